@@ -1,0 +1,75 @@
+"""The verbs of an adapter. All are mandatory; each says what it promises and what it may not do."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.datasets import Images, Labels
+from workloads.spec import OptimizerSpec, Workload
+from workloads.weights import Weights
+
+Order = NDArray[np.int32]
+Floats = NDArray[np.float32]
+
+MEMORY_KINDS = ("parameters", "gradients", "optimizer", "allocator_peak", "allocator_reserved")
+
+
+class Unsupported(Exception):
+    """This framework cannot do what the trial asks here; the message is the reason a reader sees."""
+
+
+class Adapter(Protocol):
+    """Made by the worker as `adapters.<framework>.adapter.Adapter()`; the verbs are called in this order."""
+
+    def open(self, device: str, threads: int, profile: str, feed: str) -> dict[str, Any]:
+        """Take the device ("cpu", or "cuda" = the one GPU that is visible) and that many threads.
+
+        Returns facts: versions and settings as JSON. Raises Unsupported(reason).
+        """
+        ...
+
+    def load(self, images: Images, labels: Labels) -> None:
+        """Take the training split, uint8 (n, h, w, c) and int32 (n,), once.
+
+        With feed "host" it stays with numpy and each batch is gathered there and copied;
+        with feed "device" it lives on the device from here on.
+        """
+        ...
+
+    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> None:
+        """Make model and optimizer with exactly these weights; draws nothing."""
+        ...
+
+    def train(self, order: Order) -> Any:
+        """One update per row of `order` (steps, batch), indices into the split, in the contract's arithmetic.
+
+        Returns a handle for `read`; may return before the device is done; waits for nothing, prints nothing.
+        """
+        ...
+
+    def read(self, handle: Any) -> Floats:
+        """(steps,) losses, each of the batch before its update; waits for them."""
+        ...
+
+    def predict(self, images: Images) -> Floats:
+        """(n, classes) logits in evaluation mode, no softmax."""
+        ...
+
+    def weights(self) -> Weights:
+        """Everything trained, in the canonical layout."""
+        ...
+
+    def memory(self) -> dict[str, int | None]:
+        """Bytes by kind, every one of MEMORY_KINDS; None where the framework cannot tell."""
+        ...
+
+    def synchronize(self) -> None:
+        """Returns when all submitted work is done."""
+        ...
+
+    def out_of_memory(self, error: BaseException) -> bool:
+        """Whether this exception is the framework's way of saying that memory ran out, and nothing else."""
+        ...

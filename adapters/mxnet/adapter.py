@@ -1,0 +1,135 @@
+"""MXNet Gluon. Default profile: a hybridized network, as Gluon's guide teaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+
+from adapters.base import MEMORY_KINDS, Floats, Order, Unsupported
+from workloads.datasets import Images, Labels
+from workloads.spec import Conv2D, Dense, Flatten, MaxPool2D, OptimizerSpec, Relu, Shape, Workload
+from workloads.weights import Weights, channels_first, channels_last
+
+LAYERS: dict[type, Callable[[Any, Shape], gluon.HybridBlock]] = {
+    Conv2D: lambda layer, shape: gluon.nn.Conv2D(layer.filters, layer.kernel, in_channels=shape[2]),
+    MaxPool2D: lambda layer, shape: gluon.nn.MaxPool2D(layer.size),
+    Relu: lambda layer, shape: gluon.nn.Activation("relu"),
+    Flatten: lambda layer, shape: gluon.nn.Flatten(),
+    Dense: lambda layer, shape: gluon.nn.Dense(layer.units, in_units=shape[0], flatten=False),
+}
+ROLES = {"kernel": "weight", "bias": "bias"}
+
+
+def make_optimizer(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
+    """The bare SGD and NAG both add the gradient of a mean loss: Trainer.step divides the summed one."""
+    if spec.name == "adam":
+        return mx.optimizer.Adam(spec.learning_rate, spec.beta1, spec.beta2, spec.epsilon, wd=0.0)
+    if spec.name == "nesterov":
+        return mx.optimizer.NAG(momentum=spec.momentum, learning_rate=spec.learning_rate, wd=0.0)
+    momentum = 0.0 if spec.name == "sgd" else spec.momentum
+    return mx.optimizer.SGD(momentum=momentum, learning_rate=spec.learning_rate, wd=0.0)
+
+
+class Adapter:
+    def open(self, device: str, threads: int, profile: str, feed: str) -> dict[str, Any]:
+        self.context = mx.cpu()
+        if device == "cuda":
+            self.context = mx.gpu(0)
+            try:
+                mx.nd.relu(mx.nd.ones((1,), self.context)).asnumpy()
+            except mx.MXNetError as error:
+                cause = str(error).strip().splitlines()[-1]
+                raise Unsupported(f"MXNet {mx.__version__} cannot compute on this GPU: {cause}") from error
+        self.resident = feed == "device"
+        return {
+            "framework_version": mx.__version__,
+            "cuda_version": "11.2" if device == "cuda" else None,
+            "precision": "float32",
+            "tf32": False,
+            "intra_op_threads": threads,  # OMP_NUM_THREADS, set by the runner
+            "allocator_policy": "pool" if device == "cuda" else "host",
+        }
+
+    def load(self, images: Images, labels: Labels) -> None:
+        if self.resident:
+            self.images, self.labels = self._array(images), self._array(labels)
+        else:
+            self.images, self.labels = images, labels
+
+    def _array(self, array: np.ndarray) -> mx.nd.NDArray:
+        return mx.nd.array(array, self.context, dtype=array.dtype)
+
+    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> None:
+        self.workload = workload
+        self.blocks: dict[str, gluon.HybridBlock] = {}
+        net = gluon.nn.HybridSequential()
+        scale = float(np.float32(workload.scale))
+        net.add(gluon.nn.HybridLambda(lambda F, x: F.cast(F.transpose(x, axes=(0, 3, 1, 2)), "float32") * scale))
+        for layer, shape in workload.walk():
+            self.blocks[layer.name] = LAYERS[type(layer)](layer, shape)
+            net.add(self.blocks[layer.name])
+        net.initialize(mx.init.Zero(), ctx=self.context)
+        for key, array in channels_first(workload, weights).items():
+            self._parameter(key).set_data(self._array(array))
+        net.hybridize()
+        self.net, self.loss = net, gluon.loss.SoftmaxCrossEntropyLoss()
+        self.trainer = gluon.Trainer(net.collect_params(), make_optimizer(optimizer))
+
+    def _parameter(self, key: str) -> gluon.Parameter:
+        layer, role = key.split("/")
+        return getattr(self.blocks[layer], ROLES[role])
+
+    def train(self, order: Order) -> list[mx.nd.NDArray]:
+        losses = []
+        for batch in order:
+            if self.resident:
+                index = self._array(batch)
+                images, labels = mx.nd.take(self.images, index), mx.nd.take(self.labels, index)
+            else:
+                images, labels = self._array(self.images[batch]), self._array(self.labels[batch])
+            with autograd.record():
+                loss = self.loss(self.net(images), labels)
+            loss.backward()
+            self.trainer.step(len(batch))
+            losses.append(loss.mean())
+        return losses
+
+    def read(self, handle: list[mx.nd.NDArray]) -> Floats:
+        return np.array([loss.asscalar() for loss in handle], np.float32)
+
+    def predict(self, images: Images) -> Floats:
+        return self.net(self._array(images)).asnumpy()
+
+    def weights(self) -> Weights:
+        keys = self.workload.parameter_shapes()
+        return channels_last(self.workload, {key: self._parameter(key).data().asnumpy() for key in keys})
+
+    def memory(self) -> dict[str, int | None]:
+        parameters = [p for p in self.net.collect_params().values()]
+        states = [state for updater in self.trainer._updaters for state in updater.states.values()]
+        return dict.fromkeys(MEMORY_KINDS) | {
+            "parameters": sum(_bytes(p.data()) for p in parameters),
+            "gradients": sum(_bytes(p.grad()) for p in parameters),
+            "optimizer": sum(_bytes(state) for state in states),
+        }
+
+    def synchronize(self) -> None:
+        mx.nd.waitall()
+
+    def out_of_memory(self, error: BaseException) -> bool:
+        text = str(error).lower()
+        told = "out of memory" in text or "failed to allocate" in text or "cudamalloc" in text
+        return isinstance(error, MemoryError) or (isinstance(error, mx.MXNetError) and told)
+
+
+def _bytes(state: Any) -> int:
+    """Bytes of an optimizer state: None, an array, or a tuple of arrays."""
+    if state is None:
+        return 0
+    if isinstance(state, list | tuple):
+        return sum(_bytes(item) for item in state)
+    return int(state.size * np.dtype(state.dtype).itemsize)

@@ -1,0 +1,215 @@
+"""The one measured loop, the same for every framework: python -m adapters.worker TRIAL_DIR.
+
+It reads trial.json, appends events to events.jsonl with the time of the monotonic clock, and writes nothing else.
+Exit code 0 = the last event says how the trial ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.base import Adapter, Order, Unsupported
+from workloads import weights as initial_weights
+from workloads.catalogue import WORKLOADS
+from workloads.trial import EVENTS_FILE, TRIAL_FILE, Event, Status, TrialSpec
+
+FIRST_LOSSES = 10  # recorded one by one, so that frameworks can be compared
+WARM_UP_STEPS = 5
+CALL_S = 0.1  # how much work one `train` call is given, once steps are timed
+
+
+class EventLog:
+    """Appends one JSON line per event; each is on disk before the next piece of work starts."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = path.open("a", encoding="utf-8")
+
+    def write(self, event: Event, t_ns: int | None = None, **data: Any) -> None:
+        line = {"event": event, "t_ns": time.monotonic_ns() if t_ns is None else t_ns, **data}
+        self.file.write(json.dumps(line) + "\n")
+        self.file.flush()
+
+
+class Trainer:
+    """Feeds an adapter several steps a call, never more than two calls ahead of the device.
+
+    `losses` grows by what the adapter returned; it is the count of steps really done.
+    """
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.adapter = adapter
+        self.losses: list[float] = []
+        self.step_s = float("inf")  # until the first full batches are timed: one step a call
+
+    def run(self, calls: Iterator[Order]) -> None:
+        """Train on every (steps, batch) of `calls`; returns when the device is done."""
+        pending = None
+        for order in calls:
+            submitted = self.adapter.train(order)
+            self._read(pending)
+            pending = submitted
+        self._read(pending)
+        self.adapter.synchronize()
+
+    def _read(self, handle: Any) -> None:
+        if handle is not None:
+            self.losses.extend(float(loss) for loss in self.adapter.read(handle))
+
+    def steps_a_call(self) -> int:
+        return max(1, int(CALL_S / self.step_s))
+
+    def calls(self, batches: Order) -> Iterator[Order]:
+        """Cut (steps, batch) into calls."""
+        done = 0
+        while done < len(batches):
+            steps = self.steps_a_call()
+            yield batches[done : done + steps]
+            done += steps
+
+
+def epoch_batches(order: NDArray[np.int32], batch_size: int, last_batch: str) -> list[Order]:
+    """One epoch's permutation (n,) as [(steps, batch_size)], and [(1, rest)] behind it where the rest is kept."""
+    full = len(order) // batch_size
+    batches = [order[: full * batch_size].reshape(full, batch_size)] if full else []
+    rest = order[full * batch_size :]
+    if len(rest) and last_batch == "keep":
+        batches.append(rest[None])
+    return batches
+
+
+def endless_batches(order: NDArray[np.int32], batch_size: int, trainer: Trainer, until_s: float) -> Iterator[Order]:
+    """Full batches, round and round one permutation, until the monotonic clock passes `until_s`."""
+    position = 0
+    while time.monotonic() < until_s:
+        steps = trainer.steps_a_call()
+        indices = np.arange(position, position + steps * batch_size) % len(order)
+        yield order[indices].reshape(steps, batch_size)
+        position = int(indices[-1]) + 1
+
+
+def read_input(root: Path, spec: TrialSpec, name: str) -> Path:
+    """The input's path, its sha256 verified."""
+    file = spec.inputs[name]
+    path = root / file.path
+    with path.open("rb") as opened:
+        found = hashlib.file_digest(opened, "sha256").hexdigest()
+    if found != file.sha256:
+        raise ValueError(f"input {path}: sha256 expected {file.sha256}, found {found}")
+    return path
+
+
+def evaluate(adapter: Adapter, images: Any, labels: NDArray[np.int32], batch_size: int) -> tuple[float, float]:
+    """(mean cross-entropy, accuracy 0..1) from logits, in batches of the trial's size, in float64."""
+    parts = [adapter.predict(images[i : i + batch_size]) for i in range(0, len(images), batch_size)]
+    logits = np.concatenate(parts).astype(np.float64)
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    log_sums = np.log(np.exp(shifted).sum(axis=1))
+    losses = log_sums - shifted[np.arange(len(labels)), labels]
+    return float(losses.mean()), float((logits.argmax(axis=1) == labels).mean())
+
+
+def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -> None:
+    """Everything between the import and the last event; raises what the adapter raises."""
+    facts = adapter.open(spec.device_kind, spec.threads, spec.profile, spec.feed)
+    events.write(Event.OPENED, facts=facts)
+
+    paths = {name: read_input(root, spec, name) for name in spec.inputs}
+    train_images, train_labels = np.load(paths["train_images"]), np.load(paths["train_labels"])
+    test_images, test_labels = np.load(paths["test_images"]), np.load(paths["test_labels"])
+    order = np.load(paths["order"])
+    adapter.load(train_images, train_labels)
+    adapter.synchronize()
+    events.write(Event.LOADED)
+
+    workload = WORKLOADS[spec.workload]
+    adapter.build(workload, spec.optimizer, initial_weights.load(paths["weights"]))
+    adapter.synchronize()
+    events.write(Event.BUILT)
+
+    trainer = Trainer(adapter)
+    for epoch in range(spec.epochs):
+        batches = epoch_batches(order[epoch], spec.batch_size, spec.last_batch)
+        first_step = len(trainer.losses)
+        if epoch == 0:
+            batches = warm_up(trainer, batches, events)
+            started_ns = time.monotonic_ns()
+            warm_up_steps = len(trainer.losses)
+        else:
+            started_ns, warm_up_steps = time.monotonic_ns(), first_step
+        for block in batches:
+            trainer.run(trainer.calls(block))
+        ended_ns = time.monotonic_ns()
+        steps = len(trainer.losses) - first_step
+        if len(trainer.losses) > warm_up_steps:
+            trainer.step_s = (ended_ns - started_ns) / 1e9 / (len(trainer.losses) - warm_up_steps)
+        events.write(
+            Event.EPOCH_TRAINED,
+            t_ns=ended_ns,
+            epoch=epoch,
+            steps=steps,
+            images=len(order[epoch]) if spec.last_batch == "keep" else steps * spec.batch_size,
+            train_loss=float(np.mean(trainer.losses[first_step:])),
+            **({"first_losses": trainer.losses[:FIRST_LOSSES]} if epoch == 0 else {}),
+        )
+        test_loss, test_accuracy = evaluate(adapter, test_images, test_labels, spec.batch_size)
+        events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=test_loss, test_accuracy=test_accuracy)
+
+    # The window trains on; its updates come after the last evaluation and enter no accuracy.
+    trainer.run(iter([order[-1][np.arange(spec.batch_size) % len(order[-1])][None]]))
+    steps_before = len(trainer.losses)
+    started_ns = time.monotonic_ns()
+    events.write(Event.WINDOW_STARTED, t_ns=started_ns)
+    trainer.run(endless_batches(order[-1], spec.batch_size, trainer, started_ns / 1e9 + spec.window_s))
+    ended_ns = time.monotonic_ns()
+    events.write(Event.WINDOW_ENDED, t_ns=ended_ns, steps=len(trainer.losses) - steps_before)
+    events.write(Event.FINISHED, memory=adapter.memory())
+
+
+def warm_up(trainer: Trainer, batches: list[Order], events: EventLog) -> list[Order]:
+    """The first steps of the first epoch, timed apart: the first alone (it compiles), then a few more.
+
+    They are ordinary updates. Returns the epoch's remaining batches.
+    """
+    first, *others = batches
+    trainer.run(iter([first[:1]]))
+    events.write(Event.FIRST_STEP)
+    started = time.monotonic()
+    trainer.run(trainer.calls(first[1 : 1 + WARM_UP_STEPS]))
+    if len(first) > 1:
+        trainer.step_s = (time.monotonic() - started) / len(first[1 : 1 + WARM_UP_STEPS])
+    events.write(Event.WARMED_UP)
+    return [first[1 + WARM_UP_STEPS :], *others]
+
+
+def main(trial_dir: Path) -> None:
+    spec = TrialSpec.from_json(json.loads((trial_dir / TRIAL_FILE).read_text(encoding="utf-8")))
+    events = EventLog(trial_dir / EVENTS_FILE)
+    events.write(Event.STARTED)
+    adapter: Adapter | None = None
+    try:
+        adapter = importlib.import_module(f"adapters.{spec.framework}.adapter").Adapter()
+        events.write(Event.IMPORTED)
+        run_trial(adapter, spec, trial_dir.parent.parent, events)
+    except Unsupported as error:
+        events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=str(error))
+    except Exception as error:  # the one blanket except: whatever a framework raises becomes a row with its reason
+        traceback.print_exc()
+        out_of_memory = adapter.out_of_memory(error) if adapter else isinstance(error, MemoryError)
+        reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+        status = Status.OUT_OF_MEMORY if out_of_memory else Status.FAILED
+        events.write(Event.ENDED, status=status, reason=reason)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())

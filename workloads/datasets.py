@@ -1,0 +1,246 @@
+"""Data sets as arrays: digits (built in), CIFAR-10, Fashion-MNIST, MNIST in their publishers' formats, synthetic.
+
+Images are uint8 NHWC, labels int32. Files are checked by md5 before they are read and are never unpickled.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .spec import Shape
+
+Images = NDArray[np.uint8]
+Labels = NDArray[np.int32]
+
+BUILT_IN = Path(__file__).parent / "data"
+
+
+class DataError(ValueError):
+    """A data file is missing, damaged or does not fit; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A published file: its path below the data folder and its md5."""
+
+    path: str
+    md5: str
+
+
+@dataclass(frozen=True)
+class Split:
+    """images (n, h, w, c) uint8, labels (n,) int32."""
+
+    images: Images
+    labels: Labels
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What a data set is and where it comes from. `download` lists what is fetched where files are absent:
+    the files themselves, or one archive that holds them."""
+
+    name: str
+    summary: str
+    train_count: int
+    test_count: int
+    classes: int
+    read: Callable[[Path], tuple[Split, Split]]
+    files: tuple[DataFile, ...] = ()
+    download: tuple[DataFile, ...] = ()
+    base_url: str = ""
+
+
+def load(dataset: Dataset, folder: Path, input_shape: Shape) -> tuple[Split, Split]:
+    """(train, test) at `input_shape`, every file verified first. Raises DataError."""
+    for file in dataset.files:
+        verify(folder / file.path, file.md5)
+    train, test = dataset.read(folder)
+    for split, count in ((train, dataset.train_count), (test, dataset.test_count)):
+        if len(split.images) != count or len(split.labels) != count:
+            raise DataError(f"data set {dataset.name}: {len(split.images)} images, expected {count}")
+        if split.labels.min() < 0 or split.labels.max() >= dataset.classes:
+            raise DataError(f"data set {dataset.name}: a label lies outside 0..{dataset.classes - 1}")
+    return tuple(Split(fit(split.images, input_shape), split.labels) for split in (train, test))  # type: ignore[return-value]
+
+
+def verify(path: Path, md5: str) -> None:
+    """Raises DataError unless the file exists and has this md5."""
+    if not path.is_file():
+        raise DataError(f"data file {path} is missing: put it there, or leave out --data-dir to download it")
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "md5").hexdigest()
+    if found != md5:
+        raise DataError(f"data file {path} is damaged: md5 expected {md5}, found {found}; fetch it again")
+
+
+def fit(images: Images, shape: Shape) -> Images:
+    """Bring (n, h, w, c) to (n, *shape) without interpolation: enlarged by the largest whole factor,
+    centred on zeros, grey repeated over the channels. Raises DataError where that cannot be done."""
+    _, height, width, channels = images.shape
+    if (height, width, channels) == shape:
+        return images
+    factor = min(shape[0] // height, shape[1] // width)
+    if factor < 1 or channels not in (1, shape[2]):
+        raise DataError(f"images of {images.shape[1:]} do not fit a workload of {shape}")
+    images = images.repeat(factor, axis=1).repeat(factor, axis=2)
+    rows, columns = shape[0] - images.shape[1], shape[1] - images.shape[2]
+    margins = ((0, 0), (rows // 2, rows - rows // 2), (columns // 2, columns - columns // 2), (0, 0))
+    images = np.pad(images, margins)
+    return images if channels == shape[2] else images.repeat(shape[2], axis=3)
+
+
+def batch_order(count: int, epochs: int, seed: int) -> NDArray[np.int32]:
+    """(epochs + 1, count): a permutation of the training split per epoch; the last row feeds the steady window."""
+    generator = np.random.Generator(np.random.PCG64(seed))
+    return np.stack([generator.permutation(count).astype(np.int32) for _ in range(epochs + 1)])
+
+
+def _read_digits(_: Path) -> tuple[Split, Split]:
+    """Sorted by class, every fifth image is a test image: 1,437 and 360, stratified to one image."""
+    with np.load(BUILT_IN / "digits.npz", allow_pickle=False) as archive:
+        levels, labels = archive["images"], archive["labels"].astype(np.int32)
+    images = np.round(levels[..., None] * (255 / 16)).astype(np.uint8)
+    order = np.argsort(labels, kind="stable")
+    test = order[::5]
+    train = np.setdiff1d(order, test)
+    return Split(images[train], labels[train]), Split(images[test], labels[test])
+
+
+def _read_cifar10(folder: Path) -> tuple[Split, Split]:
+    """Records of 1 label byte and 3,072 pixel bytes: red, green, blue planes of 32 x 32, row by row."""
+
+    def split(names: list[str]) -> Split:
+        records = np.concatenate(
+            [np.fromfile(folder / "cifar-10-batches-bin" / name, np.uint8).reshape(-1, 3073) for name in names]
+        )
+        images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        return Split(np.ascontiguousarray(images), records[:, 0].astype(np.int32))
+
+    return split([f"data_batch_{i}.bin" for i in range(1, 6)]), split(["test_batch.bin"])
+
+
+def _read_idx(path: Path) -> NDArray[np.uint8]:
+    """IDX: two zero bytes, type 8 (uint8), the number of axes, each axis as a big-endian int32, the bytes."""
+    data = gzip.decompress(path.read_bytes())
+    if data[:3] != b"\0\0\x08":
+        raise DataError(f"data file {path} is no IDX file of bytes")
+    shape = np.frombuffer(data, ">i4", count=data[3], offset=4)
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)
+
+
+def _idx_reader(name: str) -> Callable[[Path], tuple[Split, Split]]:
+    def read(folder: Path) -> tuple[Split, Split]:
+        def split(prefix: str) -> Split:
+            images = _read_idx(folder / name / f"{prefix}-images-idx3-ubyte.gz")[..., None]
+            labels = _read_idx(folder / name / f"{prefix}-labels-idx1-ubyte.gz").astype(np.int32)
+            return Split(images, labels)
+
+        return split("train"), split("t10k")
+
+    return read
+
+
+SYNTHETIC_SEED = 20200415
+
+
+def _read_synthetic(_: Path) -> tuple[Split, Split]:
+    """Ten fixed random patterns under noise: learnable, and the same on every machine."""
+    generator = np.random.Generator(np.random.PCG64(SYNTHETIC_SEED))
+    patterns = generator.integers(64, 192, (10, 32, 32, 3))
+
+    def split(count: int) -> Split:
+        labels = generator.integers(0, 10, count).astype(np.int32)
+        noise = generator.integers(-64, 64, (count, 32, 32, 3))
+        return Split((patterns[labels] + noise).astype(np.uint8), labels)
+
+    return split(4096), split(1024)
+
+
+_CIFAR10_MD5 = {
+    "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
+    "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
+    "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
+    "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
+    "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
+    "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
+}
+_FASHION_MNIST_MD5 = {
+    "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+    "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
+    "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
+    "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
+}
+_MNIST_MD5 = {
+    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+}
+
+
+def _files(folder: str, md5s: dict[str, str]) -> tuple[DataFile, ...]:
+    return tuple(DataFile(f"{folder}/{name}", md5) for name, md5 in md5s.items())
+
+
+DATASETS: dict[str, Dataset] = {
+    dataset.name: dataset
+    for dataset in (
+        Dataset(
+            "digits",
+            "UCI optical digits, 8x8 grey, built in",
+            1437,
+            360,
+            10,
+            _read_digits,
+        ),
+        Dataset(
+            "cifar10",
+            "CIFAR-10, 32x32 colour photographs",
+            50_000,
+            10_000,
+            10,
+            _read_cifar10,
+            files=_files("cifar-10-batches-bin", _CIFAR10_MD5),
+            download=(DataFile("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
+            base_url="https://www.cs.toronto.edu/~kriz/",
+        ),
+        Dataset(
+            "fashion-mnist",
+            "Fashion-MNIST, 28x28 grey articles of clothing",
+            60_000,
+            10_000,
+            10,
+            _idx_reader("fashion-mnist"),
+            files=_files("fashion-mnist", _FASHION_MNIST_MD5),
+            download=_files("fashion-mnist", _FASHION_MNIST_MD5),
+            base_url="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        ),
+        Dataset(
+            "mnist",
+            "MNIST, 28x28 grey hand-written digits",
+            60_000,
+            10_000,
+            10,
+            _idx_reader("mnist"),
+            files=_files("mnist", _MNIST_MD5),
+            download=_files("mnist", _MNIST_MD5),
+            base_url="https://ossci-datasets.s3.amazonaws.com/mnist/",
+        ),
+        Dataset(
+            "synthetic",
+            "ten fixed random patterns under noise, 32x32 colour",
+            4096,
+            1024,
+            10,
+            _read_synthetic,
+        ),
+    )
+}

@@ -1,0 +1,142 @@
+"""A study: workload x frameworks x batch sizes x repeats and the settings they share; read from TOML."""
+
+from __future__ import annotations
+
+import tomllib
+import types
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from .spec import OptimizerName, OptimizerSpec
+
+STUDIES = Path(__file__).parent / "studies"
+
+
+class StudyError(ValueError):
+    """A study that cannot be run as written; the message is one line naming file, key and line."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Defaults are those of the study `quick`. Seconds in names; `learning_rate` None = the optimizer's own."""
+
+    name: str
+    summary: str = ""
+    workload: str = "osu-cnn"
+    dataset: str = "digits"
+    frameworks: tuple[str, ...] = ("all",)
+    batch_sizes: tuple[int, ...] = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+    epochs: int = 10
+    repeats: int = 1
+    seed: int = 0
+    optimizer: OptimizerName = "momentum"
+    learning_rate: float | None = None
+    last_batch: Literal["keep", "drop"] = "keep"
+    profile: Literal["default"] = "default"
+    feed: Literal["host", "device"] = "host"
+    device: str = "auto"
+    threads: int | None = None  # None = every core this process may use
+    window_s: float = 3.0
+    timeout_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        """Raises StudyError with the key in front for a value outside its range."""
+        for key, value in (("batch_sizes", self.batch_sizes), ("frameworks", self.frameworks)):
+            if not value:
+                raise StudyError(f"{key}: at least one is needed")
+            if len(set(value)) != len(value):
+                raise StudyError(f"{key}: {_plain(value)} names one twice")
+        positive: dict[str, tuple[float | None, ...]] = {
+            "batch_sizes": self.batch_sizes,
+            "epochs": (self.epochs,),
+            "repeats": (self.repeats,),
+            "learning_rate": (self.learning_rate,),
+            "threads": (self.threads,),
+            "window_s": (self.window_s,),
+            "timeout_s": (self.timeout_s,),
+        }
+        for key, values in positive.items():
+            for number in values:
+                if number is not None and not 0 < number < float("inf"):
+                    raise StudyError(f"{key}: must be more than 0, got {number}")
+        if self.seed < 0:
+            raise StudyError(f"seed: must not be negative, got {self.seed}")
+
+    @property
+    def optimizer_spec(self) -> OptimizerSpec:
+        return OptimizerSpec.named(self.optimizer, self.learning_rate)
+
+    def changed(self, **changes: Any) -> Study:
+        """The study with some axes replaced. Another optimizer brings its own learning rate unless one is given."""
+        if changes.get("optimizer", self.optimizer) != self.optimizer:
+            changes.setdefault("learning_rate", None)
+        return replace(self, **changes)
+
+
+def studies() -> dict[str, Path]:
+    """{name: file} of the studies that come with the project."""
+    return {path.stem: path for path in sorted(STUDIES.glob("*.toml"))}
+
+
+def read(path: Path) -> Study:
+    """Raises StudyError naming file, key and line for what is unknown, of the wrong type or out of range."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path}: cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{path}: not valid TOML: {error}") from error
+    hints = get_type_hints(Study)
+    known = [field.name for field in fields(Study) if field.name != "name"]
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        where = f"{path}, line {_line_of(key, text)}: {key}"
+        if key not in known:
+            raise StudyError(f"{where}: unknown key; known are {', '.join(known)}")
+        if isinstance(value, list):
+            value = tuple(value)
+        if not _has_type(value, hints[key]):
+            raise StudyError(f"{where}: expected {_describe(hints[key])}, got {_plain(value)!r}")
+        values[key] = value
+    try:
+        return Study(name=path.stem, **values)
+    except StudyError as error:
+        key = str(error).split(":")[0]
+        raise StudyError(f"{path}, line {_line_of(key, text)}: {error}") from error
+
+
+def _line_of(key: str, text: str) -> int:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.split("=")[0].strip().strip("\"'[]") == key:
+            return number
+    return 1
+
+
+def _has_type(value: Any, hint: Any) -> bool:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_has_type(value, argument) for argument in arguments)
+    if origin is Literal:
+        return value in arguments
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_has_type(item, arguments[0]) for item in value)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, hint) and not isinstance(value, bool)
+
+
+def _describe(hint: Any) -> str:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_describe(argument) for argument in arguments if argument is not type(None))
+    if origin is Literal:
+        return "one of " + ", ".join(arguments)
+    if origin is tuple:
+        return f"a list of {_describe(arguments[0])}"
+    return {str: "text", int: "a whole number", float: "a number"}[hint]
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,210 @@
+"""One trial: what is asked of a worker (`TrialSpec`) and what came of it (`TrialResult`), as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from .spec import OptimizerSpec
+
+SCHEMA_VERSION = 1
+
+TRIAL_FILE = "trial.json"
+EVENTS_FILE = "events.jsonl"
+SAMPLES_FILE = "samples.csv"
+LOG_FILE = "log.txt"
+RESULT_FILE = "result.json"
+
+
+class Status(StrEnum):
+    """How a trial ended. Only `ok` enters the tables; every other status carries a reason."""
+
+    OK = "ok"
+    FAILED = "failed"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMEOUT = "timeout"
+    UNSUPPORTED = "unsupported"
+    CONTENDED = "contended"
+    UNVERIFIED = "unverified"
+
+
+class Event(StrEnum):
+    """What the worker writes to events.jsonl, in this order; each with `t_ns` of the monotonic clock."""
+
+    STARTED = "started"
+    IMPORTED = "imported"
+    OPENED = "opened"
+    LOADED = "loaded"
+    BUILT = "built"
+    FIRST_STEP = "first_step"
+    WARMED_UP = "warmed_up"
+    EPOCH_TRAINED = "epoch_trained"
+    EPOCH_EVALUATED = "epoch_evaluated"
+    WINDOW_STARTED = "window_started"
+    WINDOW_ENDED = "window_ended"
+    FINISHED = "finished"
+    ENDED = "ended"  # not finished: carries status and reason
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file below the results folder, and the sha256 it must have."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class TrialSpec:
+    """Everything a worker is told. `id` is derived from all fields that can change a figure."""
+
+    study: str
+    workload: str
+    dataset: str
+    framework: str
+    batch_size: int
+    epochs: int
+    repeat: int
+    seed: int
+    optimizer: OptimizerSpec
+    last_batch: str  # "keep" | "drop"
+    profile: str  # "default" | "tuned"
+    feed: str  # "host" | "device"
+    device: str  # "cpu" or the UUID of a GPU
+    threads: int
+    window_s: float
+    timeout_s: float
+    isolation: str  # "venv" | "here"
+    environment: str  # digest of the environment's definition, or of the interpreter in use
+    inputs: dict[str, InputFile]  # train_images, train_labels, test_images, test_labels, order, weights
+
+    @property
+    def device_kind(self) -> str:
+        return "cpu" if self.device == "cpu" else "cuda"
+
+    @property
+    def id(self) -> str:
+        told = asdict(self)
+        for irrelevant in ("study", "timeout_s"):
+            del told[irrelevant]
+        told["inputs"] = {name: file.sha256 for name, file in self.inputs.items()}
+        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
+        return f"{self.framework}-{self.device_kind}-b{self.batch_size:05d}-r{self.repeat}-{digest}"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> TrialSpec:
+        return TrialSpec(
+            **{
+                **data,
+                "optimizer": OptimizerSpec(**data["optimizer"]),
+                "inputs": {name: InputFile(**file) for name, file in data["inputs"].items()},
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number; its unit is in its name. Unknown is None with a reason, never 0."""
+
+    value: float | None
+    source: str
+    samples: int | None = None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.value is None) != (self.reason is not None):
+            raise ValueError("a figure has either a value or the reason why it has none")
+
+
+@dataclass(frozen=True)
+class Check:
+    """An identity that a result's own figures must satisfy."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the training split and the evaluation after it. A loss is None where it was not finite."""
+
+    train_s: float
+    steps: int
+    images: int
+    train_loss: float | None
+    evaluate_s: float
+    test_loss: float | None
+    test_accuracy: float  # fraction, 0..1
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What one trial gave. Times in seconds; `phases_s` maps an event to the time since the one before."""
+
+    spec: TrialSpec
+    status: Status
+    reason: str | None
+    started_at: str
+    wall_s: float
+    phases_s: dict[str, float] = field(default_factory=dict)
+    epochs: list[Epoch] = field(default_factory=list)
+    first_losses: list[float | None] = field(default_factory=list)
+    figures: dict[str, Figure] = field(default_factory=dict)
+    checks: list[Check] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)  # the worker's: versions, settings
+    machine: dict[str, Any] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> TrialResult:
+        """Raises ValueError for another schema version or a result that lacks or invents a field."""
+        if data.get("schema_version") != SCHEMA_VERSION:
+            raise ValueError(f"schema version {data.get('schema_version')}, this program reads {SCHEMA_VERSION}")
+        unknown = set(data) ^ {f.name for f in fields(TrialResult)}
+        if unknown:
+            raise ValueError(f"fields missing or unknown: {sorted(unknown)}")
+        try:
+            return TrialResult(
+                **{
+                    **data,
+                    "spec": TrialSpec.from_json(data["spec"]),
+                    "status": Status(data["status"]),
+                    "epochs": [Epoch(**epoch) for epoch in data["epochs"]],
+                    "figures": {name: Figure(**figure) for name, figure in data["figures"].items()},
+                    "checks": [Check(**check) for check in data["checks"]],
+                }
+            )
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"not a trial result: {error}") from error
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Atomically: a reader sees the old file or the whole new one. JSON has no NaN or infinity: they become null."""
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(_without_nan(data), file, indent=1, allow_nan=False)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    if isinstance(value, float) and value - value != 0:  # NaN and the infinities
+        return None
+    return value
