@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import os
 import sys
 import time
 import traceback
@@ -44,12 +45,13 @@ class EventLog:
 class Trainer:
     """Feeds an adapter several steps a call, never more than two calls ahead of the device.
 
-    `losses` grows by what the adapter returned; it is the count of steps really done.
+    `losses` grows by what the adapter returned, `images` by what it was given: two counts that must agree.
     """
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
         self.losses: list[float] = []
+        self.images = 0
         self.step_s = float("inf")  # until the first full batches are timed: one step a call
 
     def run(self, calls: Iterator[Order]) -> None:
@@ -57,6 +59,7 @@ class Trainer:
         pending = None
         for order in calls:
             submitted = self.adapter.train(order)
+            self.images += order.size
             self._read(pending)
             pending = submitted
         self._read(pending)
@@ -140,7 +143,7 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
     trainer = Trainer(adapter)
     for epoch in range(spec.epochs):
         batches = epoch_batches(order[epoch], spec.batch_size, spec.last_batch)
-        first_step = len(trainer.losses)
+        first_step, first_image = len(trainer.losses), trainer.images
         if epoch == 0:
             batches = warm_up(trainer, batches, events)
             started_ns = time.monotonic_ns()
@@ -158,7 +161,7 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
             t_ns=ended_ns,
             epoch=epoch,
             steps=steps,
-            images=len(order[epoch]) if spec.last_batch == "keep" else steps * spec.batch_size,
+            images=trainer.images - first_image,
             train_loss=float(np.mean(trainer.losses[first_step:])),
             **({"first_losses": trainer.losses[:FIRST_LOSSES]} if epoch == 0 else {}),
         )
@@ -167,12 +170,13 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
 
     # The window trains on; its updates come after the last evaluation and enter no accuracy.
     trainer.run(iter([order[-1][np.arange(spec.batch_size) % len(order[-1])][None]]))
-    steps_before = len(trainer.losses)
+    steps_before, images_before = len(trainer.losses), trainer.images
     started_ns = time.monotonic_ns()
     events.write(Event.WINDOW_STARTED, t_ns=started_ns)
     trainer.run(endless_batches(order[-1], spec.batch_size, trainer, started_ns / 1e9 + spec.window_s))
     ended_ns = time.monotonic_ns()
-    events.write(Event.WINDOW_ENDED, t_ns=ended_ns, steps=len(trainer.losses) - steps_before)
+    steps = len(trainer.losses) - steps_before
+    events.write(Event.WINDOW_ENDED, t_ns=ended_ns, steps=steps, images=trainer.images - images_before)
     events.write(Event.FINISHED, memory=adapter.memory())
 
 
@@ -196,6 +200,7 @@ def main(trial_dir: Path) -> None:
     spec = TrialSpec.from_json(json.loads((trial_dir / TRIAL_FILE).read_text(encoding="utf-8")))
     events = EventLog(trial_dir / EVENTS_FILE)
     events.write(Event.STARTED)
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: spec.threads])  # thread pools of any kind stay inside
     adapter: Adapter | None = None
     try:
         adapter = importlib.import_module(f"adapters.{spec.framework}.adapter").Adapter()

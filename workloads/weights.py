@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,9 @@ def draw(workload: Workload, seed: int) -> Weights:
     return weights
 
 
-def save(path: Path, weights: Weights) -> None:
-    with path.open("wb") as file:
-        np.savez(file, **weights)  # type: ignore[arg-type]
+def save(file: BinaryIO | Path, weights: Weights) -> None:
+    """As npz; the same weights give the same bytes."""
+    np.savez(file, **weights)  # type: ignore[arg-type]
 
 
 def load(path: Path) -> Weights:

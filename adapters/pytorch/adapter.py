@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._dynamo  # the first optimizer would import it (1.5 s): count it as import
 from torch import nn
 
 from adapters.base import MEMORY_KINDS, Floats, Order, Unsupported

@@ -1,0 +1,32 @@
+# make bench: the main job. make test: all tests. make setup: the environments alone.
+# Each does its own set-up on a fresh machine with Python 3.11, and is quick the second time.
+
+PYTHON ?= python3.11
+export PYTHONUNBUFFERED = 1
+
+.PHONY: bench test setup lint
+
+bench: .venv/.complete
+	.venv/bin/python -m runner --framework all
+
+setup: .venv/.complete
+	.venv/bin/python -m runner.environments
+
+test: .venv/.complete-test setup lint
+	.venv/bin/python -m pytest
+
+lint: .venv/.complete-test
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+.venv/.complete: requirements.txt
+	@echo "runner: making .venv"
+	$(PYTHON) -m venv --clear .venv
+	.venv/bin/python -m pip install --quiet --require-hashes --only-binary=:all: -r requirements.txt
+	@touch $@
+
+.venv/.complete-test: .venv/.complete requirements-test.txt
+	@echo "tests: adding pytest, ruff and mypy to .venv"
+	.venv/bin/python -m pip install --quiet --require-hashes --only-binary=:all: -r requirements.txt -r requirements-test.txt
+	@touch $@

@@ -1,0 +1,198 @@
+"""python -m runner: plan the trials of a study, run each in a fresh process, store and show what came of it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from rich.console import Console
+
+from runner import cli, environments, inputs, machine
+from runner.assemble import assemble
+from runner.environments import Environment, EnvironmentUnavailable
+from runner.launch import run_worker
+from runner.plan import TRIALS, Plan, estimate_s, make_plan
+from runner.progress import Display, duration
+from workloads.catalogue import WORKLOADS
+from workloads.datasets import DATASETS, DataError
+from workloads.study import read, studies
+from workloads.trial import RESULT_FILE, TRIAL_FILE, Status, TrialResult, TrialSpec, write_json
+
+EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+
+
+def main(arguments: list[str] | None = None) -> int:
+    console = Console()
+    try:
+        words = cli.parser().parse_args(arguments)
+        if words.list:
+            show_list(console)
+            return 0
+        request = cli.request(words)
+        if request.plan_only:
+            show_plan(request, console)
+            return 0
+        with FileLock(request.results / ".lock", timeout=0):
+            return run(request, console)
+    except (cli.BadInput, DataError) as error:
+        print(f"runner: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except Timeout:
+        print(f"runner: {request.results} is in use by another run; wait for it or name another --results", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except KeyboardInterrupt:
+        print("\nrunner: interrupted; every finished trial is kept. The same command goes on from here.", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def run(request: cli.Request, console: Console) -> int:
+    """Everything between a checked request and the exit code."""
+    splits = inputs.load_splits(request.study, request.data_dir, environments.ROOT / "data", console)
+    written = inputs.write_inputs(request.study, splits, request.results)
+    del splits
+    ready, unavailable = make_environments(request, console)
+    plan = make_plan(
+        request.study, digests(request), request.device, request.threads, request.isolation, written, request.results
+    )
+    if plan.finished:
+        console.print(f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {request.results}: left out")
+    results = list(plan.finished.values())
+    if plan.to_run:
+        results += run_trials(plan, request, ready, unavailable, console)
+    report = subprocess.run([sys.executable, "-m", "reports", str(request.results)], cwd=environments.ROOT)
+    return summarise(results, console) or (EXIT_FAILED if report.returncode else 0)
+
+
+def make_environments(
+    request: cli.Request, console: Console
+) -> tuple[dict[str, Environment], dict[str, str]]:
+    """({framework: environment}, {framework: why it has none}); `here` takes this Python as it is."""
+    ready: dict[str, Environment] = {}
+    unavailable: dict[str, str] = {}
+    for framework in request.frameworks:
+        try:
+            environment = environments.read(framework, "cpu" if request.device == "cpu" else "cuda")
+            if request.isolation == "venv":
+                environments.make(environment, lambda line: console.print(line, highlight=False, markup=False))
+            ready[framework] = environment
+        except EnvironmentUnavailable as error:
+            unavailable[framework] = str(error)
+            console.print(f"{framework}: unsupported: {error}", style="yellow", highlight=False, markup=False)
+    return ready, unavailable
+
+
+def digests(request: cli.Request) -> dict[str, str]:
+    """What stands for each framework's environment in its trials."""
+    if request.isolation == "here":
+        return dict.fromkeys(request.frameworks, environments.digest_here())
+    found = {}
+    for framework in request.frameworks:
+        try:
+            found[framework] = environments.read(framework, "cpu" if request.device == "cpu" else "cuda").digest
+        except EnvironmentUnavailable:
+            found[framework] = "none"
+    return found
+
+
+def run_trials(
+    plan: Plan, request: cli.Request, ready: dict[str, Environment], unavailable: dict[str, str], console: Console
+) -> list[TrialResult]:
+    """One after another, each stored as soon as it is known; a failed one never stops the run."""
+    conditions = machine.describe(request.device, list(request.gpus))
+    finished = list(plan.finished.values())
+    estimates = {spec.id: estimate_s(spec, finished) for spec in plan.to_run}
+    results = []
+    with Display(console, estimates) as display:
+        for spec in plan.to_run:
+            display.start(spec)
+            if spec.framework in ready:
+                result = run_trial(spec, ready[spec.framework], request, conditions)
+            else:
+                result = TrialResult(spec, Status.UNSUPPORTED, unavailable[spec.framework], now(), 0.0, machine=conditions)
+            write_json(trial_folder(request.results, spec) / RESULT_FILE, result.to_json())
+            results.append(result)
+            display.finish(result)
+    return results
+
+
+def trial_folder(results: Path, spec: TrialSpec) -> Path:
+    folder = results / TRIALS / spec.id
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def run_trial(spec: TrialSpec, environment: Environment, request: cli.Request, conditions: dict[str, Any]) -> TrialResult:
+    """A fresh process in a fresh folder: an earlier, unfinished attempt at the same trial is replaced."""
+    shutil.rmtree(trial_folder(request.results, spec))
+    folder = trial_folder(request.results, spec).resolve()
+    write_json(folder / TRIAL_FILE, spec.to_json())
+    here = request.isolation == "here"
+    interpreter = sys.executable if here else str(environment.interpreter)
+    variables = environment.variables if here else environments.worker_variables(environment)
+    kills_before = machine.out_of_memory_kills()
+    before = {"load_average_before": machine.load_average()}
+    started_at = now()
+    outcome = run_worker(folder, spec, interpreter, variables)
+    killed_for_memory = machine.out_of_memory_kills() != kills_before
+    return assemble(folder, spec, outcome, conditions | before, started_at, killed_for_memory)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def summarise(results: list[TrialResult], console: Console) -> int:
+    """Exit code 1 and a list where a trial went wrong. Out of memory is a finding, not a failure."""
+    wrong = [result for result in results if result.status not in (Status.OK, Status.OUT_OF_MEMORY)]
+    counts = Counter(str(result.status) for result in results)
+    console.print(f"{len(results)} trials: " + ", ".join(f"{n} {status}" for status, n in sorted(counts.items())))
+    for result in wrong:
+        console.print(f"  {result.spec.id}: {result.status}: {result.reason}", highlight=False, markup=False, soft_wrap=True)
+    return EXIT_FAILED if wrong else 0
+
+
+def show_list(console: Console) -> None:
+    def line(name: str, text: str) -> None:
+        console.print(f"  {name:<14}{text}", highlight=False, markup=False, soft_wrap=True)
+
+    console.print("frameworks", style="bold")
+    for framework in environments.frameworks():
+        states = []
+        for device_kind in ("cpu", "cuda"):
+            try:
+                states.append(f"{device_kind}: {environments.read(framework, device_kind).state}")
+            except EnvironmentUnavailable:
+                continue
+        line(framework, ", ".join(states) + ("; referee, not part of all" if environments.is_referee(framework) else ""))
+    console.print("workloads", style="bold")
+    for workload in WORKLOADS.values():
+        line(workload.name, f"{workload.parameter_count:,} parameters: {workload.summary}")
+    console.print("data sets", style="bold")
+    for dataset in DATASETS.values():
+        line(dataset.name, f"{dataset.train_count:,} + {dataset.test_count:,} images: {dataset.summary}")
+    console.print("studies", style="bold")
+    for name, path in studies().items():
+        line(name, read(path).summary)
+
+
+def show_plan(request: cli.Request, console: Console) -> None:
+    plan = make_plan(request.study, digests(request), request.device, request.threads, request.isolation, [], request.results)
+    finished = list(plan.finished.values())
+    estimates = {spec.id: estimate_s(spec, finished) for spec in plan.to_run}
+    for number, spec in enumerate(plan.trials, start=1):
+        told = "finished" if spec.id in plan.finished else f"about {duration(estimates[spec.id])}"
+        name = f"{number:>4}  {spec.framework:<12} batch {spec.batch_size:>5}  repeat {spec.repeat}"
+        console.print(f"{name}  {spec.device}  {told}", highlight=False)
+    total = f"{len(plan.to_run)} trials to run, about {duration(sum(estimates.values()))}"
+    console.print(f"{total}; a rough guess where nothing like it has been measured in {request.results}", highlight=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

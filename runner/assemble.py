@@ -1,0 +1,275 @@
+"""From a trial's folder to its result: cut the samples by the window, compute the figures, check the identities."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.launch import Outcome
+from runner.meter import PERIOD_S
+from workloads.trial import (
+    EVENTS_FILE,
+    LOG_FILE,
+    SAMPLES_FILE,
+    Check,
+    Epoch,
+    Event,
+    Figure,
+    Status,
+    TrialResult,
+    TrialSpec,
+)
+
+Samples = dict[str, NDArray[np.float64]]
+Events = list[dict[str, Any]]
+
+
+def assemble(
+    trial_dir: Path, spec: TrialSpec, outcome: Outcome, machine: dict[str, Any], started_at: str, killed_for_memory: bool
+) -> TrialResult:
+    """The trial's result from its files alone, whatever is missing in them."""
+    events, samples = read_events(trial_dir / EVENTS_FILE), read_samples(trial_dir / SAMPLES_FILE)
+    status, reason = how_it_ended(events, outcome, trial_dir / LOG_FILE, killed_for_memory)
+    if status == Status.OK and (company := np.nanmax(samples["foreign_processes"], initial=0)) > 0:
+        status, reason = Status.CONTENDED, f"{company:.0f} other process(es) on the device"
+    found = {event["event"]: event for event in events}
+    figures = {**speed(found), **usage(found, samples, spec), **memory(found, samples, spec)}
+    epochs = read_epochs(events)
+    figures["test_accuracy"] = (
+        Figure(epochs[-1].test_accuracy, "worker: argmax of the logits, test split, after the last epoch")
+        if len(epochs) == spec.epochs
+        else _unknown("worker", f"{len(epochs)} of {spec.epochs} epochs were evaluated")
+    )
+    return TrialResult(
+        spec=spec,
+        status=status,
+        reason=reason,
+        started_at=started_at,
+        wall_s=outcome.wall_s,
+        phases_s=phases(events),
+        epochs=epochs,
+        first_losses=found.get(Event.EPOCH_TRAINED, {}).get("first_losses", []),
+        figures=figures,
+        checks=checks(spec, figures, epochs, samples, found),
+        facts=found.get(Event.OPENED, {}).get("facts", {}),
+        machine=machine,
+    )
+
+
+def read_events(path: Path) -> Events:
+    """The worker's events; a last line that a kill cut short is left out. The first epoch's first event is kept
+    under its name by `assemble` through its `first_losses`, so later epochs never carry them."""
+    events: Events = []
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    for line in lines:
+        try:
+            events.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return events
+
+
+def read_samples(path: Path) -> Samples:
+    """Columns as float arrays, NaN where a cell is empty; a last row that a kill cut short is left out."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if None not in row.values()]
+    columns = csv_columns(path)
+    return {name: np.array([float(row[name] or "nan") for row in rows]) for name in columns}
+
+
+def csv_columns(path: Path) -> list[str]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return next(csv.reader(file))
+
+
+def how_it_ended(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:
+    last = events[-1] if events else {}
+    if last.get("event") == Event.FINISHED and outcome.exit_code == 0:
+        return Status.OK, None
+    if outcome.timed_out:
+        return Status.TIMEOUT, f"not finished after {outcome.wall_s:.0f} s; last event: {last.get('event', 'none')}"
+    if last.get("event") == Event.ENDED:
+        return Status(last["status"]), last["reason"]
+    if outcome.exit_code == -signal.SIGKILL and killed_for_memory:
+        return Status.OUT_OF_MEMORY, "the kernel killed the worker for memory (its oom_kill count rose)"
+    if outcome.exit_code < 0:
+        reason = f"the worker was killed by {signal.Signals(-outcome.exit_code).name}"
+    else:
+        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        reason = f"the worker ended with exit code {outcome.exit_code}: {lines[-1] if lines else 'no output'}"
+    return Status.FAILED, f"{reason}; last event: {last.get('event', 'none')}"
+
+
+def phases(events: Events) -> dict[str, float]:
+    """Seconds from the event before to each event; epochs and the window have entries of their own elsewhere."""
+    single = [e for e in events if e["event"] not in (Event.EPOCH_TRAINED, Event.EPOCH_EVALUATED)]
+    return {
+        event["event"]: (event["t_ns"] - before["t_ns"]) / 1e9
+        for before, event in zip(events, events[1:], strict=False)
+        if event in single
+    }
+
+
+def read_epochs(events: Events) -> list[Epoch]:
+    """One record per evaluated epoch. The first one's training time starts at `built`: first step and warm-up count."""
+    epochs, started_ns, trained = [], 0, None
+    for event in events:
+        if event["event"] == Event.BUILT:
+            started_ns = event["t_ns"]
+        elif event["event"] == Event.EPOCH_TRAINED:
+            trained = event
+        elif event["event"] == Event.EPOCH_EVALUATED and trained is not None:
+            epochs.append(
+                Epoch(
+                    train_s=(trained["t_ns"] - started_ns) / 1e9,
+                    steps=trained["steps"],
+                    images=trained["images"],
+                    train_loss=trained["train_loss"],
+                    evaluate_s=(event["t_ns"] - trained["t_ns"]) / 1e9,
+                    test_loss=event["test_loss"],
+                    test_accuracy=event["test_accuracy"],
+                )
+            )
+            started_ns = event["t_ns"]
+    return epochs
+
+
+def window(found: dict[str, Any]) -> tuple[float, float] | None:
+    """Edges of the steady window, in ns of the monotonic clock; None where the trial did not get that far."""
+    if Event.WINDOW_ENDED not in found:
+        return None
+    return found[Event.WINDOW_STARTED]["t_ns"], found[Event.WINDOW_ENDED]["t_ns"]
+
+
+NO_WINDOW = "the trial did not reach the end of its steady window"
+
+
+def _unknown(source: str, reason: str) -> Figure:
+    return Figure(None, source, reason=reason)
+
+
+def speed(found: dict[str, Any]) -> dict[str, Figure]:
+    source = "worker: steady window, synchronised at its edges"
+    edges = window(found)
+    if edges is None:
+        return dict.fromkeys(("window_s", "images_per_s", "step_time_s"), _unknown(source, NO_WINDOW))
+    window_s = (edges[1] - edges[0]) / 1e9
+    ended = found[Event.WINDOW_ENDED]
+    return {
+        "window_s": Figure(window_s, source),
+        "images_per_s": Figure(ended["images"] / window_s, f"{source}; images handed to the framework"),
+        "step_time_s": Figure(window_s / ended["steps"], f"{source}; losses returned", samples=ended["steps"]),
+    }
+
+
+def in_window(samples: Samples, edges: tuple[float, float]) -> NDArray[np.bool_]:
+    """A reading at t describes the time before t: the first one that starts before the window is left out."""
+    return (samples["t_ns"] >= edges[0] + PERIOD_S * 1e9) & (samples["t_ns"] <= edges[1])
+
+
+def _rate(samples: Samples, column: str, edges: tuple[float, float]) -> tuple[float | None, int]:
+    """Mean rate of a running sum over the window, edges interpolated; and the samples inside."""
+    known = ~np.isnan(samples[column])
+    inside = known & in_window(samples, edges)
+    if inside.sum() < 2 or samples["t_ns"][known][-1] < edges[1] - 3 * PERIOD_S * 1e9:
+        return None, int(inside.sum())
+    sums = np.interp(edges, samples["t_ns"][known], samples[column][known])
+    return float((sums[1] - sums[0]) / ((edges[1] - edges[0]) / 1e9)), int(inside.sum())
+
+
+def usage(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
+    """CPU %: of the cores allotted (`threads`); foreign CPU %: what others took of the whole machine's same cores."""
+    source = "sampler at 10 Hz: user and system time of the process tree over the steady window"
+    edges = window(found)
+    if edges is None:
+        return {
+            name: _unknown(source, NO_WINDOW) for name in ("cpu_percent", "foreign_cpu_percent", "gpu_percent")
+        }
+    own, count = _rate(samples, "cpu_s", edges)
+    machine, _ = _rate(samples, "machine_cpu_s", edges)
+    few = f"{count} samples in the window"
+    figures: dict[str, Figure] = {}
+    if own is None or machine is None:
+        figures["cpu_percent"] = figures["foreign_cpu_percent"] = _unknown(source, few)
+    else:
+        figures["cpu_percent"] = Figure(100 * own / spec.threads, source, count)
+        foreign = Figure(100 * max(0.0, machine - own) / spec.threads, "sampler at 10 Hz: busy time of the machine", count)
+        figures["foreign_cpu_percent"] = foreign
+    gpu_source = "NVML utilisation rate polled at 10 Hz, mean over the steady window"
+    gpu = samples["gpu_percent"][in_window(samples, edges)]
+    gpu = gpu[~np.isnan(gpu)]
+    if spec.device == "cpu":
+        figures["gpu_percent"] = _unknown(gpu_source, "the trial ran on the CPU")
+    elif len(gpu):
+        figures["gpu_percent"] = Figure(float(gpu.mean()), gpu_source, len(gpu))
+    else:
+        figures["gpu_percent"] = _unknown(gpu_source, "NVML gave no utilisation for this device")
+    return figures
+
+
+def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
+    """Bytes: host resident size in the window and over the trial; device memory; what the adapter counted."""
+    edges = window(found)
+    inside = in_window(samples, edges) if edges else np.zeros(len(samples["t_ns"]), bool)
+    figures = {
+        "host_memory_bytes": _highest(
+            samples["host_memory_bytes"][inside], "resident size of the process tree, highest in the steady window"
+        ),
+        "host_memory_peak_bytes": _highest(
+            samples["host_memory_bytes"], "resident size of the process tree, highest of the whole trial"
+        ),
+    }
+    if spec.device != "cpu":
+        device = samples["device_memory_bytes"]
+        # The process list is read once a second and the frameworks' pools only grow, so the whole trial is searched.
+        figures["process_gpu_memory_bytes"] = _highest(samples["process_memory_bytes"], "NVML memory of the process")
+        figures["device_memory_bytes"] = _highest(device[inside], "NVML memory used on the device, highest in the window")
+        figures["device_memory_baseline_bytes"] = _highest(device[:1], "NVML memory used on the device before the trial")
+    for kind, counted in found.get(Event.FINISHED, {}).get("memory", {}).items():
+        source = "the framework's adapter, at the end of the trial"
+        figures[f"{kind}_bytes"] = (
+            Figure(counted, source) if counted is not None else _unknown(source, "the framework does not tell here")
+        )
+    return figures
+
+
+def _highest(values: NDArray[np.float64], source: str) -> Figure:
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return _unknown(source, "no sample gave it")
+    return Figure(float(known.max()), source, len(known))
+
+
+def checks(
+    spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoch], samples: Samples, found: dict[str, Any]
+) -> list[Check]:
+    """Identities between figures that were counted apart from one another."""
+    done: list[Check] = []
+    images_per_s, step_time_s = figures["images_per_s"].value, figures["step_time_s"].value
+    if images_per_s is not None and step_time_s is not None:
+        product = images_per_s * step_time_s
+        detail = f"{product:.2f} images a step, batch size {spec.batch_size}"
+        done.append(Check("images/s x step time = batch size", abs(product / spec.batch_size - 1) <= 0.01, detail))
+    for number, epoch in enumerate(epochs):
+        whole, rest = divmod(epoch.images, spec.batch_size)
+        expected = whole + math.ceil(rest / spec.batch_size)
+        if epoch.steps != expected:
+            detail = f"epoch {number}: {epoch.images} images in {epoch.steps} steps, expected {expected}"
+            done.append(Check("steps of an epoch", False, detail))
+    if (edges := window(found)) is not None:
+        times = samples["t_ns"][(samples["t_ns"] >= edges[0] - PERIOD_S * 1e9) & (samples["t_ns"] <= edges[1])]
+        gap_s = float(np.diff(np.concatenate([[edges[0]], times, [edges[1]]])).max()) / 1e9
+        detail = f"longest gap {gap_s:.2f} s, period {PERIOD_S} s"
+        done.append(Check("samples cover the window", bool(np.all(np.diff(times) > 0)) and gap_s <= 3 * PERIOD_S, detail))
+    process, device = figures.get("process_gpu_memory_bytes"), figures.get("device_memory_bytes")
+    if process and device and process.value is not None and device.value is not None:
+        detail = f"{process.value / 2**20:.0f} of {device.value / 2**20:.0f} MiB"
+        done.append(Check("process memory <= device memory", process.value <= device.value, detail))
+    return done

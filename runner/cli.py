@@ -1,0 +1,181 @@
+"""The command line: from words to a checked request. Bad input is one clear line and exit code 2, nothing started."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from runner import environments, machine
+from workloads import study as studies
+from workloads.catalogue import WORKLOADS
+from workloads.datasets import DATASETS
+from workloads.spec import OPTIMIZER_NAMES
+from workloads.study import Study, StudyError
+
+
+class BadInput(ValueError):
+    """What is wrong, where, and what to do: one line."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for, checked as far as possible without starting anything."""
+
+    study: Study
+    frameworks: tuple[str, ...]
+    device: str
+    gpus: tuple[machine.Gpu, ...]
+    threads: int
+    isolation: str
+    data_dir: Path | None
+    results: Path
+    plan_only: bool
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"{message} (see python -m runner --help)")
+
+
+def parser() -> Parser:
+    words = Parser(
+        prog="python -m runner",
+        description="Train one CNN in several deep-learning frameworks, per batch size, and measure it from outside.",
+        allow_abbrev=False,
+    )
+    words.add_argument("--list", action="store_true", help="frameworks, workloads, data sets and studies; runs nothing")
+    words.add_argument("--plan", action="store_true", help="print the trials and an estimate; runs nothing")
+    words.add_argument("--framework", nargs="+", metavar="NAME", help="all, or names (default: the study's)")
+    words.add_argument("--study", default="quick", metavar="NAME|FILE", help="a study's name or TOML file (default: quick)")
+    words.add_argument("--workload", metavar="NAME")
+    words.add_argument("--dataset", metavar="NAME")
+    words.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
+                       "./data, where they are downloaded)")  # fmt: skip
+    words.add_argument("--batch-size", nargs="+", type=_whole, metavar="N")
+    words.add_argument("--epochs", type=_whole, metavar="N")
+    words.add_argument("--repeat", type=_whole, metavar="N", help="fresh-process repeats of every cell")
+    words.add_argument("--seed", type=_whole, metavar="N", help="repeat r draws weights and batch order with seed + r")
+    words.add_argument("--optimizer", metavar="NAME", help=", ".join(OPTIMIZER_NAMES))
+    words.add_argument("--learning-rate", type=_number, metavar="RATE")
+    words.add_argument("--feed", metavar="host|device", help="where the training split lives (default: host)")
+    words.add_argument("--last-batch", metavar="keep|drop", help="what becomes of the last, smaller batch")
+    words.add_argument("--device", metavar="auto|cpu|cuda:N|UUID")
+    words.add_argument("--threads", type=_whole, metavar="N", help="cores and threads of a worker (default: all)")
+    words.add_argument("--window", type=_number, metavar="SECONDS", help="length of the steady window")
+    words.add_argument("--timeout", type=_number, metavar="SECONDS", help="time limit of a trial")
+    words.add_argument("--results", type=Path, metavar="DIR", help="default: results/STUDY")
+    words.add_argument("--isolation", metavar="venv|here", default="venv", help="each framework in an environment of "
+                       "its own, or in this Python as it is")  # fmt: skip
+    return words
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def known(kind: str, name: str, names: Iterable[str]) -> str:
+    """The name, or BadInput that offers those close to it."""
+    names = sorted(names)
+    if name in names:
+        return name
+    close = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
+    offer = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names)}"
+    raise BadInput(f"unknown {kind} {name!r}: {offer}")
+
+
+def request(words: argparse.Namespace) -> Request:
+    """Raises BadInput."""
+    study = _study(words)
+    known("workload", study.workload, WORKLOADS)
+    dataset = DATASETS[known("data set", study.dataset, DATASETS)]
+    if dataset.classes > WORKLOADS[study.workload].classes:
+        raise BadInput(f"data set {study.dataset} has more classes than workload {study.workload} tells apart")
+    if study.last_batch == "drop" and max(study.batch_sizes) > dataset.train_count:
+        raise BadInput(
+            f"batch size {max(study.batch_sizes)} is larger than the training split of {study.dataset} "
+            f"({dataset.train_count} images) and last_batch is drop: nothing would be trained"
+        )
+    known("isolation", words.isolation, ("venv", "here"))
+    gpus = machine.gpus()
+    try:
+        device = machine.resolve_device(study.device, gpus)
+    except machine.NoSuchDevice as error:
+        raise BadInput(str(error)) from error
+    cores = machine.cores()
+    if study.threads is not None and study.threads > cores:
+        raise BadInput(f"--threads {study.threads}: this process may use {cores} cores")
+    named = os.environ.get("BATCHWISE_DATA")
+    return Request(
+        study=study,
+        frameworks=_frameworks(study.frameworks),
+        device=device,
+        gpus=tuple(gpus),
+        threads=study.threads or cores,
+        isolation=words.isolation,
+        data_dir=words.data_dir or (Path(named) if named else None),
+        results=_results(words.results or Path("results") / study.name, writable=not words.plan),
+        plan_only=words.plan,
+    )
+
+
+def _study(words: argparse.Namespace) -> Study:
+    shipped = studies.studies()
+    is_file = words.study.endswith(".toml") or "/" in words.study
+    path = Path(words.study) if is_file else shipped[known("study", words.study, shipped)]
+    asked: dict[str, Any] = {
+        "workload": words.workload,
+        "dataset": words.dataset,
+        "frameworks": words.framework and tuple(words.framework),
+        "batch_sizes": words.batch_size and tuple(words.batch_size),
+        "epochs": words.epochs,
+        "repeats": words.repeat,
+        "seed": words.seed,
+        "optimizer": words.optimizer and known("optimizer", words.optimizer, OPTIMIZER_NAMES),
+        "learning_rate": words.learning_rate,
+        "feed": words.feed and known("feed", words.feed, ("host", "device")),
+        "last_batch": words.last_batch and known("last batch", words.last_batch, ("keep", "drop")),
+        "device": words.device,
+        "threads": words.threads,
+        "window_s": words.window,
+        "timeout_s": words.timeout,
+    }
+    try:
+        return studies.read(path).changed(**{key: value for key, value in asked.items() if value is not None})
+    except StudyError as error:
+        raise BadInput(str(error)) from error
+
+
+def _frameworks(asked: tuple[str, ...]) -> tuple[str, ...]:
+    found = environments.frameworks()
+    if "all" in asked:
+        return tuple(name for name in found if not environments.is_referee(name))
+    return tuple(known("framework", name, [*found, "all"]) for name in asked)
+
+
+def _results(folder: Path, writable: bool) -> Path:
+    """The folder, made and tried out where something will be written to it."""
+    if not writable:
+        return folder
+    probe = folder / ".writable"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise BadInput(f"--results {folder}: cannot be written: {error.strerror or error}") from error
+    return folder

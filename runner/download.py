@@ -1,0 +1,71 @@
+"""Fetch published data files: with a progress bar, resumed where a download broke off, checked before use."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import requests
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from workloads.datasets import DataError, DataFile, Dataset, verify
+
+TIMEOUT_S = 60
+CHUNK_BYTES = 1 << 18
+
+
+def fetch(dataset: Dataset, folder: Path, console: Console) -> None:
+    """Download what of the data set is not there. Raises DataError; a part already fetched stays for next time."""
+    if all((folder / file.path).exists() for file in dataset.files):
+        return
+    for file in dataset.download:
+        path = folder / file.path
+        if not path.exists():
+            download(f"{dataset.base_url}{path.name}", path, file, console)
+        verify(path, file.md5)
+        if path.name.endswith(".tar.gz"):
+            extract(path, folder)
+
+
+def download(url: str, path: Path, file: DataFile, console: Console) -> None:
+    """To PATH.part first, from where it ends; renamed when its md5 is right. Raises DataError."""
+    part = path.with_name(path.name + ".part")
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        have = part.stat().st_size if part.exists() else 0
+        headers = {"Range": f"bytes={have}-"} if have else {}
+        with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT_S) as response:
+            if response.status_code != 416:  # 416: nothing behind what is there already
+                response.raise_for_status()
+                _receive(response, part, have if response.status_code == 206 else 0, console, path.name)
+    except (requests.RequestException, OSError) as error:
+        raise DataError(
+            f"{url} could not be fetched ({type(error).__name__}: {error}); run again to go on, or give --data-dir"
+        ) from error
+    try:
+        verify(part, file.md5)
+    except DataError:
+        part.unlink()
+        raise
+    part.replace(path)
+
+
+def _receive(response: requests.Response, part: Path, have: int, console: Console, name: str) -> None:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    length = response.headers.get("Content-Length")
+    total = have + int(length) if length else None
+    with part.open("ab" if have else "wb") as out, Progress(*columns, console=console) as progress:
+        task = progress.add_task(name, total=total, completed=have)
+        for chunk in response.iter_content(CHUNK_BYTES):
+            out.write(chunk)
+            progress.advance(task, len(chunk))
+
+
+def extract(archive: Path, folder: Path) -> None:
+    """Unpack with tarfile's "data" filter: nothing outside the folder, no links out, no devices."""
+    try:
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
+    except (tarfile.TarError, OSError) as error:
+        raise DataError(f"{archive} could not be unpacked: {error}") from error

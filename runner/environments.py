@@ -1,0 +1,246 @@
+"""A framework's environment: found by its folder under adapters/, made once as a virtual environment, verified."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+ROOT = Path(__file__).resolve().parent.parent
+ADAPTERS = ROOT / "adapters"
+ENVIRONMENTS = ROOT / ".envs"
+
+
+class EnvironmentUnavailable(Exception):
+    """The environment cannot be made here; the message is the reason its trials are `unsupported`."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One framework for one kind of device, as environment.toml defines it."""
+
+    framework: str
+    label: str
+    device_kind: str  # "cpu" | "cuda"
+    python: str
+    smoke: str
+    variables: dict[str, str]
+    system_libraries: dict[str, str]  # {file that must load: Debian package that has it}
+    pins: str  # requirements with hashes
+    index: str | None  # asked where pip's own configuration does not have a pin
+
+    @property
+    def folder(self) -> Path:
+        return ENVIRONMENTS / f"{self.framework}-{self.device_kind}"
+
+    @property
+    def interpreter(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    @property
+    def digest(self) -> str:
+        """Changes with everything that decides what gets installed and how the worker is started."""
+        told = repr((self.python, self.smoke, sorted(self.variables.items()), self.pins.split(), self.index))
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    @property
+    def marker(self) -> Path:
+        return self.folder / ".complete"
+
+    @property
+    def state(self) -> str:
+        """ "ready", "outdated" (the definition has changed since) or "not made"."""
+        if not self.marker.is_file():
+            return "not made"
+        return "ready" if self.marker.read_text().strip() == self.digest else "outdated"
+
+
+def frameworks() -> list[str]:
+    """Folders under adapters/ that define an environment."""
+    return sorted(path.parent.name for path in ADAPTERS.glob("*/environment.toml"))
+
+
+def is_referee(framework: str) -> bool:
+    """Whether it judges instead of competing."""
+    return bool(_definition(framework).get("referee", False))
+
+
+def _definition(framework: str) -> dict[str, Any]:
+    with (ADAPTERS / framework / "environment.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def read(framework: str, device_kind: str) -> Environment:
+    """Raises EnvironmentUnavailable where the framework has no environment for this kind of device."""
+    table = _definition(framework)
+    if device_kind not in table:
+        raise EnvironmentUnavailable(f"{table['label']} has no environment for {device_kind}")
+    variant = table[device_kind]
+    return Environment(
+        framework=framework,
+        label=table["label"],
+        device_kind=device_kind,
+        python=table["python"],
+        smoke=table["smoke"],
+        variables=table["variables"] | variant.get("variables", {}),
+        system_libraries=table.get("system_libraries", {}),
+        pins=variant["pins"],
+        index=variant.get("index"),
+    )
+
+
+def make(environment: Environment, say: Callable[[str], None]) -> None:
+    """Make it if it is not ready; safe against another runner doing the same. Raises EnvironmentUnavailable."""
+    if environment.state == "ready":
+        return
+    ENVIRONMENTS.mkdir(exist_ok=True)
+    with FileLock(environment.folder.with_suffix(".lock")):
+        if environment.state == "ready":
+            return
+        missing_libraries(environment)
+        interpreter = find_interpreter(environment, say)
+        say(f"{environment.label}: making {environment.folder.relative_to(ROOT)} with {interpreter}")
+        shutil.rmtree(environment.folder, ignore_errors=True)
+        install(environment, interpreter, say)
+        environment.marker.write_text(environment.digest + "\n")
+        say(f"{environment.label}: ready")
+
+
+def install(environment: Environment, interpreter: str, say: Callable[[str], None]) -> None:
+    log = environment.folder.with_suffix(".log")
+    log.write_text("")
+    requirements = environment.folder.with_suffix(".txt")
+    requirements.write_text(environment.pins)
+    run([interpreter, "-m", "venv", str(environment.folder)], log)
+    # Byte code is compiled apart: on every core, and also where PYTHONDONTWRITEBYTECODE would double import times.
+    pip = [str(environment.interpreter), "-m", "pip", "install", "--require-hashes", "--only-binary=:all:"]
+    pip += ["--no-compile", "--progress-bar=off", "-r", str(requirements)]
+    say(f"{environment.label}: installing {len(environment.pins.split()) // 2} packages (log: {log.relative_to(ROOT)})")
+    try:
+        run(pip, log)
+    except EnvironmentUnavailable as error:
+        if environment.index is None:
+            raise
+        say(f"{environment.label}: {error}; asking {environment.index} too")
+        run([*pip, "--extra-index-url", environment.index], log)
+    subprocess.run(
+        [str(environment.interpreter), "-m", "compileall", "-q", "-j", "0", str(environment.folder / "lib")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,  # packages ship a few files that are no valid Python for this version
+    )
+    say(f"{environment.label}: trying the import")
+    run([str(environment.interpreter), "-c", environment.smoke], log, worker_variables(environment))
+
+
+def run(command: list[str], log: Path, variables: dict[str, str] | None = None) -> None:
+    """Raises EnvironmentUnavailable with the last telling line of the output."""
+    with log.open("a") as file:
+        file.write(f"$ {' '.join(command)}\n")
+    result = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | (variables or {}), stdin=subprocess.DEVNULL
+    )
+    output = result.stdout + result.stderr
+    with log.open("a") as file:
+        file.write(output)
+    if result.returncode != 0:
+        lines = [line for line in output.splitlines() if line.strip() and not line.startswith("WARNING")]
+        errors = [line for line in lines if "error" in line.lower()] or lines or ["no output"]
+        raise EnvironmentUnavailable(f"{Path(command[0]).name} {' '.join(command[1:4])} failed: {errors[-1].strip()}")
+
+
+def worker_variables(environment: Environment) -> dict[str, str]:
+    """The definition's variables, with {site_packages} filled in; a search path goes before the machine's own."""
+    site_packages = environment.folder / "lib" / f"python{environment.python}" / "site-packages"
+    variables = {name: value.format(site_packages=site_packages) for name, value in environment.variables.items()}
+    for name in variables.keys() & {"LD_LIBRARY_PATH"} & os.environ.keys():
+        variables[name] += os.pathsep + os.environ[name]
+    return variables
+
+
+def missing_libraries(environment: Environment) -> None:
+    """Raises EnvironmentUnavailable naming the Debian packages of system libraries that do not load."""
+    missing = {}
+    for library, package in environment.system_libraries.items():
+        try:
+            ctypes.CDLL(library)
+        except OSError:
+            missing[library] = package
+    if missing:
+        raise EnvironmentUnavailable(
+            f"{environment.label} needs the system libraries {', '.join(missing)}: apt-get install {' '.join(missing.values())}"
+        )
+
+
+def find_interpreter(environment: Environment, say: Callable[[str], None]) -> str:
+    """A Python of the version asked for that can make virtual environments; uv is asked to fetch one last."""
+    for candidate in candidates(environment.python):
+        if usable(candidate, environment.python):
+            return candidate
+    uv = shutil.which("uv")
+    if uv:
+        say(f"{environment.label}: no Python {environment.python} found, asking uv to fetch one")
+        subprocess.run([uv, "python", "install", environment.python], check=False, stdin=subprocess.DEVNULL)
+        found = subprocess.run([uv, "python", "find", environment.python], capture_output=True, text=True)
+        if found.returncode == 0 and usable(found.stdout.strip(), environment.python):
+            return found.stdout.strip()
+    raise EnvironmentUnavailable(
+        f"{environment.label} needs Python {environment.python} with venv: looked on PATH, in pyenv and at uv; install one"
+    )
+
+
+def candidates(version: str) -> Iterator[str]:
+    yield getattr(sys, "_base_executable", sys.executable)
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        for name in (f"python{version}", "python3"):
+            if shutil.which(name, path=folder):
+                yield str(Path(folder) / name)
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    for folder in sorted(pyenv.glob(f"versions/{version}*"), reverse=True):
+        yield str(folder / "bin" / "python")
+
+
+def usable(interpreter: str, version: str) -> bool:
+    probe = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
+    try:
+        answer = subprocess.run([interpreter, "-c", probe], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return answer.returncode == 0 and answer.stdout.strip() == version
+
+
+def digest_here() -> str:
+    """What stands for the definition where the runner's own interpreter is used: Python and every package."""
+    packages = sorted(f"{d.name}=={d.version}" for d in importlib.metadata.distributions())
+    return hashlib.sha256(repr((sys.version, packages)).encode()).hexdigest()[:16]
+
+
+def main() -> int:
+    """python -m runner.environments: make every framework's environment for this machine's kind of device."""
+    from runner.machine import gpus  # machine imports ROOT from here
+
+    device_kind, failed = "cuda" if gpus() else "cpu", 0
+    for framework in frameworks():
+        try:
+            environment = read(framework, device_kind)
+            make(environment, print)
+            print(f"{environment.label}: {environment.folder.relative_to(ROOT)} is {environment.state}")
+        except EnvironmentUnavailable as error:
+            print(f"{framework}: unsupported: {error}", file=sys.stderr)
+            failed += not is_referee(framework)
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""What the numbers were measured on: processor, memory, GPUs, system, load, commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pynvml
+
+from runner.environments import ROOT
+
+
+class NoSuchDevice(ValueError):
+    """The device asked for is not here; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    uuid: str
+    name: str
+    driver: str
+    memory_bytes: int
+
+
+def gpus() -> list[Gpu]:
+    """NVIDIA GPUs in PCI order; none where there is no driver."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        driver = pynvml.nvmlSystemGetDriverVersion()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        return [
+            Gpu(
+                uuid=pynvml.nvmlDeviceGetUUID(handle),
+                name=pynvml.nvmlDeviceGetName(handle),
+                driver=driver,
+                memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
+            )
+            for handle in handles
+        ]
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def resolve_device(asked: str, found: list[Gpu]) -> str:
+    """ "cpu" or the UUID of a GPU, for auto | cpu | cuda | cuda:N | UUID. Raises NoSuchDevice."""
+    if asked == "cpu" or (asked == "auto" and not found):
+        return "cpu"
+    if asked in ("auto", "cuda"):
+        asked = "cuda:0"
+    kind, _, index = asked.partition(":")
+    if kind == "cuda" and index.isdigit():
+        if not found:
+            raise NoSuchDevice(f"--device {asked}: no NVIDIA GPU with a working driver on this machine; use --device cpu")
+        if int(index) >= len(found):
+            raise NoSuchDevice(f"--device {asked}: this machine has {len(found)} GPU(s), cuda:0 to cuda:{len(found) - 1}")
+        return found[int(index)].uuid
+    if asked in [gpu.uuid for gpu in found]:
+        return asked
+    if asked.startswith("GPU-"):
+        raise NoSuchDevice(f"--device {asked}: no such GPU; here are {[gpu.uuid for gpu in found] or 'none'}")
+    raise NoSuchDevice(f"--device {asked}: unknown; use auto, cpu, cuda:N or the UUID of a GPU")
+
+
+def cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def describe(device: str, found: list[Gpu]) -> dict[str, Any]:
+    """Conditions to put beside every number; null where this machine does not tell."""
+    return {
+        "cpu_model": _cpu_model(),
+        "cores": cores(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "os": platform.platform(),
+        "libc": " ".join(platform.libc_ver()),
+        "python": platform.python_version(),
+        "gpus": [asdict(gpu) for gpu in found if gpu.uuid == device],
+        "commit": _commit(),
+    }
+
+
+def load_average() -> float:
+    """Runnable processes, mean over the last minute."""
+    return os.getloadavg()[0]
+
+
+def out_of_memory_kills() -> int | None:
+    """Processes the kernel has killed for memory since boot; None where it does not tell."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
+
+
+def _cpu_model() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or None
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
+
+
+def _commit() -> str | None:
+    """The commit of this checkout, with "-dirty" where tracked files differ from it."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() if answer.returncode == 0 else None

@@ -1,0 +1,112 @@
+"""From a study to its trials: which, in which order, which are finished already, how long it may take."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from workloads.catalogue import WORKLOADS
+from workloads.datasets import DATASETS
+from workloads.study import Study
+from workloads.trial import RESULT_FILE, InputFile, Status, TrialResult, TrialSpec
+
+TRIALS = "trials"
+FINISHED = (Status.OK, Status.OUT_OF_MEMORY)  # findings; every other status is tried again by the next run
+
+# The rough guess where nothing has been measured yet: 27 MFLOP an image at 2,000 to 5,000 images/s on two cores.
+GUESS_FLOPS_PER_CORE = 40e9
+GUESS_GPU_FLOPS = 5e12
+GUESS_STEP_S = 0.001
+GUESS_START_S = 5.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Trials in the order in which they run; `finished` are results kept from earlier runs."""
+
+    trials: list[TrialSpec]
+    finished: dict[str, TrialResult]
+
+    @property
+    def to_run(self) -> list[TrialSpec]:
+        return [spec for spec in self.trials if spec.id not in self.finished]
+
+
+def make_plan(
+    study: Study,
+    environments: dict[str, str],
+    device: str,
+    threads: int,
+    isolation: str,
+    inputs: list[dict[str, InputFile]],
+    results: Path,
+) -> Plan:
+    """Randomised blocks: every repeat and batch size is one block, in which the frameworks follow each other
+    directly, so that they meet the same state of the machine. `study.seed` decides both orders.
+
+    `environments` maps framework -> digest; `inputs` is per repeat, or empty for a plan that runs nothing.
+    """
+    shuffle = random.Random(study.seed)
+    blocks = [(repeat, batch_size) for repeat in range(study.repeats) for batch_size in study.batch_sizes]
+    shuffle.shuffle(blocks)
+    trials = []
+    for repeat, batch_size in blocks:
+        frameworks = sorted(environments)
+        shuffle.shuffle(frameworks)
+        trials += [
+            TrialSpec(
+                study=study.name,
+                workload=study.workload,
+                dataset=study.dataset,
+                framework=framework,
+                batch_size=batch_size,
+                epochs=study.epochs,
+                repeat=repeat,
+                seed=study.seed + repeat,
+                optimizer=study.optimizer_spec,
+                last_batch=study.last_batch,
+                profile=study.profile,
+                feed=study.feed,
+                device=device,
+                threads=threads,
+                window_s=study.window_s,
+                timeout_s=study.timeout_s,
+                isolation=isolation,
+                environment=environments[framework],
+                inputs=inputs[repeat] if inputs else {},
+            )
+            for framework in frameworks
+        ]
+    stored = read_finished(results)
+    if not inputs:
+        stored = [replace(result, spec=replace(result.spec, inputs={})) for result in stored]
+    wanted = {spec.id for spec in trials}
+    return Plan(trials, {result.spec.id: result for result in stored if result.spec.id in wanted})
+
+
+def read_finished(results: Path) -> list[TrialResult]:
+    """Stored results that need not be measured again; an unreadable one does not count as finished."""
+    found = []
+    for path in sorted((results / TRIALS).glob(f"*/{RESULT_FILE}")):
+        try:
+            result = TrialResult.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            continue
+        if result.status in FINISHED:
+            found.append(result)
+    return found
+
+
+def estimate_s(spec: TrialSpec, measured: list[TrialResult]) -> float:
+    """Seconds that the trial may take: from the same cell measured before, else a guess good to a factor of 2 or 3."""
+    for result in measured:
+        if replace(result.spec, repeat=0, seed=0, study="", inputs={}, timeout_s=0) == replace(
+            spec, repeat=0, seed=0, study="", inputs={}, timeout_s=0
+        ):
+            return result.wall_s
+    images = DATASETS[spec.dataset].train_count * spec.epochs
+    flops = 6 * WORKLOADS[spec.workload].multiply_adds * images  # forward once, backward twice that
+    rate = GUESS_FLOPS_PER_CORE * spec.threads if spec.device == "cpu" else GUESS_GPU_FLOPS
+    return GUESS_START_S + flops / rate + images / spec.batch_size * GUESS_STEP_S + spec.window_s

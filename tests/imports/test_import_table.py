@@ -1,0 +1,151 @@
+"""Holds the import table of ARCHITECTURE.md: which room may import what."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("workloads", "adapters", "runner", "reports")
+FILES = sorted(path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+WITHOUT_NUMPY = ("spec", "study", "trial")
+TABLE = {
+    "tensorflow": frozenset({"tensorflow", "keras"}),
+    "pytorch": frozenset({"torch"}),
+    "mxnet": frozenset({"mxnet"}),
+    "numpy": frozenset(),
+}
+
+
+def own_modules(root: Path) -> dict[str, frozenset[str]]:
+    """{adapter folder: modules only it may import}; folders outside TABLE say so in their environment.toml."""
+    found = dict(TABLE)
+    for folder in (path for path in (root / "adapters").iterdir() if (path / "adapter.py").is_file()):
+        if folder.name not in TABLE:
+            found[folder.name] = frozenset(tomllib.loads((folder / "environment.toml").read_text())["imports"])
+    return found
+
+
+def targets(source: str, file: Path) -> Iterator[tuple[int, str]]:
+    """(line, dotted absolute name) of everything imported, literal importlib calls included."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                yield from ((node.lineno, name.name) for name in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                package = file.parts[: len(file.parts) - level] if level else ()
+                base = ".".join([*package, *([module] if module else [])])
+                yield from ((node.lineno, f"{base}.{name.name}" if base else name.name) for name in names)
+            case ast.Call(
+                func=ast.Name(id="__import__" | "import_module") | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(value=str(name)) | ast.JoinedStr(values=[ast.Constant(value=str(name)), *_]), *_],
+            ):
+                yield node.lineno, name.rstrip(".")
+
+
+def violations(source: str, file: Path, own: Mapping[str, frozenset[str]]) -> list[str]:
+    """The imports of `file` (its path below the repository) that the table forbids, one line each."""
+    room = file.parts[0]
+    adapter = file.parts[1] if room == "adapters" and len(file.parts) > 2 else None
+    frameworks = frozenset().union(*own.values()) - {"numpy"}
+
+    def allowed(target: str) -> bool:
+        top, *rest = target.split(".")
+        if room in ("runner", "reports"):
+            return top not in {*frameworks, "adapters", "runner", "reports"} - {room}
+        if top in sys.stdlib_module_names or top == "workloads":
+            return True
+        if room == "workloads":
+            return top == "numpy" and file.stem not in WITHOUT_NUMPY
+        if top == "adapters":
+            return not rest or rest[0] not in own or rest[0] == adapter
+        return top == "numpy" or (adapter is not None and top in own[adapter])
+
+    return [f"{file}:{line}: imports {name}" for line, name in targets(source, file) if not allowed(name)]
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_every_file_imports_only_what_its_room_may(file: Path) -> None:
+    assert violations((ROOT / file).read_text(encoding="utf-8"), file, own_modules(ROOT)) == []
+
+
+def test_the_table_is_held_over_every_adapter_and_the_neutral_room() -> None:
+    assert {Path("workloads/spec.py"), Path("adapters/worker.py")} <= set(FILES)
+    assert {Path(f"adapters/{name}/adapter.py") for name in TABLE} <= set(FILES)
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("workloads/new.py", "import torch"),
+        ("workloads/new.py", "from runner import plan"),
+        ("workloads/new.py", "from adapters.base import Adapter"),
+        ("workloads/new.py", "import pandas"),
+        ("workloads/spec.py", "import numpy"),
+        ("workloads/study.py", "def f():\n    from numpy.typing import NDArray"),
+        ("workloads/trial.py", "try:\n    import numpy as np\nexcept ImportError:\n    pass"),
+        ("adapters/worker.py", "import torch"),
+        ("adapters/worker.py", "from adapters.numpy.adapter import Adapter"),
+        ("adapters/worker.py", "from . import pytorch"),
+        ("adapters/base.py", "import psutil"),
+        ("adapters/pytorch/adapter.py", "import tensorflow.keras"),
+        ("adapters/pytorch/adapter.py", "import adapters.numpy.adapter"),
+        ("adapters/pytorch/adapter.py", "from adapters import numpy"),
+        ("adapters/pytorch/adapter.py", "from ..numpy import adapter"),
+        ("adapters/pytorch/adapter.py", "from .. import numpy"),
+        ("adapters/pytorch/adapter.py", "from runner.plan import plan"),
+        ("adapters/numpy/adapter.py", "import scipy"),
+        ("adapters/jax/adapter.py", "import flax"),
+        ("runner/plan.py", "from adapters.base import Adapter"),
+        ("runner/plan.py", "import importlib\nimportlib.import_module('torch')"),
+        ("runner/plan.py", "__import__('keras')"),
+        ("runner/plan.py", "import importlib\nimportlib.import_module(f'adapters.{name}.adapter')"),
+        ("runner/plan.py", "from reports.load import load"),
+        ("runner/plan.py", "import jax.numpy"),
+        ("reports/tables.py", "from runner import cli"),
+        ("reports/tables.py", "from ..adapters import base"),
+        ("reports/tables.py", "if TYPE_CHECKING:\n    import mxnet as mx"),
+    ],
+)
+def test_a_forbidden_import_is_caught(file: str, source: str) -> None:
+    assert len(violations(source, Path(file), {**TABLE, "jax": frozenset({"jax"})})) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("workloads/datasets.py", "from __future__ import annotations\nimport numpy as np\nfrom .spec import Shape"),
+        ("adapters/worker.py", "import importlib\nimportlib.import_module(f'adapters.{name}.adapter')"),
+        ("adapters/worker.py", "from adapters.base import Adapter\nfrom workloads import weights"),
+        ("adapters/pytorch/adapter.py", "from torch import nn\nfrom ..base import Adapter\nfrom .helper import x"),
+        ("adapters/jax/adapter.py", "import jax.numpy"),
+        ("runner/plan.py", "import psutil, numpy\nfrom . import launch\nfrom workloads.trial import TrialSpec"),
+        ("reports/tables.py", "import pandas\nfrom reports.load import load\nfrom workloads import trial"),
+    ],
+)
+def test_an_allowed_import_passes(file: str, source: str) -> None:
+    assert violations(source, Path(file), {**TABLE, "jax": frozenset({"jax"})}) == []
+
+
+def test_a_new_adapter_folder_is_held_to_the_imports_of_its_environment(tmp_path: Path) -> None:
+    folder = tmp_path / "adapters" / "jax"
+    folder.mkdir(parents=True)
+    (folder / "adapter.py").write_text("import jax, flax\n")
+    (folder / "environment.toml").write_text('imports = ["jax"]\n')
+    own = own_modules(tmp_path)
+    assert own["jax"] == {"jax"}
+    assert violations((folder / "adapter.py").read_text(), Path("adapters/jax/adapter.py"), own) == [
+        "adapters/jax/adapter.py:1: imports flax"
+    ]
+
+
+def test_spec_trial_and_study_load_where_numpy_is_absent() -> None:
+    code = "import sys; sys.modules['numpy'] = None; import workloads.spec, workloads.trial, workloads.study"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from workloads.catalogue import WORKLOADS
+from workloads.datasets import DATASETS
+from workloads.study import Study, StudyError, read, studies
+
+THESIS_BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset", "repeats", "window_s", "timeout_s"),
+    [("osu-2020", "cifar10", 3, 10, 3600), ("quick", "digits", 1, 3, 300)],
+)
+def test_a_shipped_study_says_what_is_documented(
+    name: str, dataset: str, repeats: int, window_s: float, timeout_s: float
+) -> None:
+    study = read(studies()[name])
+    assert (study.name, study.workload, study.dataset) == (name, "osu-cnn", dataset)
+    assert (study.batch_sizes, study.epochs, study.repeats) == (THESIS_BATCH_SIZES, 10, repeats)
+    assert (study.optimizer_spec.name, study.optimizer_spec.learning_rate) == ("momentum", 0.01)
+    assert (study.window_s, study.timeout_s) == (window_s, timeout_s)
+    assert (study.frameworks, study.last_batch, study.profile, study.feed) == (("all",), "keep", "default", "host")
+    assert study.summary
+
+
+def test_every_shipped_study_names_a_known_workload_and_data_set() -> None:
+    assert set(studies()) >= {"osu-2020", "quick"}
+    for path in studies().values():
+        study = read(path)
+        assert study.workload in WORKLOADS
+        assert study.dataset in DATASETS
+
+
+def written(folder: Path, *lines: str) -> Path:
+    path = folder / "mine.toml"
+    path.write_text("\n".join(("# mine", 'summary = "x"', *lines)) + "\n", encoding="utf-8")
+    return path
+
+
+def test_every_key_is_read(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        'workload = "w"',
+        'dataset = "d"',
+        'frameworks = ["a", "b"]',
+        "batch_sizes = [\n  2,\n  1,\n]",
+        "epochs = 2",
+        "repeats = 3",
+        "seed = 4",
+        'optimizer = "adam"',
+        "learning_rate = 0.5",
+        'last_batch = "drop"',
+        'profile = "default"',
+        'feed = "device"',
+        'device = "cpu"',
+        "threads = 5",
+        "window_s = 0.5",
+        "timeout_s = 1.5",
+    )
+    values = ("mine", "x", "w", "d", ("a", "b"), (2, 1), 2, 3, 4, "adam", 0.5, "drop", "default", "device", "cpu", 5)
+    assert read(path) == Study(*values, 0.5, 1.5)
+    assert len(values) + 2 == len(fields(Study))
+
+
+@pytest.mark.parametrize("key", ["learning_rate", "window_s", "timeout_s"])
+def test_a_whole_number_means_the_same_as_its_decimal(tmp_path: Path, key: str) -> None:
+    """A trial's id is made from the JSON of these values, where 3 and 3.0 differ."""
+    assert repr(getattr(read(written(tmp_path, f"{key} = 3")), key)) == "3.0"
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "told"),
+    [
+        ("epoch = 3", "epoch", "unknown key"),
+        ('name = "other"', "name", "unknown key"),
+        ("[optimizer_options]\nmomentum = 1", "optimizer_options", "unknown key"),
+        ('"odd key" = 3', "odd key", "unknown key"),
+        ('epochs = "3"', "epochs", "expected a whole number, got '3'"),
+        ("epochs = 3.0", "epochs", "expected a whole number, got 3.0"),
+        ("epochs = true", "epochs", "expected a whole number, got True"),
+        ("window_s = false", "window_s", "expected a number, got False"),
+        ('threads = "all"', "threads", "expected a whole number, got 'all'"),
+        ("workload = 1", "workload", "expected text"),
+        ('summary = ["a"]', "summary", "expected text"),
+        ("batch_sizes = 4", "batch_sizes", "expected a list of a whole number, got 4"),
+        ("batch_sizes = [4, 8.0]", "batch_sizes", "expected a list of a whole number, got [4, 8.0]"),
+        ("batch_sizes = [[4], [8]]", "batch_sizes", "expected a list"),
+        ("frameworks = [1]", "frameworks", "expected a list of text"),
+        ('optimizer = "rmsprop"', "optimizer", "expected one of sgd, momentum, nesterov, adam, got 'rmsprop'"),
+        ('last_batch = "pad"', "last_batch", "expected one of keep, drop"),
+        ('feed = "disk"', "feed", "expected one of host, device"),
+        ("epochs = 0", "epochs", "more than 0, got 0"),
+        ("repeats = -1", "repeats", "more than 0, got -1"),
+        ("threads = 0", "threads", "more than 0"),
+        ("learning_rate = 0.0", "learning_rate", "more than 0"),
+        ("learning_rate = nan", "learning_rate", "more than 0, got nan"),
+        ("window_s = inf", "window_s", "got inf"),
+        ("timeout_s = -5", "timeout_s", "more than 0"),
+        ("seed = -1", "seed", "not be negative, got -1"),
+        ("batch_sizes = [8, 0]", "batch_sizes", "more than 0, got 0"),
+        ("batch_sizes = [4, 8, 4]", "batch_sizes", "twice"),
+        ('frameworks = ["numpy", "numpy"]', "frameworks", "twice"),
+        ("batch_sizes = []", "batch_sizes", "at least one"),
+        ("frameworks = []", "frameworks", "at least one"),
+    ],
+)
+def test_a_wrong_line_is_told_with_file_line_and_key(tmp_path: Path, line: str, key: str, told: str) -> None:
+    if key == "summary":
+        path = tmp_path / "mine.toml"
+        path.write_text(f"\n\n{line}\n")
+    else:
+        path = written(tmp_path, line)
+    with pytest.raises(StudyError) as caught:
+        read(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}, line 3: {key}: ")
+    assert told in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("line", "where"),
+    [
+        ("epochs 3", "line 3"),
+        ("epochs = 3\nepochs = 4", "line 4"),
+        ('workload = "w', "line 3"),
+        ("batch_sizes = [4,", "at end of document"),
+    ],
+)
+def test_broken_toml_is_told_with_file_and_place(tmp_path: Path, line: str, where: str) -> None:
+    path = written(tmp_path, line)
+    with pytest.raises(StudyError) as caught:
+        read(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: not valid TOML")
+    assert where in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("kind", ["missing", "a folder", "no utf-8"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "mine.toml"
+    if kind == "a folder":
+        path.mkdir()
+    elif kind == "no utf-8":
+        path.write_bytes(b'summary = "\xff"')
+    with pytest.raises(StudyError) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}: cannot be read")
+    assert "\n" not in str(caught.value)
+
+
+def test_another_optimizer_brings_its_own_learning_rate() -> None:
+    study = Study("s", optimizer="momentum", learning_rate=0.02)
+    assert study.changed(optimizer="adam").optimizer_spec.learning_rate == 0.001
+    assert study.changed(optimizer="sgd").optimizer_spec.learning_rate == 0.01
+
+
+def test_an_explicit_learning_rate_wins_over_the_optimizers_own() -> None:
+    study = Study("s", optimizer="momentum", learning_rate=0.02)
+    assert study.changed(optimizer="adam", learning_rate=0.3).optimizer_spec.learning_rate == 0.3
+    assert study.changed(learning_rate=0.3).optimizer_spec.learning_rate == 0.3
+
+
+def test_what_is_not_changed_stays() -> None:
+    study = Study("s", optimizer="momentum", learning_rate=0.02, epochs=7)
+    assert study.changed(optimizer="momentum", repeats=2) == Study("s", learning_rate=0.02, epochs=7, repeats=2)
+    assert study.repeats == 1
+
+
+def test_a_change_out_of_range_is_refused() -> None:
+    with pytest.raises(StudyError, match="epochs"):
+        Study("s").changed(epochs=0)

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workloads.spec import OptimizerSpec
+from workloads.trial import Check, Epoch, Figure, InputFile, Status, TrialResult, TrialSpec, write_json
+
+SPEC = TrialSpec(
+    study="quick",
+    workload="osu-cnn",
+    dataset="digits",
+    framework="numpy",
+    batch_size=32,
+    epochs=2,
+    repeat=1,
+    seed=0,
+    optimizer=OptimizerSpec("momentum"),
+    last_batch="keep",
+    profile="default",
+    feed="host",
+    device="cpu",
+    threads=2,
+    window_s=3.0,
+    timeout_s=60.0,
+    isolation="venv",
+    environment="abc",
+    inputs={"order": InputFile("inputs/order.npy", "00"), "weights": InputFile("inputs/weights.npz", "11")},
+)
+RESULT = TrialResult(
+    spec=SPEC,
+    status=Status.OK,
+    reason=None,
+    started_at="2020-04-15T00:00:00Z",
+    wall_s=1.5,
+    phases_s={"imported": 0.25},
+    epochs=[Epoch(1.0, 45, 1437, 0.5, 0.1, None, 0.875)],
+    first_losses=[2.3, None],
+    figures={"rate": Figure(10.0, "worker", 3), "device_memory_bytes": Figure(None, "nvml", reason="no GPU")},
+    checks=[Check("images", True, "1437 = 1437")],
+    facts={"framework_version": "1", "tf32": False, "cuda_version": None},
+    machine={"cores": 2},
+)
+
+
+def through_json(data: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(json.dumps(data, allow_nan=False))
+
+
+def test_a_trial_spec_survives_json() -> None:
+    again = TrialSpec.from_json(through_json(SPEC.to_json()))
+    assert again == SPEC
+    assert again.id == SPEC.id
+
+
+@pytest.mark.parametrize("status", Status)
+def test_a_result_survives_the_file_it_is_written_to(tmp_path: Path, status: Status) -> None:
+    result = replace(RESULT, status=status, reason=None if status is Status.OK else "because")
+    write_json(tmp_path / "result.json", result.to_json())
+    assert TrialResult.from_json(json.loads((tmp_path / "result.json").read_text())) == result
+
+
+CHANGED: dict[str, Any] = {
+    "workload": "other",
+    "dataset": "mnist",
+    "framework": "pytorch",
+    "batch_size": 64,
+    "epochs": 3,
+    "repeat": 2,
+    "seed": 1,
+    "optimizer": OptimizerSpec("sgd"),
+    "last_batch": "drop",
+    "profile": "tuned",
+    "feed": "device",
+    "device": "GPU-1",
+    "threads": 1,
+    "window_s": 4.0,
+    "isolation": "here",
+    "environment": "abd",
+    "inputs": {**SPEC.inputs, "order": InputFile("inputs/order.npy", "01")},
+}
+HARMLESS: dict[str, Any] = {"study": "other", "timeout_s": 61.0}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(TrialSpec) if field.name not in HARMLESS])
+def test_the_id_changes_with_every_field_that_can_change_a_figure(name: str) -> None:
+    assert replace(SPEC, **{name: CHANGED[name]}).id != SPEC.id
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(OptimizerSpec)])
+def test_the_id_changes_with_every_field_of_the_optimizer(name: str) -> None:
+    optimizer = replace(SPEC.optimizer, **{name: "sgd" if name == "name" else 0.5})
+    assert replace(SPEC, optimizer=optimizer).id != SPEC.id
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_the_id_does_not_change_with_what_changes_no_figure(name: str) -> None:
+    assert replace(SPEC, **{name: HARMLESS[name]}).id == SPEC.id
+
+
+def test_the_id_depends_on_what_an_input_holds_and_not_on_where_it_lies() -> None:
+    moved = {name: InputFile(f"elsewhere/{name}", file.sha256) for name, file in SPEC.inputs.items()}
+    assert replace(SPEC, inputs=moved).id == SPEC.id
+
+
+def test_the_id_reads_as_framework_device_batch_and_repeat_and_hides_the_uuid() -> None:
+    assert SPEC.id.startswith("numpy-cpu-b00032-r1-")
+    assert replace(SPEC, device="GPU-1").id.startswith("numpy-cuda-b00032-r1-")
+
+
+@pytest.mark.parametrize(("value", "reason"), [(None, None), (1.0, "because"), (0.0, "because")])
+def test_a_figure_has_either_a_value_or_a_reason(value: float | None, reason: str | None) -> None:
+    with pytest.raises(ValueError, match="either a value or the reason"):
+        Figure(value, "nvml", reason=reason)
+
+
+def test_a_zero_is_a_value() -> None:
+    assert Figure(0.0, "nvml").value == 0
+
+
+def test_a_failed_dump_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    write_json(path, {"old": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"new": 2, "broken": object()})
+    assert json.loads(path.read_text()) == {"old": 1}
+
+
+def test_a_part_left_by_a_killed_writer_is_neither_read_nor_kept(tmp_path: Path) -> None:
+    (tmp_path / "result.json.part").write_text("{" * 10_000)
+    write_json(tmp_path / "result.json", {"new": 2})
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+    assert json.loads((tmp_path / "result.json").read_text()) == {"new": 2}
+
+
+def test_what_json_cannot_say_becomes_null(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write_json(path, {"a": math.nan, "b": [math.inf, {"c": -math.inf}], "d": (1.5, math.nan), "e": 0.0})
+    assert json.loads(path.read_text()) == {"a": None, "b": [None, {"c": None}], "d": [1.5, None], "e": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"schema_version": 0}, "schema version 0, this program reads 1"),
+        ({"schema_version": None}, "schema version None"),
+        ({"invented": 1}, "invented"),
+        ({"status": "fine"}, "fine"),
+        ({"epochs": None}, "not a trial result"),
+        ({"epochs": [{"train_s": 1.0}]}, "not a trial result"),
+        ({"figures": {"rate": {"value": 1.0, "source": "x", "unit": "s"}}}, "not a trial result"),
+        ({"figures": {"rate": {"value": 1.0, "source": "x", "reason": "y"}}}, "either a value or the reason"),
+        ({"spec": {}}, "not a trial result"),
+        ({"spec": SPEC.to_json() | {"invented": 1}}, "invented"),
+        ({"spec": {key: value for key, value in SPEC.to_json().items() if key != "seed"}}, "seed"),
+    ],
+)
+def test_a_result_of_another_make_is_refused(change: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        TrialResult.from_json(through_json(RESULT.to_json() | change))
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(TrialResult)])
+def test_a_result_that_lacks_a_field_is_refused(name: str) -> None:
+    data = through_json(RESULT.to_json())
+    del data[name]
+    with pytest.raises(ValueError, match="schema version" if name == "schema_version" else name):
+        TrialResult.from_json(data)
+
+
+@pytest.mark.parametrize("data", [None, [], "text", 1])
+def test_a_file_that_holds_no_object_is_refused(data: Any) -> None:
+    with pytest.raises(ValueError, match="not a trial result"):
+        TrialResult.from_json(data)

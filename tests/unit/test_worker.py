@@ -1,0 +1,341 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adapters.numpy.adapter import Adapter
+from adapters.worker import (
+    CALL_S,
+    FIRST_LOSSES,
+    Trainer,
+    endless_batches,
+    epoch_batches,
+    evaluate,
+    read_input,
+)
+from workloads import weights
+from workloads.catalogue import OSU_CNN
+from workloads.datasets import DATASETS, Split, batch_order, load
+from workloads.spec import Dense, Flatten, OptimizerSpec, Workload
+from workloads.trial import EVENTS_FILE, TRIAL_FILE, InputFile, TrialSpec, write_json
+
+ROOT = Path(__file__).parents[2]
+TRAIN, TEST, EPOCHS, BATCH = 75, 25, 3, 8
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "last_batch", "shapes"),
+    [
+        (4, "keep", [(2, 4), (1, 2)]),
+        (4, "drop", [(2, 4)]),
+        (5, "keep", [(2, 5)]),
+        (5, "drop", [(2, 5)]),
+        (10, "keep", [(1, 10)]),
+        (1, "drop", [(10, 1)]),
+        (16, "keep", [(1, 10)]),
+        (16, "drop", []),
+    ],
+)
+def test_an_epoch_is_cut_into_full_batches_and_a_rest_that_is_kept_or_dropped(
+    batch_size: int, last_batch: str, shapes: list[tuple[int, int]]
+) -> None:
+    order = np.random.Generator(np.random.PCG64(0)).permutation(10).astype(np.int32)
+    batches = epoch_batches(order, batch_size, last_batch)
+    assert [block.shape for block in batches] == shapes
+    seen = [int(index) for block in batches for index in block.ravel()]
+    assert seen == order[: len(seen)].tolist()
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 4, 10, 16, 25])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_the_window_gets_full_batches_round_and_round_the_permutation(batch_size: int, steps: int) -> None:
+    order = np.random.Generator(np.random.PCG64(0)).permutation(10).astype(np.int32)
+    trainer = Trainer(Adapter())
+    trainer.step_s = CALL_S / (steps + 0.5)
+    blocks = list(islice(endless_batches(order, batch_size, trainer, time.monotonic() + 60), 7))
+    assert {block.shape for block in blocks} == {(steps, batch_size)}
+    seen = np.concatenate([block.ravel() for block in blocks])
+    assert seen.tolist() == np.resize(order, 7 * steps * batch_size).tolist()
+
+
+def test_the_window_ends_when_its_time_has_passed() -> None:
+    order = np.arange(10, dtype=np.int32)
+    assert list(endless_batches(order, 4, Trainer(Adapter()), time.monotonic() - 1)) == []
+    started = time.monotonic()
+    for _ in endless_batches(order, 4, Trainer(Adapter()), started + 0.05):
+        pass
+    assert 0.05 <= time.monotonic() - started < 5
+
+
+def pixels_as_logits(factor: float) -> Adapter:
+    """A referee whose logits are `factor` times an image's three pixels."""
+    adapter = Adapter()
+    workload = Workload("identity", "", (1, 1, 3), (Flatten("f"), Dense("d", 3)), scale=1.0)
+    kernel, bias = np.eye(3, dtype=np.float32) * np.float32(factor), np.zeros(3, np.float32)
+    adapter.build(workload, OptimizerSpec("sgd"), {"d/kernel": kernel, "d/bias": bias})
+    return adapter
+
+
+IMAGES = np.array([[0, 0, 0], [2, 0, 0], [0, 1, 3]], np.uint8).reshape(3, 1, 1, 3)
+LABELS = np.array([0, 1, 2], np.int32)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 100])
+def test_evaluation_is_the_mean_cross_entropy_and_the_share_of_hits(batch_size: int) -> None:
+    loss, accuracy = evaluate(pixels_as_logits(1), IMAGES, LABELS, batch_size)
+    e = math.e
+    by_hand = (math.log(3) + math.log(e**2 + 2) + math.log(1 + e + e**3) - 3) / 3
+    assert loss == pytest.approx(by_hand, rel=1e-12)
+    assert accuracy == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("factor", [1e4, 1e30])
+def test_evaluation_stands_huge_logits(factor: float) -> None:
+    loss, accuracy = evaluate(pixels_as_logits(factor), IMAGES, LABELS, 2)
+    assert loss == pytest.approx((math.log(3) + 2 * factor) / 3, rel=1e-6)
+    assert accuracy == pytest.approx(2 / 3)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a worker left behind."""
+
+    exit_code: int
+    events: list[dict[str, Any]]
+    log: str
+
+    def named(self, name: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["event"] == name]
+
+
+def refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+@dataclass(frozen=True)
+class Results:
+    """A results folder with the inputs of a trial on a few digits."""
+
+    folder: Path
+    spec: TrialSpec
+    train: Split
+    test: Split
+    order: np.ndarray
+
+    def run(self, name: str, address_space: int | None = None, **changes: Any) -> Ran:
+        trial_dir = self.folder / "trials" / name
+        trial_dir.mkdir(parents=True)
+        write_json(trial_dir / TRIAL_FILE, replace(self.spec, **changes).to_json())
+
+        def limit() -> None:
+            if address_space:
+                resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
+
+        ran = subprocess.run(
+            [sys.executable, "-m", "adapters.worker", str(trial_dir)],
+            cwd=ROOT,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            preexec_fn=limit,
+        )
+        lines = (trial_dir / EVENTS_FILE).read_text(encoding="utf-8").splitlines()
+        return Ran(ran.returncode, [json.loads(line, parse_constant=refuse) for line in lines], ran.stdout)
+
+    def put(self, name: str, array: np.ndarray) -> dict[str, InputFile]:
+        """The inputs of the trial with one array more or another one in its place."""
+        path = self.folder / "inputs" / f"{name}-{len(array)}.npy"
+        np.save(path, array)
+        return {**self.spec.inputs, name: described(path, self.folder)}
+
+
+def described(path: Path, root: Path) -> InputFile:
+    return InputFile(str(path.relative_to(root)), hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    folder = tmp_path_factory.mktemp("run") / "results"
+    (folder / "inputs").mkdir(parents=True)
+    splits = load(DATASETS["digits"], folder, OSU_CNN.input_shape)
+    pick = np.random.Generator(np.random.PCG64(0)).permutation
+    train, test = (
+        Split(split.images[chosen], split.labels[chosen])
+        for split, count in zip(splits, (TRAIN, TEST), strict=True)
+        for chosen in [pick(len(split.labels))[:count]]
+    )
+    order = batch_order(TRAIN, EPOCHS, seed=0)
+    arrays = {
+        "train_images": train.images,
+        "train_labels": train.labels,
+        "test_images": test.images,
+        "test_labels": test.labels,
+        "order": order,
+    }
+    for name, array in arrays.items():
+        np.save(folder / "inputs" / f"{name}.npy", array)
+    weights.save(folder / "inputs" / "weights.npz", weights.draw(OSU_CNN, 0))
+    files = sorted((folder / "inputs").iterdir())
+    spec = TrialSpec(
+        study="test",
+        workload=OSU_CNN.name,
+        dataset="digits",
+        framework="numpy",
+        batch_size=BATCH,
+        epochs=EPOCHS,
+        repeat=1,
+        seed=0,
+        optimizer=OptimizerSpec.named("momentum"),
+        last_batch="keep",
+        profile="default",
+        feed="host",
+        device="cpu",
+        threads=1,
+        window_s=0.3,
+        timeout_s=60,
+        isolation="here",
+        environment="",
+        inputs={path.stem: described(path, folder) for path in files},
+    )
+    return Results(folder, spec, train, test, order)
+
+
+@pytest.fixture(scope="module")
+def ran(results: Results) -> Ran:
+    return results.run("kept")
+
+
+def test_an_unchanged_input_is_found_and_a_changed_one_refused(results: Results, tmp_path: Path) -> None:
+    assert read_input(results.folder, results.spec, "order") == results.folder / "inputs" / "order.npy"
+    path = tmp_path / "inputs" / "order.npy"
+    path.parent.mkdir()
+    path.write_bytes((results.folder / "inputs" / "order.npy").read_bytes() + b"\0")
+    with pytest.raises(ValueError, match="sha256 expected") as caught:
+        read_input(tmp_path, results.spec, "order")
+    for told in (str(path), results.spec.inputs["order"].sha256, hashlib.sha256(path.read_bytes()).hexdigest()):
+        assert told in str(caught.value)
+
+
+def test_a_trial_ends_well_with_its_events_in_order(ran: Ran) -> None:
+    assert ran.exit_code == 0, ran.log
+    assert [event["event"] for event in ran.events] == [
+        *("started", "imported", "opened", "loaded", "built", "first_step", "warmed_up"),
+        *["epoch_trained", "epoch_evaluated"] * EPOCHS,
+        *("window_started", "window_ended", "finished"),
+    ]
+
+
+def test_event_times_never_go_back(ran: Ran) -> None:
+    times = [event["t_ns"] for event in ran.events]
+    assert times == sorted(times)
+
+
+def test_each_epoch_counts_every_image_and_step(ran: Ran) -> None:
+    trained = ran.named("epoch_trained")
+    assert [event["epoch"] for event in trained] == list(range(EPOCHS))
+    assert {(event["steps"], event["images"]) for event in trained} == {(math.ceil(TRAIN / BATCH), TRAIN)}
+
+
+def test_dropped_rests_are_not_counted(results: Results) -> None:
+    ran = results.run("dropped", last_batch="drop", epochs=1, window_s=0.01)
+    counted = [(event["steps"], event["images"]) for event in ran.named("epoch_trained")]
+    assert counted == [(TRAIN // BATCH, TRAIN // BATCH * BATCH)]
+
+
+def test_the_window_lasts_and_counts_its_steps(ran: Ran) -> None:
+    (started,), (ended,) = ran.named("window_started"), ran.named("window_ended")
+    assert ended["steps"] > 0
+    assert 0.3 <= (ended["t_ns"] - started["t_ns"]) / 1e9 < 10
+
+
+def test_the_worker_trains_in_the_given_order_and_evaluates_after_each_epoch(results: Results, ran: Ran) -> None:
+    referee = Adapter()
+    referee.load(results.train.images, results.train.labels)
+    referee.build(OSU_CNN, results.spec.optimizer, weights.draw(OSU_CNN, 0))
+    trained, evaluated = ran.named("epoch_trained"), ran.named("epoch_evaluated")
+    for epoch in range(EPOCHS):
+        blocks = epoch_batches(results.order[epoch], BATCH, "keep")
+        losses = np.concatenate([referee.train(block) for block in blocks])
+        if epoch == 0:
+            assert trained[0]["first_losses"] == pytest.approx(losses[:FIRST_LOSSES], rel=1e-4)
+        assert trained[epoch]["train_loss"] == pytest.approx(losses.mean(), rel=1e-3)
+        loss, accuracy = evaluate(referee, results.test.images, results.test.labels, BATCH)
+        assert evaluated[epoch]["test_loss"] == pytest.approx(loss, rel=1e-3)
+        assert evaluated[epoch]["test_accuracy"] == pytest.approx(accuracy, abs=1 / TEST)
+
+
+def test_the_same_trial_gives_the_same_losses_and_accuracies(results: Results, ran: Ran) -> None:
+    def figures(ran: Ran) -> list[Any]:
+        keys = ("first_losses", "train_loss", "test_loss", "test_accuracy")
+        return [{key: event[key] for key in keys if key in event} for event in ran.events if "epoch" in event]
+
+    again = results.run("again")
+    assert figures(again) == figures(ran)
+    assert len(figures(again)[0]["first_losses"]) == FIRST_LOSSES
+
+
+def test_a_batch_larger_than_the_split_trains_one_step_an_epoch(results: Results) -> None:
+    ran = results.run("large", batch_size=TRAIN + 1, epochs=2, window_s=0.01)
+    assert (ran.exit_code, ran.events[-1]["event"]) == (0, "finished"), ran.log
+    assert [(event["steps"], event["images"]) for event in ran.named("epoch_trained")] == [(1, TRAIN)] * 2
+
+
+def ended(ran: Ran, status: str) -> str:
+    """The reason; the trial must have ended that way, with exit code 0."""
+    assert ran.exit_code == 0, ran.log
+    assert ran.events[-1]["event"] == "ended", ran.log
+    assert ran.events[-1]["status"] == status
+    assert "\n" not in ran.events[-1]["reason"]
+    return ran.events[-1]["reason"]
+
+
+def test_exhausted_memory_is_told_apart_from_a_failure(results: Results) -> None:
+    inputs = results.put("order", np.resize(results.order, (2, 40_000)))
+    ran = results.run("huge", address_space=2**30, batch_size=40_000, epochs=1, inputs=inputs)
+    assert "Unable to allocate" in ended(ran, "out_of_memory")
+    assert ran.events[-2]["event"] == "built"
+
+
+def test_an_unknown_framework_fails_with_its_name(results: Results) -> None:
+    ran = results.run("unknown", framework="abacus")
+    assert "adapters.abacus" in ended(ran, "failed")
+    assert [event["event"] for event in ran.events] == ["started", "ended"]
+
+
+def test_a_gpu_asked_of_the_referee_is_unsupported(results: Results) -> None:
+    ran = results.run("gpu", device="GPU-00000000-0000-0000-0000-000000000000")
+    assert "CPU only" in ended(ran, "unsupported")
+    assert [event["event"] for event in ran.events] == ["started", "imported", "ended"]
+
+
+def test_a_changed_input_fails_before_anything_is_trained(results: Results) -> None:
+    inputs = {**results.spec.inputs, "order": replace(results.spec.inputs["order"], sha256="0" * 64)}
+    ran = results.run("changed", inputs=inputs)
+    assert "sha256 expected 000" in ended(ran, "failed")
+    assert ran.events[-2]["event"] == "opened"
+
+
+def test_a_batch_larger_than_the_split_without_rests_ends_with_a_reason_that_says_so(results: Results) -> None:
+    ran = results.run("nothing-to-train", batch_size=TRAIN + 1, last_batch="drop")
+    assert "batch" in ended(ran, "unsupported" if ran.events[-1].get("status") == "unsupported" else "failed")
+
+
+def test_events_stay_json_when_training_diverges(results: Results) -> None:
+    ran = results.run("diverged", optimizer=OptimizerSpec("sgd", 1e30), epochs=1, window_s=0.01)
+    assert (ran.exit_code, ran.events[-1]["event"]) == (0, "finished"), ran.log
+    assert ran.named("epoch_trained")[0]["train_loss"] is None

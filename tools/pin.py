@@ -1,0 +1,25 @@
+"""Print the pins with hashes that pip resolves for some requirements: python tools/pin.py REQUIREMENT...
+
+For environment.toml (its `requires` -> its `pins`) and the two requirements files. Run it with Python 3.11 on Linux
+x86-64 and pip 23 or newer.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+
+def main(requirements: list[str]) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
+    report = subprocess.run([*command, *requirements], check=True, capture_output=True, text=True).stdout
+    for item in json.loads(report)["install"]:
+        sha256 = item["download_info"]["archive_info"]["hashes"]["sha256"]
+        print(f"{item['metadata']['name']}=={item['metadata']['version']} --hash=sha256:{sha256}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    main(sys.argv[1:])
