@@ -99,7 +99,11 @@ def chart_caption(section: Section) -> str:
     versions = ", ".join(_version(framework, results) for framework in ordered(r.spec.framework for r in results))
     kept = "" if section.condition.last_batch == "keep" else ", last partial batch dropped"
     repeats = len({result.spec.repeat for result in results})
-    spread = f" Median of up to {repeats} repeats, bars from lowest to highest." if repeats > 1 else ""
+    spread = (
+        f" Median of up to {repeats} repeats, bars from lowest to highest; points of one batch size stand side by side."
+        if repeats > 1
+        else ""
+    )
     return (
         f"{words['device']}, {words['threads']} threads. {versions}. {words['model']} on {words['data set']}, "
         f"{words['precision']}, {words['optimizer']}, {words['epochs']} epochs{kept}; profile {words['profile']}, "

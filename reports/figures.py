@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DPI = 200
 WIDTH_IN, PLOT_HEIGHT_IN, CAPTION_LINE_IN = 7.0, 4.2, 0.14
+BESIDE, LABEL_WIDTH = 0.008, 0.05  # distance of two frameworks' points, width of a label: parts of the batch axis
 CAPTION_CHARACTERS = 126  # of the caption's size that fit into WIDTH_IN
 LOOK: dict[Any, Any] = {
     "font.size": 9,
@@ -44,9 +45,12 @@ def draw(cells: pd.DataFrame, title: str, label: str, caption: str, stem: Path, 
         height = PLOT_HEIGHT_IN + CAPTION_LINE_IN * len(lines)
         figure = Figure(figsize=(WIDTH_IN, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
         axes = figure.add_subplot()
-        for framework, style in styles(cells["framework"]).items():
-            _line(axes, cells[cells["framework"] == framework], framework, style)
-        _batch_axis(axes, sorted(set(cells["batch_size"])))
+        sizes = sorted(set(cells["batch_size"]))
+        looks = styles(cells["framework"])
+        for place, (framework, style) in enumerate(looks.items()):
+            aside = (place - (len(looks) - 1) / 2) * BESIDE * _doublings(sizes) if cells["n"].max() > 1 else 0
+            _line(axes, cells[cells["framework"] == framework], framework, style, 2**aside)
+        _batch_axis(axes, sizes)
         _value_axis(axes, float(cells["max"].max()), full_scale)
         axes.set_ylabel(label)
         _text_around(figure, axes, title, "\n".join(lines))
@@ -55,10 +59,13 @@ def draw(cells: pd.DataFrame, title: str, label: str, caption: str, stem: Path, 
     return True
 
 
-def _line(axes: Axes, cells: pd.DataFrame, framework: str, style: Style) -> None:
-    """Medians joined by a line, with bars from the lowest to the highest repeat where there are several."""
+def _line(axes: Axes, cells: pd.DataFrame, framework: str, style: Style, aside: float) -> None:
+    """Medians joined by a line, with bars from the lowest to the highest repeat where there are several.
+
+    `aside` is the factor that sets this framework's points beside the others', so that bars do not hide bars.
+    """
     drawn = axes.errorbar(
-        cells["batch_size"].to_numpy(),
+        cells["batch_size"].to_numpy() * aside,
         cells["median"].to_numpy(),
         yerr=[(cells["median"] - cells["min"]).to_numpy(), (cells["max"] - cells["median"]).to_numpy()]
         if (cells["n"] > 1).any()
@@ -81,14 +88,29 @@ def _line(axes: Axes, cells: pd.DataFrame, framework: str, style: Style) -> None
 
 def _batch_axis(axes: Axes, sizes: list[int]) -> None:
     axes.set_xscale("log", base=2)
-    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.set_xticks(sizes, _tick_labels(sizes))
     axes.set_xticks([], minor=True)
     room = 2**0.25 if len(sizes) > 1 else 2
     axes.set_xlim(sizes[0] / room, sizes[-1] * room)
     axes.set_xlabel("Batch size, images (logarithmic)")
-    span = sizes[-1] / sizes[0]
-    if any((big / small) ** 16 < span for small, big in itertools.pairwise(sizes)):
-        axes.tick_params(axis="x", rotation=90)  # neighbours too close for labels side by side
+
+
+def _tick_labels(sizes: list[int]) -> list[str]:
+    """Neighbours too close for labels side by side are written in up to three rows."""
+    ends = [-math.inf] * 3
+    labels = []
+    for size in sizes:
+        place = math.log2(size)
+        row = next((row for row, end in enumerate(ends) if place >= end), None)
+        labels.append("" if row is None else "\n" * row + str(size))
+        if row is not None:
+            ends[row] = place + LABEL_WIDTH * _doublings(sizes)
+    return labels
+
+
+def _doublings(sizes: list[int]) -> float:
+    """Length of the batch axis, in powers of two."""
+    return math.log2(sizes[-1] / sizes[0]) or 1.0
 
 
 def _value_axis(axes: Axes, highest: float, full_scale: float | None) -> None:

@@ -21,14 +21,14 @@ class Style:
 
 
 KNOWN = {
-    "tensorflow": Style("TensorFlow", "#D55E00", "o", 10.0, "-"),
-    "pytorch": Style("PyTorch", "#0072B2", "s", 7.0, "--"),
+    "tensorflow": Style("TensorFlow", "#D55E00", "o", 9.0, "-"),
+    "pytorch": Style("PyTorch", "#0072B2", "s", 6.5, "--"),
     "mxnet": Style("MXNet", "#009E73", "^", 4.5, "-."),
 }
 OTHERS = (
-    ("#CC79A7", "D", 11.0, ":"),
-    ("#000000", "v", 9.0, "-"),
-    ("#E69F00", "P", 8.0, "--"),
+    ("#CC79A7", "D", 8.0, ":"),
+    ("#000000", "v", 8.0, "-"),
+    ("#E69F00", "P", 7.0, "--"),
     ("#56B4E9", "X", 6.0, "-."),
 )
 

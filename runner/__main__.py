@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import time
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,10 +44,15 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"runner: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except Timeout:
-        print(f"runner: {request.results} is in use by another run; wait for it or name another --results", file=sys.stderr)
+        print(
+            f"runner: {request.results} is in use by another run; wait for it or name another --results",
+            file=sys.stderr,
+        )
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
-        print("\nrunner: interrupted; every finished trial is kept. The same command goes on from here.", file=sys.stderr)
+        print(
+            "\nrunner: interrupted; every finished trial is kept. The same command goes on from here.", file=sys.stderr
+        )
         return EXIT_INTERRUPTED
 
 
@@ -70,9 +74,7 @@ def run(request: cli.Request, console: Console) -> int:
     return summarise(results, console) or (EXIT_FAILED if report.returncode else 0)
 
 
-def make_environments(
-    request: cli.Request, console: Console
-) -> tuple[dict[str, Environment], dict[str, str]]:
+def make_environments(request: cli.Request, console: Console) -> tuple[dict[str, Environment], dict[str, str]]:
     """({framework: environment}, {framework: why it has none}); `here` takes this Python as it is."""
     ready: dict[str, Environment] = {}
     unavailable: dict[str, str] = {}
@@ -115,7 +117,9 @@ def run_trials(
             if spec.framework in ready:
                 result = run_trial(spec, ready[spec.framework], request, conditions)
             else:
-                result = TrialResult(spec, Status.UNSUPPORTED, unavailable[spec.framework], now(), 0.0, machine=conditions)
+                result = TrialResult(
+                    spec, Status.UNSUPPORTED, unavailable[spec.framework], now(), 0.0, machine=conditions
+                )
             write_json(trial_folder(request.results, spec) / RESULT_FILE, result.to_json())
             results.append(result)
             display.finish(result)
@@ -128,7 +132,9 @@ def trial_folder(results: Path, spec: TrialSpec) -> Path:
     return folder
 
 
-def run_trial(spec: TrialSpec, environment: Environment, request: cli.Request, conditions: dict[str, Any]) -> TrialResult:
+def run_trial(
+    spec: TrialSpec, environment: Environment, request: cli.Request, conditions: dict[str, Any]
+) -> TrialResult:
     """A fresh process in a fresh folder: an earlier, unfinished attempt at the same trial is replaced."""
     shutil.rmtree(trial_folder(request.results, spec))
     folder = trial_folder(request.results, spec).resolve()
@@ -152,9 +158,12 @@ def summarise(results: list[TrialResult], console: Console) -> int:
     """Exit code 1 and a list where a trial went wrong. Out of memory is a finding, not a failure."""
     wrong = [result for result in results if result.status not in (Status.OK, Status.OUT_OF_MEMORY)]
     counts = Counter(str(result.status) for result in results)
-    console.print(f"{len(results)} trials: " + ", ".join(f"{n} {status}" for status, n in sorted(counts.items())))
+    told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    console.print(f"{len(results)} trials: {told}", highlight=False)
     for result in wrong:
-        console.print(f"  {result.spec.id}: {result.status}: {result.reason}", highlight=False, markup=False, soft_wrap=True)
+        console.print(
+            f"  {result.spec.id}: {result.status}: {result.reason}", highlight=False, markup=False, soft_wrap=True
+        )
     return EXIT_FAILED if wrong else 0
 
 
@@ -170,7 +179,9 @@ def show_list(console: Console) -> None:
                 states.append(f"{device_kind}: {environments.read(framework, device_kind).state}")
             except EnvironmentUnavailable:
                 continue
-        line(framework, ", ".join(states) + ("; referee, not part of all" if environments.is_referee(framework) else ""))
+        line(
+            framework, ", ".join(states) + ("; referee, not part of all" if environments.is_referee(framework) else "")
+        )
     console.print("workloads", style="bold")
     for workload in WORKLOADS.values():
         line(workload.name, f"{workload.parameter_count:,} parameters: {workload.summary}")
@@ -183,15 +194,21 @@ def show_list(console: Console) -> None:
 
 
 def show_plan(request: cli.Request, console: Console) -> None:
-    plan = make_plan(request.study, digests(request), request.device, request.threads, request.isolation, [], request.results)
+    plan = make_plan(
+        request.study, digests(request), request.device, request.threads, request.isolation, [], request.results
+    )
     finished = list(plan.finished.values())
     estimates = {spec.id: estimate_s(spec, finished) for spec in plan.to_run}
     for number, spec in enumerate(plan.trials, start=1):
         told = "finished" if spec.id in plan.finished else f"about {duration(estimates[spec.id])}"
         name = f"{number:>4}  {spec.framework:<12} batch {spec.batch_size:>5}  repeat {spec.repeat}"
-        console.print(f"{name}  {spec.device}  {told}", highlight=False)
+        console.print(f"{name}  {spec.device}  {told}", highlight=False, soft_wrap=True)
     total = f"{len(plan.to_run)} trials to run, about {duration(sum(estimates.values()))}"
-    console.print(f"{total}; a rough guess where nothing like it has been measured in {request.results}", highlight=False)
+    console.print(
+        f"{total}; a rough guess where nothing like it has been measured in {request.results}",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import signal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.launch import Outcome
-from runner.meter import PERIOD_S
+from runner.meter import COLUMNS, PERIOD_S
 from workloads.trial import (
     EVENTS_FILE,
     LOG_FILE,
@@ -32,7 +33,12 @@ Events = list[dict[str, Any]]
 
 
 def assemble(
-    trial_dir: Path, spec: TrialSpec, outcome: Outcome, machine: dict[str, Any], started_at: str, killed_for_memory: bool
+    trial_dir: Path,
+    spec: TrialSpec,
+    outcome: Outcome,
+    machine: dict[str, Any],
+    started_at: str,
+    killed_for_memory: bool,
 ) -> TrialResult:
     """The trial's result from its files alone, whatever is missing in them."""
     events, samples = read_events(trial_dir / EVENTS_FILE), read_samples(trial_dir / SAMPLES_FILE)
@@ -55,7 +61,7 @@ def assemble(
         wall_s=outcome.wall_s,
         phases_s=phases(events),
         epochs=epochs,
-        first_losses=found.get(Event.EPOCH_TRAINED, {}).get("first_losses", []),
+        first_losses=next((event["first_losses"] for event in events if "first_losses" in event), []),
         figures=figures,
         checks=checks(spec, figures, epochs, samples, found),
         facts=found.get(Event.OPENED, {}).get("facts", {}),
@@ -64,8 +70,7 @@ def assemble(
 
 
 def read_events(path: Path) -> Events:
-    """The worker's events; a last line that a kill cut short is left out. The first epoch's first event is kept
-    under its name by `assemble` through its `first_losses`, so later epochs never carry them."""
+    """The worker's events; a last line that a kill cut short is left out."""
     events: Events = []
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     for line in lines:
@@ -80,13 +85,7 @@ def read_samples(path: Path) -> Samples:
     """Columns as float arrays, NaN where a cell is empty; a last row that a kill cut short is left out."""
     with path.open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if None not in row.values()]
-    columns = csv_columns(path)
-    return {name: np.array([float(row[name] or "nan") for row in rows]) for name in columns}
-
-
-def csv_columns(path: Path) -> list[str]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return next(csv.reader(file))
+    return {name: np.array([float(row[name] or "nan") for row in rows]) for name in COLUMNS}
 
 
 def how_it_ended(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:
@@ -108,12 +107,11 @@ def how_it_ended(events: Events, outcome: Outcome, log: Path, killed_for_memory:
 
 
 def phases(events: Events) -> dict[str, float]:
-    """Seconds from the event before to each event; epochs and the window have entries of their own elsewhere."""
-    single = [e for e in events if e["event"] not in (Event.EPOCH_TRAINED, Event.EPOCH_EVALUATED)]
+    """Seconds from the event before to each event; epochs have records of their own."""
     return {
         event["event"]: (event["t_ns"] - before["t_ns"]) / 1e9
-        for before, event in zip(events, events[1:], strict=False)
-        if event in single
+        for before, event in pairwise(events)
+        if event["event"] not in (Event.EPOCH_TRAINED, Event.EPOCH_EVALUATED)
     }
 
 
@@ -189,9 +187,7 @@ def usage(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str,
     source = "sampler at 10 Hz: user and system time of the process tree over the steady window"
     edges = window(found)
     if edges is None:
-        return {
-            name: _unknown(source, NO_WINDOW) for name in ("cpu_percent", "foreign_cpu_percent", "gpu_percent")
-        }
+        return {name: _unknown(source, NO_WINDOW) for name in ("cpu_percent", "foreign_cpu_percent", "gpu_percent")}
     own, count = _rate(samples, "cpu_s", edges)
     machine, _ = _rate(samples, "machine_cpu_s", edges)
     few = f"{count} samples in the window"
@@ -200,7 +196,9 @@ def usage(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str,
         figures["cpu_percent"] = figures["foreign_cpu_percent"] = _unknown(source, few)
     else:
         figures["cpu_percent"] = Figure(100 * own / spec.threads, source, count)
-        foreign = Figure(100 * max(0.0, machine - own) / spec.threads, "sampler at 10 Hz: busy time of the machine", count)
+        foreign = Figure(
+            100 * max(0.0, machine - own) / spec.threads, "sampler at 10 Hz: busy time of the machine", count
+        )
         figures["foreign_cpu_percent"] = foreign
     gpu_source = "NVML utilisation rate polled at 10 Hz, mean over the steady window"
     gpu = samples["gpu_percent"][in_window(samples, edges)]
@@ -230,8 +228,12 @@ def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str
         device = samples["device_memory_bytes"]
         # The process list is read once a second and the frameworks' pools only grow, so the whole trial is searched.
         figures["process_gpu_memory_bytes"] = _highest(samples["process_memory_bytes"], "NVML memory of the process")
-        figures["device_memory_bytes"] = _highest(device[inside], "NVML memory used on the device, highest in the window")
-        figures["device_memory_baseline_bytes"] = _highest(device[:1], "NVML memory used on the device before the trial")
+        figures["device_memory_bytes"] = _highest(
+            device[inside], "NVML memory used on the device, highest in the window"
+        )
+        figures["device_memory_baseline_bytes"] = _highest(
+            device[:1], "NVML memory used on the device before the trial"
+        )
     for kind, counted in found.get(Event.FINISHED, {}).get("memory", {}).items():
         source = "the framework's adapter, at the end of the trial"
         figures[f"{kind}_bytes"] = (
@@ -267,7 +269,9 @@ def checks(
         times = samples["t_ns"][(samples["t_ns"] >= edges[0] - PERIOD_S * 1e9) & (samples["t_ns"] <= edges[1])]
         gap_s = float(np.diff(np.concatenate([[edges[0]], times, [edges[1]]])).max()) / 1e9
         detail = f"longest gap {gap_s:.2f} s, period {PERIOD_S} s"
-        done.append(Check("samples cover the window", bool(np.all(np.diff(times) > 0)) and gap_s <= 3 * PERIOD_S, detail))
+        done.append(
+            Check("samples cover the window", bool(np.all(np.diff(times) > 0)) and gap_s <= 3 * PERIOD_S, detail)
+        )
     process, device = figures.get("process_gpu_memory_bytes"), figures.get("device_memory_bytes")
     if process and device and process.value is not None and device.value is not None:
         detail = f"{process.value / 2**20:.0f} of {device.value / 2**20:.0f} MiB"

@@ -51,7 +51,9 @@ def parser() -> Parser:
     words.add_argument("--list", action="store_true", help="frameworks, workloads, data sets and studies; runs nothing")
     words.add_argument("--plan", action="store_true", help="print the trials and an estimate; runs nothing")
     words.add_argument("--framework", nargs="+", metavar="NAME", help="all, or names (default: the study's)")
-    words.add_argument("--study", default="quick", metavar="NAME|FILE", help="a study's name or TOML file (default: quick)")
+    words.add_argument(
+        "--study", default="quick", metavar="NAME|FILE", help="a study's name or TOML file (default: quick)"
+    )
     words.add_argument("--workload", metavar="NAME")
     words.add_argument("--dataset", metavar="NAME")
     words.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "

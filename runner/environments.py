@@ -178,8 +178,9 @@ def missing_libraries(environment: Environment) -> None:
         except OSError:
             missing[library] = package
     if missing:
+        packages = " ".join(missing.values())
         raise EnvironmentUnavailable(
-            f"{environment.label} needs the system libraries {', '.join(missing)}: apt-get install {' '.join(missing.values())}"
+            f"{environment.label} needs the system libraries {', '.join(missing)}: apt-get install {packages}"
         )
 
 
@@ -196,7 +197,7 @@ def find_interpreter(environment: Environment, say: Callable[[str], None]) -> st
         if found.returncode == 0 and usable(found.stdout.strip(), environment.python):
             return found.stdout.strip()
     raise EnvironmentUnavailable(
-        f"{environment.label} needs Python {environment.python} with venv: looked on PATH, in pyenv and at uv; install one"
+        f"{environment.label} needs Python {environment.python} with venv: none on PATH, in pyenv or at uv; install one"
     )
 
 
@@ -207,8 +208,8 @@ def candidates(version: str) -> Iterator[str]:
             if shutil.which(name, path=folder):
                 yield str(Path(folder) / name)
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    for folder in sorted(pyenv.glob(f"versions/{version}*"), reverse=True):
-        yield str(folder / "bin" / "python")
+    for installed in sorted(pyenv.glob(f"versions/{version}*"), reverse=True):
+        yield str(installed / "bin" / "python")
 
 
 def usable(interpreter: str, version: str) -> bool:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
 from runner.download import fetch
 from workloads import datasets, weights
 from workloads.catalogue import WORKLOADS
+from workloads.datasets import Split
 from workloads.study import Study
 from workloads.trial import InputFile
 
 INPUTS = "inputs"
 
 
-def load_splits(study: Study, data_dir: Path | None, default_dir: Path, console: Console) -> tuple:
+def load_splits(study: Study, data_dir: Path | None, default_dir: Path, console: Console) -> tuple[Split, Split]:
     """(train, test); files are downloaded only where no data folder was named. Raises datasets.DataError."""
     dataset = datasets.DATASETS[study.dataset]
     if data_dir is None:
@@ -28,39 +29,39 @@ def load_splits(study: Study, data_dir: Path | None, default_dir: Path, console:
     return datasets.load(dataset, data_dir or default_dir, WORKLOADS[study.workload].input_shape)
 
 
-def write_inputs(study: Study, splits: tuple, results: Path) -> list[dict[str, InputFile]]:
+def write_inputs(study: Study, splits: tuple[Split, Split], results: Path) -> list[dict[str, InputFile]]:
     """The inputs of each repeat. Repeat r draws weights and order with seed + r; the data is shared."""
-    folder = results / INPUTS
-    folder.mkdir(parents=True, exist_ok=True)
+    (results / INPUTS).mkdir(parents=True, exist_ok=True)
     train, test = splits
-    shared = {}
-    for name, array in (
-        ("train_images", train.images),
-        ("train_labels", train.labels),
-        ("test_images", test.images),
-        ("test_labels", test.labels),
-    ):
-        shared[name] = _write(results, f"{study.dataset}-{name}", ".npy", lambda file, a=array: np.save(file, a))
+    shared = {
+        "train_images": write_array(results, f"{study.dataset}-train-images", train.images),
+        "train_labels": write_array(results, f"{study.dataset}-train-labels", train.labels),
+        "test_images": write_array(results, f"{study.dataset}-test-images", test.images),
+        "test_labels": write_array(results, f"{study.dataset}-test-labels", test.labels),
+    }
     repeats = []
-    for repeat in range(study.repeats):
-        seed = study.seed + repeat
+    for seed in range(study.seed, study.seed + study.repeats):
         order = datasets.batch_order(len(train.labels), study.epochs, seed)
-        drawn = weights.draw(WORKLOADS[study.workload], seed)
+        packed = io.BytesIO()
+        weights.save(packed, weights.draw(WORKLOADS[study.workload], seed))
         repeats.append(
             {
                 **shared,
-                "order": _write(results, f"order-seed{seed}", ".npy", lambda file, a=order: np.save(file, a)),
-                "weights": _write(results, f"{study.workload}-seed{seed}", ".npz", lambda file, w=drawn: weights.save(file, w)),
+                "order": write_array(results, f"{study.dataset}-order-seed{seed}", order),
+                "weights": write(results, f"{study.workload}-seed{seed}", ".npz", packed.getbuffer()),
             }
         )
     return repeats
 
 
-def _write(results: Path, stem: str, suffix: str, save: Callable[[BinaryIO], None]) -> InputFile:
-    """Named by its content, so that nothing that an earlier trial used is ever overwritten."""
+def write_array(results: Path, stem: str, array: NDArray[Any]) -> InputFile:
     buffer = io.BytesIO()
-    save(buffer)
-    content = buffer.getbuffer()
+    np.save(buffer, array, allow_pickle=False)
+    return write(results, stem, ".npy", buffer.getbuffer())
+
+
+def write(results: Path, stem: str, suffix: str, content: memoryview) -> InputFile:
+    """Named by its content, so that nothing that an earlier trial used is ever overwritten."""
     sha256 = hashlib.sha256(content).hexdigest()
     path = results / INPUTS / f"{stem}-{sha256[:12]}{suffix}"
     if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:

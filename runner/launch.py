@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,7 +85,9 @@ def sampler(trial_dir: Path, spec: TrialSpec) -> Iterator:
     assert process.stdin and process.stdout
     try:
         if process.stdout.readline().strip() != "ready":
-            raise RuntimeError(f"the sampler did not start: python -m runner.meter, exit code {process.wait(SAMPLER_START_S)}")
+            raise RuntimeError(
+                f"the sampler did not start: python -m runner.meter, exit code {process.wait(SAMPLER_START_S)}"
+            )
 
         def watch(pid: int) -> None:
             assert process.stdin
@@ -104,8 +106,6 @@ def sampler(trial_dir: Path, spec: TrialSpec) -> Iterator:
 
 def end_group(process: subprocess.Popen) -> None:
     """Kill what is left of the process's group, and reap it."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()

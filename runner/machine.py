@@ -58,9 +58,13 @@ def resolve_device(asked: str, found: list[Gpu]) -> str:
     kind, _, index = asked.partition(":")
     if kind == "cuda" and index.isdigit():
         if not found:
-            raise NoSuchDevice(f"--device {asked}: no NVIDIA GPU with a working driver on this machine; use --device cpu")
+            raise NoSuchDevice(
+                f"--device {asked}: no NVIDIA GPU with a working driver on this machine; use --device cpu"
+            )
         if int(index) >= len(found):
-            raise NoSuchDevice(f"--device {asked}: this machine has {len(found)} GPU(s), cuda:0 to cuda:{len(found) - 1}")
+            raise NoSuchDevice(
+                f"--device {asked}: this machine has {len(found)} GPU(s), cuda:0 to cuda:{len(found) - 1}"
+            )
         return found[int(index)].uuid
     if asked in [gpu.uuid for gpu in found]:
         return asked

@@ -36,7 +36,7 @@ class Display:
         self.task = self.progress.add_task("", total=len(estimates_s), left=self._left())
 
     def __enter__(self) -> Display:
-        self.console.print(HEADER, highlight=False)
+        self.console.print(HEADER, highlight=False, soft_wrap=True)
         self.progress.start()
         return self
 

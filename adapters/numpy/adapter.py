@@ -22,7 +22,7 @@ Backward = Callable[[Array], tuple[Array, Parameters]]
 def conv2d(layer: Conv2D, parameters: Parameters, x: Array) -> tuple[Array, Backward]:
     kernel = parameters["kernel"]
     height, width, _, filters = kernel.shape
-    windows = np.lib.stride_tricks.sliding_window_view(x, (height, width), axis=(1, 2))  # type: ignore[call-overload]
+    windows = np.lib.stride_tricks.sliding_window_view(x, (height, width), axis=(1, 2))
     columns = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, kernel[..., 0].size)
     output_shape = (*windows.shape[:3], filters)
     y = (columns @ kernel.reshape(-1, filters) + parameters["bias"]).reshape(output_shape)
@@ -109,7 +109,7 @@ class Adapter:
 
     def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> None:
         self.workload, self.optimizer, self.step = workload, optimizer, 0
-        self.parameters = {key: array.astype(self.dtype) for key, array in weights.items()}
+        self.parameters: Parameters = {key: array.astype(self.dtype) for key, array in weights.items()}
         self.first = {key: np.zeros_like(array) for key, array in self.parameters.items()}
         self.second = {key: np.zeros_like(array) for key, array in self.parameters.items()}
 
@@ -164,13 +164,10 @@ class Adapter:
         return {key: array.copy() for key, array in self.parameters.items()}
 
     def memory(self) -> dict[str, int | None]:
-        parameters = sum(array.nbytes for array in self.parameters.values())
+        size = sum(array.nbytes for array in self.parameters.values())
         slots = {"sgd": 0, "momentum": 1, "nesterov": 1, "adam": 2}[self.optimizer.name]
-        return dict.fromkeys(MEMORY_KINDS) | {
-            "parameters": parameters,
-            "gradients": parameters,
-            "optimizer": slots * parameters,
-        }
+        found: dict[str, int | None] = dict.fromkeys(MEMORY_KINDS)
+        return found | {"parameters": size, "gradients": size, "optimizer": slots * size}
 
     def synchronize(self) -> None:
         pass

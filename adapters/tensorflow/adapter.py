@@ -1,4 +1,4 @@
-"""TensorFlow with Keras 3. Default profile: the compiled step of Keras' guide "Writing a training loop from scratch"."""
+"""TensorFlow with Keras 3. Default profile: the compiled step of the guide "Writing a training loop from scratch"."""
 
 from __future__ import annotations
 
@@ -115,7 +115,9 @@ class Adapter:
 
     def weights(self) -> Weights:
         return {
-            f"{layer.name}/{variable.name}": variable.numpy() for layer in self.model.layers for variable in layer.weights
+            f"{layer.name}/{variable.name}": variable.numpy()
+            for layer in self.model.layers
+            for variable in layer.weights
         }
 
     def memory(self) -> dict[str, int | None]:

@@ -1,0 +1,86 @@
+"""What several rooms of tests share: the real command line, and results by cell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from workloads.spec import OptimizerSpec
+from workloads.trial import TrialSpec
+
+ROOT = Path(__file__).resolve().parent.parent
+REAL_FRAMEWORKS = ("mxnet", "pytorch", "tensorflow")
+
+
+def run_runner(*arguments, cwd=ROOT, timeout_s=900, **environment):
+    """`python -m runner ...` as a person off a terminal runs it; CompletedProcess with text."""
+    return subprocess.run(
+        [sys.executable, "-m", "runner", *map(str, arguments)],
+        cwd=cwd,
+        env={name: value for name, value in os.environ.items() if name != "BATCHWISE_DATA"}
+        | {"PYTHONPATH": str(ROOT), **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )
+
+
+def by_cell(results):
+    """{(framework, batch size): result.json} of a results folder."""
+    stored = [json.loads(path.read_text()) for path in Path(results).glob("trials/*/result.json")]
+    return {(result["spec"]["framework"], result["spec"]["batch_size"]): result for result in stored}
+
+
+def make_spec(**changes):
+    """A valid TrialSpec of the numpy referee on the CPU, with some fields changed."""
+    spec = TrialSpec(
+        study="test",
+        workload="osu-cnn",
+        dataset="digits",
+        framework="numpy",
+        batch_size=32,
+        epochs=2,
+        repeat=0,
+        seed=0,
+        optimizer=OptimizerSpec.named("momentum"),
+        last_batch="keep",
+        profile="default",
+        feed="host",
+        device="cpu",
+        threads=2,
+        window_s=1.0,
+        timeout_s=60.0,
+        isolation="here",
+        environment="-",
+        inputs={},
+    )
+    return replace(spec, **changes)
+
+
+@pytest.fixture
+def gpu_spec():
+    return make_spec(device="GPU-00000000-1111-2222-3333-444444444444")
+
+
+@pytest.fixture(scope="session")
+def quick_run(tmp_path_factory):
+    """(results folder, {cell: result.json}, what was printed): the main job at four of its nine batch sizes."""
+    results = tmp_path_factory.mktemp("quick")
+    done = run_runner("--framework", "all", "--batch-size", 4, 32, 128, 1024, "--window", 2, "--results", results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return results, by_cell(results), done.stdout
+
+
+@pytest.fixture(scope="session")
+def real_data():
+    """The folder of real CIFAR-10, Fashion-MNIST and MNIST in their publishers' layout."""
+    if "BATCHWISE_DATA" not in os.environ:
+        pytest.skip("BATCHWISE_DATA is not set: it names the folder with the real data sets")
+    return Path(os.environ["BATCHWISE_DATA"])

@@ -1,0 +1,86 @@
+"""Every bad input: exit code 2, one clear line on standard error, nothing started and nothing written."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from conftest import run_runner
+
+CASES = {
+    "unknown framework": (["--framework", "pytorhc"], "did you mean pytorch"),
+    "unknown workload": (["--workload", "osu-cn"], "did you mean osu-cnn"),
+    "unknown data set": (["--dataset", "cifar"], "did you mean cifar10"),
+    "unknown study": (["--study", "quik"], "did you mean quick"),
+    "unknown optimizer": (["--optimizer", "adamw"], "did you mean adam"),
+    "unknown device": (["--device", "gpu"], "use auto, cpu, cuda:N"),
+    "unknown isolation": (["--isolation", "docker"], "known are here, venv"),
+    "unknown option": (["--batchsize", "4"], "--batchsize"),
+    "no GPU": (["--device", "cuda"], "no NVIDIA GPU"),
+    "batch size 0": (["--batch-size", "0"], "batch_sizes: must be more than 0"),
+    "negative batch size": (["--batch-size", "-4"], "batch_sizes: must be more than 0"),
+    "batch size in words": (["--batch-size", "many"], "'many' is not a whole number"),
+    "batch size twice": (["--batch-size", "4", "4"], "names one twice"),
+    "batch size larger than the split": (["--batch-size", "1438", "--last-batch", "drop"], "1437 images"),
+    "repeat 0": (["--repeat", "0"], "repeats: must be more than 0"),
+    "epochs 0": (["--epochs", "0"], "epochs: must be more than 0"),
+    "negative seed": (["--seed", "-1"], "seed: must not be negative"),
+    "learning rate 0": (["--learning-rate", "0"], "learning_rate: must be more than 0"),
+    "window that is not a number": (["--window", "nan"], "window_s: must be more than 0"),
+    "more threads than cores": (["--threads", "4096"], "this process may use"),
+}
+
+
+def refused(done, telling):
+    assert done.returncode == 2, done.stdout + done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("runner: ") and telling in lines[0], done.stderr
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input_is_accepted_or_told_unclearly(name, tmp_path):
+    arguments, telling = CASES[name]
+    refused(run_runner(*arguments, "--results", tmp_path / "results"), telling)
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "telling"),
+    [
+        ("epochs = 3\nbatchsizes = [4]\n", "study.toml, line 2: batchsizes: unknown key"),
+        ('epochs = "three"\n', "study.toml, line 1: epochs: expected a whole number"),
+        ("# a comment\n\nrepeats = 0\n", "study.toml, line 3: repeats: must be more than 0"),
+        ("epochs = \n", "study.toml: not valid TOML"),
+    ],
+)
+def test_bad_study_file_is_accepted_or_told_unclearly(text, telling, tmp_path):
+    (tmp_path / "study.toml").write_text(text)
+    refused(run_runner("--study", tmp_path / "study.toml", "--results", tmp_path / "results"), telling)
+    assert not (tmp_path / "results").exists()
+
+
+def test_study_file_that_is_not_there_is_accepted(tmp_path):
+    refused(run_runner("--study", tmp_path / "none.toml", "--results", tmp_path / "results"), "cannot be read")
+
+
+def test_results_folder_that_cannot_be_written_is_found_out_late(tmp_path):
+    (tmp_path / "file").write_text("")
+    refused(run_runner("--results", tmp_path / "file" / "results"), "cannot be written")
+
+
+def test_missing_data_is_trained_on(tmp_path):
+    done = run_runner("--dataset", "mnist", "--data-dir", tmp_path, "--results", tmp_path / "results")
+    refused(done, "train-images-idx3-ubyte.gz is missing")
+    assert not list((tmp_path / "results").glob("trials/*"))
+
+
+@pytest.mark.parametrize("damage", ["truncated", "altered"])
+def test_damaged_data_is_trained_on(damage, real_data, tmp_path):
+    folder = tmp_path / "mnist"
+    shutil.copytree(real_data / "mnist", folder)
+    victim = folder / "t10k-labels-idx1-ubyte.gz"
+    content = victim.read_bytes()
+    victim.write_bytes(content[:-1] if damage == "truncated" else content[:-1] + bytes([content[-1] ^ 1]))
+    done = run_runner("--dataset", "mnist", "--data-dir", tmp_path, "--results", tmp_path / "results")
+    refused(done, "md5 expected ec29112dd5afa0611ce80d1b7f02629c, found ")
+    assert not list((tmp_path / "results").glob("trials/*"))

@@ -1,0 +1,125 @@
+"""Environments made for real, in a copy of the project that has none: found by their place, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import ROOT, by_cell, run_runner
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A copy of the rooms, in which only the small referee is made an environment for."""
+    copy = tmp_path_factory.mktemp("project")
+    for room in ("workloads", "adapters", "runner", "reports"):
+        shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def run_in(project, *arguments):
+    return run_runner(*arguments, cwd=project, PYTHONPATH=str(project))
+
+
+def add_framework(project, name, **changes):
+    """One folder: the referee under another name, with lines of its definition replaced."""
+    shutil.copytree(project / "adapters" / "numpy", project / "adapters" / name)
+    definition = project / "adapters" / name / "environment.toml"
+    text = definition.read_text()
+    for key, value in changes.items():
+        text, count = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
+        assert count == 1
+    definition.write_text(text)
+
+
+def make(project, name):
+    code = f"from runner import environments as e; e.make(e.read({name!r}, 'cpu'), print)"
+    return subprocess.run([sys.executable, "-c", code], cwd=project, capture_output=True, text=True)
+
+
+def marker(project, name):
+    return project / ".envs" / f"{name}-cpu" / ".complete"
+
+
+SMALL = ("--batch-size", "512", "--epochs", "1", "--window", "0.2")
+
+
+def test_a_new_folder_is_not_found_or_one_that_cannot_be_installed_stops_the_others(project, tmp_path):
+    add_framework(project, "impossible", python='"3.4"')
+    done = run_in(project, "--framework", "impossible", "numpy", *SMALL, "--results", tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    cells = by_cell(tmp_path)
+    assert cells["numpy", 512]["status"] == "ok"
+    assert cells["impossible", 512]["status"] == "unsupported"
+    assert "needs Python 3.4" in cells["impossible", 512]["reason"]
+    assert "impossible" in run_in(project, "--list").stdout
+    shutil.rmtree(project / "adapters" / "impossible")
+
+
+def test_a_finished_environment_is_made_again_or_a_changed_one_is_kept(project):
+    add_framework(project, "changing")
+    assert make(project, "changing").returncode == 0
+    before = marker(project, "changing").stat().st_mtime_ns
+    again = make(project, "changing")
+    assert again.returncode == 0 and again.stdout == ""
+    assert marker(project, "changing").stat().st_mtime_ns == before
+    definition = project / "adapters" / "changing" / "environment.toml"
+    definition.write_text(definition.read_text().replace('smoke = "import numpy"', 'smoke = "import numpy, json"'))
+    assert "changing" in run_in(project, "--list").stdout and "cpu: outdated" in run_in(project, "--list").stdout
+    assert "making" in make(project, "changing").stdout
+    assert marker(project, "changing").stat().st_mtime_ns > before
+
+
+def test_an_environment_whose_import_fails_counts_as_made(project):
+    add_framework(project, "broken", smoke='"import module_that_is_not_there"')
+    done = make(project, "broken")
+    assert done.returncode != 0 and "module_that_is_not_there" in done.stderr
+    assert not marker(project, "broken").exists()
+
+
+def test_a_package_with_another_hash_is_installed(project):
+    add_framework(project, "tampered")
+    definition = project / "adapters" / "tampered" / "environment.toml"
+    definition.write_text(re.sub(r"sha256:[0-9a-f]{8}", "sha256:00000000", definition.read_text()))
+    done = make(project, "tampered")
+    assert done.returncode != 0 and "EnvironmentUnavailable" in done.stderr
+    assert "hash" in (project / ".envs" / "tampered-cpu.log").read_text().lower()
+    assert not marker(project, "tampered").exists()
+
+
+def test_two_runners_make_one_environment_at_once_and_spoil_it(project):
+    add_framework(project, "shared")
+    code = "from runner import environments as e; e.make(e.read('shared', 'cpu'), print)"
+    both = [
+        subprocess.Popen([sys.executable, "-c", code], cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    printed = [process.communicate(timeout=300)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted("making" in text for text in printed) == [False, True]
+    python = project / ".envs" / "shared-cpu" / "bin" / "python"
+    assert subprocess.run([python, "-c", "import numpy"]).returncode == 0
+
+
+def test_missing_system_library_is_told_without_the_package_to_install(project):
+    add_framework(project, "needy")
+    definition = project / "adapters" / "needy" / "environment.toml"
+    text = definition.read_text().replace("[cpu]", '[system_libraries]\n"libnowhere.so.9" = "libnowhere9"\n\n[cpu]')
+    definition.write_text(text)
+    assert "libnowhere.so.9: apt-get install libnowhere9" in make(project, "needy").stderr
+
+
+def test_trial_costs_more_than_a_second_and_a_half_beside_import_and_training(project, tmp_path):
+    """Twice the bar, for a machine with busy neighbours; the figures of a quiet one are in the README."""
+    started = time.monotonic()
+    done = run_in(project, "--framework", "numpy", *SMALL, "--results", tmp_path)
+    assert done.returncode == 0, done.stdout
+    (result,) = by_cell(tmp_path).values()
+    training_s = sum(epoch["train_s"] + epoch["evaluate_s"] for epoch in result["epochs"])
+    measured_s = training_s + result["figures"]["window_s"]["value"] + result["phases_s"]["window_started"]
+    assert result["wall_s"] - measured_s < 3
+    assert json.dumps(result) and time.monotonic() - started < 120

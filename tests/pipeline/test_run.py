@@ -1,0 +1,270 @@
+"""The main job from the command line to the pictures, with all three real frameworks; and what may befall it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import REAL_FRAMEWORKS, ROOT, by_cell, run_runner
+
+from workloads.trial import Event
+
+NUMPY = ("--framework", "numpy", "--isolation", "here", "--batch-size", "512", "--window", "0.3")
+
+
+def trial_folders(results):
+    return sorted(path.parent for path in results.glob("trials/*/result.json"))
+
+
+def test_a_framework_or_batch_size_is_missing_from_the_main_job(quick_run):
+    _, cells, _ = quick_run
+    assert set(cells) == {(name, size) for name in REAL_FRAMEWORKS for size in (4, 32, 128, 1024)}
+    assert {result["status"] for result in cells.values()} == {"ok"}
+
+
+def test_a_figure_contradicts_what_was_counted(quick_run):
+    _, cells, _ = quick_run
+    for (framework, batch_size), result in cells.items():
+        value = {name: figure["value"] for name, figure in result["figures"].items()}
+        assert value["images_per_s"] * value["step_time_s"] == pytest.approx(batch_size, rel=0.01)
+        assert value["window_s"] >= 2
+        assert 5 < value["cpu_percent"] <= 102, framework
+        assert 50 * 2**20 < value["host_memory_bytes"] <= value["host_memory_peak_bytes"] < 2 * 2**30
+        assert value["parameters_bytes"] == 4 * 122_570
+        assert value["gpu_percent"] is None and result["figures"]["gpu_percent"]["reason"]
+        assert len(result["epochs"]) == 10
+        assert all(epoch["images"] == 1437 and epoch["steps"] == -(-1437 // batch_size) for epoch in result["epochs"])
+        broken = [check for check in result["checks"] if not check["passed"] and "cover" not in check["name"]]
+        assert not broken
+
+
+def test_a_number_lacks_its_conditions(quick_run):
+    _, cells, _ = quick_run
+    for result in cells.values():
+        machine, facts = result["machine"], result["facts"]
+        assert (
+            machine["cpu_model"] and machine["cores"] and machine["memory_bytes"] and machine["os"] and machine["libc"]
+        )
+        assert machine["load_average_before"] >= 0
+        assert facts["framework_version"] and facts["precision"] == "float32" and facts["tf32"] is False
+        assert facts["intra_op_threads"] == result["spec"]["threads"]
+
+
+def test_worker_events_come_out_of_order(quick_run):
+    results, _, _ = quick_run
+    for folder in trial_folders(results):
+        events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+        names = [event["event"] for event in events]
+        start = [
+            Event.STARTED,
+            Event.IMPORTED,
+            Event.OPENED,
+            Event.LOADED,
+            Event.BUILT,
+            Event.FIRST_STEP,
+            Event.WARMED_UP,
+        ]
+        end = [Event.WINDOW_STARTED, Event.WINDOW_ENDED, Event.FINISHED]
+        assert names == [*start, *[Event.EPOCH_TRAINED, Event.EPOCH_EVALUATED] * 10, *end]
+        times = [event["t_ns"] for event in events]
+        assert times == sorted(times)
+
+
+def test_raw_samples_are_not_kept(quick_run):
+    results, _, _ = quick_run
+    for folder in trial_folders(results):
+        with (folder / "samples.csv").open() as file:
+            rows = [row for row in csv.DictReader(file) if row["cpu_s"]]
+        result = json.loads((folder / "result.json").read_text())
+        assert len(rows) >= 0.8 * 10 * result["figures"]["window_s"]["value"]
+
+
+def test_frameworks_of_one_batch_size_do_not_follow_each_other(quick_run):
+    """Side by side, or a change of the machine's state becomes a difference between frameworks."""
+    _, cells, _ = quick_run
+    in_time = sorted(cells.values(), key=lambda result: result["started_at"])
+    sizes = [result["spec"]["batch_size"] for result in in_time]
+    assert all(len(set(sizes[i : i + 3])) == 1 for i in range(0, len(sizes), 3))
+    orders = {tuple(result["spec"]["framework"] for result in in_time[i : i + 3]) for i in range(0, len(in_time), 3)}
+    assert len(orders) > 1, "the order within the blocks was not mixed"
+
+
+def test_rows_tables_or_pictures_do_not_appear(quick_run):
+    results, _, printed = quick_run
+    for framework in REAL_FRAMEWORKS:
+        assert len(re.findall(rf"^{framework} .* ok ", printed, re.MULTILINE)) == 4
+    assert "12 trials: 12 ok" in printed
+    written = {path.suffix for path in (results / "report").rglob("*")}
+    assert {".md", ".csv", ".png", ".svg"} <= written
+
+
+def test_finished_trials_are_measured_again(quick_run):
+    results, cells, _ = quick_run
+    started = time.monotonic()
+    done = run_runner("--framework", "all", "--batch-size", 4, 32, 128, 1024, "--window", 2, "--results", results)
+    assert done.returncode == 0 and "12 of 12 trials are finished" in done.stdout
+    assert by_cell(results) == cells
+    assert time.monotonic() - started < 30
+
+
+def test_keeping_the_data_on_the_device_changes_the_numbers(quick_run, tmp_path):
+    _, cells, _ = quick_run
+    done = run_runner(
+        "--framework", "all", "--batch-size", 128, "--epochs", 1, "--window", 0.3, "--feed", "device",
+        "--results", tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    for cell, result in by_cell(tmp_path).items():
+        assert result["first_losses"] == pytest.approx(cells[cell]["first_losses"], rel=1e-6)
+
+
+def test_real_cifar10_fails_or_takes_2_gib(real_data, tmp_path):
+    done = run_runner(
+        "--framework", "all", "--dataset", "cifar10", "--data-dir", real_data, "--batch-size", 1024, "--epochs", 1,
+        "--window", 1, "--results", tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    for result in by_cell(tmp_path).values():
+        assert result["figures"]["host_memory_peak_bytes"]["value"] < 2 * 2**30
+        assert result["epochs"][0]["images"] == 50_000
+        assert result["epochs"][0]["test_accuracy"] > 0.15
+
+
+def start_runner(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "runner", *map(str, arguments)],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def worker_of(runner, framework, after=Event.BUILT, within_s=60):
+    """The runner's worker for this framework, once it has passed an event."""
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        for process in psutil.Process(runner.pid).children():
+            try:
+                command = process.cmdline()
+            except psutil.NoSuchProcess:
+                continue
+            if "adapters.worker" in command and f"/{framework}-" in command[-1]:
+                events = Path(command[-1]) / "events.jsonl"
+                if events.exists() and f'"{after}"' in events.read_text():
+                    return process
+        time.sleep(0.02)
+    raise AssertionError(f"no worker of {framework} within {within_s} s")
+
+
+def test_a_killed_worker_takes_the_others_with_it(tmp_path):
+    runner = start_runner("--framework", "all", "--batch-size", 64, "--epochs", 5, "--window", 1, "--results", tmp_path)
+    worker_of(runner, "pytorch").send_signal(signal.SIGKILL)
+    printed, _ = runner.communicate(timeout=120)
+    assert runner.returncode == 1
+    cells = by_cell(tmp_path)
+    assert {name: cells[name, 64]["status"] for name in REAL_FRAMEWORKS} == {
+        "mxnet": "ok",
+        "pytorch": "failed",
+        "tensorflow": "ok",
+    }
+    assert "SIGKILL" in cells["pytorch", 64]["reason"]
+    assert re.search(r"pytorch-cpu-b00064-r0-\w+: failed: the worker was killed by SIGKILL", printed)
+    report = (tmp_path / "report" / "report.md").read_text()
+    assert "failed" in report and "SIGKILL" in report
+
+
+def test_ctrl_c_leaves_a_worker_or_loses_a_finished_trial(tmp_path):
+    arguments = (*NUMPY, "--batch-size", 256, 512, "--epochs", 3, "--results", tmp_path)
+    runner = start_runner(*arguments)
+    until = time.monotonic() + 120
+    while not trial_folders(tmp_path):
+        assert runner.poll() is None and time.monotonic() < until
+        time.sleep(0.05)
+    worker = worker_of(runner, "numpy")
+    runner.send_signal(signal.SIGINT)
+    _, told = runner.communicate(timeout=30)
+    assert runner.returncode == 130
+    assert "The same command goes on" in told
+    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
+    assert len(trial_folders(tmp_path)) == 1
+    done = run_runner(*arguments)
+    assert done.returncode == 0 and "1 of 2 trials are finished" in done.stdout
+    assert len(trial_folders(tmp_path)) == 2
+
+
+def test_a_worker_outlives_its_time_limit(tmp_path):
+    done = run_runner(*NUMPY, "--epochs", 500, "--timeout", 2, "--results", tmp_path)
+    assert done.returncode == 1
+    (result,) = by_cell(tmp_path).values()
+    assert result["status"] == "timeout" and result["wall_s"] < 5
+    assert "not finished after 2 s" in result["reason"]
+
+
+def test_two_runs_write_into_one_results_folder(tmp_path):
+    first = start_runner(*NUMPY, "--epochs", 500, "--results", tmp_path)
+    worker_of(first, "numpy")
+    done = run_runner(*NUMPY, "--results", tmp_path)
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=30)
+    assert done.returncode == 2 and "in use by another run" in done.stderr
+
+
+def test_terminal_shows_no_time_left(tmp_path):
+    """On a real pseudo-terminal: the live line says how long it will take, and rows stand above it."""
+    primary, secondary = pty.openpty()
+    command = [sys.executable, "-m", "runner", *map(str, (*NUMPY, "--epochs", 1, "--results", tmp_path))]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=secondary, stdout=secondary, stderr=secondary, env=os.environ | {"COLUMNS": "140"}
+    ) as runner:
+        os.close(secondary)
+        shown = b""
+        while runner.poll() is None or select.select([primary], [], [], 0)[0]:
+            if select.select([primary], [], [], 0.1)[0]:
+                try:
+                    shown += os.read(primary, 65536)
+                except OSError:
+                    break
+    os.close(primary)
+    text = shown.decode()
+    assert runner.returncode == 0
+    assert re.search(r"about \d+ s left", text) and "numpy batch 512" in text
+    assert re.search(r"numpy +512 +0 +ok", text)
+
+
+def test_plan_runs_something_or_forgets_the_estimate(tmp_path):
+    done = run_runner("--plan", "--study", "osu-2020", "--results", tmp_path / "results")
+    assert done.returncode == 0
+    assert len(re.findall(r"batch +\d+  repeat", done.stdout)) == 81
+    assert re.search(r"81 trials to run, about \d+ (h|min)", done.stdout)
+    assert not (tmp_path / "results").exists()
+
+
+def test_list_leaves_something_out():
+    done = run_runner("--list")
+    assert done.returncode == 0
+    for name in (
+        *REAL_FRAMEWORKS,
+        "osu-cnn",
+        "digits",
+        "cifar10",
+        "fashion-mnist",
+        "mnist",
+        "synthetic",
+        "quick",
+        "osu-2020",
+    ):
+        assert f"  {name} " in done.stdout
+    assert "cpu: ready" in done.stdout

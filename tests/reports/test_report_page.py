@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import ended, on_gpu, store, study, trial
+
+from reports import page
+from reports.load import ReportError, read
+from workloads.trial import Check, Status
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "reports", *(str(argument) for argument in arguments)]
+    environment = os.environ | variables
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8")
+
+
+def edited(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """A stored result changed by hand; returns its file."""
+    result = trial("mxnet", 64)
+    path = store(folder, result) / "trials" / result.spec.id / "result.json"
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_the_command_prints_the_tables_and_writes_the_report_beside_the_results(tmp_path: Path) -> None:
+    ran = run(store(tmp_path / "Ergebnisse für Ω 1", *study()))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "| TensorFlow               | 67.0 |" in ran.stdout
+    report = tmp_path / "Ergebnisse für Ω 1" / "report" / "report.md"
+    assert ran.stdout.endswith(f"Report: {report}\n")
+    assert "27 trials: 27 ok" in report.read_text(encoding="utf-8")
+
+
+def test_an_ascii_terminal_gets_the_tables_too(tmp_path: Path) -> None:
+    ran = run(store(tmp_path, trial(repeat=0), trial(repeat=1)), PYTHONIOENCODING="ascii")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "71.5 (71.0\\u201372.0)" in ran.stdout
+
+
+def test_out_names_another_folder_and_leaves_the_results_alone(tmp_path: Path) -> None:
+    results = store(tmp_path / "results", trial())
+    assert run(results, "--out", tmp_path / "elsewhere" / "deep").returncode == 0
+    assert (tmp_path / "elsewhere" / "deep" / "report.md").is_file()
+    assert [path.name for path in results.iterdir()] == ["trials"]
+
+
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    empty, running, occupied = tmp_path / "empty", tmp_path / "running", tmp_path / "file"
+    empty.mkdir()
+    (running / "trials" / "mxnet-cpu").mkdir(parents=True)
+    occupied.write_text("")
+    broken = edited(tmp_path / "broken", dict.clear).parents[2]
+    good = store(tmp_path / "good", trial())
+    for arguments, told in [
+        ((tmp_path / "absent",), "no such folder"),
+        ((empty,), "no result.json found"),
+        ((running,), "1 trials there are unfinished"),
+        ((occupied,), "no such folder"),
+        ((broken,), "none of the 1 results can be read"),
+        ((good, "--out", occupied), "cannot be written"),
+    ]:
+        ran = run(*arguments)
+        assert ran.returncode == 2, arguments
+        assert ran.stdout == ""
+        assert told in ran.stderr
+        assert str(arguments[-1]) in ran.stderr
+        assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda data: data.update(schema_version=99), "schema version 99"),
+        (lambda data: data.pop("wall_s"), "fields missing or unknown: ['wall_s']"),
+        (lambda data: data.update(invented=1), "fields missing or unknown: ['invented']"),
+        (lambda data: data.update(status="fine"), "'fine' is not a valid Status"),
+        (lambda data: data["figures"]["cpu_percent"].update(value=None), "either a value or the reason"),
+        (lambda data: data["figures"]["cpu_percent"].update(value="71"), "figures.cpu_percent.value is '71'"),
+        (lambda data: data["figures"]["cpu_percent"].update(value=float("nan")), "NaN is no JSON number"),
+        (lambda data: data["figures"].update(cpu_percent=71), "not a trial result"),
+        (lambda data: data["spec"].update(batch_size="64"), "spec.batch_size is '64', not int"),
+        (lambda data: data["spec"].update(batch_size=True), "spec.batch_size is True, not int"),
+        (lambda data: data["spec"].update(batch_size=0), "spec.batch_size is 0"),
+        (lambda data: data["spec"].pop("seed"), "'seed'"),
+        (lambda data: data["spec"]["optimizer"].update(name="lion"), "spec.optimizer.name is 'lion'"),
+        (lambda data: data.update(started_at="yesterday"), "yesterday"),
+        (lambda data: data.update(machine=[]), "machine is [], not dict"),
+        (lambda data: data.update(checks=[{"name": "a", "passed": 1, "detail": ""}]), "checks[0].passed is 1"),
+    ],
+)
+def test_an_edited_result_is_named_with_its_reason_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], object], told: str
+) -> None:
+    path = edited(store(tmp_path, trial("pytorch", 32)), change)
+    assert [result.spec.framework for result in read(tmp_path).results] == ["pytorch"]
+    monkeypatch.setattr("reports.figures.draw", lambda *arguments: False)
+    built = page.build(tmp_path, tmp_path / "report")
+    assert len(built.warnings) == 1
+    assert str(path) in built.warnings[0]
+    assert told in built.warnings[0]
+    unreadable = (tmp_path / "report" / "report.md").read_text().split("## Unreadable results, left out")[1]
+    assert path.parent.name in unreadable
+
+
+@pytest.mark.parametrize("content", [b"", b'{"spec": {"stu', b"[]", b"\xff\xfe", b"null"])
+def test_a_truncated_result_is_named_and_the_others_go_on(tmp_path: Path, content: bytes) -> None:
+    edited(store(tmp_path, trial("pytorch", 32)), lambda data: None).write_bytes(content)
+    ran = run(tmp_path)
+    assert ran.returncode == 0
+    assert ran.stderr.count("\n") == 1
+    assert "result.json: left out: " in ran.stderr
+    assert "1 trials: 1 ok; 1 unreadable." in ran.stdout
+
+
+def test_a_trial_folder_without_a_result_is_listed_as_unfinished(tmp_path: Path) -> None:
+    folder = store(tmp_path, trial()) / "trials" / "mxnet-cpu-b00004-r0-12345678"
+    folder.mkdir()
+    text = page.build(tmp_path, tmp_path / "report").markdown
+    assert "1 trials: 1 ok; 1 unfinished." in text
+    assert f"- {folder}" in text.split("## Unfinished trials")[1].replace("\\", "")
+
+
+def test_what_went_wrong_is_listed_with_its_reason_and_breaks_no_markdown(tmp_path: Path) -> None:
+    reason = "CUDA | error:\n<script>alert(1)</script> `x` *y* __init__ out_of_memory [a](b)"
+    died = ended(Status.FAILED, reason, "mxnet", 64)
+    odd = replace(trial("pytorch", 4), checks=[Check("process <= device", False, "9 of 8 MiB"), Check("b", True, "c")])
+    text = page.build(store(tmp_path, trial(), died, odd), tmp_path / "report").markdown
+    escaped = "\\<script\\>alert(1)\\</script\\> \\`x\\` \\*y\\* \\_\\_init\\_\\_ out_of_memory \\[a\\](b)"
+    assert f"## Trials that are not ok\n\n- {died.spec.id}: failed: CUDA \\| error: {escaped}\n" in text
+    assert text.endswith(f"## Checks that failed\n\n- {odd.spec.id}: process \\<= device: 9 of 8 MiB\n")
+
+
+def test_a_framework_named_by_its_folder_cannot_break_the_table(tmp_path: Path) -> None:
+    changed = replace(trial().spec, framework="a|b")
+    page.build(store(tmp_path, replace(trial(), spec=changed), trial("mxnet")), tmp_path / "report")
+    lines = (tmp_path / "report" / "usage.md").read_text().splitlines()
+    assert "| a\\|b                     | 71.0 |" in " ".join(lines)
+    assert [line.replace("\\|", "").count("|") for line in lines if line.startswith("|")] == [3, 3, 3, 3]
+
+
+def test_the_page_says_on_what_and_with_what_the_numbers_were_made(tmp_path: Path) -> None:
+    text = page.build(store(tmp_path, *(on_gpu(result) for result in study())), tmp_path / "report").markdown
+    for told in (
+        "optimizer SGD with momentum 0.9, learning rate 0.01; epochs 10; last batch kept; profile default; feed host",
+        "device GPU, NVIDIA H200; device id GPU-8e0f2d6c",
+        "host memory 4.0 GiB; GPUs NVIDIA H200 (driver 570.1); runner's Python 3.11.7; commit afa2864",
+        "steady window 3 s; started 2025-11-21 (UTC)",
+        "| keras version     | 3.4.1        | \N{EN DASH}         | \N{EN DASH}       |",
+    ):
+        assert told in text
+
+
+def test_a_result_that_tells_nothing_of_machine_and_facts_still_makes_a_page(tmp_path: Path) -> None:
+    bare = replace(trial(), machine={}, facts={})
+    text = page.build(store(tmp_path, bare), tmp_path / "report").markdown
+    assert "device CPU, model not reported" in text
+    assert "precision not reported" in text
+    assert "Machine:" not in text
+
+
+def test_trials_that_all_failed_make_a_page_without_charts(tmp_path: Path) -> None:
+    page.build(store(tmp_path, ended(Status.TIMEOUT, "slow")), tmp_path / "report")
+    text = (tmp_path / "report" / "usage.md").read_text()
+    assert "timeout" in text
+    assert "No trial gave a value." in text
+    assert not list((tmp_path / "report").glob("*.png"))
+
+
+def test_tables_of_an_earlier_report_do_not_outlive_it_and_other_files_do(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    report.mkdir()
+    for name in ("usage-2.md", "memory.png", "notes.md", "usage-final.md"):
+        (report / name).write_text("old")
+    page.build(store(tmp_path, trial()), report)
+    assert not (report / "usage-2.md").exists()
+    assert (report / "memory.png").read_bytes() != b"old"
+    assert (report / "notes.md").read_text() == (report / "usage-final.md").read_text() == "old"
+
+
+def test_a_missing_folder_is_a_report_error(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="no such folder"):
+        page.build(tmp_path / "absent", tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_report_over_a_whole_study_takes_less_than_five_seconds(tmp_path: Path) -> None:
+    results = store(tmp_path, *study())
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert run(results).returncode == 0
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 5  # of a core, whatever else runs
+
+
+def test_the_drawing_library_is_only_imported_to_draw(tmp_path: Path) -> None:
+    code = "import sys, reports.page, reports.__main__; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

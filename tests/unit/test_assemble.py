@@ -1,0 +1,153 @@
+"""Figures cut from made-up samples and events, where the right answer is known."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+from conftest import make_spec
+
+from runner.assemble import assemble
+from runner.launch import Outcome
+from runner.meter import COLUMNS
+from workloads.trial import Event, Status
+
+SECOND = 10**9
+OK = Outcome(0, False, 12.0)
+
+
+def write_trial(folder, events, samples):
+    with (folder / "events.jsonl").open("w") as file:
+        for event, t_s, data in events:
+            file.write(json.dumps({"event": event, "t_ns": int(t_s * SECOND), **data}) + "\n")
+    with (folder / "samples.csv").open("w") as file:
+        file.write(",".join(COLUMNS) + "\n")
+        for sample in samples:
+            file.write(",".join(str(sample.get(column, "")) for column in COLUMNS) + "\n")
+    (folder / "log.txt").write_text("first line\nlast line\n")
+
+
+def trained(steps=100, images=3200):
+    """Built at 2 s, trained to 6 s, evaluated to 6.5 s; window from 7 s to 11 s."""
+    epoch = {"epoch": 0, "steps": 45, "images": 1437, "train_loss": 1.0, "first_losses": [2.3]}
+    return [
+        (Event.STARTED, 0, {}),
+        (Event.IMPORTED, 1, {}),
+        (Event.OPENED, 1.5, {"facts": {"framework_version": "1"}}),
+        (Event.BUILT, 2, {}),
+        (Event.EPOCH_TRAINED, 6, epoch),
+        (Event.EPOCH_EVALUATED, 6.5, {"epoch": 0, "test_loss": 0.5, "test_accuracy": 0.9}),
+        (Event.WINDOW_STARTED, 7, {}),
+        (Event.WINDOW_ENDED, 11, {"steps": steps, "images": images}),
+        (Event.FINISHED, 11.1, {"memory": {"parameters": 8, "gradients": None}}),
+    ]
+
+
+def busy_window(extra=None):
+    """10 Hz for 12 s: idle outside the window; inside, the trial uses 1.5 cores and the machine 1.7; 300 MiB,
+    but 900 MiB for a moment before it."""
+    samples = []
+    for i in range(120):
+        t = i / 10
+        inside = min(max(t - 7, 0), 4)
+        memory = 900 if i == 30 else 300
+        samples.append(
+            {
+                "t_ns": int(t * SECOND),
+                "cpu_s": 1.5 * inside,
+                "machine_cpu_s": 50 + 1.7 * inside,
+                "host_memory_bytes": memory * 2**20,
+            }
+            | (extra or {})
+        )
+    return samples
+
+
+def result_of(folder, events, samples, spec=None, outcome=OK, killed_for_memory=False):
+    write_trial(folder, events, samples)
+    return assemble(folder, spec or make_spec(epochs=1), outcome, {}, "2026-01-01T00:00:00+00:00", killed_for_memory)
+
+
+def test_idle_time_enters_the_means(tmp_path):
+    result = result_of(tmp_path, trained(), busy_window())
+    value = {name: figure.value for name, figure in result.figures.items()}
+    assert result.status == Status.OK and result.reason is None
+    assert value["window_s"] == 4
+    assert value["images_per_s"] == 800
+    assert value["step_time_s"] == pytest.approx(0.04)
+    assert value["cpu_percent"] == pytest.approx(75)
+    assert value["foreign_cpu_percent"] == pytest.approx(10)
+    assert value["host_memory_bytes"] == 300 * 2**20
+    assert value["host_memory_peak_bytes"] == 900 * 2**20
+    assert value["test_accuracy"] == 0.9
+    assert value["parameters_bytes"] == 8
+    assert value["gradients_bytes"] is None and result.figures["gradients_bytes"].reason
+    assert all(check.passed for check in result.checks)
+
+
+def test_times_of_the_phases_and_epochs_are_wrong(tmp_path):
+    result = result_of(tmp_path, trained(), busy_window())
+    assert result.phases_s == pytest.approx(
+        {"imported": 1, "opened": 0.5, "built": 0.5, "window_started": 0.5, "window_ended": 4, "finished": 0.1}
+    )
+    (epoch,) = result.epochs
+    assert (epoch.train_s, epoch.evaluate_s) == (4, 0.5)
+
+
+@pytest.mark.parametrize(("steps", "images"), [(1, 3200), (100, 32), (103, 3200)])
+def test_throughput_off_by_the_number_of_steps_passes_the_check(steps, images, tmp_path):
+    result = result_of(tmp_path, trained(steps, images), busy_window())
+    assert [check.name for check in result.checks if not check.passed] == ["images/s x step time = batch size"]
+
+
+def test_a_gap_in_the_samples_passes_the_check(tmp_path):
+    samples = [sample for i, sample in enumerate(busy_window()) if not 80 <= i < 85]
+    result = result_of(tmp_path, trained(), samples)
+    assert [check.name for check in result.checks if not check.passed] == ["samples cover the window"]
+
+
+def test_unknown_figure_becomes_zero(tmp_path):
+    result = result_of(tmp_path, trained(), [{"t_ns": int(i * SECOND / 10), "machine_cpu_s": 1} for i in range(120)])
+    for name in ("cpu_percent", "host_memory_bytes", "gpu_percent"):
+        assert result.figures[name].value is None and result.figures[name].reason
+
+
+def test_company_on_the_device_is_not_marked(tmp_path, gpu_spec):
+    extra = {"foreign_processes": 1, "gpu_percent": 50, "device_memory_bytes": 10, "process_memory_bytes": 20}
+    result = result_of(tmp_path, trained(), busy_window(extra), spec=gpu_spec)
+    assert result.status == Status.CONTENDED and "1 other process" in result.reason
+    assert "process memory <= device memory" in [check.name for check in result.checks if not check.passed]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "killed_for_memory", "status", "telling"),
+    [
+        (Outcome(-signal.SIGKILL, False, 5), False, Status.FAILED, "SIGKILL; last event: built"),
+        (Outcome(-signal.SIGKILL, False, 5), True, Status.OUT_OF_MEMORY, "oom_kill"),
+        (Outcome(-signal.SIGSEGV, False, 5), False, Status.FAILED, "SIGSEGV"),
+        (Outcome(-signal.SIGKILL, True, 5), False, Status.TIMEOUT, "not finished after 5 s; last event: built"),
+        (Outcome(3, False, 5), False, Status.FAILED, "exit code 3: last line"),
+        (Outcome(0, False, 5), False, Status.FAILED, "exit code 0"),
+    ],
+)
+def test_worker_that_died_is_told_as_something_else(outcome, killed_for_memory, status, telling, tmp_path):
+    result = result_of(tmp_path, trained()[:4], busy_window(), outcome=outcome, killed_for_memory=killed_for_memory)
+    assert result.status == status and telling in result.reason
+    assert result.figures["images_per_s"].value is None and result.figures["test_accuracy"].value is None
+
+
+def test_workers_own_word_is_not_taken(tmp_path):
+    events = [*trained()[:3], (Event.ENDED, 3, {"status": "unsupported", "reason": "no such thing"})]
+    result = result_of(tmp_path, events, busy_window())
+    assert (result.status, result.reason) == (Status.UNSUPPORTED, "no such thing")
+
+
+def test_files_cut_short_by_a_kill_lose_the_result(tmp_path):
+    write_trial(tmp_path, trained()[:4], busy_window())
+    for name in ("events.jsonl", "samples.csv"):
+        text = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(text[:-8])
+    outcome = Outcome(-signal.SIGKILL, False, 5)
+    result = assemble(tmp_path, make_spec(epochs=1), outcome, {}, "2026-01-01T00:00:00+00:00", False)
+    assert result.status == Status.FAILED and result.figures["host_memory_peak_bytes"].value == 900 * 2**20

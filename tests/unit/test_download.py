@@ -1,0 +1,134 @@
+"""Downloads from a real HTTP server on this machine: resumed, checked, unpacked safely."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import io
+import tarfile
+import threading
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from runner.download import extract, fetch
+from workloads.datasets import DataError, DataFile, Dataset
+
+CONTENT = bytes(range(256)) * 4096
+QUIET = Console(file=io.StringIO())
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Serves `server.files`, with ranges; `server.cut` bytes are all that a first request gets."""
+
+    def do_GET(self):
+        content = self.server.files.get(self.path.lstrip("/"))
+        self.server.requests.append((self.path, self.headers.get("Range")))
+        if content is None:
+            self.send_error(404)
+            return
+        start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
+        if start >= len(content):
+            self.send_error(416)
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        cut, self.server.cut = self.server.cut, None
+        self.wfile.write(content[start:cut])
+        self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
+        found.files, found.requests, found.cut = {"data.bin": CONTENT}, [], None
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield found
+        found.shutdown()
+
+
+def dataset(server, content=CONTENT, name="data.bin", files=None):
+    file = DataFile(name, hashlib.md5(content).hexdigest())
+    return Dataset(
+        "made-up",
+        "",
+        1,
+        1,
+        1,
+        lambda folder: None,
+        files or (file,),
+        (file,),
+        f"http://127.0.0.1:{server.server_port}/",
+    )
+
+
+def test_download_is_not_what_was_served(server, tmp_path):
+    fetch(dataset(server), tmp_path, QUIET)
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_file_already_there_is_fetched_again(server, tmp_path):
+    (tmp_path / "data.bin").write_bytes(CONTENT)
+    fetch(dataset(server), tmp_path, QUIET)
+    assert server.requests == []
+
+
+def test_broken_off_download_starts_from_nothing(server, tmp_path):
+    server.cut = 300_000
+    with pytest.raises(DataError, match="run again to go on"):
+        fetch(dataset(server), tmp_path, QUIET)
+    have = (tmp_path / "data.bin.part").stat().st_size
+    assert 0 < have <= 300_000 and not (tmp_path / "data.bin").exists()
+    fetch(dataset(server), tmp_path, QUIET)
+    assert server.requests[-1] == ("/data.bin", f"bytes={have}-")
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT
+
+
+def test_whole_part_that_was_never_renamed_is_stuck(server, tmp_path):
+    (tmp_path / "data.bin.part").write_bytes(CONTENT)
+    fetch(dataset(server), tmp_path, QUIET)
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT
+
+
+def test_download_with_a_wrong_checksum_is_kept(server, tmp_path):
+    with pytest.raises(DataError, match=r"md5 expected .* found"):
+        fetch(dataset(server, content=b"something else"), tmp_path, QUIET)
+    assert not list(tmp_path.iterdir())
+
+
+def test_server_without_the_file_becomes_a_traceback(server, tmp_path):
+    server.files.clear()
+    with pytest.raises(DataError, match="404"):
+        fetch(dataset(server), tmp_path, QUIET)
+
+
+def archive(member: str) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        info = tarfile.TarInfo(member)
+        info.size = 5
+        tar.addfile(info, io.BytesIO(b"12345"))
+    return packed.getvalue()
+
+
+def test_archive_is_not_unpacked(server, tmp_path):
+    server.files["data.tar.gz"] = archive("folder/inside.bin")
+    inside = (DataFile("folder/inside.bin", hashlib.md5(b"12345").hexdigest()),)
+    fetch(dataset(server, server.files["data.tar.gz"], "data.tar.gz", inside), tmp_path, QUIET)
+    assert (tmp_path / "folder" / "inside.bin").read_bytes() == b"12345"
+
+
+def test_archive_writes_outside_its_folder(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    evil = Path(folder / "evil.tar.gz")
+    evil.write_bytes(archive("../outside.bin"))
+    with pytest.raises(DataError, match="could not be unpacked"):
+        extract(evil, folder)
+    assert not (tmp_path / "outside.bin").exists()
