@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import os
 import sys
 import time
 import traceback
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from adapters.base import Adapter, Order, Unsupported
 from workloads import weights as initial_weights
 from workloads.catalogue import WORKLOADS
-from workloads.trial import EVENTS_FILE, TRIAL_FILE, Event, Status, TrialSpec
+from workloads.trial import EVENTS_FILE, TRIAL_FILE, Event, Status, TrialSpec, without_nan
 
 FIRST_LOSSES = 10  # recorded one by one, so that frameworks can be compared
 WARM_UP_STEPS = 5
@@ -38,7 +37,7 @@ class EventLog:
 
     def write(self, event: Event, t_ns: int | None = None, **data: Any) -> None:
         line = {"event": event, "t_ns": time.monotonic_ns() if t_ns is None else t_ns, **data}
-        self.file.write(json.dumps(line) + "\n")
+        self.file.write(json.dumps(without_nan(line), allow_nan=False) + "\n")
         self.file.flush()
 
 
@@ -83,6 +82,10 @@ class Trainer:
 
 def epoch_batches(order: NDArray[np.int32], batch_size: int, last_batch: str) -> list[Order]:
     """One epoch's permutation (n,) as [(steps, batch_size)], and [(1, rest)] behind it where the rest is kept."""
+    if batch_size > len(order) and last_batch == "drop":
+        raise ValueError(
+            f"batch size {batch_size} is larger than the training split of {len(order)} images: all dropped"
+        )
     full = len(order) // batch_size
     batches = [order[: full * batch_size].reshape(full, batch_size)] if full else []
     rest = order[full * batch_size :]
@@ -200,7 +203,6 @@ def main(trial_dir: Path) -> None:
     spec = TrialSpec.from_json(json.loads((trial_dir / TRIAL_FILE).read_text(encoding="utf-8")))
     events = EventLog(trial_dir / EVENTS_FILE)
     events.write(Event.STARTED)
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: spec.threads])  # thread pools of any kind stay inside
     adapter: Adapter | None = None
     try:
         adapter = importlib.import_module(f"adapters.{spec.framework}.adapter").Adapter()

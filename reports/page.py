@@ -98,8 +98,14 @@ def _problems(stored: Stored, replaced: list[Replaced]) -> list[str]:
     """Markdown parts: every trial that is not ok or not shown, and every check that failed."""
     bad = [result for result in stored.results if result.status is not Status.OK]
     checks = [(result, check) for result in stored.results for check in result.checks if not check.passed]
+    shares = [(r, figure.value) for r in stored.results if (figure := r.figures.get(tables.FOREIGN)) and figure.value]
     lists = {
         "Trials that are not ok": [f"{_name(r)}: {_status(r)}: {r.reason or 'no reason was stored'}" for r in bad],
+        "Trials disturbed by other processes": [
+            f"{_name(result)}: they took {share:.0f} % of the cores in the steady window"
+            for result, share in shares
+            if share > tables.TOLERATED_PERCENT
+        ],
         "Checks that failed": [f"{_name(result)}: {check.name}: {check.detail}" for result, check in checks],
         "Replaced by a newer trial of the same cell": [
             f"{_name(pair.old)} of {pair.old.started_at} by {_name(pair.new)} of {pair.new.started_at}"

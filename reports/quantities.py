@@ -26,6 +26,7 @@ class Quantity:
     decimals: int | None
     cpu: Source
     cuda: Source
+    timed: bool  # other work on the same cores changes it
     drawn: bool = True
     full_scale: float | None = None  # the value at the top of the chart's axis; None = the data decide
 
@@ -51,6 +52,7 @@ QUANTITIES = (
         cuda=Source(
             "gpu_percent", "GPU usage", "GPU usage, % of the time with work on the GPU, mean over the steady window"
         ),
+        timed=True,
         full_scale=100,
     ),
     Quantity(
@@ -64,8 +66,9 @@ QUANTITIES = (
             "Host memory, MiB, highest resident size of the process tree in the steady window",
         ),
         cuda=Source("process_gpu_memory_bytes", "GPU memory", "GPU memory of the process, MiB, highest of the trial"),
+        timed=False,
     ),
-    Quantity("accuracy", "%", 100, 2, cpu=ACCURACY, cuda=ACCURACY, full_scale=100),
-    Quantity("speed", "images/s", 1, None, cpu=SPEED, cuda=SPEED),
-    Quantity("step-time", "ms", 1000, None, cpu=STEP_TIME, cuda=STEP_TIME, drawn=False),
+    Quantity("accuracy", "%", 100, 2, cpu=ACCURACY, cuda=ACCURACY, timed=False, full_scale=100),
+    Quantity("speed", "images/s", 1, None, cpu=SPEED, cuda=SPEED, timed=True),
+    Quantity("step-time", "ms", 1000, None, cpu=STEP_TIME, cuda=STEP_TIME, timed=True, drawn=False),
 )

@@ -17,6 +17,8 @@ from .quantities import Quantity
 
 CSV_COLUMNS = ["framework", "batch_size", "n", "median", "min", "max", "unit", "status"]
 NOT_RUN, UNKNOWN = "not_run", "unknown"
+FOREIGN, TOLERATED_PERCENT = "foreign_cpu_percent", 10.0
+DISTURBED = f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the steady window"
 
 
 def cells(trials: pd.DataFrame, quantity: Quantity, condition: Condition) -> pd.DataFrame:
@@ -31,20 +33,22 @@ def cells(trials: pd.DataFrame, quantity: Quantity, condition: Condition) -> pd.
     for framework in ordered(trials["framework"]):
         for batch_size in sorted(set(trials["batch_size"])):
             here = trials[(trials["framework"] == framework) & (trials["batch_size"] == batch_size)]
-            found = _cell(here, figure, quantity.factor)
+            found = _cell(here, figure, quantity)
             rows.append({"framework": framework, "batch_size": batch_size, "unit": quantity.unit, **found})
     return pd.DataFrame(rows)[[*CSV_COLUMNS, "notes", "sources"]]
 
 
-def _cell(trials: pd.DataFrame, figure: str, factor: float) -> dict[str, Any]:
+def _cell(trials: pd.DataFrame, figure: str, quantity: Quantity) -> dict[str, Any]:
     """One cell from the repeats of one framework and batch size."""
     ok = trials[trials["status"] == "ok"]
-    values = ok[figure].dropna() * factor if figure in ok else pd.Series(dtype=float)
+    values = ok[figure].dropna() * quantity.factor if figure in ok else pd.Series(dtype=float)
     notes = _unknown_notes(ok.drop(values.index), figure)
     if len(values):
         status = "ok"
         ended = trials[trials["status"] != "ok"]
         notes += [f"repeat {row.repeat}: {_words(str(row.status))}" for row in ended.itertuples()]
+        if quantity.timed and FOREIGN in ok and (ok.loc[values.index, FOREIGN] > TOLERATED_PERCENT).any():
+            notes.append(DISTURBED)
     elif len(ok):
         status = UNKNOWN
     else:

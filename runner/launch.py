@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,15 +52,16 @@ def run_worker(trial_dir: Path, spec: TrialSpec, interpreter: str, variables: di
     """Blocks until the worker has ended or its time is up. Raises RuntimeError where the sampler does not start."""
     with sampler(trial_dir, spec) as watch, (trial_dir / LOG_FILE).open("w", encoding="utf-8") as log:
         started = time.monotonic()
-        worker = subprocess.Popen(
-            [interpreter, "-m", "adapters.worker", str(trial_dir)],
-            cwd=ROOT,
-            env=worker_environment(spec, variables),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # a group of its own: ended whole, and out of reach of the terminal's Ctrl-C
-        )
+        with cores_of(spec.threads):
+            worker = subprocess.Popen(
+                [interpreter, "-m", "adapters.worker", str(trial_dir)],
+                cwd=ROOT,
+                env=worker_environment(spec, variables),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # a group of its own: ended whole, and out of reach of the terminal's Ctrl-C
+            )
         try:
             watch(worker.pid)
             timed_out = False
@@ -74,7 +75,7 @@ def run_worker(trial_dir: Path, spec: TrialSpec, interpreter: str, variables: di
 
 
 @contextmanager
-def sampler(trial_dir: Path, spec: TrialSpec) -> Iterator:
+def sampler(trial_dir: Path, spec: TrialSpec) -> Iterator[Callable[[int], None]]:
     """The running sampler, as a function that is told the worker's process id."""
     command = [sys.executable, "-m", "runner.meter", str(trial_dir / SAMPLES_FILE)]
     if spec.device != "cpu":
@@ -102,6 +103,17 @@ def sampler(trial_dir: Path, spec: TrialSpec) -> Iterator:
         except subprocess.TimeoutExpired:
             end_group(process)
         process.stdout.close()
+
+
+@contextmanager
+def cores_of(threads: int) -> Iterator[None]:
+    """A process started inside inherits the first `threads` cores, so its thread pools of any kind stay on them."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(allowed)[:threads])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def end_group(process: subprocess.Popen) -> None:

@@ -65,7 +65,8 @@ def load(dataset: Dataset, folder: Path, input_shape: Shape) -> tuple[Split, Spl
     train, test = dataset.read(folder)
     for split, count in ((train, dataset.train_count), (test, dataset.test_count)):
         if len(split.images) != count or len(split.labels) != count:
-            raise DataError(f"data set {dataset.name}: {len(split.images)} images, expected {count}")
+            found = f"{len(split.images)} images and {len(split.labels)} labels"
+            raise DataError(f"data set {dataset.name}: {found}, expected {count} of each")
         if split.labels.min() < 0 or split.labels.max() >= dataset.classes:
             raise DataError(f"data set {dataset.name}: a label lies outside 0..{dataset.classes - 1}")
     return tuple(Split(fit(split.images, input_shape), split.labels) for split in (train, test))  # type: ignore[return-value]

@@ -27,6 +27,13 @@ from typing import Literal, get_args
 Shape = tuple[int, ...]
 
 
+def image_shape(layer: str, shape: Shape) -> tuple[int, int, int]:
+    """The shape as (h, w, c); ValueError naming the layer where it is none."""
+    if len(shape) != 3:
+        raise ValueError(f"layer {layer}: needs an image (h, w, c), got {shape}")
+    return shape[0], shape[1], shape[2]
+
+
 @dataclass(frozen=True)
 class Conv2D:
     """2-D convolution with bias, stride 1, "valid" padding: (h, w, c) -> (h-kh+1, w-kw+1, filters)."""
@@ -36,7 +43,7 @@ class Conv2D:
     kernel: tuple[int, int]
 
     def output_shape(self, shape: Shape) -> Shape:
-        (height, width, _), (kernel_height, kernel_width) = shape, self.kernel
+        (height, width, _), (kernel_height, kernel_width) = image_shape(self.name, shape), self.kernel
         if height < kernel_height or width < kernel_width:
             raise ValueError(f"layer {self.name}: kernel {self.kernel} is larger than its input {shape}")
         return (height - kernel_height + 1, width - kernel_width + 1, self.filters)
@@ -56,7 +63,7 @@ class MaxPool2D:
     size: int
 
     def output_shape(self, shape: Shape) -> Shape:
-        height, width, channels = shape
+        height, width, channels = image_shape(self.name, shape)
         if height < self.size or width < self.size:
             raise ValueError(f"layer {self.name}: window {self.size} is larger than its input {shape}")
         return (height // self.size, width // self.size, channels)
@@ -189,4 +196,6 @@ class OptimizerSpec:
     @staticmethod
     def named(name: OptimizerName, learning_rate: float | None = None) -> OptimizerSpec:
         """The rule with its customary learning rate (0.001 for Adam, else 0.01) unless one is given."""
-        return OptimizerSpec(name, learning_rate or (0.001 if name == "adam" else 0.01))
+        if learning_rate is None:
+            learning_rate = 0.001 if name == "adam" else 0.01
+        return OptimizerSpec(name, learning_rate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 import types
 from dataclasses import dataclass, fields, replace
@@ -42,6 +43,9 @@ class Study:
 
     def __post_init__(self) -> None:
         """Raises StudyError with the key in front for a value outside its range."""
+        for name in ("learning_rate", "window_s", "timeout_s"):  # 3 and 3.0 are one setting, so one trial id
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, float(getattr(self, name)))
         for key, value in (("batch_sizes", self.batch_sizes), ("frameworks", self.frameworks)):
             if not value:
                 raise StudyError(f"{key}: at least one is needed")
@@ -108,8 +112,9 @@ def read(path: Path) -> Study:
 
 
 def _line_of(key: str, text: str) -> int:
+    start_of_key = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[.=\]]""")
     for number, line in enumerate(text.splitlines(), start=1):
-        if line.split("=")[0].strip().strip("\"'[]") == key:
+        if start_of_key.match(line):
             return number
     return 1
 

@@ -170,6 +170,8 @@ class TrialResult:
     @staticmethod
     def from_json(data: dict[str, Any]) -> TrialResult:
         """Raises ValueError for another schema version or a result that lacks or invents a field."""
+        if not isinstance(data, dict):
+            raise ValueError("not a trial result: no JSON object")
         if data.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(f"schema version {data.get('schema_version')}, this program reads {SCHEMA_VERSION}")
         unknown = set(data) ^ {f.name for f in fields(TrialResult)}
@@ -194,17 +196,18 @@ def write_json(path: Path, data: dict[str, Any]) -> None:
     """Atomically: a reader sees the old file or the whole new one. JSON has no NaN or infinity: they become null."""
     temporary = path.with_name(path.name + ".part")
     with temporary.open("w", encoding="utf-8") as file:
-        json.dump(_without_nan(data), file, indent=1, allow_nan=False)
+        json.dump(without_nan(data), file, indent=1, allow_nan=False)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
 
 
-def _without_nan(value: Any) -> Any:
+def without_nan(value: Any) -> Any:
+    """The same data with None for every NaN and infinity."""
     if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
+        return {key: without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
+        return [without_nan(item) for item in value]
     if isinstance(value, float) and value - value != 0:  # NaN and the infinities
         return None
     return value

@@ -60,7 +60,7 @@ def max_pool2d(layer: MaxPool2D, parameters: Parameters, x: Array) -> tuple[Arra
 
 def relu(layer: Relu, parameters: Parameters, x: Array) -> tuple[Array, Backward]:
     positive = x > 0
-    return x * positive, lambda dy: (dy * positive, {})
+    return np.where(positive, x, x.dtype.type(0)), lambda dy: (dy * positive, {})
 
 
 def flatten(layer: Flatten, parameters: Parameters, x: Array) -> tuple[Array, Backward]:

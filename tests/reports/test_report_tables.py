@@ -135,6 +135,19 @@ def test_a_null_figure_is_unknown_with_its_reason_below(tmp_path: Path) -> None:
     assert rows(out / "memory.md")["PyTorch"] == ["501", "502"]
 
 
+def test_a_time_taken_while_others_used_the_cores_is_marked_and_listed(tmp_path: Path) -> None:
+    loud, quiet = ({"foreign_cpu_percent": Figure(share, "sampler")} for share in (48.4, 9.9))
+    disturbed = trial("pytorch", 8, figures=loud)
+    out = report(tmp_path, trial("pytorch", 4, figures=quiet), disturbed)
+    marked = {name: "[1]" in rows(out / f"{name}.md")["PyTorch"][1] for name in ("usage", "speed", "step-time")}
+    assert all(marked.values())
+    assert rows(out / "usage.md")["PyTorch"] == ["59.0", "63.0 [1]"]
+    assert "- [1] disturbed: other processes took more than 10 % of the cores" in (out / "usage.md").read_text()
+    assert rows(out / "accuracy.md")["PyTorch"] == ["62.00", "65.00"]
+    listed = (out / "report.md").read_text().split("## Trials disturbed by other processes\n\n")[1]
+    assert listed == f"- {disturbed.spec.id}: they took 48 % of the cores in the steady window\n"
+
+
 def test_a_figure_that_was_never_stored_is_unknown_too(tmp_path: Path) -> None:
     out = report(tmp_path, replace(trial("pytorch", 4), figures={}), trial("mxnet", 4))
     assert rows(out / "usage.md") == {

@@ -171,7 +171,7 @@ def test_a_missing_file_is_named(on_disk: tuple[Dataset, Path], tmp_path: Path) 
 @pytest.mark.parametrize(
     ("read", "told"),
     [
-        (pair(count=3), "3 images, expected 4"),
+        (pair(count=3), "3 images and"),
         (pair(labels=3), "3 labels"),
         (pair(highest=2), "label lies outside 0..1"),
         (pair(highest=-1), "label lies outside 0..1"),
@@ -232,4 +232,5 @@ def test_published_data_has_its_documented_shapes_and_label_counts(
 def test_the_first_cifar10_image_is_the_known_frog(data: Path) -> None:
     train, _ = load(DATASETS["cifar10"], data, OSU_INPUT)
     assert train.labels[0] == 6
-    assert train.images[0, 0, 0].tolist() == [59, 62, 63]
+    corner = [[[59, 62, 63], [43, 46, 45]], [[16, 20, 20], [0, 0, 0]]]
+    assert train.images[0, :2, :2].tolist() == corner

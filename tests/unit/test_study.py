@@ -80,6 +80,8 @@ def test_a_whole_number_means_the_same_as_its_decimal(tmp_path: Path, key: str) 
         ('name = "other"', "name", "unknown key"),
         ("[optimizer_options]\nmomentum = 1", "optimizer_options", "unknown key"),
         ('"odd key" = 3', "odd key", "unknown key"),
+        ('optimizer.name = "adam"', "optimizer", "expected one of"),
+        ("[options]  # of mine", "options", "unknown key"),
         ('epochs = "3"', "epochs", "expected a whole number, got '3'"),
         ("epochs = 3.0", "epochs", "expected a whole number, got 3.0"),
         ("epochs = true", "epochs", "expected a whole number, got True"),

@@ -259,7 +259,7 @@ def test_dropped_rests_are_not_counted(results: Results) -> None:
 
 def test_the_window_lasts_and_counts_its_steps(ran: Ran) -> None:
     (started,), (ended,) = ran.named("window_started"), ran.named("window_ended")
-    assert ended["steps"] > 0
+    assert ended["images"] == ended["steps"] * BATCH > 0
     assert 0.3 <= (ended["t_ns"] - started["t_ns"]) / 1e9 < 10
 
 
