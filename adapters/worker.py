@@ -82,10 +82,6 @@ class Trainer:
 
 def epoch_batches(order: NDArray[np.int32], batch_size: int, last_batch: str) -> list[Order]:
     """One epoch's permutation (n,) as [(steps, batch_size)], and [(1, rest)] behind it where the rest is kept."""
-    if batch_size > len(order) and last_batch == "drop":
-        raise ValueError(
-            f"batch size {batch_size} is larger than the training split of {len(order)} images: all dropped"
-        )
     full = len(order) // batch_size
     batches = [order[: full * batch_size].reshape(full, batch_size)] if full else []
     rest = order[full * batch_size :]
@@ -134,6 +130,10 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
     train_images, train_labels = np.load(paths["train_images"]), np.load(paths["train_labels"])
     test_images, test_labels = np.load(paths["test_images"]), np.load(paths["test_labels"])
     order = np.load(paths["order"])
+    if spec.batch_size > len(train_images) and spec.last_batch == "drop":
+        raise ValueError(
+            f"batch size {spec.batch_size} is larger than the split of {len(train_images)}: all is dropped"
+        )
     adapter.load(train_images, train_labels)
     adapter.synchronize()
     events.write(Event.LOADED)
