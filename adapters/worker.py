@@ -166,7 +166,7 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
             steps=steps,
             images=trainer.images - first_image,
             train_loss=float(np.mean(trainer.losses[first_step:])),
-            **({"first_losses": trainer.losses[:FIRST_LOSSES]} if epoch == 0 else {}),
+            **({"first_losses": trainer.losses[:FIRST_LOSSES]} if first_step < FIRST_LOSSES else {}),
         )
         test_loss, test_accuracy = evaluate(adapter, test_images, test_labels, spec.batch_size)
         events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=test_loss, test_accuracy=test_accuracy)

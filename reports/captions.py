@@ -58,7 +58,7 @@ def conditions_list(section: Section) -> list[str]:
     results = section.results
     machine = [
         ("operating system", distinct(result.machine.get("os") for result in results)),
-        ("cores", distinct(result.machine.get("cores_allotted", result.machine.get("cores")) for result in results)),
+        ("cores", distinct(result.machine.get("cores") for result in results)),
         ("host memory", distinct(_gib(result.machine.get("memory_bytes")) for result in results)),
         ("GPUs", distinct(_gpus(result.machine.get("gpus")) for result in results)),
         ("runner's Python", distinct(result.machine.get("python") for result in results)),
@@ -144,6 +144,5 @@ def _gpus(gpus: Any) -> str | None:
 def _load_range(results: Iterable[TrialResult]) -> str:
     """Of the last minute, over all trials."""
     found = [result.machine.get("load_average_before") for result in results]
-    firsts = [load[0] if isinstance(load, list) and load else load for load in found]
-    loads = [load for load in firsts if isinstance(load, int | float)]
+    loads = [load for load in found if isinstance(load, int | float)]
     return f"{min(loads):.2f} to {max(loads):.2f}" if loads else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -29,6 +30,7 @@ EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 def main(arguments: list[str] | None = None) -> int:
     console = Console()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the worker as Ctrl-C does
     try:
         words = cli.parser().parse_args(arguments)
         if words.list:

@@ -61,7 +61,7 @@ def assemble(
         wall_s=outcome.wall_s,
         phases_s=phases(events),
         epochs=epochs,
-        first_losses=next((event["first_losses"] for event in events if "first_losses" in event), []),
+        first_losses=next((event["first_losses"] for event in reversed(events) if "first_losses" in event), []),
         figures=figures,
         checks=checks(spec, figures, epochs, samples, found),
         facts=found.get(Event.OPENED, {}).get("facts", {}),

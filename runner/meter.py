@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import os
 import select
+import signal
 import sys
 import time
 from dataclasses import dataclass, field
@@ -39,15 +41,14 @@ Row = dict[str, float | int | None]
 class ProcessTree:
     """The worker and its descendants; the list of descendants is renewed once a second."""
 
-    pid: int
+    root: psutil.Process
     processes: list[psutil.Process] = field(default_factory=list)
     renewed_at: float = float("-inf")
 
     def sample(self) -> Row:
         if time.monotonic() - self.renewed_at >= SLOW_PERIOD_S:
             with contextlib.suppress(psutil.NoSuchProcess):
-                root = psutil.Process(self.pid)
-                self.processes = [root, *root.children(recursive=True)]
+                self.processes = [self.root, *self.root.children(recursive=True)]
             self.renewed_at = time.monotonic()
         cpu_s, memory_bytes, alive = 0.0, 0, 0
         for process in self.processes:
@@ -129,13 +130,15 @@ def main(samples: Path, uuid: str | None) -> None:
         answer = sys.stdin.readline().strip()
         if not answer:
             return
-        tree = ProcessTree(int(answer))
+        tree = ProcessTree(psutil.Process(int(answer)))
         due = time.monotonic()
         while not closed(sys.stdin):
             writer.writerow(sample(tree, gpu))
             file.flush()
             due = max(due + PERIOD_S, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
+    if tree.root.is_running():  # the runner ends the worker before it closes this: it has been killed itself
+        os.killpg(tree.root.pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

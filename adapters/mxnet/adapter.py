@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -50,7 +51,7 @@ class Adapter:
             "cuda_version": "11.2" if device == "cuda" else None,
             "precision": "float32",
             "tf32": False,
-            "intra_op_threads": threads,  # OMP_NUM_THREADS, set by the runner
+            "intra_op_threads": int(os.environ["OMP_NUM_THREADS"]),  # MXNet has no call for it
             "allocator_policy": "pool" if device == "cuda" else "host",
         }
 

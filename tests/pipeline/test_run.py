@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import pty
 import re
@@ -138,7 +139,7 @@ def test_real_cifar10_fails_or_takes_2_gib(real_data, tmp_path):
     for result in by_cell(tmp_path).values():
         assert result["figures"]["host_memory_peak_bytes"]["value"] < 2 * 2**30
         assert result["epochs"][0]["images"] == 50_000
-        assert result["epochs"][0]["test_accuracy"] > 0.15
+        assert result["epochs"][0]["test_loss"] < math.log(10)  # better than guessing
 
 
 def start_runner(*arguments):
@@ -203,6 +204,16 @@ def test_ctrl_c_leaves_a_worker_or_loses_a_finished_trial(tmp_path):
     done = run_runner(*arguments)
     assert done.returncode == 0 and "1 of 2 trials are finished" in done.stdout
     assert len(trial_folders(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
+def test_a_worker_outlives_a_runner_that_was_ended(sent, tmp_path):
+    runner = start_runner(*NUMPY, "--epochs", 500, "--results", tmp_path)
+    worker = worker_of(runner, "numpy")
+    runner.send_signal(sent)
+    runner.communicate(timeout=30)
+    psutil.wait_procs([worker], timeout=5)
+    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_worker_outlives_its_time_limit(tmp_path):
