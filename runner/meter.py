@@ -130,7 +130,10 @@ def main(samples: Path, uuid: str | None) -> None:
         answer = sys.stdin.readline().strip()
         if not answer:
             return
-        tree = ProcessTree(psutil.Process(int(answer)))
+        try:
+            tree = ProcessTree(psutil.Process(int(answer)))
+        except psutil.NoSuchProcess:  # it has ended already
+            return
         due = time.monotonic()
         while not closed(sys.stdin):
             writer.writerow(sample(tree, gpu))
@@ -138,7 +141,8 @@ def main(samples: Path, uuid: str | None) -> None:
             due = max(due + PERIOD_S, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
     if tree.root.is_running():  # the runner ends the worker before it closes this: it has been killed itself
-        os.killpg(tree.root.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(tree.root.pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def driver(library, tmp_path):
 
 def sample_sleeper(driver, samples, seconds):
     """Meter a sleeping child for that long; the samples, and the child's process id in the trace."""
-    with subprocess.Popen(["sleep", "60"]) as sleeper:
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as sleeper:
         variables = (
             os.environ | driver | {"NVML_TRACE_PID": str(sleeper.pid), "NVML_TRACE_T0": str(time.monotonic_ns())}
         )
