@@ -59,7 +59,7 @@ class Adapter(Protocol):
         ...
 
     def weights(self) -> Weights:
-        """Everything trained, in the canonical layout."""
+        """Copies of everything trained, in the canonical layout."""
         ...
 
     def memory(self) -> dict[str, int | None]:

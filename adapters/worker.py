@@ -30,7 +30,7 @@ CALL_S = 0.1  # how much work one `train` call is given, once steps are timed
 
 
 class EventLog:
-    """Appends one JSON line per event; each is on disk before the next piece of work starts."""
+    """Appends one JSON line per event; each has left the process before the next piece of work starts."""
 
     def __init__(self, path: Path) -> None:
         self.file = path.open("a", encoding="utf-8")

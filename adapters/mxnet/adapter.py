@@ -50,7 +50,7 @@ class Adapter:
             "framework_version": mx.__version__,
             "cuda_version": "11.2" if device == "cuda" else None,
             "precision": "float32",
-            "tf32": False,
+            "tf32": device == "cuda" and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0",
             "intra_op_threads": int(os.environ["OMP_NUM_THREADS"]),  # MXNet has no call for it
             "allocator_policy": "pool" if device == "cuda" else "host",
         }
@@ -123,7 +123,7 @@ class Adapter:
 
     def out_of_memory(self, error: BaseException) -> bool:
         text = str(error).lower()
-        told = "out of memory" in text or "failed to allocate" in text or "cudamalloc" in text
+        told = any(sign in text for sign in ("out of memory", "failed to allocate", "alloc_failed", "bad_alloc"))
         return isinstance(error, MemoryError) or (isinstance(error, mx.MXNetError) and told)
 
 

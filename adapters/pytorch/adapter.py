@@ -119,7 +119,7 @@ class Adapter:
 
     def weights(self) -> Weights:
         keys = self.workload.parameter_shapes()
-        return channels_last(self.workload, {key: self._parameter(key).detach().cpu().numpy() for key in keys})
+        return channels_last(self.workload, {key: self._parameter(key).detach().cpu().numpy().copy() for key in keys})
 
     def memory(self) -> dict[str, int | None]:
         found: dict[str, int | None] = dict.fromkeys(MEMORY_KINDS)
@@ -142,5 +142,6 @@ class Adapter:
             torch.cuda.synchronize()
 
     def out_of_memory(self, error: BaseException) -> bool:
-        host = isinstance(error, RuntimeError) and "DefaultCPUAllocator: can't allocate memory" in str(error)
-        return host or isinstance(error, torch.OutOfMemoryError | MemoryError)
+        signs = ("DefaultCPUAllocator: can't allocate memory", "CUDA error: out of memory", "ALLOC_FAILED")
+        told = isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
+        return told or isinstance(error, torch.OutOfMemoryError | MemoryError)

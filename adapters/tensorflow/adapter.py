@@ -132,4 +132,6 @@ class Adapter:
         tf.test.experimental.sync_devices()
 
     def out_of_memory(self, error: BaseException) -> bool:
-        return isinstance(error, tf.errors.ResourceExhaustedError | MemoryError)
+        signs = ("CUDA_ERROR_OUT_OF_MEMORY", "Dst tensor is not initialized", "ALLOC_FAILED")
+        told = isinstance(error, tf.errors.InternalError) and any(sign in str(error) for sign in signs)
+        return told or isinstance(error, tf.errors.ResourceExhaustedError | MemoryError)
