@@ -12,7 +12,8 @@ bench: .venv/.complete
 setup: .venv/.complete
 	.venv/bin/python -m runner.environments
 
-test: .venv/.complete-test setup lint
+test: .venv/.complete-test lint
+	.venv/bin/python -m runner.environments cpu
 	.venv/bin/python -m pytest
 
 lint: .venv/.complete-test

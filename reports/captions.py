@@ -32,6 +32,7 @@ def described(condition: Condition) -> dict[str, str]:
         "device": f"{kind}, {condition.device_name or 'model ' + NOT_REPORTED}",
         "device id": condition.device,
         "threads": str(condition.threads),
+        "steady window": f"{condition.window_s:g} s",
         "precision": condition.precision or NOT_REPORTED,
         "seed": str(condition.seed),
     }
@@ -68,9 +69,8 @@ def conditions_list(section: Section) -> list[str]:
     lines = [f"Conditions: {run}."]
     told = "; ".join(f"{key} {value}" for key, value in machine if value)
     lines += [f"Machine: {told}."] if told else []
-    windows = distinct(f"{result.spec.window_s:g} s" for result in results)
     studies = distinct(result.spec.study for result in results)
-    lines.append(f"Study {studies}; steady window {windows}; started {dates(results)} (UTC).")
+    lines.append(f"Study {studies}; started {dates(results)} (UTC).")
     for framework in ordered(result.spec.framework for result in results):
         environments = {r.spec.environment for r in results if r.spec.framework == framework}
         if len(environments) > 1:

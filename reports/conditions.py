@@ -26,6 +26,7 @@ class Condition:
     device: str
     device_name: str | None
     threads: int
+    window_s: float
     precision: str | None
     seed: int
 
@@ -63,6 +64,7 @@ def condition_of(result: TrialResult) -> Condition:
         device=spec.device,
         device_name=_device_name(result),
         threads=spec.threads,
+        window_s=spec.window_s,
         precision=_precision(result.facts),
         seed=spec.seed - spec.repeat,
     )

@@ -17,7 +17,7 @@ from rich.console import Console
 from runner import cli, environments, inputs, machine
 from runner.assemble import assemble
 from runner.environments import Environment, EnvironmentUnavailable
-from runner.launch import run_worker
+from runner.launch import LaunchFailed, run_worker
 from runner.plan import TRIALS, Plan, estimate_s, make_plan
 from runner.progress import Display, duration
 from workloads.catalogue import WORKLOADS
@@ -29,6 +29,7 @@ EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: list[str] | None = None) -> int:
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a path never stops a run
     console = Console()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the worker as Ctrl-C does
     try:
@@ -51,6 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return EXIT_BAD_INPUT
+    except OSError as error:
+        print(f"runner: {error.filename or 'system'}: {error.strerror}; what was finished is kept", file=sys.stderr)
+        return EXIT_FAILED
     except KeyboardInterrupt:
         print(
             "\nrunner: interrupted; every finished trial is kept. The same command goes on from here.", file=sys.stderr
@@ -68,11 +72,12 @@ def run(request: cli.Request, console: Console) -> int:
         request.study, digests(request), request.device, request.threads, request.isolation, written, request.results
     )
     if plan.finished:
-        console.print(f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {request.results}: left out")
+        kept = f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {request.results}: left out"
+        console.print(kept, highlight=False, markup=False, soft_wrap=True)
     results = list(plan.finished.values())
     if plan.to_run:
         results += run_trials(plan, request, ready, unavailable, console)
-    report = subprocess.run([sys.executable, "-m", "reports", str(request.results)], cwd=environments.ROOT)
+    report = subprocess.run([sys.executable, "-m", "reports", str(request.results.resolve())], cwd=environments.ROOT)
     return summarise(results, console) or (EXIT_FAILED if report.returncode else 0)
 
 
@@ -93,15 +98,15 @@ def make_environments(request: cli.Request, console: Console) -> tuple[dict[str,
 
 
 def digests(request: cli.Request) -> dict[str, str]:
-    """What stands for each framework's environment in its trials."""
-    if request.isolation == "here":
-        return dict.fromkeys(request.frameworks, environments.digest_here())
+    """What stands for each framework's environment, and for the code that runs in it, in its trials."""
     found = {}
     for framework in request.frameworks:
         try:
-            found[framework] = environments.read(framework, "cpu" if request.device == "cpu" else "cuda").digest
+            environment = environments.read(framework, "cpu" if request.device == "cpu" else "cuda")
+            packages = environments.digest_here() if request.isolation == "here" else environment.digest
         except EnvironmentUnavailable:
-            found[framework] = "none"
+            packages = "none"
+        found[framework] = f"{packages}-{environments.digest_code(framework)}"
     return found
 
 
@@ -143,11 +148,14 @@ def run_trial(
     write_json(folder / TRIAL_FILE, spec.to_json())
     here = request.isolation == "here"
     interpreter = sys.executable if here else str(environment.interpreter)
-    variables = environment.variables if here else environments.worker_variables(environment)
+    variables = environments.worker_variables(environment, environments.SITE_PACKAGES if here else None)
     kills_before = machine.out_of_memory_kills()
     before = {"load_average_before": machine.load_average()}
     started_at = now()
-    outcome = run_worker(folder, spec, interpreter, variables)
+    try:
+        outcome = run_worker(folder, spec, interpreter, variables)
+    except LaunchFailed as error:
+        return TrialResult(spec, Status.FAILED, str(error), started_at, 0.0, machine=conditions | before)
     killed_for_memory = machine.out_of_memory_kills() != kills_before
     return assemble(folder, spec, outcome, conditions | before, started_at, killed_for_memory)
 
@@ -209,6 +217,7 @@ def show_plan(request: cli.Request, console: Console) -> None:
     console.print(
         f"{total}; a rough guess where nothing like it has been measured in {request.results}",
         highlight=False,
+        markup=False,
         soft_wrap=True,
     )
 

@@ -28,6 +28,8 @@ from workloads.trial import (
     TrialSpec,
 )
 
+NVML_PERIOD_S = 1.0  # the driver's utilisation rate covers the last 1/6 to 1 s
+
 Samples = dict[str, NDArray[np.float64]]
 Events = list[dict[str, Any]]
 
@@ -43,11 +45,14 @@ def assemble(
     """The trial's result from its files alone, whatever is missing in them."""
     events, samples = read_events(trial_dir / EVENTS_FILE), read_samples(trial_dir / SAMPLES_FILE)
     status, reason = how_it_ended(events, outcome, trial_dir / LOG_FILE, killed_for_memory)
-    if status == Status.OK and (company := np.nanmax(samples["foreign_processes"], initial=0)) > 0:
-        status, reason = Status.CONTENDED, f"{company:.0f} other process(es) on the device"
     found = {event["event"]: event for event in events}
     figures = {**speed(found), **usage(found, samples, spec), **memory(found, samples, spec)}
     epochs = read_epochs(events)
+    checked = checks(spec, outcome, figures, epochs, samples, found)
+    if status == Status.OK and (company := np.nanmax(samples["foreign_processes"], initial=0)) > 0:
+        status, reason = Status.CONTENDED, f"{company:.0f} other process(es) on the device"
+    elif status == Status.OK and (wrong := [check for check in checked if check.name in COUNTS and not check.passed]):
+        status, reason = Status.UNVERIFIED, f"{wrong[0].name}: {wrong[0].detail}"
     figures["test_accuracy"] = (
         Figure(epochs[-1].test_accuracy, "worker: argmax of the logits, test split, after the last epoch")
         if len(epochs) == spec.epochs
@@ -63,7 +68,7 @@ def assemble(
         epochs=epochs,
         first_losses=next((event["first_losses"] for event in reversed(events) if "first_losses" in event), []),
         figures=figures,
-        checks=checks(spec, figures, epochs, samples, found),
+        checks=checked,
         facts=found.get(Event.OPENED, {}).get("facts", {}),
         machine=machine,
     )
@@ -90,14 +95,14 @@ def read_samples(path: Path) -> Samples:
 
 def how_it_ended(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:
     last = events[-1] if events else {}
-    if last.get("event") == Event.FINISHED and outcome.exit_code == 0:
+    if last.get("event") == Event.FINISHED:  # a crash behind it, while the framework tears down, loses no figure
         return Status.OK, None
     if outcome.timed_out:
         return Status.TIMEOUT, f"not finished after {outcome.wall_s:.0f} s; last event: {last.get('event', 'none')}"
     if last.get("event") == Event.ENDED:
         return Status(last["status"]), last["reason"]
     if outcome.exit_code == -signal.SIGKILL and killed_for_memory:
-        return Status.OUT_OF_MEMORY, "the kernel killed the worker for memory (its oom_kill count rose)"
+        return Status.OUT_OF_MEMORY, "killed by SIGKILL while the kernel's out-of-memory count (oom_kill) rose"
     if outcome.exit_code < 0:
         reason = f"the worker was killed by {signal.Signals(-outcome.exit_code).name}"
     else:
@@ -167,9 +172,9 @@ def speed(found: dict[str, Any]) -> dict[str, Figure]:
     }
 
 
-def in_window(samples: Samples, edges: tuple[float, float]) -> NDArray[np.bool_]:
-    """A reading at t describes the time before t: the first one that starts before the window is left out."""
-    return (samples["t_ns"] >= edges[0] + PERIOD_S * 1e9) & (samples["t_ns"] <= edges[1])
+def in_window(samples: Samples, edges: tuple[float, float], period_s: float = PERIOD_S) -> NDArray[np.bool_]:
+    """A reading at t describes the period before t: readings whose period starts before the window are left out."""
+    return (samples["t_ns"] >= edges[0] + period_s * 1e9) & (samples["t_ns"] <= edges[1])
 
 
 def _rate(samples: Samples, column: str, edges: tuple[float, float]) -> tuple[float | None, int]:
@@ -183,13 +188,13 @@ def _rate(samples: Samples, column: str, edges: tuple[float, float]) -> tuple[fl
 
 
 def usage(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
-    """CPU %: of the cores allotted (`threads`); foreign CPU %: what others took of the whole machine's same cores."""
+    """CPU %: of the cores allotted (`threads`); foreign CPU %: what others, the sampler too, took of the same cores."""
     source = "sampler at 10 Hz: user and system time of the process tree over the steady window"
     edges = window(found)
     if edges is None:
         return {name: _unknown(source, NO_WINDOW) for name in ("cpu_percent", "foreign_cpu_percent", "gpu_percent")}
     own, count = _rate(samples, "cpu_s", edges)
-    machine, _ = _rate(samples, "machine_cpu_s", edges)
+    machine, _ = _rate(samples, "cores_cpu_s", edges)
     few = f"{count} samples in the window"
     figures: dict[str, Figure] = {}
     if own is None or machine is None:
@@ -197,11 +202,13 @@ def usage(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str,
     else:
         figures["cpu_percent"] = Figure(100 * own / spec.threads, source, count)
         foreign = Figure(
-            100 * max(0.0, machine - own) / spec.threads, "sampler at 10 Hz: busy time of the machine", count
+            100 * max(0.0, machine - own) / spec.threads,
+            "sampler at 10 Hz: busy time of the allotted cores less the trial's",
+            count,
         )
         figures["foreign_cpu_percent"] = foreign
     gpu_source = "NVML utilisation rate polled at 10 Hz, mean over the steady window"
-    gpu = samples["gpu_percent"][in_window(samples, edges)]
+    gpu = samples["gpu_percent"][in_window(samples, edges, NVML_PERIOD_S)]
     gpu = gpu[~np.isnan(gpu)]
     if spec.device == "cpu":
         figures["gpu_percent"] = _unknown(gpu_source, "the trial ran on the CPU")
@@ -227,13 +234,15 @@ def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str
     if spec.device != "cpu":
         device = samples["device_memory_bytes"]
         # The process list is read once a second and the frameworks' pools only grow, so the whole trial is searched.
-        figures["process_gpu_memory_bytes"] = _highest(samples["process_memory_bytes"], "NVML memory of the process")
-        figures["device_memory_bytes"] = _highest(
-            device[inside], "NVML memory used on the device, highest in the window"
-        )
-        figures["device_memory_baseline_bytes"] = _highest(
-            device[:1], "NVML memory used on the device before the trial"
-        )
+        process = _highest(samples["process_memory_bytes"], "NVML memory of the process, highest of the trial")
+        baseline = _highest(device[:1], "NVML memory used on the device before the trial")
+        peak = _highest(device, "NVML memory used on the device, highest of the trial")
+        if process.value is None and peak.value is not None and baseline.value is not None:
+            source = "NVML memory used on the device less its baseline: the driver lists no such process (a container?)"
+            process = Figure(peak.value - baseline.value, source, peak.samples)
+        figures["process_gpu_memory_bytes"] = process
+        figures["device_memory_bytes"] = peak
+        figures["device_memory_baseline_bytes"] = baseline
     for kind, counted in found.get(Event.FINISHED, {}).get("memory", {}).items():
         source = "the framework's adapter, at the end of the trial"
         figures[f"{kind}_bytes"] = (
@@ -249,22 +258,37 @@ def _highest(values: NDArray[np.float64], source: str) -> Figure:
     return Figure(float(known.max()), source, len(known))
 
 
+SPEED_IDENTITY, STEPS_IDENTITY = "images/s x step time = batch size", "steps of an epoch"
+COUNTS = (SPEED_IDENTITY, STEPS_IDENTITY)  # a trial that miscounts has no speed and no accuracy to show
+
+
 def checks(
-    spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoch], samples: Samples, found: dict[str, Any]
+    spec: TrialSpec,
+    outcome: Outcome,
+    figures: dict[str, Figure],
+    epochs: list[Epoch],
+    samples: Samples,
+    found: dict[str, Any],
 ) -> list[Check]:
-    """Identities between figures that were counted apart from one another."""
+    """Identities between figures that were counted apart from one another, and what else casts doubt on them."""
     done: list[Check] = []
+    if Event.FINISHED in found:
+        detail = f"exit code {outcome.exit_code} after everything was measured"
+        done.append(Check("the worker ended well", outcome.exit_code == 0, detail))
+    if epochs and spec.batch_size > epochs[0].images:
+        detail = f"epochs are one batch of {epochs[0].images}, the window's batches of {spec.batch_size} repeat images"
+        done.append(Check("batch size <= training split", False, detail))
     images_per_s, step_time_s = figures["images_per_s"].value, figures["step_time_s"].value
     if images_per_s is not None and step_time_s is not None:
         product = images_per_s * step_time_s
         detail = f"{product:.2f} images a step, batch size {spec.batch_size}"
-        done.append(Check("images/s x step time = batch size", abs(product / spec.batch_size - 1) <= 0.01, detail))
+        done.append(Check(SPEED_IDENTITY, abs(product / spec.batch_size - 1) <= 0.01, detail))
     for number, epoch in enumerate(epochs):
         whole, rest = divmod(epoch.images, spec.batch_size)
         expected = whole + math.ceil(rest / spec.batch_size)
         if epoch.steps != expected:
             detail = f"epoch {number}: {epoch.images} images in {epoch.steps} steps, expected {expected}"
-            done.append(Check("steps of an epoch", False, detail))
+            done.append(Check(STEPS_IDENTITY, False, detail))
     if (edges := window(found)) is not None:
         times = samples["t_ns"][(samples["t_ns"] >= edges[0] - PERIOD_S * 1e9) & (samples["t_ns"] <= edges[1])]
         gap_s = float(np.diff(np.concatenate([[edges[0]], times, [edges[1]]])).max()) / 1e9

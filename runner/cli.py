@@ -57,7 +57,7 @@ def parser() -> Parser:
     words.add_argument("--workload", metavar="NAME")
     words.add_argument("--dataset", metavar="NAME")
     words.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
-                       "./data, where they are downloaded)")  # fmt: skip
+                       "the project's data/, where they are downloaded)")  # fmt: skip
     words.add_argument("--batch-size", nargs="+", type=_whole, metavar="N")
     words.add_argument("--epochs", type=_whole, metavar="N")
     words.add_argument("--repeat", type=_whole, metavar="N", help="fresh-process repeats of every cell")
@@ -114,6 +114,8 @@ def request(words: argparse.Namespace) -> Request:
         )
     known("isolation", words.isolation, ("venv", "here"))
     gpus = machine.gpus()
+    if not study.device.startswith(("cuda:", "GPU-")):
+        known("device", study.device, ["auto", "cpu", "cuda", *(f"cuda:{index}" for index in range(len(gpus)))])
     try:
         device = machine.resolve_device(study.device, gpus)
     except machine.NoSuchDevice as error:
@@ -164,9 +166,8 @@ def _study(words: argparse.Namespace) -> Study:
 
 def _frameworks(asked: tuple[str, ...]) -> tuple[str, ...]:
     found = environments.frameworks()
-    if "all" in asked:
-        return tuple(name for name in found if not environments.is_referee(name))
-    return tuple(known("framework", name, [*found, "all"]) for name in asked)
+    named = [known("framework", name, [*found, "all"]) for name in asked]
+    return tuple(name for name in found if name in named or ("all" in named and not environments.is_referee(name)))
 
 
 def _results(folder: Path, writable: bool) -> Path:

@@ -6,6 +6,7 @@ import tarfile
 from pathlib import Path
 
 import requests
+from filelock import FileLock
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
@@ -16,16 +17,25 @@ CHUNK_BYTES = 1 << 18
 
 
 def fetch(dataset: Dataset, folder: Path, console: Console) -> None:
-    """Download what of the data set is not there. Raises DataError; a part already fetched stays for next time."""
-    if all((folder / file.path).exists() for file in dataset.files):
+    """Download what of the data set is not there whole. Raises DataError; what is fetched stays for next time."""
+    if all(is_whole(folder, file) for file in dataset.files):
         return
-    for file in dataset.download:
-        path = folder / file.path
-        if not path.exists():
-            download(f"{dataset.base_url}{path.name}", path, file, console)
-        verify(path, file.md5)
-        if path.name.endswith(".tar.gz"):
-            extract(path, folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".lock"):
+        for file in dataset.download:
+            path = folder / file.path
+            if not is_whole(folder, file):
+                download(f"{dataset.base_url}{path.name}", path, file, console)
+            if path.name.endswith(".tar.gz"):
+                extract(path, folder)
+
+
+def is_whole(folder: Path, file: DataFile) -> bool:
+    try:
+        verify(folder / file.path, file.md5)
+    except DataError:
+        return False
+    return True
 
 
 def download(url: str, path: Path, file: DataFile, console: Console) -> None:

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from filelock import FileLock
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTERS = ROOT / "adapters"
 ENVIRONMENTS = ROOT / ".envs"
+SITE_PACKAGES = Path(sysconfig.get_path("purelib"))  # of this Python
 
 
 class EnvironmentUnavailable(Exception):
@@ -61,7 +63,7 @@ class Environment:
     @property
     def state(self) -> str:
         """ "ready", "outdated" (the definition has changed since) or "not made"."""
-        if not self.marker.is_file():
+        if not self.marker.is_file() or not self.interpreter.exists():
             return "not made"
         return "ready" if self.marker.read_text().strip() == self.digest else "outdated"
 
@@ -160,9 +162,9 @@ def run(command: list[str], log: Path, variables: dict[str, str] | None = None) 
         raise EnvironmentUnavailable(f"{Path(command[0]).name} {' '.join(command[1:4])} failed: {errors[-1].strip()}")
 
 
-def worker_variables(environment: Environment) -> dict[str, str]:
+def worker_variables(environment: Environment, site_packages: Path | None = None) -> dict[str, str]:
     """The definition's variables, with {site_packages} filled in; a search path goes before the machine's own."""
-    site_packages = environment.folder / "lib" / f"python{environment.python}" / "site-packages"
+    site_packages = site_packages or environment.folder / "lib" / f"python{environment.python}" / "site-packages"
     variables = {name: value.format(site_packages=site_packages) for name, value in environment.variables.items()}
     for name in variables.keys() & {"LD_LIBRARY_PATH"} & os.environ.keys():
         variables[name] += os.pathsep + os.environ[name]
@@ -227,11 +229,19 @@ def digest_here() -> str:
     return hashlib.sha256(repr((sys.version, packages)).encode()).hexdigest()[:16]
 
 
-def main() -> int:
-    """python -m runner.environments: make every framework's environment for this machine's kind of device."""
+def digest_code(framework: str) -> str:
+    """Of every line that runs in a worker, so that no trial of other code counts as finished."""
+    rooms = (ROOT / "workloads", ADAPTERS, ADAPTERS / framework)
+    sources = sorted(path for room in rooms for path in room.glob("*.py"))
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+
+
+def main(arguments: list[str]) -> int:
+    """python -m runner.environments [cpu|cuda]: make every framework's, by default for this machine's device."""
     from runner.machine import gpus  # machine imports ROOT from here
 
-    device_kind, failed = "cuda" if gpus() else "cpu", 0
+    device_kind = arguments[0] if arguments else "cuda" if gpus() else "cpu"
+    failed = 0
     for framework in frameworks():
         try:
             environment = read(framework, device_kind)
@@ -244,4 +254,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from runner.environments import ROOT
 from workloads.trial import LOG_FILE, SAMPLES_FILE, TrialSpec
@@ -48,30 +50,48 @@ def worker_environment(spec: TrialSpec, variables: dict[str, str]) -> dict[str, 
     return environment | variables
 
 
+class LaunchFailed(Exception):
+    """Worker or sampler could not be started; the message is the reason of the `failed` trial."""
+
+
 def run_worker(trial_dir: Path, spec: TrialSpec, interpreter: str, variables: dict[str, str]) -> Outcome:
-    """Blocks until the worker has ended or its time is up. Raises RuntimeError where the sampler does not start."""
+    """Blocks until the worker has ended or its time is up. Raises LaunchFailed."""
     with sampler(trial_dir, spec) as watch, (trial_dir / LOG_FILE).open("w", encoding="utf-8") as log:
-        started = time.monotonic()
-        with cores_of(spec.threads):
-            worker = subprocess.Popen(
-                [interpreter, "-m", "adapters.worker", str(trial_dir)],
-                cwd=ROOT,
-                env=worker_environment(spec, variables),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # a group of its own: ended whole, and out of reach of the terminal's Ctrl-C
-            )
+        started, timed_out = time.monotonic(), False
+        try:
+            worker = start_worker(trial_dir, spec, interpreter, variables, log)
+        except OSError as error:
+            raise LaunchFailed(f"the worker could not be started: {error}") from error
         try:
             watch(worker.pid)
-            timed_out = False
-            try:
-                worker.wait(timeout=spec.timeout_s)
-            except subprocess.TimeoutExpired:
-                timed_out = True
+            worker.wait(timeout=spec.timeout_s)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        except BrokenPipeError as error:
+            raise LaunchFailed("the sampler, python -m runner.meter, ended before the worker started") from error
         finally:
             end_group(worker)
         return Outcome(worker.returncode, timed_out, time.monotonic() - started)
+
+
+def start_worker(
+    trial_dir: Path, spec: TrialSpec, interpreter: str, variables: dict[str, str], log: IO[str]
+) -> subprocess.Popen[bytes]:
+    """On the first `threads` cores that this process may use: thread pools of any kind inherit them."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(allowed)[: spec.threads])
+    try:
+        return subprocess.Popen(
+            [interpreter, "-m", "adapters.worker", str(trial_dir)],
+            cwd=ROOT,
+            env=worker_environment(spec, variables),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a group of its own: ended whole, and out of reach of the terminal's Ctrl-C
+        )
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 @contextmanager
@@ -84,36 +104,25 @@ def sampler(trial_dir: Path, spec: TrialSpec) -> Iterator[Callable[[int], None]]
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdin and process.stdout
+    told = process.stdin
+
+    def watch(pid: int) -> None:
+        told.write(f"{pid}\n")
+        told.flush()
+
     try:
-        if process.stdout.readline().strip() != "ready":
-            raise RuntimeError(
-                f"the sampler did not start: python -m runner.meter, exit code {process.wait(SAMPLER_START_S)}"
-            )
-
-        def watch(pid: int) -> None:
-            assert process.stdin
-            process.stdin.write(f"{pid}\n")
-            process.stdin.flush()
-
+        answered, _, _ = select.select([process.stdout], [], [], SAMPLER_START_S)
+        if not answered or process.stdout.readline().strip() != "ready":
+            raise LaunchFailed(f"the sampler, python -m runner.meter, did not start within {SAMPLER_START_S:.0f} s")
         yield watch
     finally:
-        process.stdin.close()
+        with suppress(BrokenPipeError):
+            told.close()
         try:
             process.wait(GRACE_S)
         except subprocess.TimeoutExpired:
             end_group(process)
         process.stdout.close()
-
-
-@contextmanager
-def cores_of(threads: int) -> Iterator[None]:
-    """A process started inside inherits the first `threads` cores, so its thread pools of any kind stay on them."""
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(allowed)[:threads])
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
 
 
 def end_group(process: subprocess.Popen) -> None:

@@ -24,29 +24,31 @@ class Gpu:
     uuid: str
     name: str
     driver: str
-    memory_bytes: int
+    memory_bytes: int | None  # None where the driver does not tell
 
 
 def gpus() -> list[Gpu]:
-    """NVIDIA GPUs in PCI order; none where there is no driver."""
+    """NVIDIA GPUs in PCI order; none where there is no driver that answers."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         return []
     try:
         driver = pynvml.nvmlSystemGetDriverVersion()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        return [
-            Gpu(
-                uuid=pynvml.nvmlDeviceGetUUID(handle),
-                name=pynvml.nvmlDeviceGetName(handle),
-                driver=driver,
-                memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
-            )
-            for handle in handles
-        ]
+        return [_gpu(index, driver) for index in range(pynvml.nvmlDeviceGetCount())]
+    except pynvml.NVMLError:
+        return []
     finally:
         pynvml.nvmlShutdown()
+
+
+def _gpu(index: int, driver: str) -> Gpu:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    try:
+        memory_bytes = pynvml.nvmlDeviceGetMemoryInfo(handle).total
+    except pynvml.NVMLError:  # unified memory, MIG
+        memory_bytes = None
+    return Gpu(pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle), driver, memory_bytes)
 
 
 def resolve_device(asked: str, found: list[Gpu]) -> str:

@@ -27,7 +27,7 @@ SLOW_PERIOD_S = 1.0  # process lists are expensive: a driver-wide lock on the GP
 COLUMNS = (
     "t_ns",
     "cpu_s",  # user + system time of the worker's process tree
-    "machine_cpu_s",  # busy time of all cores, stolen time included
+    "cores_cpu_s",  # busy time of the cores that the worker may use, whoever used them, stolen time included
     "host_memory_bytes",  # resident size, summed over the tree
     "gpu_percent",  # share of the driver's last period with a kernel resident
     "device_memory_bytes",
@@ -42,6 +42,7 @@ class ProcessTree:
     """The worker and its descendants; the list of descendants is renewed once a second."""
 
     root: psutil.Process
+    cores: list[int]  # its affinity, which its children inherit
     processes: list[psutil.Process] = field(default_factory=list)
     renewed_at: float = float("-inf")
 
@@ -99,15 +100,16 @@ class GpuMeter:
         return row
 
 
-def machine_cpu_s() -> float:
-    times = psutil.cpu_times()
-    return times.user + times.nice + times.system + times.irq + times.softirq + times.steal
+def busy_s(cores: list[int]) -> float:
+    """Sum over the cores of all time that was not idle, since boot."""
+    every = psutil.cpu_times(percpu=True)
+    return sum(t.user + t.nice + t.system + t.irq + t.softirq + t.steal for t in (every[core] for core in cores))
 
 
 def sample(tree: ProcessTree | None, gpu: GpuMeter | None) -> Row:
-    row: Row = {"t_ns": time.monotonic_ns(), "machine_cpu_s": round(machine_cpu_s(), 2)}
+    row: Row = {"t_ns": time.monotonic_ns()}
     if tree is not None:
-        row |= tree.sample()
+        row |= {"cores_cpu_s": round(busy_s(tree.cores), 2)} | tree.sample()
     if gpu is not None:
         row |= gpu.sample(tree)
     return row
@@ -131,7 +133,8 @@ def main(samples: Path, uuid: str | None) -> None:
         if not answer:
             return
         try:
-            tree = ProcessTree(psutil.Process(int(answer)))
+            worker = psutil.Process(int(answer))
+            tree = ProcessTree(worker, worker.cpu_affinity())
         except psutil.NoSuchProcess:  # it has ended already
             return
         due = time.monotonic()

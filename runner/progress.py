@@ -51,8 +51,10 @@ class Display:
         self.progress.update(self.task, description=name, left=self._left())
 
     def finish(self, result: TrialResult) -> None:
-        self.estimated_s += self.left_s.pop(result.spec.id)
-        self.measured_s += time.monotonic() - self.started
+        estimate_s = self.left_s.pop(result.spec.id)
+        if result.status == Status.OK:  # one that ended early says nothing about the others
+            self.estimated_s += estimate_s
+            self.measured_s += time.monotonic() - self.started
         self.console.print(row(result), highlight=False, soft_wrap=True)
         self.progress.update(self.task, advance=1, left=self._left())
 

@@ -63,6 +63,7 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
 
 int nvmlDeviceGetName(void *handle, char *text, unsigned int size) {
     (void)handle;
+    CHECK("nvmlDeviceGetName");
     snprintf(text, size, "Stand-in 8 GiB");
     return SUCCESS;
 }
@@ -75,6 +76,7 @@ int nvmlDeviceGetUUID(void *handle, char *text, unsigned int size) {
 
 int nvmlDeviceGetMemoryInfo(void *handle, memory_v1 *info) {
     (void)handle;
+    CHECK("nvmlDeviceGetMemoryInfo,");
     info->total = TOTAL;
     info->used = now().used * MIB;
     info->free = TOTAL - info->used;

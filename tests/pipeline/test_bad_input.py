@@ -7,16 +7,21 @@ import shutil
 import pytest
 from conftest import run_runner
 
+from runner.machine import gpus
+from workloads.datasets import DATASETS
+
 CASES = {
     "unknown framework": (["--framework", "pytorhc"], "did you mean pytorch"),
     "unknown workload": (["--workload", "osu-cn"], "did you mean osu-cnn"),
     "unknown data set": (["--dataset", "cifar"], "did you mean cifar10"),
     "unknown study": (["--study", "quik"], "did you mean quick"),
     "unknown optimizer": (["--optimizer", "adamw"], "did you mean adam"),
-    "unknown device": (["--device", "gpu"], "use auto, cpu, cuda:N"),
+    "unknown framework beside all": (["--framework", "all", "mxnett"], "did you mean mxnet"),
+    "unknown device": (["--device", "cdua"], "did you mean cuda"),
+    "card that is not there": (["--device", "cuda:99"], "--device cuda:99: "),
+    "card of another machine": (["--device", "GPU-1234"], "no such GPU"),
     "unknown isolation": (["--isolation", "docker"], "known are here, venv"),
     "unknown option": (["--batchsize", "4"], "--batchsize"),
-    "no GPU": (["--device", "cuda"], "no NVIDIA GPU"),
     "batch size 0": (["--batch-size", "0"], "batch_sizes: must be more than 0"),
     "negative batch size": (["--batch-size", "-4"], "batch_sizes: must be more than 0"),
     "batch size in words": (["--batch-size", "many"], "'many' is not a whole number"),
@@ -29,6 +34,12 @@ CASES = {
     "window that is not a number": (["--window", "nan"], "window_s: must be more than 0"),
     "more threads than cores": (["--threads", "4096"], "this process may use"),
 }
+
+
+@pytest.mark.skipif(bool(gpus()), reason="this machine has a GPU")
+def test_cuda_without_a_gpu_is_accepted(tmp_path):
+    refused(run_runner("--device", "cuda", "--results", tmp_path / "results"), "no NVIDIA GPU")
+    assert not (tmp_path / "results").exists()
 
 
 def refused(done, telling):
@@ -71,6 +82,16 @@ def test_results_folder_that_cannot_be_written_is_found_out_late(tmp_path):
 def test_missing_data_is_trained_on(tmp_path):
     done = run_runner("--dataset", "mnist", "--data-dir", tmp_path, "--results", tmp_path / "results")
     refused(done, "train-images-idx3-ubyte.gz is missing")
+    assert not list((tmp_path / "results").glob("trials/*"))
+
+
+@pytest.mark.parametrize("dataset", ["cifar10", "fashion-mnist", "mnist"])
+def test_files_with_a_wrong_checksum_are_trained_on(dataset, tmp_path):
+    first, *_ = DATASETS[dataset].files
+    (tmp_path / first.path).parent.mkdir(parents=True)
+    (tmp_path / first.path).write_bytes(b"not what was published")
+    done = run_runner("--dataset", dataset, "--data-dir", tmp_path, "--results", tmp_path / "results")
+    refused(done, f"md5 expected {first.md5}, found ")
     assert not list((tmp_path / "results").glob("trials/*"))
 
 

@@ -17,11 +17,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import REAL_FRAMEWORKS, ROOT, by_cell, run_runner
+from conftest import QUICK, REAL_FRAMEWORKS, ROOT, by_cell, run_runner
 
 from workloads.trial import Event
 
-NUMPY = ("--framework", "numpy", "--isolation", "here", "--batch-size", "512", "--window", "0.3")
+ALL = ("--framework", "all", "--device", "cpu")
+NUMPY = ("--framework", "numpy", "--device", "cpu", "--isolation", "here", "--batch-size", "512", "--window", "0.3")
 
 
 def trial_folders(results):
@@ -112,18 +113,15 @@ def test_rows_tables_or_pictures_do_not_appear(quick_run):
 
 def test_finished_trials_are_measured_again(quick_run):
     results, cells, _ = quick_run
-    started = time.monotonic()
-    done = run_runner("--framework", "all", "--batch-size", 4, 32, 128, 1024, "--window", 2, "--results", results)
+    done = run_runner(*QUICK, "--results", results)
     assert done.returncode == 0 and "12 of 12 trials are finished" in done.stdout
     assert by_cell(results) == cells
-    assert time.monotonic() - started < 30
 
 
 def test_keeping_the_data_on_the_device_changes_the_numbers(quick_run, tmp_path):
     _, cells, _ = quick_run
     done = run_runner(
-        "--framework", "all", "--batch-size", 128, "--epochs", 1, "--window", 0.3, "--feed", "device",
-        "--results", tmp_path,
+        *ALL, "--batch-size", 128, "--epochs", 1, "--window", 0.3, "--feed", "device", "--results", tmp_path
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     for cell, result in by_cell(tmp_path).items():
@@ -132,7 +130,7 @@ def test_keeping_the_data_on_the_device_changes_the_numbers(quick_run, tmp_path)
 
 def test_real_cifar10_fails_or_takes_2_gib(real_data, tmp_path):
     done = run_runner(
-        "--framework", "all", "--dataset", "cifar10", "--data-dir", real_data, "--batch-size", 1024, "--epochs", 1,
+        *ALL, "--dataset", "cifar10", "--data-dir", real_data, "--batch-size", 1024, "--epochs", 1,
         "--window", 1, "--results", tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
@@ -171,9 +169,9 @@ def worker_of(runner, framework, after=Event.BUILT, within_s=60):
 
 
 def test_a_killed_worker_takes_the_others_with_it(tmp_path):
-    runner = start_runner("--framework", "all", "--batch-size", 64, "--epochs", 5, "--window", 1, "--results", tmp_path)
-    worker_of(runner, "pytorch").send_signal(signal.SIGKILL)
-    printed, _ = runner.communicate(timeout=120)
+    runner = start_runner(*ALL, "--batch-size", 64, "--epochs", 5, "--window", 1, "--results", tmp_path)
+    worker_of(runner, "pytorch", within_s=300).send_signal(signal.SIGKILL)
+    printed, _ = runner.communicate(timeout=300)
     assert runner.returncode == 1
     cells = by_cell(tmp_path)
     assert {name: cells[name, 64]["status"] for name in REAL_FRAMEWORKS} == {
@@ -222,6 +220,30 @@ def test_a_worker_outlives_its_time_limit(tmp_path):
     (result,) = by_cell(tmp_path).values()
     assert result["status"] == "timeout" and result["wall_s"] < 5
     assert "not finished after 2 s" in result["reason"]
+
+
+def test_results_folder_is_taken_for_one_of_the_checkout(tmp_path):
+    """A relative folder belongs to where the person stands; brackets and letters beyond ASCII are only a name."""
+    name = "r\N{LATIN SMALL LETTER E WITH ACUTE}sultats [b]x[/i]"
+    done = run_runner(*NUMPY, "--epochs", 1, "--results", name, cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(trial_folders(tmp_path / name)) == 1
+    assert (tmp_path / name / "report" / "report.md").exists()
+    assert not (ROOT / name).exists()
+    again = run_runner(*NUMPY, "--epochs", 1, "--results", name, cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert again.returncode == 0 and "[b]x[/i]: left out" in again.stdout
+
+
+def test_a_full_or_foreign_disk_ends_in_a_traceback(tmp_path):
+    (tmp_path / "inputs").write_text("not a folder")
+    done = run_runner(*NUMPY, "--results", tmp_path)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1 and "inputs: File exists" in done.stderr
+
+
+def test_all_forgets_the_referee_named_beside_it(tmp_path):
+    done = run_runner("--framework", "all", "numpy", "--batch-size", 4, "--plan", "--results", tmp_path)
+    assert {line.split()[1] for line in done.stdout.splitlines() if " batch " in line} == {*REAL_FRAMEWORKS, "numpy"}
 
 
 def test_two_runs_write_into_one_results_folder(tmp_path):

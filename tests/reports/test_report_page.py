@@ -158,7 +158,8 @@ def test_the_page_says_on_what_and_with_what_the_numbers_were_made(tmp_path: Pat
         "optimizer SGD with momentum 0.9, learning rate 0.01; epochs 10; last batch kept; profile default; feed host",
         "device GPU, NVIDIA H200; device id GPU-8e0f2d6c",
         "host memory 4.0 GiB; GPUs NVIDIA H200 (driver 570.1); runner's Python 3.11.7; commit afa2864",
-        "steady window 3 s; started 2025-11-21 (UTC)",
+        "steady window 3 s; precision",
+        "Study quick; started 2025-11-21 (UTC)",
         "| keras version     | 3.4.1        | \N{EN DASH}         | \N{EN DASH}       |",
     ):
         assert told in text

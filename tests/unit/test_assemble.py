@@ -56,7 +56,7 @@ def busy_window(extra=None):
             {
                 "t_ns": int(t * SECOND),
                 "cpu_s": 1.5 * inside,
-                "machine_cpu_s": 50 + 1.7 * inside,
+                "cores_cpu_s": 50 + 1.7 * inside,
                 "host_memory_bytes": memory * 2**20,
             }
             | (extra or {})
@@ -98,6 +98,7 @@ def test_times_of_the_phases_and_epochs_are_wrong(tmp_path):
 @pytest.mark.parametrize(("steps", "images"), [(1, 3200), (100, 32), (103, 3200)])
 def test_throughput_off_by_the_number_of_steps_passes_the_check(steps, images, tmp_path):
     result = result_of(tmp_path, trained(steps, images), busy_window())
+    assert result.status == Status.UNVERIFIED and "batch size 32" in result.reason
     assert [check.name for check in result.checks if not check.passed] == ["images/s x step time = batch size"]
 
 
@@ -108,7 +109,7 @@ def test_a_gap_in_the_samples_passes_the_check(tmp_path):
 
 
 def test_unknown_figure_becomes_zero(tmp_path):
-    result = result_of(tmp_path, trained(), [{"t_ns": int(i * SECOND / 10), "machine_cpu_s": 1} for i in range(120)])
+    result = result_of(tmp_path, trained(), [{"t_ns": int(i * SECOND / 10), "cores_cpu_s": 1} for i in range(120)])
     for name in ("cpu_percent", "host_memory_bytes", "gpu_percent"):
         assert result.figures[name].value is None and result.figures[name].reason
 
@@ -135,6 +136,25 @@ def test_worker_that_died_is_told_as_something_else(outcome, killed_for_memory, 
     result = result_of(tmp_path, trained()[:4], busy_window(), outcome=outcome, killed_for_memory=killed_for_memory)
     assert result.status == status and telling in result.reason
     assert result.figures["images_per_s"].value is None and result.figures["test_accuracy"].value is None
+
+
+def test_a_crash_after_the_last_figure_loses_the_trial(tmp_path):
+    result = result_of(tmp_path, trained(), busy_window(), outcome=Outcome(-signal.SIGSEGV, False, 12))
+    assert result.status == Status.OK and result.figures["images_per_s"].value == 800
+    assert [check.name for check in result.checks if not check.passed] == ["the worker ended well"]
+
+
+def test_window_of_a_batch_larger_than_the_split_goes_unsaid(tmp_path):
+    events = [(e, t, d | {"steps": 1} if e == Event.EPOCH_TRAINED else d) for e, t, d in trained(2, 8192)]
+    result = result_of(tmp_path, events, busy_window(), spec=make_spec(epochs=1, batch_size=4096))
+    assert [check.name for check in result.checks if not check.passed] == ["batch size <= training split"]
+
+
+def test_gpu_memory_is_unknown_where_process_ids_do_not_match(tmp_path, gpu_spec):
+    samples = busy_window({"gpu_percent": 50, "device_memory_bytes": 700})
+    samples[0]["device_memory_bytes"] = 500
+    figure = result_of(tmp_path, trained(), samples, spec=gpu_spec).figures["process_gpu_memory_bytes"]
+    assert figure.value == 200 and "less its baseline" in figure.source
 
 
 def test_workers_own_word_is_not_taken(tmp_path):
