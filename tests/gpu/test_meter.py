@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from runner.assemble import memory, read_samples, usage
+from runner.figures import memory, read_samples, usage
 from runner.machine import Gpu, NoSuchDevice, resolve_device
 from workloads.trial import Event
 

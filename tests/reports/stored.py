@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from workloads.spec import OptimizerSpec
-from workloads.trial import Check, Figure, InputFile, Status, TrialResult, TrialSpec, write_json
+from conftest import make_spec
+
+from workloads.trial import Check, Figure, InputFile, Status, TrialResult, write_json
 
 GPU = "GPU-8e0f2d6c-0000-1111-2222-333344445555"
 BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -22,23 +23,11 @@ MACHINE: dict[str, Any] = {
     "gpus": [],
     "load_average_before": 0.25,
 }
-SPEC = TrialSpec(
+SPEC = make_spec(
     study="quick",
-    workload="osu-cnn",
-    dataset="digits",
     framework="pytorch",
-    batch_size=32,
     epochs=10,
-    repeat=0,
-    seed=0,
-    optimizer=OptimizerSpec("momentum"),
-    last_batch="keep",
-    profile="default",
-    feed="host",
-    device="cpu",
-    threads=2,
     window_s=3.0,
-    timeout_s=300.0,
     isolation="venv",
     environment="e1",
     inputs={"order": InputFile("inputs/order.npy", "00")},

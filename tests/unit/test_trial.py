@@ -7,29 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import make_spec
 
 from workloads.spec import OptimizerSpec
 from workloads.trial import Check, Epoch, Figure, InputFile, Status, TrialResult, TrialSpec, write_json
 
-SPEC = TrialSpec(
-    study="quick",
-    workload="osu-cnn",
-    dataset="digits",
-    framework="numpy",
-    batch_size=32,
-    epochs=2,
+SPEC = make_spec(
     repeat=1,
-    seed=0,
-    optimizer=OptimizerSpec("momentum"),
-    last_batch="keep",
-    profile="default",
-    feed="host",
-    device="cpu",
-    threads=2,
-    window_s=3.0,
-    timeout_s=60.0,
     isolation="venv",
-    environment="abc",
     inputs={"order": InputFile("inputs/order.npy", "00"), "weights": InputFile("inputs/weights.npz", "11")},
 )
 RESULT = TrialResult(

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import make_spec
 
 from adapters.numpy.adapter import Adapter
 from adapters.worker import (
@@ -191,25 +192,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
         np.save(folder / "inputs" / f"{name}.npy", array)
     weights.save(folder / "inputs" / "weights.npz", weights.draw(OSU_CNN, 0))
     files = sorted((folder / "inputs").iterdir())
-    spec = TrialSpec(
-        study="test",
-        workload=OSU_CNN.name,
-        dataset="digits",
-        framework="numpy",
+    spec = make_spec(
         batch_size=BATCH,
         epochs=EPOCHS,
         repeat=1,
-        seed=0,
-        optimizer=OptimizerSpec.named("momentum"),
-        last_batch="keep",
-        profile="default",
-        feed="host",
-        device="cpu",
         threads=1,
         window_s=0.3,
-        timeout_s=60,
-        isolation="here",
-        environment="",
         inputs={path.stem: described(path, folder) for path in files},
     )
     return Results(folder, spec, train, test, order)
