@@ -89,11 +89,15 @@ def make_environments(request: cli.Request, console: Console) -> tuple[dict[str,
         try:
             environment = environments.read(framework, "cpu" if request.device == "cpu" else "cuda")
             if request.isolation == "venv":
-                environments.make(environment, lambda line: console.print(line, highlight=False, markup=False))
+                environments.make(
+                    environment, lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True)
+                )
             ready[framework] = environment
         except EnvironmentUnavailable as error:
             unavailable[framework] = str(error)
-            console.print(f"{framework}: unsupported: {error}", style="yellow", highlight=False, markup=False)
+            console.print(
+                f"{framework}: unsupported: {error}", style="yellow", highlight=False, markup=False, soft_wrap=True
+            )
     return ready, unavailable
 
 
