@@ -30,7 +30,7 @@ EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 def main(arguments: list[str] | None = None) -> int:
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a path never stops a run
-    console = Console()
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the worker as Ctrl-C does
     try:
         words = cli.parser().parse_args(arguments)
@@ -73,7 +73,7 @@ def run(request: cli.Request, console: Console) -> int:
     )
     if plan.finished:
         kept = f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {request.results}: left out"
-        console.print(kept, highlight=False, markup=False, soft_wrap=True)
+        console.print(kept)
     results = list(plan.finished.values())
     if plan.to_run:
         results += run_trials(plan, request, ready, unavailable, console)
@@ -89,15 +89,11 @@ def make_environments(request: cli.Request, console: Console) -> tuple[dict[str,
         try:
             environment = environments.read(framework, "cpu" if request.device == "cpu" else "cuda")
             if request.isolation == "venv":
-                environments.make(
-                    environment, lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True)
-                )
+                environments.make(environment, console.print)
             ready[framework] = environment
         except EnvironmentUnavailable as error:
             unavailable[framework] = str(error)
-            console.print(
-                f"{framework}: unsupported: {error}", style="yellow", highlight=False, markup=False, soft_wrap=True
-            )
+            console.print(f"{framework}: unsupported: {error}", style="yellow")
     return ready, unavailable
 
 
@@ -173,17 +169,15 @@ def summarise(results: list[TrialResult], console: Console) -> int:
     wrong = [result for result in results if result.status not in (Status.OK, Status.OUT_OF_MEMORY)]
     counts = Counter(str(result.status) for result in results)
     told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    console.print(f"{len(results)} trials: {told}", highlight=False)
+    console.print(f"{len(results)} trials: {told}")
     for result in wrong:
-        console.print(
-            f"  {result.spec.id}: {result.status}: {result.reason}", highlight=False, markup=False, soft_wrap=True
-        )
+        console.print(f"  {result.spec.id}: {result.status}: {result.reason}")
     return EXIT_FAILED if wrong else 0
 
 
 def show_list(console: Console) -> None:
     def line(name: str, text: str) -> None:
-        console.print(f"  {name:<14}{text}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"  {name:<14}{text}")
 
     console.print("frameworks", style="bold")
     for framework in environments.frameworks():
@@ -216,13 +210,10 @@ def show_plan(request: cli.Request, console: Console) -> None:
     for number, spec in enumerate(plan.trials, start=1):
         told = "finished" if spec.id in plan.finished else f"about {duration(estimates[spec.id])}"
         name = f"{number:>4}  {spec.framework:<12} batch {spec.batch_size:>5}  repeat {spec.repeat}"
-        console.print(f"{name}  {spec.device}  {told}", highlight=False, soft_wrap=True)
+        console.print(f"{name}  {spec.device}  {told}")
     total = f"{len(plan.to_run)} trials to run, about {duration(sum(estimates.values()))}"
     console.print(
         f"{total}; a rough guess where nothing like it has been measured in {request.results}",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
     )
 
 

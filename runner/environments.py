@@ -159,7 +159,8 @@ def run(command: list[str], log: Path, variables: dict[str, str] | None = None) 
     if result.returncode != 0:
         lines = [line for line in output.splitlines() if line.strip() and not line.startswith("WARNING")]
         errors = [line for line in lines if "error" in line.lower()] or lines or ["no output"]
-        raise EnvironmentUnavailable(f"{Path(command[0]).name} {' '.join(command[1:4])} failed: {errors[-1].strip()}")
+        what = " ".join([Path(command[0]).name, *command[1:4]])
+        raise EnvironmentUnavailable(f"{what} failed: {errors[-1].strip()} (log: {log.relative_to(ROOT)})")
 
 
 def worker_variables(environment: Environment, site_packages: Path | None = None) -> dict[str, str]:

@@ -6,7 +6,6 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from workloads.trial import Figure, Status, TrialResult, TrialSpec
@@ -36,7 +35,7 @@ class Display:
         self.task = self.progress.add_task("", total=len(estimates_s), left=self._left())
 
     def __enter__(self) -> Display:
-        self.console.print(HEADER, highlight=False, soft_wrap=True)
+        self.console.print(HEADER)
         self.progress.start()
         return self
 
@@ -55,7 +54,7 @@ class Display:
         if result.status == Status.OK:  # one that ended early says nothing about the others
             self.estimated_s += estimate_s
             self.measured_s += time.monotonic() - self.started
-        self.console.print(row(result), highlight=False, soft_wrap=True)
+        self.console.print(row(result))
         self.progress.update(self.task, advance=1, left=self._left())
 
     def _left(self) -> str:
@@ -80,7 +79,7 @@ def row(result: TrialResult) -> str:
         f"{_cell(result, 'images_per_s', 1, 0):>10}{usage:>9}{memory:>12}"
         f"{_cell(result, 'test_accuracy', 100, 1):>12}{result.wall_s:>8.1f}"
     )
-    return line if result.status == Status.OK else escape(f"{line}  {result.reason}")
+    return line if result.status == Status.OK else f"{line}  {result.reason}"
 
 
 def _cell(result: TrialResult, name: str, factor: float, digits: int) -> str:
