@@ -18,12 +18,12 @@ from runner import cli, environments, inputs, machine
 from runner.assemble import assemble
 from runner.environments import Environment, EnvironmentUnavailable
 from runner.launch import LaunchFailed, run_worker
-from runner.plan import TRIALS, Plan, estimate_s, make_plan
+from runner.plan import TRIALS, Plan, make_plan
 from runner.progress import Display, duration
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS, DataError
 from workloads.study import read, studies
-from workloads.trial import RESULT_FILE, TRIAL_FILE, Status, TrialResult, TrialSpec, write_json
+from workloads.trial import RESULT_FILE, TRIAL_FILE, InputFile, Status, TrialResult, TrialSpec, write_json
 
 EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -68,12 +68,9 @@ def run(request: cli.Request, console: Console) -> int:
     written = inputs.write_inputs(request.study, splits, request.results)
     del splits
     ready, unavailable = make_environments(request, console)
-    plan = make_plan(
-        request.study, digests(request), request.device, request.threads, request.isolation, written, request.results
-    )
+    plan = plan_of(request, written)
     if plan.finished:
-        kept = f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {request.results}: left out"
-        console.print(kept)
+        console.print(f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {request.results}: left out")
     results = list(plan.finished.values())
     if plan.to_run:
         results += run_trials(plan, request, ready, unavailable, console)
@@ -87,7 +84,7 @@ def make_environments(request: cli.Request, console: Console) -> tuple[dict[str,
     unavailable: dict[str, str] = {}
     for framework in request.frameworks:
         try:
-            environment = environments.read(framework, "cpu" if request.device == "cpu" else "cuda")
+            environment = environments.read(framework, request.device_kind)
             if request.isolation == "venv":
                 environments.make(environment, console.print)
             ready[framework] = environment
@@ -97,12 +94,18 @@ def make_environments(request: cli.Request, console: Console) -> tuple[dict[str,
     return ready, unavailable
 
 
+def plan_of(request: cli.Request, written: list[dict[str, InputFile]]) -> Plan:
+    return make_plan(
+        request.study, digests(request), request.device, request.threads, request.isolation, written, request.results
+    )
+
+
 def digests(request: cli.Request) -> dict[str, str]:
     """What stands for each framework's environment, and for the code that runs in it, in its trials."""
     found = {}
     for framework in request.frameworks:
         try:
-            environment = environments.read(framework, "cpu" if request.device == "cpu" else "cuda")
+            environment = environments.read(framework, request.device_kind)
             packages = environments.digest_here() if request.isolation == "here" else environment.digest
         except EnvironmentUnavailable:
             packages = "none"
@@ -115,38 +118,36 @@ def run_trials(
 ) -> list[TrialResult]:
     """One after another, each stored as soon as it is known; a failed one never stops the run."""
     conditions = machine.describe(request.device, list(request.gpus))
-    finished = list(plan.finished.values())
-    estimates = {spec.id: estimate_s(spec, finished) for spec in plan.to_run}
     results = []
-    with Display(console, estimates) as display:
+    with Display(console, plan.estimates_s) as display:
         for spec in plan.to_run:
             display.start(spec)
+            folder = fresh_folder(request.results, spec)
             if spec.framework in ready:
-                result = run_trial(spec, ready[spec.framework], request, conditions)
+                result = run_trial(folder, spec, ready[spec.framework], conditions)
             else:
                 result = TrialResult(
                     spec, Status.UNSUPPORTED, unavailable[spec.framework], now(), 0.0, machine=conditions
                 )
-            write_json(trial_folder(request.results, spec) / RESULT_FILE, result.to_json())
+            write_json(folder / RESULT_FILE, result.to_json())
             results.append(result)
             display.finish(result)
     return results
 
 
-def trial_folder(results: Path, spec: TrialSpec) -> Path:
-    folder = results / TRIALS / spec.id
-    folder.mkdir(parents=True, exist_ok=True)
+def fresh_folder(results: Path, spec: TrialSpec) -> Path:
+    """The trial's folder, empty: an earlier attempt that did not finish is replaced."""
+    folder = (results / TRIALS / spec.id).resolve()
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
     return folder
 
 
-def run_trial(
-    spec: TrialSpec, environment: Environment, request: cli.Request, conditions: dict[str, Any]
-) -> TrialResult:
-    """A fresh process in a fresh folder: an earlier, unfinished attempt at the same trial is replaced."""
-    shutil.rmtree(trial_folder(request.results, spec))
-    folder = trial_folder(request.results, spec).resolve()
+def run_trial(folder: Path, spec: TrialSpec, environment: Environment, conditions: dict[str, Any]) -> TrialResult:
+    """One worker in a process of its own, measured; its result, whatever became of it."""
     write_json(folder / TRIAL_FILE, spec.to_json())
-    here = request.isolation == "here"
+    here = spec.isolation == "here"
     interpreter = sys.executable if here else str(environment.interpreter)
     variables = environments.worker_variables(environment, environments.SITE_PACKAGES if here else None)
     kills_before = machine.out_of_memory_kills()
@@ -202,19 +203,14 @@ def show_list(console: Console) -> None:
 
 
 def show_plan(request: cli.Request, console: Console) -> None:
-    plan = make_plan(
-        request.study, digests(request), request.device, request.threads, request.isolation, [], request.results
-    )
-    finished = list(plan.finished.values())
-    estimates = {spec.id: estimate_s(spec, finished) for spec in plan.to_run}
+    plan = plan_of(request, [])
+    estimates = plan.estimates_s
     for number, spec in enumerate(plan.trials, start=1):
         told = "finished" if spec.id in plan.finished else f"about {duration(estimates[spec.id])}"
         name = f"{number:>4}  {spec.framework:<12} batch {spec.batch_size:>5}  repeat {spec.repeat}"
         console.print(f"{name}  {spec.device}  {told}")
     total = f"{len(plan.to_run)} trials to run, about {duration(sum(estimates.values()))}"
-    console.print(
-        f"{total}; a rough guess where nothing like it has been measured in {request.results}",
-    )
+    console.print(f"{total}; a rough guess where nothing like it has been measured in {request.results}")
 
 
 if __name__ == "__main__":

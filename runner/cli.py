@@ -36,6 +36,10 @@ class Request:
     results: Path
     plan_only: bool
 
+    @property
+    def device_kind(self) -> str:
+        return "cpu" if self.device == "cpu" else "cuda"
+
 
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:

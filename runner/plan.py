@@ -33,6 +33,12 @@ class Plan:
     def to_run(self) -> list[TrialSpec]:
         return [spec for spec in self.trials if spec.id not in self.finished]
 
+    @property
+    def estimates_s(self) -> dict[str, float]:
+        """{id: seconds} of what is to run."""
+        measured = list(self.finished.values())
+        return {spec.id: estimate_s(spec, measured) for spec in self.to_run}
+
 
 def make_plan(
     study: Study,
