@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,8 +22,18 @@ class Unsupported(Exception):
     """This framework cannot do what the trial asks here; the message is the reason a reader sees."""
 
 
+@dataclass(frozen=True)
+class Probe:
+    """What one training step computes before its update, in canonical layouts."""
+
+    loss: float
+    outputs: dict[str, Floats]  # of every layer, a branch's own ones too; (batch, *output_shape)
+    gradients: Weights  # of the loss, for everything trained
+
+
 class Adapter(Protocol):
-    """Made by the worker as `adapters.<framework>.adapter.Adapter()`; the verbs are called in this order."""
+    """Made by the worker as `adapters.<framework>.adapter.Adapter()`; open first, then load,
+    then build, then the others in any order; build may come again."""
 
     def open(self, device: str, threads: int, profile: str, feed: str) -> dict[str, Any]:
         """Take the device ("cpu", or "cuda" = the one GPU that is visible) and that many threads.
@@ -39,8 +50,18 @@ class Adapter(Protocol):
         """
         ...
 
-    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> None:
-        """Make model and optimizer with exactly these weights; draws nothing."""
+    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
+        """Make model and optimizer with exactly these weights; an earlier model is dropped.
+
+        `seed` is for Dropout's masks, the one thing an adapter draws: the same seed, the same masks.
+        """
+        ...
+
+    def probe(self, images: Images, labels: Labels) -> Probe:
+        """Forward and backward in training mode, on a batch of the caller's.
+
+        Weights, running statistics and the optimizer stay as they are; Dropout draws masks as in a step.
+        """
         ...
 
     def train(self, order: Order) -> Any:
@@ -55,11 +76,11 @@ class Adapter(Protocol):
         ...
 
     def predict(self, images: Images) -> Floats:
-        """(n, classes) logits in evaluation mode, no softmax."""
+        """(n, *output_shape) logits in evaluation mode: no softmax, no sigmoid."""
         ...
 
     def weights(self) -> Weights:
-        """Copies of everything trained, in the canonical layout."""
+        """Copies of everything trained and BatchNorm's running statistics, in the canonical layout."""
         ...
 
     def memory(self) -> dict[str, int | None]:

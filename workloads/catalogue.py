@@ -1,8 +1,24 @@
-"""The named workloads: data, no logic."""
+"""The named workloads: data, no logic but what their publication repeats."""
 
 from __future__ import annotations
 
-from .spec import Conv2D, Dense, Flatten, MaxPool2D, Relu, Workload
+from .layers import (
+    BatchNorm,
+    Conv2D,
+    Dense,
+    DepthwiseConv2D,
+    Dropout,
+    Flatten,
+    GlobalAveragePool2D,
+    HardSigmoid,
+    HardSwish,
+    Layer,
+    MaxPool2D,
+    Relu,
+    Residual,
+    SqueezeExcite,
+)
+from .spec import Workload
 
 OSU_CNN = Workload(
     name="osu-cnn",
@@ -24,4 +40,112 @@ OSU_CNN = Workload(
     ),
 )
 
-WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in (OSU_CNN,)}
+CATS_DOGS_CNN = Workload(
+    name="cats-dogs-cnn",
+    summary="the cats-and-dogs CNN of Lheureux 2022: one wide convolution, a sigmoid output",
+    input_shape=(200, 200, 3),
+    layers=(
+        Conv2D("conv1", filters=32, kernel=(3, 3), padding="same", initializer="he-uniform"),
+        Relu("relu1"),
+        MaxPool2D("pool1", size=2),
+        Flatten("flatten"),
+        Dense("dense1", units=128, initializer="he-uniform"),
+        Relu("relu2"),
+        Dense("dense2", units=1),
+    ),
+    loss="binary-cross-entropy",
+)
+
+
+def _divisible_by_8(channels: float) -> int:
+    """The multiple of 8 nearest to it, one higher where that would be more than a tenth less (Sandler et al. 2018)."""
+    rounded = max(8, int(channels + 4) // 8 * 8)
+    return rounded if rounded >= 0.9 * channels else rounded + 8
+
+
+def _normalised(convolution: Conv2D | DepthwiseConv2D, name: str, activation: type[Layer] | None) -> tuple[Layer, ...]:
+    layers: tuple[Layer, ...] = (convolution, BatchNorm(f"{name}_norm", momentum=0.99, epsilon=1e-3))
+    return layers if activation is None else (*layers, activation(f"{name}_activation"))
+
+
+def _bottleneck(
+    name: str,
+    entering: int,
+    kernel: int,
+    expanded: int,
+    leaving: int,
+    squeeze: bool,
+    activation: type[Layer],
+    stride: int,
+) -> tuple[Layer, ...]:
+    """Expand, filter each channel, squeeze and excite, project: the block of Howard et al. 2019, figure 4."""
+    layers: tuple[Layer, ...] = ()
+    if expanded != entering:
+        expand = Conv2D(f"{name}_expand", expanded, (1, 1), bias=False, initializer="he-normal")
+        layers += _normalised(expand, f"{name}_expand", activation)
+    depthwise = DepthwiseConv2D(
+        f"{name}_depthwise", (kernel, kernel), stride, "same", bias=False, initializer="he-normal"
+    )
+    layers += _normalised(depthwise, f"{name}_depthwise", activation)
+    if squeeze:
+        gate = (
+            GlobalAveragePool2D(f"{name}_squeeze"),
+            Dense(f"{name}_reduce", _divisible_by_8(expanded // 4), "he-normal"),
+            Relu(f"{name}_reduce_activation"),
+            Dense(f"{name}_excite", expanded, "he-normal"),
+            HardSigmoid(f"{name}_excite_activation"),
+        )
+        layers += (SqueezeExcite(f"{name}_scale", gate),)
+    project = Conv2D(f"{name}_project", leaving, (1, 1), bias=False, initializer="he-normal")
+    layers += _normalised(project, f"{name}_project", None)
+    return (Residual(f"{name}_add", layers),) if stride == 1 and entering == leaving else layers
+
+
+# Howard et al. 2019, table 1: kernel, expanded, leaving, squeeze-and-excite, activation, stride
+_BOTTLENECKS: tuple[tuple[int, int, int, bool, type[Layer], int], ...] = (
+    (3, 16, 16, False, Relu, 1),
+    (3, 64, 24, False, Relu, 2),
+    (3, 72, 24, False, Relu, 1),
+    (5, 72, 40, True, Relu, 2),
+    (5, 120, 40, True, Relu, 1),
+    (5, 120, 40, True, Relu, 1),
+    (3, 240, 80, False, HardSwish, 2),
+    (3, 200, 80, False, HardSwish, 1),
+    (3, 184, 80, False, HardSwish, 1),
+    (3, 184, 80, False, HardSwish, 1),
+    (3, 480, 112, True, HardSwish, 1),
+    (3, 672, 112, True, HardSwish, 1),
+    (5, 672, 160, True, HardSwish, 2),
+    (5, 960, 160, True, HardSwish, 1),
+    (5, 960, 160, True, HardSwish, 1),
+)
+
+
+def _mobilenet_v3_large(classes: int) -> tuple[Layer, ...]:
+    """As torchvision builds it (its dropout, its BatchNorm settings, biases in the classifier only and in the
+    squeeze), but for "same" padding as this suite and the paper's own code have it."""
+    stem = Conv2D("stem", 16, (3, 3), 2, "same", bias=False, initializer="he-normal")
+    layers, channels = _normalised(stem, "stem", HardSwish), 16
+    for number, (kernel, expanded, leaving, squeeze, activation, stride) in enumerate(_BOTTLENECKS, start=1):
+        layers += _bottleneck(f"block{number}", channels, kernel, expanded, leaving, squeeze, activation, stride)
+        channels = leaving
+    last = Conv2D("last", 6 * channels, (1, 1), bias=False, initializer="he-normal")
+    return (
+        *layers,
+        *_normalised(last, "last", HardSwish),
+        GlobalAveragePool2D("pool"),
+        Dense("dense1", 1280, "he-normal"),
+        HardSwish("dense1_activation"),
+        Dropout("dropout", 0.2),
+        Dense("dense2", classes),
+    )
+
+
+MOBILENET_V3_LARGE = Workload(
+    name="mobilenet-v3-large",
+    summary="MobileNetV3-Large (Howard et al. 2019) with a head for ten classes, as in Raschka's batch-size benchmark",
+    input_shape=(224, 224, 3),
+    layers=_mobilenet_v3_large(classes=10),
+)
+
+WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in (OSU_CNN, CATS_DOGS_CNN, MOBILENET_V3_LARGE)}

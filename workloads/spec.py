@@ -1,10 +1,14 @@
-"""The vocabulary in which a workload is defined, and the numeric contract every adapter keeps.
+"""The workload and the optimizer, and the numeric contract every adapter keeps.
 
 Numeric contract
 ----------------
 * Images are NHWC uint8 up to the device; there `x = float32(pixel) * float32(workload.scale)`.
-* Convolution kernels are HWIO, dense kernels (in, out); weights are keyed "layer/role".
-* Loss = mean over the batch of the softmax cross-entropy, from logits. No hidden weight decay.
+* Layers compute what their records in `layers.py` say. Convolution kernels are HWIO (depthwise ones have I = 1),
+  dense kernels (in, out); weights are keyed "layer/role".
+* Loss, a mean over the batch, from logits z:
+    softmax-cross-entropy   log(sum_k exp(z_k)) - z_label, one logit a class
+    binary-cross-entropy    log(1 + exp(z)) - label z, one logit: that of a sigmoid output for class 1
+  No hidden weight decay.
 * float32 throughout, TF32 off, unless the trial says otherwise.
 * With g the gradient of the mean loss, m the momentum and lr the learning rate:
     sgd        w -= lr g
@@ -14,142 +18,41 @@ Numeric contract
                w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) * m1 / (sqrt(m2) + epsilon)
   Adam's epsilon is outside the bias correction (Keras, MXNet); PyTorch keeps it inside and is
   translated by epsilon / sqrt(1 - beta2^t).
-* Nothing random is drawn by an adapter: initial weights and batch order arrive as data.
+* Nothing random is drawn by an adapter but Dropout's masks, from the trial's seed: initial weights and batch
+  order arrive as data. Masks differ between frameworks, so what must agree is computed `without_dropout`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-Shape = tuple[int, ...]
+from .layers import Branch, Dropout, Layer, Shape, walk
 
-
-def image_shape(layer: str, shape: Shape) -> tuple[int, int, int]:
-    """The shape as (h, w, c); ValueError naming the layer where it is none."""
-    if len(shape) != 3:
-        raise ValueError(f"layer {layer}: needs an image (h, w, c), got {shape}")
-    return shape[0], shape[1], shape[2]
-
-
-@dataclass(frozen=True)
-class Conv2D:
-    """2-D convolution with bias, stride 1, "valid" padding: (h, w, c) -> (h-kh+1, w-kw+1, filters)."""
-
-    name: str
-    filters: int
-    kernel: tuple[int, int]
-
-    def output_shape(self, shape: Shape) -> Shape:
-        (height, width, _), (kernel_height, kernel_width) = image_shape(self.name, shape), self.kernel
-        if height < kernel_height or width < kernel_width:
-            raise ValueError(f"layer {self.name}: kernel {self.kernel} is larger than its input {shape}")
-        return (height - kernel_height + 1, width - kernel_width + 1, self.filters)
-
-    def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
-        return {"kernel": (*self.kernel, shape[2], self.filters), "bias": (self.filters,)}
-
-    def multiply_adds(self, shape: Shape) -> int:
-        return math.prod(self.output_shape(shape)) * math.prod(self.kernel) * shape[2]
-
-
-@dataclass(frozen=True)
-class MaxPool2D:
-    """Maximum over size x size windows, stride = size; a remainder at the edge is dropped."""
-
-    name: str
-    size: int
-
-    def output_shape(self, shape: Shape) -> Shape:
-        height, width, channels = image_shape(self.name, shape)
-        if height < self.size or width < self.size:
-            raise ValueError(f"layer {self.name}: window {self.size} is larger than its input {shape}")
-        return (height // self.size, width // self.size, channels)
-
-    def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
-        return {}
-
-    def multiply_adds(self, shape: Shape) -> int:
-        return 0
-
-
-@dataclass(frozen=True)
-class Relu:
-    """max(x, 0); its derivative at 0 is 0."""
-
-    name: str
-
-    def output_shape(self, shape: Shape) -> Shape:
-        return shape
-
-    def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
-        return {}
-
-    def multiply_adds(self, shape: Shape) -> int:
-        return 0
-
-
-@dataclass(frozen=True)
-class Flatten:
-    """(h, w, c) -> (h*w*c,) in that order: the channel varies fastest."""
-
-    name: str
-
-    def output_shape(self, shape: Shape) -> Shape:
-        return (math.prod(shape),)
-
-    def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
-        return {}
-
-    def multiply_adds(self, shape: Shape) -> int:
-        return 0
-
-
-@dataclass(frozen=True)
-class Dense:
-    """Fully connected layer with bias: (in,) -> (units,)."""
-
-    name: str
-    units: int
-
-    def output_shape(self, shape: Shape) -> Shape:
-        if len(shape) != 1:
-            raise ValueError(f"layer {self.name}: needs a flat input, got {shape}; put a Flatten before it")
-        return (self.units,)
-
-    def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
-        return {"kernel": (shape[0], self.units), "bias": (self.units,)}
-
-    def multiply_adds(self, shape: Shape) -> int:
-        return shape[0] * self.units
-
-
-Layer = Conv2D | MaxPool2D | Relu | Flatten | Dense
+Loss = Literal["softmax-cross-entropy", "binary-cross-entropy"]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A model and its input. Kernels start glorot-uniform, biases at zero (`weights.draw`)."""
+    """A model, its input and its loss. Kernels start as their initializer says (`weights.draw`)."""
 
     name: str
     summary: str
     input_shape: Shape
     layers: tuple[Layer, ...]
     scale: float = 1 / 255
+    loss: Loss = "softmax-cross-entropy"
 
     def __post_init__(self) -> None:
-        names = [layer.name for layer in self.layers]
+        names = [layer.name for layer in _every(self.layers)]
         if len(set(names)) != len(names):
             raise ValueError(f"workload {self.name}: layer names repeat: {names}")
 
     def walk(self) -> Iterator[tuple[Layer, Shape]]:
-        """Each layer with the shape (without the batch) that enters it; ValueError where one does not fit."""
-        shape = self.input_shape
-        for layer in self.layers:
-            yield layer, shape
-            shape = layer.output_shape(shape)
+        """Each layer, branches' own ones too, with the shape that enters it; ValueError where one does not fit."""
+        return walk(self.layers, self.input_shape)
 
     @property
     def output_shape(self) -> Shape:
@@ -158,7 +61,7 @@ class Workload:
 
     @property
     def classes(self) -> int:
-        return self.output_shape[0]
+        return 2 if self.loss == "binary-cross-entropy" else self.output_shape[0]
 
     def parameter_shapes(self) -> dict[str, Shape]:
         """{"layer/role": shape} of everything trained, in the order of the layers."""
@@ -168,14 +71,54 @@ class Workload:
             for role, parameter in layer.parameter_shapes(shape).items()
         }
 
+    def statistic_shapes(self) -> dict[str, Shape]:
+        """The same of BatchNorm's running statistics."""
+        return {
+            f"{layer.name}/{role}": statistic
+            for layer, shape in self.walk()
+            for role, statistic in layer.statistic_shapes(shape).items()
+        }
+
+    def weight_shapes(self) -> dict[str, Shape]:
+        """Both: all that a trained model consists of."""
+        return self.parameter_shapes() | self.statistic_shapes()
+
     @property
     def parameter_count(self) -> int:
+        """Of what is trained."""
         return sum(math.prod(shape) for shape in self.parameter_shapes().values())
 
     @property
     def multiply_adds(self) -> int:
         """Multiply-adds of one forward pass of one image."""
         return sum(layer.multiply_adds(shape) for layer, shape in self.walk())
+
+    @property
+    def draws(self) -> bool:
+        """Whether training is random beyond its inputs."""
+        return any(isinstance(layer, Dropout) and layer.rate > 0 for layer in _every(self.layers))
+
+    def without_dropout(self) -> Workload:
+        """The same with every dropout rate at zero."""
+        return replace(self, layers=_without_dropout(self.layers))
+
+
+def _every(layers: tuple[Layer, ...]) -> Iterator[Layer]:
+    for layer in layers:
+        yield layer
+        if isinstance(layer, Branch):
+            yield from _every(layer.layers)
+
+
+def _without_dropout(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    changed: list[Layer] = []
+    for layer in layers:
+        if isinstance(layer, Dropout):
+            layer = replace(layer, rate=0.0)
+        elif isinstance(layer, Branch):
+            layer = replace(layer, layers=_without_dropout(layer.layers))
+        changed.append(layer)
+    return tuple(changed)
 
 
 OptimizerName = Literal["sgd", "momentum", "nesterov", "adam"]

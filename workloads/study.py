@@ -13,6 +13,9 @@ from .spec import OptimizerName, OptimizerSpec
 
 STUDIES = Path(__file__).parent / "studies"
 
+Profile = Literal["default"]
+PROFILES: tuple[Profile, ...] = get_args(Profile)
+
 
 class StudyError(ValueError):
     """A study that cannot be run as written; the message is one line naming file, key and line."""
@@ -34,7 +37,7 @@ class Study:
     optimizer: OptimizerName = "momentum"
     learning_rate: float | None = None
     last_batch: Literal["keep", "drop"] = "keep"
-    profile: Literal["default"] = "default"
+    profile: Profile = "default"
     feed: Literal["host", "device"] = "host"
     device: str = "auto"
     threads: int | None = None  # None = every core this process may use

@@ -9,23 +9,37 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from .spec import Dense, Flatten, Shape, Workload
+from .layers import Branch, Conv2D, Dense, DepthwiseConv2D, Flatten, Initializer, Shape
+from .spec import Workload
 
 Weights = dict[str, NDArray[np.float32]]
 
 
 def draw(workload: Workload, seed: int) -> Weights:
-    """Glorot-uniform kernels (Glorot & Bengio 2010: U(-a, a), a = sqrt(6 / (fan_in + fan_out))), zero biases."""
+    """Kernels by their layer's initializer; gamma and running_variance are one, all else is zero."""
     generator = np.random.Generator(np.random.PCG64(seed))
     weights: Weights = {}
-    for key, shape in workload.parameter_shapes().items():
-        if key.endswith("/kernel"):
-            receptive_field = math.prod(shape[:-2])
-            limit = math.sqrt(6 / (receptive_field * (shape[-2] + shape[-1])))
-            weights[key] = generator.uniform(-limit, limit, shape).astype(np.float32)
+    layers = {layer.name: layer for layer, _ in workload.walk()}
+    for key, shape in workload.weight_shapes().items():
+        name, role = key.split("/")
+        layer = layers[name]
+        if isinstance(layer, Conv2D | DepthwiseConv2D | Dense) and role == "kernel":
+            weights[key] = _draw_kernel(generator, layer.initializer, shape)
         else:
-            weights[key] = np.zeros(shape, np.float32)
+            weights[key] = np.full(shape, role in ("gamma", "running_variance"), np.float32)
     return weights
+
+
+def _draw_kernel(generator: np.random.Generator, initializer: Initializer, shape: Shape) -> NDArray[np.float32]:
+    """glorot-uniform: U(-a, a), a = sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010); he-uniform: U(-a, a),
+    a = sqrt(6 / fan_in); he-normal: N(0, 2 / fan_in), not truncated (He et al. 2015). A fan is the window's size
+    times the kernel's I or O."""
+    window = math.prod(shape[:-2])
+    fan_in, fan_out = window * shape[-2], window * shape[-1]
+    if initializer == "he-normal":
+        return generator.normal(0.0, math.sqrt(2 / fan_in), shape).astype(np.float32)
+    limit = math.sqrt(6 / (fan_in + fan_out) if initializer == "glorot-uniform" else 6 / fan_in)
+    return generator.uniform(-limit, limit, shape).astype(np.float32)
 
 
 def save(file: BinaryIO | Path, weights: Weights) -> None:
@@ -39,52 +53,74 @@ def load(path: Path) -> Weights:
 
 
 def channels_first(workload: Workload, weights: Weights) -> Weights:
-    """Canonical -> the layout of PyTorch and MXNet: OIHW; (out, in), the first dense layer's rows reordered.
+    """Canonical -> the layout of PyTorch and MXNet: OIHW; (out, in), features behind a Flatten reordered.
 
     Flatten of an NCHW tensor runs channel by channel, the canonical order keeps the channel fastest;
-    so the rows of the dense layer behind a Flatten move.
+    so the rows of the dense layer behind a Flatten move, and so do the features of a BatchNorm between them.
     """
-    flattened = _flattened_inputs(workload)
+    entering, _ = _flattened(workload)
     native: Weights = {}
     for key, array in weights.items():
-        layer = key.split("/")[0]
+        layer, role = key.split("/")
         if array.ndim == 4:
             array = array.transpose(3, 2, 0, 1)
-        elif array.ndim == 2:
-            if layer in flattened:
-                array = array[_rows_channels_first(flattened[layer])]
-            array = array.T
-        native[key] = np.ascontiguousarray(array)
+        elif layer in entering and role != "bias":
+            array = array[_features_channels_first(entering[layer])]
+        native[key] = np.ascontiguousarray(array.T if array.ndim == 2 else array)
     return native
 
 
 def channels_last(workload: Workload, native: Weights) -> Weights:
     """The inverse of `channels_first`."""
-    flattened = _flattened_inputs(workload)
+    entering, _ = _flattened(workload)
     weights: Weights = {}
     for key, array in native.items():
-        layer = key.split("/")[0]
+        layer, role = key.split("/")
         if array.ndim == 4:
             array = array.transpose(2, 3, 1, 0)
         elif array.ndim == 2:
             array = array.T
-            if layer in flattened:
-                array = array[np.argsort(_rows_channels_first(flattened[layer]))]
+        if layer in entering and role != "bias":
+            array = array[np.argsort(_features_channels_first(entering[layer]))]
         weights[key] = np.ascontiguousarray(array)
     return weights
 
 
-def _flattened_inputs(workload: Workload) -> dict[str, Shape]:
-    """{dense layer: (h, w, c) that the Flatten before it took}, for the first dense layer behind a Flatten."""
-    found: dict[str, Shape] = {}
-    pending: Shape | None = None
+def outputs_channels_last(workload: Workload, native: Weights) -> Weights:
+    """{layer: its output}: (n, c, h, w) -> (n, h, w, c), features behind a Flatten in the canonical order."""
+    _, leaving = _flattened(workload)
+    outputs: Weights = {}
+    for layer, array in native.items():
+        if array.ndim == 4:
+            array = array.transpose(0, 2, 3, 1)
+        elif layer in leaving:
+            array = array[:, np.argsort(_features_channels_first(leaving[layer]))]
+        outputs[layer] = np.ascontiguousarray(array)
+    return outputs
+
+
+def _flattened(workload: Workload) -> tuple[dict[str, Shape], dict[str, Shape]]:
+    """({layer: (h, w, c)} whose input, {layer: (h, w, c)} whose output) is an image that a Flatten has flattened.
+
+    From the Flatten up to the next dense layer. ValueError where a branch starts or ends in between: what it adds
+    or multiplies would be in the other order.
+    """
+    entering: dict[str, Shape] = {}
+    leaving: dict[str, Shape] = {}
+    image: Shape | None = None
     for layer, shape in workload.walk():
+        if image is not None:
+            entering[layer.name] = image
+        if isinstance(layer, Branch) and (image or any(inner.name in entering for inner in layer.layers[:1])):
+            raise ValueError(f"layer {layer.name}: a Flatten before or at the end of a branch needs a Dense behind it")
         if isinstance(layer, Flatten) and len(shape) == 3:
-            pending = shape
-        elif isinstance(layer, Dense) and pending is not None:
-            found[layer.name], pending = pending, None
-    return found
+            image = shape
+        elif isinstance(layer, Dense):
+            image = None
+        if image is not None:
+            leaving[layer.name] = image
+    return entering, leaving
 
 
-def _rows_channels_first(shape: Shape) -> NDArray[np.intp]:
+def _features_channels_first(shape: Shape) -> NDArray[np.intp]:
     return np.arange(math.prod(shape)).reshape(shape).transpose(2, 0, 1).ravel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from typing import Any
@@ -10,19 +11,12 @@ import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon
 
-from adapters.base import MEMORY_KINDS, Floats, Order, Unsupported
+from adapters.base import MEMORY_KINDS, Floats, Order, Probe, Unsupported
+from adapters.mxnet.layers import LAYERS, ROLES
 from workloads.datasets import Images, Labels
-from workloads.spec import Conv2D, Dense, Flatten, MaxPool2D, OptimizerSpec, Relu, Shape, Workload
-from workloads.weights import Weights, channels_first, channels_last
-
-LAYERS: dict[type, Callable[[Any, Shape], gluon.HybridBlock]] = {
-    Conv2D: lambda layer, shape: gluon.nn.Conv2D(layer.filters, layer.kernel, in_channels=shape[2]),
-    MaxPool2D: lambda layer, shape: gluon.nn.MaxPool2D(layer.size),
-    Relu: lambda layer, shape: gluon.nn.Activation("relu"),
-    Flatten: lambda layer, shape: gluon.nn.Flatten(),
-    Dense: lambda layer, shape: gluon.nn.Dense(layer.units, in_units=shape[0], flatten=False),
-}
-ROLES = {"kernel": "weight", "bias": "bias"}
+from workloads.layers import Branch, Layer, Shape
+from workloads.spec import OptimizerSpec, Workload
+from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
 
 
 def make_optimizer(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
@@ -33,6 +27,14 @@ def make_optimizer(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
         return mx.optimizer.NAG(momentum=spec.momentum, learning_rate=spec.learning_rate, wd=0.0)
     momentum = 0.0 if spec.name == "sgd" else spec.momentum
     return mx.optimizer.SGD(momentum=momentum, learning_rate=spec.learning_rate, wd=0.0)
+
+
+def losses_of(workload: Workload) -> Callable[[mx.nd.NDArray, mx.nd.NDArray], mx.nd.NDArray]:
+    """The loss of each image: what Trainer.step divides by the batch size is their sum."""
+    if workload.loss == "binary-cross-entropy":
+        binary = gluon.loss.SigmoidBinaryCrossEntropyLoss()
+        return lambda logits, labels: binary(logits, labels.astype("float32"))
+    return gluon.loss.SoftmaxCrossEntropyLoss()
 
 
 class Adapter:
@@ -64,25 +66,58 @@ class Adapter:
     def _array(self, array: np.ndarray) -> mx.nd.NDArray:
         return mx.nd.array(array, self.context, dtype=array.dtype)
 
-    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> None:
+    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
+        for earlier in ("net", "blocks", "trainer"):  # it goes before this one comes
+            self.__dict__.pop(earlier, None)
+        gc.collect()
+        mx.random.seed(seed)
         self.workload = workload
         self.blocks: dict[str, gluon.HybridBlock] = {}
         net = gluon.nn.HybridSequential()
         scale = float(np.float32(workload.scale))
         net.add(gluon.nn.HybridLambda(lambda F, x: F.cast(F.transpose(x, axes=(0, 3, 1, 2)), "float32") * scale))
-        for layer, shape in workload.walk():
-            self.blocks[layer.name] = LAYERS[type(layer)](layer, shape)
-            net.add(self.blocks[layer.name])
+        self._sequence(net, workload.layers, workload.input_shape)
         net.initialize(mx.init.Zero(), ctx=self.context)
         for key, array in channels_first(workload, weights).items():
             self._parameter(key).set_data(self._array(array))
         net.hybridize()
-        self.net, self.loss = net, gluon.loss.SoftmaxCrossEntropyLoss()
+        self.net, self.loss = net, losses_of(workload)
         self.trainer = gluon.Trainer(net.collect_params(), make_optimizer(optimizer))
+
+    def _sequence(self, sequence: gluon.nn.HybridSequential, layers: tuple[Layer, ...], shape: Shape) -> None:
+        for layer in layers:
+            block = LAYERS[type(layer)](layer, shape)
+            if isinstance(layer, Branch):
+                self._sequence(block, layer.layers, shape)
+            sequence.add(block)
+            self.blocks[layer.name], shape = block, layer.output_shape(shape)
 
     def _parameter(self, key: str) -> gluon.Parameter:
         layer, role = key.split("/")
         return getattr(self.blocks[layer], ROLES[role])
+
+    def probe(self, images: Images, labels: Labels) -> Probe:
+        outputs: dict[str, mx.nd.NDArray] = {}
+        hooks = [
+            block.register_forward_hook(lambda _, x, y, name=name: outputs.update({name: y}))
+            for name, block in self.blocks.items()
+        ]
+        statistics = {key: self._parameter(key).data().copy() for key in self.workload.statistic_shapes()}
+        self.net.hybridize(active=False)  # a compiled network calls no block
+        with autograd.record():
+            loss = self.loss(self.net(self._array(images)), self._array(labels)).mean()
+        loss.backward()
+        for hook in hooks:
+            hook.detach()
+        self.net.hybridize()
+        for key, before in statistics.items():
+            self._parameter(key).set_data(before)
+        keys = self.workload.parameter_shapes()
+        return Probe(
+            float(loss.asscalar()),
+            outputs_channels_last(self.workload, {name: y.asnumpy() for name, y in outputs.items()}),
+            channels_last(self.workload, {key: self._parameter(key).grad().asnumpy() for key in keys}),
+        )
 
     def train(self, order: Order) -> list[mx.nd.NDArray]:
         losses = []
@@ -106,11 +141,11 @@ class Adapter:
         return self.net(self._array(images)).asnumpy()
 
     def weights(self) -> Weights:
-        keys = self.workload.parameter_shapes()
+        keys = self.workload.weight_shapes()
         return channels_last(self.workload, {key: self._parameter(key).data().asnumpy() for key in keys})
 
     def memory(self) -> dict[str, int | None]:
-        parameters = [p for p in self.net.collect_params().values()]
+        parameters = [p for p in self.net.collect_params().values() if p.grad_req != "null"]
         states = [state for updater in self.trainer._updaters for state in updater.states.values()]
         return dict.fromkeys(MEMORY_KINDS) | {
             "parameters": sum(_bytes(p.data()) for p in parameters),

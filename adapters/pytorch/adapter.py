@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,19 +11,12 @@ import torch
 import torch._dynamo  # the first optimizer would import it (1.5 s): count it as import
 from torch import nn
 
-from adapters.base import MEMORY_KINDS, Floats, Order, Unsupported
+from adapters.base import MEMORY_KINDS, Floats, Order, Probe, Unsupported
+from adapters.pytorch.layers import LAYERS, ROLES
 from workloads.datasets import Images, Labels
-from workloads.spec import Conv2D, Dense, Flatten, MaxPool2D, OptimizerSpec, Relu, Shape, Workload
-from workloads.weights import Weights, channels_first, channels_last
-
-LAYERS: dict[type, Callable[[Any, Shape], nn.Module]] = {
-    Conv2D: lambda layer, shape: nn.Conv2d(shape[2], layer.filters, layer.kernel),
-    MaxPool2D: lambda layer, shape: nn.MaxPool2d(layer.size),
-    Relu: lambda layer, shape: nn.ReLU(),
-    Flatten: lambda layer, shape: nn.Flatten(),
-    Dense: lambda layer, shape: nn.Linear(shape[0], layer.units),
-}
-ROLES = {"kernel": "weight", "bias": "bias"}
+from workloads.layers import BatchNorm, Branch, Layer, Shape
+from workloads.spec import OptimizerSpec, Workload
+from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
 
 
 def make_optimizer(spec: OptimizerSpec, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
@@ -30,6 +24,40 @@ def make_optimizer(spec: OptimizerSpec, parameters: list[nn.Parameter]) -> torch
         return torch.optim.Adam(parameters, spec.learning_rate, (spec.beta1, spec.beta2), spec.epsilon)
     momentum = 0.0 if spec.name == "sgd" else spec.momentum
     return torch.optim.SGD(parameters, spec.learning_rate, momentum, nesterov=spec.name == "nesterov")
+
+
+def mean_loss(workload: Workload) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    if workload.loss == "binary-cross-entropy":
+        return lambda logits, labels: nn.functional.binary_cross_entropy_with_logits(logits[:, 0], labels.float())
+    return lambda logits, labels: nn.functional.cross_entropy(logits, labels.long())
+
+
+class BiasedVariance:
+    """Keeps a BatchNorm's running variance to the contract: PyTorch adds the unbiased variance of each batch.
+
+    Over t steps of n values a channel, running = m^t start + (the sum of what was added), and the sum is
+    n / (n - 1) times what the biased variance gives. So it is put right between steps, when n changes or somebody
+    looks, and costs a step nothing.
+    """
+
+    def __init__(self, block: Any, shape: Shape) -> None:
+        self.block, self.pixels = block, math.prod(shape[:-1])
+        self.batch = self.steps = 0
+        self.start = block.running_var.clone()
+
+    def expect(self, batch: int) -> None:
+        """The next steps have this batch size."""
+        if batch != self.batch:
+            self.settle()
+            self.batch = batch
+
+    def settle(self) -> None:
+        with torch.no_grad():
+            running, n = self.block.running_var, self.batch * self.pixels
+            if self.steps:
+                kept = (1 - self.block.momentum) ** self.steps * self.start
+                running.copy_(kept + (running - kept) * ((n - 1) / n))
+            self.start, self.steps = running.clone(), 0
 
 
 class Adapter:
@@ -64,30 +92,68 @@ class Adapter:
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
 
-    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> None:
+    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
+        for earlier in ("model", "blocks", "norms", "optimizer"):  # it goes before this one comes
+            self.__dict__.pop(earlier, None)
+        torch.manual_seed(seed)
         self.workload, self.rule = workload, optimizer
-        model = nn.Sequential()
-        for layer, shape in workload.walk():
-            model.add_module(layer.name, LAYERS[type(layer)](layer, shape))
-        self.model = model.to(self.device)
+        self.blocks: dict[str, nn.Module] = {}
+        self.model = self._sequence(nn.Sequential(), workload.layers, workload.input_shape).to(self.device)
         with torch.no_grad():
             for key, array in channels_first(workload, weights).items():
-                self._parameter(key).copy_(torch.from_numpy(array))
-        self.loss = nn.CrossEntropyLoss()
+                self._weight(key).copy_(torch.from_numpy(array))
+        self.norms = [
+            BiasedVariance(self.blocks[layer.name], shape)
+            for layer, shape in workload.walk()
+            if isinstance(layer, BatchNorm)
+        ]
+        self.loss = mean_loss(workload)
         self.optimizer = make_optimizer(optimizer, list(self.model.parameters()))
         self.steps = 0
 
-    def _parameter(self, key: str) -> nn.Parameter:
+    def _sequence(self, sequence: nn.Sequential, layers: tuple[Layer, ...], shape: Shape) -> nn.Sequential:
+        for layer in layers:
+            block = LAYERS[type(layer)](layer, shape)
+            if isinstance(layer, Branch):
+                self._sequence(block, layer.layers, shape)
+            sequence.add_module(layer.name, block)
+            self.blocks[layer.name], shape = block, layer.output_shape(shape)
+        return sequence
+
+    def _weight(self, key: str) -> torch.Tensor:
         layer, role = key.split("/")
-        return self.model.get_parameter(f"{layer}.{ROLES[role]}")
+        return getattr(self.blocks[layer], ROLES[role])
 
     def _logits(self, images: torch.Tensor) -> torch.Tensor:
         channels_first_images = images.permute(0, 3, 1, 2).contiguous()
         return self.model(channels_first_images.to(torch.float32) * np.float32(self.workload.scale))
 
+    def probe(self, images: Images, labels: Labels) -> Probe:
+        self.model.train()
+        outputs: dict[str, torch.Tensor] = {}
+        hooks = [
+            block.register_forward_hook(lambda _, x, y, name=name: outputs.update({name: y.detach()}))
+            for name, block in self.blocks.items()
+        ]
+        statistics = [buffer.clone() for buffer in self.model.buffers()]
+        loss = self.loss(self._logits(self._tensor(images)), self._tensor(labels))
+        for hook in hooks:
+            hook.remove()
+        parameters = {key: self._weight(key) for key in self.workload.parameter_shapes()}
+        gradients = dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))
+        for buffer, before in zip(self.model.buffers(), statistics, strict=True):
+            buffer.copy_(before)
+        return Probe(
+            loss.item(),
+            outputs_channels_last(self.workload, {name: y.cpu().numpy() for name, y in outputs.items()}),
+            channels_last(self.workload, {key: gradient.cpu().numpy() for key, gradient in gradients.items()}),
+        )
+
     def train(self, order: Order) -> list[torch.Tensor]:
         self.model.train()
         losses = []
+        for norm in self.norms:
+            norm.expect(order.shape[1])
         for batch in order:
             if self.resident:
                 index = self._tensor(batch)
@@ -95,11 +161,13 @@ class Adapter:
             else:
                 images, labels = self._tensor(self.images[batch]), self._tensor(self.labels[batch])
             self.optimizer.zero_grad()
-            loss = self.loss(self._logits(images), labels.long())
+            loss = self.loss(self._logits(images), labels)
             loss.backward()
             self._translate_epsilon()
             self.optimizer.step()
             losses.append(loss.detach())
+        for norm in self.norms:
+            norm.steps += len(order)
         return losses
 
     def _translate_epsilon(self) -> None:
@@ -113,13 +181,19 @@ class Adapter:
         return torch.stack(handle).cpu().numpy()
 
     def predict(self, images: Images) -> Floats:
+        self._settle()
         self.model.eval()
         with torch.no_grad():
             return self._logits(self._tensor(images)).cpu().numpy()
 
+    def _settle(self) -> None:
+        for norm in self.norms:
+            norm.settle()
+
     def weights(self) -> Weights:
-        keys = self.workload.parameter_shapes()
-        return channels_last(self.workload, {key: self._parameter(key).detach().cpu().numpy().copy() for key in keys})
+        self._settle()
+        keys = self.workload.weight_shapes()
+        return channels_last(self.workload, {key: self._weight(key).detach().cpu().numpy().copy() for key in keys})
 
     def memory(self) -> dict[str, int | None]:
         found: dict[str, int | None] = dict.fromkeys(MEMORY_KINDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -9,17 +10,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from adapters.base import MEMORY_KINDS, Floats, Order, Unsupported
+from adapters.base import MEMORY_KINDS, Floats, Order, Probe, Unsupported
+from adapters.tensorflow.layers import ROLES, apply
 from workloads.datasets import Images, Labels
-from workloads.spec import Conv2D, Dense, Flatten, MaxPool2D, OptimizerSpec, Relu, Workload
+from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
-LAYERS: dict[type, Callable[[Any], keras.layers.Layer]] = {
-    Conv2D: lambda layer: keras.layers.Conv2D(layer.filters, layer.kernel, name=layer.name),
-    MaxPool2D: lambda layer: keras.layers.MaxPooling2D(layer.size, name=layer.name),
-    Relu: lambda layer: keras.layers.ReLU(name=layer.name),
-    Flatten: lambda layer: keras.layers.Flatten(name=layer.name),
-    Dense: lambda layer: keras.layers.Dense(layer.units, name=layer.name),
+LOSSES: dict[str, Callable[[], keras.losses.Loss]] = {
+    "softmax-cross-entropy": lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    "binary-cross-entropy": lambda: keras.losses.BinaryCrossentropy(from_logits=True),
 }
 
 
@@ -63,27 +62,27 @@ class Adapter:
         else:
             self.images, self.labels = images, labels
 
-    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> None:
+    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
+        for earlier in ("model", "optimizer", "step", "resident_step", "logits"):  # it goes before this one comes
+            self.__dict__.pop(earlier, None)
+        gc.collect()
+        keras.utils.set_random_seed(seed)
+        self.workload = workload
         with tf.device(self.device):
-            model = keras.Sequential([keras.Input(workload.input_shape)])
-            for layer in workload.layers:
-                model.add(LAYERS[type(layer)](layer))
+            entering = keras.Input(workload.input_shape)
+            model = self.model = keras.Model(entering, apply(workload.layers, entering, seed))
             for key, array in weights.items():
-                layer_name, role = key.split("/")
-                getattr(model.get_layer(layer_name), role).assign(array)
+                self._variable(key).assign(self._native(key, array))
             rule = make_optimizer(optimizer)
             rule.build(model.trainable_variables)
-        cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        cross_entropy = LOSSES[workload.loss]()
         images_spec = tf.TensorSpec((None, *workload.input_shape), tf.uint8)
         labels_spec = tf.TensorSpec((None,), tf.int32)
-
-        def rescaled(images: tf.Tensor) -> tf.Tensor:
-            return tf.cast(images, tf.float32) * np.float32(workload.scale)
 
         @tf.function(input_signature=(images_spec, labels_spec))
         def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             with tf.GradientTape() as tape:
-                loss = cross_entropy(labels, model(rescaled(images), training=True))
+                loss = cross_entropy(labels[:, None], model(self._rescaled(images), training=True))
             rule.apply_gradients(
                 zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)
             )
@@ -95,10 +94,40 @@ class Adapter:
 
         @tf.function(input_signature=(images_spec,))
         def logits(images: tf.Tensor) -> tf.Tensor:
-            return model(rescaled(images), training=False)
+            return model(self._rescaled(images), training=False)
 
-        self.model, self.optimizer = model, rule
+        self.optimizer, self.cross_entropy = rule, cross_entropy
         self.step, self.resident_step, self.logits = step, resident_step, logits
+
+    def _rescaled(self, images: tf.Tensor) -> tf.Tensor:
+        return tf.cast(images, tf.float32) * np.float32(self.workload.scale)
+
+    def _variable(self, key: str) -> keras.Variable:
+        layer, role = key.split("/")
+        return getattr(self.model.get_layer(layer), ROLES[role])
+
+    def _native(self, key: str, array: np.ndarray) -> np.ndarray:
+        """Canonical layout to Keras' or back: a depthwise kernel is HWC1 there, HW1C here."""
+        layer, role = key.split("/")
+        depthwise = role == "kernel" and isinstance(self.model.get_layer(layer), keras.layers.DepthwiseConv2D)
+        return array.swapaxes(2, 3) if depthwise else array
+
+    def probe(self, images: Images, labels: Labels) -> Probe:
+        layers = [layer.name for layer, _ in self.workload.walk()]
+        keys = list(self.workload.parameter_shapes())
+        statistics = {key: self._variable(key).numpy() for key in self.workload.statistic_shapes()}
+        network = keras.Model(self.model.input, [self.model.get_layer(name).output for name in layers])
+        with tf.device(self.device), tf.GradientTape() as tape:
+            outputs = network(self._rescaled(tf.constant(images)), training=True)
+            loss = self.cross_entropy(labels[:, None], outputs[-1])
+        for key, before in statistics.items():
+            self._variable(key).assign(before)
+        gradients = tape.gradient(loss, [self._variable(key).value for key in keys])
+        return Probe(
+            float(loss),
+            {name: output.numpy() for name, output in zip(layers, outputs, strict=True)},
+            {key: self._native(key, gradient.numpy()) for key, gradient in zip(keys, gradients, strict=True)},
+        )
 
     def train(self, order: Order) -> list[tf.Tensor]:
         with tf.device(self.device):
@@ -114,11 +143,7 @@ class Adapter:
             return self.logits(images).numpy()
 
     def weights(self) -> Weights:
-        return {
-            f"{layer.name}/{variable.name}": variable.numpy()
-            for layer in self.model.layers
-            for variable in layer.weights
-        }
+        return {key: self._native(key, self._variable(key).numpy()) for key in self.workload.weight_shapes()}
 
     def memory(self) -> dict[str, int | None]:
         found: dict[str, int | None] = dict.fromkeys(MEMORY_KINDS)  # gradients live inside the compiled step

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROOMS = ("workloads", "adapters", "runner", "reports")
 FILES = sorted(path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-WITHOUT_NUMPY = ("spec", "study", "trial")
+WITHOUT_NUMPY = ("layers", "spec", "study", "trial")
 TABLE = {
     "tensorflow": frozenset({"tensorflow", "keras"}),
     "pytorch": frozenset({"torch"}),

@@ -1,292 +1,222 @@
-"""The numpy referee against hand-computed cases, finite differences and closed forms of the numeric contract."""
+"""The numpy referee as a whole: its losses, and what it promises as an adapter."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
+from differences import EVERYTHING, Array
 
-from adapters.base import MEMORY_KINDS
-from adapters.numpy.adapter import LAYERS, Adapter, cross_entropy
-from workloads.spec import Conv2D, Dense, Flatten, Layer, MaxPool2D, OptimizerSpec, Relu, Shape, Workload
-from workloads.weights import draw
-
-Array = np.ndarray[Any, Any]
-
-
-def forward(layer: Layer, x: Array, **parameters: Array) -> Array:
-    return LAYERS[type(layer)](layer, parameters, x)[0]
-
-
-def test_convolution_correlates_without_flipping_the_kernel() -> None:
-    x = np.arange(1, 10).reshape(1, 3, 3, 1)
-    kernel = np.array([[1, 2], [3, 4]]).reshape(2, 2, 1, 1)
-    y = forward(Conv2D("c", 1, (2, 2)), x, kernel=kernel, bias=np.array([10]))
-    assert y[0, ..., 0].tolist() == [[47, 57], [77, 87]]
-
-
-def test_convolution_sums_over_channels_and_keeps_filters_and_images_apart() -> None:
-    x = np.array([[[[1, 2], [3, 4], [5, 6]]], [[[7, 8], [9, 10], [11, 12]]]])  # two images of 1 x 3 x 2
-    kernel = np.array([[[[1, 0], [0, 1]], [[1, 10], [1, -1]]]])  # 1 x 2, two channels in, two filters
-    y = forward(Conv2D("c", 2, (1, 2)), x, kernel=kernel, bias=np.array([0, 100]))
-    assert y.tolist() == [[[[8, 128], [14, 148]]], [[[26, 188], [32, 208]]]]
-
-
-def test_pooling_takes_each_windows_maximum_and_drops_the_remainder() -> None:
-    rows = [[1, 9, -3, -4, 99], [2, 3, -2, -1, 99], [99, 99, 99, 99, 99]]
-    x = np.stack([np.array(rows), -np.array(rows)], axis=-1)[None]
-    assert forward(MaxPool2D("p", 2), x).tolist() == [[[[9, -1], [-1, 4]]]]
-
-
-def test_relu_cuts_at_zero_and_its_derivative_there_is_zero() -> None:
-    x = np.array([[-2.0, 0.0, 3.0]])
-    y, backward = LAYERS[Relu](Relu("r"), {}, x)
-    assert y.tolist() == [[0, 0, 3]]
-    assert backward(np.ones_like(x))[0].tolist() == [[0, 0, 1]]
-
-
-def test_flatten_lets_the_channel_vary_fastest() -> None:
-    x = np.array([[[[1, 2], [3, 4]], [[5, 6], [7, 8]], [[9, 10], [11, 12]]]])
-    assert forward(Flatten("f"), x).tolist() == [list(range(1, 13))]
-
-
-def test_dense_multiplies_by_in_out_kernel_and_adds_the_bias() -> None:
-    kernel, bias = np.array([[1, 2, 3], [4, 5, 6]]), np.array([10, 20, 30])
-    assert forward(Dense("d", 3), np.array([[1, 1], [2, -1]]), kernel=kernel, bias=bias).tolist() == [
-        [15, 27, 39],
-        [8, 19, 30],
-    ]
+from adapters.numpy.adapter import LOSSES, Adapter, binary_cross_entropy, softmax_cross_entropy
+from adapters.numpy.layers import FORWARD
+from workloads.layers import BatchNorm, Dense, Dropout, Relu
+from workloads.spec import OptimizerSpec, Workload
+from workloads.weights import Weights, draw
 
 
 def test_images_are_scaled_before_the_first_layer() -> None:
     adapter = Adapter(np.float64)
-    adapter.build(Workload("w", "", (2,), (Relu("r"),), scale=0.5), OptimizerSpec("sgd"), {})
+    adapter.build(Workload("w", "", (2,), (Relu("r"),), scale=0.5), OptimizerSpec("sgd"), {}, seed=0)
     assert adapter.predict(np.array([[3, 255]], np.uint8)).tolist() == [[1.5, 127.5]]
 
 
-def test_cross_entropy_is_the_mean_over_the_batch_with_its_gradient() -> None:
-    loss, gradient = cross_entropy(np.array([[0.0, 0.0], [math.log(3), 0.0]]), np.array([0, 1], np.int32))
+def test_softmax_cross_entropy_is_the_mean_over_the_batch_with_its_gradient() -> None:
+    loss, gradient = softmax_cross_entropy(np.array([[0.0, 0.0], [math.log(3), 0.0]]), np.array([0, 1], np.int32))
     assert loss == pytest.approx((math.log(2) + math.log(4)) / 2, rel=1e-14)
     np.testing.assert_allclose(gradient, [[-0.25, 0.25], [0.375, -0.375]], rtol=1e-14)
 
 
-def test_cross_entropy_stands_huge_logits() -> None:
-    loss, gradient = cross_entropy(np.array([[1e4, 0.0, -1e4]]), np.array([1], np.int32))
+def test_softmax_cross_entropy_stands_huge_logits() -> None:
+    loss, gradient = softmax_cross_entropy(np.array([[1e4, 0.0, -1e4]]), np.array([1], np.int32))
     assert loss == 1e4
     assert gradient.tolist() == [[1, -1, 0]]
 
 
-def central_difference(f: Callable[[], float], x: Array, h: float = 1e-5) -> Array:
-    """Gradient of `f` with respect to `x`, which is varied in place."""
-    gradient = np.zeros_like(x)
-    for index in np.ndindex(x.shape):
-        here = x[index]
-        x[index] = here + h
-        above = f()
-        x[index] = here - h
-        gradient[index] = (above - f()) / (2 * h)
-        x[index] = here
-    return gradient
+def test_binary_cross_entropy_is_the_mean_over_the_batch_with_its_gradient() -> None:
+    loss, gradient = binary_cross_entropy(np.array([[math.log(4)], [math.log(3)]]), np.array([1, 0], np.int32))
+    assert loss == pytest.approx((math.log(5 / 4) + math.log(4)) / 2, rel=1e-14)
+    np.testing.assert_allclose(gradient, [[-0.1], [0.375]], rtol=1e-14)
 
 
-def assert_close(found: Array, expected: Array) -> None:
-    assert found.shape == expected.shape
-    assert np.linalg.norm(expected) > 0
-    assert np.linalg.norm(found - expected) <= 1e-6 * np.linalg.norm(expected)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_binary_cross_entropy_stands_huge_logits_of_either_sign(dtype: type) -> None:
+    for logit, label, expected, slope in ((1e4, 0, 1e4, 1), (1e4, 1, 0, 0), (-1e4, 0, 0, 0), (-1e4, 1, 1e4, -1)):
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            loss, gradient = binary_cross_entropy(np.array([[logit]], dtype), np.array([label], np.int32))
+        assert (loss, gradient.tolist()) == (expected, [[slope]])
 
 
-@pytest.mark.parametrize(
-    ("layer", "shape"),
-    [
-        (Conv2D("c", 3, (2, 3)), (4, 6, 2)),
-        (Conv2D("c", 2, (1, 1)), (3, 2, 2)),
-        (MaxPool2D("p", 2), (5, 7, 2)),
-        (MaxPool2D("p", 3), (7, 3, 1)),
-        (Relu("r"), (3, 4, 2)),
-        (Flatten("f"), (3, 4, 2)),
-        (Dense("d", 3), (5,)),
-    ],
-)
-def test_a_layers_gradients_are_its_finite_differences(layer: Layer, shape: Shape) -> None:
-    generator = np.random.Generator(np.random.PCG64(11))
-    x = generator.normal(size=(2, *shape))
-    parameters = {role: generator.normal(size=size) for role, size in layer.parameter_shapes(shape).items()}
-    weight = generator.normal(size=(2, *layer.output_shape(shape)))
-
-    def weighted_sum() -> float:
-        return float((forward(layer, x, **parameters) * weight).sum())
-
-    dx, gradients = LAYERS[type(layer)](layer, parameters, x)[1](weight)
-    assert_close(dx, central_difference(weighted_sum, x))
-    assert gradients.keys() == parameters.keys()
-    for role, array in parameters.items():
-        assert_close(gradients[role], central_difference(weighted_sum, array))
+@pytest.mark.parametrize(("loss", "logits"), [("softmax-cross-entropy", 3), ("binary-cross-entropy", 1)])
+def test_a_loss_keeps_the_logits_precision(loss: str, logits: int) -> None:
+    for dtype in (np.float32, np.float64):
+        assert LOSSES[loss](np.ones((2, logits), dtype), np.array([0, 1], np.int32))[1].dtype == dtype
 
 
-NETWORKS = [
-    Workload("linear", "", (2, 3, 2), (Flatten("f"), Dense("d", 4))),
-    Workload("deep", "", (5,), (Dense("d1", 6), Relu("r1"), Dense("d2", 5), Relu("r2"), Dense("d3", 3))),
-    Workload(
-        "oblong-with-remainders",
-        "",
-        (10, 8, 3),
-        (
-            Conv2D("c1", 4, (2, 3)),
-            Relu("r1"),
-            MaxPool2D("p1", 2),  # (9, 6) -> (4, 3)
-            Conv2D("c2", 3, (2, 1)),
-            Relu("r2"),
-            MaxPool2D("p2", 2),  # (3, 3) -> (1, 1)
-            Flatten("f"),
-            Dense("d1", 6),
-            Relu("r3"),
-            Dense("d2", 4),
-        ),
-    ),
-    Workload(
-        "wide",
-        "",
-        (3, 9, 1),
-        (Conv2D("c", 3, (3, 2)), Relu("r"), MaxPool2D("p", 1), Flatten("f"), Dense("d", 3)),
-    ),
-]
-
-
-def built(workload: Workload) -> tuple[Adapter, Array, Array]:
-    """A float64 referee with random biases too, and a batch; nothing lies near a kink."""
-    generator = np.random.Generator(np.random.PCG64(7))
+def test_the_loss_is_the_workloads() -> None:
+    images, labels = np.array([[1], [3]], np.uint8), np.array([0, 1], np.int32)
+    weights = {"d/kernel": np.array([[2.0]], np.float32), "d/bias": np.array([-4.0], np.float32)}
     adapter = Adapter(np.float64)
-    adapter.build(workload, OptimizerSpec("sgd"), draw(workload, 7))
-    for array in adapter.parameters.values():
-        array += generator.normal(scale=0.1, size=array.shape)
-    images = generator.integers(0, 256, (6, *workload.input_shape), dtype=np.uint8)
-    return adapter, images, generator.integers(0, workload.classes, 6).astype(np.int32)
+    workload = Workload("w", "", (1,), (Dense("d", 1),), scale=1.0, loss="binary-cross-entropy")
+    adapter.build(workload, OptimizerSpec("sgd"), weights, seed=0)
+    assert adapter.predict(images).tolist() == [[-2], [2]]
+    assert adapter.probe(images, labels).loss == pytest.approx(math.log1p(math.exp(-2)), rel=1e-14)
 
 
-@pytest.mark.parametrize("workload", NETWORKS, ids=lambda workload: workload.name)
-def test_a_networks_gradients_are_its_finite_differences(workload: Workload) -> None:
-    adapter, images, labels = built(workload)
-
-    def loss() -> float:
-        return cross_entropy(adapter.forward(images)[0], labels)[0]
-
-    told, gradients = adapter.gradients(images, labels)
-    assert told == loss()
-    assert gradients.keys() == workload.parameter_shapes().keys()
-    for key, array in adapter.parameters.items():
-        assert_close(gradients[key], central_difference(loss, array))
+GENERATOR = np.random.Generator(np.random.PCG64(8))
+IMAGES = GENERATOR.integers(0, 256, (8, *EVERYTHING.input_shape), dtype=np.uint8)
+LABELS = np.array([0, 1, 2, 2, 1, 0, 0, 1], np.int32)
+ORDER = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 4]], np.int32)
 
 
-# From zero, Dense(1 -> 2) on the input 1 with label 0 keeps kernel = bias = (u, -u): the logits differ by 4u,
-# so each of the four parameters is one number u whose gradient is -1 / (1 + exp(4u)).
-SYMMETRIC = Workload("symmetric", "", (1,), (Dense("d", 2),), scale=1.0)
-
-
-def gradient(u: float) -> float:
-    return -1 / (1 + math.exp(4 * u))
-
-
-def sgd(o: OptimizerSpec) -> list[float]:
-    u1 = -o.learning_rate * gradient(0)
-    u2 = u1 - o.learning_rate * gradient(u1)
-    return [u1, u2, u2 - o.learning_rate * gradient(u2)]
-
-
-def momentum(o: OptimizerSpec) -> list[float]:
-    m, g1 = o.momentum, gradient(0)
-    u1 = -o.learning_rate * g1
-    g2 = gradient(u1)
-    u2 = u1 - o.learning_rate * (m * g1 + g2)
-    return [u1, u2, u2 - o.learning_rate * (m * m * g1 + m * g2 + gradient(u2))]
-
-
-def nesterov(o: OptimizerSpec) -> list[float]:
-    m, g1 = o.momentum, gradient(0)
-    u1 = -o.learning_rate * (1 + m) * g1
-    g2 = gradient(u1)
-    u2 = u1 - o.learning_rate * (g2 + m * (m * g1 + g2))
-    g3 = gradient(u2)
-    return [u1, u2, u2 - o.learning_rate * (g3 + m * (m * m * g1 + m * g2 + g3))]
-
-
-def adam(o: OptimizerSpec) -> list[float]:
-    def step(*g: float) -> float:
-        t = len(g)
-        m1 = sum((1 - o.beta1) * o.beta1 ** (t - i) * g[i - 1] for i in range(1, t + 1))
-        m2 = sum((1 - o.beta2) * o.beta2 ** (t - i) * g[i - 1] ** 2 for i in range(1, t + 1))
-        corrected = o.learning_rate * math.sqrt(1 - o.beta2**t) / (1 - o.beta1**t)
-        return corrected * m1 / (math.sqrt(m2) + o.epsilon)
-
-    g1 = gradient(0)
-    u1 = -step(g1)
-    g2 = gradient(u1)
-    u2 = u1 - step(g1, g2)
-    return [u1, u2, u2 - step(g1, g2, gradient(u2))]
-
-
-def trained(spec: OptimizerSpec, dtype: type, steps: int = 3) -> tuple[Adapter, list[dict[str, Array]], list[float]]:
+def ready(workload: Workload = EVERYTHING, rule: str = "nesterov", seed: int = 5, dtype: type = np.float32) -> Adapter:
     adapter = Adapter(dtype)
-    adapter.load(np.ones((2, 1), np.uint8), np.zeros(2, np.int32))
-    zeros = {key: np.zeros(shape, np.float32) for key, shape in SYMMETRIC.parameter_shapes().items()}
-    adapter.build(SYMMETRIC, spec, zeros)
-    weights, losses = [], []
-    for _ in range(steps):
-        losses.extend(float(loss) for loss in adapter.read(adapter.train(np.array([[0, 1]], np.int32))))
-        weights.append(adapter.weights())
-    return adapter, weights, losses
+    adapter.load(IMAGES, LABELS)
+    adapter.build(workload, OptimizerSpec(rule), draw(workload, 1), seed)
+    return adapter
 
 
-@pytest.mark.parametrize("rule", [sgd, momentum, nesterov, adam])
-@pytest.mark.parametrize("epsilon", [1e-7, 0.1])
-def test_the_first_three_updates_follow_the_contracts_formula(
-    rule: Callable[[OptimizerSpec], list[float]], epsilon: float
-) -> None:
-    spec = OptimizerSpec(rule.__name__, 0.25, momentum=0.75, beta1=0.8, beta2=0.95, epsilon=epsilon)
-    _, weights, losses = trained(spec, np.float64)
-    expected = rule(spec)
-    for u, found in zip(expected, weights, strict=True):
-        np.testing.assert_allclose(found["d/kernel"], [[u, -u]], rtol=1e-13)
-        np.testing.assert_allclose(found["d/bias"], [u, -u], rtol=1e-13)
-    before = [0.0, *expected[:2]]
-    np.testing.assert_allclose(losses, [math.log1p(math.exp(-4 * u)) for u in before], rtol=1e-6)
-
-
-def test_the_closed_forms_first_update_by_hand() -> None:
-    spec = OptimizerSpec("adam", 0.25, momentum=0.75, epsilon=0.0)
-    assert gradient(0) == -0.5
-    assert (sgd(spec)[0], momentum(spec)[0], nesterov(spec)[0]) == (0.125, 0.125, 0.21875)
-    assert adam(spec)[0] == pytest.approx(0.25, rel=1e-12)
-
-
-@pytest.mark.parametrize(("name", "slots"), [("sgd", 0), ("momentum", 1), ("nesterov", 1), ("adam", 2)])
-def test_a_trial_stays_in_float32_and_its_memory_is_counted(name: str, slots: int) -> None:
-    adapter, weights, _ = trained(OptimizerSpec(name), np.float32)
-    assert {array.dtype for array in weights[-1].values()} == {np.dtype(np.float32)}
-    assert adapter.predict(np.ones((1, 1), np.uint8)).dtype == np.float32
-    memory = adapter.memory()
-    assert set(memory) == set(MEMORY_KINDS)
-    assert (memory["parameters"], memory["gradients"], memory["optimizer"]) == (16, 16, 16 * slots)
+def same(a: Weights, b: Weights) -> bool:
+    return a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in a)
 
 
 def test_several_steps_in_one_call_equal_one_step_a_call() -> None:
-    workload = NETWORKS[2]
-    _, images, labels = built(workload)
-    order = np.array([[0, 1, 2], [3, 4, 5], [2, 0, 4]], np.int32)
-
-    def run(calls: list[Array]) -> tuple[list[float], dict[str, Array]]:
-        adapter = Adapter()
-        adapter.load(images, labels)
-        adapter.build(workload, OptimizerSpec("nesterov"), draw(workload, 1))
+    def run(calls: list[Array]) -> tuple[list[float], Weights]:
+        adapter = ready()
         return [float(loss) for call in calls for loss in adapter.train(call)], adapter.weights()
 
-    (together, a), (apart, b) = run([order]), run([order[:1], order[1:2], order[2:]])
+    (together, a), (apart, b) = run([ORDER]), run([ORDER[:1], ORDER[1:2], ORDER[2:]])
     assert together == apart
-    assert all(np.array_equal(a[key], b[key]) for key in a)
+    assert same(a, b)
 
 
-def test_returned_weights_do_not_change_with_later_training() -> None:
-    _, weights, _ = trained(OptimizerSpec("sgd"), np.float32)
-    assert not np.array_equal(weights[0]["d/kernel"], weights[2]["d/kernel"])
+def test_the_network_with_every_layer_has_every_layer() -> None:
+    assert {type(layer) for layer, _ in EVERYTHING.walk()} == set(FORWARD)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_layer_leaves_the_trials_precision(dtype: type) -> None:
+    adapter = ready(rule="adam", dtype=dtype)
+    for _ in range(2):
+        probe = adapter.probe(IMAGES, LABELS)
+        for computed in (probe.outputs, probe.gradients, adapter.weights()):
+            assert {key: array.dtype for key, array in computed.items() if array.dtype != dtype} == {}
+        assert adapter.predict(IMAGES).dtype == dtype
+        adapter.train(ORDER)
+
+
+def test_profile_float64_computes_in_float64_and_no_other_does() -> None:
+    for profile, dtype in (("float64", np.float64), ("default", np.float32)):
+        adapter = Adapter()
+        assert adapter.open("cpu", 1, profile, "host")["precision"] == np.dtype(dtype).name
+        adapter.load(IMAGES, LABELS)
+        adapter.build(EVERYTHING, OptimizerSpec("momentum"), draw(EVERYTHING, 1), seed=5)
+        adapter.train(ORDER)
+        assert adapter.predict(IMAGES).dtype == dtype
+        assert {array.dtype for array in adapter.probe(IMAGES, LABELS).outputs.values()} == {np.dtype(dtype)}
+
+
+def test_float32_is_the_rounding_of_float64() -> None:
+    single, double = ready().probe(IMAGES, LABELS), ready(dtype=np.float64).probe(IMAGES, LABELS)
+    assert single.loss == pytest.approx(double.loss, rel=1e-5)
+    for key, gradient in double.gradients.items():
+        assert np.linalg.norm(single.gradients[key] - gradient) <= 1e-4 * np.linalg.norm(gradient), key
+    # Not to the last digit: it is a precision of its own.
+    assert any(not np.array_equal(single.outputs[name], output) for name, output in double.outputs.items())
+
+
+def test_a_probe_tells_every_layers_output_in_the_order_of_computation_and_its_loss_is_theirs() -> None:
+    probe = ready(dtype=np.float64).probe(IMAGES, LABELS)
+    expected = [(layer.name, (len(IMAGES), *layer.output_shape(shape))) for layer, shape in EVERYTHING.walk()]
+    assert [(name, output.shape) for name, output in probe.outputs.items()] == expected
+    assert probe.loss == softmax_cross_entropy(probe.outputs["head"], LABELS)[0]
+    assert {key: array.shape for key, array in probe.gradients.items()} == EVERYTHING.parameter_shapes()
+
+
+def test_a_probe_is_of_training_mode_and_a_prediction_of_evaluation() -> None:
+    plain = EVERYTHING.without_dropout()
+    adapter = ready(plain)
+    outputs = adapter.probe(IMAGES, LABELS).outputs
+    assert np.abs(outputs["norm"].mean(axis=0)).max() < 1e-5  # the batch's own statistics
+    assert not np.allclose(adapter.predict(IMAGES), outputs["head"])
+    assert not np.array_equal(ready().probe(IMAGES, LABELS).outputs["dropout"], outputs["dropout"])
+
+
+def test_a_probe_changes_nothing() -> None:
+    probed, untouched = ready(EVERYTHING.without_dropout()), ready(EVERYTHING.without_dropout())
+    for _ in range(2):
+        before = probed.weights()
+        probed.probe(IMAGES[:5], LABELS[:5])
+        assert same(probed.weights(), before)
+        assert probed.train(ORDER).tolist() == untouched.train(ORDER).tolist()
+        assert same(probed.weights(), untouched.weights())
+
+
+def test_a_step_reports_the_loss_and_takes_the_gradient_that_a_probe_tells() -> None:
+    adapter = ready(EVERYTHING.without_dropout(), "sgd", dtype=np.float64)
+    probe, before = adapter.probe(IMAGES[ORDER[0]], LABELS[ORDER[0]]), adapter.weights()
+    assert adapter.train(ORDER[:1]).tolist() == [np.float32(probe.loss)]
+    for key, gradient in probe.gradients.items():
+        np.testing.assert_allclose(adapter.weights()[key], before[key] - 0.01 * gradient, rtol=1e-12, atol=1e-15)
+
+
+def test_the_same_seed_gives_the_same_dropout_masks_and_another_seed_others() -> None:
+    def losses(seed: int) -> list[float]:
+        return ready(seed=seed).train(ORDER).tolist()
+
+    assert losses(5) == losses(5)
+    assert losses(5) != losses(6)
+
+
+def test_every_step_draws_masks_of_its_own() -> None:
+    workload = Workload("w", "", (12,), (Dropout("drop", 0.5), Dense("d", 2)), scale=1.0)
+    adapter = Adapter()
+    adapter.load(np.ones((2, 12), np.uint8), np.array([0, 1], np.int32))
+    adapter.build(workload, OptimizerSpec("sgd", 0.0), draw(workload, 1), seed=5)  # its weights stay
+    assert len(set(adapter.train(np.array([[0, 1]] * 4, np.int32)).tolist())) == 4
+
+
+def test_a_prediction_drops_nothing_and_draws_nothing() -> None:
+    adapter, untouched = ready(), ready()
+    logits = adapter.predict(IMAGES)
+    assert np.array_equal(logits, adapter.predict(IMAGES))
+    assert np.array_equal(logits, ready(EVERYTHING.without_dropout()).predict(IMAGES))
+    assert adapter.train(ORDER).tolist() == untouched.train(ORDER).tolist()
+
+
+NORMED = Workload("normed", "", (2,), (BatchNorm("n", momentum=0.75, epsilon=1.0), Dense("d", 2)), scale=0.5)
+
+
+def normed(steps: int) -> Adapter:
+    """After that many steps over two batches of feature means (4, 10), (6, 1) and biased variances (4, 0), (1, 1)."""
+    adapter = Adapter(np.float64)
+    adapter.load(np.array([[4, 20], [12, 20], [10, 0], [14, 4]], np.uint8), np.array([0, 1, 0, 1], np.int32))
+    adapter.build(NORMED, OptimizerSpec("sgd"), draw(NORMED, 1), seed=0)
+    adapter.train(np.array([[0, 1], [2, 3]], np.int32)[:steps])
+    return adapter
+
+
+def test_a_step_moves_the_running_statistics_by_the_contracts_momentum() -> None:
+    once, twice = normed(1).weights(), normed(2).weights()
+    np.testing.assert_allclose(once["n/running_mean"], [1, 2.5], rtol=1e-14)
+    np.testing.assert_allclose(once["n/running_variance"], [0.75 + 1, 0.75], rtol=1e-14)
+    np.testing.assert_allclose(twice["n/running_mean"], [0.75 * 1 + 1.5, 0.75 * 2.5 + 0.25], rtol=1e-14)
+    np.testing.assert_allclose(twice["n/running_variance"], [0.75 * 1.75 + 0.25, 0.75 * 0.75 + 0.25], rtol=1e-14)
+
+
+def test_a_prediction_normalises_by_the_running_statistics_and_leaves_them() -> None:
+    adapter = normed(1)
+    weights = adapter.weights()
+    x = np.array([[7.0, 3.0]])
+    normal = (x - [1, 2.5]) / np.sqrt(np.array([1.75, 0.75]) + 1)
+    logits = (normal * weights["n/gamma"] + weights["n/beta"]) @ weights["d/kernel"] + weights["d/bias"]
+    np.testing.assert_allclose(adapter.predict(np.array([[14, 6]], np.uint8)), logits, rtol=1e-13)
+    assert same(adapter.weights(), weights)
+
+
+def test_weights_are_all_of_the_model_and_memory_counts_what_is_trained() -> None:
+    adapter = ready(rule="adam")
+    weights = adapter.weights()
+    assert {key: array.shape for key, array in weights.items()} == EVERYTHING.weight_shapes()
+    memory, size = adapter.memory(), 4 * EVERYTHING.parameter_count
+    assert (memory["parameters"], memory["gradients"], memory["optimizer"]) == (size, size, 2 * size)

@@ -1,81 +1,127 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from workloads.catalogue import OSU_CNN, WORKLOADS
-from workloads.spec import Conv2D, Dense, Flatten, Layer, MaxPool2D, OptimizerSpec, Relu, Shape, Workload
+from workloads.layers import (
+    BatchNorm,
+    Conv2D,
+    Dense,
+    DepthwiseConv2D,
+    Dropout,
+    Flatten,
+    GlobalAveragePool2D,
+    HardSigmoid,
+    Layer,
+    MaxPool2D,
+    Relu,
+    Residual,
+    SqueezeExcite,
+)
+from workloads.spec import OptimizerSpec, Workload
+
+
+def branched(inner_rate: float, outer_rate: float) -> Workload:
+    """Every kind of parameter and statistic, a branch in a branch, a dropout in the innermost and one outside."""
+    gate = (
+        GlobalAveragePool2D("squeeze"),
+        Dense("excite", 4),
+        Dropout("inner_dropout", inner_rate),
+        HardSigmoid("sigmoid"),
+    )
+    block = (
+        DepthwiseConv2D("filter", (3, 3), padding="same"),
+        BatchNorm("filter_norm", 0.99),
+        SqueezeExcite("gate", gate),
+        Conv2D("project", 4, (1, 1), bias=False),
+    )
+    return Workload(
+        "branched",
+        "what it is",
+        (6, 5, 2),
+        (
+            Conv2D("stem", 4, (2, 2), 2),
+            Residual("block", block),
+            Flatten("flatten"),
+            BatchNorm("norm"),
+            Dropout("outer_dropout", outer_rate),
+            Dense("head", 3),
+        ),
+        scale=0.5,
+    )
+
+
+BRANCHED = branched(0.25, 0.5)
+PARAMETERS = {
+    "stem/kernel": (2, 2, 2, 4),
+    "stem/bias": (4,),
+    "filter/kernel": (3, 3, 1, 4),
+    "filter/bias": (4,),
+    "filter_norm/gamma": (4,),
+    "filter_norm/beta": (4,),
+    "excite/kernel": (4, 4),
+    "excite/bias": (4,),
+    "project/kernel": (1, 1, 4, 4),
+    "norm/gamma": (24,),
+    "norm/beta": (24,),
+    "head/kernel": (24, 3),
+    "head/bias": (3,),
+}
+STATISTICS = {
+    "filter_norm/running_mean": (4,),
+    "filter_norm/running_variance": (4,),
+    "norm/running_mean": (24,),
+    "norm/running_variance": (24,),
+}
+
+
+def test_a_workload_lists_its_parameters_and_then_its_statistics_in_the_order_of_computation() -> None:
+    assert list(BRANCHED.parameter_shapes().items()) == list(PARAMETERS.items())
+    assert list(BRANCHED.statistic_shapes().items()) == list(STATISTICS.items())
+    assert list(BRANCHED.weight_shapes().items()) == list((PARAMETERS | STATISTICS).items())
+
+
+def test_a_workload_counts_what_is_trained_and_not_the_statistics() -> None:
+    by_hand = (32 + 4) + (36 + 4) + (4 + 4) + (16 + 4) + 16 + (24 + 24) + (72 + 3)
+    assert BRANCHED.parameter_count == by_hand
+
+
+def test_a_workloads_multiply_adds_count_each_layer_of_a_branch_once() -> None:
+    assert BRANCHED.multiply_adds == 3 * 2 * 4 * 8 + 3 * 2 * 4 * 9 + 4 * 4 + 3 * 2 * 4 * 4 + 24 * 3
+
+
+def test_a_workload_that_ends_in_a_branch_has_that_branchs_shape() -> None:
+    gate = SqueezeExcite("gate", (GlobalAveragePool2D("squeeze"), Dense("excite", 4)))
+    assert replace(BRANCHED, layers=(Conv2D("stem", 4, (2, 2), 2), gate)).output_shape == (3, 2, 4)
+
+
+def test_a_softmax_has_a_class_a_logit_and_a_sigmoid_two() -> None:
+    three = Workload("w", "", (4,), (Dense("d", 3),))
+    assert three.loss == "softmax-cross-entropy"
+    assert (three.output_shape, three.classes) == ((3,), 3)
+    one = Workload("w", "", (4,), (Dense("d", 1),), loss="binary-cross-entropy")
+    assert (one.output_shape, one.classes) == ((1,), 2)
 
 
 @pytest.mark.parametrize(
-    ("layer", "entering", "leaving", "parameters", "multiply_adds"),
-    [
-        (Conv2D("c", 4, (3, 2)), (7, 9, 5), (5, 8, 4), {"kernel": (3, 2, 5, 4), "bias": (4,)}, 5 * 8 * 4 * 3 * 2 * 5),
-        (Conv2D("c", 1, (7, 9)), (7, 9, 1), (1, 1, 1), {"kernel": (7, 9, 1, 1), "bias": (1,)}, 63),
-        (MaxPool2D("p", 2), (7, 8, 3), (3, 4, 3), {}, 0),
-        (MaxPool2D("p", 3), (3, 5, 1), (1, 1, 1), {}, 0),
-        (Relu("r"), (7, 8, 3), (7, 8, 3), {}, 0),
-        (Relu("r"), (5,), (5,), {}, 0),
-        (Flatten("f"), (2, 3, 5), (30,), {}, 0),
-        (Flatten("f"), (30,), (30,), {}, 0),
-        (Dense("d", 7), (30,), (7,), {"kernel": (30, 7), "bias": (7,)}, 210),
-    ],
+    ("inner", "outer", "draws"), [(0.0, 0.0, False), (0.0, 0.5, True), (0.25, 0.0, True), (0.25, 0.5, True)]
 )
-def test_a_layer_states_its_shapes_and_work(
-    layer: Layer, entering: Shape, leaving: Shape, parameters: dict[str, Shape], multiply_adds: int
+def test_a_workload_draws_where_any_dropout_has_a_rate_even_in_a_branch(
+    inner: float, outer: float, draws: bool
 ) -> None:
-    assert layer.output_shape(entering) == leaving
-    assert layer.parameter_shapes(entering) == parameters
-    assert layer.multiply_adds(entering) == multiply_adds
+    assert branched(inner, outer).draws is draws
 
 
-OSU_SHAPES = [
-    ("conv1", (32, 32, 3), (30, 30, 32)),
-    ("relu1", (30, 30, 32), (30, 30, 32)),
-    ("pool1", (30, 30, 32), (15, 15, 32)),
-    ("conv2", (15, 15, 32), (13, 13, 64)),
-    ("relu2", (13, 13, 64), (13, 13, 64)),
-    ("pool2", (13, 13, 64), (6, 6, 64)),
-    ("conv3", (6, 6, 64), (4, 4, 64)),
-    ("relu3", (4, 4, 64), (4, 4, 64)),
-    ("flatten", (4, 4, 64), (1024,)),
-    ("dense1", (1024,), (64,)),
-    ("relu4", (64,), (64,)),
-    ("dense2", (64,), (10,)),
-]
+def test_without_dropout_only_the_rates_change_in_branches_too() -> None:
+    assert BRANCHED.without_dropout() == branched(0.0, 0.0)
+    assert branched(0.25, 0.5) == BRANCHED, "the original was changed"
 
 
-def test_osu_cnn_walks_through_the_tutorials_shapes() -> None:
-    assert [(layer.name, shape, layer.output_shape(shape)) for layer, shape in OSU_CNN.walk()] == OSU_SHAPES
-    assert OSU_CNN.output_shape == (10,)
-    assert OSU_CNN.classes == 10
-
-
-def test_osu_cnn_has_122_570_parameters_in_the_order_of_its_layers() -> None:
-    assert OSU_CNN.parameter_count == 122_570
-    assert list(OSU_CNN.parameter_shapes().items()) == [
-        ("conv1/kernel", (3, 3, 3, 32)),
-        ("conv1/bias", (32,)),
-        ("conv2/kernel", (3, 3, 32, 64)),
-        ("conv2/bias", (64,)),
-        ("conv3/kernel", (3, 3, 64, 64)),
-        ("conv3/bias", (64,)),
-        ("dense1/kernel", (1024, 64)),
-        ("dense1/bias", (64,)),
-        ("dense2/kernel", (64, 10)),
-        ("dense2/bias", (10,)),
-    ]
-
-
-def test_osu_cnn_multiply_adds_equal_the_hand_count() -> None:
-    convolutions = 30 * 30 * 32 * 27 + 13 * 13 * 64 * 288 + 4 * 4 * 64 * 576
-    assert OSU_CNN.multiply_adds == convolutions + 1024 * 64 + 64 * 10 == 4_548_608
-
-
-def test_the_catalogue_lists_each_workload_under_its_own_name_and_all_end_in_classes() -> None:
-    assert "osu-cnn" in WORKLOADS
-    for name, workload in WORKLOADS.items():
-        assert workload.name == name
-        assert len(workload.output_shape) == 1
+def test_without_dropout_leaves_a_workload_that_has_none_as_it_is() -> None:
+    plain = Workload("w", "", (4,), (Residual("b", (Dense("d", 4), Relu("r"))),))
+    assert plain.without_dropout() == plain
+    assert not plain.draws
 
 
 @pytest.mark.parametrize(
@@ -83,11 +129,15 @@ def test_the_catalogue_lists_each_workload_under_its_own_name_and_all_end_in_cla
     [
         Conv2D("culprit", 2, (5, 3)),
         Conv2D("culprit", 2, (3, 5)),
+        DepthwiseConv2D("culprit", (5, 3)),
         MaxPool2D("culprit", 5),
         Dense("culprit", 10),
+        Residual("culprit", (Conv2D("inner", 2, (1, 1)),)),
+        SqueezeExcite("culprit", (GlobalAveragePool2D("inner"), Dense("inner2", 2))),
+        Residual("branch", (Dense("culprit", 10),)),
     ],
 )
-@pytest.mark.parametrize("asked", ["output_shape", "parameter_count", "multiply_adds"])
+@pytest.mark.parametrize("asked", ["output_shape", "parameter_count", "multiply_adds", "classes"])
 def test_a_layer_that_does_not_fit_is_named(layer: Layer, asked: str) -> None:
     workload = Workload("w", "", (4, 4, 1), (Relu("innocent"), layer))
     with pytest.raises(ValueError, match=r"culprit.*\(4, 4, 1\)"):
@@ -107,9 +157,19 @@ def test_walk_stops_at_the_layer_that_does_not_fit() -> None:
         next(walk)
 
 
-def test_repeated_layer_names_are_refused() -> None:
+@pytest.mark.parametrize(
+    "layers",
+    [
+        (Dense("same", 4), Relu("r"), Dense("same", 2)),
+        (Dense("same", 4), Residual("branch", (Dense("same", 4),))),
+        (Residual("one", (Relu("same"),)), Residual("two", (Relu("same"),))),
+        (Residual("same", (Relu("same"),)),),
+        (Residual("one", (Residual("two", (Relu("same"),)),)), Relu("same")),
+    ],
+)
+def test_repeated_layer_names_are_refused_across_branches_too(layers: tuple[Layer, ...]) -> None:
     with pytest.raises(ValueError, match=r"workload twice.*same"):
-        Workload("twice", "", (4,), (Dense("same", 3), Relu("r"), Dense("same", 2)))
+        Workload("twice", "", (4,), layers)
 
 
 @pytest.mark.parametrize(("name", "rate"), [("sgd", 0.01), ("momentum", 0.01), ("nesterov", 0.01), ("adam", 0.001)])

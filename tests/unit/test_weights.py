@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from workloads.catalogue import OSU_CNN
-from workloads.spec import Conv2D, Dense, Flatten, MaxPool2D, Relu, Workload
-from workloads.weights import Weights, channels_first, channels_last, draw, load, save
+from workloads.layers import BatchNorm, Conv2D, Dense, DepthwiseConv2D, Flatten, Initializer, Layer, MaxPool2D, Relu
+from workloads.spec import Workload
+from workloads.weights import Weights, draw, load, save
 
 OBLONG = Workload(
     "oblong",
@@ -18,14 +19,17 @@ OBLONG = Workload(
     (9, 6, 3),
     (
         Conv2D("conv", 4, (2, 3)),
+        BatchNorm("norm1"),
         Relu("relu1"),
+        DepthwiseConv2D("depthwise", (1, 2), padding="same"),
         MaxPool2D("pool", 2),
         Flatten("flatten"),
+        BatchNorm("norm2"),
         Relu("relu2"),
         Dense("dense1", 7),
         Dense("dense2", 7),
     ),
-)  # Flatten takes (4, 2, 4)
+)
 
 
 def same(a: Weights, b: Weights) -> bool:
@@ -38,9 +42,10 @@ def test_the_same_seed_draws_the_same_weights_and_another_seed_others() -> None:
     assert all(not np.array_equal(first[key], second[key]) for key in first if key.endswith("kernel"))
 
 
-def test_drawn_weights_have_the_workloads_keys_shapes_and_float32() -> None:
+def test_drawn_weights_have_the_workloads_keys_shapes_and_float32_statistics_too() -> None:
     drawn = draw(OBLONG, 0)
-    assert {key: array.shape for key, array in drawn.items()} == OBLONG.parameter_shapes()
+    assert {key: array.shape for key, array in drawn.items()} == OBLONG.weight_shapes()
+    assert "norm2/running_variance" in drawn
     assert {array.dtype for array in drawn.values()} == {np.dtype(np.float32)}
 
 
@@ -55,15 +60,73 @@ def test_drawn_weights_have_the_workloads_keys_shapes_and_float32() -> None:
     ],
 )
 def test_kernels_are_uniform_within_the_glorot_limit(key: str, fan_in: int, fan_out: int) -> None:
-    kernel = draw(OSU_CNN, 1)[key].astype(np.float64)
-    limit = math.sqrt(6 / (fan_in + fan_out))
+    assert_uniform(draw(OSU_CNN, 1)[key], math.sqrt(6 / (fan_in + fan_out)))
+
+
+def assert_uniform(kernel: np.ndarray, limit: float) -> None:
+    kernel = kernel.astype(np.float64)
     assert 0.98 * limit < np.abs(kernel).max() <= limit * (1 + 1e-6)
     assert kernel.var() == pytest.approx(limit**2 / 3, rel=4 / math.sqrt(kernel.size))
     assert abs(kernel.mean()) < 4 * limit / math.sqrt(3 * kernel.size)
 
 
-def test_biases_start_at_zero() -> None:
-    assert not any(array.any() for key, array in draw(OSU_CNN, 1).items() if key.endswith("bias"))
+def assert_normal(kernel: np.ndarray, deviation: float) -> None:
+    standard = kernel.astype(np.float64).ravel() / deviation
+    assert standard.var() == pytest.approx(1, rel=4 * math.sqrt(2 / standard.size))
+    assert abs(standard.mean()) < 4 / math.sqrt(standard.size)
+    for sigmas, share in ((1, 0.3173), (2, 0.0455), (3, 0.0027)):  # a truncated one has none beyond two
+        beyond = (np.abs(standard) > sigmas).mean()
+        assert beyond == pytest.approx(share, abs=4 * math.sqrt(share / standard.size))
+
+
+LARGE = {  # layer: (layer, what enters it, fan_in, fan_out); each kernel has 30,000 values or more
+    "conv": (Conv2D("k", 96, (5, 3), bias=False), (5, 3, 32), 15 * 32, 15 * 96),
+    "dense": (Dense("k", 100), (400,), 400, 100),
+    "depthwise": (DepthwiseConv2D("k", (5, 3)), (5, 3, 2048), 15, 15 * 2048),
+}
+
+
+def large(layer: str, initializer: Initializer) -> tuple[np.ndarray, int, int]:
+    record, shape, fan_in, fan_out = LARGE[layer]
+    changed: Layer = type(record)(**{**vars(record), "initializer": initializer})
+    return draw(Workload("large", "", shape, (changed,)), 6)["k/kernel"], fan_in, fan_out
+
+
+@pytest.mark.parametrize("layer", LARGE)
+def test_glorot_uniform_reads_both_fans(layer: str) -> None:
+    kernel, fan_in, fan_out = large(layer, "glorot-uniform")
+    assert_uniform(kernel, math.sqrt(6 / (fan_in + fan_out)))
+
+
+@pytest.mark.parametrize("layer", LARGE)
+def test_he_uniform_reads_the_fan_in_alone(layer: str) -> None:
+    kernel, fan_in, _ = large(layer, "he-uniform")
+    assert_uniform(kernel, math.sqrt(6 / fan_in))
+
+
+@pytest.mark.parametrize("layer", LARGE)
+def test_he_normal_is_a_normal_of_variance_two_by_fan_in_and_not_truncated(layer: str) -> None:
+    kernel, fan_in, _ = large(layer, "he-normal")
+    assert_normal(kernel, math.sqrt(2 / fan_in))
+
+
+def test_a_layer_draws_by_its_own_initializer_whatever_stands_beside_it() -> None:
+    layers = (Dense("a", 100, "he-normal"), Dense("b", 400, "he-uniform"), Dense("c", 100))
+    drawn = draw(Workload("mixed", "", (400,), layers), 2)
+    assert_normal(drawn["a/kernel"], math.sqrt(2 / 400))
+    assert_uniform(drawn["b/kernel"], math.sqrt(6 / 100))
+    assert_uniform(drawn["c/kernel"], math.sqrt(6 / 500))
+
+
+def test_scales_and_variances_start_at_one_all_but_kernels_else_at_zero() -> None:
+    drawn = draw(OBLONG, 1)
+    roles = {key: key.split("/")[1] for key in drawn}
+    assert set(roles.values()) == {"kernel", "bias", "gamma", "beta", "running_mean", "running_variance"}
+    for key, array in drawn.items():
+        if roles[key] in ("gamma", "running_variance"):
+            assert (array == 1).all(), key
+        elif roles[key] != "kernel":
+            assert (array == 0).all(), key
 
 
 def test_saved_weights_come_back_unchanged(tmp_path: Path) -> None:
@@ -79,40 +142,3 @@ def test_the_same_seed_gives_the_same_bytes_on_disk_at_any_time(tmp_path: Path) 
     assert len(digests) == 1
     with zipfile.ZipFile(tmp_path / "a.npz") as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-
-
-@pytest.mark.parametrize("workload", [OBLONG, OSU_CNN], ids=lambda workload: workload.name)
-def test_channels_last_undoes_channels_first(workload: Workload) -> None:
-    drawn = draw(workload, 2)
-    native = channels_first(workload, drawn)
-    assert same(channels_last(workload, native), drawn)
-    assert all(array.flags.c_contiguous for array in native.values())
-
-
-def test_channels_first_gives_oihw_kernels() -> None:
-    drawn = draw(OBLONG, 2)
-    native = channels_first(OBLONG, drawn)["conv/kernel"]
-    assert native.shape == (4, 3, 2, 3)
-    for o, i, h, w in np.ndindex(native.shape):
-        assert native[o, i, h, w] == drawn["conv/kernel"][h, w, i, o]
-
-
-def test_the_dense_layer_behind_a_flatten_computes_the_same_from_either_layout() -> None:
-    nhwc = np.random.Generator(np.random.PCG64(0)).normal(size=(5, 4, 2, 4))
-    nchw = nhwc.transpose(0, 3, 1, 2)
-    drawn = draw(OBLONG, 2)
-    native = channels_first(OBLONG, drawn)
-    canonical = nhwc.reshape(5, -1) @ drawn["dense1/kernel"]
-    np.testing.assert_allclose(nchw.reshape(5, -1) @ native["dense1/kernel"].T, canonical, rtol=1e-12, atol=1e-12)
-    assert not np.array_equal(native["dense1/kernel"].T, drawn["dense1/kernel"])
-
-
-def test_only_the_first_dense_layer_behind_a_flatten_is_reordered() -> None:
-    drawn = draw(OBLONG, 2)
-    assert np.array_equal(channels_first(OBLONG, drawn)["dense2/kernel"], drawn["dense2/kernel"].T)
-
-
-def test_a_dense_layer_on_flat_input_is_only_transposed() -> None:
-    flat = Workload("flat", "", (6,), (Flatten("flatten"), Dense("dense", 3)))
-    drawn = draw(flat, 2)
-    assert np.array_equal(channels_first(flat, drawn)["dense/kernel"], drawn["dense/kernel"].T)

@@ -1,0 +1,276 @@
+"""Forward and backward of every layer in plain numpy, as its record in workloads/layers.py defines it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.layers import (
+    AveragePool2D,
+    BatchNorm,
+    Conv2D,
+    Dense,
+    DepthwiseConv2D,
+    Dropout,
+    Flatten,
+    GlobalAveragePool2D,
+    HardSigmoid,
+    HardSwish,
+    Layer,
+    Margins,
+    MaxPool2D,
+    Pool2D,
+    Relu,
+    Relu6,
+    Residual,
+    SqueezeExcite,
+)
+
+Array = NDArray[Any]
+Parameters = dict[str, Array]
+Backward = Callable[[Array], tuple[Array, Parameters]]  # gradient of the output -> of the input, {"layer/role": of it}
+Forward = tuple[Array, Backward]
+
+
+@dataclass
+class Pass:
+    """One pass through a model: what it reads, and what it leaves beside its result."""
+
+    weights: Parameters  # {"layer/role"}
+    training: bool
+    generator: np.random.Generator  # of dropout's masks
+    outputs: Parameters = field(default_factory=dict)  # {layer: its output}
+    statistics: Parameters = field(default_factory=dict)  # {"layer/role": running statistic after this batch}
+
+
+def sequence(layers: tuple[Layer, ...], x: Array, run: Pass) -> Forward:
+    """The layers one after another."""
+    tape = []
+    for layer in layers:
+        x, backward = FORWARD[type(layer)](layer, x, run)
+        run.outputs[layer.name] = x
+        tape.append(backward)
+
+    def backwards(dy: Array) -> tuple[Array, Parameters]:
+        found: Parameters = {}
+        for backward in reversed(tape):
+            dy, gradients = backward(dy)
+            found |= gradients
+        return dy, found
+
+    return x, backwards
+
+
+def _padded(x: Array, margins: Margins) -> Array:
+    return np.pad(x, ((0, 0), *margins, (0, 0)))
+
+
+def _cropped(dx: Array, margins: Margins) -> Array:
+    (above, below), (left, right) = margins
+    return dx[:, above : dx.shape[1] - below, left : dx.shape[2] - right]
+
+
+def _shifted(padded: Array, i: int, j: int, rows: int, columns: int, stride: int) -> Array:
+    """What a kernel's cell (i, j) sees, (n, rows, columns, c): a view."""
+    return padded[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
+
+
+def conv2d(layer: Conv2D, x: Array, run: Pass) -> Forward:
+    kernel, margins, stride = run.weights[f"{layer.name}/kernel"], layer.margins(x.shape[1:]), layer.stride
+    height, width, _, filters = kernel.shape
+    padded = _padded(x, margins)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(1, 2))[:, ::stride, ::stride]
+    patches = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, kernel[..., 0].size)
+    y = (patches @ kernel.reshape(-1, filters)).reshape(*windows.shape[:3], filters)
+
+    def backward(dy: Array) -> tuple[Array, Parameters]:
+        flat = dy.reshape(-1, filters)
+        gradients = {f"{layer.name}/kernel": (patches.T @ flat).reshape(kernel.shape)} | _bias_gradient(layer, dy)
+        dx, (_, rows, columns, _) = np.zeros_like(padded), dy.shape
+        for i, j in np.ndindex(height, width):
+            _shifted(dx, i, j, rows, columns, stride)[...] += dy @ kernel[i, j].T
+        return _cropped(dx, margins), gradients
+
+    return _biased(layer, y, run), backward
+
+
+def depthwise_conv2d(layer: DepthwiseConv2D, x: Array, run: Pass) -> Forward:
+    kernel, margins, stride = run.weights[f"{layer.name}/kernel"], layer.margins(x.shape[1:]), layer.stride
+    height, width, _, channels = kernel.shape
+    rows, columns, _ = layer.output_shape(x.shape[1:])
+    padded = _padded(x, margins)
+    y = np.zeros((len(x), rows, columns, channels), x.dtype)
+    for i, j in np.ndindex(height, width):
+        y += _shifted(padded, i, j, rows, columns, stride) * kernel[i, j, 0]
+
+    def backward(dy: Array) -> tuple[Array, Parameters]:
+        dx, dkernel = np.zeros_like(padded), np.zeros_like(kernel)
+        for i, j in np.ndindex(height, width):
+            dkernel[i, j, 0] = (_shifted(padded, i, j, rows, columns, stride) * dy).sum(axis=(0, 1, 2))
+            _shifted(dx, i, j, rows, columns, stride)[...] += dy * kernel[i, j, 0]
+        return _cropped(dx, margins), {f"{layer.name}/kernel": dkernel} | _bias_gradient(layer, dy)
+
+    return _biased(layer, y, run), backward
+
+
+def _biased(layer: Conv2D | DepthwiseConv2D, y: Array, run: Pass) -> Array:
+    return y + run.weights[f"{layer.name}/bias"] if layer.bias else y
+
+
+def _bias_gradient(layer: Conv2D | DepthwiseConv2D, dy: Array) -> Parameters:
+    return {f"{layer.name}/bias": dy.sum(axis=(0, 1, 2))} if layer.bias else {}
+
+
+def _pool_windows(layer: Pool2D, x: Array) -> Array:
+    """(n, rows, columns, c, size * size), a copy; the remainder at the edge is left out."""
+    batch, height, width, channels = x.shape
+    rows, columns, size = height // layer.size, width // layer.size, layer.size
+    cut = x[:, : rows * size, : columns * size].reshape(batch, rows, size, columns, size, channels)
+    return cut.transpose(0, 1, 3, 5, 2, 4).reshape(batch, rows, columns, channels, size * size)
+
+
+def _unpooled(layer: Pool2D, windows: Array, x: Array) -> Array:
+    """The inverse of `_pool_windows`, zeros in the remainder."""
+    batch, rows, columns, channels, _ = windows.shape
+    size, dx = layer.size, np.zeros_like(x)
+    image = windows.reshape(batch, rows, columns, channels, size, size).transpose(0, 1, 4, 2, 5, 3)
+    dx[:, : rows * size, : columns * size] = image.reshape(batch, rows * size, columns * size, channels)
+    return dx
+
+
+def max_pool2d(layer: MaxPool2D, x: Array, run: Pass) -> Forward:
+    windows = _pool_windows(layer, x)
+    winner = windows.argmax(axis=-1)[..., None]
+
+    def backward(dy: Array) -> tuple[Array, Parameters]:
+        spread = np.zeros_like(windows)
+        np.put_along_axis(spread, winner, dy[..., None], axis=-1)
+        return _unpooled(layer, spread, x), {}
+
+    return np.take_along_axis(windows, winner, axis=-1)[..., 0], backward
+
+
+def average_pool2d(layer: AveragePool2D, x: Array, run: Pass) -> Forward:
+    windows = _pool_windows(layer, x)
+
+    def backward(dy: Array) -> tuple[Array, Parameters]:
+        return _unpooled(layer, np.broadcast_to(dy[..., None] / layer.size**2, windows.shape), x), {}
+
+    return windows.mean(axis=-1), backward
+
+
+def global_average_pool2d(layer: GlobalAveragePool2D, x: Array, run: Pass) -> Forward:
+    pixels = x.shape[1] * x.shape[2]
+
+    def backward(dy: Array) -> tuple[Array, Parameters]:
+        return np.broadcast_to(dy[:, None, None] / pixels, x.shape), {}
+
+    return x.mean(axis=(1, 2)), backward
+
+
+def batch_norm(layer: BatchNorm, x: Array, run: Pass) -> Forward:
+    gamma, beta, running_mean, running_variance = (
+        run.weights[f"{layer.name}/{role}"] for role in ("gamma", "beta", "running_mean", "running_variance")
+    )
+    axes = tuple(range(x.ndim - 1))
+    mean, variance = running_mean, running_variance
+    if run.training:
+        mean, variance = x.mean(axis=axes), x.var(axis=axes)
+        for role, running, batch in (("mean", running_mean, mean), ("variance", running_variance, variance)):
+            moved = layer.momentum * running + (1 - layer.momentum) * batch
+            run.statistics[f"{layer.name}/running_{role}"] = moved.astype(x.dtype)
+    deviation = np.sqrt(variance + layer.epsilon)
+    normal = ((x - mean) / deviation).astype(x.dtype)
+
+    def backward(dy: Array) -> tuple[Array, Parameters]:
+        gradients = {f"{layer.name}/gamma": (dy * normal).sum(axis=axes), f"{layer.name}/beta": dy.sum(axis=axes)}
+        dnormal = dy * gamma
+        if run.training:  # mean and variance depend on x too
+            dnormal = dnormal - dnormal.mean(axis=axes) - normal * (dnormal * normal).mean(axis=axes)
+        return dnormal / deviation, gradients
+
+    return gamma * normal + beta, backward
+
+
+def dropout(layer: Dropout, x: Array, run: Pass) -> Forward:
+    if not run.training or layer.rate == 0:
+        return x, lambda dy: (dy, {})
+    kept = (run.generator.random(x.shape) >= layer.rate) / x.dtype.type(1 - layer.rate)
+    return x * kept, lambda dy: (dy * kept, {})
+
+
+def _elementwise(x: Array, y: Array, slope: Array) -> Forward:
+    return y.astype(x.dtype), lambda dy: ((dy * slope).astype(x.dtype), {})
+
+
+def relu(layer: Relu, x: Array, run: Pass) -> Forward:
+    return _elementwise(x, np.maximum(x, 0), x > 0)
+
+
+def relu6(layer: Relu6, x: Array, run: Pass) -> Forward:
+    return _elementwise(x, np.clip(x, 0, 6), (x > 0) & (x < 6))
+
+
+def hard_sigmoid(layer: HardSigmoid, x: Array, run: Pass) -> Forward:
+    return _elementwise(x, np.clip(x + 3, 0, 6) / 6, (np.abs(x) < 3) / 6)
+
+
+def hard_swish(layer: HardSwish, x: Array, run: Pass) -> Forward:
+    gate = np.clip(x + 3, 0, 6) / 6
+    return _elementwise(x, x * gate, gate + x * (np.abs(x) < 3) / 6)
+
+
+def flatten(layer: Flatten, x: Array, run: Pass) -> Forward:
+    return x.reshape(len(x), -1), lambda dy: (dy.reshape(x.shape), {})
+
+
+def dense(layer: Dense, x: Array, run: Pass) -> Forward:
+    kernel, bias = run.weights[f"{layer.name}/kernel"], run.weights[f"{layer.name}/bias"]
+
+    def backward(dy: Array) -> tuple[Array, Parameters]:
+        return dy @ kernel.T, {f"{layer.name}/kernel": x.T @ dy, f"{layer.name}/bias": dy.sum(axis=0)}
+
+    return x @ kernel + bias, backward
+
+
+def residual(layer: Residual, x: Array, run: Pass) -> Forward:
+    y, branch = sequence(layer.layers, x, run)
+
+    def backward(dy: Array) -> tuple[Array, Parameters]:
+        dx, gradients = branch(dy)
+        return dy + dx, gradients
+
+    return x + y, backward
+
+
+def squeeze_excite(layer: SqueezeExcite, x: Array, run: Pass) -> Forward:
+    factor, branch = sequence(layer.layers, x, run)
+
+    def backward(dy: Array) -> tuple[Array, Parameters]:
+        dx, gradients = branch((dy * x).sum(axis=(1, 2)))
+        return dy * factor[:, None, None] + dx, gradients
+
+    return x * factor[:, None, None], backward
+
+
+FORWARD: dict[type[Layer], Callable[[Any, Array, Pass], Forward]] = {
+    Conv2D: conv2d,
+    DepthwiseConv2D: depthwise_conv2d,
+    MaxPool2D: max_pool2d,
+    AveragePool2D: average_pool2d,
+    GlobalAveragePool2D: global_average_pool2d,
+    BatchNorm: batch_norm,
+    Dropout: dropout,
+    Relu: relu,
+    Relu6: relu6,
+    HardSigmoid: hard_sigmoid,
+    HardSwish: hard_swish,
+    Flatten: flatten,
+    Dense: dense,
+    Residual: residual,
+    SqueezeExcite: squeeze_excite,
+}

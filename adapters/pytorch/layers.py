@@ -1,0 +1,82 @@
+"""Each layer record of workloads/layers.py as a PyTorch module, channels first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from workloads.layers import (
+    AveragePool2D,
+    BatchNorm,
+    Conv2D,
+    Dense,
+    DepthwiseConv2D,
+    Dropout,
+    Flatten,
+    GlobalAveragePool2D,
+    HardSigmoid,
+    HardSwish,
+    Layer,
+    MaxPool2D,
+    Relu,
+    Relu6,
+    Residual,
+    Shape,
+    SqueezeExcite,
+)
+
+
+def convolution(layer: Conv2D | DepthwiseConv2D, shape: Shape) -> nn.Module:
+    """One margin an axis is PyTorch's own; uneven ones are padded apart."""
+    filters, groups = (layer.filters, 1) if isinstance(layer, Conv2D) else (shape[2], shape[2])
+    (above, below), (left, right) = layer.margins(shape)
+    even = (above, left) if (above, left) == (below, right) else (0, 0)
+    made = nn.Conv2d(shape[2], filters, layer.kernel, layer.stride, even, groups=groups, bias=layer.bias)
+    if (above, left) != (below, right):
+        made.register_forward_pre_hook(lambda _, x: nn.functional.pad(x[0], (left, right, above, below)))
+    return made
+
+
+def batch_norm(layer: BatchNorm, shape: Shape) -> nn.Module:
+    kind = nn.BatchNorm2d if len(shape) == 3 else nn.BatchNorm1d
+    return kind(shape[-1], layer.epsilon, momentum=1 - layer.momentum)
+
+
+class ResidualBranch(nn.Sequential):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + super().forward(x)
+
+
+class SqueezeExciteBranch(nn.Sequential):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * super().forward(x)[:, :, None, None]
+
+
+LAYERS: dict[type[Layer], Callable[[Any, Shape], nn.Module]] = {
+    Conv2D: convolution,
+    DepthwiseConv2D: convolution,
+    MaxPool2D: lambda layer, shape: nn.MaxPool2d(layer.size),
+    AveragePool2D: lambda layer, shape: nn.AvgPool2d(layer.size),
+    GlobalAveragePool2D: lambda layer, shape: nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    BatchNorm: batch_norm,
+    Dropout: lambda layer, shape: nn.Dropout(layer.rate),
+    Relu: lambda layer, shape: nn.ReLU(),
+    Relu6: lambda layer, shape: nn.ReLU6(),
+    HardSigmoid: lambda layer, shape: nn.Hardsigmoid(),
+    HardSwish: lambda layer, shape: nn.Hardswish(),
+    Flatten: lambda layer, shape: nn.Flatten(),
+    Dense: lambda layer, shape: nn.Linear(shape[0], layer.units),
+    Residual: lambda layer, shape: ResidualBranch(),
+    SqueezeExcite: lambda layer, shape: SqueezeExciteBranch(),
+}
+ROLES = {
+    "kernel": "weight",
+    "bias": "bias",
+    "gamma": "weight",
+    "beta": "bias",
+    "running_mean": "running_mean",
+    "running_variance": "running_var",
+}

@@ -1,0 +1,179 @@
+"""The numpy referee's gradients against finite differences: each layer alone, and whole networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from differences import BLOCK, EVERYTHING, GATE, Array, a_pass, assert_close, central_difference
+
+from adapters.base import Probe
+from adapters.numpy.adapter import LOSSES, Adapter
+from adapters.numpy.layers import FORWARD, Forward, sequence
+from workloads.layers import (
+    AveragePool2D,
+    BatchNorm,
+    Conv2D,
+    Dense,
+    DepthwiseConv2D,
+    Dropout,
+    Flatten,
+    GlobalAveragePool2D,
+    HardSigmoid,
+    HardSwish,
+    Layer,
+    MaxPool2D,
+    Relu,
+    Relu6,
+    Residual,
+    Shape,
+    SqueezeExcite,
+    walk,
+)
+from workloads.spec import OptimizerSpec, Workload
+from workloads.weights import draw
+
+IMAGE_LAYERS = [
+    (Conv2D("c", 3, (2, 3)), (4, 6, 2)),
+    (Conv2D("c", 2, (1, 1)), (3, 2, 2)),
+    (Conv2D("c", 3, (2, 3), 2), (5, 8, 2)),
+    (Conv2D("c", 3, (3, 2), 2, "same"), (6, 5, 2)),
+    (Conv2D("c", 2, (1, 1), 3, "same", bias=False), (7, 6, 2)),
+    (Conv2D("c", 2, (4, 5), 1, "same", bias=False), (3, 2, 2)),
+    (DepthwiseConv2D("c", (2, 3)), (4, 6, 2)),
+    (DepthwiseConv2D("c", (2, 3), 2), (5, 8, 3)),
+    (DepthwiseConv2D("c", (3, 2), 2, "same"), (6, 5, 2)),
+    (DepthwiseConv2D("c", (5, 4), 1, "same", bias=False), (3, 2, 2)),
+    (MaxPool2D("p", 2), (5, 7, 2)),
+    (MaxPool2D("p", 3), (7, 3, 1)),
+    (AveragePool2D("p", 2), (5, 7, 2)),
+    (AveragePool2D("p", 3), (7, 3, 1)),
+    (GlobalAveragePool2D("p"), (3, 4, 2)),
+    (Flatten("f"), (3, 4, 2)),
+    (Residual("b", (Conv2D("c", 2, (3, 3), padding="same"), HardSwish("s"), BatchNorm("n"))), (3, 4, 2)),
+    (SqueezeExcite("b", (GlobalAveragePool2D("p"), Dense("d", 2), HardSigmoid("s"))), (3, 4, 2)),
+    (GATE, (3, 2, 4)),
+    (BLOCK, (3, 4, 4)),
+]
+ELEMENTWISE = [Relu("r"), Relu6("r"), HardSigmoid("s"), HardSwish("s"), BatchNorm("n"), Dropout("d", 0.4)]
+VECTOR_LAYERS = [(Dense("d", 3), (5,)), (Residual("b", (Dense("c", 2), HardSwish("s"), Dense("d", 5))), (5,))]
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [*IMAGE_LAYERS, *VECTOR_LAYERS, *((layer, shape) for layer in ELEMENTWISE for shape in ((3, 4, 2), (6,)))],
+)
+def test_a_layers_gradients_are_its_finite_differences(layer: Layer, shape: Shape, training: bool) -> None:
+    generator = np.random.Generator(np.random.PCG64(11))
+    x = generator.normal(scale=4, size=(5, *shape))  # wide enough for every bend
+    trained: dict[str, Array] = {}
+    statistics: dict[str, Array] = {}
+    for part, entering in walk((layer,), shape):
+        for role, size in part.parameter_shapes(entering).items():
+            trained[f"{part.name}/{role}"] = generator.normal(size=size)
+        for role, size in part.statistic_shapes(entering).items():
+            statistics[f"{part.name}/{role}"] = generator.uniform(0.5, 2, size)
+    weight = generator.normal(size=(5, *layer.output_shape(shape)))
+
+    def computed() -> Forward:
+        return FORWARD[type(layer)](layer, x, a_pass(trained | statistics, training))
+
+    def weighted_sum() -> float:
+        return float((computed()[0] * weight).sum())
+
+    dx, gradients = computed()[1](weight)
+    assert_close(dx, central_difference(weighted_sum, x))
+    assert gradients.keys() == trained.keys()
+    for key, array in trained.items():
+        assert_close(gradients[key], central_difference(weighted_sum, array))
+
+
+def test_a_bias_before_a_batch_norm_has_no_gradient_in_training() -> None:
+    generator = np.random.Generator(np.random.PCG64(5))
+    weights = {"d/kernel": generator.normal(size=(3, 4)), "d/bias": generator.normal(size=4)}
+    weights |= {f"n/{role}": np.ones(4) for role in ("gamma", "beta", "running_mean", "running_variance")}
+    _, backward = sequence((Dense("d", 4), BatchNorm("n")), generator.normal(size=(6, 3)), a_pass(weights))
+    gradients = backward(generator.normal(size=(6, 4)))[1]
+    assert np.abs(gradients["d/bias"]).max() < 1e-13 < np.abs(gradients["d/kernel"]).max()
+
+
+@pytest.mark.parametrize(("loss", "logits"), [("softmax-cross-entropy", 4), ("binary-cross-entropy", 1)])
+def test_a_losses_gradient_is_its_finite_difference(loss: str, logits: int) -> None:
+    generator = np.random.Generator(np.random.PCG64(3))
+    z, labels = generator.normal(scale=3, size=(6, logits)), np.array([0, 1, 1, 0, 0, 1], np.int32)
+    assert_close(LOSSES[loss](z, labels)[1], central_difference(lambda: LOSSES[loss](z, labels)[0], z))
+
+
+BINARY = Workload(
+    "binary",
+    "",
+    (5, 6, 2),
+    (
+        Conv2D("c1", 3, (2, 2), padding="same", bias=False),
+        BatchNorm("n1", epsilon=0.1),
+        Relu6("r1"),
+        Residual("b1", (Conv2D("c2", 3, (3, 3), padding="same"), HardSwish("s1"))),
+        GlobalAveragePool2D("p"),
+        Dense("d1", 5),
+        HardSwish("s2"),
+        BatchNorm("n2"),
+        Dense("d2", 1),
+    ),
+    loss="binary-cross-entropy",
+)
+NETWORKS = [
+    Workload("linear", "", (2, 3, 2), (Flatten("f"), Dense("d", 4))),
+    Workload("deep", "", (5,), (Dense("d1", 6), Relu("r1"), Dense("d2", 5), Relu("r2"), Dense("d3", 3))),
+    Workload(
+        "oblong-with-remainders",
+        "",
+        (10, 8, 3),
+        (
+            Conv2D("c1", 4, (2, 3)),
+            Relu("r1"),
+            MaxPool2D("p1", 2),  # (9, 6) -> (4, 3)
+            Conv2D("c2", 3, (2, 1)),
+            Relu("r2"),
+            MaxPool2D("p2", 2),  # (3, 3) -> (1, 1)
+            Flatten("f"),
+            Dense("d1", 6),
+            Relu("r3"),
+            Dense("d2", 4),
+        ),
+    ),
+    Workload(
+        "wide",
+        "",
+        (3, 9, 1),
+        (Conv2D("c", 3, (3, 2)), Relu("r"), MaxPool2D("p", 1), Flatten("f"), Dense("d", 3)),
+    ),
+    Workload("logistic", "", (2, 3, 2), (Flatten("f"), Dense("d", 1)), loss="binary-cross-entropy"),
+    BINARY,
+    EVERYTHING,
+]
+
+
+def built(workload: Workload) -> tuple[Adapter, Array, Array]:
+    """A float64 referee with nothing left at zero or one, and a batch; nothing lies near a kink."""
+    generator = np.random.Generator(np.random.PCG64(7))
+    adapter = Adapter(np.float64)
+    adapter.build(workload, OptimizerSpec("sgd"), draw(workload, 7), seed=1)
+    for array in adapter.state.values():
+        array += generator.normal(scale=0.1, size=array.shape)
+    images = generator.integers(0, 256, (6, *workload.input_shape), dtype=np.uint8)
+    return adapter, images, generator.integers(0, workload.classes, 6).astype(np.int32)
+
+
+@pytest.mark.parametrize("workload", NETWORKS, ids=lambda workload: workload.name)
+def test_a_networks_gradients_are_its_finite_differences(workload: Workload) -> None:
+    adapter, images, labels = built(workload)
+    assert len(set(labels)) > 1
+
+    def probe() -> Probe:
+        adapter.generator = np.random.Generator(np.random.PCG64(1))  # the same masks each time
+        return adapter.probe(images, labels)
+
+    gradients = probe().gradients
+    assert gradients.keys() == workload.parameter_shapes().keys()
+    for key in workload.parameter_shapes():
+        assert_close(gradients[key], central_difference(lambda: probe().loss, adapter.state[key]))

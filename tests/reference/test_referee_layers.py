@@ -1,0 +1,264 @@
+"""Each layer of the numpy referee against hand-computed cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from differences import Array, a_pass
+
+from adapters.numpy.layers import FORWARD, Forward, Pass, sequence
+from workloads.layers import (
+    AveragePool2D,
+    BatchNorm,
+    Conv2D,
+    Dense,
+    DepthwiseConv2D,
+    Dropout,
+    Flatten,
+    GlobalAveragePool2D,
+    HardSigmoid,
+    HardSwish,
+    Layer,
+    MaxPool2D,
+    Relu,
+    Relu6,
+    Residual,
+    Shape,
+    SqueezeExcite,
+)
+
+
+def applied(layer: Layer, x: Array, training: bool = True, **roles: Array) -> tuple[Forward, Pass]:
+    run = a_pass({f"{layer.name}/{role}": array for role, array in roles.items()}, training)
+    return FORWARD[type(layer)](layer, x, run), run
+
+
+def forward(layer: Layer, x: Array, training: bool = True, **roles: Array) -> Array:
+    return applied(layer, x, training, **roles)[0][0]
+
+
+def kinds(layer: type[Layer]) -> Iterator[type[Layer]]:
+    """Those that can stand in a workload."""
+    for kind in layer.__subclasses__():
+        yield from kinds(kind)
+    if not layer.__subclasses__():
+        yield layer
+
+
+def test_the_referee_computes_every_layer_of_the_vocabulary() -> None:
+    assert set(kinds(Layer)) == set(FORWARD)
+
+
+def test_convolution_correlates_without_flipping_the_kernel() -> None:
+    x = np.arange(1, 10).reshape(1, 3, 3, 1)
+    kernel = np.array([[1, 2], [3, 4]]).reshape(2, 2, 1, 1)
+    y = forward(Conv2D("c", 1, (2, 2)), x, kernel=kernel, bias=np.array([10]))
+    assert y[0, ..., 0].tolist() == [[47, 57], [77, 87]]
+
+
+def test_convolution_sums_over_channels_and_keeps_filters_and_images_apart() -> None:
+    x = np.array([[[[1, 2], [3, 4], [5, 6]]], [[[7, 8], [9, 10], [11, 12]]]])  # two images of 1 x 3 x 2
+    kernel = np.array([[[[1, 0], [0, 1]], [[1, 10], [1, -1]]]])  # 1 x 2, two channels in, two filters
+    y = forward(Conv2D("c", 2, (1, 2)), x, kernel=kernel, bias=np.array([0, 100]))
+    assert y.tolist() == [[[[8, 128], [14, 148]]], [[[26, 188], [32, 208]]]]
+
+
+PLACES = np.array([[1, 10], [100, 1000]]).reshape(2, 2, 1, 1)
+
+
+def test_a_strided_convolution_leaves_out_the_remainder() -> None:
+    x = np.arange(20).reshape(1, 4, 5, 1)
+    y = forward(Conv2D("c", 1, (2, 2), 2, bias=False), x, kernel=PLACES)
+    assert y[0, ..., 0].tolist() == [[6510, 8732], [17620, 19842]]
+
+
+def test_a_stride_greater_than_the_kernel_skips_pixels() -> None:
+    x = np.arange(20).reshape(1, 4, 5, 1)
+    y = forward(Conv2D("c", 1, (1, 1), 3, bias=False), x, kernel=np.ones((1, 1, 1, 1)))
+    assert y[0, ..., 0].tolist() == [[0, 3], [15, 18]]
+
+
+def test_same_padding_of_an_even_kernel_adds_zeros_below_and_on_the_right() -> None:
+    x = np.array([[1, 2], [3, 4]]).reshape(1, 2, 2, 1)
+    for layer in (Conv2D("c", 1, (2, 2), padding="same"), DepthwiseConv2D("c", (2, 2), padding="same")):
+        y = forward(layer, x, kernel=PLACES, bias=np.array([0.5]))
+        assert y[0, ..., 0].tolist() == [[4321.5, 402.5], [43.5, 4.5]]
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "seen"),
+    [
+        (4, 4, [[5, 7], [13, 15]]),  # the odd one is below and right: windows start at 0 and 2
+        (5, 5, [[0, 2, 4], [10, 12, 14], [20, 22, 24]]),  # one on either side
+        (3, 4, [[1, 3], [9, 11]]),
+    ],
+)
+def test_the_windows_of_same_padding_with_a_stride_are_centred_where_tensorflow_has_them(
+    height: int, width: int, seen: list[list[int]]
+) -> None:
+    x = np.arange(height * width).reshape(1, height, width, 1)
+    centre = np.zeros((3, 3, 1, 1), int)
+    centre[1, 1] = 1
+    for layer in (Conv2D("c", 1, (3, 3), 2, "same", False), DepthwiseConv2D("c", (3, 3), 2, "same", False)):
+        assert forward(layer, x, kernel=centre)[0, ..., 0].tolist() == seen
+
+
+def test_depthwise_convolution_keeps_channels_apart_and_does_not_flip() -> None:
+    x = np.array([[[[1, 2], [3, 4], [5, 6]]], [[[7, 8], [9, 10], [11, 12]]]])
+    kernel = np.array([[[[1, 100]], [[10, 1000]]]])  # 1 x 2, each channel's own
+    y = forward(DepthwiseConv2D("c", (1, 2)), x, kernel=kernel, bias=np.array([0, 7]))
+    assert y.tolist() == [[[[31, 4207], [53, 6407]]], [[[97, 10807], [119, 13007]]]]
+
+
+def test_a_strided_depthwise_convolution_leaves_out_the_remainder() -> None:
+    x = np.arange(20).reshape(1, 4, 5, 1)
+    y = forward(DepthwiseConv2D("c", (2, 2), 2, bias=False), x, kernel=PLACES)
+    assert y[0, ..., 0].tolist() == [[6510, 8732], [17620, 19842]]
+
+
+def test_max_pooling_takes_each_windows_maximum_and_drops_the_remainder() -> None:
+    rows = [[1, 9, -3, -4, 99], [2, 3, -2, -1, 99], [99, 99, 99, 99, 99]]
+    x = np.stack([np.array(rows), -np.array(rows)], axis=-1)[None]
+    assert forward(MaxPool2D("p", 2), x).tolist() == [[[[9, -1], [-1, 4]]]]
+
+
+def test_average_pooling_takes_each_windows_mean_and_drops_the_remainder() -> None:
+    rows = [[1, 9, -3, -4, 99], [2, 3, -2, -1, 99], [99, 99, 99, 99, 99]]
+    x = np.stack([np.array(rows), -2 * np.array(rows)], axis=-1)[None]
+    (y, backward), _ = applied(AveragePool2D("p", 2), x.astype(float))
+    assert y.tolist() == [[[[3.75, -7.5], [-2.5, 5]]]]
+    spread = backward(np.array([[[[4.0, 0.0], [8.0, 0.0]]]]))[0]
+    assert spread[0, ..., 0].tolist() == [[1, 1, 2, 2, 0], [1, 1, 2, 2, 0], [0, 0, 0, 0, 0]]
+
+
+def test_global_average_pooling_leaves_one_mean_a_channel_and_image() -> None:
+    x = np.array([[[[1, 10], [2, 20], [6, 30]]], [[[4, 0], [5, 0], [9, 6]]]])
+    assert forward(GlobalAveragePool2D("p"), x).tolist() == [[3, 20], [6, 2]]
+
+
+NORM = BatchNorm("n", momentum=0.75, epsilon=9)
+STATE = {
+    "gamma": np.array([10.0, 70.0]),
+    "beta": np.array([1.0, 2.0]),
+    "running_mean": np.array([8.0, -4.0]),
+    "running_variance": np.array([7.0, 27.0]),
+}
+# Two images of 2 x 1 x 2; by channel: mean 4, variance 16, deviation 5; mean 10, variance 40, deviation 7.
+BATCH = np.array([[[[0.0, 2.0]], [[0.0, 6.0]]], [[[8.0, 14.0]], [[8.0, 18.0]]]])
+NORMALISED = [[-7, -78], [-7, -38], [9, 42], [9, 82]]
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 1, 2), (4, 2)], ids=["images", "vectors"])
+def test_batch_norm_in_training_takes_the_batchs_mean_and_biased_variance(shape: Shape) -> None:
+    x = BATCH.reshape(shape)
+    for running in (STATE, STATE | {"running_mean": np.array([1e6, 1e6]), "running_variance": np.zeros(2)}):
+        np.testing.assert_allclose(forward(NORM, x, **running).reshape(-1, 2), NORMALISED, rtol=1e-14)
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 1, 2), (4, 2)], ids=["images", "vectors"])
+def test_batch_norm_in_training_leaves_moved_statistics_with_the_biased_variance(shape: Shape) -> None:
+    _, run = applied(NORM, BATCH.reshape(shape), **STATE)
+    assert run.statistics.keys() == {"n/running_mean", "n/running_variance"}
+    assert run.statistics["n/running_mean"].tolist() == [0.75 * 8 + 0.25 * 4, 0.75 * -4 + 0.25 * 10]
+    assert run.statistics["n/running_variance"].tolist() == [0.75 * 7 + 0.25 * 16, 0.75 * 27 + 0.25 * 40]
+    assert (run.weights["n/running_mean"].tolist(), run.weights["n/running_variance"].tolist()) == ([8, -4], [7, 27])
+
+
+def test_batch_norm_in_evaluation_takes_the_running_statistics_and_leaves_them() -> None:
+    x = np.array([[[[8.0, 2.0]], [[16.0, -4.0]]]])
+    (y, _), run = applied(NORM, x, training=False, **STATE)
+    np.testing.assert_allclose(y, [[[[1, 72]], [[21, 2]]]], rtol=1e-14)  # deviations 4 and 6
+    assert run.statistics == {}
+
+
+def test_dropout_does_nothing_in_evaluation_or_at_rate_zero() -> None:
+    x = np.random.Generator(np.random.PCG64(1)).normal(size=(50, 20))
+    for rate, training in ((0.5, False), (0.0, True)):
+        (y, backward), _ = applied(Dropout("d", rate), x, training)
+        assert np.array_equal(y, x)
+        assert np.array_equal(backward(x)[0], x)
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.75])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dropout_drops_at_its_rate_and_scales_what_it_keeps(rate: float, dtype: type) -> None:
+    x = np.full((100, 400), 3, dtype)
+    (y, backward), _ = applied(Dropout("d", rate), x)
+    dropped = y == 0
+    assert dropped.mean() == pytest.approx(rate, abs=4 * np.sqrt(rate * (1 - rate) / x.size))
+    assert max(dropped.mean(axis=0).std(), dropped.mean(axis=1).std()) < 0.1, "a row or column shares its mask"
+    np.testing.assert_allclose(y[~dropped], 3 / (1 - rate), rtol=1e-6)
+    dx = backward(np.full_like(x, 3))[0]
+    assert np.array_equal(dx, y), "the gradient goes another way than the value"
+    assert (y.dtype, dx.dtype) == (dtype, dtype)
+
+
+def test_dropout_draws_a_fresh_mask_each_time_and_the_same_ones_from_the_same_seed() -> None:
+    x = np.ones((20, 20))
+    layers = (Dropout("d1", 0.5), Dropout("d2", 0.5))
+
+    def masks(run: Pass) -> list[Array]:
+        return [FORWARD[Dropout](layer, x, run)[0] for layer in layers]
+
+    first, second = masks(a_pass({}, seed=3))
+    assert not np.array_equal(first, second)
+    assert all(np.array_equal(a, b) for a, b in zip(masks(a_pass({}, seed=3)), (first, second), strict=True))
+    assert not np.array_equal(masks(a_pass({}, seed=4))[0], first)
+
+
+@pytest.mark.parametrize(
+    ("layer", "x", "y", "slopes"),
+    [
+        (Relu("r"), [-2, 0, 3], [0, 0, 3], [0, 0, 1]),
+        (Relu6("r"), [-1, 0, 3, 5.75, 6.5], [0, 0, 3, 5.75, 6], [0, 0, 1, 1, 0]),
+        (HardSigmoid("s"), [-4, -3, -1.5, 0, 1.5, 3, 4], [0, 0, 0.25, 0.5, 0.75, 1, 1], None),
+        (HardSigmoid("s"), [-4, -2, 0, 2, 4], [0, 1 / 6, 0.5, 5 / 6, 1], [0, 1 / 6, 1 / 6, 1 / 6, 0]),
+        (HardSwish("s"), [-4, -3, -1.5, 0, 1.5, 3, 4], [0, 0, -0.375, 0, 1.125, 3, 4], None),
+        (HardSwish("s"), [-4, -1.5, 0, 1, 4], [0, -0.375, 0, 2 / 3, 4], [0, 0, 0.5, 5 / 6, 1]),
+    ],
+)
+def test_an_elementwise_layer_bends_where_its_formula_does(
+    layer: Layer, x: list[float], y: list[float], slopes: list[float] | None
+) -> None:
+    values = np.array([x], np.float64)
+    (found, backward), _ = applied(layer, values)
+    np.testing.assert_allclose(found, [y], rtol=1e-15, atol=0)
+    if slopes is not None:
+        np.testing.assert_allclose(backward(np.full_like(values, 2))[0], [[2 * slope for slope in slopes]], rtol=1e-15)
+
+
+def test_flatten_lets_the_channel_vary_fastest() -> None:
+    x = np.array([[[[1, 2], [3, 4]], [[5, 6], [7, 8]], [[9, 10], [11, 12]]]])
+    assert forward(Flatten("f"), x).tolist() == [list(range(1, 13))]
+
+
+def test_dense_multiplies_by_in_out_kernel_and_adds_the_bias() -> None:
+    kernel, bias = np.array([[1, 2, 3], [4, 5, 6]]), np.array([10, 20, 30])
+    assert forward(Dense("d", 3), np.array([[1, 1], [2, -1]]), kernel=kernel, bias=bias).tolist() == [
+        [15, 27, 39],
+        [8, 19, 30],
+    ]
+
+
+def test_a_residual_branch_adds_what_enters_it_and_tells_its_own_outputs_before_the_sum() -> None:
+    weights = {"d/kernel": np.array([[0, 1], [10, 0]]), "d/bias": np.array([-25, 100])}
+    run = a_pass(weights)
+    y, _ = sequence((Residual("b", (Dense("d", 2), Relu("r"))),), np.array([[1, 2], [3, 4]]), run)
+    assert y.tolist() == [[1 + 0, 2 + 101], [3 + 15, 4 + 103]]
+    assert [(name, output.tolist()) for name, output in run.outputs.items()] == [
+        ("d", [[-5, 101], [15, 103]]),
+        ("r", [[0, 101], [15, 103]]),
+        ("b", [[1, 103], [18, 107]]),
+    ]
+
+
+def test_squeeze_and_excite_multiplies_each_images_channels_by_factors_of_its_own() -> None:
+    x = np.array([[[[1, 10], [3, 30]]], [[[2, 0], [4, 40]]]])  # means (2, 20) and (3, 20)
+    weights = {"d/kernel": np.array([[1, 0], [0, 1]]), "d/bias": np.array([0, -18])}
+    run = a_pass(weights)
+    y, _ = sequence((SqueezeExcite("b", (GlobalAveragePool2D("p"), Dense("d", 2))),), x, run)
+    assert y.tolist() == [[[[2, 20], [6, 60]]], [[[6, 0], [12, 80]]]]
+    assert list(run.outputs) == ["p", "d", "b"]
+    assert run.outputs["d"].tolist() == [[2, 2], [3, 2]]

@@ -1,0 +1,110 @@
+"""The numpy referee's updates against the closed forms of the numeric contract."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from adapters.base import MEMORY_KINDS
+from adapters.numpy.adapter import Adapter
+from workloads.layers import Dense
+from workloads.spec import OptimizerSpec, Workload
+from workloads.weights import Weights
+
+# From zero, Dense(1 -> 2) on the input 1 with label 0 keeps kernel = bias = (u, -u): the logits differ by 4u,
+# so each of the four parameters is one number u whose gradient is -1 / (1 + exp(4u)).
+SYMMETRIC = Workload("symmetric", "", (1,), (Dense("d", 2),), scale=1.0)
+
+
+def gradient(u: float) -> float:
+    return -1 / (1 + math.exp(4 * u))
+
+
+def sgd(o: OptimizerSpec) -> list[float]:
+    u1 = -o.learning_rate * gradient(0)
+    u2 = u1 - o.learning_rate * gradient(u1)
+    return [u1, u2, u2 - o.learning_rate * gradient(u2)]
+
+
+def momentum(o: OptimizerSpec) -> list[float]:
+    m, g1 = o.momentum, gradient(0)
+    u1 = -o.learning_rate * g1
+    g2 = gradient(u1)
+    u2 = u1 - o.learning_rate * (m * g1 + g2)
+    return [u1, u2, u2 - o.learning_rate * (m * m * g1 + m * g2 + gradient(u2))]
+
+
+def nesterov(o: OptimizerSpec) -> list[float]:
+    m, g1 = o.momentum, gradient(0)
+    u1 = -o.learning_rate * (1 + m) * g1
+    g2 = gradient(u1)
+    u2 = u1 - o.learning_rate * (g2 + m * (m * g1 + g2))
+    g3 = gradient(u2)
+    return [u1, u2, u2 - o.learning_rate * (g3 + m * (m * m * g1 + m * g2 + g3))]
+
+
+def adam(o: OptimizerSpec) -> list[float]:
+    def step(*g: float) -> float:
+        t = len(g)
+        m1 = sum((1 - o.beta1) * o.beta1 ** (t - i) * g[i - 1] for i in range(1, t + 1))
+        m2 = sum((1 - o.beta2) * o.beta2 ** (t - i) * g[i - 1] ** 2 for i in range(1, t + 1))
+        corrected = o.learning_rate * math.sqrt(1 - o.beta2**t) / (1 - o.beta1**t)
+        return corrected * m1 / (math.sqrt(m2) + o.epsilon)
+
+    g1 = gradient(0)
+    u1 = -step(g1)
+    g2 = gradient(u1)
+    u2 = u1 - step(g1, g2)
+    return [u1, u2, u2 - step(g1, g2, gradient(u2))]
+
+
+def trained(spec: OptimizerSpec, dtype: type, steps: int = 3) -> tuple[Adapter, list[Weights], list[float]]:
+    adapter = Adapter(dtype)
+    adapter.load(np.ones((2, 1), np.uint8), np.zeros(2, np.int32))
+    zeros = {key: np.zeros(shape, np.float32) for key, shape in SYMMETRIC.parameter_shapes().items()}
+    adapter.build(SYMMETRIC, spec, zeros, seed=0)
+    weights, losses = [], []
+    for _ in range(steps):
+        losses.extend(float(loss) for loss in adapter.read(adapter.train(np.array([[0, 1]], np.int32))))
+        weights.append(adapter.weights())
+    return adapter, weights, losses
+
+
+@pytest.mark.parametrize("rule", [sgd, momentum, nesterov, adam])
+@pytest.mark.parametrize("epsilon", [1e-7, 0.1])
+def test_the_first_three_updates_follow_the_contracts_formula(
+    rule: Callable[[OptimizerSpec], list[float]], epsilon: float
+) -> None:
+    spec = OptimizerSpec(rule.__name__, 0.25, momentum=0.75, beta1=0.8, beta2=0.95, epsilon=epsilon)
+    _, weights, losses = trained(spec, np.float64)
+    expected = rule(spec)
+    for u, found in zip(expected, weights, strict=True):
+        np.testing.assert_allclose(found["d/kernel"], [[u, -u]], rtol=1e-13)
+        np.testing.assert_allclose(found["d/bias"], [u, -u], rtol=1e-13)
+    before = [0.0, *expected[:2]]
+    np.testing.assert_allclose(losses, [math.log1p(math.exp(-4 * u)) for u in before], rtol=1e-6)
+
+
+def test_the_closed_forms_first_update_by_hand() -> None:
+    spec = OptimizerSpec("adam", 0.25, momentum=0.75, epsilon=0.0)
+    assert gradient(0) == -0.5
+    assert (sgd(spec)[0], momentum(spec)[0], nesterov(spec)[0]) == (0.125, 0.125, 0.21875)
+    assert adam(spec)[0] == pytest.approx(0.25, rel=1e-12)
+
+
+@pytest.mark.parametrize(("name", "slots"), [("sgd", 0), ("momentum", 1), ("nesterov", 1), ("adam", 2)])
+def test_a_trial_stays_in_float32_and_its_memory_is_counted(name: str, slots: int) -> None:
+    adapter, weights, _ = trained(OptimizerSpec(name), np.float32)
+    assert {array.dtype for array in weights[-1].values()} == {np.dtype(np.float32)}
+    assert adapter.predict(np.ones((1, 1), np.uint8)).dtype == np.float32
+    memory = adapter.memory()
+    assert set(memory) == set(MEMORY_KINDS)
+    assert (memory["parameters"], memory["gradients"], memory["optimizer"]) == (16, 16, 16 * slots)
+
+
+def test_returned_weights_do_not_change_with_later_training() -> None:
+    _, weights, _ = trained(OptimizerSpec("sgd"), np.float32)
+    assert not np.array_equal(weights[0]["d/kernel"], weights[2]["d/kernel"])

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from workloads.catalogue import CATS_DOGS_CNN, MOBILENET_V3_LARGE, OSU_CNN, WORKLOADS
+from workloads.layers import (
+    BatchNorm,
+    Conv2D,
+    Dense,
+    DepthwiseConv2D,
+    Dropout,
+    HardSwish,
+    Layer,
+    Relu,
+    Residual,
+    Shape,
+    SqueezeExcite,
+)
+from workloads.spec import Workload
+
+OSU_SHAPES = [
+    ("conv1", (32, 32, 3), (30, 30, 32)),
+    ("relu1", (30, 30, 32), (30, 30, 32)),
+    ("pool1", (30, 30, 32), (15, 15, 32)),
+    ("conv2", (15, 15, 32), (13, 13, 64)),
+    ("relu2", (13, 13, 64), (13, 13, 64)),
+    ("pool2", (13, 13, 64), (6, 6, 64)),
+    ("conv3", (6, 6, 64), (4, 4, 64)),
+    ("relu3", (4, 4, 64), (4, 4, 64)),
+    ("flatten", (4, 4, 64), (1024,)),
+    ("dense1", (1024,), (64,)),
+    ("relu4", (64,), (64,)),
+    ("dense2", (64,), (10,)),
+]
+
+
+def steps(workload: Workload) -> list[tuple[str, Shape, Shape]]:
+    return [(layer.name, shape, layer.output_shape(shape)) for layer, shape in workload.walk()]
+
+
+def test_the_catalogue_lists_each_workload_under_its_own_name_and_all_end_in_classes() -> None:
+    assert {"osu-cnn", "cats-dogs-cnn", "mobilenet-v3-large"} <= set(WORKLOADS)
+    for name, workload in WORKLOADS.items():
+        assert workload.name == name
+        assert workload.output_shape == (1 if workload.loss == "binary-cross-entropy" else workload.classes,)
+
+
+def test_osu_cnn_walks_through_the_tutorials_shapes() -> None:
+    assert steps(OSU_CNN) == OSU_SHAPES
+    assert OSU_CNN.output_shape == (10,)
+    assert OSU_CNN.classes == 10
+
+
+def test_osu_cnn_has_122_570_parameters_in_the_order_of_its_layers() -> None:
+    assert OSU_CNN.parameter_count == 122_570
+    assert list(OSU_CNN.weight_shapes().items()) == [
+        ("conv1/kernel", (3, 3, 3, 32)),
+        ("conv1/bias", (32,)),
+        ("conv2/kernel", (3, 3, 32, 64)),
+        ("conv2/bias", (64,)),
+        ("conv3/kernel", (3, 3, 64, 64)),
+        ("conv3/bias", (64,)),
+        ("dense1/kernel", (1024, 64)),
+        ("dense1/bias", (64,)),
+        ("dense2/kernel", (64, 10)),
+        ("dense2/bias", (10,)),
+    ]
+
+
+def test_osu_cnn_multiply_adds_equal_the_hand_count() -> None:
+    convolutions = 30 * 30 * 32 * 27 + 13 * 13 * 64 * 288 + 4 * 4 * 64 * 576
+    assert OSU_CNN.multiply_adds == convolutions + 1024 * 64 + 64 * 10 == 4_548_608
+
+
+def test_cats_dogs_cnn_keeps_its_image_and_tells_two_classes_by_one_logit() -> None:
+    assert steps(CATS_DOGS_CNN) == [
+        ("conv1", (200, 200, 3), (200, 200, 32)),
+        ("relu1", (200, 200, 32), (200, 200, 32)),
+        ("pool1", (200, 200, 32), (100, 100, 32)),
+        ("flatten", (100, 100, 32), (320_000,)),
+        ("dense1", (320_000,), (128,)),
+        ("relu2", (128,), (128,)),
+        ("dense2", (128,), (1,)),
+    ]
+    assert (CATS_DOGS_CNN.loss, CATS_DOGS_CNN.classes) == ("binary-cross-entropy", 2)
+
+
+def test_cats_dogs_cnn_parameters_and_multiply_adds_equal_the_hand_count() -> None:
+    assert CATS_DOGS_CNN.parameter_count == (27 * 32 + 32) + (320_000 * 128 + 128) + (128 + 1) == 40_961_153
+    assert CATS_DOGS_CNN.multiply_adds == 200 * 200 * 32 * 27 + 320_000 * 128 + 128 == 75_520_128
+
+
+# Howard et al. 2019, table 1, with what follows from it written out: pixels a side entering and leaving, channels
+# entering, expanded and leaving, kernel, width of the squeeze (0: none), activation, whether the input is added.
+BLOCKS = [
+    (112, 112, 16, 16, 16, 3, 0, Relu, True),
+    (112, 56, 16, 64, 24, 3, 0, Relu, False),
+    (56, 56, 24, 72, 24, 3, 0, Relu, True),
+    (56, 28, 24, 72, 40, 5, 24, Relu, False),
+    (28, 28, 40, 120, 40, 5, 32, Relu, True),
+    (28, 28, 40, 120, 40, 5, 32, Relu, True),
+    (28, 14, 40, 240, 80, 3, 0, HardSwish, False),
+    (14, 14, 80, 200, 80, 3, 0, HardSwish, True),
+    (14, 14, 80, 184, 80, 3, 0, HardSwish, True),
+    (14, 14, 80, 184, 80, 3, 0, HardSwish, True),
+    (14, 14, 80, 480, 112, 3, 120, HardSwish, False),
+    (14, 14, 112, 672, 112, 3, 168, HardSwish, True),
+    (14, 7, 112, 672, 160, 5, 168, HardSwish, False),
+    (7, 7, 160, 960, 160, 5, 240, HardSwish, True),
+    (7, 7, 160, 960, 160, 5, 240, HardSwish, True),
+]
+
+
+def parts(block: int) -> dict[str, tuple[Layer, Shape]]:
+    """{what follows "blockN_": (layer, the shape that enters it)} in the order of computation."""
+    prefix = f"block{block}_"
+    walk = MOBILENET_V3_LARGE.walk()
+    return {layer.name.removeprefix(prefix): (layer, shape) for layer, shape in walk if layer.name.startswith(prefix)}
+
+
+@pytest.mark.parametrize("block", range(1, 16))
+def test_a_mobilenet_block_has_the_papers_shapes_and_layers(block: int) -> None:
+    side, smaller, entering, expanded, leaving, kernel, squeeze, activation, added = BLOCKS[block - 1]
+    found = parts(block)
+    order = ["expand", "expand_norm", "expand_activation"] if expanded != entering else []
+    order += ["depthwise", "depthwise_norm", "depthwise_activation"]
+    if squeeze:
+        order += ["squeeze", "reduce", "reduce_activation", "excite", "excite_activation", "scale"]
+    order += ["project", "project_norm"]
+    assert list(found) == order + ["add"] * added
+
+    shapes = {part: (shape, layer.output_shape(shape)) for part, (layer, shape) in found.items()}
+    wide = (smaller, smaller, expanded)
+    assert shapes[order[0]][0] == (side, side, entering)
+    assert shapes["depthwise"] == ((side, side, expanded), wide)
+    assert shapes["project"] == (wide, (smaller, smaller, leaving))
+    depthwise = DepthwiseConv2D(
+        f"block{block}_depthwise", (kernel, kernel), side // smaller, "same", False, "he-normal"
+    )
+    assert found["depthwise"][0] == depthwise
+    assert {type(found[part][0]) for part in order if part in ("expand_activation", "depthwise_activation")} == {
+        activation
+    }
+    if squeeze:
+        assert isinstance(found["scale"][0], SqueezeExcite)
+        assert (shapes["scale"][0], shapes["reduce"], shapes["excite"]) == (
+            wide,
+            ((expanded,), (squeeze,)),
+            ((squeeze,), (expanded,)),
+        )
+    if added:
+        assert isinstance(found["add"][0], Residual)
+        assert shapes["add"] == ((side, side, entering),) * 2
+
+
+def test_mobilenet_normalises_every_convolution_as_torchvision_does_and_biases_none() -> None:
+    layers = [layer for layer, _ in MOBILENET_V3_LARGE.walk()]
+    convolutions = [layer for layer in layers if isinstance(layer, Conv2D | DepthwiseConv2D)]
+    assert len(convolutions) == 1 + 14 + 15 + 15 + 1  # stem, expand but in block 1, depthwise, project, last
+    assert {(layer.bias, layer.initializer) for layer in convolutions} == {(False, "he-normal")}
+    for convolution in convolutions:
+        behind = layers[layers.index(convolution) + 1]
+        assert behind == BatchNorm(f"{convolution.name}_norm", momentum=0.99, epsilon=1e-3)
+    assert MOBILENET_V3_LARGE.draws
+    assert [layer.rate for layer in layers if isinstance(layer, Dropout)] == [0.2]
+
+
+def test_mobilenet_ends_in_a_pooled_classifier_of_1280_features() -> None:
+    assert steps(MOBILENET_V3_LARGE)[:3] == [
+        ("stem", (224, 224, 3), (112, 112, 16)),
+        ("stem_norm", (112, 112, 16), (112, 112, 16)),
+        ("stem_activation", (112, 112, 16), (112, 112, 16)),
+    ]
+    assert steps(MOBILENET_V3_LARGE)[-8:] == [
+        ("last", (7, 7, 160), (7, 7, 960)),
+        ("last_norm", (7, 7, 960), (7, 7, 960)),
+        ("last_activation", (7, 7, 960), (7, 7, 960)),
+        ("pool", (7, 7, 960), (960,)),
+        ("dense1", (960,), (1280,)),
+        ("dense1_activation", (1280,), (1280,)),
+        ("dropout", (1280,), (1280,)),
+        ("dense2", (1280,), (10,)),
+    ]
+    activations = {layer.name: type(layer) for layer, _ in MOBILENET_V3_LARGE.walk()}
+    assert {activations[f"{name}_activation"] for name in ("stem", "last", "dense1")} == {HardSwish}
+
+
+def test_mobilenet_has_the_published_parameters_but_for_its_head() -> None:
+    published = 5_483_032  # torchvision, MobileNet_V3_Large_Weights.meta["num_params"]: 1,000 classes
+    assert MOBILENET_V3_LARGE.parameter_count == published - (1280 * 1000 + 1000) + (1280 * 10 + 10) == 4_214_842
+    normalised = 16 + 960 + sum((2 if expanded != c else 1) * expanded + out for _, _, c, expanded, out, *_ in BLOCKS)
+    assert sum(math.prod(shape) for shape in MOBILENET_V3_LARGE.statistic_shapes().values()) == 2 * normalised
+
+
+def test_mobilenet_multiply_adds_equal_the_hand_count_and_the_published_one() -> None:
+    by_hand = 112 * 112 * 16 * 27 + 7 * 7 * 160 * 960 + 960 * 1280 + 1280 * 10
+    for side, smaller, entering, expanded, leaving, kernel, squeeze, *_ in BLOCKS:
+        by_hand += side**2 * entering * expanded if expanded != entering else 0
+        by_hand += smaller**2 * expanded * (kernel**2 + leaving) + 2 * expanded * squeeze
+    assert MOBILENET_V3_LARGE.multiply_adds == by_hand
+    thousand_classes = by_hand + 1280 * 990
+    assert round(thousand_classes / 1e9, 3) == 0.217  # torchvision, MobileNet_V3_Large_Weights.meta["_ops"]
+    assert thousand_classes == pytest.approx(219e6, rel=0.02)  # Howard et al. 2019, table 3
+
+
+def test_mobilenets_first_dense_layer_is_he_normal_and_its_head_glorot() -> None:
+    layers = {layer.name: layer for layer, _ in MOBILENET_V3_LARGE.walk()}
+    assert layers["dense1"] == Dense("dense1", 1280, "he-normal")
+    assert layers["dense2"] == Dense("dense2", 10, "glorot-uniform")

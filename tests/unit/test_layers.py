@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import pytest
+
+from workloads.layers import (
+    AveragePool2D,
+    BatchNorm,
+    Conv2D,
+    Dense,
+    DepthwiseConv2D,
+    Dropout,
+    Flatten,
+    GlobalAveragePool2D,
+    HardSigmoid,
+    HardSwish,
+    Layer,
+    Margins,
+    MaxPool2D,
+    Relu,
+    Relu6,
+    Residual,
+    Shape,
+    SqueezeExcite,
+    same_margins,
+    walk,
+)
+
+
+@pytest.mark.parametrize(
+    ("layer", "entering", "leaving", "parameters", "multiply_adds"),
+    [
+        (Conv2D("c", 4, (3, 2)), (7, 9, 5), (5, 8, 4), {"kernel": (3, 2, 5, 4), "bias": (4,)}, 5 * 8 * 4 * 3 * 2 * 5),
+        (Conv2D("c", 1, (7, 9)), (7, 9, 1), (1, 1, 1), {"kernel": (7, 9, 1, 1), "bias": (1,)}, 63),
+        (Conv2D("c", 4, (3, 2), 2), (8, 9, 5), (3, 4, 4), {"kernel": (3, 2, 5, 4), "bias": (4,)}, 3 * 4 * 4 * 30),
+        (Conv2D("c", 2, (3, 3), 3), (3, 8, 1), (1, 2, 2), {"kernel": (3, 3, 1, 2), "bias": (2,)}, 36),
+        (Conv2D("c", 4, (3, 2), padding="same"), (7, 9, 5), (7, 9, 4), {"kernel": (3, 2, 5, 4), "bias": (4,)}, 7560),
+        (Conv2D("c", 4, (3, 4), 2, "same"), (7, 8, 5), (4, 4, 4), {"kernel": (3, 4, 5, 4), "bias": (4,)}, 3840),
+        (Conv2D("c", 2, (1, 1), 3, "same"), (7, 6, 1), (3, 2, 2), {"kernel": (1, 1, 1, 2), "bias": (2,)}, 12),
+        (Conv2D("c", 1, (5, 5), padding="same"), (2, 1, 1), (2, 1, 1), {"kernel": (5, 5, 1, 1), "bias": (1,)}, 50),
+        (Conv2D("c", 4, (1, 1), bias=False), (2, 3, 5), (2, 3, 4), {"kernel": (1, 1, 5, 4)}, 120),
+        (DepthwiseConv2D("c", (3, 2)), (7, 9, 5), (5, 8, 5), {"kernel": (3, 2, 1, 5), "bias": (5,)}, 5 * 8 * 5 * 6),
+        (DepthwiseConv2D("c", (3, 2), 2), (8, 9, 5), (3, 4, 5), {"kernel": (3, 2, 1, 5), "bias": (5,)}, 3 * 4 * 5 * 6),
+        (DepthwiseConv2D("c", (5, 4), 2, "same"), (7, 8, 3), (4, 4, 3), {"kernel": (5, 4, 1, 3), "bias": (3,)}, 960),
+        (DepthwiseConv2D("c", (3, 3), 1, "same", bias=False), (2, 1, 4), (2, 1, 4), {"kernel": (3, 3, 1, 4)}, 72),
+        (MaxPool2D("p", 2), (7, 8, 3), (3, 4, 3), {}, 0),
+        (MaxPool2D("p", 3), (3, 5, 1), (1, 1, 1), {}, 0),
+        (AveragePool2D("p", 2), (7, 8, 3), (3, 4, 3), {}, 0),
+        (AveragePool2D("p", 3), (3, 5, 1), (1, 1, 1), {}, 0),
+        (GlobalAveragePool2D("p"), (7, 8, 3), (3,), {}, 0),
+        (BatchNorm("n"), (7, 8, 3), (7, 8, 3), {"gamma": (3,), "beta": (3,)}, 0),
+        (BatchNorm("n"), (5,), (5,), {"gamma": (5,), "beta": (5,)}, 0),
+        (Dropout("d", 0.5), (7, 8, 3), (7, 8, 3), {}, 0),
+        (Dropout("d", 0.5), (5,), (5,), {}, 0),
+        (Relu("r"), (7, 8, 3), (7, 8, 3), {}, 0),
+        (Relu("r"), (5,), (5,), {}, 0),
+        (Relu6("r"), (7, 8, 3), (7, 8, 3), {}, 0),
+        (HardSigmoid("s"), (5,), (5,), {}, 0),
+        (HardSwish("s"), (7, 8, 3), (7, 8, 3), {}, 0),
+        (Flatten("f"), (2, 3, 5), (30,), {}, 0),
+        (Flatten("f"), (30,), (30,), {}, 0),
+        (Dense("d", 7), (30,), (7,), {"kernel": (30, 7), "bias": (7,)}, 210),
+        (Residual("b", (Conv2D("c", 3, (3, 3), padding="same"),)), (7, 8, 3), (7, 8, 3), {}, 0),
+        (Residual("b", (Dense("c", 2), Dense("d", 5))), (5,), (5,), {}, 0),
+        (SqueezeExcite("b", (GlobalAveragePool2D("p"), Dense("d", 3))), (7, 8, 3), (7, 8, 3), {}, 0),
+    ],
+)
+def test_a_layer_states_its_shapes_and_work(
+    layer: Layer, entering: Shape, leaving: Shape, parameters: dict[str, Shape], multiply_adds: int
+) -> None:
+    assert layer.output_shape(entering) == leaving
+    assert layer.parameter_shapes(entering) == parameters
+    assert layer.multiply_adds(entering) == multiply_adds
+
+
+@pytest.mark.parametrize(("entering", "channels"), [((7, 8, 3), 3), ((5,), 5)])
+def test_batch_norm_keeps_a_mean_and_a_variance_a_channel_and_no_other_layer_keeps_any(
+    entering: Shape, channels: int
+) -> None:
+    assert BatchNorm("n").statistic_shapes(entering) == {"running_mean": (channels,), "running_variance": (channels,)}
+    for layer in (Relu("r"), Dropout("d", 0.5), Residual("b", (BatchNorm("n"),))):
+        assert layer.statistic_shapes(entering) == {}
+
+
+def test_what_a_layer_does_unless_told_otherwise() -> None:
+    assert Conv2D("c", 4, (3, 3)) == Conv2D("c", 4, (3, 3), 1, "valid", True, "glorot-uniform")
+    assert DepthwiseConv2D("c", (3, 3)) == DepthwiseConv2D("c", (3, 3), 1, "valid", True, "glorot-uniform")
+    assert Dense("d", 4) == Dense("d", 4, "glorot-uniform")
+    assert BatchNorm("n") == BatchNorm("n", 0.9, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "stride", "before", "after"),
+    [
+        (5, 3, 1, 1, 1),
+        (6, 3, 1, 1, 1),
+        (5, 2, 1, 0, 1),
+        (6, 4, 1, 1, 2),
+        (1, 5, 1, 2, 2),
+        (5, 3, 2, 1, 1),
+        (6, 3, 2, 0, 1),
+        (5, 5, 2, 2, 2),
+        (6, 5, 2, 1, 2),
+        (5, 2, 2, 0, 1),
+        (6, 2, 2, 0, 0),
+        (6, 1, 2, 0, 0),
+        (7, 2, 3, 0, 1),
+        (7, 4, 3, 1, 2),
+        (8, 4, 3, 1, 1),
+    ],
+)
+def test_the_odd_row_or_column_of_same_padding_goes_below_and_right(
+    size: int, window: int, stride: int, before: int, after: int
+) -> None:
+    assert same_margins((size, 100, 7), (window, 1), stride) == ((before, after), (0, 0))
+    assert same_margins((100, size, 7), (1, window), stride) == ((0, 0), (before, after))
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+def test_same_padding_is_tensorflows_for_every_size_and_kernel(stride: int) -> None:
+    for size in range(1, 14):
+        for window in range(1, 8):
+            # As TensorFlow's page on convolution padding has it: by whether the stride divides the size.
+            total = max(window - (stride if size % stride == 0 else size % stride), 0)
+            expected = (total // 2, total - total // 2)
+            assert same_margins((size, size, 1), (window, window), stride) == (expected, expected)
+            layer = Conv2D("c", 1, (window, window), stride, "same")
+            assert layer.output_shape((size, size, 1)) == (-(-size // stride), -(-size // stride), 1)
+
+
+def both(kernel: tuple[int, int], stride: int, padding: str) -> list[Conv2D | DepthwiseConv2D]:
+    return [Conv2D("c", 2, kernel, stride, padding), DepthwiseConv2D("c", kernel, stride, padding)]
+
+
+def test_each_axis_has_margins_of_its_own_and_valid_has_none() -> None:
+    margins: Margins = ((0, 1), (1, 2))
+    for layer in both((2, 5), 2, "same"):
+        assert layer.margins((5, 6, 1)) == margins
+    for layer in both((2, 5), 2, "valid"):
+        assert layer.margins((5, 6, 1)) == ((0, 0), (0, 0))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        *(layer for kernel in ((5, 3), (3, 5)) for layer in both(kernel, 1, "valid")),
+        MaxPool2D("c", 5),
+        AveragePool2D("c", 5),
+        Dense("c", 10),
+        Residual("c", (Conv2D("inner", 1, (3, 3)),)),
+        Residual("c", (Conv2D("inner", 2, (1, 1)),)),
+        Residual("c", (Flatten("inner"),)),
+        SqueezeExcite("c", ()),
+        SqueezeExcite("c", (HardSigmoid("inner"),)),
+        SqueezeExcite("c", (Flatten("inner"),)),
+        SqueezeExcite("c", (GlobalAveragePool2D("inner"), Dense("inner2", 2))),
+    ],
+    ids=repr,
+)
+def test_a_layer_that_does_not_fit_is_named_with_what_enters_it(layer: Layer) -> None:
+    with pytest.raises(ValueError, match=r"^layer c: .*\(4, 4, 1\)"):
+        layer.output_shape((4, 4, 1))
+
+
+def test_a_kernel_that_exceeds_one_axis_of_a_narrow_image_is_refused() -> None:
+    for layer in (*both((3, 1), 1, "valid"), MaxPool2D("c", 3), AveragePool2D("c", 3)):
+        with pytest.raises(ValueError, match=r"^layer c: "):
+            layer.output_shape((2, 9, 1))
+    for layer in (*both((1, 3), 1, "valid"), MaxPool2D("c", 3), AveragePool2D("c", 3)):
+        with pytest.raises(ValueError, match=r"^layer c: "):
+            layer.output_shape((9, 2, 1))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        *both((1, 1), 1, "same"),
+        MaxPool2D("c", 1),
+        AveragePool2D("c", 1),
+        GlobalAveragePool2D("c"),
+        SqueezeExcite("c", (Dense("inner", 16),)),
+    ],
+    ids=repr,
+)
+def test_an_image_layer_is_named_where_a_vector_enters_it(layer: Layer) -> None:
+    with pytest.raises(ValueError, match=r"^layer c: .*\(16,\)"):
+        layer.output_shape((16,))
+
+
+def test_a_misfit_inside_a_branch_is_named_itself() -> None:
+    for branch in (Residual("outer", (Dense("culprit", 1),)), SqueezeExcite("outer", (Dense("culprit", 1),))):
+        with pytest.raises(ValueError, match=r"^layer culprit: .*\(4, 4, 1\)"):
+            branch.output_shape((4, 4, 1))
+
+
+def test_a_residual_branch_says_both_shapes_and_a_squeeze_what_it_needs() -> None:
+    with pytest.raises(ValueError, match=r"makes \(4, 4, 2\) of \(4, 4, 1\)"):
+        Residual("c", (Conv2D("inner", 2, (1, 1)),)).output_shape((4, 4, 1))
+    with pytest.raises(ValueError, match=r"makes \(2,\) of \(4, 4, 1\); needs \(1,\)"):
+        SqueezeExcite("c", (GlobalAveragePool2D("inner"), Dense("inner2", 2))).output_shape((4, 4, 1))
+
+
+def test_walk_comes_to_a_branch_after_its_own_layers_and_starts_them_with_what_enters_it() -> None:
+    squeeze = SqueezeExcite("gate", (GlobalAveragePool2D("squeeze"), Dense("excite", 6)))
+    block = Residual(
+        "block", (Conv2D("expand", 6, (1, 1)), squeeze, Residual("inner", (BatchNorm("norm"),)), Conv2D("p", 3, (1, 1)))
+    )
+    layers = (Conv2D("stem", 3, (3, 3), 2), block, GlobalAveragePool2D("pool"), Dense("head", 2))
+    assert [(layer.name, shape) for layer, shape in walk(layers, (9, 7, 1))] == [
+        ("stem", (9, 7, 1)),
+        ("expand", (4, 3, 3)),
+        ("squeeze", (4, 3, 6)),
+        ("excite", (6,)),
+        ("gate", (4, 3, 6)),
+        ("norm", (4, 3, 6)),
+        ("inner", (4, 3, 6)),
+        ("p", (4, 3, 6)),
+        ("block", (4, 3, 3)),
+        ("pool", (4, 3, 3)),
+        ("head", (3,)),
+    ]

@@ -1,0 +1,197 @@
+"""Canonical layouts against channels-first ones: values move, and nothing else happens to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workloads.catalogue import OSU_CNN
+from workloads.layers import (
+    BatchNorm,
+    Conv2D,
+    Dense,
+    DepthwiseConv2D,
+    Dropout,
+    Flatten,
+    GlobalAveragePool2D,
+    Layer,
+    MaxPool2D,
+    Relu,
+    Residual,
+    SqueezeExcite,
+)
+from workloads.spec import Workload
+from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
+
+Array = np.ndarray[Any, Any]
+
+OBLONG = Workload(
+    "oblong",
+    "",
+    (9, 6, 3),
+    (
+        Conv2D("conv", 4, (2, 3)),
+        BatchNorm("norm1"),
+        Relu("relu1"),
+        MaxPool2D("pool", 2),
+        Flatten("flatten"),
+        BatchNorm("norm2"),
+        Relu("relu2"),
+        Dense("dense1", 32),
+        BatchNorm("norm3"),
+        Dense("dense2", 32),
+    ),
+)  # Flatten takes (4, 2, 4); dense1 gives as many features, so that a move too many does not show by its shape
+GATE = SqueezeExcite("gate", (GlobalAveragePool2D("squeeze"), Dense("reduce", 3), Dense("excite", 5)))
+BRANCHED = Workload(
+    "branched",
+    "",
+    (4, 3, 5),
+    (
+        Residual("block", (DepthwiseConv2D("filter", (3, 2), padding="same"), BatchNorm("norm1"), GATE)),
+        Flatten("flatten"),
+        Dropout("dropout", 0.5),
+        Dense("dense1", 60),
+        Residual("tail", (Dense("dense2", 60), BatchNorm("norm2"))),
+        Dense("dense3", 2),
+    ),
+)
+
+
+def filled(workload: Workload) -> Weights:
+    """Weights without two equal values."""
+    generator = np.random.Generator(np.random.PCG64(2))
+    shapes = workload.weight_shapes()
+    return {key: generator.normal(size=shape).astype(np.float32) for key, shape in shapes.items()}
+
+
+def same(a: Weights, b: Weights) -> bool:
+    return list(a) == list(b) and all(np.array_equal(a[key], b[key]) and a[key].dtype == b[key].dtype for key in a)
+
+
+@pytest.mark.parametrize("workload", [OBLONG, BRANCHED, OSU_CNN], ids=lambda workload: workload.name)
+def test_channels_last_undoes_channels_first(workload: Workload) -> None:
+    weights = filled(workload)
+    native = channels_first(workload, weights)
+    again = channels_last(workload, native)
+    assert same(again, weights)
+    assert all(array.flags.c_contiguous for array in (*native.values(), *again.values()))
+
+
+def test_channels_first_gives_oihw_kernels() -> None:
+    weights = filled(OBLONG)
+    native = channels_first(OBLONG, weights)["conv/kernel"]
+    assert native.shape == (4, 3, 2, 3)
+    for o, i, h, w in np.ndindex(native.shape):
+        assert native[o, i, h, w] == weights["conv/kernel"][h, w, i, o]
+
+
+def test_channels_first_gives_a_depthwise_kernel_an_output_a_channel() -> None:
+    weights = filled(BRANCHED)
+    native = channels_first(BRANCHED, weights)["filter/kernel"]
+    assert native.shape == (5, 1, 3, 2)
+    for c, _, h, w in np.ndindex(native.shape):
+        assert native[c, 0, h, w] == weights["filter/kernel"][h, w, 0, c]
+
+
+def evaluated(x: Array, weights: Weights, norm: str) -> Array:
+    gamma, beta, mean, variance = (
+        weights[f"{norm}/{role}"].astype(np.float64) for role in ("gamma", "beta", "running_mean", "running_variance")
+    )
+    return gamma * (x - mean) / np.sqrt(np.abs(variance) + 0.1) + beta
+
+
+def test_the_layers_behind_a_flatten_compute_the_same_from_either_layout() -> None:
+    nhwc = np.random.Generator(np.random.PCG64(0)).normal(size=(5, 4, 2, 4))
+    nchw = nhwc.transpose(0, 3, 1, 2)
+    weights = filled(OBLONG)
+    native = channels_first(OBLONG, weights)
+
+    def end(x: Array, dense: Callable[[Array, str], Array], weights: Weights) -> Array:
+        x = np.maximum(evaluated(x.reshape(5, -1), weights, "norm2"), 0)
+        return dense(evaluated(dense(x, "dense1"), weights, "norm3"), "dense2")
+
+    canonical = end(nhwc, lambda x, name: x @ weights[f"{name}/kernel"] + weights[f"{name}/bias"], weights)
+    other = end(nchw, lambda x, name: x @ native[f"{name}/kernel"].T + native[f"{name}/bias"], native)
+    np.testing.assert_allclose(other, canonical, rtol=1e-12, atol=1e-12)
+    for moved in ("dense1/kernel", *(f"norm2/{role}" for role in ("gamma", "beta", "running_mean"))):
+        assert not np.array_equal(native[moved].T, weights[moved])
+
+
+def test_only_what_stands_between_a_flatten_and_the_end_of_its_dense_layer_is_reordered() -> None:
+    for workload, moved in ((OBLONG, {"norm2", "dense1"}), (BRANCHED, {"dense1"})):
+        weights = filled(workload)
+        native = channels_first(workload, weights)
+        flat = [key for key in weights if weights[key].ndim < 4]
+        changed = {key for key in flat if not np.array_equal(native[key].T, weights[key])}
+        assert changed == {key for key in flat if key.split("/")[0] in moved and not key.endswith("bias")}
+
+
+def test_a_second_flatten_changes_nothing() -> None:
+    flat = OBLONG.layers.index(Flatten("flatten")) + 1
+    twice = replace(OBLONG, layers=(*OBLONG.layers[:flat], Flatten("again"), *OBLONG.layers[flat:]))
+    weights = filled(OBLONG)
+    assert same(channels_first(twice, weights), channels_first(OBLONG, weights))
+
+
+def test_a_dense_layer_on_flat_input_is_only_transposed() -> None:
+    flat = Workload("flat", "", (6,), (Flatten("flatten"), BatchNorm("norm"), Dense("dense", 3)))
+    weights = filled(flat)
+    native = channels_first(flat, weights)
+    assert np.array_equal(native.pop("dense/kernel"), weights["dense/kernel"].T)
+    assert all(np.array_equal(native[key], weights[key]) for key in native)
+
+
+@pytest.mark.parametrize("workload", [OBLONG, BRANCHED], ids=lambda workload: workload.name)
+def test_outputs_come_back_as_images_and_features_in_the_canonical_order(workload: Workload) -> None:
+    behind = {"flatten", "norm2", "relu2", "dropout"} if workload is OBLONG else {"flatten", "dropout"}
+    generator = np.random.Generator(np.random.PCG64(4))
+    canonical: Weights = {}
+    native: Weights = {}
+    image: tuple[int, ...] = ()
+    for layer, shape in workload.walk():
+        image = shape if layer.name == "flatten" else image
+        output = generator.normal(size=(2, *layer.output_shape(shape))).astype(np.float32)
+        canonical[layer.name] = output
+        if output.ndim == 4:
+            output = output.transpose(0, 3, 1, 2)
+        elif layer.name in behind:
+            output = output.reshape(2, *image).transpose(0, 3, 1, 2).reshape(2, -1)
+        native[layer.name] = output
+    found = outputs_channels_last(workload, native)
+    assert same(found, canonical)
+    assert all(array.flags.c_contiguous for array in found.values())
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        (Flatten("f"), Residual("culprit", (Dense("d", 8),)), Dense("end", 2)),
+        (Flatten("f"), Relu("r"), Residual("culprit", (BatchNorm("n"), Dense("d", 8))), Dense("end", 2)),
+        (Flatten("f"), Residual("outer", (Residual("culprit", (Dense("d", 8),)), Dense("d2", 8)))),
+        (SqueezeExcite("culprit", (Conv2D("c", 2, (1, 1)), Flatten("f"))), Flatten("f2"), Dense("end", 2)),
+    ],
+)
+@pytest.mark.parametrize("function", [channels_first, channels_last, outputs_channels_last])
+def test_a_branch_whose_features_would_be_in_two_orders_is_refused_by_name(
+    layers: tuple[Layer, ...], function: Callable[[Workload, Weights], Weights]
+) -> None:
+    workload = Workload("w", "", (2, 1, 4), layers)
+    assert workload.output_shape
+    with pytest.raises(ValueError, match=r"layer culprit: .*Flatten.*Dense"):
+        function(workload, {})
+
+
+def test_a_branch_that_flattens_within_is_reordered_within() -> None:
+    gate = SqueezeExcite("gate", (Flatten("f"), Dense("d", 3)))
+    inside = Workload("w", "", (2, 2, 3), (gate, BatchNorm("n"), GlobalAveragePool2D("p"), Dense("end", 3)))
+    weights = filled(inside)
+    native = channels_first(inside, weights)
+    image = np.arange(12).reshape(2, 2, 3)
+    np.testing.assert_array_equal(native["d/kernel"].T, weights["d/kernel"][image.transpose(2, 0, 1).ravel()])
+    assert np.array_equal(native["end/kernel"].T, weights["end/kernel"])
+    assert np.array_equal(native["n/gamma"], weights["n/gamma"])
