@@ -94,20 +94,25 @@ def facts(section: Section) -> pd.DataFrame | None:
 
 
 def chart_caption(section: Section) -> str:
-    """Device, versions, data set, optimizer, date, repeats; plain text."""
-    words, results = described(section.condition), section.results
-    versions = ", ".join(_version(framework, results) for framework in ordered(r.spec.framework for r in results))
-    kept = "" if section.condition.last_batch == "keep" else ", last partial batch dropped"
-    repeats = len({result.spec.repeat for result in results})
+    """Provenance, and how repeats are drawn; plain text."""
+    repeats = len({result.spec.repeat for result in section.results})
     spread = (
         f" Median of up to {repeats} repeats, bars from lowest to highest; points of one batch size stand side by side."
         if repeats > 1
         else ""
     )
+    return provenance(section) + spread
+
+
+def provenance(section: Section) -> str:
+    """Device, versions, data set, optimizer, date; plain text."""
+    words, results = described(section.condition), section.results
+    versions = ", ".join(_version(framework, results) for framework in ordered(r.spec.framework for r in results))
+    kept = "" if section.condition.last_batch == "keep" else ", last partial batch dropped"
     return (
         f"{words['device']}, {words['threads']} threads. {versions}. {words['model']} on {words['data set']}, "
         f"{words['precision']}, {words['optimizer']}, {words['epochs']} epochs{kept}; profile {words['profile']}, "
-        f"feed {words['feed']}, seed {words['seed']}. {dates(results)}.{spread}"
+        f"feed {words['feed']}, seed {words['seed']}. {dates(results)}."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -23,3 +24,17 @@ def table(frame: pd.DataFrame, align: str = "right") -> str:
 
 def bullets(lines: list[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
+
+
+def numbered(notes: Iterable[str]) -> dict[str, int]:
+    """{note: its number}, each once, in order of appearance."""
+    return {note: number for number, note in enumerate(dict.fromkeys(notes), start=1)}
+
+
+def marks(notes: Iterable[str], numbers: dict[str, int]) -> str:
+    """What a cell carries after its text: " [1] [3]"."""
+    return "".join(f" [{numbers[note]}]" for note in notes)
+
+
+def footnotes(numbers: dict[str, int]) -> str:
+    return bullets([f"[{number}] {escape(note)}" for note, number in numbers.items()])

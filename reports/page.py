@@ -9,12 +9,15 @@ from pathlib import Path
 
 from workloads.trial import Status, TrialResult
 
-from . import captions, figures, load, markdown, tables
+from . import captions, figures, load, markdown, parity, tables
 from .conditions import Replaced, Section, sections
 from .load import ReportError, Stored
 from .quantities import QUANTITIES
 
-OWN_FILE = re.compile(rf"({'|'.join(quantity.name for quantity in QUANTITIES)})(-\d+)?\.(md|csv|png|svg)")
+PARITY = "parity"
+OWN_NAMES = (*(quantity.name for quantity in QUANTITIES), PARITY)
+OWN_FILE = re.compile(rf"({'|'.join(OWN_NAMES)})(-\d+)?\.(md|csv|png|svg)")
+RULES = Path(__file__).parent.parent / "RULES.md"
 
 HOW_TO_READ = """\
 Every framework trained the same model from the same initial weights on the same batches; each trial ran in a \
@@ -23,7 +26,9 @@ window after training, when nothing is compiled or loaded any more; GPU memory i
 accuracy is that of the test split after the last epoch. Only trials that ended *ok* give numbers; any other cell \
 names what happened, and *unknown* means that the figure could not be measured, with the reason below the table. A \
 footnote is marked [1]. 1 MiB = 2^20 bytes. Sections differ in their conditions: numbers of different sections are \
-not a comparison of frameworks."""
+not a comparison of frameworks.
+
+What is equalised, what is left at each framework's defaults, and how to correct us: [RULES.md](RULES.md)."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,9 @@ class Page:
 
 
 def build(results: Path, out: Path) -> Page:
-    """Read `results`, write tables, charts and report.md into `out`.
+    """Read `results`, write tables, charts, report.md and the rules it links to into `out`.
 
-    Raises ReportError: no results, none readable, or `out` not writable.
+    Raises ReportError: no results, none readable, no rules, or `out` not writable.
     """
     stored = load.read(results)
     if not stored.results:
@@ -46,11 +51,17 @@ def build(results: Path, out: Path) -> Page:
         all_of_them = f"none of the {len(stored.unreadable)} results can be read"
         raise ReportError(f"{first.path}: {first.reason}; {all_of_them}, run the trials anew")
     try:
+        rules = RULES.read_bytes()
+    except OSError as error:
+        told = "a report goes with its rules, take the file from the repository"
+        raise ReportError(f"{RULES}: cannot be read: {error.strerror}; {told}") from error
+    try:
         out.mkdir(parents=True, exist_ok=True)
         for path in out.iterdir():
             if OWN_FILE.fullmatch(path.name):
                 path.unlink()  # of an earlier report: may show sections that are no more
         page = _page(stored, out)
+        (out / RULES.name).write_bytes(rules)
         _write(out / "report.md", page.markdown)
     except OSError as error:
         raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error
@@ -91,7 +102,20 @@ def _section_files(section: Section, title: str, suffix: str, out: Path) -> list
         heading, axis = quantity.title(section.condition), f"{label}, {quantity.unit}"
         drawn = quantity.drawn and figures.draw(cells, heading, axis, caption, out / stem, quantity.full_scale)
         blocks.append((block, f"\n![{label} against batch size]({stem}.png)\n" if drawn else ""))
+        if quantity.name == "accuracy":
+            blocks.append((_parity_files(section, suffix, out), ""))
     return blocks
+
+
+def _parity_files(section: Section, suffix: str, out: Path) -> str:
+    """Write the table of a section whose repeats suffice; returns it, or the line that says what is missing."""
+    found = parity.compare(section)
+    if not parity.stated(found):
+        return parity.NOT_STATED
+    block = parity.block(found)
+    _write(out / f"{PARITY}{suffix}.md", f"{block}\n{markdown.escape(captions.provenance(section))}\n")
+    _write(out / f"{PARITY}{suffix}.csv", found[parity.CSV_COLUMNS].to_csv(index=False, lineterminator="\n"))
+    return block
 
 
 def _problems(stored: Stored, replaced: list[Replaced]) -> list[str]:

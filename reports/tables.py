@@ -75,10 +75,7 @@ def _unknown_notes(trials: pd.DataFrame, figure: str) -> list[str]:
 def block(found: pd.DataFrame, quantity: Quantity, condition: Condition) -> str:
     """A table of `cells` in Markdown: title, table, how to read a cell, footnotes."""
     most = int(found["n"].max())
-    numbers: dict[str, int] = {}
-    for notes in found["notes"]:
-        for note in notes:
-            numbers.setdefault(note, len(numbers) + 1)
+    numbers = markdown.numbered(note for notes in found["notes"] for note in notes)
     texts = [_text(row, quantity, most, numbers) for row in found.to_dict("records")]
     rows: dict[str, dict[str, str]] = {}
     for framework, batch_size, text in zip(found["framework"], found["batch_size"], texts, strict=True):
@@ -88,7 +85,7 @@ def block(found: pd.DataFrame, quantity: Quantity, condition: Condition) -> str:
         f"### {quantity.title(condition)}",
         markdown.table(pd.DataFrame(rows.values())),
         _how_to_read_a_cell(found, most) + _sources(found),
-        markdown.bullets([f"[{number}] {markdown.escape(note)}" for note, number in numbers.items()]),
+        markdown.footnotes(numbers),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -108,7 +105,7 @@ def _sources(found: pd.DataFrame) -> str:
 
 
 def _text(cell: dict[Any, Any], quantity: Quantity, most: int, numbers: dict[str, int]) -> str:
-    marks = "".join(f" [{numbers[note]}]" for note in cell["notes"])
+    marks = markdown.marks(cell["notes"], numbers)
     if cell["n"] == 0:
         return _words(cell["status"]) + marks
     digits = _decimals(cell["median"]) if quantity.decimals is None else quantity.decimals

@@ -184,12 +184,25 @@ def test_trials_that_all_failed_make_a_page_without_charts(tmp_path: Path) -> No
 def test_tables_of_an_earlier_report_do_not_outlive_it_and_other_files_do(tmp_path: Path) -> None:
     report = tmp_path / "report"
     report.mkdir()
-    for name in ("usage-2.md", "memory.png", "notes.md", "usage-final.md"):
+    for name in ("usage-2.md", "parity.md", "parity-2.csv", "memory.png", "notes.md", "usage-final.md"):
         (report / name).write_text("old")
     page.build(store(tmp_path, trial()), report)
-    assert not (report / "usage-2.md").exists()
+    assert not any((report / name).exists() for name in ("usage-2.md", "parity.md", "parity-2.csv"))
     assert (report / "memory.png").read_bytes() != b"old"
     assert (report / "notes.md").read_text() == (report / "usage-final.md").read_text() == "old"
+
+
+def test_a_report_links_to_the_rules_and_brings_them_along(tmp_path: Path) -> None:
+    text = page.build(store(tmp_path, trial()), tmp_path / "report").markdown
+    assert text.count("[RULES.md](RULES.md)") == 1
+    assert (tmp_path / "report" / "RULES.md").read_bytes() == (ROOT / "RULES.md").read_bytes()
+
+
+def test_without_the_rules_there_is_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "RULES", tmp_path / "RULES.md")
+    with pytest.raises(ReportError, match=r"RULES\.md: cannot be read: No such file"):
+        page.build(store(tmp_path, trial()), tmp_path / "report")
+    assert not (tmp_path / "report").exists()
 
 
 def test_a_missing_folder_is_a_report_error(tmp_path: Path) -> None:
@@ -206,6 +219,6 @@ def test_a_report_over_a_whole_study_takes_less_than_five_seconds(tmp_path: Path
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 5  # of a core, whatever else runs
 
 
-def test_the_drawing_library_is_only_imported_to_draw(tmp_path: Path) -> None:
-    code = "import sys, reports.page, reports.__main__; sys.exit('matplotlib' in sys.modules)"
+def test_slow_libraries_are_only_imported_to_draw_and_to_compare_repeats() -> None:
+    code = "import sys, reports.page, reports.__main__; sys.exit(bool({'matplotlib', 'scipy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

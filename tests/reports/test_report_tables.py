@@ -1,40 +1,21 @@
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import BATCH_SIZES, ended, on_gpu, store, study, trial
+from stored import BATCH_SIZES, ended, on_gpu, study, trial
+from written import numbers, report, rows
 
-from reports import page
 from workloads.spec import OptimizerSpec
-from workloads.trial import Figure, Status, TrialResult
+from workloads.trial import Figure, Status
 
 
 @pytest.fixture(autouse=True)
 def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take most of a report's time and are tested apart."""
     monkeypatch.setattr("reports.figures.draw", lambda *arguments: False)
-
-
-def report(tmp_path: Path, *trials: TrialResult) -> Path:
-    """The folder of a report over `trials`."""
-    page.build(store(tmp_path, *trials), tmp_path / "report")
-    return tmp_path / "report"
-
-
-def rows(markdown: Path) -> dict[str, list[str]]:
-    """{first cell: other cells} of a file's only table, rule left out."""
-    lines = [line for line in markdown.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in (lines[0], *lines[2:])]
-    return {first: others for first, *others in cells}
-
-
-def numbers(file: Path) -> list[dict[str, str]]:
-    with file.open(newline="", encoding="utf-8") as opened:
-        return list(csv.DictReader(opened))
 
 
 def number(file: Path, framework: str, batch_size: int) -> dict[str, str]:
@@ -89,6 +70,18 @@ def test_a_cell_of_fewer_repeats_says_its_n_and_how_the_others_ended(tmp_path: P
     assert rows(out / "usage.md")["PyTorch"] == ["71.5 (71.0\N{EN DASH}72.0) n=2 [1]"]
     assert "- [1] repeat 2: timeout\n" in (out / "usage.md").read_text()
     assert number(out / "usage.csv", "pytorch", 32)["n"] == "2"
+
+
+def test_an_unverified_repeat_is_not_in_the_median_and_the_cell_says_so(tmp_path: Path) -> None:
+    wrong = dict.fromkeys(("cpu_percent", "test_accuracy", "images_per_s"), Figure(0.001, "s"))
+    unverified = trial("pytorch", 32, 1, figures=wrong, status=Status.UNVERIFIED, reason="losses of its own")
+    out = report(tmp_path, trial(repeat=0), unverified, trial(repeat=2), trial(repeat=3))
+    assert rows(out / "usage.md")["PyTorch"] == ["73.0 (71.0\N{EN DASH}74.0) [1]"]
+    assert rows(out / "accuracy.md")["PyTorch"] == ["73.00 (71.00\N{EN DASH}74.00) [1]"]
+    for quantity in ("usage", "memory", "accuracy", "speed", "step-time"):
+        assert "- [1] repeat 1: unverified\n" in (out / f"{quantity}.md").read_text(), quantity
+        assert number(out / f"{quantity}.csv", "pytorch", 32)["n"] == "3", quantity
+    assert f"- {unverified.spec.id}: unverified: losses of its own\n" in (out / "report.md").read_text()
 
 
 def test_the_csv_holds_numbers_unrounded_and_one_row_a_cell(tmp_path: Path) -> None:
@@ -160,7 +153,7 @@ def test_a_figure_that_was_never_stored_is_unknown_too(tmp_path: Path) -> None:
 
 def test_nothing_is_called_gpu_on_a_cpu(tmp_path: Path) -> None:
     out = report(tmp_path, *study())
-    told = "".join(file.read_text(encoding="utf-8") for file in out.glob("*.md"))
+    told = "".join(file.read_text(encoding="utf-8") for file in out.glob("*.md") if file.name != "RULES.md")
     assert "GPU" not in told.replace("GPU memory is the highest of the whole trial", "")
     assert "### CPU usage, % of the 2 cores allotted, mean over the steady window" in told
     assert "### Host memory, MiB, highest resident size of the process tree in the steady window" in told

@@ -1,0 +1,153 @@
+"""Whether the frameworks reach the same test accuracy: paired differences over the repeats, per pair and batch size.
+
+Repeat r has the same initial weights, batch order and data in every framework, so what a seed does to both falls out
+of their difference; trials whose inputs differ, by checksum, are no pair. All numbers are percentage points. Mean and
+interval are those of the paired t-test, d +- t(n-1) s / sqrt(n) with n-1 in the denominator of s (NIST/SEMATECH
+e-Handbook of Statistical Methods, 7.3.1.1 and 1.3.5.2).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from typing import Any
+
+import pandas as pd
+
+from workloads.trial import Status, TrialResult
+
+from . import markdown
+from .conditions import Section
+from .frameworks import display_name, ordered
+from .quantities import ACCURACY
+
+FEWEST, TOLERATED, CONFIDENCE_PERCENT = 3, 1.0, 95
+AGREE, CANNOT_BE_TOLD, NOT_COMPARABLE, NO_VERDICT = "agree", "cannot be told", "not comparable", ""
+NUMBERS = ("mean_difference_points", "low_points", "high_points")
+CSV_COLUMNS = ["framework_a", "framework_b", "batch_size", "n", *NUMBERS, "verdict"]
+NOT_STATED = (
+    "Accuracy parity is not stated: it needs three repeats that are ok in two frameworks at the same batch size "
+    f"(`--repeat {FEWEST}`).\n"
+)
+HOW_TO_READ = f"""\
+Mean of the paired differences of test accuracy, percentage points, and its {CONFIDENCE_PERCENT} % interval \
+(Student's t, n-1 degrees of freedom, each cell for itself). *{AGREE}*: the whole interval is within {TOLERATED:g} \
+point of 0; *{NOT_COMPARABLE}*: the mean is more than {TOLERATED:g} point from 0; *{CANNOT_BE_TOLD}*: neither."""
+
+
+def compare(section: Section) -> pd.DataFrame:
+    """CSV_COLUMNS and `notes` (tuples of str: why repeats are left out), a row for each pair and batch size.
+
+    The differences are framework_a minus framework_b. Below FEWEST paired repeats: NaN and NO_VERDICT.
+    """
+    trials = {(r.spec.framework, r.spec.batch_size, r.spec.repeat): r for r in section.results}
+    batch_sizes = sorted({batch_size for _, batch_size, _ in trials})
+    repeats = sorted({repeat for _, _, repeat in trials})
+    rows = []
+    for a, b in itertools.combinations(ordered(framework for framework, _, _ in trials), 2):
+        for batch_size in batch_sizes:
+            pairs = {r: (trials.get((a, batch_size, r)), trials.get((b, batch_size, r))) for r in repeats}
+            obstacles = {r: _obstacles((a, b), pair) for r, pair in pairs.items() if pair != (None, None)}
+            paired = [pairs[r] for r, found in obstacles.items() if not found]
+            notes = tuple(f"repeat {r}: {' and '.join(found)}" for r, found in obstacles.items() if found)
+            cell = _statement([100 * (_accuracy(x) - _accuracy(y)) for x, y in paired])
+            rows.append({"framework_a": a, "framework_b": b, "batch_size": batch_size, **cell, "notes": notes})
+    return pd.DataFrame(rows, columns=[*CSV_COLUMNS, "notes"])
+
+
+def _accuracy(trial: TrialResult | None) -> float:
+    """Fraction, 0..1, whatever the trial's status; NaN where there is none."""
+    figure = trial.figures.get(ACCURACY.figure) if trial else None
+    return math.nan if figure is None or figure.value is None else figure.value
+
+
+def _obstacles(frameworks: tuple[str, str], pair: tuple[TrialResult | None, TrialResult | None]) -> list[str]:
+    """Why these two trials of one repeat are no pair; empty if they are one."""
+    found = []
+    for framework, trial in zip(frameworks, pair, strict=True):
+        if trial is None:
+            found.append(f"{display_name(framework)} not run")
+        elif trial.status is not Status.OK:
+            found.append(f"{display_name(framework)} {str(trial.status).replace('_', ' ')}")
+        elif math.isnan(_accuracy(trial)):
+            found.append(f"{display_name(framework)} accuracy unknown")
+    inputs = [{name: file.sha256 for name, file in trial.spec.inputs.items()} for trial in pair if trial]
+    if not found and inputs[0] != inputs[1]:
+        found.append(f"{' and '.join(map(display_name, frameworks))} had different inputs")
+    return found
+
+
+def _statement(differences: list[float]) -> dict[str, Any]:
+    """n, NUMBERS and verdict of one cell, from paired differences in percentage points."""
+    n = len(differences)
+    if n < FEWEST:
+        return {"n": n, **dict.fromkeys(NUMBERS, math.nan), "verdict": NO_VERDICT}
+    # Here, not above: its import takes longer than all tables, and one repeat, the main job, has no use for it.
+    from scipy import stats  # type: ignore[import-untyped]
+
+    mean = statistics.fmean(differences)
+    reach = stats.t.ppf((1 + CONFIDENCE_PERCENT / 100) / 2, n - 1) * statistics.stdev(differences) / math.sqrt(n)
+    # Rounded, because 71 % - 70 % is 1 point, and in floating point a little more.
+    mean, low, high = (round(float(number), 9) for number in (mean, mean - reach, mean + reach))
+    return {"n": n, **dict(zip(NUMBERS, (mean, low, high), strict=True)), "verdict": verdict(mean, low, high)}
+
+
+def verdict(mean: float, low: float, high: float) -> str:
+    """Of a mean difference and its interval, percentage points; exactly TOLERATED is tolerated."""
+    if abs(mean) > TOLERATED:
+        return NOT_COMPARABLE
+    return AGREE if max(abs(low), abs(high)) <= TOLERATED else CANNOT_BE_TOLD
+
+
+def stated(found: pd.DataFrame) -> bool:
+    """Whether any cell of `compare` has a verdict."""
+    return bool((found["verdict"] != NO_VERDICT).any())
+
+
+def summary(found: pd.DataFrame) -> list[str]:
+    """A sentence for each batch size, in Markdown; the pairs that do not agree come first."""
+    lines = []
+    for batch_size, here in found.groupby("batch_size"):
+        told = "all pairs agree"
+        if len(here) == 1 or set(here["verdict"]) != {AGREE}:
+            parts = []
+            for kind in (NOT_COMPARABLE, CANNOT_BE_TOLD, NO_VERDICT, AGREE):
+                cells = here[here["verdict"] == kind].to_dict("records")
+                parts += [f"{_pair(cell, 'and')} ({kind or 'no verdict, n=' + str(cell['n'])})" for cell in cells]
+            told = ", ".join(parts)
+        lines.append(f"Batch size {batch_size}: {told}.")
+    return lines
+
+
+def block(found: pd.DataFrame) -> str:
+    """A table of `compare` in Markdown: heading, summary, table, how to read it, footnotes."""
+    numbers = markdown.numbered(note for notes in found["notes"] for note in notes)
+    most = int(found["n"].max())
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for cell in found.to_dict("records"):
+        pair = cell["framework_a"], cell["framework_b"]
+        row = rows.setdefault(pair, {"Difference / batch size": _pair(cell, "minus")})
+        row[str(cell["batch_size"])] = _text(cell, most) + markdown.marks(cell["notes"], numbers)
+    fewer = f" A cell of fewer repeats says its n; below {FEWEST} it has no verdict." if found["n"].min() < most else ""
+    parts = [
+        "### Accuracy parity",
+        markdown.bullets(summary(found)),
+        markdown.table(pd.DataFrame(rows.values())),
+        f"{HOW_TO_READ} n = {most} paired repeats.{fewer}",
+        markdown.footnotes(numbers),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _pair(cell: dict[Any, Any], between: str) -> str:
+    a, b = (markdown.escape(display_name(cell[key])) for key in ("framework_a", "framework_b"))
+    return f"{a} {between} {b}"
+
+
+def _text(cell: dict[Any, Any], most: int) -> str:
+    n = f"n={cell['n']}"
+    if cell["verdict"] == NO_VERDICT:
+        return n
+    mean, low, high = (f"{cell[key]:+z.2f}" for key in NUMBERS)
+    return f"{mean} [{low}, {high}] {cell['verdict']}" + (f" {n}" if cell["n"] < most else "")
