@@ -86,3 +86,11 @@ def real_data():
     if "BATCHWISE_DATA" not in os.environ:
         pytest.skip("BATCHWISE_DATA is not set: it names the folder with the real data sets")
     return Path(os.environ["BATCHWISE_DATA"])
+
+
+@pytest.fixture(scope="session")
+def found(tmp_path_factory):
+    """What every framework made of the conformance suite's cases; each is run when it is first asked for."""
+    from suite import Found  # beside the tests that ask
+
+    return Found(tmp_path_factory.mktemp("conformance"))

@@ -1,6 +1,6 @@
-"""Run inside a framework's environment: python probe.py FRAMEWORK REQUEST_JSON OUT_NPZ.
+"""Run inside a framework's environment: python probe.py ADAPTER_MODULE PROFILE INPUT_DIR OUT_DIR CASE...
 
-Trains a few steps of one optimizer through the adapter's verbs; writes losses, final weights and logits.
+Takes each case through the adapter's verbs and writes what came of it: OUT_DIR/CASE.npz, and the gate's evidence.
 """
 
 import json
@@ -10,29 +10,77 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent.parent), str(HERE)]
 
-from workloads import weights
-from workloads.catalogue import WORKLOADS
-from workloads.spec import OptimizerSpec
+import settings  # noqa: E402
+
+from adapters import gate  # noqa: E402
+
+EVALUATED = {"one": (1, 1), "odd": (5, 5), "ragged": (13, 5)}  # images, in batches of
+KEPT = 2**20  # values of a larger array
 
 
-def main(framework: str, request: dict, out: str) -> None:
-    adapter = import_module(f"adapters.{framework}.adapter").Adapter()
-    adapter.open("cpu", request["threads"], "default", request["feed"])
-    with np.load(request["data"]) as data:
-        images, labels, order = data["images"], data["labels"], data["order"]
-    workload = WORKLOADS[request["workload"]]
-    adapter.load(images, labels)
-    adapter.build(workload, OptimizerSpec(**request["optimizer"]), weights.draw(workload, request["seed"]))
-    before = adapter.weights()
-    losses = adapter.read(adapter.train(order))
-    after = adapter.weights()
-    arrays = {f"before/{key}": array for key, array in before.items()}
-    arrays |= {f"after/{key}": array for key, array in after.items()}
-    memory = json.dumps(adapter.memory())
-    np.savez(out, losses=losses, logits=adapter.predict(images[:33]), memory=memory, **arrays)
+def kept(tag, arrays):
+    """Large arrays thinned by a stride that is no multiple of any of their axes."""
+    return {f"{tag}/{key}": array.ravel()[::127] if array.size > KEPT else array for key, array in arrays.items()}
+
+
+def predict(adapter, images, count, batch_size):
+    images = np.resize(images, (count, *images.shape[1:]))
+    return np.concatenate([adapter.predict(images[i : i + batch_size]) for i in range(0, count, batch_size)])
+
+
+def run(adapter, case, given, initial):
+    images, labels, order = given["images"], given["labels"], given["order"]
+    adapter.build(case.workload, case.optimizer, initial, seed=5)
+    found = kept("before", adapter.weights())
+    for name, (count, batch_size) in {"one": (1, 1)}.items() if case.deep else EVALUATED.items():
+        found[f"logits/{name}"] = predict(adapter, images, count, batch_size)
+    probe = adapter.probe(images[order[0]], labels[order[0]])
+    found |= {"loss": np.array(probe.loss), **kept("outputs", probe.outputs), **kept("gradients", probe.gradients)}
+    found |= kept("after/0", adapter.weights())
+    losses, done = [], 0
+    for mark in case.marks:
+        losses.append(adapter.read(adapter.train(order[done:mark])))
+        done = mark
+        found |= kept(f"after/{mark}", adapter.weights())
+        found[f"evaluation/{mark}"] = adapter.predict(images[:4])
+    return found | {"losses": np.concatenate(losses), "memory": np.array(json.dumps(adapter.memory()))}
+
+
+def run_dropout(adapter, case, given, initial):
+    """Evaluation twice; the masks of two steps; the losses from one seed twice, and from another."""
+    images, labels = given["images"], given["labels"]
+    adapter.build(case.workload, case.optimizer, initial, seed=5)
+    found = {f"evaluation/{i}": adapter.predict(images) for i in (0, 1)}
+    for i in (0, 1):
+        outputs = adapter.probe(images, labels).outputs
+        found |= {f"entering/{i}": outputs["flatten"], f"leaving/{i}": outputs["dropout"]}
+    for name, seed in (("first", 5), ("again", 5), ("other", 6)):
+        adapter.build(case.workload, case.optimizer, initial, seed)
+        found[f"losses/{name}"] = adapter.read(adapter.train(given["order"]))
+    return found
+
+
+def main(adapter, profile, inputs, out, cases):
+    adapter.open("cpu", settings.THREADS, profile, "host")
+    for case in cases:
+        with np.load(inputs / f"{case.name}.npz") as archive:
+            given = {key: archive[key] for key in archive.files}
+        initial = {key.removeprefix("initial/"): given[key] for key in given if key.startswith("initial/")}
+        adapter.load(given["images"], given["labels"])
+        found = (run_dropout if case.workload.draws else run)(adapter, case, given, initial)
+        np.savez(out / f"{case.name}.npz", **found)
+        if case.gated:
+            order = np.arange(len(given["images"]), dtype=np.int32)
+            arguments = (case.workload, case.optimizer, initial, 5, given["images"], given["labels"], order)
+            evidence = gate.gather(adapter, *arguments)
+            (out / f"{case.name}.json").write_text(json.dumps(evidence.to_json()))
+    (out / "modules.json").write_text(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.loads(sys.argv[2]), sys.argv[3])
+    adapter = import_module(sys.argv[1]).Adapter()
+    cases = [settings.CASES[name] for name in sys.argv[5:]]
+    main(adapter, sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]), cases)

@@ -1,0 +1,16 @@
+"""PyTorch: the model is not put into evaluation mode, as far as dropout goes."""
+
+import torch
+
+from adapters.pytorch import adapter
+
+FRAMEWORK, CASES, CAUGHT_BY = "pytorch", ("dropout",), {"dropout"}
+
+
+class Adapter(adapter.Adapter):
+    def build(self, *arguments, **named):
+        super().build(*arguments, **named)
+        for block in self.model.modules():
+            if isinstance(block, torch.nn.Dropout):
+                block.eval = block.train
+                block.train = lambda mode=True, block=block: block

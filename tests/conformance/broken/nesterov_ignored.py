@@ -1,0 +1,13 @@
+"""Keras: momentum where Nesterov was asked for."""
+
+import keras
+
+from adapters.tensorflow import adapter
+
+FRAMEWORK, CASES, CAUGHT_BY = "tensorflow", ("plain-nesterov",), {"losses", "weights"}
+
+
+class Adapter(adapter.Adapter):
+    def build(self, *arguments, **named):
+        adapter.make_optimizer = lambda spec: keras.optimizers.SGD(spec.learning_rate, spec.momentum)
+        super().build(*arguments, **named)

@@ -1,0 +1,267 @@
+"""What the conformance suite tries, and how far a framework may be from the referee: one file, every size with its
+reason. The referee computes in float64, the frameworks in float32."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from adapters.numpy.layers import Pass, sequence
+from workloads import weights
+from workloads.catalogue import WORKLOADS
+from workloads.gate import LARGE
+from workloads.layers import (
+    AveragePool2D,
+    BatchNorm,
+    Branch,
+    Conv2D,
+    Dense,
+    DepthwiseConv2D,
+    Dropout,
+    Flatten,
+    GlobalAveragePool2D,
+    HardSigmoid,
+    HardSwish,
+    Layer,
+    MaxPool2D,
+    Relu,
+    Relu6,
+    Residual,
+    SqueezeExcite,
+)
+from workloads.spec import OptimizerSpec, Workload
+from workloads.study import PROFILES
+
+THREADS = 2
+TRUTH = "float64"  # the referee's profile that every framework, the referee in float32 too, is held against
+
+# Relative to the largest logit (or 1). float32 keeps 6e-8, sums of some thousand terms in another order lose more.
+# Seen: 4e-7, 4e-6 behind the 320,000 inputs of cats-dogs-cnn.
+FORWARD = 1e-5
+# The same of every layer's output in training mode. Seen: 3e-6. mobilenet-v3-large normalises batches of two 46 times:
+# seen 1e-5, the referee itself in float32 5e-5.
+OUTPUTS, DEEP_OUTPUTS = 1e-5, 2e-4
+# Relative to the largest gradient of any parameter. Seen: 4e-6, 7e-6 for cats-dogs-cnn. mobilenet-v3-large: seen 6e-3,
+# the referee itself in float32 1.4e-2: a value close to a kink falls on its other side.
+GRADIENTS, DEEP_GRADIENTS = 1e-5, 5e-2
+# Relative, each of the first ten losses. Seen: 3e-6, 3e-5 for cats-dogs-cnn.
+LOSSES = 1e-4
+# Absolute; weights are of size 0.1 to 1. Seen: 1e-6 after ten steps, where weight decay of 5e-4 makes 1e-4.
+# mobilenet-v3-large: seen 1.4e-5, the referee in float32 4e-5.
+WEIGHTS, DEEP_WEIGHTS = 1e-5, 1e-4
+# Relative to the largest logit (or 1) after ten steps, in evaluation mode. Seen: 1e-5; the unbiased variance makes 1e-3
+# at batch size 32. mobilenet-v3-large: seen 2e-4, the referee in float32 5e-4.
+EVALUATION, DEEP_EVALUATION = 1e-4, 2e-3
+# Standard deviations of a binomial count by which the share of dropped values may be off: once in 16,000 tries.
+DROPOUT_SIGMAS = 4
+
+# Betas that float32 holds exactly and an epsilon that is large enough to matter: with 1e-7 a rule that has it on the
+# wrong side of the bias correction would pass. Rates are gentle: where training diverges, so does rounding.
+OPTIMIZERS = {
+    "sgd": OptimizerSpec("sgd", 0.01),
+    "momentum": OptimizerSpec("momentum", 0.01),
+    "nesterov": OptimizerSpec("nesterov", 0.01),
+    "adam": OptimizerSpec("adam", 0.001, beta1=0.875, beta2=1 - 2**-10, epsilon=2**-10),
+}
+
+# Inputs are neither square nor of a size that strides and windows divide: 11 x 7.
+PLAIN = Workload(
+    "plain",
+    "",
+    (11, 7, 3),
+    (
+        Conv2D("conv1", 5, (2, 3)),  # (10, 5)
+        Relu("relu1"),
+        MaxPool2D("pool1", 2),  # (5, 2), a column is left over
+        Conv2D("conv2", 6, (2, 1)),  # (4, 2)
+        Relu("relu2"),
+        Flatten("flatten"),
+        Dense("dense1", 9),
+        Relu("relu3"),
+        Dense("dense2", 4),
+    ),
+)
+BATCH_NORM = Workload(
+    "batchnorm",
+    "",
+    (11, 7, 3),
+    (
+        Conv2D("conv1", 5, (2, 3), bias=False),
+        BatchNorm("norm1"),
+        Relu("relu1"),
+        MaxPool2D("pool1", 2),
+        Conv2D("conv2", 6, (2, 1)),
+        BatchNorm("norm2", momentum=0.75, epsilon=2**-6),
+        Relu("relu2"),
+        Flatten("flatten"),
+        BatchNorm("norm3"),  # on features, in the order of a Flatten
+        Dense("dense1", 9),
+        BatchNorm("norm4"),
+        Relu("relu3"),
+        Dense("dense2", 4),
+    ),
+)
+STATISTICS = Workload(  # of two images: normalising vectors of two would leave nothing but a sign
+    "statistics",
+    "",
+    (11, 7, 3),
+    (
+        Conv2D("conv1", 5, (2, 3)),
+        BatchNorm("norm1"),
+        Relu("relu1"),
+        Conv2D("conv2", 6, (3, 2), stride=2),
+        BatchNorm("norm2"),
+        GlobalAveragePool2D("pool"),
+        Dense("dense", 4),
+    ),
+)
+PADDING = Workload(
+    "padding",
+    "",
+    (23, 14, 3),
+    (
+        Conv2D("even_stride", 4, (3, 3), stride=2, padding="same"),  # uneven margins across, even ones down
+        Conv2D("wide_stride", 5, (5, 2), stride=3, padding="same"),
+        DepthwiseConv2D("even_kernel", (2, 4), padding="same"),
+        DepthwiseConv2D("depthwise_stride", (3, 3), stride=2, padding="same", bias=False),
+        Conv2D("pointwise_stride", 6, (1, 1), stride=2, padding="same"),
+        Flatten("flatten"),
+        Dense("dense", 4),
+    ),
+)
+MOBILE = Workload(
+    "mobile",
+    "",
+    (11, 7, 3),
+    (
+        Conv2D("stem", 6, (3, 3), padding="same", initializer="he-normal"),
+        Relu6("relu6"),
+        Residual(
+            "add",
+            (
+                DepthwiseConv2D("depthwise", (3, 3), padding="same", initializer="he-uniform"),
+                HardSwish("hard_swish"),
+                SqueezeExcite(
+                    "scale",
+                    (
+                        GlobalAveragePool2D("squeeze"),
+                        Dense("reduce", 3),
+                        Relu("reduce_relu"),
+                        Dense("excite", 6),
+                        HardSigmoid("hard_sigmoid"),
+                    ),
+                ),
+                Conv2D("project", 6, (1, 1)),
+            ),
+        ),
+        DepthwiseConv2D("valid", (2, 3), stride=2),
+        HardSigmoid("hard_sigmoid2"),
+        GlobalAveragePool2D("pool"),
+        Dense("dense", 4),
+    ),
+    scale=1 / 24,  # activations on both sides of every kink: 0 and 6, -3 and 3
+)
+BINARY = Workload(
+    "binary",
+    "",
+    (11, 7, 3),
+    (
+        Conv2D("conv", 4, (3, 3)),
+        AveragePool2D("pool", 2),
+        Flatten("flatten"),
+        Dropout("dropout", 0.0),
+        Dense("dense1", 5),
+        Relu("relu"),
+        Dense("dense2", 1),
+    ),
+    loss="binary-cross-entropy",
+)
+DROPOUT = Workload(
+    "dropout",
+    "",
+    (16, 12, 3),
+    (Flatten("flatten"), Dropout("dropout", 0.3), Dense("dense", 4)),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model trained once: `marks` are the steps after which its weights are kept."""
+
+    name: str
+    workload: Workload
+    optimizer: OptimizerSpec
+    batch_size: int = 16
+    marks: tuple[int, ...] = (1, 10)
+    profile: str = "default"
+
+    @property
+    def deep(self) -> bool:
+        return self.workload.name in WORKLOADS
+
+    @property
+    def gated(self) -> bool:
+        """Whether the gate's evidence is gathered too: where the referee is quick."""
+        return self.workload.multiply_adds <= LARGE
+
+
+def _cases() -> list[Case]:
+    cases = []
+    for profile in PROFILES:
+        tag = "" if profile == "default" else f"-{profile}"
+        for network in (PLAIN, BATCH_NORM):
+            for rule, optimizer in OPTIMIZERS.items():
+                cases.append(Case(f"{network.name}-{rule}{tag}", network, optimizer, 16, (1, 10, 100), profile))
+        for network in (PADDING, MOBILE, BINARY):
+            cases.append(Case(f"{network.name}{tag}", network, OPTIMIZERS["momentum"], profile=profile))
+        for batch_size in (2, 32):
+            name = f"{STATISTICS.name}-{batch_size}{tag}"
+            cases.append(Case(name, STATISTICS, OPTIMIZERS["sgd"], batch_size, profile=profile))
+        for name, workload in WORKLOADS.items():
+            gentle = OptimizerSpec("momentum", 0.001)
+            cases.append(Case(f"{name}{tag}", workload.without_dropout(), gentle, 2, (1, 3), profile))
+        cases.append(Case(f"dropout{tag}", DROPOUT, OPTIMIZERS["sgd"], profile=profile))
+    return cases
+
+
+CASES = {case.name: case for case in _cases()}
+
+
+def prepare(case: Case) -> dict[str, np.ndarray]:
+    """What every framework is given: images (n, h, w, c), labels (n,), order (steps, batch), initial/KEY.
+
+    Noise as images. Biases and statistics are away from the 0 and 1 at which mistakes hide. A deep network gets the
+    statistics of its own first batch: with others its activations grow until rounding is all that is left.
+    """
+    generator = np.random.Generator(np.random.PCG64(7))
+    count = max(case.batch_size, 4) if case.deep else 64
+    images = generator.integers(0, 256, (count, *case.workload.input_shape), dtype=np.uint8)
+    labels = generator.integers(0, case.workload.classes, count).astype(np.int32)
+    order = generator.integers(0, count, (max(case.marks), case.batch_size)).astype(np.int32)
+    initial = weights.draw(case.workload, seed=3)
+    for key, array in initial.items():
+        if array.ndim == 1:
+            initial[key] = (array + generator.uniform(0, 0.25, array.shape)).astype(np.float32)
+    if case.deep:
+        initial |= batch_statistics(case.workload, initial, images)
+    return {"images": images, "labels": labels, "order": order} | {f"initial/{k}": a for k, a in initial.items()}
+
+
+def batch_statistics(workload: Workload, initial: weights.Weights, images: np.ndarray) -> weights.Weights:
+    """BatchNorm's running statistics as if these images were all there is."""
+    forgetful = replace(workload, layers=_forgetful(workload.layers))
+    run = Pass({key: array.astype(np.float64) for key, array in initial.items()}, True, np.random.default_rng(0))
+    sequence(forgetful.layers, images * workload.scale, run)
+    return {key: array.astype(np.float32) for key, array in run.statistics.items()}
+
+
+def _forgetful(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    changed: list[Layer] = []
+    for layer in layers:
+        if isinstance(layer, BatchNorm):
+            layer = replace(layer, momentum=0.0)
+        elif isinstance(layer, Branch):
+            layer = replace(layer, layers=_forgetful(layer.layers))
+        changed.append(layer)
+    return tuple(changed)

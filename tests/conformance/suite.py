@@ -1,0 +1,253 @@
+"""The conformance suite: every adapter found under adapters/, case by case, against the referee in float64.
+
+A check returns what is wrong, as text, or nothing. Tests and deliberately broken adapters use the same ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import settings
+from settings import CASES, Case
+
+from runner.environments import ADAPTERS, frameworks, read, worker_variables
+
+HERE = Path(__file__).parent
+FRAMEWORKS = frameworks()
+REFEREE = "numpy"
+Arrays = dict[str, np.ndarray]
+
+
+def run_probe(framework: str, module: str, profile: str, inputs: Path, out: Path, cases: list[Case]) -> None:
+    """`probe.py` in the framework's environment. An environment that is missing is a failure."""
+    environment = read(framework, "cpu")
+    assert environment.state == "ready", f"{environment.folder} is {environment.state}: make setup"
+    out.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [environment.interpreter, HERE / "probe.py", module, profile, inputs, out, *(case.name for case in cases)],
+        env={
+            "PATH": os.environ["PATH"],
+            "OMP_NUM_THREADS": str(settings.THREADS),
+            "OPENBLAS_NUM_THREADS": str(settings.THREADS),
+            **worker_variables(environment),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{module}: {done.stderr[-3000:]}"
+
+
+class Found:
+    """What frameworks made of the cases: each runs once a session, in one process for each profile."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.inputs = folder, folder / "inputs"
+        self.inputs.mkdir()
+        for name, case in CASES.items():
+            np.savez(self.inputs / f"{name}.npz", **settings.prepare(case))
+        self.done: set[str] = set()
+
+    def initial(self, case: Case) -> Arrays:
+        with np.load(self.inputs / f"{case.name}.npz") as given:
+            return {key.removeprefix("initial/"): given[key] for key in given.files if key.startswith("initial/")}
+
+    def of(self, who: str, case: Case, framework: str = "", module: str = "", only: tuple[str, ...] = ()) -> Arrays:
+        """`who` is a framework, the truth, or the name of a broken adapter with its framework and module."""
+        out = self.folder / who
+        profile = settings.TRUTH if who == settings.TRUTH else case.profile
+        if (told := f"{who}-{profile}") not in self.done:
+            cases = [CASES[name] for name in only] if only else list(CASES.values())
+            if who == settings.TRUTH:
+                framework = REFEREE
+            else:
+                cases = [other for other in cases if other.profile == case.profile]
+            framework = framework or who
+            run_probe(framework, module or f"adapters.{framework}.adapter", profile, self.inputs, out, cases)
+            self.done.add(told)
+        with np.load(out / f"{case.name}.npz") as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+    def evidence(self, who: str, case: Case) -> dict:
+        return json.loads((self.folder / who / f"{case.name}.json").read_text())
+
+    def modules(self, who: str) -> set[str]:
+        return set(json.loads((self.folder / who / "modules.json").read_text()))
+
+
+def under(arrays: Arrays, prefix: str) -> Arrays:
+    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+
+
+def apart(found: Arrays, expected: Arrays, scale: float | None = None) -> tuple[float, str]:
+    """(largest difference, where): relative to each expected array's largest value (or 1), or to `scale`."""
+    if found.keys() != expected.keys():
+        return float("inf"), f"keys {sorted(found.keys() ^ expected.keys())}"
+    worst, where = 0.0, ""
+    for key, array in expected.items():
+        if found[key].shape != array.shape:
+            return float("inf"), f"shape of {key}: {found[key].shape}, expected {array.shape}"
+        size = scale or max(float(np.abs(array).max()), 1.0)
+        difference = float(np.abs(found[key].astype(np.float64) - array).max()) / size
+        if not difference <= worst:
+            worst, where = difference, key
+    return worst, where
+
+
+def excess(found: Arrays, expected: Arrays, allowed: float, scale: float | None = None) -> str:
+    worst, where = apart(found, expected, scale)
+    return "" if worst <= allowed else f"{where} differs by {worst:.1e}, allowed {allowed:.0e}"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A case with what came of it, what should have, and what it was given."""
+
+    case: Case
+    found: Arrays
+    expected: Arrays
+    initial: Arrays
+
+
+def structure(seen: Seen) -> str:
+    """Names, shapes and the number of parameters."""
+    shapes = {key: array.shape for key, array in under(seen.found, "before/").items()}
+    expected = {key: array.shape for key, array in under(seen.expected, "before/").items()}
+    memory = json.loads(str(seen.found["memory"]))
+    if shapes != expected:
+        return f"weights {sorted(shapes.items() ^ expected.items())}"
+    counted = seen.case.workload.parameter_count
+    return (
+        "" if memory["parameters"] == 4 * counted else f"{memory['parameters']} bytes of {counted} float32 parameters"
+    )
+
+
+def round_trip(seen: Seen) -> str:
+    """Weights come back as they were given, to the bit, and a probe leaves them so."""
+    for when in ("before/", "after/0/"):
+        for key, array in under(seen.found, when).items():
+            given = seen.initial[key]
+            given = given if array.shape == given.shape else given.ravel()[:: -(-given.size // array.size)]
+            if not np.array_equal(array, given):
+                return f"{when}{key} is not what was given"
+    return ""
+
+
+def forward(seen: Seen) -> str:
+    """Logits in evaluation mode: one image, an odd number, a ragged last batch."""
+    return excess(under(seen.found, "logits/"), under(seen.expected, "logits/"), settings.FORWARD)
+
+
+def outputs(seen: Seen) -> str:
+    """Of every layer, in training mode."""
+    allowed = settings.DEEP_OUTPUTS if seen.case.deep else settings.OUTPUTS
+    return excess(under(seen.found, "outputs/"), under(seen.expected, "outputs/"), allowed)
+
+
+def gradients(seen: Seen) -> str:
+    """Of every parameter, before any step."""
+    expected = under(seen.expected, "gradients/")
+    allowed = settings.DEEP_GRADIENTS if seen.case.deep else settings.GRADIENTS
+    largest = max(float(np.abs(array).max()) for array in expected.values())
+    return excess(under(seen.found, "gradients/"), expected, allowed, largest)
+
+
+def losses(seen: Seen) -> str:
+    """Of the first ten steps; the first is the probe's too."""
+    found = np.concatenate([[seen.found["loss"]], seen.found["losses"][:10]])
+    expected = np.concatenate([[seen.expected["loss"]], seen.expected["losses"][:10]])
+    difference = np.abs(found / expected - 1)
+    worst = int(difference.argmax())
+    if difference[worst] <= settings.LOSSES:
+        return ""
+    return f"the loss of step {max(worst, 1)} differs by {difference[worst]:.1e}, allowed {settings.LOSSES:.0e}"
+
+
+def weights(seen: Seen) -> str:
+    """All of them, running statistics too, after the first and the last step that is held to it."""
+    allowed = settings.DEEP_WEIGHTS if seen.case.deep else settings.WEIGHTS
+    for mark in seen.case.marks[:2]:
+        prefix = f"after/{mark}/"
+        if told := excess(under(seen.found, prefix), under(seen.expected, prefix), allowed, scale=1.0):
+            return f"after step {mark}: {told}"
+    return ""
+
+
+def evaluation(seen: Seen) -> str:
+    """Logits in evaluation mode after training, with running statistics."""
+    allowed = settings.DEEP_EVALUATION if seen.case.deep else settings.EVALUATION
+    key = f"evaluation/{seen.case.marks[1]}"
+    return excess({key: seen.found[key]}, {key: seen.expected[key]}, allowed)
+
+
+def optimizer_state(seen: Seen) -> str:
+    """Momentum keeps one number a parameter, Adam two, and a few scalars beside them."""
+    slots = {"sgd": 0, "momentum": 1, "nesterov": 1, "adam": 2}[seen.case.optimizer.name]
+    memory = json.loads(str(seen.found["memory"]))
+    more = memory["optimizer"] - slots * memory["parameters"]
+    scalars = 256 + 64 * len(seen.case.workload.parameter_shapes())
+    return "" if 0 <= more <= scalars else f"{memory['optimizer']} bytes, {slots} x {memory['parameters']} expected"
+
+
+def dropout(seen: Seen) -> str:
+    """Off in evaluation; in training the right share is zero and the rest scaled; masks follow the seed."""
+    found, rate = seen.found, seen.case.workload.layers[1].rate  # type: ignore[attr-defined]
+    if told := excess(under(found, "evaluation/"), under(seen.expected, "evaluation/"), settings.FORWARD):
+        return f"in evaluation mode: {told}"
+    masks = []
+    for entering, leaving in ((found[f"entering/{i}"], found[f"leaving/{i}"]) for i in (0, 1)):
+        telling = entering != 0
+        kept = leaving[telling] != 0
+        off = abs(float((~kept).mean()) - rate) / np.sqrt(rate * (1 - rate) / kept.size)
+        if off > settings.DROPOUT_SIGMAS:
+            return f"{(~kept).mean():.4f} of the values dropped, rate {rate}: {off:.1f} standard deviations off"
+        scaled = entering[telling][kept] / (1 - rate)
+        if not np.allclose(leaving[telling][kept], scaled, rtol=1e-6):
+            return "what is kept is not divided by 1 - rate"
+        masks.append(kept)
+    if np.array_equal(*masks):
+        return "two steps have the same mask"
+    if not np.array_equal(found["losses/first"], found["losses/again"]):
+        return "the same seed gives other losses"
+    return "the seed changes nothing" if np.array_equal(found["losses/first"], found["losses/other"]) else ""
+
+
+CHECKS: dict[str, Callable[[Seen], str]] = {
+    check.__name__: check
+    for check in (structure, round_trip, forward, outputs, gradients, losses, weights, evaluation, optimizer_state)
+}
+DROPOUT_CHECKS: dict[str, Callable[[Seen], str]] = {"dropout": dropout}
+
+
+def checks_of(case: Case) -> dict[str, Callable[[Seen], str]]:
+    return DROPOUT_CHECKS if case.workload.draws else CHECKS
+
+
+@cache
+def known_deviations() -> dict[tuple[str, str, str], str]:
+    """{(adapter, case, check): reason}: what is known to fail, and why it stands."""
+    with (HERE / "known_deviations.toml").open("rb") as file:
+        entries = tomllib.load(file).get("deviation", [])
+    for entry in entries:
+        told = {"adapter", "case", "check", "reason", "link"}
+        assert entry.keys() == told and all(entry.values()), f"known_deviations.toml: {entry} needs all of {told}"
+        assert entry["adapter"] in FRAMEWORKS and entry["case"] in CASES, f"known_deviations.toml: no such {entry}"
+        assert entry["check"] in checks_of(CASES[entry["case"]]), f"known_deviations.toml: no such check in {entry}"
+    return {(entry["adapter"], entry["case"], entry["check"]): entry["reason"] for entry in entries}
+
+
+def imports_of_others(framework: str) -> set[str]:
+    """Top-level packages that belong to other frameworks than this."""
+
+    def own(name: str) -> set[str]:
+        with (ADAPTERS / name / "environment.toml").open("rb") as file:
+            return set(tomllib.load(file)["imports"])
+
+    return set().union(*(own(name) for name in FRAMEWORKS)) - own(framework)

@@ -1,0 +1,67 @@
+"""The measured loop around every real adapter: determinism, the order of events, and what cannot be done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from suite import FRAMEWORKS, REFEREE
+
+from runner.__main__ import fresh_folder, run_trial
+from runner.assemble import assemble, read_events
+from runner.environments import read, worker_variables
+from runner.inputs import INPUTS
+from runner.launch import Outcome, start_worker
+from runner.meter import COLUMNS
+from workloads.trial import EVENTS_FILE, LOG_FILE, SAMPLES_FILE, TRIAL_FILE, Event, Status, TrialSpec, write_json
+
+NO_SUCH_GPU = "GPU-00000000-0000-0000-0000-000000000000"
+
+
+def told(folder):
+    """Everything a worker computed: losses, accuracies, the gate's evidence; no times."""
+    events = read_events(folder / EVENTS_FILE)
+    computed = [{k: v for k, v in event.items() if k not in ("t_ns", "memory", "facts")} for event in events]
+    return [event for event in computed if event["event"] not in (Event.WINDOW_STARTED, Event.WINDOW_ENDED)]
+
+
+@pytest.fixture
+def asked(quick_run, tmp_path):
+    """A trial of the quick run in a folder of its own, with some fields changed: (first folder, new folder, spec)."""
+    results, cells, _ = quick_run
+
+    def ask(framework, **changes):
+        cell = cells["mxnet" if framework == REFEREE else framework, 128]
+        first = TrialSpec.from_json(cell["spec"])
+        spec = replace(first, study="again", framework=framework, **changes)
+        folder = fresh_folder(tmp_path, spec)
+        (tmp_path / INPUTS).symlink_to(results / INPUTS)
+        write_json(folder / TRIAL_FILE, spec.to_json())
+        return results / "trials" / first.id, folder, spec
+
+    return ask
+
+
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
+def test_the_same_trial_gives_other_numbers_the_second_time(framework, asked):
+    first, second, spec = asked(framework)
+    result = run_trial(second, spec, read(framework, "cpu"), {})
+    assert result.status == Status.OK, result.reason
+    assert len([event for event in told(first) if "train_loss" in event]) == 10
+    assert json.dumps(told(first)) == json.dumps(told(second))
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_device_that_cannot_be_had_is_no_row_with_its_reason(framework, asked):
+    """Without the sampler, which needs the driver that a GPU's trial has."""
+    _, folder, spec = asked(framework, device=NO_SUCH_GPU)
+    environment = read(framework, "cpu")
+    (folder / SAMPLES_FILE).write_text(",".join(COLUMNS) + "\n")
+    with (folder / LOG_FILE).open("w") as log:
+        worker = start_worker(folder, spec, str(environment.interpreter), worker_variables(environment), log)
+        exit_code = worker.wait(60)
+    result = assemble(folder, spec, Outcome(exit_code, False, 1.0), {}, "2026-01-01T00:00:00+00:00", False)
+    assert (result.status, bool(result.reason)) == (Status.UNSUPPORTED, True)
+    names = [event["event"] for event in read_events(folder / EVENTS_FILE)]
+    assert names == [Event.STARTED, Event.IMPORTED, Event.ENDED]
