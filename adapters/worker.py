@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters import gate
 from adapters.base import Adapter, Order, Unsupported
 from workloads import weights as initial_weights
 from workloads.catalogue import WORKLOADS
@@ -112,9 +113,14 @@ def read_input(root: Path, spec: TrialSpec, name: str) -> Path:
 
 
 def evaluate(adapter: Adapter, images: Any, labels: NDArray[np.int32], batch_size: int) -> tuple[float, float]:
-    """(mean cross-entropy, accuracy 0..1) from logits, in batches of the trial's size, in float64."""
+    """(mean loss, accuracy 0..1) from logits, in batches of the trial's size, in float64.
+
+    One logit an image is that of class 1: the loss is the binary cross-entropy.
+    """
     parts = [adapter.predict(images[i : i + batch_size]) for i in range(0, len(images), batch_size)]
     logits = np.concatenate(parts).astype(np.float64)
+    if logits.shape[1] == 1:
+        logits = np.concatenate([np.zeros_like(logits), logits], axis=1)  # softmax of (0, z) is the sigmoid of z
     shifted = logits - logits.max(axis=1, keepdims=True)
     log_sums = np.log(np.exp(shifted).sum(axis=1))
     losses = log_sums - shifted[np.arange(len(labels)), labels]
@@ -138,10 +144,23 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
     adapter.synchronize()
     events.write(Event.LOADED)
 
-    workload = WORKLOADS[spec.workload]
-    adapter.build(workload, spec.optimizer, initial_weights.load(paths["weights"]))
+    workload, weights = WORKLOADS[spec.workload], initial_weights.load(paths["weights"])
+    evidence = gate.gather(
+        adapter,
+        workload,
+        spec.optimizer,
+        weights,
+        spec.seed,
+        train_images,
+        train_labels,
+        order[0],
+        probed=lambda: events.write(Event.PROBED),
+    )
     adapter.synchronize()
-    events.write(Event.BUILT)
+    events.write(Event.BUILT, evidence=evidence.to_json())
+    if not spec.epochs:
+        events.write(Event.FINISHED, memory=adapter.memory())
+        return
 
     trainer = Trainer(adapter)
     for epoch in range(spec.epochs):

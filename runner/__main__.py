@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rich.console import Console
 from runner import cli, environments, inputs, machine
 from runner.assemble import assemble
 from runner.environments import Environment, EnvironmentUnavailable
+from runner.gate import Gate, group
 from runner.launch import LaunchFailed, run_worker
 from runner.plan import TRIALS, Plan, make_plan
 from runner.progress import Display, duration
@@ -71,9 +73,7 @@ def run(request: cli.Request, console: Console) -> int:
     plan = plan_of(request, written)
     if plan.finished:
         console.print(f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {request.results}: left out")
-    results = list(plan.finished.values())
-    if plan.to_run:
-        results += run_trials(plan, request, ready, unavailable, console)
+    results = run_trials(plan, request, ready, unavailable, console)
     report = subprocess.run([sys.executable, "-m", "reports", str(request.results.resolve())], cwd=environments.ROOT)
     return summarise(results, console) or (EXIT_FAILED if report.returncode else 0)
 
@@ -116,9 +116,13 @@ def digests(request: cli.Request) -> dict[str, str]:
 def run_trials(
     plan: Plan, request: cli.Request, ready: dict[str, Environment], unavailable: dict[str, str], console: Console
 ) -> list[TrialResult]:
-    """One after another, each stored as soon as it is known; a failed one never stops the run."""
+    """Those finished before and, one after another, the others, each stored as soon as it is known; a failed one
+    never stops the run. After each, the gate looks again at those that it may be held against."""
+    gate = Gate(request.results)
+    results = judge(gate, plan.finished.values(), request.results)
+    if not plan.to_run:
+        return list(results.values())
     conditions = machine.describe(request.device, list(request.gpus))
-    results = []
     with Display(console, plan.estimates_s) as display:
         for spec in plan.to_run:
             display.start(spec)
@@ -130,9 +134,20 @@ def run_trials(
                     spec, Status.UNSUPPORTED, unavailable[spec.framework], now(), 0.0, machine=conditions
                 )
             write_json(folder / RESULT_FILE, result.to_json())
-            results.append(result)
-            display.finish(result)
-    return results
+            others = [other for other in results.values() if group(other.spec) == group(spec)]
+            results |= judge(gate, [*others, result], request.results)
+            display.finish(results[spec.id])
+    return list(results.values())
+
+
+def judge(gate: Gate, trials: Iterable[TrialResult], results: Path) -> dict[str, TrialResult]:
+    """{id: trial as the gate sees it now}; those that it sees otherwise than before are stored again."""
+    trials = list(trials)
+    judged = gate.judge(trials)
+    for before, after in zip(trials, judged, strict=True):
+        if after != before:
+            write_json(results / TRIALS / after.spec.id / RESULT_FILE, after.to_json())
+    return {trial.spec.id: trial for trial in judged}
 
 
 def fresh_folder(results: Path, spec: TrialSpec) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 
 from .spec import OptimizerSpec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 TRIAL_FILE = "trial.json"
 EVENTS_FILE = "events.jsonl"
@@ -40,6 +40,7 @@ class Event(StrEnum):
     IMPORTED = "imported"
     OPENED = "opened"
     LOADED = "loaded"
+    PROBED = "probed"
     BUILT = "built"
     FIRST_STEP = "first_step"
     WARMED_UP = "warmed_up"
@@ -68,12 +69,12 @@ class TrialSpec:
     dataset: str
     framework: str
     batch_size: int
-    epochs: int
+    epochs: int  # 0: nothing but the gate
     repeat: int
     seed: int
     optimizer: OptimizerSpec
     last_batch: str  # "keep" | "drop"
-    profile: str  # "default" | "tuned"
+    profile: str  # "default"; the referee has "float64" too
     feed: str  # "host" | "device"
     device: str  # "cpu" or the UUID of a GPU
     threads: int
@@ -158,6 +159,7 @@ class TrialResult:
     phases_s: dict[str, float] = field(default_factory=dict)
     epochs: list[Epoch] = field(default_factory=list)
     first_losses: list[float | None] = field(default_factory=list)
+    evidence: dict[str, Any] = field(default_factory=dict)  # for the gate: workloads.gate.Evidence
     figures: dict[str, Figure] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)  # the worker's: versions, settings

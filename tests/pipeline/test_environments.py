@@ -10,31 +10,14 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT, by_cell, run_runner
+from conftest import by_cell
+from copied import add_framework, copy_project, run_in
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """A copy of the rooms, in which only the small referee is made an environment for."""
-    copy = tmp_path_factory.mktemp("project")
-    for room in ("workloads", "adapters", "runner", "reports"):
-        shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
-    return copy
-
-
-def run_in(project, *arguments):
-    return run_runner(*arguments, cwd=project, PYTHONPATH=str(project))
-
-
-def add_framework(project, name, **changes):
-    """One folder: the referee under another name, with lines of its definition replaced."""
-    shutil.copytree(project / "adapters" / "numpy", project / "adapters" / name)
-    definition = project / "adapters" / name / "environment.toml"
-    text = definition.read_text()
-    for key, value in changes.items():
-        text, count = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
-        assert count == 1
-    definition.write_text(text)
+    return copy_project(tmp_path_factory.mktemp("project"))
 
 
 def make(project, name):

@@ -73,6 +73,7 @@ def test_worker_events_come_out_of_order(quick_run):
             Event.IMPORTED,
             Event.OPENED,
             Event.LOADED,
+            Event.PROBED,
             Event.BUILT,
             Event.FIRST_STEP,
             Event.WARMED_UP,
@@ -160,7 +161,7 @@ def worker_of(runner, framework, after=Event.BUILT, within_s=60):
                 command = process.cmdline()
             except psutil.NoSuchProcess:
                 continue
-            if "adapters.worker" in command and f"/{framework}-" in command[-1]:
+            if "adapters.worker" in command and f"/trials/{framework}-" in command[-1]:
                 events = Path(command[-1]) / "events.jsonl"
                 if events.exists() and f'"{after}"' in events.read_text():
                     return process

@@ -26,6 +26,7 @@ RESULT = TrialResult(
     phases_s={"imported": 0.25},
     epochs=[Epoch(1.0, 45, 1437, 0.5, 0.1, None, 0.875)],
     first_losses=[2.3, None],
+    evidence={"loss": 2.3, "outputs": {"conv1": [1.5, None]}, "losses": [2.3, None]},
     figures={"rate": Figure(10.0, "worker", 3), "device_memory_bytes": Figure(None, "nvml", reason="no GPU")},
     checks=[Check("images", True, "1437 = 1437")],
     facts={"framework_version": "1", "tf32": False, "cuda_version": None},
@@ -132,7 +133,7 @@ def test_what_json_cannot_say_becomes_null(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"schema_version": 0}, "schema version 0, this program reads 1"),
+        ({"schema_version": 1}, "schema version 1, this program reads 2"),
         ({"schema_version": None}, "schema version None"),
         ({"invented": 1}, "invented"),
         ({"status": "fine"}, "fine"),

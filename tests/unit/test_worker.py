@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 from conftest import make_spec
 
+from adapters import gate
+from adapters.base import MEMORY_KINDS
 from adapters.numpy.adapter import Adapter
 from adapters.worker import (
     CALL_S,
@@ -27,10 +29,13 @@ from adapters.worker import (
     evaluate,
     read_input,
 )
+from runner.evidence import Truth, difference
 from workloads import weights
 from workloads.catalogue import OSU_CNN
 from workloads.datasets import DATASETS, Split, batch_order, load
-from workloads.spec import Dense, Flatten, OptimizerSpec, Workload
+from workloads.gate import Evidence
+from workloads.layers import Dense, Flatten
+from workloads.spec import OptimizerSpec, Workload
 from workloads.trial import EVENTS_FILE, TRIAL_FILE, InputFile, TrialSpec, write_json
 
 ROOT = Path(__file__).parents[2]
@@ -86,7 +91,17 @@ def pixels_as_logits(factor: float) -> Adapter:
     adapter = Adapter()
     workload = Workload("identity", "", (1, 1, 3), (Flatten("f"), Dense("d", 3)), scale=1.0)
     kernel, bias = np.eye(3, dtype=np.float32) * np.float32(factor), np.zeros(3, np.float32)
-    adapter.build(workload, OptimizerSpec("sgd"), {"d/kernel": kernel, "d/bias": bias})
+    adapter.build(workload, OptimizerSpec("sgd"), {"d/kernel": kernel, "d/bias": bias}, seed=0)
+    return adapter
+
+
+def first_less_second_pixel(factor: float) -> Adapter:
+    """A referee with one logit: `factor` times the difference of an image's first two pixels."""
+    adapter = Adapter()
+    layers = (Flatten("f"), Dense("d", 1))
+    workload = Workload("binary", "", (1, 1, 3), layers, scale=1.0, loss="binary-cross-entropy")
+    kernel = np.array([[factor], [-factor], [0]], np.float32)
+    adapter.build(workload, OptimizerSpec("sgd"), {"d/kernel": kernel, "d/bias": np.zeros(1, np.float32)}, seed=0)
     return adapter
 
 
@@ -108,6 +123,27 @@ def test_evaluation_stands_huge_logits(factor: float) -> None:
     loss, accuracy = evaluate(pixels_as_logits(factor), IMAGES, LABELS, 2)
     assert loss == pytest.approx((math.log(3) + 2 * factor) / 3, rel=1e-6)
     assert accuracy == pytest.approx(2 / 3)
+
+
+BINARY_IMAGES = np.array([[0, 0, 9], [2, 0, 9], [0, 3, 9], [1, 0, 9]], np.uint8).reshape(4, 1, 1, 3)
+BINARY_LABELS = np.array([0, 1, 0, 0], np.int32)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 100])
+def test_one_logit_is_that_of_class_1_and_evaluated_by_the_binary_cross_entropy(batch_size: int) -> None:
+    """Logits 0, 2, -3, 1: at 0 both classes are as likely and class 0 is told."""
+    loss, accuracy = evaluate(first_less_second_pixel(1), BINARY_IMAGES, BINARY_LABELS, batch_size)
+    e = math.e
+    by_hand = (math.log(2) + math.log(1 + e**-2) + math.log(1 + e**-3) + math.log(1 + e)) / 4
+    assert loss == pytest.approx(by_hand, rel=1e-12)
+    assert accuracy == 3 / 4
+
+
+@pytest.mark.parametrize("factor", [1e4, 1e30])
+def test_one_huge_logit_costs_its_own_size_where_it_is_wrong_and_nothing_where_it_is_right(factor: float) -> None:
+    loss, accuracy = evaluate(first_less_second_pixel(factor), BINARY_IMAGES, BINARY_LABELS, 3)
+    assert loss == pytest.approx((math.log(2) + factor) / 4, rel=1e-6)
+    assert accuracy == 3 / 4
 
 
 @dataclass(frozen=True)
@@ -222,10 +258,33 @@ def test_an_unchanged_input_is_found_and_a_changed_one_refused(results: Results,
 def test_a_trial_ends_well_with_its_events_in_order(ran: Ran) -> None:
     assert ran.exit_code == 0, ran.log
     assert [event["event"] for event in ran.events] == [
-        *("started", "imported", "opened", "loaded", "built", "first_step", "warmed_up"),
+        *("started", "imported", "opened", "loaded", "probed", "built", "first_step", "warmed_up"),
         *["epoch_trained", "epoch_evaluated"] * EPOCHS,
         *("window_started", "window_ended", "finished"),
     ]
+
+
+def test_the_event_built_carries_the_evidence_of_the_trials_own_weights_images_and_optimizer(
+    results: Results, ran: Ran
+) -> None:
+    (built,) = ran.named("built")
+    found, spec = Evidence.from_json(built["evidence"]), results.spec
+    referee = Adapter()
+    referee.load(results.train.images, results.train.labels)
+    inputs = (weights.draw(OSU_CNN, 0), spec.seed, results.train.images, results.train.labels, results.order[0])
+    expected = gate.gather(referee, OSU_CNN, spec.optimizer, *inputs)
+    assert difference(found, Truth(expected, expected)) is None
+    assert {len(value) for value in found.outputs.values()} == {2}
+
+
+def test_a_trial_without_epochs_ends_after_the_gate_untrained(results: Results, ran: Ran) -> None:
+    gated = results.run("gate-only", epochs=0)
+    assert gated.exit_code == 0, gated.log
+    assert [event["event"] for event in gated.events] == [
+        *("started", "imported", "opened", "loaded", "probed", "built", "finished"),
+    ]
+    assert gated.named("built")[0]["evidence"] == ran.named("built")[0]["evidence"]
+    assert gated.named("finished")[0]["memory"].keys() == set(MEMORY_KINDS)
 
 
 def test_event_times_never_go_back(ran: Ran) -> None:
@@ -254,7 +313,7 @@ def test_the_window_lasts_and_counts_its_steps(ran: Ran) -> None:
 def test_the_worker_trains_in_the_given_order_and_evaluates_after_each_epoch(results: Results, ran: Ran) -> None:
     referee = Adapter()
     referee.load(results.train.images, results.train.labels)
-    referee.build(OSU_CNN, results.spec.optimizer, weights.draw(OSU_CNN, 0))
+    referee.build(OSU_CNN, results.spec.optimizer, weights.draw(OSU_CNN, 0), results.spec.seed)
     trained, evaluated = ran.named("epoch_trained"), ran.named("epoch_evaluated")
     for epoch in range(EPOCHS):
         blocks = epoch_batches(results.order[epoch], BATCH, "keep")

@@ -1,0 +1,30 @@
+"""A copy of the project, in which frameworks can be added and nothing is ready yet."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+from conftest import ROOT, run_runner
+
+
+def copy_project(folder):
+    for room in ("workloads", "adapters", "runner", "reports"):
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "RULES.md", folder)  # a report hands it out
+    return folder
+
+
+def run_in(project, *arguments):
+    return run_runner(*arguments, cwd=project, PYTHONPATH=str(project))
+
+
+def add_framework(project, name, **changes):
+    """One folder: the referee under another name, with lines of its definition replaced."""
+    shutil.copytree(project / "adapters" / "numpy", project / "adapters" / name)
+    definition = project / "adapters" / name / "environment.toml"
+    text = definition.read_text()
+    for key, value in changes.items():
+        text, count = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
+        assert count == 1
+    definition.write_text(text)

@@ -1,0 +1,85 @@
+"""The referee's own evidence of a small workload, as the gate finds it in a result, and ways to disturb it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from adapters import gate
+from adapters.numpy.adapter import Adapter
+from runner.evidence import Truth
+from workloads import weights
+from workloads.gate import Evidence
+from workloads.layers import BatchNorm, Conv2D, Dense, Dropout, Flatten, MaxPool2D, Relu
+from workloads.spec import OptimizerSpec, Workload
+from workloads.trial import without_nan
+
+SEED = 5
+OPTIMIZER = OptimizerSpec("momentum", 0.01)
+PLAIN = Workload(
+    "plain",
+    "",
+    (11, 7, 3),
+    (
+        Conv2D("conv1", 4, (3, 3)),
+        BatchNorm("norm"),
+        Relu("relu1"),
+        MaxPool2D("pool", 2),
+        Conv2D("conv2", 6, (2, 2)),
+        Relu("relu2"),
+        Flatten("flatten"),
+        Dense("dense1", 8),
+        Relu("relu3"),
+        Dense("dense2", 4),
+    ),
+)
+DROPPING = replace(PLAIN, name="dropping", layers=(*PLAIN.layers[:-1], Dropout("dropout", 0.5), PLAIN.layers[-1]))
+
+_generator = np.random.Generator(np.random.PCG64(1))
+IMAGES = _generator.integers(0, 256, (30, *PLAIN.input_shape), np.uint8)
+LABELS = _generator.integers(0, PLAIN.classes, len(IMAGES)).astype(np.int32)
+ORDER = _generator.permutation(len(IMAGES)).astype(np.int32)
+
+
+def opened(adapter: Adapter | None = None, profile: str = "default") -> Adapter:
+    """Ready for a `build`."""
+    adapter = adapter or Adapter()
+    adapter.open("cpu", 1, profile, "host")
+    adapter.load(IMAGES, LABELS)
+    return adapter
+
+
+def gathered(
+    adapter: Adapter, workload: Workload = PLAIN, optimizer: OptimizerSpec = OPTIMIZER, order: Any = ORDER
+) -> Evidence:
+    """From an opened adapter."""
+    return gate.gather(adapter, workload, optimizer, weights.draw(workload, SEED), SEED, IMAGES, LABELS, order)
+
+
+@cache
+def truth(workload: Workload = PLAIN, optimizer: OptimizerSpec = OPTIMIZER) -> Truth:
+    exact, rounded = (gathered(opened(profile=profile), workload, optimizer) for profile in ("float64", "default"))
+    return Truth(through_json(exact), through_json(rounded))
+
+
+def through_json(evidence: Evidence) -> Evidence:
+    """As the runner reads it: lists for tuples, None for what is no number."""
+    return Evidence.from_json(json.loads(json.dumps(without_nan(evidence.to_json()), allow_nan=False)))
+
+
+def moved(evidence: Evidence, where: str, key: str | int | None, by: float) -> Evidence:
+    """`where`, a field, with one value moved by that part of its size: of a fingerprint the projection, of a list of
+    losses the one at index `key`."""
+    value = getattr(evidence, where)
+    if isinstance(value, dict):
+        norm, projection = value[key]
+        return replace(evidence, **{where: {**value, key: [norm, projection + by * norm]}})
+    if where == "losses":
+        return replace(evidence, losses=[loss * (1 + by * (i == key)) for i, loss in enumerate(value)])
+    if isinstance(value, list):
+        return replace(evidence, **{where: [value[0], value[1] + by * value[0]]})
+    return replace(evidence, **{where: value * (1 + by)})

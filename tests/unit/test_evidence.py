@@ -1,0 +1,351 @@
+"""What the gate calls a difference, by how much, and where it says it begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from probed import DROPPING, OPTIMIZER, PLAIN, gathered, moved, opened, through_json, truth
+
+from adapters.numpy import layers
+from adapters.numpy.adapter import Adapter
+from runner.evidence import EVALUATION, GRADIENTS, LOSSES, OUTPUTS, ROUNDINGS, Truth, difference, losses_differ
+from workloads.gate import EVALUATED_STEPS, PROBE_STEPS, Evidence
+from workloads.layers import BatchNorm, Relu
+from workloads.spec import OptimizerSpec, Workload
+
+OPTIMIZERS = [OptimizerSpec.named(name) for name in ("sgd", "momentum", "nesterov", "adam")]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda optimizer: optimizer.name)
+@pytest.mark.parametrize("workload", [PLAIN, DROPPING], ids=lambda workload: workload.name)
+def test_float32_does_not_differ_from_float64_with_any_optimizer(workload: Workload, optimizer: OptimizerSpec) -> None:
+    assert difference(truth(workload, optimizer).rounded, truth(workload, optimizer)) is None
+
+
+class Mistaken(Adapter):
+    """The referee, asked for something else than the trial says."""
+
+    def __init__(
+        self,
+        workload: Callable[[Workload], Workload] = lambda workload: workload,
+        optimizer: Callable[[OptimizerSpec], OptimizerSpec] = lambda optimizer: optimizer,
+    ) -> None:
+        super().__init__()
+        self.change_workload, self.change_optimizer = workload, optimizer
+
+    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Any, seed: int) -> None:
+        super().build(self.change_workload(workload), self.change_optimizer(optimizer), weights, seed)
+
+
+class SummedLoss(Adapter):
+    def _gradients(self, images: Any, labels: Any) -> Any:
+        loss, gradients, run = super()._gradients(images, labels)
+        return loss * len(labels), {key: gradient * len(labels) for key, gradient in gradients.items()}, run
+
+
+class BiasLeftAlone(Adapter):
+    """Biases start at zero: in the first pass nothing else tells that one is not trained."""
+
+    def _gradients(self, images: Any, labels: Any) -> Any:
+        loss, gradients, run = super()._gradients(images, labels)
+        return loss, gradients | {"dense1/bias": 0 * gradients["dense1/bias"]}, run
+
+
+class MomentumForgotten(Adapter):
+    """As one that makes its optimizer anew for every step."""
+
+    def train(self, order: Any) -> Any:
+        losses = []
+        for batch in order:
+            losses.extend(super().train(batch[None]))
+            self.first = {key: np.zeros_like(array) for key, array in self.first.items()}
+        return np.array(losses, np.float32)
+
+
+class DropoutInEvaluation(Adapter):
+    def predict(self, images: Any) -> Any:
+        return self._forward(images, training=self.workload.draws)[0]
+
+
+def swapped_momenta(workload: Workload) -> Workload:
+    """BatchNorm's momentum taken for the weight of the new batch, as in PyTorch."""
+    changed = (
+        replace(layer, momentum=1 - layer.momentum) if isinstance(layer, BatchNorm) else layer
+        for layer in workload.layers
+    )
+    return replace(workload, layers=tuple(changed))
+
+
+MISTAKES = {
+    "pixels divided by 256": (
+        Mistaken(workload=lambda workload: replace(workload, scale=1 / 256)),
+        "first layer that differs: conv1, its output by ",
+    ),
+    "summed loss": (SummedLoss(), "every layer's output agrees, the loss of step 1 differs by 3.0e+00 "),
+    "bias not trained": (BiasLeftAlone(), "outputs and loss agree, the gradient of dense1/bias differs by "),
+    "learning rate doubled": (
+        Mistaken(optimizer=lambda optimizer: replace(optimizer, learning_rate=2 * optimizer.learning_rate)),
+        "the first gradients agree, the loss of step 2 differs by ",
+    ),
+    "momentum forgotten": (MomentumForgotten(), "the first gradients agree, the loss of step 3 differs by "),
+    "running statistics the other way round": (
+        Mistaken(workload=swapped_momenta),
+        "2 steps of training agree, the logits in evaluation mode after them differ by ",
+    ),
+    "dropout in evaluation": (
+        DropoutInEvaluation(),
+        "training agrees, the logits in evaluation mode, before any step, differ by ",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_by_where_it_begins(mistake: str) -> None:
+    adapter, told = MISTAKES[mistake]
+    found = through_json(gathered(opened(adapter), DROPPING))
+    said = difference(found, truth(DROPPING))
+    assert said is not None and said.startswith(told)
+    assert "(allowed " in said
+
+
+def test_an_activation_that_leaks_is_the_first_layer_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = truth()
+
+    def leaking(layer: Relu, x: Any, run: layers.Pass) -> layers.Forward:
+        slope = np.where(x > 0, 1, 0.01).astype(x.dtype)
+        return x * slope, lambda dy: (dy * slope, {})
+
+    monkeypatch.setitem(layers.FORWARD, Relu, leaking)
+    said = difference(through_json(gathered(opened())), expected)
+    assert said is not None and said.startswith("first layer that differs: relu1, its output by ")
+
+
+# (field, key, what is allowed, how the sentence begins)
+KINDS: list[tuple[str, Any, float, str]] = [
+    ("outputs", "conv2", OUTPUTS, "first layer that differs: conv2, its output by {}"),
+    ("loss", None, LOSSES, "every layer's output agrees, the loss of step 1 differs by {}"),
+    ("gradients", "conv2/kernel", GRADIENTS, "outputs and loss agree, the gradient of conv2/kernel differs by {}"),
+    (
+        "untrained_evaluation",
+        None,
+        OUTPUTS,
+        "training agrees, the logits in evaluation mode, before any step, differ by {}",
+    ),
+    ("losses", 3, LOSSES, "the first gradients agree, the loss of step 4 differs by {}"),
+    (
+        "evaluation",
+        None,
+        EVALUATION,
+        "2 steps of training agree, the logits in evaluation mode after them differ by {}",
+    ),
+]
+KIND_IDS = [where for where, *_ in KINDS]
+
+
+@pytest.mark.parametrize(("where", "key", "allowed", "sentence"), KINDS, ids=KIND_IDS)
+def test_each_kind_of_difference_gives_its_own_sentence_with_its_figure(
+    where: str, key: Any, allowed: float, sentence: str
+) -> None:
+    expected = truth().expected
+    alone = Truth(expected, expected)
+    assert difference(moved(expected, where, key, 0.9 * allowed), alone) is None
+    assert difference(moved(expected, where, key, 0.25), alone) == sentence.format(f"2.5e-01 (allowed {allowed:.0e})")
+    assert difference(moved(expected, where, key, -1.1 * allowed), alone) == sentence.format(
+        f"{1.1 * allowed:.1e} (allowed {allowed:.0e})"
+    )
+
+
+@pytest.mark.parametrize(("where", "key", "allowed", "sentence"), KINDS, ids=KIND_IDS)
+def test_the_tolerance_grows_with_the_referees_own_rounding_and_no_further(
+    where: str, key: Any, allowed: float, sentence: str
+) -> None:
+    expected, rounding = truth().expected, 1e-2
+    # what the loss of the first step may be is read off the losses of training: it is the same loss
+    rounded = moved(expected, "losses", 0, rounding) if where == "loss" else moved(expected, where, key, rounding)
+    widened = Truth(expected, rounded)
+    assert difference(moved(expected, where, key, 0.98 * ROUNDINGS * rounding), widened) is None
+    said = difference(moved(expected, where, key, 1.02 * ROUNDINGS * rounding), widened)
+    assert said == sentence.format("5.1e-02 (allowed 5e-02)")
+
+
+@pytest.mark.parametrize("widened", KIND_IDS)
+def test_rounding_of_one_kind_widens_no_other(widened: str) -> None:
+    expected = truth().expected
+    key = dict((where, key) for where, key, *_ in KINDS)[widened]
+    rounded = Truth(expected, moved(expected, widened, key, 1e-2))
+    for where, other, allowed, _ in KINDS:
+        said = difference(moved(expected, where, other, 2 * allowed), rounded)
+        assert (said is None) == (where == widened and widened != "loss"), where
+
+
+def test_rounding_of_one_layer_is_allowed_to_every_layer_and_of_one_step_to_that_step_alone() -> None:
+    expected = truth().expected
+    rounded = Truth(expected, moved(moved(expected, "outputs", "relu3", 1e-2), "losses", 3, 1e-2))
+    assert difference(moved(expected, "outputs", "conv1", 0.04), rounded) is None
+    assert difference(moved(expected, "losses", 3, 0.04), rounded) is None
+    assert "the loss of step 3" in str(difference(moved(expected, "losses", 2, 2 * LOSSES), rounded))
+
+
+def test_the_layer_named_is_the_first_in_the_order_of_computation() -> None:
+    evidence = moved(moved(truth().expected, "outputs", "conv2", 0.5), "outputs", "relu1", 0.001)
+    assert str(difference(evidence, truth())).startswith("first layer that differs: relu1, its output by 1.0e-03")
+
+
+def test_the_gradient_named_is_the_one_nearest_to_the_loss() -> None:
+    evidence = moved(moved(truth().expected, "gradients", "conv1/kernel", 0.5), "gradients", "dense1/kernel", 0.001)
+    assert "the gradient of dense1/kernel differs" in str(difference(evidence, truth()))
+
+
+def test_what_is_computed_earlier_is_told_first() -> None:
+    """From the input to the loss, back to the input, and on to the steps and the evaluation after them."""
+    expected = truth().expected
+    evidence, left = expected, list(KINDS)
+    for where, key, *_ in KINDS:
+        evidence = moved(evidence, where, key, 0.25)
+    while left:
+        assert str(difference(evidence, truth())).startswith(left[0][3].split("{}")[0])
+        evidence = replace(evidence, **{left[0][0]: getattr(expected, left[0][0])})
+        del left[0]
+    assert difference(evidence, truth()) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda e: replace(e, outputs={key: value for key, value in e.outputs.items() if key != "pool"}),
+        lambda e: replace(e, outputs={**e.outputs, "extra": [1.0, 1.0]}),
+        lambda e: replace(e, outputs=dict(reversed(e.outputs.items()))),
+        lambda e: replace(e, gradients={key: value for key, value in e.gradients.items() if key != "conv1/bias"}),
+        lambda e: replace(e, gradients={**e.gradients, "extra/bias": [1.0, 1.0]}),
+    ],
+    ids=["layer missing", "layer more", "another order", "parameter missing", "parameter more"],
+)
+def test_other_layers_or_parameters_are_told_and_nothing_else_is_asked(
+    change: Callable[[Evidence], Evidence],
+) -> None:
+    assert difference(change(truth().expected), truth()) == "it has other layers or parameters"
+
+
+def test_a_gradient_that_is_only_rounding_is_held_against_all_gradients() -> None:
+    """Of a bias in front of BatchNorm: in float64 1e-15, in float32 1e-6."""
+    expected = truth().expected
+    assert expected.gradients["conv1/bias"][0] < 1e-12 < 1e-8 < truth().rounded.gradients["conv1/bias"][0]
+    size = expected.gradient_norm
+    at_most = replace(expected, gradients={**expected.gradients, "conv1/bias": [0.0, 0.9e-7 * size]})
+    above = replace(expected, gradients={**expected.gradients, "conv1/bias": [0.0, 1e-6 * size]})
+    alone = Truth(expected, expected)
+    assert difference(at_most, alone) is None
+    assert "the gradient of conv1/bias differs by 1.0e-03" in str(difference(above, alone))
+
+
+def test_a_changed_norm_is_seen_where_the_projection_is_the_same() -> None:
+    expected = truth().expected
+    norm, projection = expected.outputs["dense2"]
+    evidence = replace(expected, outputs={**expected.outputs, "dense2": [1.01 * norm, projection]})
+    assert "dense2, its output by 1.0e-02" in str(difference(evidence, truth()))
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("outputs", {**truth().expected.outputs, "conv2": [None, None]}),
+        ("loss", None),
+        ("gradients", {**truth().expected.gradients, "conv2/kernel": [None, 1.0]}),
+        ("untrained_evaluation", [None, None]),
+        ("losses", [*truth().expected.losses[:3], None, None]),
+        ("evaluation", [1.0, None]),
+    ],
+)
+def test_no_number_differs_from_a_number_on_either_side_and_agrees_with_itself(where: str, value: Any) -> None:
+    sentence = next(sentence for kind, _, _, sentence in KINDS if kind == where)
+    expected = truth().expected
+    broken = replace(expected, **{where: value})
+    told = difference(broken, truth())
+    assert told is not None and told.startswith(sentence.format("inf (allowed "))
+    assert difference(broken, Truth(broken, broken)) is None
+    if where != "losses":  # there the expected run has diverged
+        assert str(difference(expected, Truth(broken, broken))).startswith(sentence.format("inf"))
+
+
+def test_gradients_that_are_no_numbers_anywhere_or_all_zero_stop_nothing() -> None:
+    expected = truth().expected
+    lost = replace(expected, gradient_norm=None, gradients={key: [None, None] for key in expected.gradients})
+    dead = replace(expected, gradient_norm=0.0, gradients={key: [0.0, 0.0] for key in expected.gradients})
+    for one in (lost, dead):
+        assert difference(one, Truth(one, one)) is None
+        assert "the gradient of dense2/bias differs" in str(difference(expected, Truth(one, one)))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_two_that_overflow_alike_agree_and_one_that_does_not_differs() -> None:
+    wild = truth(PLAIN, OptimizerSpec("sgd", 1e30))
+    assert difference(wild.rounded, wild) is None
+    tame = through_json(gathered(opened()))
+    assert difference(tame, Truth(wild.rounded, wild.rounded)) is not None
+
+
+LOSS = 2.0
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "told"),
+    [
+        ([LOSS, 1.9], [LOSS, 1.9], None),
+        ([], [LOSS], None),
+        ([LOSS, 1.9 * 1.00009], [LOSS, 1.9], None),
+        ([LOSS, 1.9 * 1.00011], [LOSS, 1.9], "the loss of step 2 differs by 1.1e-04 (allowed 1e-04)"),
+        ([LOSS, 1.9, 1.9, 1.9, 1.8], [LOSS, 1.9, 1.9, 1.9, 2.0], "the loss of step 5 differs by 1.0e-01"),
+        ([2.2, 1.8], [LOSS, 1.9], "the loss of step 1 differs by 1.0e-01"),
+        ([0.0], [5e-8], None),
+        ([0.0], [1e-6], "the loss of step 1 differs by 1.0e-03"),
+        ([None], [None], None),
+        ([None], [LOSS], "the loss of step 1 differs by inf"),
+        ([LOSS], [None], "the loss of step 1 differs by inf"),
+    ],
+)
+def test_losses_are_compared_relatively_step_by_step(found: list[Any], expected: list[Any], told: str | None) -> None:
+    said = losses_differ(found, expected)
+    assert said is None if told is None else str(said).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "told"),
+    [
+        ([LOSS, 1.9, 5.0], [LOSS, 1.9, 4.1], None),
+        ([LOSS, 1.9, 4.0], [LOSS, 1.9, 3.9], "step 3"),
+        ([LOSS, 1.9, 4.1, 1.0], [LOSS, 1.9, 4.1, 2.0], None),
+        ([LOSS, 1.9, 9.0], [LOSS, 1.9, None], None),
+        ([LOSS, 1.9, None, 1.0], [LOSS, 1.9, None, 2.0], None),
+        ([LOSS, 90.0], [LOSS, 100.0], "step 2"),
+        ([LOSS, 90.0], [LOSS, None], "step 2"),
+        ([LOSS, 100.0, 1.0], [LOSS, 100.0, 2.0], None),
+        ([None, None, 1.0], [None, None, 2.0], None),
+        ([LOSS, 1.9, 5.0], [LOSS, 1.9, 1.8], "step 3"),
+    ],
+)
+def test_a_run_that_diverges_is_compared_no_further_than_its_second_step(
+    found: list[Any], expected: list[Any], told: str | None
+) -> None:
+    said = losses_differ(found, expected)
+    assert said is None if told is None else told in str(said)
+
+
+def test_losses_beyond_the_steps_whose_rounding_is_known_are_not_compared() -> None:
+    losses = [LOSS] * (PROBE_STEPS + 2)
+    for length in (EVALUATED_STEPS, PROBE_STEPS):
+        late = [*losses[:length], *[1.0] * (len(losses) - length)]
+        assert losses_differ(late, losses, [0.0] * length) is None
+        assert f"step {length} " in str(losses_differ([*losses[: length - 1], 1.0], losses, [0.0] * length))
+    assert losses_differ([*losses[:PROBE_STEPS], 1.0], losses) is None
+
+
+def test_rounding_is_relative_and_read_step_by_step() -> None:
+    expected = truth(PLAIN, OPTIMIZER).expected
+    rounded = moved(moved(expected, "losses", 1, 1e-3), "losses", 4, -2e-3)
+    assert Truth(expected, rounded).loss_rounding == pytest.approx([0, 1e-3, 0, 0, 2e-3])
+    assert Truth(expected, replace(rounded, losses=[None, *rounded.losses[1:]])).loss_rounding[0] == math.inf

@@ -1,0 +1,418 @@
+"""The gate's verdicts over the trials of a run: who is held against whom, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import make_spec
+from probed import DROPPING, OPTIMIZER, PLAIN, gathered, moved, opened, through_json, truth
+
+from runner import __main__ as runner
+from runner import gate
+from runner.evidence import LOSSES, ROUNDINGS
+from runner.gate import GATE, Gate
+from runner.launch import LaunchFailed, Outcome
+from workloads.catalogue import WORKLOADS
+from workloads.gate import PROBE_BATCH, Evidence
+from workloads.spec import OptimizerSpec
+from workloads.trial import (
+    EVENTS_FILE,
+    RESULT_FILE,
+    TRIAL_FILE,
+    Check,
+    Event,
+    InputFile,
+    Status,
+    TrialResult,
+    TrialSpec,
+    write_json,
+)
+
+COUNTED = Check("images/s x step time = batch size", True, "32.00 images a step")
+FIRST_LOSSES = [1.5, 1.4, 1.3, 1.2]
+INPUTS = {name: InputFile(f"inputs/{name}", name) for name in ("train_images", "train_labels", "order", "weights")}
+
+
+def trial(framework: str, evidence: Evidence | None = None, losses: Any = FIRST_LOSSES, **changes: Any) -> TrialResult:
+    """An ok trial whose evidence is the float32 referee's; `changes` are of the spec."""
+    told = {"framework": framework, "workload": "plain", "optimizer": OPTIMIZER, "inputs": INPUTS}
+    spec = make_spec(**told | changes)
+    evidence = evidence or truth(WORKLOADS[spec.workload], spec.optimizer).rounded
+    return TrialResult(
+        spec=spec,
+        status=Status.OK,
+        reason=None,
+        started_at="2026-01-01T00:00:00+00:00",
+        wall_s=1.0,
+        first_losses=losses,
+        evidence=evidence.to_json(),
+        checks=[COUNTED],
+    )
+
+
+def wrong(layer: str = "conv2", by: float = 0.25) -> Evidence:
+    return moved(truth().rounded, "outputs", layer, by)
+
+
+def verdict(result: TrialResult) -> Check:
+    """The gate's; it is the last of the checks, and the others are as they were."""
+    assert result.checks[:-1] == [COUNTED] and result.checks[-1].name == GATE
+    return result.checks[-1]
+
+
+def is_ok(result: TrialResult, detail: str) -> bool:
+    return (result.status, result.reason, verdict(result)) == (Status.OK, None, Check(GATE, True, detail))
+
+
+def is_unverified(result: TrialResult, reason: str) -> bool:
+    """Whether it is, with a reason that begins so."""
+    assert result.reason is not None
+    same = verdict(result) == Check(GATE, False, result.reason)
+    return result.status == Status.UNVERIFIED and same and result.reason.startswith(reason)
+
+
+@pytest.fixture(autouse=True)
+def workloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    for workload in (PLAIN, DROPPING):
+        monkeypatch.setitem(WORKLOADS, workload.name, workload)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrialSpec, str]]:
+    """What the referee was asked; it answers from this process."""
+    calls = []
+
+    def answer(spec: TrialSpec, profile: str, results: Path) -> Evidence:
+        calls.append((spec, profile))
+        told = truth(WORKLOADS[spec.workload], spec.optimizer)
+        return told.expected if profile == "float64" else told.rounded
+
+    monkeypatch.setattr(gate, "ask_referee", answer)
+    return calls
+
+
+@pytest.fixture
+def no_referee(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every workload is too large for it."""
+    monkeypatch.setattr(gate, "REFEREE_MULTIPLY_ADDS", 0)
+
+    def refuse(spec: TrialSpec, profile: str, results: Path) -> Evidence:
+        raise AssertionError("the referee was asked")
+
+    monkeypatch.setattr(gate, "ask_referee", refuse)
+
+
+TOO_LARGE = "; without the referee: the workload is too large for it"
+
+
+def judge(*trials: TrialResult) -> list[TrialResult]:
+    return Gate(Path("nowhere")).judge(trials)
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_trial_that_agrees_with_the_referee_stays_ok_and_says_whom_it_was_held_against() -> None:
+    assert is_ok(judge(trial("alone"))[0], "held against the referee")
+    one, two, other = judge(trial("one"), trial("two"), trial("other", batch_size=8))
+    assert is_ok(one, "held against the referee, two")
+    assert is_ok(two, "held against the referee, one")
+    assert is_ok(other, "held against the referee")
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_trial_that_differs_from_the_referee_is_unverified_and_takes_no_other_with_it() -> None:
+    """Its losses would speak against the right one too, where there is no third."""
+    right, odd = judge(trial("right"), trial("odd", wrong(), [9.0, *FIRST_LOSSES[1:]]))
+    assert is_unverified(odd, "differs from the referee: first layer that differs: conv2, its output by 2.5e-01 (allow")
+    assert is_ok(right, "held against the referee")
+
+
+@pytest.mark.usefixtures("asked")
+def test_two_that_make_the_same_mistake_do_not_outvote_the_referee() -> None:
+    right, *odd = judge(trial("right"), trial("one", wrong()), trial("two", wrong()))
+    assert right.status == Status.OK
+    assert all(is_unverified(result, "differs from the referee: ") for result in odd)
+
+
+@pytest.mark.usefixtures("asked")
+def test_nothing_but_status_reason_and_the_gates_own_check_changes() -> None:
+    before = trial("odd", wrong())
+    (after,) = judge(before)
+    assert replace(after, status=before.status, reason=before.reason, checks=before.checks) == before
+
+
+def test_the_referee_is_asked_in_both_precisions_once_for_each_group(asked: list[tuple[TrialSpec, str]]) -> None:
+    judged = Gate(Path("nowhere"))
+    trials = [trial("one"), trial("two"), trial("one", batch_size=8), trial("one", optimizer=OptimizerSpec("sgd"))]
+    judged.judge(trials)
+    judged.judge(trials)
+    assert [profile for _, profile in asked] == ["float64", "default"] * 2
+    assert [spec.optimizer.name for spec, _ in asked] == ["momentum", "momentum", "sgd", "sgd"]
+
+
+@pytest.mark.usefixtures("asked")
+def test_judging_again_changes_nothing() -> None:
+    once = judge(trial("right"), trial("odd", wrong()), trial("right", batch_size=8))
+    assert judge(*once) == once
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_one_against_one_without_the_referee_both_are_unverified() -> None:
+    one, two = judge(trial("one"), trial("two", wrong()))
+    assert is_unverified(one, "differs from two: first layer that differs: conv2, its output by ")
+    assert is_unverified(two, "differs from one: first layer that differs: conv2, its output by ")
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_one_against_two_without_the_referee_only_the_odd_one_is_unverified() -> None:
+    one, odd, two = judge(trial("one"), trial("odd", wrong(), [9.0, 9.0]), trial("two"))
+    assert is_ok(one, f"held against odd, two{TOO_LARGE}")
+    assert is_unverified(odd, "differs from one, two: first layer that differs: conv2, its output by 2.5e-01")
+    assert is_ok(two, f"held against one, odd{TOO_LARGE}")
+
+
+@pytest.mark.usefixtures("no_referee")
+@pytest.mark.parametrize("sides", [("aabb", "aabb"), ("abc", "abc"), ("aaabb", "bb"), ("aaa", "")])
+def test_without_the_referee_only_more_than_half_of_all_are_believed(sides: tuple[str, str]) -> None:
+    group, unverified = sides
+    evidence = {"a": truth().rounded, "b": wrong(), "c": wrong("conv1")}
+    judged = judge(*(trial(f"{side}{number}", evidence[side]) for number, side in enumerate(group)))
+    found = [result.spec.framework[0] for result in judged if result.status == Status.UNVERIFIED]
+    assert "".join(found) == unverified
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_a_trial_of_another_batch_size_stands_in_for_a_framework_that_has_none_of_the_same() -> None:
+    one, other = judge(trial("one"), trial("other", wrong(), batch_size=8))
+    assert is_unverified(one, "differs from other: ") and is_unverified(other, "differs from one: ")
+    one, *_ = judge(trial("one"), trial("two", wrong(), batch_size=8), trial("two"), trial("two", batch_size=16))
+    assert is_ok(one, f"held against two{TOO_LARGE}")
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_trials_of_one_framework_are_not_held_against_each_other() -> None:
+    for result in judge(trial("one"), trial("one", wrong(), batch_size=8), trial("one", wrong(), repeat=1)):
+        assert result.status == Status.OK and not verdict(result).passed
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_alone_without_the_referee_a_trial_is_ok_but_its_check_has_not_passed() -> None:
+    (alone,) = judge(trial("alone"))
+    assert (alone.status, alone.reason) == (Status.OK, None)
+    told = f"nothing to hold it against: no other framework{TOO_LARGE}"
+    assert verdict(alone) == Check(GATE, False, told)
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_an_unverified_trial_is_ok_again_when_the_majority_changes() -> None:
+    one, odd = judge(trial("one"), trial("odd", wrong()))
+    assert one.status == odd.status == Status.UNVERIFIED
+    one, odd, third = judge(one, odd, trial("third"))
+    assert is_ok(one, f"held against odd, third{TOO_LARGE}") and is_ok(third, f"held against one, odd{TOO_LARGE}")
+    assert is_unverified(odd, "differs from one, third: ")
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize("status", [status for status in Status if status not in (Status.OK, Status.UNVERIFIED)])
+def test_a_trial_that_ended_otherwise_is_not_touched_and_has_no_vote(status: Status) -> None:
+    ended = replace(trial("ended", wrong()), status=status, reason="because")
+    judged = judge(trial("one"), ended)
+    assert judged[1] is ended
+    assert is_ok(judged[0], "held against the referee")
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_trial_without_evidence_is_not_touched() -> None:
+    bare = replace(trial("bare"), evidence={})
+    assert judge(bare)[0] is bare
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_trial_unverified_for_another_reason_stays_so() -> None:
+    miscounted = replace(trial("one"), status=Status.UNVERIFIED, reason="it miscounts")
+    assert judge(miscounted, trial("two"))[0] == miscounted
+
+
+@pytest.mark.usefixtures("no_referee")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"inputs": {**INPUTS, "weights": InputFile("inputs/weights", "of another seed")}},
+        {"inputs": {**INPUTS, "order": InputFile("inputs/order", "of another seed")}},
+        {"inputs": {**INPUTS, "train_images": InputFile("inputs/train_images", "of another data set")}},
+        {"optimizer": OptimizerSpec("momentum", 0.02)},
+        {"optimizer": OptimizerSpec("sgd")},
+        {"workload": "dropping"},
+    ],
+    ids=["weights", "order", "images", "learning rate", "rule", "workload"],
+)
+def test_trials_that_probed_something_else_are_not_held_against_each_other(change: dict[str, Any]) -> None:
+    one, other = judge(trial("one"), trial("other", wrong(), [9.0], **change))
+    for result in (one, other):
+        assert result.status == Status.OK and "no other framework" in verdict(result).detail
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_what_does_not_enter_the_probe_does_not_part_a_group() -> None:
+    inputs = {
+        **INPUTS,
+        "test_images": InputFile("inputs/test", "other"),
+        "order": InputFile("moved/order", "order"),
+    }
+    one, other = judge(trial("one"), trial("other", wrong(), inputs=inputs, feed="device", threads=1, window_s=9.0))
+    assert one.status == other.status == Status.UNVERIFIED
+
+
+DIFFERENT = [*FIRST_LOSSES[:2], 1.301, FIRST_LOSSES[3]]
+
+
+@pytest.mark.usefixtures("asked")
+def test_first_losses_that_differ_at_the_same_batch_size_are_told_though_the_evidence_agrees() -> None:
+    one, two = judge(trial("one"), trial("two", losses=DIFFERENT))
+    assert is_unverified(one, "differs from two: the loss of step 3 differs by 7.7e-04 (allowed 1e-04)")
+    assert is_unverified(two, "differs from one: the loss of step 3 differs by 7.7e-04 (allowed 1e-04)")
+    one, two, third = judge(trial("one"), trial("two", losses=DIFFERENT), trial("third"))
+    assert is_unverified(two, "differs from one, third: the loss of step 3 ")
+    assert is_ok(one, "held against the referee, two, third") and third.status == Status.OK
+
+
+@pytest.mark.usefixtures("asked")
+def test_first_losses_of_another_batch_size_are_not_compared() -> None:
+    judged = judge(trial("one"), trial("two", losses=DIFFERENT, batch_size=64))
+    assert all(is_ok(result, "held against the referee") for result in judged)
+
+
+@pytest.mark.usefixtures("asked")
+def test_first_losses_of_a_workload_that_draws_are_not_compared() -> None:
+    judged = judge(trial("one", workload="dropping"), trial("two", losses=DIFFERENT, workload="dropping"))
+    assert all(is_ok(result, "held against the referee") for result in judged)
+
+
+def test_first_losses_may_differ_by_what_rounding_does_to_the_referee(monkeypatch: pytest.MonkeyPatch) -> None:
+    far = replace(truth(), rounded=moved(truth().rounded, "losses", 2, 7.7e-4 / ROUNDINGS * 1.1))
+    monkeypatch.setattr(gate, "ask_referee", lambda spec, profile, _: far.expected if "64" in profile else far.rounded)
+    assert LOSSES < 7.7e-4
+    assert [result.reason for result in judge(trial("one"), trial("two", losses=DIFFERENT))] == [None, None]
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_without_the_referee_too_first_losses_are_compared_at_the_same_batch_size() -> None:
+    one, two = judge(trial("one"), trial("two", losses=DIFFERENT))
+    assert is_unverified(one, "differs from two: the loss of step 3 ") and two.status == Status.UNVERIFIED
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_trials_that_diverge_alike_are_ok() -> None:
+    """That a learning rate is too large is nobody's mistake."""
+    wild = OptimizerSpec("sgd", 1e30)
+    losses = [1.5, None, None]
+    one, two = judge(*(trial(name, optimizer=wild, losses=losses) for name in ("one", "two")))
+    assert is_ok(one, "held against the referee, two") and is_ok(two, "held against the referee, one")
+
+
+class Worker:
+    """Stands for `run_worker`: gathers the evidence in this process, or does what `instead` does."""
+
+    def __init__(self, instead: Callable[[], Any] | None = None, last: Event = Event.FINISHED) -> None:
+        self.instead, self.last, self.ran = instead, last, list[TrialSpec]()
+
+    def __call__(self, folder: Path, spec: TrialSpec, interpreter: str, variables: dict[str, str]) -> Outcome:
+        assert TrialSpec.from_json(json.loads((folder / TRIAL_FILE).read_text())) == spec
+        self.ran.append(spec)
+        if self.instead:
+            self.instead()
+        evidence = through_json(gathered(opened(profile=spec.profile), PLAIN, spec.optimizer))
+        with (folder / EVENTS_FILE).open("a") as file:
+            file.write(json.dumps({"event": Event.BUILT, "t_ns": 0, "evidence": evidence.to_json()}) + "\n")
+            file.write(json.dumps({"event": self.last, "t_ns": 0}) + "\n")
+        return Outcome(0, False, 1.0)
+
+
+def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker()
+    monkeypatch.setattr(gate, "run_worker", worker)
+    on_gpu = {"device": "GPU-1", "feed": "device", "profile": "default", "isolation": "venv", "window_s": 3.0}
+    right, odd = Gate(tmp_path).judge([trial("right", **on_gpu), trial("odd", wrong(), **on_gpu)])
+    assert is_ok(right, "held against the referee") and is_unverified(odd, "differs from the referee")
+    assert [spec.profile for spec in worker.ran] == ["float64", "default"]
+    for spec in worker.ran:
+        told = (spec.framework, spec.epochs, spec.batch_size, spec.device, spec.feed, spec.isolation)
+        assert told == ("numpy", 0, PROBE_BATCH, "cpu", "host", "here")
+        assert (spec.workload, spec.optimizer, spec.inputs) == ("plain", OPTIMIZER, INPUTS)
+
+
+def test_the_referees_evidence_is_kept_for_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker()
+    monkeypatch.setattr(gate, "run_worker", worker)
+    first = Gate(tmp_path).judge([trial("one"), trial("odd", wrong())])
+    assert Gate(tmp_path).judge([trial("one"), trial("odd", wrong())]) == first
+    assert len(worker.ran) == 2
+    monkeypatch.setattr(gate.environments, "digest_code", lambda framework: "changed")
+    Gate(tmp_path).judge(first)
+    assert len(worker.ran) == 4, "evidence of other code was taken"
+
+
+def test_a_referee_that_broke_off_is_asked_again_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "run_worker", Worker(last=Event.ENDED))
+    (before,) = Gate(tmp_path).judge([trial("one")])
+    assert "gave no evidence" in verdict(before).detail
+    monkeypatch.setattr(gate, "run_worker", Worker())
+    (after,) = Gate(tmp_path).judge([before])
+    assert is_ok(after, "held against the referee")
+    for folder in (tmp_path / gate.REFEREE_FOLDER).iterdir():
+        assert len((folder / EVENTS_FILE).read_text().splitlines()) == 2
+
+
+def cannot_start() -> None:
+    raise LaunchFailed("the worker could not be started: no such file")
+
+
+def test_a_referee_that_cannot_be_started_stops_nothing_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(instead=cannot_start)
+    monkeypatch.setattr(gate, "run_worker", worker)
+    one, odd, two = Gate(tmp_path).judge([trial("one"), trial("odd", wrong()), trial("two")])
+    told = "; without the referee: the worker could not be started: no such file"
+    assert is_ok(one, f"held against odd, two{told}") and is_ok(two, f"held against one, odd{told}")
+    assert is_unverified(odd, "differs from one, two: ")
+    assert len(worker.ran) == 1, "a referee that cannot be started was asked for every trial"
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_a_trial_is_stored_again_when_a_later_one_changes_its_verdict_and_only_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def path(result: TrialResult) -> Path:
+        return tmp_path / "trials" / result.spec.id / RESULT_FILE
+
+    def stored(result: TrialResult) -> TrialResult:
+        return TrialResult.from_json(json.loads(path(result).read_text()))
+
+    judged: list[TrialResult] = []
+    statuses = []
+    for result in (trial("one"), trial("odd", wrong()), trial("two"), trial("one", batch_size=8, losses=[2.0])):
+        path(result).parent.mkdir(parents=True)
+        write_json(path(result), result.to_json())
+        by_id = runner.judge(Gate(tmp_path), [*judged, result], tmp_path)
+        judged = list(by_id.values())
+        assert list(by_id) == [one.spec.id for one in judged]
+        assert [stored(one) for one in judged] == judged
+        statuses.append([str(one.status) for one in judged])
+    odd = ["unverified"]
+    assert statuses == [["ok"], odd * 2, ["ok", *odd, "ok"], ["ok", *odd, "ok", "ok"]]
+
+    def refuse(path: Path, data: dict[str, Any]) -> None:
+        raise AssertionError(f"{path} was written though nothing changed")
+
+    monkeypatch.setattr(runner, "write_json", refuse)
+    assert list(runner.judge(Gate(tmp_path), judged, tmp_path).values()) == judged

@@ -1,0 +1,139 @@
+"""What a trial computes for the gate, and the two numbers that stand for an array."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from probed import DROPPING, IMAGES, LABELS, OPTIMIZER, ORDER, PLAIN, SEED, gathered, opened, through_json
+
+from adapters import gate
+from workloads import weights
+from workloads.gate import EVALUATED_STEPS, PROBE_BATCH, PROBE_STEPS, fingerprint
+from workloads.spec import OptimizerSpec
+
+PERIOD = 4093
+NOISE = np.random.Generator(np.random.PCG64(2020)).standard_normal(PERIOD)
+
+
+def drawn(size: int) -> np.ndarray:
+    return np.random.Generator(np.random.PCG64(size)).standard_normal(size, np.float32)
+
+
+def test_a_fingerprint_is_the_norm_and_the_projection_on_the_noise() -> None:
+    norm, projection = fingerprint(np.array([[3.0], [-4.0]], np.float32))
+    assert norm == 5.0
+    assert projection == pytest.approx(3 * float(NOISE[0]) - 4 * float(NOISE[1]), rel=1e-12)
+    assert fingerprint(np.zeros((2, 3))) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("size", [1, 17, PERIOD - 1, PERIOD, PERIOD + 1, 2 * PERIOD, 5 * PERIOD + 1234, 10_000_000])
+def test_a_fingerprint_of_any_size_is_that_of_float64_to_a_millionth(size: int) -> None:
+    values = drawn(size)
+    exact = values.astype(np.float64)
+    norm, projection = fingerprint(values)
+    assert norm == pytest.approx(np.linalg.norm(exact), rel=1e-6)
+    assert abs(projection - exact @ np.resize(NOISE, size)) < 1e-6 * norm
+
+
+@pytest.mark.parametrize("position", [0, 1, PERIOD - 1, PERIOD, 500_000, 999_999])
+def test_one_changed_value_in_a_million_moves_the_projection_by_itself_times_the_noise(position: int) -> None:
+    values = drawn(1_000_000)
+    changed = values.copy()
+    changed[position] += 8
+    told = fingerprint(changed)[1] - fingerprint(values)[1]
+    assert told == pytest.approx(8 * float(NOISE[position % PERIOD]), abs=1e-5)
+    assert abs(told) > 0.1
+
+
+@pytest.mark.parametrize("size", [16, PERIOD, 100_000])
+def test_two_values_that_changed_places_leave_the_norm_and_move_the_projection(size: int) -> None:
+    values = drawn(size)
+    values[[3, size - 5]] = 1, 5
+    swapped = values.copy()
+    swapped[[3, size - 5]] = 5, 1
+    assert fingerprint(swapped)[0] == pytest.approx(fingerprint(values)[0], rel=1e-9)
+    told = 4 * float(NOISE[3] - NOISE[(size - 5) % PERIOD])
+    assert fingerprint(swapped)[1] - fingerprint(values)[1] == pytest.approx(told, abs=1e-5) and abs(told) > 0.1
+
+
+def test_another_layout_of_the_same_image_has_another_fingerprint() -> None:
+    image = drawn(4 * 30 * 30 * 32).reshape(4, 30, 30, 32)
+    norm, projection = fingerprint(image)
+    turned_norm, turned = fingerprint(image.transpose(0, 3, 1, 2))
+    assert turned_norm == pytest.approx(norm, rel=1e-6)
+    assert abs(turned - projection) > 0.1 * norm
+
+
+def test_evidence_is_in_the_order_of_the_layers_and_of_the_first_batch_of_the_order() -> None:
+    evidence = gathered(opened())
+    assert list(evidence.outputs) == [layer.name for layer in PLAIN.layers]
+    assert list(evidence.gradients) == list(PLAIN.parameter_shapes())
+    adapter = opened()
+    adapter.build(PLAIN, OPTIMIZER, weights.draw(PLAIN, SEED), SEED)
+    first = ORDER[:PROBE_BATCH]
+    probe = adapter.probe(IMAGES[first], LABELS[first])
+    assert evidence.loss == probe.loss
+    assert evidence.outputs["conv2"] == fingerprint(probe.outputs["conv2"])
+    assert evidence.gradients["conv1/kernel"] == fingerprint(probe.gradients["conv1/kernel"])
+    assert evidence.untrained_evaluation == fingerprint(adapter.predict(IMAGES[first]))
+    batches = ORDER[: EVALUATED_STEPS * PROBE_BATCH].reshape(EVALUATED_STEPS, PROBE_BATCH)
+    assert evidence.losses[:EVALUATED_STEPS] == adapter.train(batches).tolist()
+    assert evidence.evaluation == fingerprint(adapter.predict(IMAGES[first]))
+
+
+def test_the_gradient_norm_is_that_of_all_gradients_together() -> None:
+    evidence = gathered(opened())
+    assert evidence.gradient_norm == pytest.approx(math.hypot(*(norm for norm, _ in evidence.gradients.values())))
+
+
+def test_a_large_workload_is_trained_no_further_than_it_is_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = gathered(opened())
+    monkeypatch.setattr(gate, "LARGE", PLAIN.multiply_adds)
+    assert gathered(opened()) == whole
+    monkeypatch.setattr(gate, "LARGE", PLAIN.multiply_adds - 1)
+    assert len(whole.losses) == PROBE_STEPS
+    assert gathered(opened()) == replace(whole, losses=whole.losses[:EVALUATED_STEPS])
+
+
+def test_a_split_smaller_than_the_probe_is_gone_round_again() -> None:
+    few = ORDER[:6]
+    assert gathered(opened(), order=few) == gathered(opened(), order=np.concatenate([few] * 4))
+
+
+def test_dropout_changes_nothing_in_what_must_agree_between_frameworks() -> None:
+    without, dropping = gathered(opened(), DROPPING.without_dropout()), gathered(opened(), DROPPING)
+    assert DROPPING.draws
+    assert dropping == without
+
+
+@pytest.mark.parametrize("workload", [PLAIN, DROPPING], ids=lambda workload: workload.name)
+def test_the_model_left_standing_trains_as_if_there_had_been_no_gate(workload) -> None:
+    drawn_weights, batches = weights.draw(workload, SEED), ORDER[:24].reshape(3, 8)
+    alone = opened()
+    alone.build(workload, OPTIMIZER, drawn_weights, SEED)
+    gated = opened()
+    gathered(gated, workload)
+    assert {key: array.tolist() for key, array in gated.weights().items()} == {
+        key: array.tolist() for key, array in drawn_weights.items()
+    }
+    assert gated.train(batches).tolist() == alone.train(batches).tolist()
+    assert (gated.predict(IMAGES) == alone.predict(IMAGES)).all()
+
+
+def test_the_caller_is_told_when_the_probe_is_over_and_before_the_trials_own_model_is_built() -> None:
+    adapter, told = opened(), []
+    arguments = (OPTIMIZER, weights.draw(DROPPING, SEED), SEED, IMAGES, LABELS, ORDER)
+    gate.gather(adapter, DROPPING, *arguments, probed=lambda: told.append(adapter.workload))
+    assert told == [DROPPING.without_dropout()]
+    assert adapter.workload == DROPPING
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_evidence_of_a_run_that_overflows_survives_json_with_none_for_what_is_no_number() -> None:
+    evidence = through_json(gathered(opened(), optimizer=OptimizerSpec("sgd", 1e30)))
+    assert evidence.loss > 0 and evidence.losses[0] > 0
+    assert None in evidence.losses[1:]
+    assert evidence.evaluation == [None, None]
