@@ -144,12 +144,11 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
     adapter.synchronize()
     events.write(Event.LOADED)
 
-    workload, weights = WORKLOADS[spec.workload], initial_weights.load(paths["weights"])
     evidence = gate.gather(
         adapter,
-        workload,
+        WORKLOADS[spec.workload],
         spec.optimizer,
-        weights,
+        initial_weights.load(paths["weights"]),  # held by nobody afterwards
         spec.seed,
         train_images,
         train_labels,

@@ -243,6 +243,13 @@ def known_deviations() -> dict[tuple[str, str, str], str]:
     return {(entry["adapter"], entry["case"], entry["check"]): entry["reason"] for entry in entries}
 
 
+def verdict(told: str, reason: str | None) -> str:
+    """What is wrong: a check that fails, or one that is known to fail, for `reason`, and does not."""
+    if reason is None:
+        return told
+    return "" if told else f"the check passes: take the entry out of known_deviations.toml ({reason})"
+
+
 def imports_of_others(framework: str) -> set[str]:
     """Top-level packages that belong to other frameworks than this."""
 
