@@ -144,22 +144,16 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
     adapter.synchronize()
     events.write(Event.LOADED)
 
-    evidence = gate.gather(
-        adapter,
-        WORKLOADS[spec.workload],
-        spec.optimizer,
-        initial_weights.load(paths["weights"]),  # held by nobody afterwards
-        spec.seed,
-        train_images,
-        train_labels,
-        order[0],
-        probed=lambda: events.write(Event.PROBED),
-    )
-    adapter.synchronize()
-    events.write(Event.BUILT, evidence=evidence.to_json())
+    task = WORKLOADS[spec.workload], spec.optimizer, initial_weights.load(paths["weights"]), spec.seed
     if not spec.epochs:
+        evidence = gate.gather(adapter, *task, train_images, train_labels, order[0])
+        events.write(Event.PROBED, evidence=evidence.to_json())
         events.write(Event.FINISHED, memory=adapter.memory())
         return
+    adapter.build(*task)
+    del task  # the weights as they were given, or they would count as the framework's memory
+    adapter.synchronize()
+    events.write(Event.BUILT)
 
     trainer = Trainer(adapter)
     for epoch in range(spec.epochs):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from runner.assemble import assemble
 from runner.environments import Environment, EnvironmentUnavailable
 from runner.gate import Gate, group
 from runner.launch import LaunchFailed, run_worker
-from runner.plan import TRIALS, Plan, make_plan
+from runner.plan import TRIALS, Plan, make_plan, read_stored
 from runner.progress import Display, duration
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS, DataError
@@ -116,28 +117,31 @@ def digests(request: cli.Request) -> dict[str, str]:
 def run_trials(
     plan: Plan, request: cli.Request, ready: dict[str, Environment], unavailable: dict[str, str], console: Console
 ) -> list[TrialResult]:
-    """Those finished before and, one after another, the others, each stored as soon as it is known; a failed one
-    never stops the run. After each, the gate looks again at those that it may be held against."""
+    """One after another, each stored as soon as it is known; a failed one never stops the run.
+
+    After each, the gate looks again at all in the folder that it may be held against. Returns the plan's trials.
+    """
     gate = Gate(request.results)
-    results = judge(gate, plan.finished.values(), request.results)
-    if not plan.to_run:
-        return list(results.values())
-    conditions = machine.describe(request.device, list(request.gpus))
-    with Display(console, plan.estimates_s) as display:
-        for spec in plan.to_run:
-            display.start(spec)
-            folder = fresh_folder(request.results, spec)
-            if spec.framework in ready:
-                result = run_trial(folder, spec, ready[spec.framework], conditions)
-            else:
-                result = TrialResult(
-                    spec, Status.UNSUPPORTED, unavailable[spec.framework], now(), 0.0, machine=conditions
-                )
-            write_json(folder / RESULT_FILE, result.to_json())
-            others = [other for other in results.values() if group(other.spec) == group(spec)]
-            results |= judge(gate, [*others, result], request.results)
-            display.finish(results[spec.id])
-    return list(results.values())
+    known = judge(gate, read_stored(request.results), request.results)
+    if plan.to_run:
+        conditions = machine.describe(request.device, list(request.gpus))
+        with Display(console, plan.estimates_s) as display:
+            for spec in plan.to_run:
+                display.start(spec)
+                folder = fresh_folder(request.results, spec)
+                if spec.framework in ready:
+                    evidence = gate.gather(spec, *started_with(spec, ready[spec.framework]))
+                    result = replace(run_trial(folder, spec, ready[spec.framework], conditions), evidence=evidence)
+                else:
+                    reason = unavailable[spec.framework]
+                    result = TrialResult(spec, Status.UNSUPPORTED, reason, now(), 0.0, machine=conditions)
+                write_json(folder / RESULT_FILE, result.to_json())
+                others = [
+                    other for other in known.values() if group(other.spec) == group(spec) and other.spec.id != spec.id
+                ]
+                known |= judge(gate, [*others, result], request.results)
+                display.finish(known[spec.id])
+    return [known[spec.id] for spec in plan.trials]
 
 
 def judge(gate: Gate, trials: Iterable[TrialResult], results: Path) -> dict[str, TrialResult]:
@@ -162,9 +166,7 @@ def fresh_folder(results: Path, spec: TrialSpec) -> Path:
 def run_trial(folder: Path, spec: TrialSpec, environment: Environment, conditions: dict[str, Any]) -> TrialResult:
     """One worker in a process of its own, measured; its result, whatever became of it."""
     write_json(folder / TRIAL_FILE, spec.to_json())
-    here = spec.isolation == "here"
-    interpreter = sys.executable if here else str(environment.interpreter)
-    variables = environments.worker_variables(environment, environments.SITE_PACKAGES if here else None)
+    interpreter, variables = started_with(spec, environment)
     kills_before = machine.out_of_memory_kills()
     before = {"load_average_before": machine.load_average()}
     started_at = now()
@@ -174,6 +176,13 @@ def run_trial(folder: Path, spec: TrialSpec, environment: Environment, condition
         return TrialResult(spec, Status.FAILED, str(error), started_at, 0.0, machine=conditions | before)
     killed_for_memory = machine.out_of_memory_kills() != kills_before
     return assemble(folder, spec, outcome, conditions | before, started_at, killed_for_memory)
+
+
+def started_with(spec: TrialSpec, environment: Environment) -> tuple[str, dict[str, str]]:
+    """(interpreter, variables) of a worker."""
+    if spec.isolation == "here":
+        return sys.executable, environments.worker_variables(environment, environments.SITE_PACKAGES)
+    return str(environment.interpreter), environments.worker_variables(environment)
 
 
 def now() -> str:

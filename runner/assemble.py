@@ -61,7 +61,6 @@ def assemble(
         phases_s=phases(events),
         epochs=epochs,
         first_losses=next((event["first_losses"] for event in reversed(events) if "first_losses" in event), []),
-        evidence=found.get(Event.BUILT, {}).get("evidence", {}),
         figures=figures,
         checks=checked,
         facts=found.get(Event.OPENED, {}).get("facts", {}),

@@ -1,6 +1,6 @@
 """What differs between two frameworks' evidence for the gate, and by how much it may.
 
-The tolerances are for float32 on any device; what the conformance suite allows on a CPU is in
+The tolerances are for float32; all that they rest on was seen on CPUs. What the conformance suite allows is in
 tests/conformance/settings.py.
 """
 
@@ -16,6 +16,8 @@ from workloads.gate import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
 # on a CPU: outputs 1e-6, losses 4e-6 within five steps, gradients 3e-6. A GPU's convolutions round differently again.
 OUTPUTS = 1e-4
 LOSSES = 1e-4
+# From the fourth loss on; seen with right adapters: 1e-3, in 2 of 150 draws of weights under Adam, at step 5.
+LATE, LATE_LOSSES = 4, 5e-3
 GRADIENTS = 1e-4
 EVALUATION = 3e-4
 # Where rounding weighs more, in deep networks and under optimizers that divide by small numbers: this many times the
@@ -92,7 +94,8 @@ def losses_differ(
     ):
         if step > 2 and _diverged(expected[:step]):
             return None
-        allowed, apart = max(LOSSES, ROUNDINGS * moved), _relative(loss, other)
+        allowed = max(LATE_LOSSES if step >= LATE else LOSSES, ROUNDINGS * moved)
+        apart = _relative(loss, other)
         if apart > allowed:
             return f"the loss of step {step} differs by {apart:.1e} (allowed {allowed:.0e})"
     return None

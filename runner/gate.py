@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,15 @@ from runner.evidence import Truth, difference, losses_differ
 from runner.launch import LaunchFailed, run_worker
 from workloads.catalogue import WORKLOADS
 from workloads.gate import PROBE_BATCH, Evidence
-from workloads.trial import EVENTS_FILE, TRIAL_FILE, Check, Event, Status, TrialResult, TrialSpec, write_json
+from workloads.trial import EVENTS_FILE, LOG_FILE, TRIAL_FILE, Check, Event, Status, TrialResult, TrialSpec, write_json
 
 GATE = "computes what the others compute"
 REFEREE = "numpy"
-REFEREE_FOLDER = "referee"
+PROBES = "probes"
 REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above, the referee takes more than a minute for each repeat
 REFEREE_TIMEOUT_S = 300.0
+
+JUDGED = (Status.OK, Status.UNVERIFIED)
 
 Group = tuple[Any, ...]
 Told = tuple[str, str]  # (whom it differs from, in what)
@@ -39,26 +42,45 @@ def group(spec: TrialSpec) -> Group:
 
 
 class Gate:
-    """Judges the trials of one results folder; the referee is asked once for each group."""
+    """Gathers the evidence of frameworks and of the referee, each once for a group, and judges trials by it."""
 
     def __init__(self, results: Path) -> None:
         self.results = results
         self.truths: dict[Group, Truth | str] = {}
+        self.given: dict[str, dict[str, Any]] = {}
+
+    def gather(self, spec: TrialSpec, interpreter: str, variables: dict[str, str]) -> dict[str, Any]:
+        """The evidence of the trial's framework, from a worker of its own; empty where it gave none."""
+        own = replace(
+            spec,
+            study=PROBES,
+            batch_size=PROBE_BATCH,
+            epochs=0,
+            last_batch="keep",
+            window_s=0.0,  # nothing but that
+        )
+        if own.id not in self.given:
+            self.given[own.id] = {}  # also where it dies: not asked again for each batch size
+            with suppress(LaunchFailed):
+                self.given[own.id] = self._probe(own, interpreter, variables)
+        return self.given[own.id]
 
     def judge(self, trials: Iterable[TrialResult]) -> list[TrialResult]:
         """The same trials, each with its verdict among its checks, and status `unverified` where it differs."""
         trials = list(trials)
         groups: dict[Group, list[TrialResult]] = defaultdict(list)
-        for trial in trials:
-            if can_be_judged(trial):
-                groups[group(trial.spec)].append(trial)
+        for trial in filter(can_be_judged, trials):
+            groups[group(trial.spec)].append(trial)
         return [self._verdict(t, groups[group(t.spec)]) if can_be_judged(t) else t for t in trials]
 
     def _verdict(self, trial: TrialResult, judged: list[TrialResult]) -> TrialResult:
         before = [check for check in trial.checks if check.name != GATE]
         if trial.status == Status.UNVERIFIED and len(before) == len(trial.checks):
             return trial  # for a reason of its own
-        rivals = rivals_of(trial, judged)
+        if not trial.evidence:
+            silent = f"its framework's probe gave no evidence: see the logs in {self.results / PROBES}"
+            return replace(trial, status=Status.UNVERIFIED, reason=silent, checks=[*before, Check(GATE, False, silent)])
+        rivals = rivals_of(trial, [other for other in judged if other.evidence])
         evidence, truth = Evidence.from_json(trial.evidence), self._truth(trial.spec)
         told: list[Told] = []
         if isinstance(truth, Truth):
@@ -69,7 +91,7 @@ class Gate:
             asked, rounding = [rival.spec.framework for rival in rivals], []
             told += outvoted(rivals, lambda rival: difference(evidence, unrounded(rival)))
         if not told and not WORKLOADS[trial.spec.workload].draws:
-            same = [rival for rival in rivals if rival.spec.batch_size == trial.spec.batch_size]
+            same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
             told += outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, rounding))
             asked += [rival.spec.framework for rival in same if rival.spec.framework not in asked]
         doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"
@@ -88,11 +110,57 @@ class Gate:
             self.truths[key] = "the workload is too large for it"
             if WORKLOADS[spec.workload].multiply_adds <= REFEREE_MULTIPLY_ADDS:
                 try:
-                    exact, rounded = (ask_referee(spec, profile, self.results) for profile in ("float64", "default"))
-                    self.truths[key] = Truth(exact, rounded)
+                    self.truths[key] = Truth(self._ask_referee(spec, "float64"), self._ask_referee(spec, "default"))
                 except LaunchFailed as error:
                     self.truths[key] = str(error)
         return self.truths[key]
+
+    def _ask_referee(self, spec: TrialSpec, profile: str) -> Evidence:
+        """In this Python, which has all that it needs. Raises LaunchFailed where it gave nothing."""
+        own = replace(
+            spec,
+            study=PROBES,
+            framework=REFEREE,
+            batch_size=PROBE_BATCH,
+            epochs=0,
+            last_batch="keep",
+            profile=profile,
+            feed="host",
+            device="cpu",
+            window_s=0.0,
+            timeout_s=REFEREE_TIMEOUT_S,
+            isolation="here",
+            environment=f"{environments.digest_here()}-{environments.digest_code(REFEREE)}",
+        )
+        return Evidence.from_json(self._probe(own, sys.executable, {}))
+
+    def _probe(self, spec: TrialSpec, interpreter: str, variables: dict[str, str]) -> dict[str, Any]:
+        """The evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed."""
+        folder = (self.results / PROBES / spec.id).resolve()
+        if not (found := _finished(folder)):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / EVENTS_FILE).unlink(missing_ok=True)
+            write_json(folder / TRIAL_FILE, spec.to_json())
+            run_worker(folder, spec, interpreter, variables)
+            found = _finished(folder)
+        if not found:
+            raise LaunchFailed(f"the probe of {spec.framework} gave no evidence: see {folder / LOG_FILE}")
+        return found
+
+
+def _finished(folder: Path) -> dict[str, Any]:
+    events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
+    return events[Event.PROBED]["evidence"] if Event.FINISHED in events else {}
+
+
+def can_be_judged(trial: TrialResult) -> bool:
+    """The folder may hold trials of a workload that is no more."""
+    return trial.status in JUDGED and trial.spec.workload in WORKLOADS
+
+
+def batches(spec: TrialSpec) -> tuple[int, str]:
+    """What decides, within a group, which images a step sees."""
+    return spec.batch_size, spec.last_batch
 
 
 def unrounded(trial: TrialResult) -> Truth:
@@ -101,56 +169,18 @@ def unrounded(trial: TrialResult) -> Truth:
     return Truth(evidence, evidence)
 
 
-def can_be_judged(trial: TrialResult) -> bool:
-    return bool(trial.evidence) and trial.status in (Status.OK, Status.UNVERIFIED)
-
-
 def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult]:
     """One trial of each other framework in the trial's group: of the same batch size, if there is one."""
     found: dict[str, TrialResult] = {}
     for other in judged:
         if other.spec.framework == trial.spec.framework:
             continue
-        if other.spec.framework not in found or other.spec.batch_size == trial.spec.batch_size:
+        if other.spec.framework not in found or batches(other.spec) == batches(trial.spec):
             found[other.spec.framework] = other
-    return list(found.values())
+    return [found[framework] for framework in sorted(found)]
 
 
 def outvoted(rivals: list[TrialResult], differs: Callable[[TrialResult], str | None]) -> list[Told]:
     """The rivals that differ, if half of all or more agree with none of it; one against one, both are in doubt."""
     told = [(rival.spec.framework, found) for rival in rivals if (found := differs(rival))]
     return told if 2 * len(told) > len(rivals) else []
-
-
-def ask_referee(spec: TrialSpec, profile: str, results: Path) -> Evidence:
-    """The referee's evidence for the trial's group, from a worker of its own; kept below the results folder."""
-    environment = f"{environments.digest_here()}-{environments.digest_code(REFEREE)}"
-    own = replace(
-        spec,
-        study=REFEREE_FOLDER,
-        framework=REFEREE,
-        batch_size=PROBE_BATCH,
-        epochs=0,  # nothing but the gate
-        profile=profile,
-        feed="host",
-        device="cpu",
-        window_s=0.0,
-        timeout_s=REFEREE_TIMEOUT_S,
-        isolation="here",
-        environment=environment,
-    )
-    folder = (results / REFEREE_FOLDER / own.id).resolve()
-    if not (found := _finished(folder)):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / EVENTS_FILE).unlink(missing_ok=True)
-        write_json(folder / TRIAL_FILE, own.to_json())
-        run_worker(folder, own, sys.executable, {})
-        found = _finished(folder)
-    if not found:
-        raise LaunchFailed(f"the referee gave no evidence (see {folder})")
-    return Evidence.from_json(found)
-
-
-def _finished(folder: Path) -> dict[str, Any]:
-    events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
-    return events[Event.BUILT]["evidence"] if Event.FINISHED in events else {}

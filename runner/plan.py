@@ -92,17 +92,20 @@ def make_plan(
     return Plan(trials, {result.spec.id: result for result in stored if result.spec.id in wanted})
 
 
-def read_finished(results: Path) -> list[TrialResult]:
-    """Stored results that need not be measured again; an unreadable one does not count as finished."""
+def read_stored(results: Path) -> list[TrialResult]:
+    """Every result of the folder that can be read."""
     found = []
     for path in sorted((results / TRIALS).glob(f"*/{RESULT_FILE}")):
         try:
-            result = TrialResult.from_json(json.loads(path.read_text(encoding="utf-8")))
+            found.append(TrialResult.from_json(json.loads(path.read_text(encoding="utf-8"))))
         except (OSError, ValueError):
             continue
-        if result.status in FINISHED:
-            found.append(result)
     return found
+
+
+def read_finished(results: Path) -> list[TrialResult]:
+    """Stored results that need not be measured again; an unreadable one does not count as finished."""
+    return [result for result in read_stored(results) if result.status in FINISHED]
 
 
 def estimate_s(spec: TrialSpec, measured: list[TrialResult]) -> float:

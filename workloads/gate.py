@@ -1,4 +1,5 @@
-"""The gate's probe: what every trial computes before its timed part, so that frameworks can be compared.
+"""The gate's probe: what a framework computes, in a process of its own, before its first trial, so that it can be
+compared: nothing of it is in what a trial measures.
 
 Its evidence is small enough to store: an array is told by two numbers that see a changed value as well as a changed
 place.
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-PROBE_BATCH = 4  # no more than the smallest batch size of the thesis, so that the gate adds nothing to a trial's peak
+PROBE_BATCH = 4
 PROBE_STEPS = 5
 EVALUATED_STEPS = 2  # all that a workload of more than LARGE multiply-adds an image is trained, for the gate's time
 LARGE = 10**7
@@ -23,7 +24,10 @@ Fingerprint = tuple[float, float]
 
 
 def fingerprint(array: NDArray[Any]) -> Fingerprint:
-    """(Euclidean norm, projection on a fixed noise): an error e moves the second by about |e|, wherever it is."""
+    """(Euclidean norm, projection on a fixed noise): an error e moves the second by about |e|, wherever it is.
+
+    Places that are a multiple of the noise's length apart share a value of it: errors there may cancel.
+    """
     values = np.asarray(array, np.float32).ravel()
     whole = len(values) // len(_NOISE) * len(_NOISE)
     rows, rest = values[:whole].reshape(-1, len(_NOISE)), values[whole:]

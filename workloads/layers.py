@@ -6,8 +6,8 @@ Shapes are without the batch: an image is (h, w, c), a vector is (n,).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Shape = tuple[int, ...]
@@ -180,12 +180,12 @@ class Relu(Layer):
 
 @dataclass(frozen=True)
 class Relu6(Layer):
-    """min(max(x, 0), 6)."""
+    """min(max(x, 0), 6); its derivative at 0 and at 6 is 0."""
 
 
 @dataclass(frozen=True)
 class HardSigmoid(Layer):
-    """min(max(x + 3, 0), 6) / 6, as Howard et al. 2019 have it."""
+    """min(max(x + 3, 0), 6) / 6 (Howard et al. 2019); its derivative at -3 and at 3 is 0."""
 
 
 @dataclass(frozen=True)
@@ -251,6 +251,14 @@ class SqueezeExcite(Branch):
         if (inner := self._inner_shape(shape)) != (channels,):
             raise ValueError(f"layer {self.name}: its branch makes {inner} of {shape}; needs {(channels,)}")
         return shape
+
+
+def changed(layers: tuple[Layer, ...], change: Callable[[Layer], Layer]) -> tuple[Layer, ...]:
+    """Every layer as `change` gives it, those of branches too."""
+    return tuple(
+        replace(layer, layers=changed(layer.layers, change)) if isinstance(layer, Branch) else change(layer)
+        for layer in layers
+    )
 
 
 def walk(layers: tuple[Layer, ...], shape: Shape) -> Iterator[tuple[Layer, Shape]]:

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from .layers import Branch, Dropout, Layer, Shape, walk
+from .layers import Branch, Dropout, Layer, Shape, changed, walk
 
 Loss = Literal["softmax-cross-entropy", "binary-cross-entropy"]
 
@@ -100,7 +100,11 @@ class Workload:
 
     def without_dropout(self) -> Workload:
         """The same with every dropout rate at zero."""
-        return replace(self, layers=_without_dropout(self.layers))
+
+        def off(layer: Layer) -> Layer:
+            return replace(layer, rate=0.0) if isinstance(layer, Dropout) else layer
+
+        return replace(self, layers=changed(self.layers, off))
 
 
 def _every(layers: tuple[Layer, ...]) -> Iterator[Layer]:
@@ -108,17 +112,6 @@ def _every(layers: tuple[Layer, ...]) -> Iterator[Layer]:
         yield layer
         if isinstance(layer, Branch):
             yield from _every(layer.layers)
-
-
-def _without_dropout(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    changed: list[Layer] = []
-    for layer in layers:
-        if isinstance(layer, Dropout):
-            layer = replace(layer, rate=0.0)
-        elif isinstance(layer, Branch):
-            layer = replace(layer, layers=_without_dropout(layer.layers))
-        changed.append(layer)
-    return tuple(changed)
 
 
 OptimizerName = Literal["sgd", "momentum", "nesterov", "adam"]

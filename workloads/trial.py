@@ -40,7 +40,7 @@ class Event(StrEnum):
     IMPORTED = "imported"
     OPENED = "opened"
     LOADED = "loaded"
-    PROBED = "probed"
+    PROBED = "probed"  # and finished: the gate's worker does nothing else
     BUILT = "built"
     FIRST_STEP = "first_step"
     WARMED_UP = "warmed_up"
@@ -69,7 +69,7 @@ class TrialSpec:
     dataset: str
     framework: str
     batch_size: int
-    epochs: int  # 0: nothing but the gate
+    epochs: int  # 0: nothing but the gate's probe
     repeat: int
     seed: int
     optimizer: OptimizerSpec
@@ -159,7 +159,7 @@ class TrialResult:
     phases_s: dict[str, float] = field(default_factory=dict)
     epochs: list[Epoch] = field(default_factory=list)
     first_losses: list[float | None] = field(default_factory=list)
-    evidence: dict[str, Any] = field(default_factory=dict)  # for the gate: workloads.gate.Evidence
+    evidence: dict[str, Any] = field(default_factory=dict)  # its framework's, for the gate: workloads.gate.Evidence
     figures: dict[str, Figure] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)  # the worker's: versions, settings

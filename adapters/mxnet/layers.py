@@ -67,6 +67,11 @@ def global_average_pool() -> gluon.HybridBlock:
     return gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=(2, 3)))
 
 
+def relu6(F: Any, x: Any) -> Any:
+    """`clip` alone passes the gradient at 0 itself."""
+    return F.clip(F.relu(x), 0, 6)
+
+
 def hard_sigmoid(F: Any, x: Any) -> Any:
     return F.hard_sigmoid(x, alpha=1 / 6, beta=0.5)
 
@@ -82,7 +87,7 @@ LAYERS: dict[type[Layer], Callable[[Any, Shape], gluon.HybridBlock]] = {
     ),
     Dropout: lambda layer, shape: gluon.nn.Dropout(layer.rate),
     Relu: lambda layer, shape: gluon.nn.Activation("relu"),
-    Relu6: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: F.clip(x, 0, 6)),
+    Relu6: lambda layer, shape: gluon.nn.HybridLambda(relu6),
     HardSigmoid: lambda layer, shape: gluon.nn.HybridLambda(hard_sigmoid),
     HardSwish: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: x * hard_sigmoid(F, x)),
     Flatten: lambda layer, shape: gluon.nn.Flatten(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import keras
@@ -69,8 +70,9 @@ class Adapter:
         keras.utils.set_random_seed(seed)
         self.workload = workload
         with tf.device(self.device):
+            seeds = count(1000 * seed)  # one for each Dropout: the same seed would be the same mask
             entering = keras.Input(workload.input_shape)
-            model = self.model = keras.Model(entering, apply(workload.layers, entering, seed))
+            model = self.model = keras.Model(entering, apply(workload.layers, entering, seeds))
             for key, array in weights.items():
                 self._variable(key).assign(self._native(key, array))
             rule = make_optimizer(optimizer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -29,35 +29,35 @@ from workloads.layers import (
 )
 
 
-def convolution(layer: Conv2D | DepthwiseConv2D, seed: int) -> keras.layers.Layer:
+def convolution(layer: Conv2D | DepthwiseConv2D, seeds: Iterator[int]) -> keras.layers.Layer:
     kind = keras.layers.DepthwiseConv2D
     if isinstance(layer, Conv2D):
         kind = partial(keras.layers.Conv2D, layer.filters)
     return kind(layer.kernel, layer.stride, layer.padding, use_bias=layer.bias, name=layer.name)
 
 
-def activation(name: str) -> Callable[[Any, int], keras.layers.Layer]:
-    return lambda layer, seed: keras.layers.Activation(name, name=layer.name)
+def activation(name: str) -> Callable[[Any, Iterator[int]], keras.layers.Layer]:
+    return lambda layer, seeds: keras.layers.Activation(name, name=layer.name)
 
 
-LAYERS: dict[type[Layer], Callable[[Any, int], keras.layers.Layer]] = {
+LAYERS: dict[type[Layer], Callable[[Any, Iterator[int]], keras.layers.Layer]] = {
     Conv2D: convolution,
     DepthwiseConv2D: convolution,
-    MaxPool2D: lambda layer, seed: keras.layers.MaxPooling2D(layer.size, name=layer.name),
-    AveragePool2D: lambda layer, seed: keras.layers.AveragePooling2D(layer.size, name=layer.name),
-    GlobalAveragePool2D: lambda layer, seed: keras.layers.GlobalAveragePooling2D(name=layer.name),
-    BatchNorm: lambda layer, seed: keras.layers.BatchNormalization(
+    MaxPool2D: lambda layer, seeds: keras.layers.MaxPooling2D(layer.size, name=layer.name),
+    AveragePool2D: lambda layer, seeds: keras.layers.AveragePooling2D(layer.size, name=layer.name),
+    GlobalAveragePool2D: lambda layer, seeds: keras.layers.GlobalAveragePooling2D(name=layer.name),
+    BatchNorm: lambda layer, seeds: keras.layers.BatchNormalization(
         momentum=layer.momentum, epsilon=layer.epsilon, name=layer.name
     ),
-    Dropout: lambda layer, seed: keras.layers.Dropout(layer.rate, seed=seed, name=layer.name),
-    Relu: lambda layer, seed: keras.layers.ReLU(name=layer.name),
+    Dropout: lambda layer, seeds: keras.layers.Dropout(layer.rate, seed=next(seeds), name=layer.name),
+    Relu: lambda layer, seeds: keras.layers.ReLU(name=layer.name),
     Relu6: activation("relu6"),
     HardSigmoid: activation("hard_sigmoid"),
     HardSwish: activation("hard_swish"),
-    Flatten: lambda layer, seed: keras.layers.Flatten(name=layer.name),
-    Dense: lambda layer, seed: keras.layers.Dense(layer.units, name=layer.name),
-    Residual: lambda layer, seed: keras.layers.Add(name=layer.name),
-    SqueezeExcite: lambda layer, seed: keras.layers.Multiply(name=layer.name),
+    Flatten: lambda layer, seeds: keras.layers.Flatten(name=layer.name),
+    Dense: lambda layer, seeds: keras.layers.Dense(layer.units, name=layer.name),
+    Residual: lambda layer, seeds: keras.layers.Add(name=layer.name),
+    SqueezeExcite: lambda layer, seeds: keras.layers.Multiply(name=layer.name),
 }
 ROLES = {
     "kernel": "kernel",
@@ -69,12 +69,12 @@ ROLES = {
 }
 
 
-def apply(layers: tuple[Layer, ...], x: Any, seed: int) -> Any:
+def apply(layers: tuple[Layer, ...], x: Any, seeds: Iterator[int]) -> Any:
     """The layers one after another, in Keras' functional manner."""
     for layer in layers:
-        made = LAYERS[type(layer)](layer, seed)
+        made = LAYERS[type(layer)](layer, seeds)
         if isinstance(layer, Branch):
-            y = apply(layer.layers, x, seed)
+            y = apply(layer.layers, x, seeds)
             if isinstance(layer, SqueezeExcite):
                 y = keras.layers.Reshape((1, 1, y.shape[-1]), name=f"{layer.name}_broadcast")(y)
             x = made([x, y])

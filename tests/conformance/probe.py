@@ -35,7 +35,7 @@ def run(adapter, case, given, initial):
     images, labels, order = given["images"], given["labels"], given["order"]
     adapter.build(case.workload, case.optimizer, initial, seed=5)
     found = kept("before", adapter.weights())
-    for name, (count, batch_size) in {"one": (1, 1)}.items() if case.deep else EVALUATED.items():
+    for name, (count, batch_size) in {"one": (1, 1)}.items() if case.large else EVALUATED.items():
         found[f"logits/{name}"] = predict(adapter, images, count, batch_size)
     probe = adapter.probe(images[order[0]], labels[order[0]])
     found |= {"loss": np.array(probe.loss), **kept("outputs", probe.outputs), **kept("gradients", probe.gradients)}
@@ -56,7 +56,7 @@ def run_dropout(adapter, case, given, initial):
     found = {f"evaluation/{i}": adapter.predict(images) for i in (0, 1)}
     for i in (0, 1):
         outputs = adapter.probe(images, labels).outputs
-        found |= {f"entering/{i}": outputs["flatten"], f"leaving/{i}": outputs["dropout"]}
+        found |= {f"{name}/{i}": outputs[name] for name in ("flatten", "dropout1", "dropout2")}
     for name, seed in (("first", 5), ("again", 5), ("other", 6)):
         adapter.build(case.workload, case.optimizer, initial, seed)
         found[f"losses/{name}"] = adapter.read(adapter.train(given["order"]))
@@ -72,11 +72,9 @@ def main(adapter, profile, inputs, out, cases):
         adapter.load(given["images"], given["labels"])
         found = (run_dropout if case.workload.draws else run)(adapter, case, given, initial)
         np.savez(out / f"{case.name}.npz", **found)
-        if case.gated:
-            order = np.arange(len(given["images"]), dtype=np.int32)
-            arguments = (case.workload, case.optimizer, initial, 5, given["images"], given["labels"], order)
-            evidence = gate.gather(adapter, *arguments)
-            (out / f"{case.name}.json").write_text(json.dumps(evidence.to_json()))
+        order = np.arange(len(given["images"]), dtype=np.int32)
+        task = (case.workload, case.optimizer, initial, 5, given["images"], given["labels"], order)
+        (out / f"{case.name}.json").write_text(json.dumps(gate.gather(adapter, *task).to_json()))
     (out / "modules.json").write_text(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
 
 

@@ -11,7 +11,7 @@ import subprocess
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ import settings
 from settings import CASES, Case
 
 from runner.environments import ADAPTERS, frameworks, read, worker_variables
+from workloads.layers import Dropout
 
 HERE = Path(__file__).parent
 FRAMEWORKS = frameworks()
@@ -45,6 +46,12 @@ def run_probe(framework: str, module: str, profile: str, inputs: Path, out: Path
     assert done.returncode == 0, f"{module}: {done.stderr[-3000:]}"
 
 
+@lru_cache(maxsize=4)  # a case's checks follow each other
+def load(path: Path) -> Arrays:
+    with np.load(path) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
 class Found:
     """What frameworks made of the cases: each runs once a session, in one process for each profile."""
 
@@ -56,8 +63,7 @@ class Found:
         self.done: set[str] = set()
 
     def initial(self, case: Case) -> Arrays:
-        with np.load(self.inputs / f"{case.name}.npz") as given:
-            return {key.removeprefix("initial/"): given[key] for key in given.files if key.startswith("initial/")}
+        return under(load(self.inputs / f"{case.name}.npz"), "initial/")
 
     def of(self, who: str, case: Case, framework: str = "", module: str = "", only: tuple[str, ...] = ()) -> Arrays:
         """`who` is a framework, the truth, or the name of a broken adapter with its framework and module."""
@@ -72,8 +78,7 @@ class Found:
             framework = framework or who
             run_probe(framework, module or f"adapters.{framework}.adapter", profile, self.inputs, out, cases)
             self.done.add(told)
-        with np.load(out / f"{case.name}.npz") as arrays:
-            return {name: arrays[name] for name in arrays.files}
+        return load(out / f"{case.name}.npz")
 
     def evidence(self, who: str, case: Case) -> dict:
         return json.loads((self.folder / who / f"{case.name}.json").read_text())
@@ -159,6 +164,36 @@ def gradients(seen: Seen) -> str:
     return excess(under(seen.found, "gradients/"), expected, allowed, largest)
 
 
+def norms_apart(found: Arrays, expected: Arrays, floor: float) -> tuple[float, str]:
+    """(largest norm of a difference relative to the expected norm, where); norms below `floor` of the whole count as
+    that."""
+    least = floor * float(np.sqrt(sum(np.square(array).sum() for array in expected.values())))
+    return max(
+        (float(np.linalg.norm(found[key] - array) / max(float(np.linalg.norm(array)), least)), key)
+        for key, array in expected.items()
+    )
+
+
+def own_gradients(seen: Seen) -> str:
+    """The same, each relative to its own norm."""
+    allowed = settings.DEEP_OWN_GRADIENTS if seen.case.deep else settings.OWN_GRADIENTS
+    worst, where = norms_apart(under(seen.found, "gradients/"), under(seen.expected, "gradients/"), 1e-2)
+    return "" if worst <= allowed else f"{where} differs by {worst:.1e} of its norm, allowed {allowed:.0e}"
+
+
+def updates(seen: Seen) -> str:
+    """What the first step changes, in each parameter."""
+    allowed = settings.DEEP_UPDATES if seen.case.deep else settings.UPDATES
+    prefix = f"after/{seen.case.marks[0]}/"
+    before = under(seen.expected, "before/")
+    changes = [
+        {key: array - before[key] for key, array in under(arrays, prefix).items()}
+        for arrays in (seen.found, seen.expected)
+    ]
+    worst, where = norms_apart(changes[0], changes[1], 1e-2)
+    return "" if worst <= allowed else f"{where} changes otherwise by {worst:.1e} of its change, allowed {allowed:.0e}"
+
+
 def losses(seen: Seen) -> str:
     """Of the first ten steps; the first is the probe's too."""
     found = np.concatenate([[seen.found["loss"]], seen.found["losses"][:10]])
@@ -198,20 +233,24 @@ def optimizer_state(seen: Seen) -> str:
 
 def dropout(seen: Seen) -> str:
     """Off in evaluation; in training the right share is zero and the rest scaled; masks follow the seed."""
-    found, rate = seen.found, seen.case.workload.layers[1].rate  # type: ignore[attr-defined]
+    found = seen.found
     if told := excess(under(found, "evaluation/"), under(seen.expected, "evaluation/"), settings.FORWARD):
         return f"in evaluation mode: {told}"
+    rates = {layer.name: layer.rate for layer, _ in seen.case.workload.walk() if isinstance(layer, Dropout)}
     masks = []
-    for entering, leaving in ((found[f"entering/{i}"], found[f"leaving/{i}"]) for i in (0, 1)):
-        telling = entering != 0
-        kept = leaving[telling] != 0
-        off = abs(float((~kept).mean()) - rate) / np.sqrt(rate * (1 - rate) / kept.size)
-        if off > settings.DROPOUT_SIGMAS:
-            return f"{(~kept).mean():.4f} of the values dropped, rate {rate}: {off:.1f} standard deviations off"
-        scaled = entering[telling][kept] / (1 - rate)
-        if not np.allclose(leaving[telling][kept], scaled, rtol=1e-6):
-            return "what is kept is not divided by 1 - rate"
-        masks.append(kept)
+    for step in (0, 1):
+        entering = found[f"flatten/{step}"]
+        for layer, rate in rates.items():  # one behind the other: the same mask twice would drop too few
+            leaving = found[f"{layer}/{step}"]
+            telling = entering != 0
+            kept = leaving[telling] != 0
+            off = abs(float((~kept).mean()) - rate) / np.sqrt(rate * (1 - rate) / kept.size)
+            if off > settings.DROPOUT_SIGMAS:
+                return f"{layer} drops {(~kept).mean():.4f}, rate {rate}: {off:.1f} standard deviations off"
+            if not np.allclose(leaving[telling][kept], entering[telling][kept] / (1 - rate), rtol=1e-6):
+                return f"what {layer} keeps is not divided by 1 - rate"
+            entering = leaving
+        masks.append(entering != 0)
     if np.array_equal(*masks):
         return "two steps have the same mask"
     if not np.array_equal(found["losses/first"], found["losses/again"]):
@@ -221,7 +260,19 @@ def dropout(seen: Seen) -> str:
 
 CHECKS: dict[str, Callable[[Seen], str]] = {
     check.__name__: check
-    for check in (structure, round_trip, forward, outputs, gradients, losses, weights, evaluation, optimizer_state)
+    for check in (
+        structure,
+        round_trip,
+        forward,
+        outputs,
+        gradients,
+        own_gradients,
+        losses,
+        updates,
+        weights,
+        evaluation,
+        optimizer_state,
+    )
 }
 DROPOUT_CHECKS: dict[str, Callable[[Seen], str]] = {"dropout": dropout}
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
+from conftest import by_cell
 from copied import add_framework, copy_project, run_in
 
 from runner.gate import GATE
 from workloads.trial import Check, Status, TrialResult
 
 WRONG = ("doubled", "dimmed")
-COMMAND = (
-    *("--framework", "numpy", *WRONG, "--device", "cpu", "--isolation", "here"),
+CONDITIONS = (
+    *("--device", "cpu", "--isolation", "here"),
     *("--batch-size", 128, "--epochs", 1, "--window", 0.5, "--threads", 1),
 )
+COMMAND = ("--framework", "numpy", *WRONG, *CONDITIONS)
+DOUBLED = "doubled", "optimizer = replace(optimizer, learning_rate=2 * optimizer.learning_rate)"
 
 
 def add_mistaken(project, name, build):
@@ -37,7 +41,7 @@ class Adapter(adapter.Adapter):
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     project = copy_project(tmp_path_factory.mktemp("project"))
-    add_mistaken(project, "doubled", "optimizer = replace(optimizer, learning_rate=2 * optimizer.learning_rate)")
+    add_mistaken(project, *DOUBLED)
     add_mistaken(project, "dimmed", "workload = replace(workload, scale=1 / 256)")
     return project
 
@@ -98,8 +102,10 @@ def test_the_tables_leave_an_unverified_trial_out_and_say_so(gated):
 def test_running_again_repeats_the_unverified_trials_and_asks_the_referee_no_more(project, gated):
     results, *_ = gated
     before = results_of(results)
-    referee = {path: path.stat().st_mtime_ns for path in results.glob("referee/*/events.jsonl")}
-    assert len(referee) == 2
+    probes = {path: path.stat().st_mtime_ns for path in results.glob("probes/*/events.jsonl")}
+    names = [path.parent.name for path in probes]
+    assert sorted(name.split("-")[0] for name in names) == ["dimmed", "doubled", "numpy", "numpy"], "the referee's two"
+    assert all("-b00004-" in name for name in names)
     done = run_in(project, *COMMAND, "--results", results)
     assert done.returncode == 1
     assert "1 of 3 trials are finished" in done.stdout
@@ -108,4 +114,88 @@ def test_running_again_repeats_the_unverified_trials_and_asks_the_referee_no_mor
     for framework in WRONG:
         assert after[framework].reason == before[framework].reason
         assert after[framework].figures["images_per_s"] != before[framework].figures["images_per_s"]
-    assert {path: path.stat().st_mtime_ns for path in results.glob("referee/*/events.jsonl")} == referee
+    assert {path: path.stat().st_mtime_ns for path in results.glob("probes/*/events.jsonl")} == probes
+
+
+PROBED = "probed.txt"  # a line for each probe that began
+DIES, RAISES = "os.kill(os.getpid(), signal.SIGKILL)", 'raise ValueError("the probe fell")'
+
+
+@pytest.fixture(scope="module")
+def silent(tmp_path_factory):
+    """Frameworks whose probe fails, at two batch sizes: (results folder, what was printed, exit code, PROBED)."""
+    project, results = copy_project(tmp_path_factory.mktemp("silent")), tmp_path_factory.mktemp("results")
+    for name, ends in (("dying", DIES), ("raising", RAISES)):
+        add_framework(project, name, label=f'"{name}"')
+        (project / "adapters" / name / "adapter.py").write_text(
+            f"""\
+import os
+import signal
+from adapters.numpy import adapter
+
+class Adapter(adapter.Adapter):
+    def probe(self, images, labels):
+        with open({str(project / PROBED)!r}, "a") as file:
+            print("{name}", file=file)
+        {ends}
+"""
+        )
+    done = run_in(
+        project, "--framework", "dying", "numpy", "raising", "--device", "cpu", "--isolation", "here", "--batch-size",
+        256, 512, "--epochs", 1, "--window", 0.3, "--threads", 1, "--results", results,
+    )  # fmt: skip
+    return results, done.stdout + done.stderr, done.returncode, (project / PROBED).read_text()
+
+
+def test_a_framework_whose_probe_dies_or_raises_is_unverified_and_the_run_goes_on(silent):
+    results, printed, code, _ = silent
+    cells = by_cell(results)
+    reason = f"its framework's probe gave no evidence: see the logs in {results / 'probes'}"
+    told = {cell: (result["status"], result["reason"]) for cell, result in cells.items()}
+    assert told == {
+        (name, size): ("ok", None) if name == "numpy" else ("unverified", reason)
+        for name in ("dying", "numpy", "raising")
+        for size in (256, 512)
+    }
+    assert all(result["figures"]["images_per_s"]["value"] > 0 for result in cells.values()), "a figure was lost"
+    assert code == 1 and "6 trials: 2 ok, 4 unverified" in printed
+    assert "Traceback" not in printed
+
+
+def test_the_named_folder_has_what_became_of_each_probe_and_each_was_tried_once(silent):
+    results, _, _, probed = silent
+    assert sorted(probed.split()) == ["dying", "raising"]
+    for name in ("dying", "raising"):
+        (folder,) = results.glob(f"probes/{name}-*")
+        assert '"probed"' not in (folder / "events.jsonl").read_text()
+        assert ("ValueError: the probe fell" in (folder / "log.txt").read_text()) == (name == "raising")
+
+
+def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path):
+    """Without the referee: one against one, both are in doubt, the one that was finished too."""
+    project = copy_project(tmp_path / "project")
+    add_mistaken(project, *DOUBLED)
+    gate = project / "runner" / "gate.py"
+    text, count = re.subn(r"(?m)^REFEREE_MULTIPLY_ADDS = .*$", "REFEREE_MULTIPLY_ADDS = 0", gate.read_text())
+    assert count == 1
+    gate.write_text(text)
+
+    def run(results, *frameworks):
+        """(exit code, {framework: what the gate says of its result})"""
+        done = run_in(project, "--framework", *frameworks, *CONDITIONS, "--results", results)
+        found = results_of(results)
+        return done.returncode, {name: (one.status, one.reason, one.checks[-1]) for name, one in found.items()}
+
+    apart, together = tmp_path / "apart", tmp_path / "together"
+    alone = "nothing to hold it against: no other framework; without the referee: the workload is too large for it"
+    assert run(apart, "numpy") == (0, {"numpy": (Status.OK, None, Check(GATE, False, alone))})
+    measured = results_of(apart)["numpy"]
+    code, told = run(apart, "doubled")
+    assert (code, told) == run(together, "numpy", "doubled")
+    assert code == 1
+    for name, other in (("numpy", "doubled"), ("doubled", "numpy")):
+        status, reason, check = told[name]
+        assert status == Status.UNVERIFIED and check == Check(GATE, False, reason)
+        assert reason.startswith(f"differs from {other}: the first gradients agree, the loss of step 2 differs by ")
+    rewritten = results_of(apart)["numpy"]
+    assert replace(rewritten, status=measured.status, reason=measured.reason, checks=measured.checks) == measured

@@ -1,4 +1,4 @@
-"""The referee's own evidence of a small workload, as the gate finds it in a result, and ways to disturb it."""
+"""The referee's own evidence of a small workload, as the gate finds it in a probe's events, and ways to disturb it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from workloads.trial import Event, Status
 
 SECOND = 10**9
 OK = Outcome(0, False, 12.0)
-EVIDENCE = {"loss": 2.5, "outputs": {"conv1": [1.5, None]}}
 
 
 def write_trial(folder, events, samples):
@@ -30,14 +29,13 @@ def write_trial(folder, events, samples):
 
 
 def trained(steps=100, images=3200):
-    """Probed at 1.75 s, built at 2 s, trained to 6 s, evaluated to 6.5 s; window from 7 s to 11 s."""
+    """Built at 2 s, trained to 6 s, evaluated to 6.5 s; window from 7 s to 11 s."""
     epoch = {"epoch": 0, "steps": 45, "images": 1437, "train_loss": 1.0, "first_losses": [2.3]}
     return [
         (Event.STARTED, 0, {}),
         (Event.IMPORTED, 1, {}),
         (Event.OPENED, 1.5, {"facts": {"framework_version": "1"}}),
-        (Event.PROBED, 1.75, {}),
-        (Event.BUILT, 2, {"evidence": EVIDENCE}),
+        (Event.BUILT, 2, {}),
         (Event.EPOCH_TRAINED, 6, epoch),
         (Event.EPOCH_EVALUATED, 6.5, {"epoch": 0, "test_loss": 0.5, "test_accuracy": 0.9}),
         (Event.WINDOW_STARTED, 7, {}),
@@ -94,8 +92,7 @@ def test_times_of_the_phases_and_epochs_are_wrong(tmp_path):
         {
             "imported": 1,
             "opened": 0.5,
-            "probed": 0.25,
-            "built": 0.25,
+            "built": 0.5,
             "window_started": 0.5,
             "window_ended": 4,
             "finished": 0.1,
@@ -103,13 +100,6 @@ def test_times_of_the_phases_and_epochs_are_wrong(tmp_path):
     )
     (epoch,) = result.epochs
     assert (epoch.train_s, epoch.evaluate_s) == (4, 0.5)
-
-
-def test_the_gates_evidence_is_kept_even_of_a_worker_that_died_and_is_empty_where_there_is_none(tmp_path):
-    assert result_of(tmp_path, trained(), busy_window()).evidence == EVIDENCE
-    died = Outcome(-signal.SIGKILL, False, 5)
-    assert result_of(tmp_path, trained()[:5], busy_window(), outcome=died).evidence == EVIDENCE
-    assert result_of(tmp_path, trained()[:4], busy_window(), outcome=died).evidence == {}
 
 
 @pytest.mark.parametrize(("steps", "images"), [(1, 3200), (100, 32), (103, 3200)])
@@ -150,7 +140,7 @@ def test_company_on_the_device_is_not_marked(tmp_path, gpu_spec):
     ],
 )
 def test_worker_that_died_is_told_as_something_else(outcome, killed_for_memory, status, telling, tmp_path):
-    result = result_of(tmp_path, trained()[:5], busy_window(), outcome=outcome, killed_for_memory=killed_for_memory)
+    result = result_of(tmp_path, trained()[:4], busy_window(), outcome=outcome, killed_for_memory=killed_for_memory)
     assert result.status == status and telling in result.reason
     assert result.figures["images_per_s"].value is None and result.figures["test_accuracy"].value is None
 
@@ -181,7 +171,7 @@ def test_workers_own_word_is_not_taken(tmp_path):
 
 
 def test_files_cut_short_by_a_kill_lose_the_result(tmp_path):
-    write_trial(tmp_path, trained()[:5], busy_window())
+    write_trial(tmp_path, trained()[:4], busy_window())
     for name in ("events.jsonl", "samples.csv"):
         text = (tmp_path / name).read_text()
         (tmp_path / name).write_text(text[:-8])

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import make_spec
 from probed import DROPPING, OPTIMIZER, PLAIN, gathered, moved, opened, through_json, truth
+from rich.console import Console
 
 from runner import __main__ as runner
 from runner import gate
-from runner.evidence import LOSSES, ROUNDINGS
+from runner.evidence import LATE, LOSSES, ROUNDINGS
 from runner.gate import GATE, Gate
 from runner.launch import LaunchFailed, Outcome
+from runner.plan import Plan
 from workloads.catalogue import WORKLOADS
 from workloads.gate import PROBE_BATCH, Evidence
 from workloads.spec import OptimizerSpec
@@ -87,12 +91,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrialSpec, str]]:
     """What the referee was asked; it answers from this process."""
     calls = []
 
-    def answer(spec: TrialSpec, profile: str, results: Path) -> Evidence:
+    def answer(_: Gate, spec: TrialSpec, profile: str) -> Evidence:
         calls.append((spec, profile))
         told = truth(WORKLOADS[spec.workload], spec.optimizer)
         return told.expected if profile == "float64" else told.rounded
 
-    monkeypatch.setattr(gate, "ask_referee", answer)
+    monkeypatch.setattr(Gate, "_ask_referee", answer)
     return calls
 
 
@@ -101,10 +105,10 @@ def no_referee(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every workload is too large for it."""
     monkeypatch.setattr(gate, "REFEREE_MULTIPLY_ADDS", 0)
 
-    def refuse(spec: TrialSpec, profile: str, results: Path) -> Evidence:
+    def refuse(_: Gate, spec: TrialSpec, profile: str) -> Evidence:
         raise AssertionError("the referee was asked")
 
-    monkeypatch.setattr(gate, "ask_referee", refuse)
+    monkeypatch.setattr(Gate, "_ask_referee", refuse)
 
 
 TOO_LARGE = "; without the referee: the workload is too large for it"
@@ -172,7 +176,7 @@ def test_one_against_two_without_the_referee_only_the_odd_one_is_unverified() ->
     one, odd, two = judge(trial("one"), trial("odd", wrong(), [9.0, 9.0]), trial("two"))
     assert is_ok(one, f"held against odd, two{TOO_LARGE}")
     assert is_unverified(odd, "differs from one, two: first layer that differs: conv2, its output by 2.5e-01")
-    assert is_ok(two, f"held against one, odd{TOO_LARGE}")
+    assert is_ok(two, f"held against odd, one{TOO_LARGE}")
 
 
 @pytest.mark.usefixtures("no_referee")
@@ -212,7 +216,7 @@ def test_an_unverified_trial_is_ok_again_when_the_majority_changes() -> None:
     one, odd = judge(trial("one"), trial("odd", wrong()))
     assert one.status == odd.status == Status.UNVERIFIED
     one, odd, third = judge(one, odd, trial("third"))
-    assert is_ok(one, f"held against odd, third{TOO_LARGE}") and is_ok(third, f"held against one, odd{TOO_LARGE}")
+    assert is_ok(one, f"held against odd, third{TOO_LARGE}") and is_ok(third, f"held against odd, one{TOO_LARGE}")
     assert is_unverified(odd, "differs from one, third: ")
 
 
@@ -220,15 +224,37 @@ def test_an_unverified_trial_is_ok_again_when_the_majority_changes() -> None:
 @pytest.mark.parametrize("status", [status for status in Status if status not in (Status.OK, Status.UNVERIFIED)])
 def test_a_trial_that_ended_otherwise_is_not_touched_and_has_no_vote(status: Status) -> None:
     ended = replace(trial("ended", wrong()), status=status, reason="because")
-    judged = judge(trial("one"), ended)
-    assert judged[1] is ended
+    bare = replace(ended, evidence={})
+    judged = judge(trial("one"), ended, bare)
+    assert judged[1] is ended and judged[2] is bare
     assert is_ok(judged[0], "held against the referee")
 
 
+SILENT = "its framework's probe gave no evidence: see the logs in nowhere/probes"
+
+
 @pytest.mark.usefixtures("asked")
-def test_a_trial_without_evidence_is_not_touched() -> None:
-    bare = replace(trial("bare"), evidence={})
-    assert judge(bare)[0] is bare
+def test_an_ok_trial_whose_framework_gave_no_evidence_is_unverified_and_has_no_vote() -> None:
+    one, bare = judge(trial("one"), replace(trial("bare", losses=[9.0]), evidence={}))
+    assert is_unverified(bare, SILENT) and bare.reason == SILENT
+    assert is_ok(one, "held against the referee")
+    assert judge(one, bare) == [one, bare]
+    one, bare = judge(one, replace(bare, evidence=truth().rounded.to_json(), first_losses=FIRST_LOSSES))
+    assert is_ok(bare, "held against the referee, one")
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_without_the_referee_a_trial_whose_framework_gave_no_evidence_is_nobodys_rival() -> None:
+    one, bare = judge(trial("one"), replace(trial("bare", losses=[9.0]), evidence={}))
+    assert is_unverified(bare, SILENT)
+    assert one.status == Status.OK and "no other framework" in verdict(one).detail
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_a_stored_trial_of_a_workload_that_is_no_more_stops_nothing() -> None:
+    gone = trial("gone", truth().rounded, workload="renamed since")
+    judged = judge(gone, trial("one"))
+    assert judged[0] is gone and judged[1].status == Status.OK
 
 
 @pytest.mark.usefixtures("asked")
@@ -277,13 +303,43 @@ def test_first_losses_that_differ_at_the_same_batch_size_are_told_though_the_evi
     assert is_unverified(two, "differs from one: the loss of step 3 differs by 7.7e-04 (allowed 1e-04)")
     one, two, third = judge(trial("one"), trial("two", losses=DIFFERENT), trial("third"))
     assert is_unverified(two, "differs from one, third: the loss of step 3 ")
-    assert is_ok(one, "held against the referee, two, third") and third.status == Status.OK
+    assert is_ok(one, "held against the referee, third, two") and third.status == Status.OK
 
 
 @pytest.mark.usefixtures("asked")
 def test_first_losses_of_another_batch_size_are_not_compared() -> None:
     judged = judge(trial("one"), trial("two", losses=DIFFERENT, batch_size=64))
     assert all(is_ok(result, "held against the referee") for result in judged)
+
+
+@pytest.mark.usefixtures("asked")
+def test_first_losses_are_not_compared_where_one_drops_the_last_batch_and_the_other_keeps_it() -> None:
+    judged = judge(trial("one"), trial("two", losses=DIFFERENT, last_batch="drop"))
+    assert all(is_ok(result, "held against the referee") for result in judged)
+    odd = judge(trial("one", last_batch="drop"), trial("two", losses=DIFFERENT, last_batch="drop"))
+    assert all(is_unverified(result, "differs from ") for result in odd)
+
+
+@pytest.mark.usefixtures("no_referee")
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_rival_is_the_trial_that_treats_the_last_batch_alike_whichever_comes_first(order: int) -> None:
+    twos = [trial("two"), trial("two", wrong(), DIFFERENT, last_batch="drop")][::order]
+    one, *_ = judge(trial("one"), *twos)
+    assert is_ok(one, f"held against two{TOO_LARGE}")
+    one, *_ = judge(trial("one", last_batch="drop"), *twos)
+    assert is_unverified(one, "differs from two: first layer that differs: conv2")
+
+
+@pytest.mark.usefixtures("asked")
+def test_late_first_losses_may_differ_by_more_and_still_not_by_any_amount() -> None:
+    def last(apart: float) -> list[float]:
+        return [*FIRST_LOSSES[:3], FIRST_LOSSES[3] * (1 + apart)]
+
+    assert len(FIRST_LOSSES) == LATE
+    assert all(result.status == Status.OK for result in judge(trial("one"), trial("two", losses=last(4.9e-3))))
+    one, two = judge(trial("one"), trial("two", losses=last(5.1e-3)))
+    assert is_unverified(two, "differs from one: the loss of step 4 differs by 5.1e-03 (allowed 5e-03)")
+    assert one.status == Status.UNVERIFIED
 
 
 @pytest.mark.usefixtures("asked")
@@ -294,7 +350,7 @@ def test_first_losses_of_a_workload_that_draws_are_not_compared() -> None:
 
 def test_first_losses_may_differ_by_what_rounding_does_to_the_referee(monkeypatch: pytest.MonkeyPatch) -> None:
     far = replace(truth(), rounded=moved(truth().rounded, "losses", 2, 7.7e-4 / ROUNDINGS * 1.1))
-    monkeypatch.setattr(gate, "ask_referee", lambda spec, profile, _: far.expected if "64" in profile else far.rounded)
+    monkeypatch.setattr(Gate, "_ask_referee", lambda _, spec, profile: far.expected if "64" in profile else far.rounded)
     assert LOSSES < 7.7e-4
     assert [result.reason for result in judge(trial("one"), trial("two", losses=DIFFERENT))] == [None, None]
 
@@ -320,15 +376,17 @@ class Worker:
 
     def __init__(self, instead: Callable[[], Any] | None = None, last: Event = Event.FINISHED) -> None:
         self.instead, self.last, self.ran = instead, last, list[TrialSpec]()
+        self.started_with: list[tuple[str, dict[str, str]]] = []
 
     def __call__(self, folder: Path, spec: TrialSpec, interpreter: str, variables: dict[str, str]) -> Outcome:
         assert TrialSpec.from_json(json.loads((folder / TRIAL_FILE).read_text())) == spec
         self.ran.append(spec)
+        self.started_with.append((interpreter, variables))
         if self.instead:
             self.instead()
         evidence = through_json(gathered(opened(profile=spec.profile), PLAIN, spec.optimizer))
         with (folder / EVENTS_FILE).open("a") as file:
-            file.write(json.dumps({"event": Event.BUILT, "t_ns": 0, "evidence": evidence.to_json()}) + "\n")
+            file.write(json.dumps({"event": Event.PROBED, "t_ns": 0, "evidence": evidence.to_json()}) + "\n")
             file.write(json.dumps({"event": self.last, "t_ns": 0}) + "\n")
         return Outcome(0, False, 1.0)
 
@@ -368,12 +426,154 @@ def test_a_referee_that_broke_off_is_asked_again_from_the_start(
     monkeypatch.setattr(gate, "run_worker", Worker())
     (after,) = Gate(tmp_path).judge([before])
     assert is_ok(after, "held against the referee")
-    for folder in (tmp_path / gate.REFEREE_FOLDER).iterdir():
+    for folder in (tmp_path / gate.PROBES).iterdir():
         assert len((folder / EVENTS_FILE).read_text().splitlines()) == 2
 
 
 def cannot_start() -> None:
     raise LaunchFailed("the worker could not be started: no such file")
+
+
+def test_a_framework_is_probed_as_its_trials_are_run_but_with_no_epoch_and_no_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker()
+    monkeypatch.setattr(gate, "run_worker", worker)
+    spec = trial("one", device="GPU-1", feed="device", threads=1, isolation="venv", batch_size=512).spec
+    evidence = Gate(tmp_path).gather(spec, "its/python", {"ITS": "variable"})
+    assert evidence == truth().rounded.to_json()
+    (probed,) = worker.ran
+    own = {"study": "probes", "batch_size": PROBE_BATCH, "epochs": 0, "window_s": 0.0}
+    assert probed == replace(spec, **own)
+    assert worker.started_with == [("its/python", {"ITS": "variable"})]
+    assert (tmp_path / "probes" / probed.id / EVENTS_FILE).exists()
+
+
+def test_a_framework_is_probed_once_for_all_batch_sizes_and_again_for_another_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, first = Worker(), Gate(tmp_path)
+    monkeypatch.setattr(gate, "run_worker", worker)
+    alike: list[dict[str, Any]] = [{}, {"batch_size": 8}, {"last_batch": "drop"}, {"epochs": 9}, {"window_s": 9.0}]
+    given = [first.gather(trial("one", **change).spec, "python", {}) for change in alike]
+    given += [Gate(tmp_path).gather(trial("one", **change).spec, "python", {}) for change in alike]
+    assert given == [truth().rounded.to_json()] * 10
+    assert len(worker.ran) == 1
+    others: list[dict[str, Any]] = [
+        {"inputs": {**INPUTS, "weights": InputFile("inputs/weights", "of another seed")}},
+        {"optimizer": OptimizerSpec("sgd")},
+        {"framework": "two"},
+        {"environment": "another"},
+    ]
+    for number, change in enumerate(others, start=2):
+        first.gather(trial("one", batch_size=8).spec, "python", {})
+        first.gather(replace(trial("one").spec, **change), "python", {})
+        assert len(worker.ran) == number, change
+
+
+@pytest.mark.parametrize(
+    "worker", [Worker(last=Event.ENDED), Worker(instead=cannot_start)], ids=["breaks off", "cannot start"]
+)
+def test_a_probe_that_gives_nothing_stops_nothing_and_is_tried_again_by_the_next_run_alone(
+    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "run_worker", worker)
+    broken = Gate(tmp_path)
+    assert [broken.gather(trial("one", batch_size=size).spec, "python", {}) for size in (8, 16)] == [{}, {}]
+    assert len(worker.ran) == 1, "a probe that gives nothing was tried for every batch size"
+    monkeypatch.setattr(gate, "run_worker", Worker())
+    assert Gate(tmp_path).gather(trial("one").spec, "python", {}) == truth().rounded.to_json()
+
+
+def run_plan(
+    results: Path, specs: list[TrialSpec], measured: Callable[[TrialSpec], TrialResult], monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[TrialResult], list[TrialResult]]:
+    """(what a run of these returns, what it stored); `measured` stands for the measured worker."""
+    monkeypatch.setattr(runner, "run_trial", lambda folder, spec, *_: measured(spec))
+    request = SimpleNamespace(results=results, device="cpu", gpus=())
+    numpy = runner.environments.read("numpy", "cpu")
+    ready = {spec.framework: numpy for spec in specs}
+    returned = runner.run_trials(Plan(specs, {}), request, ready, {}, Console(file=StringIO()))
+    stored = [json.loads((results / "trials" / spec.id / RESULT_FILE).read_text()) for spec in specs]
+    return returned, [TrialResult.from_json(result) for result in stored]
+
+
+def bare(spec: TrialSpec) -> TrialResult:
+    return replace(trial(spec.framework), spec=spec, evidence={})
+
+
+def test_one_probes_evidence_is_in_the_result_of_every_batch_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker()
+    monkeypatch.setattr(gate, "run_worker", worker)
+    specs = [trial(name, batch_size=size).spec for size in (8, 16, 32) for name in ("one", "two")]
+    returned, stored = run_plan(tmp_path, specs, bare, monkeypatch)
+    assert sorted(spec.framework for spec in worker.ran) == ["numpy", "numpy", "one", "two"]
+    assert returned == stored
+    assert [result.spec for result in stored] == specs
+    for result in stored:
+        other = "two" if result.spec.framework == "one" else "one"
+        assert result.evidence == truth().rounded.to_json()
+        assert is_ok(result, f"held against the referee, {other}")
+
+
+def test_a_failed_trial_keeps_its_status_and_has_its_frameworks_evidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "run_worker", Worker())
+    (_, stored) = run_plan(
+        tmp_path,
+        [trial("one").spec],
+        lambda spec: replace(bare(spec), status=Status.FAILED, reason="it fell"),
+        monkeypatch,
+    )
+    (failed,) = stored
+    assert (failed.status, failed.reason, failed.checks) == (Status.FAILED, "it fell", [COUNTED])
+    assert failed.evidence == truth().rounded.to_json()
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_every_result_of_the_folder_is_judged_and_only_the_requests_are_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "run_worker", Worker())
+    earlier = trial("earlier", wrong(), batch_size=8)
+    unreadable = tmp_path / "trials" / "unreadable" / RESULT_FILE
+    for path in (tmp_path / "trials" / earlier.spec.id / RESULT_FILE, unreadable):
+        path.parent.mkdir(parents=True)
+        write_json(path, earlier.to_json())
+    unreadable.write_text("{")
+    ((one,), _) = run_plan(tmp_path, [trial("one").spec], bare, monkeypatch)
+    assert is_unverified(one, "differs from earlier: first layer that differs: conv2")
+    data = json.loads((tmp_path / "trials" / earlier.spec.id / RESULT_FILE).read_text())
+    assert is_unverified(TrialResult.from_json(data), "differs from one: first layer that differs: conv2")
+    assert unreadable.read_text() == "{"
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_a_trial_that_is_run_again_is_no_longer_judged_beside_its_earlier_self(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the earlier one belonged to another study: its id is the same."""
+    monkeypatch.setattr(gate, "run_worker", Worker())
+    earlier = replace(trial("one", wrong(), study="earlier"), status=Status.UNVERIFIED, reason="it miscounts")
+    path = tmp_path / "trials" / earlier.spec.id / RESULT_FILE
+    path.parent.mkdir(parents=True)
+    write_json(path, earlier.to_json())
+    asked: list[list[TrialSpec]] = []
+    judge_all = Gate.judge
+
+    def watched(self: Gate, trials: Any) -> list[TrialResult]:
+        asked.append([result.spec for result in trials])
+        return judge_all(self, trials)
+
+    monkeypatch.setattr(Gate, "judge", watched)
+    again = trial("one").spec
+    assert again.id == earlier.spec.id
+    ((one,), (stored,)) = run_plan(tmp_path, [again], bare, monkeypatch)
+    assert asked == [[earlier.spec], [again]]
+    assert one == stored and one.status == Status.OK
 
 
 def test_a_referee_that_cannot_be_started_stops_nothing_and_is_told(
@@ -383,7 +583,7 @@ def test_a_referee_that_cannot_be_started_stops_nothing_and_is_told(
     monkeypatch.setattr(gate, "run_worker", worker)
     one, odd, two = Gate(tmp_path).judge([trial("one"), trial("odd", wrong()), trial("two")])
     told = "; without the referee: the worker could not be started: no such file"
-    assert is_ok(one, f"held against odd, two{told}") and is_ok(two, f"held against one, odd{told}")
+    assert is_ok(one, f"held against odd, two{told}") and is_ok(two, f"held against odd, one{told}")
     assert is_unverified(odd, "differs from one, two: ")
     assert len(worker.ran) == 1, "a referee that cannot be started was asked for every trial"
 

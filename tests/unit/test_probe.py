@@ -1,18 +1,20 @@
-"""What a trial computes for the gate, and the two numbers that stand for an array."""
+"""What a framework computes for the gate, and the two numbers that stand for an array."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from probed import DROPPING, IMAGES, LABELS, OPTIMIZER, ORDER, PLAIN, SEED, gathered, opened, through_json
 
 from adapters import gate
+from adapters.numpy.adapter import Adapter
 from workloads import weights
 from workloads.gate import EVALUATED_STEPS, PROBE_BATCH, PROBE_STEPS, fingerprint
-from workloads.spec import OptimizerSpec
+from workloads.spec import OptimizerSpec, Workload
 
 PERIOD = 4093
 NOISE = np.random.Generator(np.random.PCG64(2020)).standard_normal(PERIOD)
@@ -109,26 +111,59 @@ def test_dropout_changes_nothing_in_what_must_agree_between_frameworks() -> None
     assert dropping == without
 
 
+class Watched(Adapter):
+    """The referee; notes what it is asked to do, and on which workload."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[str, Workload]] = []
+
+    def build(self, workload: Workload, *arguments: Any) -> None:
+        super().build(workload, *arguments)
+        self.asked.append(("build", workload))
+
+    def predict(self, images: Any) -> Any:
+        self.asked.append(("predict", self.workload))
+        return super().predict(images)
+
+    def probe(self, images: Any, labels: Any) -> Any:
+        self.asked.append(("probe", self.workload))
+        return super().probe(images, labels)
+
+    def train(self, order: Any) -> Any:
+        self.asked.append(("train", self.workload))
+        return super().train(order)
+
+
+AFTERWARDS = ("probe", "train", "predict", "train")
+
+
+def test_the_workload_itself_is_evaluated_untrained_and_a_twin_without_dropout_probed_and_trained() -> None:
+    watched, twin = opened(Watched()), DROPPING.without_dropout()
+    gathered(watched, DROPPING)
+    assert twin != DROPPING
+    assert watched.asked == [
+        *(("build", DROPPING), ("predict", DROPPING), ("build", twin)),
+        *((asked, twin) for asked in AFTERWARDS),
+    ]
+
+
+def test_a_workload_that_draws_no_masks_is_built_once() -> None:
+    watched = opened(Watched())
+    gathered(watched)
+    assert watched.asked == [(asked, PLAIN) for asked in ("build", "predict", *AFTERWARDS)]
+
+
 @pytest.mark.parametrize("workload", [PLAIN, DROPPING], ids=lambda workload: workload.name)
-def test_the_model_left_standing_trains_as_if_there_had_been_no_gate(workload) -> None:
-    drawn_weights, batches = weights.draw(workload, SEED), ORDER[:24].reshape(3, 8)
-    alone = opened()
-    alone.build(workload, OPTIMIZER, drawn_weights, SEED)
-    gated = opened()
-    gathered(gated, workload)
-    assert {key: array.tolist() for key, array in gated.weights().items()} == {
-        key: array.tolist() for key, array in drawn_weights.items()
-    }
-    assert gated.train(batches).tolist() == alone.train(batches).tolist()
-    assert (gated.predict(IMAGES) == alone.predict(IMAGES)).all()
-
-
-def test_the_caller_is_told_when_the_probe_is_over_and_before_the_trials_own_model_is_built() -> None:
-    adapter, told = opened(), []
-    arguments = (OPTIMIZER, weights.draw(DROPPING, SEED), SEED, IMAGES, LABELS, ORDER)
-    gate.gather(adapter, DROPPING, *arguments, probed=lambda: told.append(adapter.workload))
-    assert told == [DROPPING.without_dropout()]
-    assert adapter.workload == DROPPING
+def test_what_an_adapter_was_trained_to_before_changes_nothing_and_the_given_weights_are_left_alone(
+    workload: Workload,
+) -> None:
+    adapter, given = opened(), weights.draw(workload, SEED)
+    before = {key: array.copy() for key, array in given.items()}
+    arguments = (workload, OPTIMIZER, given, SEED, IMAGES, LABELS, ORDER)
+    first = gate.gather(adapter, *arguments)
+    assert gate.gather(adapter, *arguments) == first
+    assert all((given[key] == array).all() for key, array in before.items())
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import time
+import weakref
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -23,11 +24,13 @@ from adapters.numpy.adapter import Adapter
 from adapters.worker import (
     CALL_S,
     FIRST_LOSSES,
+    EventLog,
     Trainer,
     endless_batches,
     epoch_batches,
     evaluate,
     read_input,
+    run_trial,
 )
 from runner.evidence import Truth, difference
 from workloads import weights
@@ -244,6 +247,11 @@ def ran(results: Results) -> Ran:
     return results.run("kept")
 
 
+@pytest.fixture(scope="module")
+def probe(results: Results) -> Ran:
+    return results.run("probe", epochs=0)
+
+
 def test_an_unchanged_input_is_found_and_a_changed_one_refused(results: Results, tmp_path: Path) -> None:
     assert read_input(results.folder, results.spec, "order") == results.folder / "inputs" / "order.npy"
     path = tmp_path / "inputs" / "order.npy"
@@ -258,17 +266,18 @@ def test_an_unchanged_input_is_found_and_a_changed_one_refused(results: Results,
 def test_a_trial_ends_well_with_its_events_in_order(ran: Ran) -> None:
     assert ran.exit_code == 0, ran.log
     assert [event["event"] for event in ran.events] == [
-        *("started", "imported", "opened", "loaded", "probed", "built", "first_step", "warmed_up"),
+        *("started", "imported", "opened", "loaded", "built", "first_step", "warmed_up"),
         *["epoch_trained", "epoch_evaluated"] * EPOCHS,
         *("window_started", "window_ended", "finished"),
     ]
+    assert not [event for event in ran.events if "evidence" in event]
 
 
-def test_the_event_built_carries_the_evidence_of_the_trials_own_weights_images_and_optimizer(
-    results: Results, ran: Ran
+def test_a_probe_gives_the_evidence_of_the_trials_own_weights_images_and_optimizer(
+    results: Results, probe: Ran
 ) -> None:
-    (built,) = ran.named("built")
-    found, spec = Evidence.from_json(built["evidence"]), results.spec
+    (probed,) = probe.named("probed")
+    found, spec = Evidence.from_json(probed["evidence"]), results.spec
     referee = Adapter()
     referee.load(results.train.images, results.train.labels)
     inputs = (weights.draw(OSU_CNN, 0), spec.seed, results.train.images, results.train.labels, results.order[0])
@@ -277,14 +286,42 @@ def test_the_event_built_carries_the_evidence_of_the_trials_own_weights_images_a
     assert {len(value) for value in found.outputs.values()} == {2}
 
 
-def test_a_trial_without_epochs_ends_after_the_gate_untrained(results: Results, ran: Ran) -> None:
-    gated = results.run("gate-only", epochs=0)
-    assert gated.exit_code == 0, gated.log
-    assert [event["event"] for event in gated.events] == [
-        *("started", "imported", "opened", "loaded", "probed", "built", "finished"),
-    ]
-    assert gated.named("built")[0]["evidence"] == ran.named("built")[0]["evidence"]
-    assert gated.named("finished")[0]["memory"].keys() == set(MEMORY_KINDS)
+def test_a_trial_without_epochs_is_a_probe_and_nothing_else(probe: Ran) -> None:
+    assert probe.exit_code == 0, probe.log
+    names = [event["event"] for event in probe.events]
+    assert names == ["started", "imported", "opened", "loaded", "probed", "finished"]
+    assert probe.named("finished")[0]["memory"].keys() == set(MEMORY_KINDS)
+
+
+class Measured(Adapter):
+    """The referee; refuses what only a probe asks, and notes how much of the given weights lives on, by phase."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[weakref.ref[np.ndarray]] = []
+        self.alive: list[int] = []
+
+    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: dict[str, np.ndarray], seed: int) -> None:
+        assert not self.given, "built twice"
+        self.given = [weakref.ref(array) for array in weights.values()]
+        super().build(workload, optimizer, weights, seed)
+
+    def synchronize(self) -> None:
+        self.alive.append(sum(ref() is not None for ref in self.given))
+        super().synchronize()
+
+    def probe(self, images: Any, labels: Any) -> Any:
+        raise AssertionError("a measured worker probed")
+
+
+def test_a_measured_worker_probes_nothing_and_lets_go_of_the_initial_weights_once_it_has_built(
+    results: Results, tmp_path: Path
+) -> None:
+    adapter, spec = Measured(), replace(results.spec, epochs=1, window_s=0.01)
+    run_trial(adapter, spec, results.folder, EventLog(tmp_path / EVENTS_FILE))
+    assert len(adapter.given) == len(OSU_CNN.parameter_shapes())
+    assert len(adapter.alive) > 2 and set(adapter.alive) == {0}
+    assert '"probed"' not in (tmp_path / EVENTS_FILE).read_text()
 
 
 def test_event_times_never_go_back(ran: Ran) -> None:
