@@ -41,6 +41,11 @@ def group(spec: TrialSpec) -> Group:
     return (spec.workload, tuple(asdict(spec.optimizer).items()), hashes)
 
 
+def probe_of(spec: TrialSpec) -> TrialSpec:
+    """What is asked of a worker that does nothing but the trial's probe: the same for every batch size."""
+    return replace(spec, study=PROBES, batch_size=PROBE_BATCH, epochs=0, last_batch="keep", window_s=0.0)
+
+
 class Gate:
     """Gathers the evidence of frameworks and of the referee, each once for a group, and judges trials by it."""
 
@@ -51,14 +56,7 @@ class Gate:
 
     def gather(self, spec: TrialSpec, interpreter: str, variables: dict[str, str]) -> dict[str, Any]:
         """The evidence of the trial's framework, from a worker of its own; empty where it gave none."""
-        own = replace(
-            spec,
-            study=PROBES,
-            batch_size=PROBE_BATCH,
-            epochs=0,
-            last_batch="keep",
-            window_s=0.0,  # nothing but that
-        )
+        own = probe_of(spec)
         if own.id not in self.given:
             self.given[own.id] = {}  # also where it dies: not asked again for each batch size
             with suppress(LaunchFailed):
@@ -118,16 +116,11 @@ class Gate:
     def _ask_referee(self, spec: TrialSpec, profile: str) -> Evidence:
         """In this Python, which has all that it needs. Raises LaunchFailed where it gave nothing."""
         own = replace(
-            spec,
-            study=PROBES,
+            probe_of(spec),
             framework=REFEREE,
-            batch_size=PROBE_BATCH,
-            epochs=0,
-            last_batch="keep",
             profile=profile,
             feed="host",
             device="cpu",
-            window_s=0.0,
             timeout_s=REFEREE_TIMEOUT_S,
             isolation="here",
             environment=f"{environments.digest_here()}-{environments.digest_code(REFEREE)}",
