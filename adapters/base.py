@@ -17,6 +17,8 @@ Floats = NDArray[np.float32]
 
 MEMORY_KINDS = ("parameters", "gradients", "optimizer", "allocator_peak", "allocator_reserved")
 
+ALONE = 20  # steps at most that `memory_use` waits for one by one
+
 
 class Unsupported(Exception):
     """This framework cannot do what the trial asks here; the message is the reason a reader sees."""
@@ -31,13 +33,26 @@ class Probe:
     gradients: Weights  # of the loss, for everything trained
 
 
+@dataclass(frozen=True)
+class MemoryUse:
+    """Bytes in use by the framework's allocator, as steps on batches of one size go by."""
+
+    before: int  # between two steps, with no gradients kept from the last one unless the framework keeps them
+    inputs: int  # a batch and its labels
+    held: int  # between forward and backward, all of it
+    gradients: int
+    step_peak: int  # highest during a step that is waited for, of up to ALONE steps
+    peak: int  # highest while all steps of `order` are called together
+
+
 class Adapter(Protocol):
     """Made by the worker as `adapters.<framework>.adapter.Adapter()`; open first, then load,
     then build, then the others in any order; build may come again."""
 
-    def open(self, device: str, threads: int, profile: str, feed: str) -> dict[str, Any]:
-        """Take the device ("cpu", or "cuda" = the one GPU that is visible) and that many threads.
+    def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
+        """Take the device ("cpu", or "cuda" = the one GPU that is visible; computes on it once) and that many threads.
 
+        `allocator` "on-demand" takes a GPU's memory as it is needed, "default" as the framework does by itself.
         Returns facts: versions and settings as JSON. Raises Unsupported(reason).
         """
         ...
@@ -85,6 +100,20 @@ class Adapter(Protocol):
 
     def memory(self) -> dict[str, int | None]:
         """Bytes by kind, every one of MEMORY_KINDS; None where the framework cannot tell."""
+        ...
+
+    def count_memory(self) -> None:
+        """Comes before open, and only where `memory_use` will be asked: starts what must count from the beginning.
+
+        Raises Unsupported(reason) where the framework does not tell what is in use.
+        """
+        ...
+
+    def memory_use(self, order: Order) -> MemoryUse:
+        """Trains on the batches of `order` (steps, batch), steps of this batch size having been made before.
+
+        Raises Unsupported(reason) where the framework does not tell. Nothing is timed here or afterwards.
+        """
         ...
 
     def synchronize(self) -> None:

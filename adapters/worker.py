@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.metadata
 import json
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters import gate
+from adapters import gate, host
 from adapters.base import Adapter, Order, Unsupported
 from workloads import weights as initial_weights
 from workloads.catalogue import WORKLOADS
+from workloads.datasets import Images, Labels
+from workloads.spec import OptimizerSpec, Workload
 from workloads.trial import EVENTS_FILE, TRIAL_FILE, Event, Status, TrialSpec, without_nan
+from workloads.weights import Weights
 
 FIRST_LOSSES = 10  # recorded one by one, so that frameworks can be compared
 WARM_UP_STEPS = 5
+CONTEXT_S = 0.3  # three periods of the sampler
 CALL_S = 0.1  # how much work one `train` call is given, once steps are timed
 
 
@@ -68,6 +74,13 @@ class Trainer:
     def _read(self, handle: Any) -> None:
         if handle is not None:
             self.losses.extend(float(loss) for loss in self.adapter.read(handle))
+
+    def run_timed(self, batches: Order) -> None:
+        """Train on (steps, batch) one step a call, or as before; from here on a step's time is known."""
+        started = time.monotonic()
+        self.run(self.calls(batches))
+        if len(batches):
+            self.step_s = (time.monotonic() - started) / len(batches)
 
     def steps_a_call(self) -> int:
         return max(1, int(CALL_S / self.step_s))
@@ -127,10 +140,25 @@ def evaluate(adapter: Adapter, images: Any, labels: NDArray[np.int32], batch_siz
     return float(losses.mean()), float((logits.argmax(axis=1) == labels).mean())
 
 
-def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -> None:
-    """Everything between the import and the last event; raises what the adapter raises."""
-    facts = adapter.open(spec.device_kind, spec.threads, spec.profile, spec.feed)
-    events.write(Event.OPENED, facts=facts)
+@dataclass
+class Prepared:
+    """An adapter that is open and has its data; `order` is (epochs, n)."""
+
+    train_images: Images
+    train_labels: Labels
+    test_images: Images
+    test_labels: Labels
+    order: NDArray[np.int32]
+    task: tuple[Workload, OptimizerSpec, Weights, int]  # what `build` takes
+
+
+def prepare(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -> Prepared:
+    """Open the adapter and load the data; raises what the adapter raises, ValueError for inputs that do not fit."""
+    facts = adapter.open(spec.device_kind, spec.threads, spec.profile, spec.feed, spec.allocator)
+    events.write(Event.OPENED, facts=facts | packages(), resident_bytes=host.resident_bytes())
+    if spec.device_kind == "cuda":
+        time.sleep(CONTEXT_S)
+        events.write(Event.CONTEXT_SAMPLED)
 
     paths = {name: read_input(root, spec, name) for name in spec.inputs}
     train_images, train_labels = np.load(paths["train_images"]), np.load(paths["train_labels"])
@@ -143,15 +171,21 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
     adapter.load(train_images, train_labels)
     adapter.synchronize()
     events.write(Event.LOADED)
-
     task = WORKLOADS[spec.workload], spec.optimizer, initial_weights.load(paths["weights"]), spec.seed
+    return Prepared(train_images, train_labels, test_images, test_labels, order, task)
+
+
+def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -> None:
+    """Everything between the import and the last event; raises what the adapter raises."""
+    prepared = prepare(adapter, spec, root, events)
+    order = prepared.order
     if not spec.epochs:
-        evidence = gate.gather(adapter, *task, train_images, train_labels, order[0])
+        evidence = gate.gather(adapter, *prepared.task, prepared.train_images, prepared.train_labels, order[0])
         events.write(Event.PROBED, evidence=evidence.to_json())
         events.write(Event.FINISHED, memory=adapter.memory())
         return
-    adapter.build(*task)
-    del task  # the weights as they were given, or they would count as the framework's memory
+    adapter.build(*prepared.task)
+    del prepared.task  # the weights as they were given, or they would count as the framework's memory
     adapter.synchronize()
     events.write(Event.BUILT)
 
@@ -180,19 +214,26 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
             train_loss=float(np.mean(trainer.losses[first_step:])),
             **({"first_losses": trainer.losses[:FIRST_LOSSES]} if first_step < FIRST_LOSSES else {}),
         )
-        test_loss, test_accuracy = evaluate(adapter, test_images, test_labels, spec.batch_size)
+        test_loss, test_accuracy = evaluate(adapter, prepared.test_images, prepared.test_labels, spec.batch_size)
         events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=test_loss, test_accuracy=test_accuracy)
 
     # The window trains on; its updates come after the last evaluation and enter no accuracy.
     trainer.run(iter([order[-1][np.arange(spec.batch_size) % len(order[-1])][None]]))
     steps_before, images_before = len(trainer.losses), trainer.images
+    peak_before = host.peak_resident_bytes()
+    counts_anew = host.reset_peak()
     started_ns = time.monotonic_ns()
-    events.write(Event.WINDOW_STARTED, t_ns=started_ns)
+    events.write(Event.WINDOW_STARTED, t_ns=started_ns, peak_resident_bytes=peak_before)
     trainer.run(endless_batches(order[-1], spec.batch_size, trainer, started_ns / 1e9 + spec.window_s))
     ended_ns = time.monotonic_ns()
-    steps = len(trainer.losses) - steps_before
-    events.write(Event.WINDOW_ENDED, t_ns=ended_ns, steps=steps, images=trainer.images - images_before)
-    events.write(Event.FINISHED, memory=adapter.memory())
+    events.write(
+        Event.WINDOW_ENDED,
+        t_ns=ended_ns,
+        steps=len(trainer.losses) - steps_before,
+        images=trainer.images - images_before,
+        peak_resident_bytes=host.peak_resident_bytes() if counts_anew else None,
+    )
+    events.write(Event.FINISHED, memory=adapter.memory(), proportional_bytes=host.proportional_bytes())
 
 
 def warm_up(trainer: Trainer, batches: list[Order], events: EventLog) -> list[Order]:
@@ -203,15 +244,18 @@ def warm_up(trainer: Trainer, batches: list[Order], events: EventLog) -> list[Or
     first, *others = batches
     trainer.run(iter([first[:1]]))
     events.write(Event.FIRST_STEP)
-    started = time.monotonic()
-    trainer.run(trainer.calls(first[1 : 1 + WARM_UP_STEPS]))
-    if len(first) > 1:
-        trainer.step_s = (time.monotonic() - started) / len(first[1 : 1 + WARM_UP_STEPS])
+    trainer.run_timed(first[1 : 1 + WARM_UP_STEPS])
     events.write(Event.WARMED_UP)
     return [first[1 + WARM_UP_STEPS :], *others]
 
 
-def main(trial_dir: Path) -> None:
+def packages() -> dict[str, dict[str, str]]:
+    """{"packages": {name: version}} of this environment."""
+    return {"packages": {d.metadata["Name"]: d.version for d in importlib.metadata.distributions()}}
+
+
+def main(trial_dir: Path, work: Callable[[Adapter, TrialSpec, Path, EventLog], None] = run_trial) -> None:
+    """Do the work of one process, whatever the framework raises in it."""
     spec = TrialSpec.from_json(json.loads((trial_dir / TRIAL_FILE).read_text(encoding="utf-8")))
     events = EventLog(trial_dir / EVENTS_FILE)
     events.write(Event.STARTED)
@@ -219,7 +263,7 @@ def main(trial_dir: Path) -> None:
     try:
         adapter = importlib.import_module(f"adapters.{spec.framework}.adapter").Adapter()
         events.write(Event.IMPORTED)
-        run_trial(adapter, spec, trial_dir.parent.parent, events)
+        work(adapter, spec, trial_dir.parent.parent, events)
     except Unsupported as error:
         events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=str(error))
     except Exception as error:  # the one blanket except: whatever a framework raises becomes a row with its reason

@@ -16,12 +16,14 @@ from .frameworks import display_name, ordered
 from .load import started
 
 NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
+VARIABLES = "C allocator's variables"
 
 
 def described(condition: Condition) -> dict[str, str]:
     """Every part of a condition in words, for reading and for telling sections apart."""
-    kind = "CPU" if condition.device_kind == "cpu" else "GPU"
-    return {
+    on_cpu = condition.device_kind == "cpu"
+    processor = condition.cpu_model or f"model {NOT_REPORTED}"
+    words = {
         "model": condition.workload,
         "data set": condition.dataset,
         "optimizer": condition.optimizer,
@@ -29,65 +31,108 @@ def described(condition: Condition) -> dict[str, str]:
         "last batch": {"keep": "kept", "drop": "dropped"}.get(condition.last_batch, condition.last_batch),
         "profile": condition.profile,
         "feed": condition.feed,
-        "device": f"{kind}, {condition.device_name or 'model ' + NOT_REPORTED}",
+        "device": f"CPU, {processor}" if on_cpu else f"GPU, {condition.gpu_name or 'model ' + NOT_REPORTED}",
         "device id": condition.device,
+        "processor": processor,
+        "cores": str(condition.cores or NOT_REPORTED),
+        "GPU driver": condition.driver or NOT_REPORTED,
+        "kernel": condition.kernel or NOT_REPORTED,
+        "libc": condition.libc or NOT_REPORTED,
+        "runner's code": condition.runner_digest or NOT_REPORTED,
         "threads": str(condition.threads),
+        VARIABLES: condition.variables or "none set",
         "steady window": f"{condition.window_s:g} s",
         "precision": condition.precision or NOT_REPORTED,
+        "TF32": {None: NOT_REPORTED, True: "on", False: "off"}[condition.tf32],
         "seed": str(condition.seed),
     }
+    for needless in ("device id", "processor", "GPU driver") if on_cpu else ():
+        del words[needless]
+    return words
 
 
-def headings(conditions: list[Condition]) -> list[str]:
+def headings(found: list[Section]) -> list[str]:
     """A line each: model, data and kind of device, and whatever sets it apart from the others."""
-    all_words = [described(condition) for condition in conditions]
-    values = {key: {words[key] for words in all_words} for key in all_words[0]} if all_words else {}
-    differing = [key for key in values if len(values[key]) > 1 and key not in ("model", "data set", "device")]
+    all_words = [described(section.condition) | _software(section) for section in found]
+    values: dict[str, set[str]] = {}
+    for words in all_words:
+        for key, value in words.items():
+            values.setdefault(key, set()).add(value)
+    told = ("model", "data set", "device")
+    differing = [key for key in values if len(values[key]) > 1 and key not in told]
     if "device id" in differing and len(values["device id"]) == len(values["device"]):
         differing.remove("device id")
     return [
         f"{words['model']} on {words['data set']}, {words['device']}"
-        + "".join(f"; {key} {words[key]}" for key in differing)
+        + "".join(f"; {key} {words[key]}" for key in differing if key in words)
         for words in all_words
     ]
 
 
+def _software(section: Section) -> dict[str, str]:
+    """{"PyTorch version": ...}: every part of every framework's software; CUDA and cuDNN on a GPU alone."""
+    words = {}
+    for framework in ordered(section.software):
+        software, name = section.software[framework], display_name(framework)
+        words[f"{name} version"] = software.version or NOT_REPORTED
+        if section.condition.device_kind == "cuda":
+            words[f"{name} CUDA"] = software.cuda or NOT_REPORTED
+            words[f"{name} cuDNN"] = software.cudnn or NOT_REPORTED
+        words[f"{name} environment"] = software.environment
+        words[f"{name} packages"] = software.packages or NOT_REPORTED
+    return words
+
+
 def conditions_list(section: Section) -> list[str]:
-    """Markdown lines: what was run, on which machine, when, by which version of this suite."""
-    words = described(section.condition)
-    run = "; ".join(f"{key} {value}" for key, value in words.items() if key != "device id" or value != "cpu")
-    results = section.results
+    """Markdown lines: what was run, by which software, on which machine, when, by which version of this suite."""
+    words, results = described(section.condition), section.every
+    software = _software(section)
     machine = [
-        ("operating system", distinct(result.machine.get("os") for result in results)),
-        ("cores", distinct(result.machine.get("cores") for result in results)),
         ("host memory", distinct(_gib(result.machine.get("memory_bytes")) for result in results)),
-        ("GPUs", distinct(_gpus(result.machine.get("gpus")) for result in results)),
         ("runner's Python", distinct(result.machine.get("python") for result in results)),
-        ("commit", distinct(result.machine.get("commit") for result in results)),
         ("load average before a trial", _load_range(results)),
+        ("commit", distinct(result.machine.get("commit") for result in results)),
     ]
-    lines = [f"Conditions: {run}."]
+    lines = [f"Conditions: {'; '.join(f'{key} {value}' for key, value in words.items())}."]
+    lines.append(f"Software: {'; '.join(f'{key} {value}' for key, value in software.items())}; {_packages(results)}.")
     told = "; ".join(f"{key} {value}" for key, value in machine if value)
     lines += [f"Machine: {told}."] if told else []
-    studies = distinct(result.spec.study for result in results)
-    lines.append(f"Study {studies}; started {dates(results)} (UTC).")
-    for framework in ordered(result.spec.framework for result in results):
-        environments = {r.spec.environment for r in results if r.spec.framework == framework}
-        if len(environments) > 1:
-            lines.append(f"{display_name(framework)}: these trials come from {len(environments)} environments.")
+    lines.append(f"Study {distinct(r.spec.study for r in results)}; started {dates(results)} (UTC).")
+    commits = {commit for result in results if (commit := result.machine.get("commit"))}
+    if len(commits) > 1:
+        lines.append(f"These trials come from {len(commits)} commits of this suite: {distinct(sorted(commits))}.")
     return [markdown.escape(line) for line in lines]
 
 
+def _packages(results: Iterable[TrialResult]) -> str:
+    """Where the package versions are to be found, or whose are not."""
+    silent = ordered(result.spec.framework for result in results if not _package_versions(result))
+    told = f" by {', '.join(map(display_name, silent))}" if silent else ""
+    return f"package versions not reported{told}" if silent else "package versions under What the workers reported"
+
+
+def _package_versions(result: TrialResult) -> dict[str, Any]:
+    packages = result.facts.get("packages")
+    return packages if isinstance(packages, dict) else {}
+
+
 def facts(section: Section) -> pd.DataFrame | None:
-    """What the workers reported, as Markdown cells: a row a fact, a column a framework. None if nothing."""
-    frameworks = ordered(result.spec.framework for result in section.results)
-    keys = dict.fromkeys(key for result in section.results for key in result.facts)
+    """What the workers reported, as Markdown cells: a row a fact or package, a column a framework. None if nothing."""
+    told = [
+        (
+            result.spec.framework,
+            {key.replace("_", " "): value for key, value in result.facts.items() if key != "packages"}
+            | {f"package {name}": version for name, version in sorted(_package_versions(result).items())},
+        )
+        for result in section.every
+    ]
     rows = []
-    for key in keys:
-        row = {"Fact": markdown.escape(key.replace("_", " "))}
-        for framework in frameworks:
-            own = (r.facts.get(key) for r in section.results if r.spec.framework == framework)
-            row[markdown.escape(display_name(framework))] = markdown.escape(distinct(own)) or ABSENT
+    keys = dict.fromkeys(key for _, own in told for key in own)
+    for key in sorted(keys, key=lambda key: (key.startswith("package "), key if key.startswith("package ") else "")):
+        row = {"Fact": markdown.escape(key)}
+        for framework in ordered(framework for framework, _ in told):
+            own = distinct(values.get(key) for name, values in told if name == framework)
+            row[markdown.escape(display_name(framework))] = markdown.escape(own) or ABSENT
         if set(row.values()) - {ABSENT, row["Fact"]}:
             rows.append(row)
     return pd.DataFrame(rows) if rows else None
@@ -97,7 +142,8 @@ def chart_caption(section: Section) -> str:
     """Provenance, and how repeats are drawn; plain text."""
     repeats = len({result.spec.repeat for result in section.results})
     spread = (
-        f" Median of up to {repeats} repeats, bars from lowest to highest; points of one batch size stand side by side."
+        f" Median of up to {repeats} repeats, bars from the lowest to the highest (the 95 % interval of their mean is "
+        "in the tables); points of one batch size stand side by side."
         if repeats > 1
         else ""
     )
@@ -105,14 +151,18 @@ def chart_caption(section: Section) -> str:
 
 
 def provenance(section: Section) -> str:
-    """Device, versions, data set, optimizer, date; plain text."""
-    words, results = described(section.condition), section.results
-    versions = ", ".join(_version(framework, results) for framework in ordered(r.spec.framework for r in results))
+    """Device, versions, data set, optimizer, load, commit, date; plain text."""
+    words, results = described(section.condition), section.every
+    versions = ", ".join(_version(framework, section) for framework in ordered(section.software))
+    host = "" if section.condition.device_kind == "cpu" else f", driver {words['GPU driver']}, {words['processor']}"
     kept = "" if section.condition.last_batch == "keep" else ", last partial batch dropped"
+    load, commit = _load_range(results), distinct(result.machine.get("commit") for result in results)
     return (
-        f"{words['device']}, {words['threads']} threads. {versions}. {words['model']} on {words['data set']}, "
-        f"{words['precision']}, {words['optimizer']}, {words['epochs']} epochs{kept}; profile {words['profile']}, "
-        f"feed {words['feed']}, seed {words['seed']}. {dates(results)}."
+        f"{words['device']}{host}, {words['cores']} cores, {words['threads']} threads. {versions}. {words['model']} on "
+        f"{words['data set']}, {words['precision']}, TF32 {words['TF32']}, {words['optimizer']}, {words['epochs']} "
+        f"epochs{kept}; profile {words['profile']}, feed {words['feed']}, seed {words['seed']}. {VARIABLES}: "
+        f"{words[VARIABLES]}. Load before a trial {load or NOT_REPORTED}. Commit {commit or NOT_REPORTED}. "
+        f"{dates(results)}."
     )
 
 
@@ -128,22 +178,21 @@ def distinct(values: Iterable[Any]) -> str:
     return " / ".join(dict.fromkeys(told))
 
 
-def _version(framework: str, results: Iterable[TrialResult]) -> str:
-    own = [r for r in results if r.spec.framework == framework]
-    version = distinct(r.facts.get("framework_version") for r in own)
-    keras = distinct(r.facts.get("keras_version") for r in own)
-    if not version and not any(r.status is Status.OK for r in own):
+def _version(framework: str, section: Section) -> str:
+    software, own = section.software[framework], [r for r in section.every if r.spec.framework == framework]
+    if not software.version and not any(r.status is Status.OK for r in own):
         return f"{display_name(framework)} (did not run)"
-    return f"{display_name(framework)} {version or 'version ' + NOT_REPORTED}" + (f" (Keras {keras})" if keras else "")
+    keras = distinct(r.facts.get("keras_version") for r in own)
+    beside = [("Keras", keras)]
+    if section.condition.device_kind == "cuda":
+        beside += [("CUDA", software.cuda or NOT_REPORTED), ("cuDNN", software.cudnn or NOT_REPORTED)]
+    told = ", ".join(f"{name} {version}" for name, version in beside if version)
+    version = software.version or f"version {NOT_REPORTED}"
+    return f"{display_name(framework)} {version}" + (f" ({told})" if told else "")
 
 
 def _gib(count: Any) -> str | None:
     return f"{count / 2**30:.1f} GiB" if isinstance(count, int | float) else None
-
-
-def _gpus(gpus: Any) -> str | None:
-    told = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
-    return ", ".join(f"{gpu.get('name')} (driver {gpu.get('driver')})" for gpu in told) or None
 
 
 def _load_range(results: Iterable[TrialResult]) -> str:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from workloads.spec import OptimizerSpec
 from workloads.trial import Status, TrialResult
 
 from .load import started
 
+DEFAULT_ALLOCATOR = "default"
+
 
 @dataclass(frozen=True)
 class Condition:
-    """None = the trial does not say. `seed` is that of repeat 0; `threads` also counts the cores allotted."""
+    """What all frameworks of a table share. None = the trial does not say. `seed` is that of repeat 0; `threads` also
+    counts the cores allotted; `variables` are those of the C allocator; `runner_digest` is of the code that measures.
+    """
 
     workload: str
     dataset: str
@@ -24,10 +30,18 @@ class Condition:
     profile: str
     feed: str
     device: str
-    device_name: str | None
+    cpu_model: str | None
+    cores: int | None
+    gpu_name: str | None
+    driver: str | None
+    kernel: str | None
+    libc: str | None
+    runner_digest: str | None
     threads: int
+    variables: str
     window_s: float
     precision: str | None
+    tf32: bool | None
     seed: int
 
     @property
@@ -36,23 +50,48 @@ class Condition:
 
 
 @dataclass(frozen=True)
+class Software:
+    """What all trials of one framework in a table share; another framework's is its own. None = does not say."""
+
+    environment: str
+    version: str | None
+    cuda: str | None
+    cudnn: str | None
+    packages: str | None  # a digest of their versions
+
+
+Told = TypeVar("Told", Condition, Software)
+
+
+@dataclass(frozen=True)
 class Section:
-    """The trials of one condition, one for each (framework, batch size, repeat)."""
+    """The trials of one condition, one for each (framework, batch size, repeat), each framework in one software.
+
+    `by_default` are those with the framework's own allocator policy: they tell the policy's memory and nothing else.
+    """
 
     condition: Condition
+    software: dict[str, Software]
     results: tuple[TrialResult, ...]
+    by_default: tuple[TrialResult, ...] = ()
+
+    @property
+    def every(self) -> tuple[TrialResult, ...]:
+        return self.results + self.by_default
 
 
 @dataclass(frozen=True)
 class Replaced:
-    """A trial left out because a newer one has the same condition, framework, batch size and repeat."""
+    """A trial left out because a newer one has the same condition, software, batch size and repeat."""
 
     old: TrialResult
     new: TrialResult
 
 
 def condition_of(result: TrialResult) -> Condition:
-    spec = result.spec
+    spec, machine = result.spec, result.machine
+    gpu = _gpu(result)
+    precision = result.facts.get("precision")
     return Condition(
         workload=spec.workload,
         dataset=spec.dataset,
@@ -62,37 +101,90 @@ def condition_of(result: TrialResult) -> Condition:
         profile=spec.profile,
         feed=spec.feed,
         device=spec.device,
-        device_name=_device_name(result),
+        cpu_model=_text(machine.get("cpu_model")),
+        cores=machine.get("cores") if isinstance(machine.get("cores"), int) else None,
+        gpu_name=_text(gpu.get("name")),
+        driver=_text(gpu.get("driver")),
+        kernel=_text(machine.get("os")),
+        libc=_text(machine.get("libc")),
+        runner_digest=_text(machine.get("runner_digest")),
         threads=spec.threads,
+        variables=" ".join(f"{name}={value}" for name, value in sorted(spec.variables.items())),
         window_s=spec.window_s,
-        precision=_precision(result.facts),
+        precision=_text(precision),
+        tf32=None if precision is None else result.facts.get("tf32") is True,
         seed=spec.seed - spec.repeat,
     )
 
 
+def software_of(result: TrialResult) -> Software:
+    version, cuda, cudnn = (
+        _text(result.facts.get(key)) for key in ("framework_version", "cuda_version", "cudnn_version")
+    )
+    return Software(result.spec.environment, version, cuda, cudnn, _packages_digest(result))
+
+
+def _packages_digest(result: TrialResult) -> str | None:
+    packages = result.facts.get("packages")
+    if not isinstance(packages, dict) or not packages:
+        return None
+    return hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()[:8]
+
+
 def sections(results: Iterable[TrialResult]) -> tuple[list[Section], list[Replaced]]:
-    """Every result is either in exactly one section or among the replaced."""
-    found = [(result, condition_of(result)) for result in results]
-    complete = {condition for _, condition in found if condition.precision is not None}
-    kept: dict[Condition, dict[tuple[str, int, int], TrialResult]] = {}
+    """Every result is either in exactly one section or among the replaced.
+
+    Where the trials of one condition hold a framework in several softwares, the newest of each framework stand
+    together, then the newest but one, and so on.
+    """
+    by_time = sorted(results, key=started)
+    groups: dict[Condition, list[TrialResult]] = {}
+    for result, condition in _completed(by_time, condition_of):
+        groups.setdefault(condition, []).append(result)
+    found: list[Section] = []
     replaced: list[Replaced] = []
-    for result, condition in sorted(found, key=lambda pair: started(pair[0])):
-        if result.status is not Status.OK:
-            condition = _completed(condition, complete)
-        cell = (result.spec.framework, result.spec.batch_size, result.spec.repeat)
-        trials = kept.setdefault(condition, {})
-        if cell in trials:
-            replaced.append(Replaced(trials[cell], result))
-        trials[cell] = result
-    order = sorted(kept, key=lambda condition: [str(getattr(condition, field.name)) for field in fields(condition)])
-    return [Section(condition, tuple(kept[condition].values())) for condition in order], replaced
+    for condition in sorted(groups, key=lambda one: [str(getattr(one, field.name)) for field in fields(one)]):
+        for software, trials in _layers(groups[condition]):
+            kept: dict[tuple[str, int, int, str], TrialResult] = {}
+            for result in trials:
+                cell = (result.spec.framework, result.spec.batch_size, result.spec.repeat, result.spec.allocator)
+                if cell in kept:
+                    replaced.append(Replaced(kept[cell], result))
+                kept[cell] = result
+            by_default = tuple(result for result in kept.values() if result.spec.allocator == DEFAULT_ALLOCATOR)
+            others = tuple(result for result in kept.values() if result.spec.allocator != DEFAULT_ALLOCATOR)
+            found.append(Section(condition, software, others, by_default))
+    return found, replaced
 
 
-def _completed(condition: Condition, complete: set[Condition]) -> Condition:
-    """A trial that died early reported no precision; it joins the one section it can belong to, if there is one."""
-    told = {f.name: value for f in fields(condition) if (value := getattr(condition, f.name)) is not None}
-    fitting = [other for other in complete if all(getattr(other, name) == told[name] for name in told)]
-    return fitting[0] if len(fitting) == 1 else condition
+def _layers(by_time: list[TrialResult]) -> list[tuple[dict[str, Software], list[TrialResult]]]:
+    """The trials of one condition, cut so that each framework has one software in each part; the newest part first."""
+    of_framework: dict[str, dict[Software, list[TrialResult]]] = {}
+    for framework in dict.fromkeys(result.spec.framework for result in by_time):
+        own = [result for result in by_time if result.spec.framework == framework]
+        for result, software in reversed(_completed(own, software_of)):
+            of_framework.setdefault(framework, {}).setdefault(software, []).append(result)
+    parts = []
+    for place in range(max(len(softwares) for softwares in of_framework.values())):
+        here = {name: list(found.items())[place] for name, found in of_framework.items() if place < len(found)}
+        trials = [result for _, own in here.values() for result in own]
+        parts.append(({name: software for name, (software, _) in here.items()}, sorted(trials, key=started)))
+    return parts
+
+
+def _completed(results: list[TrialResult], told_by: Callable[[TrialResult], Told]) -> list[tuple[TrialResult, Told]]:
+    """Each with what it tells. A trial that died early told less: it joins the one that it can belong to, if there is
+    one; those that are ok or told all stand for themselves.
+    """
+    found = [(result, told_by(result)) for result in results]
+    complete = {told for result, told in found if result.facts}
+    completed = []
+    for result, told in found:
+        known = {f.name: value for f in fields(told) if (value := getattr(told, f.name)) is not None}
+        fitting = [other for other in complete if all(getattr(other, name) == known[name] for name in known)]
+        joins = result.status is not Status.OK and len(fitting) == 1
+        completed.append((result, fitting[0] if joins else told))
+    return completed
 
 
 def optimizer_label(optimizer: OptimizerSpec) -> str:
@@ -109,17 +201,12 @@ def optimizer_label(optimizer: OptimizerSpec) -> str:
             return f"Adam ({optimizer.beta1}, {optimizer.beta2}, epsilon {optimizer.epsilon}), {rate}"
 
 
-def _device_name(result: TrialResult) -> str | None:
-    name = result.machine.get("cpu_model")
-    if result.spec.device != "cpu":
-        gpus = result.machine.get("gpus")
-        found = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
-        name = next((gpu.get("name") for gpu in found if gpu.get("uuid") == result.spec.device), None)
-    return name if isinstance(name, str) else None
+def _gpu(result: TrialResult) -> dict[str, Any]:
+    """What the machine told of the trial's GPU; empty on a CPU, and where nothing was told."""
+    gpus = result.machine.get("gpus")
+    found = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
+    return next((gpu for gpu in found if gpu.get("uuid") == result.spec.device), {})
 
 
-def _precision(facts: dict[str, Any]) -> str | None:
-    precision = facts.get("precision")
-    if precision is None:
-        return None
-    return f"{precision}, TF32 on" if facts.get("tf32") is True else str(precision)
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)

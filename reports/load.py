@@ -6,13 +6,10 @@ import dataclasses
 import json
 import math
 import types
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
-
-import pandas as pd
 
 from workloads.trial import RESULT_FILE, TrialResult
 
@@ -31,9 +28,10 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class Stored:
-    """What a results folder holds; `unfinished` are trial folders without a result."""
+    """What a results folder holds: results, each with its trial's folder; `unfinished` are folders without a result."""
 
     results: tuple[TrialResult, ...]
+    folders: tuple[Path, ...]
     unreadable: tuple[Unreadable, ...]
     unfinished: tuple[Path, ...]
 
@@ -47,7 +45,7 @@ def read(folder: Path) -> Stored:
         trial_dirs = sorted(path for path in trials.iterdir() if path.is_dir()) if trials.is_dir() else []
     except OSError as error:
         raise ReportError(f"{trials}: cannot be listed: {error.strerror}; check its permissions") from error
-    results, unreadable, unfinished = [], [], []
+    results, folders, unreadable, unfinished = [], [], [], []
     for trial_dir in trial_dirs:
         path = trial_dir / RESULT_FILE
         if not path.exists():
@@ -55,12 +53,13 @@ def read(folder: Path) -> Stored:
             continue
         try:
             results.append(read_result(path))
+            folders.append(trial_dir)
         except ValueError as error:
             unreadable.append(Unreadable(path, str(error)))
     if not results and not unreadable:
         state = f"{len(unfinished)} trials there are unfinished" if unfinished else "no trial is there"
         raise ReportError(f"{trials}: no {RESULT_FILE} found, {state}; run `python -m runner` first")
-    return Stored(tuple(results), tuple(unreadable), tuple(unfinished))
+    return Stored(tuple(results), tuple(folders), tuple(unreadable), tuple(unfinished))
 
 
 def read_result(path: Path) -> TrialResult:
@@ -83,31 +82,36 @@ def read_result(path: Path) -> TrialResult:
     return result
 
 
+def rows_of(path: Path, schema_version: int, key: str, kinds: dict[str, type[Any] | types.UnionType]) -> Any:
+    """The JSON object at `path`, whose `key` is a list of rows with fields of these kinds; None without such a file.
+
+    Raises ValueError with the reason for one that cannot be read, and for a number that is not finite.
+    """
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from error
+    if not isinstance(stored, dict) or stored.get("schema_version") != schema_version:
+        raise ValueError(f"not of schema version {schema_version}")
+    if not isinstance(stored.get(key), list):
+        raise ValueError(f"{key} are missing")
+    for number, row in enumerate(stored[key]):
+        if not isinstance(row, dict):
+            raise ValueError(f"{key}[{number}] is {row!r}")
+        for name, kind in kinds.items():
+            if not isinstance(row.get(name), kind) or isinstance(row[name], bool):
+                raise ValueError(f"{key}[{number}].{name} is {row.get(name)!r}")
+            if isinstance(row[name], float) and not math.isfinite(row[name]):
+                raise ValueError(f"{key}[{number}].{name} is not finite")
+    return stored
+
+
 def started(result: TrialResult) -> datetime:
     """Raises ValueError for a `started_at` that is not ISO 8601. Without a zone it is taken as UTC."""
     moment = datetime.fromisoformat(result.started_at)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def frame(results: Iterable[TrialResult]) -> pd.DataFrame:
-    """One row a trial. Each figure has a column of its name (NaN = unknown) and "<name>.reason" and
-    "<name>.source" beside it."""
-    rows: list[dict[str, Any]] = []
-    for result in results:
-        row: dict[str, Any] = {
-            "trial": result.spec.id,
-            "framework": result.spec.framework,
-            "batch_size": result.spec.batch_size,
-            "repeat": result.spec.repeat,
-            "started_at": started(result),
-            "status": str(result.status),
-            "reason": result.reason,
-        }
-        for name, figure in result.figures.items():
-            row[name] = math.nan if figure.value is None else float(figure.value)
-            row[f"{name}.reason"], row[f"{name}.source"] = figure.reason, figure.source
-        rows.append(row)
-    return pd.DataFrame(rows)
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -2,15 +2,13 @@
 
 Repeat r has the same initial weights, batch order and data in every framework, so what a seed does to both falls out
 of their difference; trials whose inputs differ, by checksum, are no pair. All numbers are percentage points. Mean and
-interval are those of the paired t-test, d +- t(n-1) s / sqrt(n) with n-1 in the denominator of s (NIST/SEMATECH
-e-Handbook of Statistical Methods, 7.3.1.1 and 1.3.5.2).
+interval are those of the paired t-test (NIST/SEMATECH e-Handbook of Statistical Methods, 7.3.1.1).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import statistics
 from typing import Any
 
 import pandas as pd
@@ -21,8 +19,9 @@ from . import markdown
 from .conditions import Section
 from .frameworks import display_name, ordered
 from .quantities import ACCURACY
+from .spread import CONFIDENCE_PERCENT, spread
 
-FEWEST, TOLERATED, CONFIDENCE_PERCENT = 3, 1.0, 95
+FEWEST, TOLERATED = 3, 1.0
 AGREE, CANNOT_BE_TOLD, NOT_COMPARABLE, NO_VERDICT = "agree", "cannot be told", "not comparable", ""
 NUMBERS = ("mean_difference_points", "low_points", "high_points")
 CSV_COLUMNS = ["framework_a", "framework_b", "batch_size", "n", *NUMBERS, "verdict"]
@@ -83,13 +82,9 @@ def _statement(differences: list[float]) -> dict[str, Any]:
     n = len(differences)
     if n < FEWEST:
         return {"n": n, **dict.fromkeys(NUMBERS, math.nan), "verdict": NO_VERDICT}
-    # Here, not above: its import takes longer than all tables, and one repeat, the main job, has no use for it.
-    from scipy import stats  # type: ignore[import-untyped]
-
-    mean = statistics.fmean(differences)
-    reach = stats.t.ppf((1 + CONFIDENCE_PERCENT / 100) / 2, n - 1) * statistics.stdev(differences) / math.sqrt(n)
+    found = spread(differences)
     # Rounded, because 71 % - 70 % is 1 point, and in floating point a little more.
-    mean, low, high = (round(float(number), 9) for number in (mean, mean - reach, mean + reach))
+    mean, low, high = (round(number, 9) for number in (found.mean, found.low, found.high))
     return {"n": n, **dict(zip(NUMBERS, (mean, low, high), strict=True)), "verdict": verdict(mean, low, high)}
 
 

@@ -1,124 +1,180 @@
 """The tables in the thesis's layout: one row a framework, batch sizes as columns; as Markdown and as CSV.
 
-A cell is the median over the repeats that are ok. Where there is none it says why, never nothing and never 0.
+A cell is the median over the repeats that are ok, with the interval of their mean. Where there is none it says why,
+never nothing and never 0.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
 
+from workloads.checks import FEWEST_SAMPLES, LONG_ENOUGH, SHORTEST_S
+from workloads.trial import Figure, Status, TrialResult
+
 from . import markdown
 from .conditions import Condition
 from .frameworks import display_name, ordered
-from .quantities import Quantity
+from .quantities import Quantity, Source
+from .spread import CONFIDENCE_PERCENT, spread
 
-CSV_COLUMNS = ["framework", "batch_size", "n", "median", "min", "max", "unit", "status"]
+STATISTICS = ["n", "median", "min", "max", "mean", "low", "high", "cv_percent", "unit", "status"]
+CSV_COLUMNS = ["framework", "batch_size", *STATISTICS]
 NOT_RUN, UNKNOWN = "not_run", "unknown"
 FOREIGN, TOLERATED_PERCENT = "foreign_cpu_percent", 10.0
 DISTURBED = f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the steady window"
+SHORT = f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples of the usage"
+NOISY_ABOVE_PERCENT = 3.0
 
 
-def cells(trials: pd.DataFrame, quantity: Quantity, condition: Condition) -> pd.DataFrame:
-    """CSV_COLUMNS, `notes` and `sources` (tuples of str), one row for each framework and batch size in `trials`.
-
-    `trials` is the `load.frame` of one section. n counts the values behind the median; min, median and max are in
-    `unit`, NaN where n is 0. status: "ok", else "unknown" (the figure is null), "not_run", or how the trials ended,
-    joined by "+".
+def cells(results: Sequence[TrialResult], quantity: Quantity, condition: Condition) -> pd.DataFrame:
+    """CSV_COLUMNS, `notes` and `sources` (tuples of str), one row for each framework and batch size in `results`,
+    the trials of one section. Raises ValueError where the condition's device has no such quantity.
     """
-    figure = quantity.source(condition).figure
+    source = quantity.source(condition)
+    if source is None:
+        raise ValueError(f"{quantity.name}: there is none on {condition.device}")
     rows = []
-    for framework in ordered(trials["framework"]):
-        for batch_size in sorted(set(trials["batch_size"])):
-            here = trials[(trials["framework"] == framework) & (trials["batch_size"] == batch_size)]
-            found = _cell(here, figure, quantity)
-            rows.append({"framework": framework, "batch_size": batch_size, "unit": quantity.unit, **found})
+    for framework in ordered(result.spec.framework for result in results):
+        for batch_size in sorted({result.spec.batch_size for result in results}):
+            here = of_place(results, framework, batch_size)
+            rows.append({"framework": framework, "batch_size": batch_size, **cell(here, quantity, source)})
     return pd.DataFrame(rows)[[*CSV_COLUMNS, "notes", "sources"]]
 
 
-def _cell(trials: pd.DataFrame, figure: str, quantity: Quantity) -> dict[str, Any]:
-    """One cell from the repeats of one framework and batch size."""
-    ok = trials[trials["status"] == "ok"]
-    values = ok[figure].dropna() * quantity.factor if figure in ok else pd.Series(dtype=float)
-    notes = _unknown_notes(ok.drop(values.index), figure)
-    if len(values):
+def of_place(results: Iterable[TrialResult], framework: str, batch_size: int) -> list[TrialResult]:
+    return [result for result in results if (result.spec.framework, result.spec.batch_size) == (framework, batch_size)]
+
+
+def cell(results: Sequence[TrialResult], quantity: Quantity, source: Source) -> dict[str, Any]:
+    """STATISTICS, `notes` and `sources` of one cell from the repeats of one framework and batch size.
+
+    n counts the values behind the median; the numbers are in `unit`, NaN where they cannot be told from n values;
+    low and high are the interval of the mean. status: "ok", else "unknown" (the figure is null), "not_run", or how the
+    trials ended, joined by "+".
+    """
+    ok = [(r, figure_of(r, source.figure)) for r in results if r.status is Status.OK]
+    known = [(result, figure.value * quantity.factor) for result, figure in ok if figure.value is not None]
+    values = [value for _, value in known]
+    found = spread(values)
+    ended = [result for result in results if result.status is not Status.OK]
+    notes = sorted({f"unknown: {figure.reason}" for _, figure in ok if figure.value is None})
+    if values:
         status = "ok"
-        ended = trials[trials["status"] != "ok"]
-        notes += [f"repeat {row.repeat}: {_words(str(row.status))}" for row in ended.itertuples()]
-        if quantity.timed and FOREIGN in ok and (ok.loc[values.index, FOREIGN] > TOLERATED_PERCENT).any():
-            notes.append(DISTURBED)
-    elif len(ok):
+        notes += [f"repeat {result.spec.repeat}: {words(result.status)}" for result in ended]
+        notes += _doubts([result for result, _ in known], quantity, source, found.cv_percent)
+    elif ok:
         status = UNKNOWN
     else:
-        status = "+".join(sorted(set(trials["status"]))) or NOT_RUN
+        status = "+".join(sorted({str(result.status) for result in ended})) or NOT_RUN
     return {
-        "n": len(values),
-        "median": values.median() if len(values) else math.nan,
-        "min": values.min(),
-        "max": values.max(),
+        "n": found.n,
+        "median": statistics.median(values) if values else math.nan,
+        "min": min(values, default=math.nan),
+        "max": max(values, default=math.nan),
+        "mean": found.mean,
+        "low": found.low,
+        "high": found.high,
+        "cv_percent": found.cv_percent,
+        "unit": quantity.unit,
         "status": status,
         "notes": tuple(notes),
-        "sources": tuple(ok.loc[values.index, f"{figure}.source"].unique()) if len(values) else (),
+        "sources": tuple(dict.fromkeys(result.figures[source.figure].source for result, _ in known)),
     }
 
 
-def _unknown_notes(trials: pd.DataFrame, figure: str) -> list[str]:
-    """Why `figure` is null, each reason once."""
-    column = f"{figure}.reason"
-    reasons = trials[column] if column in trials else pd.Series(index=trials.index, dtype=object)
-    missing = f"the stored result has no figure {figure}"
-    return sorted({f"unknown: {reason if isinstance(reason, str) else missing}" for reason in reasons})
+def figure_of(result: TrialResult, name: str) -> Figure:
+    """A null one with its reason where the result does not have it."""
+    return result.figures.get(name, Figure(None, "", reason=f"the stored result has no figure {name}"))
 
 
-def block(found: pd.DataFrame, quantity: Quantity, condition: Condition) -> str:
-    """A table of `cells` in Markdown: title, table, how to read a cell, footnotes."""
+def _doubts(results: list[TrialResult], quantity: Quantity, source: Source, cv_percent: float) -> list[str]:
+    """What makes the value of these trials worth less."""
+    found = []
+    foreign = [figure.value for r in results if (figure := r.figures.get(FOREIGN)) and figure.value is not None]
+    if quantity.timed and any(share > TOLERATED_PERCENT for share in foreign):
+        found.append(DISTURBED)
+    checks = [check for result in results for check in result.checks]
+    if source.windowed and any(check.name == LONG_ENOUGH and not check.passed for check in checks):
+        found.append(SHORT)
+    if quantity.timed and cv_percent > NOISY_ABOVE_PERCENT:
+        found.append(f"noisy: coefficient of variation {cv_percent:.1f} %")
+    return found
+
+
+def block(found: pd.DataFrame, title: str, quantity: Quantity) -> str:
+    """A table of `cells` in Markdown: title, table, how to read a cell, footnotes.
+
+    Where `found` has a column `condition`, cells of one batch size stand in columns of their own, told apart by it.
+    """
     most = int(found["n"].max())
     numbers = markdown.numbered(note for notes in found["notes"] for note in notes)
-    texts = [_text(row, quantity, most, numbers) for row in found.to_dict("records")]
+    apart = found["condition"] if "condition" in found else pd.Series("", index=found.index)
+    heads = [f"{size} {letter}".strip() for size, letter in zip(found["batch_size"], apart, strict=True)]
+    order = dict.fromkeys(head for _, _, head in sorted(zip(found["batch_size"], apart, heads, strict=True)))
     rows: dict[str, dict[str, str]] = {}
-    for framework, batch_size, text in zip(found["framework"], found["batch_size"], texts, strict=True):
+    for framework in ordered(found["framework"]):
         name = markdown.escape(display_name(framework))
-        rows.setdefault(framework, {"Framework / batch size": name})[str(batch_size)] = text
+        rows[framework] = {"Framework / batch size": name, **dict.fromkeys(order, words(NOT_RUN))}
+    for head, row in zip(heads, found.to_dict("records"), strict=True):
+        rows[row["framework"]][head] = text(row, quantity.decimals, most, numbers)
     parts = [
-        f"### {quantity.title(condition)}",
+        f"### {title}",
         markdown.table(pd.DataFrame(rows.values())),
-        _how_to_read_a_cell(found, most) + _sources(found),
+        how_to_read_a_cell(found["n"]) + _sources(found),
         markdown.footnotes(numbers),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _how_to_read_a_cell(found: pd.DataFrame, most: int) -> str:
-    if most == 0:
+def nothing(found: pd.DataFrame, title: str) -> str:
+    """One line in place of a table of `cells` without a single value."""
+    notes = dict.fromkeys(note for notes in found["notes"] for note in notes)
+    ended = dict.fromkeys(words(status) for status in found["status"] if status != UNKNOWN)
+    return f"No value: {title}: {markdown.escape('; '.join([*notes, *ended]))}.\n"
+
+
+def how_to_read_a_cell(counts: Iterable[int]) -> str:
+    some = [count for count in counts if count]
+    if not some:
         return "No trial gave a value."
+    most = max(some)
     if most == 1:
         return "One trial a cell (n = 1): no statement about the spread between runs."
-    fewer = " A cell of fewer repeats says its n." if found.loc[found["n"] > 0, "n"].min() < most else ""
-    return f"Median of n = {most} repeats (lowest\N{EN DASH}highest).{fewer}"
+    fewer = " A cell of fewer repeats says its n." if min(some) < most else ""
+    interval = f"{CONFIDENCE_PERCENT} % interval of the mean, Student's t"
+    return f"Median of n = {most} repeats [{interval}]; lowest, highest and mean are in the CSV.{fewer}"
 
 
 def _sources(found: pd.DataFrame) -> str:
-    sources = dict.fromkeys(source for sources in found["sources"] for source in sources)
+    sources = [source for source in dict.fromkeys(source for told in found["sources"] for source in told) if source]
     return f" Source: {markdown.escape(' / '.join(sources))}." if sources else ""
 
 
-def _text(cell: dict[Any, Any], quantity: Quantity, most: int, numbers: dict[str, int]) -> str:
+def text(cell: dict[Any, Any], decimals: int | None, most: int, numbers: dict[str, int], compact: bool = False) -> str:
+    """A cell in Markdown: median, interval where n > 1, n where it is less than `most`, footnotes' marks.
+
+    `decimals` None = three significant digits of the median. `compact` leaves out an interval that rounds to it.
+    """
     marks = markdown.marks(cell["notes"], numbers)
     if cell["n"] == 0:
-        return _words(cell["status"]) + marks
-    digits = _decimals(cell["median"]) if quantity.decimals is None else quantity.decimals
-    text = f"{cell['median']:.{digits}f}"
-    if cell["n"] > 1:
-        text += f" ({cell['min']:.{digits}f}\N{EN DASH}{cell['max']:.{digits}f})"
-    return text + (f" n={cell['n']}" if cell["n"] < most else "") + marks
+        return words(cell["status"]) + marks
+    digits = significant(cell["median"]) if decimals is None else decimals
+    told = f"{cell['median']:z.{digits}f}"
+    low, high = (f"{cell[key]:z.{digits}f}" for key in ("low", "high"))
+    if cell["n"] > 1 and not (compact and low == told == high):
+        told += f" [{low}, {high}]"
+    return told + (f" n={cell['n']}" if cell["n"] < most else "") + marks
 
 
-def _decimals(value: float) -> int:
-    """For three significant digits; whole numbers from 100 on."""
+def significant(value: float) -> int:
+    """Decimals for three significant digits; whole numbers from 100 on."""
     return max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
 
 
-def _words(status: str) -> str:
+def words(status: str) -> str:
     return status.replace("_", " ").replace("+", " / ")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,17 +15,21 @@ from typing import Any
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from runner import cli, environments, inputs, machine
+from runner import cli, environments, fits, inputs, machine, overhead, stable
 from runner.assemble import assemble
 from runner.environments import Environment, EnvironmentUnavailable
 from runner.gate import Gate, group
 from runner.launch import LaunchFailed, run_worker
-from runner.plan import TRIALS, Plan, make_plan, read_stored
+from runner.memory import Told
+from runner.memory_worker import MemoryWorker, kind
+from runner.plan import TRIALS, Plan, read_stored
+from runner.prepare import fresh_folder, make_environments, plan_of, started_with, write_data
 from runner.progress import Display, duration
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS, DataError
+from workloads.memory import FEWEST_TO_LEAVE_ONE_OUT
 from workloads.study import read, studies
-from workloads.trial import RESULT_FILE, TRIAL_FILE, InputFile, Status, TrialResult, TrialSpec, write_json
+from workloads.trial import RESULT_FILE, TRIAL_FILE, Status, TrialResult, TrialSpec, write_json
 
 EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -35,7 +38,12 @@ def main(arguments: list[str] | None = None) -> int:
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a path never stops a run
     console = Console(highlight=False, markup=False, soft_wrap=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the worker as Ctrl-C does
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
+        if arguments[:1] == ["overhead"]:
+            request, pairs = overhead.request(arguments[1:])
+            with FileLock(request.results / ".lock", timeout=0):
+                return overhead.run(request, pairs, console)
         words = cli.parser().parse_args(arguments)
         if words.list:
             show_list(console)
@@ -59,59 +67,41 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"runner: {error.filename or 'system'}: {error.strerror}; what was finished is kept", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        print(
-            "\nrunner: interrupted; every finished trial is kept. The same command goes on from here.", file=sys.stderr
-        )
+        kept = "every finished trial is kept. The same command goes on from here."
+        if arguments[:1] == ["overhead"]:
+            kept = "what was measured is kept; the same command measures all of it again."
+        print(f"\nrunner: interrupted; {kept}", file=sys.stderr)
         return EXIT_INTERRUPTED
 
 
 def run(request: cli.Request, console: Console) -> int:
     """Everything between a checked request and the exit code."""
-    splits = inputs.load_splits(request.study, request.data_dir, environments.ROOT / "data", console)
-    written = inputs.write_inputs(request.study, splits, request.results)
-    del splits
+    data = write_data(request, console)
     ready, unavailable = make_environments(request, console)
-    plan = plan_of(request, written)
-    if plan.finished:
-        console.print(f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {request.results}: left out")
-    results = run_trials(plan, request, ready, unavailable, console)
+
+    def run_repeats(repeats: range, cells: Collection[stable.Key] | None = None) -> list[TrialResult]:
+        """Of all cells, or of some."""
+        written = inputs.write_repeats(request.study, data, repeats, request.results)
+        plan = plan_of(request, repeats, written)
+        if cells is not None:
+            plan = plan.of_cells(cells)
+        if plan.finished:
+            told = f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {request.results}: left out"
+            console.print(told)
+        return run_trials(plan, request, ready, unavailable, console)
+
+    results = run_repeats(range(request.study.repeats))
+    if request.until_stable is not None:
+        results += stable.further(results, read_stored(request.results))
+        results = stable.follow(results, request.study.repeats, request.until_stable, run_repeats)
+        told = stable.to_json(stable.cells(results), request.until_stable)
+        write_json(request.results / stable.STABLE_FILE, told)
     report = subprocess.run([sys.executable, "-m", "reports", str(request.results.resolve())], cwd=environments.ROOT)
-    return summarise(results, console) or (EXIT_FAILED if report.returncode else 0)
-
-
-def make_environments(request: cli.Request, console: Console) -> tuple[dict[str, Environment], dict[str, str]]:
-    """({framework: environment}, {framework: why it has none}); `here` takes this Python as it is."""
-    ready: dict[str, Environment] = {}
-    unavailable: dict[str, str] = {}
-    for framework in request.frameworks:
-        try:
-            environment = environments.read(framework, request.device_kind)
-            if request.isolation == "venv":
-                environments.make(environment, console.print)
-            ready[framework] = environment
-        except EnvironmentUnavailable as error:
-            unavailable[framework] = str(error)
-            console.print(f"{framework}: unsupported: {error}", style="yellow")
-    return ready, unavailable
-
-
-def plan_of(request: cli.Request, written: list[dict[str, InputFile]]) -> Plan:
-    return make_plan(
-        request.study, digests(request), request.device, request.threads, request.isolation, written, request.results
-    )
-
-
-def digests(request: cli.Request) -> dict[str, str]:
-    """What stands for each framework's environment, and for the code that runs in it, in its trials."""
-    found = {}
-    for framework in request.frameworks:
-        try:
-            environment = environments.read(framework, request.device_kind)
-            packages = environments.digest_here() if request.isolation == "here" else environment.digest
-        except EnvironmentUnavailable:
-            packages = "none"
-        found[framework] = f"{packages}-{environments.digest_code(framework)}"
-    return found
+    code = summarise(results, console) or (EXIT_FAILED if report.returncode else 0)
+    if request.until_stable is not None:
+        for cell in stable.cells(results):
+            console.print(f"  {cell.told()}")
+    return code
 
 
 def run_trials(
@@ -121,7 +111,7 @@ def run_trials(
 
     After each, the gate looks again at all in the folder that it may be held against. Returns the plan's trials.
     """
-    gate = Gate(request.results)
+    gate, memory = Gate(request.results), MemoryWorker(request.results, plan.trials)
     known = judge(gate, read_stored(request.results), request.results)
     if plan.to_run:
         conditions = machine.describe(request.device, list(request.gpus))
@@ -130,8 +120,9 @@ def run_trials(
                 display.start(spec)
                 folder = fresh_folder(request.results, spec)
                 if spec.framework in ready:
-                    evidence = gate.gather(spec, *started_with(spec, ready[spec.framework]))
-                    result = replace(run_trial(folder, spec, ready[spec.framework], conditions), evidence=evidence)
+                    how = started_with(spec, ready[spec.framework])
+                    evidence, told = gate.gather(spec, *how), memory.gather(spec, *how)
+                    result = replace(run_trial(folder, spec, *how, conditions, told), evidence=evidence)
                 else:
                     reason = unavailable[spec.framework]
                     result = TrialResult(spec, Status.UNSUPPORTED, reason, now(), 0.0, machine=conditions)
@@ -154,35 +145,21 @@ def judge(gate: Gate, trials: Iterable[TrialResult], results: Path) -> dict[str,
     return {trial.spec.id: trial for trial in judged}
 
 
-def fresh_folder(results: Path, spec: TrialSpec) -> Path:
-    """The trial's folder, empty: an earlier attempt that did not finish is replaced."""
-    folder = (results / TRIALS / spec.id).resolve()
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
-    return folder
-
-
-def run_trial(folder: Path, spec: TrialSpec, environment: Environment, conditions: dict[str, Any]) -> TrialResult:
+def run_trial(
+    folder: Path, spec: TrialSpec, interpreter: str, variables: dict[str, str], conditions: dict[str, Any], told: Told
+) -> TrialResult:
     """One worker in a process of its own, measured; its result, whatever became of it."""
     write_json(folder / TRIAL_FILE, spec.to_json())
-    interpreter, variables = started_with(spec, environment)
     kills_before = machine.out_of_memory_kills()
-    before = {"load_average_before": machine.load_average()}
+    load = {"load_average_before": machine.load_average()}
     started_at = now()
     try:
         outcome = run_worker(folder, spec, interpreter, variables)
     except LaunchFailed as error:
-        return TrialResult(spec, Status.FAILED, str(error), started_at, 0.0, machine=conditions | before)
+        return TrialResult(spec, Status.FAILED, str(error), started_at, 0.0, machine=conditions | load)
     killed_for_memory = machine.out_of_memory_kills() != kills_before
-    return assemble(folder, spec, outcome, conditions | before, started_at, killed_for_memory)
-
-
-def started_with(spec: TrialSpec, environment: Environment) -> tuple[str, dict[str, str]]:
-    """(interpreter, variables) of a worker."""
-    if spec.isolation == "here":
-        return sys.executable, environments.worker_variables(environment, environments.SITE_PACKAGES)
-    return str(environment.interpreter), environments.worker_variables(environment)
+    load["load_average_after"] = machine.load_average()
+    return assemble(folder, spec, outcome, conditions | load, started_at, killed_for_memory, told)
 
 
 def now() -> str:
@@ -227,14 +204,28 @@ def show_list(console: Console) -> None:
 
 
 def show_plan(request: cli.Request, console: Console) -> None:
-    plan = plan_of(request, [])
+    plan = plan_of(request, range(request.study.repeats), {})
     estimates = plan.estimates_s
+    lines = fits.lines(read_stored(request.results))
+    capacity = fits.capacity_bytes(request.device, request.gpus)
     for number, spec in enumerate(plan.trials, start=1):
         told = "finished" if spec.id in plan.finished else f"about {duration(estimates[spec.id])}"
         name = f"{number:>4}  {spec.framework:<12} batch {spec.batch_size:>5}  repeat {spec.repeat}"
+        line = lines.get(kind(spec).id)
+        if line and capacity and spec.id not in plan.finished and (doubt := fits.warning(spec, line, capacity)):
+            told += f"  {doubt}"
         console.print(f"{name}  {spec.device}  {told}")
+    for spec in {kind(spec).id: spec for spec in plan.trials}.values():
+        if kind(spec).id in lines:
+            console.print(fits.described(spec.framework, lines[kind(spec).id]))
+        else:
+            console.print(
+                f"{spec.framework}: peak memory unknown: {FEWEST_TO_LEAVE_ONE_OUT} batch sizes must be measured"
+            )
     total = f"{len(plan.to_run)} trials to run, about {duration(sum(estimates.values()))}"
     console.print(f"{total}; a rough guess where nothing like it has been measured in {request.results}")
+    if request.until_stable is not None:
+        console.print(f"then, until stable, single repeats up to {request.until_stable} in all: their number is open")
 
 
 if __name__ == "__main__":

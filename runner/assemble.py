@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from runner.checks import COUNTS, checks
-from runner.figures import memory, read_samples, speed, unknown, usage
+from runner.company import alone, company
+from runner.figures import speed, start_up, unknown, usage, window
+from runner.gpu_figures import gpu_figures, memory_accounts
 from runner.launch import Outcome
+from runner.memory import Told, memory
+from runner.readings import read_account
+from workloads.checks import COUNTS, clock_checks, figure_checks, sample_checks
+from workloads.samples import DRIVER_COLUMNS, read_samples
 from workloads.trial import (
+    DRIVER_SAMPLES_FILE,
     EVENTS_FILE,
     LOG_FILE,
+    METER_FILE,
     SAMPLES_FILE,
+    Check,
     Epoch,
     Event,
+    Events,
     Figure,
     Status,
     TrialResult,
     TrialSpec,
+    read_events,
 )
-
-Events = list[dict[str, Any]]
 
 
 def assemble(
@@ -35,16 +40,29 @@ def assemble(
     machine: dict[str, Any],
     started_at: str,
     killed_for_memory: bool,
+    told: Told,
 ) -> TrialResult:
-    """The trial's result from its files alone, whatever is missing in them."""
+    """The trial's result from its files, whatever is missing in them; `told` is what its memory holds."""
     events, samples = read_events(trial_dir / EVENTS_FILE), read_samples(trial_dir / SAMPLES_FILE)
+    driver, meter = read_samples(trial_dir / DRIVER_SAMPLES_FILE, DRIVER_COLUMNS), read_account(trial_dir / METER_FILE)
     status, reason = how_it_ended(events, outcome, trial_dir / LOG_FILE, killed_for_memory)
     found = {event["event"]: event for event in events}
-    figures = {**speed(found), **usage(found, samples, spec), **memory(found, samples, spec)}
+    figures = {**start_up(found), **speed(found), **usage(found, samples, spec), **memory(found, samples, spec, told)}
+    if spec.device == "cpu":
+        figures["gpu_percent"] = unknown("NVML", "the trial ran on the CPU")
+    else:
+        figures |= gpu_figures(found, window(found), samples, driver, meter) | memory_accounts(figures, meter)
     epochs = read_epochs(events)
-    checked = checks(spec, outcome, figures, epochs, samples, found)
-    if status == Status.OK and (company := np.nanmax(samples["foreign_processes"], initial=0)) > 0:
-        status, reason = Status.CONTENDED, f"{company:.0f} other process(es) on the device"
+    checked = figure_checks(spec, figures, epochs) + clock_checks(figures, meter.get("clocks", []))
+    if (edges := window(found)) is not None:
+        checked += sample_checks(edges, samples)
+    if spec.device != "cpu":
+        checked.append(alone(samples, meter, events))
+    if Event.FINISHED in found:
+        detail = f"exit code {outcome.exit_code} after everything was measured"
+        checked.append(Check("the worker ended well", outcome.exit_code == 0, detail))
+    if status == Status.OK and (others := company(samples, meter)):
+        status, reason = Status.CONTENDED, others
     elif status == Status.OK and (wrong := [check for check in checked if check.name in COUNTS and not check.passed]):
         status, reason = Status.UNVERIFIED, f"{wrong[0].name}: {wrong[0].detail}"
     figures["test_accuracy"] = (
@@ -66,18 +84,6 @@ def assemble(
         facts=found.get(Event.OPENED, {}).get("facts", {}),
         machine=machine,
     )
-
-
-def read_events(path: Path) -> Events:
-    """The worker's events; a last line that a kill cut short is left out."""
-    events: Events = []
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    for line in lines:
-        try:
-            events.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
-    return events
 
 
 def how_it_ended(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from runner import environments, machine
+from runner import environments, machine, stable
 from workloads import study as studies
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS
@@ -35,6 +35,7 @@ class Request:
     data_dir: Path | None
     results: Path
     plan_only: bool
+    until_stable: int | None  # repeats at most, where they go on until the speeds are known well enough
 
     @property
     def device_kind(self) -> str:
@@ -43,18 +44,19 @@ class Request:
 
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise BadInput(f"{message} (see python -m runner --help)")
+        raise BadInput(f"{message} (see {self.prog} --help)")
 
 
 def parser() -> Parser:
     words = Parser(
         prog="python -m runner",
         description="Train one CNN in several deep-learning frameworks, per batch size, and measure it from outside.",
+        epilog="python -m runner overhead --help: what the measuring itself costs",
         allow_abbrev=False,
     )
     words.add_argument("--list", action="store_true", help="frameworks, workloads, data sets and studies; runs nothing")
     words.add_argument("--plan", action="store_true", help="print the trials and an estimate; runs nothing")
-    words.add_argument("--framework", nargs="+", metavar="NAME", help="all, or names (default: the study's)")
+    add_shared(words)
     words.add_argument(
         "--study", default="quick", metavar="NAME|FILE", help="a study's name or TOML file (default: quick)"
     )
@@ -62,25 +64,33 @@ def parser() -> Parser:
     words.add_argument("--dataset", metavar="NAME")
     words.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
                        "the project's data/, where they are downloaded)")  # fmt: skip
-    words.add_argument("--batch-size", nargs="+", type=_whole, metavar="N")
-    words.add_argument("--epochs", type=_whole, metavar="N")
-    words.add_argument("--repeat", type=_whole, metavar="N", help="fresh-process repeats of every cell")
-    words.add_argument("--seed", type=_whole, metavar="N", help="repeat r draws weights and batch order with seed + r")
+    words.add_argument("--epochs", type=whole, metavar="N")
+    words.add_argument("--repeat", type=whole, metavar="N", help="fresh-process repeats of every cell")
+    words.add_argument("--seed", type=whole, metavar="N", help="repeat r draws weights and batch order with seed + r")
     words.add_argument("--optimizer", metavar="NAME", help=", ".join(OPTIMIZER_NAMES))
     words.add_argument("--learning-rate", type=_number, metavar="RATE")
     words.add_argument("--feed", metavar="host|device", help="where the training split lives (default: host)")
     words.add_argument("--last-batch", metavar="keep|drop", help="what becomes of the last, smaller batch")
-    words.add_argument("--device", metavar="auto|cpu|cuda:N|UUID")
-    words.add_argument("--threads", type=_whole, metavar="N", help="cores and threads of a worker (default: all)")
     words.add_argument("--window", type=_number, metavar="SECONDS", help="length of the steady window")
     words.add_argument("--timeout", type=_number, metavar="SECONDS", help="time limit of a trial")
-    words.add_argument("--results", type=Path, metavar="DIR", help="default: results/STUDY")
-    words.add_argument("--isolation", metavar="venv|here", default="venv", help="each framework in an environment of "
-                       "its own, or in this Python as it is")  # fmt: skip
+    words.add_argument("--until-stable", nargs="?", type=whole, const=stable.LIMIT, metavar="LIMIT",
+                       help=f"more repeats until each mean speed's 95 %% interval is within {100 * stable.TOLERATED:g} "
+                       f"%% of it, or there are LIMIT (default: {stable.LIMIT})")  # fmt: skip
     return words
 
 
-def _whole(text: str) -> int:
+def add_shared(words: Parser) -> None:
+    """What `python -m runner overhead` understands too."""
+    words.add_argument("--framework", nargs="+", metavar="NAME", help="all, or names (default: the study's)")
+    words.add_argument("--batch-size", nargs="+", type=whole, metavar="N")
+    words.add_argument("--device", metavar="auto|cpu|cuda:N|UUID")
+    words.add_argument("--threads", type=whole, metavar="N", help="cores and threads of a worker (default: all)")
+    words.add_argument("--results", type=Path, metavar="DIR", help="default: results/STUDY")
+    words.add_argument("--isolation", metavar="venv|here", default="venv", help="each framework in an environment of "
+                       "its own, or in this Python as it is")  # fmt: skip
+
+
+def whole(text: str) -> int:
     try:
         return int(text)
     except ValueError:
@@ -107,6 +117,12 @@ def known(kind: str, name: str, names: Iterable[str]) -> str:
 def request(words: argparse.Namespace) -> Request:
     """Raises BadInput."""
     study = _study(words)
+    if words.until_stable is not None:
+        study = study.changed(repeats=max(study.repeats, stable.FEWEST))
+        if words.until_stable < study.repeats:
+            raise BadInput(
+                f"--until-stable {words.until_stable}: must be {study.repeats} or more, the repeats that are run anyway"
+            )
     known("workload", study.workload, WORKLOADS)
     dataset = DATASETS[known("data set", study.dataset, DATASETS)]
     if dataset.classes > WORKLOADS[study.workload].classes:
@@ -138,6 +154,7 @@ def request(words: argparse.Namespace) -> Request:
         data_dir=words.data_dir or (Path(named) if named else None),
         results=_results(words.results or Path("results") / study.name, writable=not words.plan),
         plan_only=words.plan,
+        until_stable=words.until_stable,
     )
 
 

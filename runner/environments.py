@@ -78,6 +78,11 @@ def is_referee(framework: str) -> bool:
     return bool(_definition(framework).get("referee", False))
 
 
+def preallocates(framework: str, device_kind: str) -> bool:
+    """Whether it takes memory that it does not need, where it is left to itself."""
+    return bool(_definition(framework).get(device_kind, {}).get("preallocates", False))
+
+
 def _definition(framework: str) -> dict[str, Any]:
     with (ADAPTERS / framework / "environment.toml").open("rb") as file:
         return tomllib.load(file)

@@ -1,27 +1,14 @@
-"""The figures of one trial: speed, usage and memory, cut from events and samples by the steady window."""
+"""The figures of one trial: speed and usage, cut from events and samples by the steady window."""
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.meter import COLUMNS, PERIOD_S
+from workloads.samples import PERIOD_S, Samples
 from workloads.trial import Event, Figure, TrialSpec
-
-NVML_PERIOD_S = 1.0  # the driver's utilisation rate covers the last 1/6 to 1 s
-
-Samples = dict[str, NDArray[np.float64]]
-
-
-def read_samples(path: Path) -> Samples:
-    """Columns as float arrays, NaN where a cell is empty; a last row that a kill cut short is left out."""
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if None not in row.values()]
-    return {name: np.array([float(row[name] or "nan") for row in rows]) for name in COLUMNS}
 
 
 def window(found: dict[str, Any]) -> tuple[float, float] | None:
@@ -57,82 +44,76 @@ def in_window(samples: Samples, edges: tuple[float, float], period_s: float = PE
     return (samples["t_ns"] >= edges[0] + period_s * 1e9) & (samples["t_ns"] <= edges[1])
 
 
-def _rate(samples: Samples, column: str, edges: tuple[float, float]) -> tuple[float | None, int]:
-    """Mean rate of a running sum over the window, edges interpolated; and the samples inside."""
+def start_up(found: dict[str, Any]) -> dict[str, Figure]:
+    """Seconds of what comes before training in earnest; the first step compiles where a framework does."""
+    # The wait in which the sampler sees a bare context on a GPU is no part of loading.
+    ready = Event.CONTEXT_SAMPLED if Event.CONTEXT_SAMPLED in found else Event.OPENED
+    spans = {
+        "import_s": (Event.STARTED, Event.IMPORTED),
+        "open_s": (Event.IMPORTED, Event.OPENED),
+        "load_s": (ready, Event.LOADED),
+        "build_s": (Event.LOADED, Event.BUILT),
+        "first_step_s": (Event.BUILT, Event.FIRST_STEP),
+        "warm_up_s": (Event.FIRST_STEP, Event.WARMED_UP),
+    }
+    figures = {}
+    for name, (start, end) in spans.items():
+        source = f"worker: from {start} to {end}"
+        if start in found and end in found:
+            figures[name] = Figure((found[end]["t_ns"] - found[start]["t_ns"]) / 1e9, source)
+        else:
+            missing = start if start not in found else end
+            figures[name] = unknown(source, f"the worker did not tell {missing}")
+    return figures
+
+
+def _sums(samples: Samples, column: str, edges: tuple[float, float]) -> tuple[NDArray[np.float64], int] | None:
+    """[(seconds, increase)] of a running sum between the readings in the window, and the number of those.
+
+    The edges are interpolated where readings lie on both sides of them; else the sum is not known up to the edge, and
+    the intervals end with what is known. None where the readings do not span the window.
+    """
     known = ~np.isnan(samples[column])
     inside = known & in_window(samples, edges)
-    if inside.sum() < 2 or samples["t_ns"][known][-1] < edges[1] - 3 * PERIOD_S * 1e9:
-        return None, int(inside.sum())
-    sums = np.interp(edges, samples["t_ns"][known], samples[column][known])
-    return float((sums[1] - sums[0]) / ((edges[1] - edges[0]) / 1e9)), int(inside.sum())
+    if inside.sum() < 2:
+        return None
+    first_ns, last_ns = samples["t_ns"][known][[0, -1]]
+    slack_ns = 3 * PERIOD_S * 1e9
+    if first_ns > edges[0] + slack_ns or last_ns < edges[1] - slack_ns:
+        return None
+    ends = [max(edges[0], first_ns), min(edges[1], last_ns)]
+    times = np.unique(np.concatenate([ends, samples["t_ns"][inside]]))
+    sums = np.interp(times, samples["t_ns"][known], samples[column][known])
+    return np.stack([np.diff(times) / 1e9, np.diff(sums)], axis=1), int(inside.sum())
 
 
 def usage(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
     """CPU %: of the cores allotted (`threads`); foreign CPU %: what others, the sampler too, took of the same cores."""
+    names = ("cpu_percent", "cpu_busy_percent", "foreign_cpu_percent")
     source = "sampler at 10 Hz: user and system time of the process tree over the steady window"
     edges = window(found)
     if edges is None:
-        return {name: unknown(source, NO_WINDOW) for name in ("cpu_percent", "foreign_cpu_percent", "gpu_percent")}
-    own, count = _rate(samples, "cpu_s", edges)
-    machine, _ = _rate(samples, "cores_cpu_s", edges)
-    few = f"{count} samples in the window"
-    figures: dict[str, Figure] = {}
+        return dict.fromkeys(names, unknown(source, NO_WINDOW))
+    own, machine = _sums(samples, "cpu_s", edges), _sums(samples, "cores_cpu_s", edges)
     if own is None or machine is None:
-        figures["cpu_percent"] = figures["foreign_cpu_percent"] = unknown(source, few)
-    else:
-        figures["cpu_percent"] = Figure(100 * own / spec.threads, source, count)
-        foreign = Figure(
-            100 * max(0.0, machine - own) / spec.threads,
+        inside = int(np.sum(in_window(samples, edges) & ~np.isnan(samples["cpu_s"])))
+        few = f"{inside} samples, which do not reach both edges of the window: the sampler ended, or began late"
+        return dict.fromkeys(names, unknown(source, few))
+    intervals, count = own
+    busy = intervals[intervals[:, 1] > 0]
+    own_cores, all_cores = (float(sums[:, 1].sum() / sums[:, 0].sum()) for sums in (intervals, machine[0]))
+    return {
+        "cpu_percent": Figure(100 * own_cores / spec.threads, source, count),
+        "cpu_busy_percent": Figure(
+            100 * float(busy[:, 1].sum() / busy[:, 0].sum()) / spec.threads,
+            f"{source}; intervals between samples in which there was any",
+            len(busy),
+        )
+        if len(busy)
+        else unknown(source, "the process tree used no CPU in any interval between samples"),
+        "foreign_cpu_percent": Figure(
+            100 * max(0.0, all_cores - own_cores) / spec.threads,
             "sampler at 10 Hz: busy time of the allotted cores less the trial's",
             count,
-        )
-        figures["foreign_cpu_percent"] = foreign
-    gpu_source = "NVML utilisation rate polled at 10 Hz, mean over the steady window"
-    gpu = samples["gpu_percent"][in_window(samples, edges, NVML_PERIOD_S)]
-    gpu = gpu[~np.isnan(gpu)]
-    if spec.device == "cpu":
-        figures["gpu_percent"] = unknown(gpu_source, "the trial ran on the CPU")
-    elif len(gpu):
-        figures["gpu_percent"] = Figure(float(gpu.mean()), gpu_source, len(gpu))
-    else:
-        figures["gpu_percent"] = unknown(gpu_source, "NVML gave no utilisation for this device")
-    return figures
-
-
-def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
-    """Bytes: host resident size in the window and over the trial; device memory; what the adapter counted."""
-    edges = window(found)
-    inside = in_window(samples, edges) if edges else np.zeros(len(samples["t_ns"]), bool)
-    figures = {
-        "host_memory_bytes": _highest(
-            samples["host_memory_bytes"][inside], "resident size of the process tree, highest in the steady window"
-        ),
-        "host_memory_peak_bytes": _highest(
-            samples["host_memory_bytes"], "resident size of the process tree, highest of the whole trial"
         ),
     }
-    if spec.device != "cpu":
-        device = samples["device_memory_bytes"]
-        # The process list is read once a second and the frameworks' pools only grow, so the whole trial is searched.
-        process = _highest(samples["process_memory_bytes"], "NVML memory of the process, highest of the trial")
-        baseline = _highest(device[:1], "NVML memory used on the device before the trial")
-        peak = _highest(device, "NVML memory used on the device, highest of the trial")
-        if process.value is None and peak.value is not None and baseline.value is not None:
-            source = "NVML memory used on the device less its baseline: the driver lists no such process (a container?)"
-            process = Figure(peak.value - baseline.value, source, peak.samples)
-        figures["process_gpu_memory_bytes"] = process
-        figures["device_memory_bytes"] = peak
-        figures["device_memory_baseline_bytes"] = baseline
-    for kind, counted in found.get(Event.FINISHED, {}).get("memory", {}).items():
-        source = "the framework's adapter, at the end of the trial"
-        figures[f"{kind}_bytes"] = (
-            Figure(counted, source) if counted is not None else unknown(source, "the framework does not tell here")
-        )
-    return figures
-
-
-def _highest(values: NDArray[np.float64], source: str) -> Figure:
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return unknown(source, "no sample gave it")
-    return Figure(float(known.max()), source, len(known))

@@ -15,12 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from runner import environments
-from runner.assemble import read_events
 from runner.evidence import Truth, difference, losses_differ
 from runner.launch import LaunchFailed, run_worker
 from workloads.catalogue import WORKLOADS
 from workloads.gate import PROBE_BATCH, Evidence
-from workloads.trial import EVENTS_FILE, LOG_FILE, TRIAL_FILE, Check, Event, Status, TrialResult, TrialSpec, write_json
+from workloads.trial import (
+    EVENTS_FILE,
+    LOG_FILE,
+    TRIAL_FILE,
+    Check,
+    Event,
+    Status,
+    TrialResult,
+    TrialSpec,
+    read_events,
+    write_json,
+)
 
 GATE = "computes what the others compute"
 REFEREE = "numpy"
@@ -43,7 +53,9 @@ def group(spec: TrialSpec) -> Group:
 
 def probe_of(spec: TrialSpec) -> TrialSpec:
     """What is asked of a worker that does nothing but the trial's probe: the same for every batch size."""
-    return replace(spec, study=PROBES, batch_size=PROBE_BATCH, epochs=0, last_batch="keep", window_s=0.0)
+    return replace(
+        spec, study=PROBES, batch_size=PROBE_BATCH, epochs=0, last_batch="keep", window_s=0.0, allocator="on-demand"
+    )
 
 
 class Gate:

@@ -29,29 +29,34 @@ def load_splits(study: Study, data_dir: Path | None, default_dir: Path, console:
     return datasets.load(dataset, data_dir or default_dir, WORKLOADS[study.workload].input_shape)
 
 
-def write_inputs(study: Study, splits: tuple[Split, Split], results: Path) -> list[dict[str, InputFile]]:
-    """The inputs of each repeat. Repeat r draws weights and order with seed + r; the data is shared."""
+def write_data(study: Study, splits: tuple[Split, Split], results: Path) -> dict[str, InputFile]:
+    """The data: the same for every repeat."""
     (results / INPUTS).mkdir(parents=True, exist_ok=True)
     train, test = splits
-    shared = {
+    return {
         "train_images": write_array(results, f"{study.dataset}-train-images", train.images),
         "train_labels": write_array(results, f"{study.dataset}-train-labels", train.labels),
         "test_images": write_array(results, f"{study.dataset}-test-images", test.images),
         "test_labels": write_array(results, f"{study.dataset}-test-labels", test.labels),
     }
-    repeats = []
-    for seed in range(study.seed, study.seed + study.repeats):
-        order = datasets.batch_order(len(train.labels), study.epochs, seed)
+
+
+def write_repeats(
+    study: Study, data: dict[str, InputFile], repeats: range, results: Path
+) -> dict[int, dict[str, InputFile]]:
+    """{repeat: its inputs}. Repeat r draws weights and order with seed + r."""
+    written = {}
+    for repeat in repeats:
+        seed = study.seed + repeat
+        order = datasets.batch_order(datasets.DATASETS[study.dataset].train_count, study.epochs, seed)
         packed = io.BytesIO()
         weights.save(packed, weights.draw(WORKLOADS[study.workload], seed))
-        repeats.append(
-            {
-                **shared,
-                "order": write_array(results, f"{study.dataset}-order-seed{seed}", order),
-                "weights": write(results, f"{study.workload}-seed{seed}", ".npz", packed.getbuffer()),
-            }
-        )
-    return repeats
+        written[repeat] = {
+            **data,
+            "order": write_array(results, f"{study.dataset}-order-seed{seed}", order),
+            "weights": write(results, f"{study.workload}-seed{seed}", ".npz", packed.getbuffer()),
+        }
+    return written
 
 
 def write_array(results: Path, stem: str, array: NDArray[Any]) -> InputFile:

@@ -19,6 +19,8 @@ from workloads.trial import LOG_FILE, SAMPLES_FILE, TrialSpec
 
 SAMPLER_START_S = 20.0
 GRACE_S = 2.0
+GPU_GRACE_S = 10.0  # a driver is asked once more who is on the card, and may be slow to answer or to forget
+SAMPLER_PID = "SAMPLER_PID"  # among a worker's arguments: stands for the sampler's process id
 
 # What a worker inherits; everything else it gets is said here or in environment.toml.
 INHERITED = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
@@ -47,23 +49,30 @@ def worker_environment(spec: TrialSpec, variables: dict[str, str]) -> dict[str, 
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": "" if spec.device == "cpu" else spec.device,
     }
-    return environment | variables
+    return environment | spec.variables | variables
 
 
 class LaunchFailed(Exception):
     """Worker or sampler could not be started; the message is the reason of the `failed` trial."""
 
 
-def run_worker(trial_dir: Path, spec: TrialSpec, interpreter: str, variables: dict[str, str]) -> Outcome:
+def run_worker(
+    trial_dir: Path,
+    spec: TrialSpec,
+    interpreter: str,
+    variables: dict[str, str],
+    module: tuple[str, ...] = ("adapters.worker",),
+) -> Outcome:
     """Blocks until the worker has ended or its time is up. Raises LaunchFailed."""
-    with sampler(trial_dir, spec) as watch, (trial_dir / LOG_FILE).open("w", encoding="utf-8") as log:
+    with sampler(trial_dir, spec) as sampling, (trial_dir / LOG_FILE).open("w", encoding="utf-8") as log:
         started, timed_out = time.monotonic(), False
+        module = tuple(str(sampling.pid) if word == SAMPLER_PID else word for word in module)
         try:
-            worker = start_worker(trial_dir, spec, interpreter, variables, log)
+            worker = start_worker(trial_dir, spec, interpreter, variables, log, module)
         except OSError as error:
             raise LaunchFailed(f"the worker could not be started: {error}") from error
         try:
-            watch(worker.pid)
+            sampling.watch(worker.pid)
             worker.wait(timeout=spec.timeout_s)
         except subprocess.TimeoutExpired:
             timed_out = True
@@ -75,14 +84,14 @@ def run_worker(trial_dir: Path, spec: TrialSpec, interpreter: str, variables: di
 
 
 def start_worker(
-    trial_dir: Path, spec: TrialSpec, interpreter: str, variables: dict[str, str], log: IO[str]
+    trial_dir: Path, spec: TrialSpec, interpreter: str, variables: dict[str, str], log: IO[str], module: tuple[str, ...]
 ) -> subprocess.Popen[bytes]:
     """On the first `threads` cores that this process may use: thread pools of any kind inherit them."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(allowed)[: spec.threads])
     try:
         return subprocess.Popen(
-            [interpreter, "-m", "adapters.worker", str(trial_dir)],
+            [interpreter, "-m", module[0], str(trial_dir), *module[1:]],
             cwd=ROOT,
             env=worker_environment(spec, variables),
             stdin=subprocess.DEVNULL,
@@ -94,9 +103,17 @@ def start_worker(
         os.sched_setaffinity(0, allowed)
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """The running sampler; `watch` is told the worker's process id."""
+
+    pid: int
+    watch: Callable[[int], None]
+
+
 @contextmanager
-def sampler(trial_dir: Path, spec: TrialSpec) -> Iterator[Callable[[int], None]]:
-    """The running sampler, as a function that is told the worker's process id."""
+def sampler(trial_dir: Path, spec: TrialSpec) -> Iterator[Sampling]:
+    """Starts it, and ends it behind the block. Raises LaunchFailed."""
     command = [sys.executable, "-m", "runner.meter", str(trial_dir / SAMPLES_FILE)]
     if spec.device != "cpu":
         command.append(spec.device)
@@ -114,12 +131,13 @@ def sampler(trial_dir: Path, spec: TrialSpec) -> Iterator[Callable[[int], None]]
         answered, _, _ = select.select([process.stdout], [], [], SAMPLER_START_S)
         if not answered or process.stdout.readline().strip() != "ready":
             raise LaunchFailed(f"the sampler, python -m runner.meter, did not start within {SAMPLER_START_S:.0f} s")
-        yield watch
+        yield Sampling(process.pid, watch)
     finally:
+        process.send_signal(signal.SIGCONT)  # a worker that measures its cost may have died while it stood still
         with suppress(BrokenPipeError):
             told.close()
         try:
-            process.wait(GRACE_S)
+            process.wait(GRACE_S if spec.device == "cpu" else GPU_GRACE_S)
         except subprocess.TimeoutExpired:
             end_group(process)
         process.stdout.close()

@@ -2,7 +2,8 @@
 
 It samples the idle device, prints "ready", reads the worker's process id from standard input, and samples at 10 Hz
 until standard input closes. Times are those of the monotonic clock. CPU times are sums since the start, so a mean
-over any window is a difference. An empty cell is a value the machine did not give.
+over any window is a difference. An empty cell is a value the machine did not give; beside the samples, meter.json says
+why the GPU's are empty, and what the sampling itself cost.
 """
 
 from __future__ import annotations
@@ -19,22 +20,13 @@ from pathlib import Path
 from typing import TextIO
 
 import psutil
-import pynvml
 
-PERIOD_S = 0.1
-SLOW_PERIOD_S = 1.0  # process lists are expensive: a driver-wide lock on the GPU, a walk through /proc on the CPU
+from runner.gpu import GpuMeter
+from runner.metric import Row
+from workloads.samples import COLUMNS, PERIOD_S
+from workloads.trial import METER_FILE, write_json
 
-COLUMNS = (
-    "t_ns",
-    "cpu_s",  # user + system time of the worker's process tree
-    "cores_cpu_s",  # busy time of the cores that the worker may use, whoever used them, stolen time included
-    "host_memory_bytes",  # resident size, summed over the tree
-    "gpu_percent",  # share of the driver's last period with a kernel resident
-    "device_memory_bytes",
-    "process_memory_bytes",  # of the worker's tree on the device
-    "foreign_processes",  # on the device, outside the worker's tree
-)
-Row = dict[str, float | int | None]
+RENEW_S = 1.0  # finding the descendants is a walk through /proc
 
 
 @dataclass
@@ -46,8 +38,12 @@ class ProcessTree:
     processes: list[psutil.Process] = field(default_factory=list)
     renewed_at: float = float("-inf")
 
+    @property
+    def ids(self) -> set[int]:
+        return {self.root.pid, *(process.pid for process in self.processes)}
+
     def sample(self) -> Row:
-        if time.monotonic() - self.renewed_at >= SLOW_PERIOD_S:
+        if time.monotonic() - self.renewed_at >= RENEW_S:
             with contextlib.suppress(psutil.NoSuchProcess):
                 self.processes = [self.root, *self.root.children(recursive=True)]
             self.renewed_at = time.monotonic()
@@ -64,42 +60,6 @@ class ProcessTree:
         return {"cpu_s": cpu_s, "host_memory_bytes": memory_bytes}
 
 
-class GpuMeter:
-    """One GPU through NVML, opened once. A query that fails leaves its cell empty."""
-
-    def __init__(self, uuid: str) -> None:
-        pynvml.nvmlInit()
-        self.handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        self.listed_at = float("-inf")
-
-    def sample(self, tree: ProcessTree | None) -> Row:
-        row: Row = {}
-        with contextlib.suppress(pynvml.NVMLError):
-            row["gpu_percent"] = pynvml.nvmlDeviceGetUtilizationRates(self.handle).gpu
-        with contextlib.suppress(pynvml.NVMLError):
-            info = pynvml.nvmlDeviceGetMemoryInfo(self.handle, version=pynvml.nvmlMemory_v2)
-            row["device_memory_bytes"] = info.used
-        if time.monotonic() - self.listed_at >= SLOW_PERIOD_S:
-            self.listed_at = time.monotonic()
-            with contextlib.suppress(pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):
-                row |= self.processes(tree)
-        return row
-
-    def processes(self, tree: ProcessTree | None) -> Row:
-        """Where the worker is not among the listed ids (a container's differ), company cannot be told from it."""
-        listed = {p.pid: p.usedGpuMemory for p in pynvml.nvmlDeviceGetComputeRunningProcesses_v3(self.handle)}
-        if tree is None:
-            return {"foreign_processes": len(listed)}
-        own = {process.pid for process in tree.processes} & set(listed)
-        if not own:
-            return {}
-        used = [listed[pid] for pid in own]
-        row: Row = {"foreign_processes": len(listed) - len(own)}
-        if None not in used:
-            row["process_memory_bytes"] = sum(used)
-        return row
-
-
 def busy_s(cores: list[int]) -> float:
     """Sum over the cores of all time that was not idle, since boot."""
     every = psutil.cpu_times(percpu=True)
@@ -107,11 +67,12 @@ def busy_s(cores: list[int]) -> float:
 
 
 def sample(tree: ProcessTree | None, gpu: GpuMeter | None) -> Row:
+    """The GPU first: its readings are closest to the row's time."""
     row: Row = {"t_ns": time.monotonic_ns()}
+    if gpu is not None:
+        row |= gpu.sample(tree.ids if tree else None)
     if tree is not None:
         row |= {"cores_cpu_s": round(busy_s(tree.cores), 2)} | tree.sample()
-    if gpu is not None:
-        row |= gpu.sample(tree)
     return row
 
 
@@ -121,13 +82,67 @@ def closed(stream: TextIO) -> bool:
     return bool(readable) and stream.readline() == ""
 
 
+def clocks() -> dict[str, int]:
+    """The same moment on both clocks: the driver's own samples are stamped with the epoch."""
+    return {"monotonic_ns": time.monotonic_ns(), "epoch_ns": time.time_ns()}
+
+
+class Sampler:
+    """Appends rows to the samples; each has left the process before the next is taken.
+
+    The first row is from before the worker. Its end is where `clocks` of the account has its second pair.
+    """
+
+    def __init__(self, samples: Path, file: TextIO, uuid: str | None) -> None:
+        self.file = file
+        self.writer = csv.DictWriter(file, COLUMNS, restval="")
+        self.writer.writeheader()
+        self.account = samples.parent / METER_FILE
+        self.gpu = GpuMeter(uuid, samples.parent) if uuid else None
+        self.clocks = [clocks()]
+        self.rows = 0
+
+    def write(self, row: Row) -> None:
+        self.writer.writerow(row)
+        self.file.flush()
+        self.rows += 1
+
+    def store_account(self, cost: dict[str, float] | None) -> None:
+        gpu = self.gpu.account() if self.gpu else None
+        write_json(self.account, {"gpu": gpu, "clocks": self.clocks, "sampler": cost})
+
+    def follow(self, tree: ProcessTree) -> None:
+        """Sample until standard input closes; then what is left on the device, and the account."""
+        started_s, cpu_before_s, rows_before = time.monotonic(), time.process_time(), self.rows
+        due = started_s
+        while not closed(sys.stdin):
+            self.write(sample(tree, self.gpu))
+            due = max(due + PERIOD_S, time.monotonic())
+            time.sleep(max(0.0, due - time.monotonic()))
+        cost = {
+            "cpu_s": time.process_time() - cpu_before_s,
+            "wall_s": time.monotonic() - started_s,
+            "samples": self.rows - rows_before,
+        }
+        if tree.root.is_running():  # the runner ends the worker before it closes this: it has been killed itself
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(tree.root.pid, signal.SIGKILL)
+        self.end(cost)
+
+    def end(self, cost: dict[str, float]) -> None:
+        """The account comes first: the driver may not answer any more, and the runner does not wait for long."""
+        self.clocks.append(clocks())
+        self.store_account(cost)
+        if self.gpu:
+            self.write({"t_ns": time.monotonic_ns()} | self.gpu.last())
+            self.store_account(cost)
+
+
 def main(samples: Path, uuid: str | None) -> None:
     with samples.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, restval="")
-        writer.writeheader()
-        gpu = GpuMeter(uuid) if uuid else None
-        writer.writerow(sample(None, gpu))
-        file.flush()
+        sampler = Sampler(samples, file, uuid)
+        sampler.store_account(None)
+        sampler.write(sample(None, sampler.gpu))
         print("ready", flush=True)
         answer = sys.stdin.readline().strip()
         if not answer:
@@ -137,15 +152,7 @@ def main(samples: Path, uuid: str | None) -> None:
             tree = ProcessTree(worker, worker.cpu_affinity())
         except psutil.NoSuchProcess:  # it has ended already
             return
-        due = time.monotonic()
-        while not closed(sys.stdin):
-            writer.writerow(sample(tree, gpu))
-            file.flush()
-            due = max(due + PERIOD_S, time.monotonic())
-            time.sleep(max(0.0, due - time.monotonic()))
-    if tree.root.is_running():  # the runner ends the worker before it closes this: it has been killed itself
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(tree.root.pid, signal.SIGKILL)
+        sampler.follow(tree)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,6 +40,11 @@ class Plan:
         measured = list(self.finished.values())
         return {spec.id: estimate_s(spec, measured) for spec in self.to_run}
 
+    def of_cells(self, cells: Collection[tuple[str, int]]) -> Plan:
+        """What of it belongs to these (framework, batch size)."""
+        trials = [spec for spec in self.trials if (spec.framework, spec.batch_size) in cells]
+        return Plan(trials, {spec.id: self.finished[spec.id] for spec in trials if spec.id in self.finished})
+
 
 def make_plan(
     study: Study,
@@ -46,16 +52,21 @@ def make_plan(
     device: str,
     threads: int,
     isolation: str,
-    inputs: list[dict[str, InputFile]],
+    variables: dict[str, str],
+    preallocating: Collection[str],
+    repeats: range,
+    inputs: dict[int, dict[str, InputFile]],
     results: Path,
 ) -> Plan:
     """Randomised blocks: every repeat and batch size is one block, in which the frameworks follow each other
     directly, so that they meet the same state of the machine. `study.seed` decides both orders.
 
-    `environments` maps framework -> digest; `inputs` is per repeat, or empty for a plan that runs nothing.
+    `environments` maps framework -> digest; `inputs` is by repeat, or empty for a plan that runs nothing. Each of the
+    `preallocating` frameworks has one trial more, the last, at the smallest batch size and with its own allocator
+    policy, to show the policy against the need.
     """
-    shuffle = random.Random(study.seed)
-    blocks = [(repeat, batch_size) for repeat in range(study.repeats) for batch_size in study.batch_sizes]
+    shuffle = random.Random(study.seed + repeats.start)
+    blocks = [(repeat, batch_size) for repeat in repeats for batch_size in study.batch_sizes]
     shuffle.shuffle(blocks)
     trials = []
     for repeat, batch_size in blocks:
@@ -75,16 +86,21 @@ def make_plan(
                 last_batch=study.last_batch,
                 profile=study.profile,
                 feed=study.feed,
+                allocator="on-demand",
                 device=device,
                 threads=threads,
                 window_s=study.window_s,
                 timeout_s=study.timeout_s,
                 isolation=isolation,
                 environment=environments[framework],
-                inputs=inputs[repeat] if inputs else {},
+                variables=variables,
+                inputs=inputs.get(repeat, {}),
             )
             for framework in frameworks
         ]
+    if repeats.start == 0:
+        smallest = [spec for spec in trials if (spec.repeat, spec.batch_size) == (0, min(study.batch_sizes))]
+        trials += [replace(spec, allocator="default") for spec in smallest if spec.framework in preallocating]
     stored = read_finished(results)
     if not inputs:
         stored = [replace(result, spec=replace(result.spec, inputs={})) for result in stored]

@@ -55,12 +55,14 @@ def make_spec(**changes):
         last_batch="keep",
         profile="default",
         feed="host",
+        allocator="on-demand",
         device="cpu",
         threads=2,
         window_s=1.0,
         timeout_s=60.0,
         isolation="here",
         environment="-",
+        variables={},
         inputs={},
     )
     return replace(spec, **changes)
@@ -94,3 +96,11 @@ def found(tmp_path_factory):
     from suite import Found  # beside the tests that ask
 
     return Found(tmp_path_factory.mktemp("conformance"))
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    """The folder of the stand-in for the NVIDIA driver's library, compiled once."""
+    from stand_in import build  # beside the tests that ask
+
+    return build(tmp_path_factory.mktemp("nvml"))

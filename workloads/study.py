@@ -41,7 +41,7 @@ class Study:
     feed: Literal["host", "device"] = "host"
     device: str = "auto"
     threads: int | None = None  # None = every core this process may use
-    window_s: float = 3.0
+    window_s: float = 5.0
     timeout_s: float = 600.0
 
     def __post_init__(self) -> None:

@@ -12,11 +12,13 @@ from typing import Any
 
 from .spec import OptimizerSpec
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 TRIAL_FILE = "trial.json"
 EVENTS_FILE = "events.jsonl"
 SAMPLES_FILE = "samples.csv"
+DRIVER_SAMPLES_FILE = "driver_samples.csv"
+METER_FILE = "meter.json"
 LOG_FILE = "log.txt"
 RESULT_FILE = "result.json"
 
@@ -39,8 +41,10 @@ class Event(StrEnum):
     STARTED = "started"
     IMPORTED = "imported"
     OPENED = "opened"
+    CONTEXT_SAMPLED = "context_sampled"  # on a GPU: the sampler has had time to see the bare context's memory
     LOADED = "loaded"
     PROBED = "probed"  # and finished: the gate's worker does nothing else
+    MEMORY_TOLD = "memory_told"  # of one batch size, after `built`: by the memory worker, which does nothing else
     BUILT = "built"
     FIRST_STEP = "first_step"
     WARMED_UP = "warmed_up"
@@ -48,8 +52,23 @@ class Event(StrEnum):
     EPOCH_EVALUATED = "epoch_evaluated"
     WINDOW_STARTED = "window_started"
     WINDOW_ENDED = "window_ended"
-    FINISHED = "finished"
+    FINISHED = "finished"  # everything that is timed or sampled has been
     ENDED = "ended"  # not finished: carries status and reason
+
+
+Events = list[dict[str, Any]]
+
+# What a framework's allocator holds while it trains; together they are its peak.
+MEMORY_PARTS = (
+    "parameters",
+    "statistics",  # BatchNorm's
+    "gradients",
+    "optimizer",
+    "dataset",  # the training split, where the feed keeps it on the device
+    "inputs",  # one batch
+    "activations",  # beyond all these, in use between forward and backward
+    "workspace",  # temporaries, and what the framework keeps for them
+)
 
 
 @dataclass(frozen=True)
@@ -76,12 +95,14 @@ class TrialSpec:
     last_batch: str  # "keep" | "drop"
     profile: str  # "default"; the referee has "float64" too
     feed: str  # "host" | "device"
+    allocator: str  # "on-demand": memory is taken as it is needed | "default": as the framework does by itself
     device: str  # "cpu" or the UUID of a GPU
     threads: int
     window_s: float
     timeout_s: float
     isolation: str  # "venv" | "here"
     environment: str  # digest of the environment's definition, or of the interpreter in use
+    variables: dict[str, str]  # the C allocator's, taken over from the caller: MALLOC_*, LD_PRELOAD, GLIBC_TUNABLES
     inputs: dict[str, InputFile]  # train_images, train_labels, test_images, test_labels, order, weights
 
     @property
@@ -192,6 +213,18 @@ class TrialResult:
             )
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a trial result: {error}") from error
+
+
+def read_events(path: Path) -> Events:
+    """The worker's events; a line that a kill cut short is left out."""
+    events: Events = []
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    for line in lines:
+        try:
+            events.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return events
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +13,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon
 
-from adapters.base import MEMORY_KINDS, Floats, Order, Probe, Unsupported
+from adapters.base import ALONE, MEMORY_KINDS, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.mxnet.layers import LAYERS, ROLES
 from workloads.datasets import Images, Labels
 from workloads.layers import Branch, Layer, Shape
@@ -37,8 +39,21 @@ def losses_of(workload: Workload) -> Callable[[mx.nd.NDArray, mx.nd.NDArray], mx
     return gluon.loss.SoftmaxCrossEntropyLoss()
 
 
+def version(library: str, call: str) -> str | None:
+    """As the library that MXNet has loaded tells it, e.g. "11020" for CUDA 11.2; MXNet itself does not."""
+    try:
+        asked = getattr(ctypes.CDLL(library), call)
+    except (OSError, AttributeError):
+        return None
+    if call == "cudnnGetVersion":
+        asked.restype = ctypes.c_size_t
+        return str(asked())
+    told = ctypes.c_int()
+    return str(told.value) if asked(ctypes.byref(told)) == 0 else None
+
+
 class Adapter:
-    def open(self, device: str, threads: int, profile: str, feed: str) -> dict[str, Any]:
+    def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
         self.context = mx.cpu()
         if device == "cuda":
             self.context = mx.gpu(0)
@@ -50,7 +65,8 @@ class Adapter:
         self.resident = feed == "device"
         return {
             "framework_version": mx.__version__,
-            "cuda_version": "11.2" if device == "cuda" else None,
+            "cuda_version": version("libcudart.so.11.0", "cudaRuntimeGetVersion") if device == "cuda" else None,
+            "cudnn_version": version("libcudnn.so.8", "cudnnGetVersion") if device == "cuda" else None,
             "precision": "float32",
             "tf32": device == "cuda" and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0",
             "intra_op_threads": int(os.environ["OMP_NUM_THREADS"]),  # MXNet has no call for it
@@ -122,17 +138,19 @@ class Adapter:
     def train(self, order: Order) -> list[mx.nd.NDArray]:
         losses = []
         for batch in order:
-            if self.resident:
-                index = self._array(batch)
-                images, labels = mx.nd.take(self.images, index), mx.nd.take(self.labels, index)
-            else:
-                images, labels = self._array(self.images[batch]), self._array(self.labels[batch])
+            images, labels = self._gathered(batch)
             with autograd.record():
                 loss = self.loss(self.net(images), labels)
             loss.backward()
             self.trainer.step(len(batch))
             losses.append(loss.mean())
         return losses
+
+    def _gathered(self, batch: np.ndarray) -> tuple[mx.nd.NDArray, mx.nd.NDArray]:
+        if self.resident:
+            index = self._array(batch)
+            return mx.nd.take(self.images, index), mx.nd.take(self.labels, index)
+        return self._array(self.images[batch]), self._array(self.labels[batch])
 
     def read(self, handle: list[mx.nd.NDArray]) -> Floats:
         return np.array([loss.asscalar() for loss in handle], np.float32)
@@ -152,6 +170,43 @@ class Adapter:
             "gradients": sum(_bytes(p.grad()) for p in parameters),
             "optimizer": sum(_bytes(state) for state in states),
         }
+
+    def count_memory(self) -> None:
+        mx.profiler.set_config(profile_memory=True, aggregate_stats=True, filename=os.devnull)
+        mx.profiler.set_state("run")
+
+    def memory_use(self, order: Order) -> MemoryUse:
+        before = self._in_use()
+        images, labels = self._gathered(order[0])
+        mx.nd.waitall()
+        with autograd.record():
+            loss = self.loss(self.net(images), labels)
+        held = self._in_use()
+        loss.backward()
+        inputs = _bytes([images, labels])
+        del images, labels, loss
+        peaks = []
+        for steps in (*order[:ALONE, None], order):
+            self._in_use()
+            self.train(steps)
+            peaks.append(self._most_in_use())
+        return MemoryUse(before, inputs, held, self.memory()["gradients"] or 0, max(peaks[:-1]), peaks[-1])
+
+    def _in_use(self) -> int:
+        """The profiler tells the most only: here of a moment in which nothing but one number is made."""
+        mx.nd.waitall()
+        mx.profiler.dumps(reset=True)
+        self._array(np.zeros(1, np.float32))
+        return self._most_in_use()
+
+    def _most_in_use(self) -> int:
+        """Bytes in use at most since this was asked last. As text: its JSON rounds to four digits."""
+        mx.nd.waitall()
+        told = mx.profiler.dumps(reset=True)
+        most = re.search(rf"Memory: {self.context.device_type}/0\s+\d+\s+[\d.]+\s+([\d.]+)", told)
+        if not most:
+            raise Unsupported(f"MXNet {mx.__version__}'s profiler told nothing of {self.context}")
+        return round(float(most.group(1)) * 1000)
 
     def synchronize(self) -> None:
         mx.nd.waitall()

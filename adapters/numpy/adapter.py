@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adapters.base import MEMORY_KINDS, Floats, Order, Probe, Unsupported
+from adapters.base import MEMORY_KINDS, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.numpy.layers import Array, Parameters, Pass, sequence
 from workloads.datasets import Images, Labels
 from workloads.spec import OptimizerSpec, Workload
@@ -44,7 +44,7 @@ class Adapter:
     def __init__(self, dtype: type = np.float32) -> None:
         self.dtype = dtype
 
-    def open(self, device: str, threads: int, profile: str, feed: str) -> dict[str, Any]:
+    def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
         if device != "cpu":
             raise Unsupported("the numpy referee runs on the CPU only")
         if profile == "float64":
@@ -114,6 +114,12 @@ class Adapter:
         slots = {"sgd": 0, "momentum": 1, "nesterov": 1, "adam": 2}[self.optimizer.name]
         found: dict[str, int | None] = dict.fromkeys(MEMORY_KINDS)
         return found | {"parameters": size, "gradients": size, "optimizer": slots * size}
+
+    def count_memory(self) -> None:
+        raise Unsupported("the referee is no rival: nobody asks what its memory holds")
+
+    def memory_use(self, order: Order) -> MemoryUse:
+        raise Unsupported("the referee is no rival: nobody asks what its memory holds")
 
     def synchronize(self) -> None:
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 import torch._dynamo  # the first optimizer would import it (1.5 s): count it as import
 from torch import nn
 
-from adapters.base import MEMORY_KINDS, Floats, Order, Probe, Unsupported
+from adapters.base import ALONE, MEMORY_KINDS, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.pytorch.layers import LAYERS, ROLES
 from workloads.datasets import Images, Labels
 from workloads.layers import BatchNorm, Branch, Layer, Shape
@@ -61,7 +62,7 @@ class BiasedVariance:
 
 
 class Adapter:
-    def open(self, device: str, threads: int, profile: str, feed: str) -> dict[str, Any]:
+    def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(threads)
         if device == "cuda":
@@ -69,6 +70,8 @@ class Adapter:
                 raise Unsupported("PyTorch finds no GPU that this build can use")
             torch.backends.cuda.matmul.allow_tf32 = False
             torch.backends.cudnn.allow_tf32 = False
+            torch.zeros(1, device=device).add_(1)
+            torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
         self.device = torch.device(device)
         self.resident = feed == "device"
@@ -155,11 +158,7 @@ class Adapter:
         for norm in self.norms:
             norm.expect(order.shape[1])
         for batch in order:
-            if self.resident:
-                index = self._tensor(batch)
-                images, labels = self.images[index], self.labels[index]
-            else:
-                images, labels = self._tensor(self.images[batch]), self._tensor(self.labels[batch])
+            images, labels = self._gathered(batch)
             self.optimizer.zero_grad()
             loss = self.loss(self._logits(images), labels)
             loss.backward()
@@ -169,6 +168,12 @@ class Adapter:
         for norm in self.norms:
             norm.steps += len(order)
         return losses
+
+    def _gathered(self, batch: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        if self.resident:
+            index = self._tensor(batch)
+            return self.images[index], self.labels[index]
+        return self._tensor(self.images[batch]), self._tensor(self.labels[batch])
 
     def _translate_epsilon(self) -> None:
         """PyTorch's Adam adds epsilon after dividing by sqrt(1 - beta2^t), the contract before."""
@@ -210,6 +215,50 @@ class Adapter:
             found["allocator_peak"] = torch.cuda.max_memory_allocated()
             found["allocator_reserved"] = torch.cuda.max_memory_reserved()
         return found
+
+    def count_memory(self) -> None:
+        pass
+
+    def memory_use(self, order: Order) -> MemoryUse:
+        self.optimizer.zero_grad()
+        images, labels = self._gathered(order[0])
+        inputs = images.nbytes + labels.nbytes
+        del images, labels
+        resident = self.images.nbytes + self.labels.nbytes if self.resident else 0
+        kept = [*self.model.parameters(), *self.model.buffers()]
+        before = resident + sum(tensor.nbytes for tensor in kept) + (self.memory()["optimizer"] or 0)
+        if self.device.type == "cuda":
+            before = torch.cuda.memory_allocated()
+
+        def forward() -> Any:
+            images, labels = self._gathered(order[0])
+            return images, labels, self.loss(self._logits(images), labels)
+
+        (images, labels, loss), held, _ = self._watched(forward)
+        loss.backward()
+        gradients = self.memory()["gradients"] or 0
+        del images, labels, loss
+        peaks = []
+        for steps in (*order[:ALONE, None], order):
+            self.optimizer.zero_grad()
+            peaks.append(self._watched(partial(self.train, steps))[2])
+        return MemoryUse(before, inputs, before + held, gradients, before + max(peaks[:-1]), before + peaks[-1])
+
+    def _watched(self, work: Callable[[], Any]) -> tuple[Any, int, int]:
+        """(what the work returns, bytes it leaves in use, the most it had in use), both above what was before."""
+        if self.device.type == "cuda":
+            self.synchronize()
+            before = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            made = work()
+            self.synchronize()
+            return made, torch.cuda.memory_allocated() - before, torch.cuda.max_memory_allocated() - before
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+            made = work()
+        events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+        changes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+        in_use = np.cumsum([0, *changes])
+        return made, int(in_use[-1]), int(in_use.max())
 
     def synchronize(self) -> None:
         if self.device.type == "cuda":

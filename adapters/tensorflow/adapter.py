@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -11,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from adapters.base import MEMORY_KINDS, Floats, Order, Probe, Unsupported
+from adapters.base import ALONE, MEMORY_KINDS, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.tensorflow.layers import ROLES, apply
 from workloads.datasets import Images, Labels
 from workloads.spec import OptimizerSpec, Workload
@@ -31,17 +32,19 @@ def make_optimizer(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
 
 
 class Adapter:
-    def open(self, device: str, threads: int, profile: str, feed: str) -> dict[str, Any]:
+    def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
         gpus = tf.config.list_physical_devices("GPU")
         if device == "cuda" and not gpus:
             raise Unsupported("TensorFlow finds no GPU")
         tf.config.set_visible_devices(gpus[:1] if device == "cuda" else [], "GPU")
-        if device == "cuda":
+        if device == "cuda" and allocator == "on-demand":
             tf.config.experimental.set_memory_growth(gpus[0], True)
         tf.config.experimental.enable_tensor_float_32_execution(False)
         self.device = "/GPU:0" if device == "cuda" else "/CPU:0"
+        with tf.device(self.device):
+            tf.zeros(1).numpy()
         self.resident = feed == "device"
         build = tf.sysconfig.get_build_info()
         return {
@@ -53,7 +56,7 @@ class Adapter:
             "tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
             "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
             "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
-            "allocator_policy": "memory growth" if device == "cuda" else "host",
+            "allocator_policy": {"cpu": "host", "cuda": "growth" if allocator == "on-demand" else "whole card"}[device],
         }
 
     def load(self, images: Images, labels: Labels) -> None:
@@ -74,7 +77,7 @@ class Adapter:
             entering = keras.Input(workload.input_shape)
             model = self.model = keras.Model(entering, apply(workload.layers, entering, seeds))
             for key, array in weights.items():
-                self._variable(key).assign(self._native(key, array))
+                self._variable(key).assign(tf.constant(self._native(key, array)) * 1)  # else it is numpy's memory
             rule = make_optimizer(optimizer)
             rule.build(model.trainable_variables)
         cross_entropy = LOSSES[workload.loss]()
@@ -151,9 +154,56 @@ class Adapter:
         found: dict[str, int | None] = dict.fromkeys(MEMORY_KINDS)  # gradients live inside the compiled step
         found["parameters"] = sum(v.numpy().nbytes for v in self.model.trainable_variables)
         found["optimizer"] = sum(v.numpy().nbytes for v in self.optimizer.variables)
-        if self.device == "/GPU:0":
-            found["allocator_peak"] = tf.config.experimental.get_memory_info("GPU:0")["peak"]
+        if self._counts():
+            found["allocator_peak"] = self._in_use()["peak"]
         return found
+
+    def _in_use(self) -> dict[str, int]:
+        return tf.config.experimental.get_memory_info(self.device[1:])
+
+    def _counts(self) -> bool:
+        """By itself TensorFlow counts on a CPU only blocks of 256 KiB and more, some versions none."""
+        before = self._in_use()["current"]
+        with tf.device(self.device):
+            kept = tf.zeros(256)
+        self.synchronize()
+        return self._in_use()["current"] - before >= kept.numpy().nbytes
+
+    def count_memory(self) -> None:
+        os.environ["TF_CPU_ALLOCATOR_USE_BFC"] = "1"  # it counts every block; read when the device is first used
+
+    def memory_use(self, order: Order) -> MemoryUse:
+        if not self._counts():
+            raise Unsupported(f"TensorFlow {tf.__version__} does not count what is in use on {self.device[1:]}")
+
+        @tf.function(input_signature=self.step.input_signature)
+        def forward(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+            return self.cross_entropy(labels[:, None], self.model(self._rescaled(images), training=True))
+
+        with tf.device(self.device):
+            forward(*self._gathered(order[0]))  # traced, before anything is counted
+            gc.collect()
+            before = self._in_use()["current"]
+            images, labels = self._gathered(order[0])
+            inputs = images.numpy().nbytes + labels.numpy().nbytes
+            with tf.GradientTape() as tape:
+                loss = forward(images, labels)
+            self.synchronize()
+            held = self._in_use()["current"]
+            gradients = tape.gradient(loss, self.model.trainable_variables)
+        sizes = sum(gradient.numpy().nbytes for gradient in gradients)
+        del images, labels, tape, loss, gradients
+        peaks = []
+        for steps in (*order[:ALONE, None], order):  # each draws its own order of operations, hence its own peak
+            tf.config.experimental.reset_memory_stats(self.device[1:])
+            self.read(self.train(steps))
+            peaks.append(self._in_use()["peak"])
+        return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1])
+
+    def _gathered(self, batch: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
+        if self.resident:
+            return tf.gather(self.images, batch), tf.gather(self.labels, batch)
+        return tf.constant(self.images[batch]), tf.constant(self.labels[batch])
 
     def synchronize(self) -> None:
         tf.test.experimental.sync_devices()

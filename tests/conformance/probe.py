@@ -64,7 +64,7 @@ def run_dropout(adapter, case, given, initial):
 
 
 def main(adapter, profile, inputs, out, cases):
-    adapter.open("cpu", settings.THREADS, profile, "host")
+    adapter.open("cpu", settings.THREADS, profile, "host", "on-demand")
     for case in cases:
         with np.load(inputs / f"{case.name}.npz") as archive:
             given = {key: archive[key] for key in archive.files}

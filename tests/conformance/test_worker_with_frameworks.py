@@ -8,13 +8,24 @@ from dataclasses import replace
 import pytest
 from suite import FRAMEWORKS, REFEREE
 
-from runner.__main__ import fresh_folder, run_trial
-from runner.assemble import assemble, read_events
+from runner.__main__ import run_trial
+from runner.assemble import assemble
 from runner.environments import read, worker_variables
 from runner.inputs import INPUTS
 from runner.launch import Outcome, start_worker
-from runner.meter import COLUMNS
-from workloads.trial import EVENTS_FILE, LOG_FILE, SAMPLES_FILE, TRIAL_FILE, Event, Status, TrialSpec, write_json
+from runner.prepare import fresh_folder, started_with
+from workloads.samples import COLUMNS
+from workloads.trial import (
+    EVENTS_FILE,
+    LOG_FILE,
+    SAMPLES_FILE,
+    TRIAL_FILE,
+    Event,
+    Status,
+    TrialSpec,
+    read_events,
+    write_json,
+)
 
 NO_SUCH_GPU = "GPU-00000000-0000-0000-0000-000000000000"
 
@@ -22,7 +33,8 @@ NO_SUCH_GPU = "GPU-00000000-0000-0000-0000-000000000000"
 def told(folder):
     """Everything a worker computed: losses, accuracies, the gate's evidence; no times."""
     events = read_events(folder / EVENTS_FILE)
-    computed = [{k: v for k, v in event.items() if k not in ("t_ns", "memory", "facts")} for event in events]
+    aside = ("t_ns", "memory", "facts", "resident_bytes", "proportional_bytes")
+    computed = [{k: v for k, v in event.items() if k not in aside} for event in events]
     return [event for event in computed if event["event"] not in (Event.WINDOW_STARTED, Event.WINDOW_ENDED)]
 
 
@@ -46,7 +58,7 @@ def asked(quick_run, tmp_path):
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
 def test_the_same_trial_gives_other_numbers_the_second_time(framework, asked):
     first, second, spec = asked(framework)
-    result = run_trial(second, spec, read(framework, "cpu"), {})
+    result = run_trial(second, spec, *started_with(spec, read(framework, "cpu")), {}, {})
     assert result.status == Status.OK, result.reason
     assert len([event for event in told(first) if "train_loss" in event]) == 10
     assert json.dumps(told(first)) == json.dumps(told(second))
@@ -59,9 +71,11 @@ def test_a_device_that_cannot_be_had_is_no_row_with_its_reason(framework, asked)
     environment = read(framework, "cpu")
     (folder / SAMPLES_FILE).write_text(",".join(COLUMNS) + "\n")
     with (folder / LOG_FILE).open("w") as log:
-        worker = start_worker(folder, spec, str(environment.interpreter), worker_variables(environment), log)
+        worker = start_worker(
+            folder, spec, str(environment.interpreter), worker_variables(environment), log, ("adapters.worker",)
+        )
         exit_code = worker.wait(60)
-    result = assemble(folder, spec, Outcome(exit_code, False, 1.0), {}, "2026-01-01T00:00:00+00:00", False)
+    result = assemble(folder, spec, Outcome(exit_code, False, 1.0), {}, "2026-01-01T00:00:00+00:00", False, {})
     assert (result.status, bool(result.reason)) == (Status.UNSUPPORTED, True)
     names = [event["event"] for event in read_events(folder / EVENTS_FILE)]
     assert names == [Event.STARTED, Event.IMPORTED, Event.ENDED]

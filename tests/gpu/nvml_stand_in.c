@@ -1,122 +1,373 @@
 /* libnvidia-ml.so.1 for a machine without a GPU: replays a trace to unmodified nvidia-ml-py.
  *
- * NVML_TRACE       CSV without header: t_ms, gpu_percent, used_mib, process_mib; a row holds until the next
- * NVML_TRACE_T0    time zero of the trace, ns of the monotonic clock (shared by all processes)
- * NVML_TRACE_PID   process id that holds process_mib; NVML_TRACE_FOREIGN adds a second one with 100 MiB
- * NVML_FAIL        names of calls that answer NVML_ERROR_NOT_SUPPORTED, comma-separated
+ * A trace is a CSV without header, one row per line:
+ *   t_ms, gpu %, memory %, used MiB, process MiB, energy mJ, power mW, SM MHz, memory MHz, degrees C, throttle mask
+ * A row holds until the next; energy alone is linear between rows, and flat after the last. Of it are made:
+ *   the driver's sample buffer: every SAMPLE_MS since time zero the mean of gpu % over the SAMPLE_MS before, rounded;
+ *   GPM between two samples: SM activity = mean of gpu %, occupancy = half, tensor = a quarter, DRAM = mean of memory %.
+ *
+ * NVML_TRACE       the trace of the first card; without it the driver is "not loaded"
+ * NVML_TRACE_B     of the second card, which is idle without it; NVML_DEVICES=2 shows it, NVML_SWAPPED=1 shows it first
+ * NVML_T0          time zero of the traces, ns of the monotonic clock
+ * NVML_NOW_MS      the time since then, for a test that makes its own time; epoch = monotonic + MADE_UP_EPOCH_NS then
+ * NVML_CLOCK_MS    how far the driver's clock is ahead of the machine's
+ * NVML_PID_FILE    file with the id of the process that holds process MiB, as long as it lives
+ * NVML_FOREIGN     before, during, after: when, seen from that process, another one is on the card
+ * NVML_CONTAINER=1 ids are those of another name space
+ * NVML_GRAPHICS    how many processes draw on the card; a desktop's
+ * NVML_PROCESS_MEMORY=unknown | garbage
+ * NVML_FAIL        call=code,...; "*" is every call, code -1 never returns, any other -N succeeds after N ms.
+ *                  NVML_FAIL_FROM names a file: they fail once it is there.
+ *                  A name of a field or of a GPM metric fails that one alone: FIELD_186=3, GPM_5=3
+ * NVML_MIG=1       MIG mode is on: no utilisation
+ * NVML_GPM=0       a card older than Hopper
+ * Compiled with -DOLD_DRIVER it lacks the calls that older drivers lack.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SUCCESS 0
 #define INVALID_ARGUMENT 2
 #define NOT_SUPPORTED 3
 #define NOT_FOUND 6
 #define INSUFFICIENT_SIZE 7
+#define DRIVER_NOT_LOADED 9
 #define MIB (1024ull * 1024ull)
 #define TOTAL (8192 * MIB)
-#define UUID "GPU-00000000-1111-2222-3333-444444444444"
-#define CHECK(name) if (fails(name)) return NOT_SUPPORTED
+#define RESERVED (256 * MIB) /* in `used` of the first version of the memory call */
+#define LIMIT_MW 300000
+#define SAMPLE_MS 100
+#define KEPT 120 /* samples in the driver's buffer */
+#define MADE_UP_EPOCH_NS 1700000000000000000ll
+#define FOREIGN_PID 4000000
+#define ROWS 4096
+#define MAY_FAIL do { int code = failure(__func__); if (code) return code; } while (0)
 
+enum { T, GPU, MEMORY, USED, PROCESS, ENERGY, POWER, SM_CLOCK, MEMORY_CLOCK, TEMPERATURE, THROTTLE, COLUMNS };
+
+typedef struct { char path[1024]; int count; double rows[ROWS][COLUMNS]; } trace;
 typedef struct { unsigned long long total, free, used; } memory_v1;
 typedef struct { unsigned int version; unsigned long long total, reserved, free, used; } memory_v2;
 typedef struct { unsigned int gpu, memory; } utilization;
+typedef struct { unsigned int version, sensor; int degrees; } temperature;
 typedef struct { unsigned int pid; unsigned long long used; unsigned int gpu_instance, compute_instance; } process;
-typedef struct { double gpu, used, process; } row;
+typedef struct { unsigned long long time_us; union { double d; unsigned int u; unsigned long long ull; } value; } sample;
+typedef struct {
+    unsigned int id, scope;
+    long long time_us, latency_us;
+    unsigned int type, code;
+    union { double d; unsigned int u; unsigned long long ull; } value;
+} field;
+typedef struct { trace *card; double t_ms; } gpm_sample;
+typedef struct { unsigned int id, code; double value; const char *names[3]; } gpm_metric;
+typedef struct { unsigned int version, count; gpm_sample *one, *two; gpm_metric metrics[]; } gpm_request;
 
-static int fails(const char *name) {
-    const char *list = getenv("NVML_FAIL");
-    return list && strstr(list, name) != NULL;
+static trace cards[2];
+static const char *const UUIDS[2] = {
+    "GPU-00000000-1111-2222-3333-444444444444", "GPU-99999999-8888-7777-6666-555555555555"};
+
+static int set(const char *name) { return getenv(name) && strcmp(getenv(name), "0") != 0; }
+
+static int told_to(const char *code) {
+    if (atoi(code) == -1) for (;;) pause();
+    if (atoi(code) < 0) usleep(-1000 * atoi(code));
+    return atoi(code) < 0 ? SUCCESS : atoi(code);
 }
 
-static row now(void) {
-    row found = {0, 0, 0}, next;
+static int failure(const char *name) {
+    const char *at = getenv("NVML_FAIL"), *from = getenv("NVML_FAIL_FROM");
+    size_t length = strlen(name);
+    if (!at || (from && access(from, F_OK) != 0)) return SUCCESS;
+    for (; *at; at += strcspn(at, ","), at += *at == ',') {
+        if (strncmp(at, "*=", 2) == 0) return told_to(at + 2);
+        if (strncmp(at, name, length) == 0 && at[length] == '=') return told_to(at + length + 1);
+    }
+    return SUCCESS;
+}
+
+static double zero_ms(void) { return getenv("NVML_T0") ? strtoull(getenv("NVML_T0"), NULL, 10) / 1e6 : 0; }
+
+static double clock_ms(clockid_t which) {
     struct timespec t;
-    double at, start_ms;
-    FILE *file = fopen(getenv("NVML_TRACE"), "r");
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    at = t.tv_sec * 1e3 + t.tv_nsec / 1e6 - strtoull(getenv("NVML_TRACE_T0"), NULL, 10) / 1e6;
-    while (fscanf(file, "%lf,%lf,%lf,%lf", &start_ms, &next.gpu, &next.used, &next.process) == 4 && start_ms <= at)
-        found = next;
-    fclose(file);
-    return found;
+    clock_gettime(which, &t);
+    return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
 }
 
-int nvmlInitWithFlags(unsigned int flags) { (void)flags; CHECK("nvmlInit"); return SUCCESS; }
-int nvmlInit_v2(void) { CHECK("nvmlInit"); return SUCCESS; }
-int nvmlShutdown(void) { return SUCCESS; }
-const char *nvmlErrorString(int code) { return code == NOT_SUPPORTED ? "Not Supported" : "Error"; }
-int nvmlSystemGetDriverVersion(char *text, unsigned int size) { snprintf(text, size, "999.00"); return SUCCESS; }
-int nvmlDeviceGetCount_v2(unsigned int *count) { *count = 1; return SUCCESS; }
+static double now_ms(void) {
+    return getenv("NVML_NOW_MS") ? atof(getenv("NVML_NOW_MS")) : clock_ms(CLOCK_MONOTONIC) - zero_ms();
+}
+
+static __attribute__((unused)) unsigned long long epoch_us(double t_ms) {
+    double ahead_ms = getenv("NVML_CLOCK_MS") ? atof(getenv("NVML_CLOCK_MS")) : 0;
+    double epoch_ms = getenv("NVML_NOW_MS") ? zero_ms() + now_ms() + MADE_UP_EPOCH_NS / 1e6 : clock_ms(CLOCK_REALTIME);
+    return (unsigned long long)((epoch_ms - now_ms() + t_ms + ahead_ms) * 1e3);
+}
+
+static trace *read_trace(void *handle) {
+    trace *card = handle;
+    const char *path = getenv(card == cards ? "NVML_TRACE" : "NVML_TRACE_B");
+    double *r;
+    FILE *file;
+    if (path && strcmp(card->path, path) == 0) return card;
+    card->count = 0;
+    if (path && (file = fopen(path, "r"))) {
+        snprintf(card->path, sizeof card->path, "%s", path);
+        for (; card->count < ROWS; card->count++) {
+            r = card->rows[card->count];
+            if (fscanf(file, "%lf,%lf,%lf,%lf,%lf,%lf,%lf,%lf,%lf,%lf,%lf", r, r + 1, r + 2, r + 3, r + 4, r + 5,
+                       r + 6, r + 7, r + 8, r + 9, r + 10) != COLUMNS) break;
+        }
+        fclose(file);
+    }
+    return card;
+}
+
+static double value(void *handle, int column, double t_ms) {
+    trace *card = read_trace(handle);
+    int i = 0;
+    double *row, *next;
+    if (!card->count) return 0;
+    while (i + 1 < card->count && card->rows[i + 1][T] <= t_ms) i++;
+    row = card->rows[i];
+    next = card->rows[i + 1 < card->count ? i + 1 : i];
+    if (column != ENERGY || next == row || t_ms < row[T]) return row[column];
+    return row[ENERGY] + (next[ENERGY] - row[ENERGY]) * (t_ms - row[T]) / (next[T] - row[T]);
+}
+
+static __attribute__((unused)) double mean(void *handle, int column, double from_ms, double to_ms) {
+    trace *card = read_trace(handle);
+    double sum = 0, at = from_ms, until;
+    for (int i = 0; i <= card->count && at < to_ms; i++) {
+        until = i < card->count && card->rows[i][T] < to_ms ? card->rows[i][T] : to_ms;
+        if (until > at) sum += value(handle, column, at) * (until - at), at = until;
+    }
+    return to_ms > from_ms ? sum / (to_ms - from_ms) : 0;
+}
+
+int nvmlInitWithFlags(unsigned int flags) { MAY_FAIL; return getenv("NVML_TRACE") ? SUCCESS : DRIVER_NOT_LOADED; }
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+int nvmlShutdown(void) { MAY_FAIL; return SUCCESS; }
+const char *nvmlErrorString(int code) { return code == 19 ? "In Use" : "an error of the stand-in"; }
+int nvmlSystemGetDriverVersion(char *text, unsigned int size) { MAY_FAIL; snprintf(text, size, "999.00"); return 0; }
+int nvmlSystemGetCudaDriverVersion_v2(int *version) { MAY_FAIL; *version = 12040; return SUCCESS; }
+int nvmlDeviceGetCount_v2(unsigned int *count) { MAY_FAIL; *count = 1 + set("NVML_DEVICES"); return SUCCESS; }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void **handle) {
-    *handle = (void *)1;
-    return index == 0 ? SUCCESS : INVALID_ARGUMENT;
+    MAY_FAIL;
+    if (index > (unsigned int)set("NVML_DEVICES")) return INVALID_ARGUMENT;
+    *handle = &cards[index ^ set("NVML_SWAPPED")];
+    return SUCCESS;
 }
 
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
-    *handle = (void *)1;
-    return strcmp(uuid, UUID) == 0 ? SUCCESS : NOT_FOUND;
+    MAY_FAIL;
+    for (int i = 0; i <= set("NVML_DEVICES"); i++) {
+        *handle = &cards[i];
+        if (strcmp(uuid, UUIDS[i]) == 0) return SUCCESS;
+    }
+    return NOT_FOUND;
 }
 
 int nvmlDeviceGetName(void *handle, char *text, unsigned int size) {
-    (void)handle;
-    CHECK("nvmlDeviceGetName");
-    snprintf(text, size, "Stand-in 8 GiB");
+    MAY_FAIL;
+    snprintf(text, size, handle == cards ? "Stand-in 8 GiB" : "Stand-in B 8 GiB");
     return SUCCESS;
 }
 
 int nvmlDeviceGetUUID(void *handle, char *text, unsigned int size) {
-    (void)handle;
-    snprintf(text, size, UUID);
+    MAY_FAIL;
+    snprintf(text, size, "%s", UUIDS[(trace *)handle - cards]);
     return SUCCESS;
 }
 
 int nvmlDeviceGetMemoryInfo(void *handle, memory_v1 *info) {
-    (void)handle;
-    CHECK("nvmlDeviceGetMemoryInfo,");
+    MAY_FAIL;
     info->total = TOTAL;
-    info->used = now().used * MIB;
-    info->free = TOTAL - info->used;
-    return SUCCESS;
-}
-
-int nvmlDeviceGetMemoryInfo_v2(void *handle, memory_v2 *info) {
-    (void)handle;
-    CHECK("nvmlDeviceGetMemoryInfo_v2");
-    info->total = TOTAL;
-    info->reserved = 0;
-    info->used = now().used * MIB;
+    info->used = value(handle, USED, now_ms()) * MIB + RESERVED;
     info->free = TOTAL - info->used;
     return SUCCESS;
 }
 
 int nvmlDeviceGetUtilizationRates(void *handle, utilization *rates) {
-    (void)handle;
-    CHECK("nvmlDeviceGetUtilizationRates");
-    rates->gpu = now().gpu;
-    rates->memory = 0;
+    MAY_FAIL;
+    if (set("NVML_MIG")) return NOT_SUPPORTED;
+    rates->gpu = value(handle, GPU, now_ms());
+    rates->memory = value(handle, MEMORY, now_ms());
     return SUCCESS;
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned int *count, process *list) {
-    unsigned int there = 0, room = *count;
-    row at = now();
-    process found[2] = {{0}};
-    (void)handle;
-    CHECK("nvmlDeviceGetComputeRunningProcesses_v3");
-    if (getenv("NVML_TRACE_PID") && at.process > 0) {
-        found[there].pid = atoi(getenv("NVML_TRACE_PID"));
-        found[there++].used = at.process * MIB;
-    }
-    if (getenv("NVML_TRACE_FOREIGN")) {
-        found[there].pid = atoi(getenv("NVML_TRACE_FOREIGN"));
-        found[there++].used = 100 * MIB;
-    }
-    *count = there;
-    if (there > room) return INSUFFICIENT_SIZE;
-    memcpy(list, found, there * sizeof(process));
+int nvmlDeviceGetPowerUsage(void *handle, unsigned int *mw) {
+    MAY_FAIL;
+    *mw = value(handle, POWER, now_ms());
     return SUCCESS;
 }
+
+int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *mj) {
+    MAY_FAIL;
+    *mj = value(handle, ENERGY, now_ms());
+    return SUCCESS;
+}
+
+int nvmlDeviceGetEnforcedPowerLimit(void *handle, unsigned int *mw) { MAY_FAIL; *mw = LIMIT_MW; return SUCCESS; }
+
+int nvmlDeviceGetClockInfo(void *handle, unsigned int type, unsigned int *mhz) {
+    MAY_FAIL;
+    *mhz = value(handle, type == 1 ? SM_CLOCK : MEMORY_CLOCK, now_ms());
+    return type == 1 || type == 2 ? SUCCESS : INVALID_ARGUMENT;
+}
+
+int nvmlDeviceGetTemperature(void *handle, unsigned int sensor, unsigned int *degrees) {
+    MAY_FAIL;
+    *degrees = value(handle, TEMPERATURE, now_ms());
+    return SUCCESS;
+}
+
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *handle, unsigned long long *mask) {
+    MAY_FAIL;
+    *mask = value(handle, THROTTLE, now_ms());
+    return SUCCESS;
+}
+
+static unsigned long long implausible(unsigned long long used) {
+    const char *told = getenv("NVML_PROCESS_MEMORY");
+    return !told ? used : strcmp(told, "garbage") == 0 ? 1ull << 60 : ~0ull;
+}
+
+static int list(void *handle, unsigned int *count, process *room) {
+    unsigned int there = 0, size = *count, moved = set("NVML_CONTAINER") ? 1000000 : 0;
+    const char *path = getenv("NVML_PID_FILE"), *foreign = getenv("NVML_FOREIGN");
+    process found[2] = {{0}};
+    int pid = 0, lives;
+    double used = value(handle, PROCESS, now_ms());
+    FILE *file = path ? fopen(path, "r") : NULL;
+    if (file && fscanf(file, "%d", &pid) != 1) pid = 0;
+    if (file) fclose(file);
+    lives = pid && kill(pid, 0) == 0;
+    if (lives && used > 0) {
+        found[there].pid = pid + moved;
+        found[there++].used = implausible(used * MIB);
+    }
+    if (foreign && strstr(foreign, !pid ? "before" : lives ? "during" : "after")) {
+        found[there].pid = FOREIGN_PID;
+        found[there++].used = implausible(100 * MIB);
+    }
+    *count = there;
+    if (there > size) return INSUFFICIENT_SIZE;
+    if (there) memcpy(room, found, there * sizeof(process));
+    return SUCCESS;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v2(void *handle, unsigned int *count, process *room) {
+    MAY_FAIL;
+    return list(handle, count, room);
+}
+
+#ifndef OLD_DRIVER
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned int *count, process *room) {
+    MAY_FAIL;
+    return list(handle, count, room);
+}
+
+int nvmlDeviceGetGraphicsRunningProcesses_v3(void *handle, unsigned int *count, process *room) {
+    unsigned int there = getenv("NVML_GRAPHICS") ? atoi(getenv("NVML_GRAPHICS")) : 0, size = *count;
+    MAY_FAIL;
+    (void)handle;
+    *count = there;
+    if (there > size) return INSUFFICIENT_SIZE;
+    for (unsigned int i = 0; i < there; i++) room[i] = (process){.pid = FOREIGN_PID + 1 + i, .used = MIB};
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(void *handle, memory_v2 *info) {
+    MAY_FAIL;
+    info->total = TOTAL;
+    info->reserved = RESERVED;
+    info->used = value(handle, USED, now_ms()) * MIB;
+    info->free = TOTAL - RESERVED - info->used;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMigMode(void *handle, unsigned int *current, unsigned int *pending) {
+    MAY_FAIL;
+    *current = *pending = set("NVML_MIG");
+    return SUCCESS;
+}
+
+int nvmlDeviceGetCurrentClocksEventReasons(void *handle, unsigned long long *mask) {
+    MAY_FAIL;
+    *mask = value(handle, THROTTLE, now_ms());
+    return SUCCESS;
+}
+
+int nvmlDeviceGetTemperatureV(void *handle, temperature *asked) {
+    MAY_FAIL;
+    asked->degrees = value(handle, TEMPERATURE, now_ms());
+    return SUCCESS;
+}
+
+int nvmlDeviceGetFieldValues(void *handle, int count, field *fields) {
+    char name[32];
+    MAY_FAIL;
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "FIELD_%u", fields[i].id);
+        fields[i].code = fields[i].id == 185 || fields[i].id == 186 ? failure(name) : NOT_SUPPORTED;
+        fields[i].type = 1;
+        fields[i].value.u = value(handle, POWER, now_ms());
+    }
+    return SUCCESS;
+}
+
+int nvmlDeviceGetSamples(void *handle, int kind, unsigned long long seen, int *type, unsigned int *count, sample *room) {
+    unsigned int there = 0, room_for = room ? *count : 0;
+    long newest = (long)(now_ms() / SAMPLE_MS), oldest = newest > KEPT ? newest - KEPT + 1 : 1;
+    MAY_FAIL;
+    if (set("NVML_MIG") || kind != 1) return NOT_SUPPORTED;
+    for (long k = oldest; k <= newest; k++) {
+        unsigned long long at = epoch_us((double)k * SAMPLE_MS);
+        if (at <= seen + 500) continue; /* two reads of two clocks differ by microseconds */
+        if (room && there < room_for) {
+            room[there].time_us = at;
+            room[there].value.u = mean(handle, GPU, (k - 1.0) * SAMPLE_MS, (double)k * SAMPLE_MS) + 0.5;
+        }
+        there++;
+    }
+    *type = 1;
+    *count = room && room_for < there ? room_for : there;
+    return there ? SUCCESS : NOT_FOUND;
+}
+
+int nvmlGpmQueryDeviceSupport(void *handle, unsigned int *support) {
+    MAY_FAIL;
+    support[1] = !getenv("NVML_GPM") || set("NVML_GPM");
+    return SUCCESS;
+}
+
+int nvmlGpmSampleAlloc(gpm_sample **sample) { MAY_FAIL; *sample = calloc(1, sizeof **sample); return SUCCESS; }
+int nvmlGpmSampleFree(gpm_sample *sample) { free(sample); return SUCCESS; }
+
+int nvmlGpmSampleGet(void *handle, gpm_sample *sample) {
+    MAY_FAIL;
+    *sample = (gpm_sample){handle, now_ms()};
+    return SUCCESS;
+}
+
+int nvmlGpmMetricsGet(gpm_request *asked) {
+    char name[32];
+    MAY_FAIL;
+    for (unsigned int i = 0; i < asked->count; i++) {
+        gpm_metric *metric = &asked->metrics[i];
+        double busy = mean(asked->one->card, GPU, asked->one->t_ms, asked->two->t_ms);
+        snprintf(name, sizeof name, "GPM_%u", metric->id);
+        metric->code = failure(name);
+        metric->value = metric->id == 2 ? busy : metric->id == 3 ? busy / 2 : metric->id == 5 ? busy / 4
+                      : mean(asked->one->card, MEMORY, asked->one->t_ms, asked->two->t_ms);
+    }
+    return SUCCESS;
+}
+
+#endif

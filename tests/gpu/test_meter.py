@@ -5,124 +5,126 @@ No test here needs a GPU. What a real one shows: README, "On a GPU".
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import ROOT
+from stand_in import MIB, UUID, UUID_B, write_trace
 
-from runner.figures import memory, read_samples, usage
+from runner import launch
 from runner.machine import Gpu, NoSuchDevice, resolve_device
-from workloads.trial import Event
+from workloads.samples import read_samples
 
-UUID = "GPU-00000000-1111-2222-3333-444444444444"
-MIB = 2**20
+SLEEP_S = 3.0
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler: the stand-in for the driver's library cannot be built")
-    folder = tmp_path_factory.mktemp("nvml")
-    source = ROOT / "tests" / "gpu" / "nvml_stand_in.c"
-    command = ["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-Wl,-soname,libnvidia-ml.so.1", str(source)]
-    subprocess.run([*command, "-o", str(folder / "libnvidia-ml.so.1")], check=True)
-    return folder
-
-
-@pytest.fixture
-def driver(library, tmp_path):
-    """Environment variables under which nvidia-ml-py replays: 1.05 s at 20 %, then 80 %; 500 -> 2,500 MiB."""
-    trace = tmp_path / "trace.csv"
-    trace.write_text("0,20,500,0\n300,20,1500,1000\n1050,80,2500,2000\n")
+def driver(library, tmp_path_factory):
+    """Environment variables under which nvidia-ml-py replays: 2.05 s at 20 %, then 80 %; 500 -> 2,500 MiB."""
+    folder = tmp_path_factory.mktemp("trace")
+    steps = [
+        (0, {"gpu": 20}),
+        (300, {"used": 1500, "process": 1000}),
+        (2050, {"gpu": 80, "used": 2500, "process": 2000}),
+    ]
     return {
         "LD_LIBRARY_PATH": str(library),
-        "NVML_TRACE": str(trace),
-        "NVML_TRACE_T0": str(time.monotonic_ns()),
+        "NVML_TRACE": str(write_trace(folder / "trace.csv", steps)),
+        "NVML_PID_FILE": str(folder / "pid"),
     }
 
 
-def sample_sleeper(driver, samples, seconds):
-    """Meter a sleeping child for that long; the samples, and the child's process id in the trace."""
+@pytest.fixture(scope="session")
+def sampled(driver, tmp_path_factory):
+    """A sleeping child, metered for a while: the samples, the time zero, and meter.json."""
+    samples = tmp_path_factory.mktemp("trial") / "samples.csv"
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as sleeper:
-        variables = (
-            os.environ | driver | {"NVML_TRACE_PID": str(sleeper.pid), "NVML_TRACE_T0": str(time.monotonic_ns())}
-        )
+        zero_ns = time.monotonic_ns()
         command = [sys.executable, "-m", "runner.meter", str(samples), UUID]
         with subprocess.Popen(
-            command, cwd=ROOT, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as meter:
+            command, cwd=ROOT, env=os.environ | driver | {"NVML_T0": str(zero_ns)},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as meter:  # fmt: skip
             assert meter.stdout.readline() == "ready\n"
+            Path(driver["NVML_PID_FILE"]).write_text(str(sleeper.pid))
             meter.stdin.write(f"{sleeper.pid}\n")
             meter.stdin.flush()
-            time.sleep(seconds)
+            time.sleep(SLEEP_S)
+            sleeper.kill()
+            sleeper.wait()
             meter.stdin.close()
             assert meter.wait(5) == 0
-        sleeper.kill()
-    return read_samples(samples), int(variables["NVML_TRACE_T0"])
+    return read_samples(samples), zero_ns, json.loads((samples.parent / "meter.json").read_text())
 
 
-def last_known(column):
-    return column[~np.isnan(column)][-1]
-
-
-def test_sampler_misses_or_shifts_what_the_driver_says(driver, tmp_path):
-    samples, zero_ns = sample_sleeper(driver, tmp_path / "samples.csv", 2.5)
+def test_sampler_misses_or_shifts_what_the_driver_says(sampled):
+    samples, zero_ns, meter = sampled
     at_ms = (samples["t_ns"] - zero_ns) / 1e6
-    early, late = at_ms < 1040, at_ms > 1080
+    early, late = at_ms < 1800, at_ms > 2080
     assert early.sum() >= 1 and late.sum() >= 5
     assert set(samples["gpu_percent"][early]) == {20}
     assert set(samples["gpu_percent"][late]) == {80}
     assert set(samples["device_memory_bytes"][late]) == {2500 * MIB}
     assert np.nanmax(samples["process_memory_bytes"]) == 2000 * MIB
-    assert last_known(samples["foreign_processes"]) == 0
+    assert samples["foreign_processes"][-1] == 0
     assert np.median(np.diff(samples["t_ns"])) == pytest.approx(1e8, rel=0.1)
+    first, last = meter["clocks"]
+    apart_ns = (last["epoch_ns"] - first["epoch_ns"]) - (last["monotonic_ns"] - first["monotonic_ns"])
+    assert abs(apart_ns) < 50e6
 
 
-def test_figures_differ_from_the_mean_computed_from_the_trace(driver, tmp_path, gpu_spec):
-    samples, zero_ns = sample_sleeper(driver, tmp_path / "samples.csv", 2.5)
-    start, end = zero_ns + int(0.2e9), zero_ns + int(2.4e9)  # a rate at 1.2 s and later describes this window alone
-    found = {
-        Event.WINDOW_STARTED: {"t_ns": start},
-        Event.WINDOW_ENDED: {"t_ns": end, "steps": 1, "images": 1},
-        Event.FINISHED: {"memory": {}},
-    }
-    figure = usage(found, samples, gpu_spec)["gpu_percent"]
-    assert figure.value == 80 and 5 <= figure.samples <= 12
-    figures = memory(found, samples, gpu_spec)
-    assert figures["process_gpu_memory_bytes"].value == 2000 * MIB
-    assert figures["device_memory_bytes"].value == 2500 * MIB
-    assert figures["device_memory_baseline_bytes"].value in (500 * MIB, 1500 * MIB)
+def ended_under(driver, monkeypatch, folder, spec, fail):
+    """(seconds, samples, meter.json) of the sampler's end, when the calls of `fail` are such behind the worker's."""
+    slow = folder / "slow"
+    told = driver | {"NVML_T0": str(time.monotonic_ns()), "NVML_FAIL": fail, "NVML_FAIL_FROM": str(slow)}
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as worker:
+        try:
+            with launch.sampler(folder, spec) as sampling:
+                sampling.watch(worker.pid)
+                time.sleep(0.5)
+                worker.kill()
+                slow.touch()
+                started_s = time.monotonic()
+        finally:
+            worker.kill()
+        took_s = time.monotonic() - started_s
+    return took_s, read_samples(folder / "samples.csv"), json.loads((folder / "meter.json").read_text())
 
 
-def test_foreign_process_on_the_device_goes_unseen(driver, tmp_path):
-    samples, _ = sample_sleeper(driver | {"NVML_TRACE_FOREIGN": "1"}, tmp_path / "samples.csv", 1.6)
-    assert last_known(samples["foreign_processes"]) == 1
+def test_a_slow_driver_loses_the_samplers_last_words(driver, monkeypatch, tmp_path, gpu_spec):
+    took_s, samples, meter = ended_under(
+        driver, monkeypatch, tmp_path, gpu_spec, "nvmlDeviceGetGraphicsRunningProcesses_v3=-3000"
+    )
+    assert took_s > 3
+    assert meter["sampler"]["samples"] >= 2 and len(meter["clocks"]) == 2
+    assert samples["t_ns"][-1] >= meter["clocks"][1]["monotonic_ns"] and samples["foreign_processes"][-1] == 0
 
 
-@pytest.mark.parametrize(
-    ("call", "column"),
-    [
-        ("nvmlDeviceGetUtilizationRates", "gpu_percent"),
-        ("nvmlDeviceGetMemoryInfo_v2", "device_memory_bytes"),
-        ("nvmlDeviceGetComputeRunningProcesses_v3", "process_memory_bytes"),
-    ],
-)
-def test_a_metric_the_driver_refuses_stops_the_sampler_or_becomes_zero(call, column, driver, tmp_path, gpu_spec):
-    samples, _ = sample_sleeper(driver | {"NVML_FAIL": call}, tmp_path / "samples.csv", 0.8)
-    assert len(samples["t_ns"]) >= 3
-    assert np.isnan(samples[column]).all()
-    if column == "gpu_percent":
-        found = {
-            Event.WINDOW_STARTED: {"t_ns": samples["t_ns"][1] - 1e9},
-            Event.WINDOW_ENDED: {"t_ns": samples["t_ns"][-1], "steps": 1, "images": 1},
-        }
-        figure = usage(found, samples, gpu_spec)["gpu_percent"]
-        assert figure.value is None and "NVML" in figure.reason
+def test_a_driver_that_hangs_at_the_end_takes_the_account_along_or_stops_the_runner(
+    driver, monkeypatch, tmp_path, gpu_spec
+):
+    monkeypatch.setattr(launch, "GPU_GRACE_S", 1.0)
+    took_s, samples, meter = ended_under(
+        driver, monkeypatch, tmp_path, gpu_spec, "nvmlDeviceGetGraphicsRunningProcesses_v3=-1"
+    )
+    assert 1 <= took_s < 5
+    assert meter["sampler"]["samples"] >= 2 and len(meter["clocks"]) == 2
+    assert samples["t_ns"][-1] < meter["clocks"][1]["monotonic_ns"]  # nobody told who was left
+
+
+def test_sampler_takes_more_of_a_core_than_it_says(sampled):
+    cost = sampled[2]["sampler"]
+    assert SLEEP_S - 0.5 < cost["wall_s"] < SLEEP_S + 1.5
+    assert 20 <= cost["samples"] <= 40
+    assert 0 < cost["cpu_s"] < cost["wall_s"]
 
 
 def test_runner_does_not_see_the_gpu_the_driver_lists(driver):
@@ -133,27 +135,36 @@ def test_runner_does_not_see_the_gpu_the_driver_lists(driver):
     assert UUID in done.stdout and "Stand-in 8 GiB" in done.stdout and "driver='999.00'" in done.stdout
 
 
+def test_runner_orders_cards_by_itself(driver):
+    code = "from runner.machine import gpus; print([gpu.uuid for gpu in gpus()])"
+    for swapped, order in (("0", [UUID, UUID_B]), ("1", [UUID_B, UUID])):
+        variables = os.environ | driver | {"NVML_DEVICES": "2", "NVML_SWAPPED": swapped}
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=variables, capture_output=True, text=True)
+        assert done.stdout.strip() == str(order)
+
+
 def test_one_odd_card_takes_the_cpu_away_too(driver):
     done = subprocess.run(
         [sys.executable, "-m", "runner", "--plan", "--device", "cpu", "--batch-size", "4"],
         cwd=ROOT,
-        env=os.environ | driver | {"NVML_FAIL": "nvmlDeviceGetMemoryInfo,nvmlDeviceGetName"},
+        env=os.environ | driver | {"NVML_FAIL": "nvmlDeviceGetMemoryInfo=3,nvmlDeviceGetName=3"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
 
 
-def test_runner_takes_a_driver_that_does_not_start_for_a_gpu(driver):
+@pytest.mark.parametrize("fail", ["nvmlInitWithFlags=9", "nvmlInitWithFlags=999,nvmlShutdown=999", "*=15"])
+def test_runner_takes_a_driver_that_does_not_start_for_a_gpu(fail, driver):
     code = "from runner.machine import gpus; print(gpus())"
-    variables = os.environ | driver | {"NVML_FAIL": "nvmlInit"}
+    variables = os.environ | driver | {"NVML_FAIL": fail}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=variables, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
 
 
-GPUS = [Gpu("GPU-a", "first", "1", 8), Gpu("GPU-b", "second", "1", 8)]
+GPUS = [Gpu("GPU-a", "first", "1", None, 8), Gpu("GPU-b", "second", "1", None, 8)]
 
 
 @pytest.mark.parametrize(

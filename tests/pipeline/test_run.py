@@ -19,6 +19,7 @@ import psutil
 import pytest
 from conftest import QUICK, REAL_FRAMEWORKS, ROOT, by_cell, run_runner
 
+from workloads.checks import COVERED, LONG_ENOUGH
 from workloads.trial import Event
 
 ALL = ("--framework", "all", "--device", "cpu")
@@ -47,8 +48,9 @@ def test_a_figure_contradicts_what_was_counted(quick_run):
         assert value["gpu_percent"] is None and result["figures"]["gpu_percent"]["reason"]
         assert len(result["epochs"]) == 10
         assert all(epoch["images"] == 1437 and epoch["steps"] == -(-1437 // batch_size) for epoch in result["epochs"])
-        broken = [check for check in result["checks"] if not check["passed"] and "cover" not in check["name"]]
-        assert not broken
+        doubtful = (COVERED, LONG_ENOUGH)  # a busy machine, and a window that is short to save time
+        assert not [check for check in result["checks"] if not check["passed"] and check["name"] not in doubtful]
+        assert [check["passed"] for check in result["checks"] if check["name"] == LONG_ENOUGH] == [False]
 
 
 def test_a_number_lacks_its_conditions(quick_run):
@@ -243,7 +245,8 @@ def test_a_full_or_foreign_disk_ends_in_a_traceback(tmp_path):
 
 def test_all_forgets_the_referee_named_beside_it(tmp_path):
     done = run_runner("--framework", "all", "numpy", "--batch-size", 4, "--plan", "--results", tmp_path)
-    assert {line.split()[1] for line in done.stdout.splitlines() if " batch " in line} == {*REAL_FRAMEWORKS, "numpy"}
+    planned = {line.split()[1] for line in done.stdout.splitlines() if re.search(r" batch +4  repeat", line)}
+    assert planned == {*REAL_FRAMEWORKS, "numpy"}
 
 
 def test_two_runs_write_into_one_results_folder(tmp_path):

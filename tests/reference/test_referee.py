@@ -108,7 +108,7 @@ def test_no_layer_leaves_the_trials_precision(dtype: type) -> None:
 def test_profile_float64_computes_in_float64_and_no_other_does() -> None:
     for profile, dtype in (("float64", np.float64), ("default", np.float32)):
         adapter = Adapter()
-        assert adapter.open("cpu", 1, profile, "host")["precision"] == np.dtype(dtype).name
+        assert adapter.open("cpu", 1, profile, "host", "on-demand")["precision"] == np.dtype(dtype).name
         adapter.load(IMAGES, LABELS)
         adapter.build(EVERYTHING, OptimizerSpec("momentum"), draw(EVERYTHING, 1), seed=5)
         adapter.train(ORDER)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from stored import ended, on_gpu, store, study, trial
 
-from reports import page
+from reports import captions, page
+from reports.conditions import sections
 from reports.figures import _tick_labels
 from reports.frameworks import styles
 from workloads.trial import Figure, Status
@@ -77,6 +78,14 @@ def test_repeats_show_bars_and_one_trial_shows_none(tmp_path: Path) -> None:
     page.build(store(tmp_path / "three", *study(3)), tmp_path / "three")
     one, three = ((tmp_path / name / "usage.svg").read_text().count("LineCollection") for name in ("one", "three"))
     assert (one, three) == (0, 6)  # bars of three frameworks, in the chart and in its legend
+
+
+def test_the_caption_says_what_the_bars_are_and_only_where_there_are_any() -> None:
+    one, three = (captions.chart_caption(sections(study(repeats))[0][0]) for repeats in (1, 3))
+    assert "Median of up to 3 repeats, bars from the lowest to the highest" in three
+    assert "bars" not in one
+    for told in ("2 cores, 2 threads", "PyTorch 2.13.0", "TF32 off", "seed 0", "Commit afa2864", "none set", "0.25"):
+        assert told in one
 
 
 def test_a_value_above_full_scale_is_drawn_inside_the_axes(tmp_path: Path) -> None:

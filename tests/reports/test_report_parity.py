@@ -19,7 +19,8 @@ WIDE = [0.8, 1.0, 1.2]  # mean 1, s 0.2
 @pytest.fixture(autouse=True)
 def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take most of a report's time and are tested apart."""
-    monkeypatch.setattr("reports.figures.draw", lambda *arguments: False)
+    for chart in ("figures", "split"):
+        monkeypatch.setattr(f"reports.{chart}.draw", lambda *arguments: False)
 
 
 def apart(framework: str, points: list[float], batch_size: int = 32, **changes: Any) -> list[TrialResult]:

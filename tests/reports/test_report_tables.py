@@ -8,14 +8,16 @@ import pytest
 from stored import BATCH_SIZES, ended, on_gpu, study, trial
 from written import numbers, report, rows
 
-from workloads.spec import OptimizerSpec
-from workloads.trial import Figure, Status
+from reports.tables import CSV_COLUMNS
+from workloads.checks import LONG_ENOUGH
+from workloads.trial import Check, Figure, Status, TrialResult
 
 
 @pytest.fixture(autouse=True)
 def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take most of a report's time and are tested apart."""
-    monkeypatch.setattr("reports.figures.draw", lambda *arguments: False)
+    for chart in ("figures", "split"):
+        monkeypatch.setattr(f"reports.{chart}.draw", lambda *arguments: False)
 
 
 def number(file: Path, framework: str, batch_size: int) -> dict[str, str]:
@@ -52,11 +54,94 @@ def test_speed_keeps_three_digits_at_any_size(tmp_path: Path, value: float, cell
     assert rows(out / "speed.md")["PyTorch"] == [cell]
 
 
-def test_repeats_give_the_median_with_range_and_the_caption_says_n(tmp_path: Path) -> None:
-    shifted = [trial(repeat=repeat, figures={"cpu_percent": Figure(v, "s")}) for repeat, v in enumerate((50, 90, 60))]
-    out = report(tmp_path, *shifted)
-    assert rows(out / "usage.md")["PyTorch"] == ["60.0 (50.0\N{EN DASH}90.0)"]
-    assert "Median of n = 3 repeats (lowest\N{EN DASH}highest)." in (out / "usage.md").read_text()
+def repeated(figure: str, *values: float, **changes: Any) -> list[TrialResult]:
+    return [trial(repeat=repeat, figures={figure: Figure(v, "s")}, **changes) for repeat, v in enumerate(values)]
+
+
+def test_repeats_give_the_median_with_the_interval_of_the_mean_and_the_line_below_says_so(tmp_path: Path) -> None:
+    # mean 61, s sqrt(7); t(0.975, 2) = 4.302653: +- 4.302653 x sqrt(7 / 3) = 6.572411
+    out = report(tmp_path, *repeated("cpu_percent", 60, 64, 59))
+    assert rows(out / "usage.md")["PyTorch"] == ["60.0 [54.4, 67.6] [1]"]
+    told = "Median of n = 3 repeats [95 % interval of the mean, Student's t]"
+    assert told in (out / "usage.md").read_text()
+    cell = number(out / "usage.csv", "pytorch", 32)
+    found = [float(cell[key]) for key in ("n", "median", "min", "max", "mean", "low", "high", "cv_percent")]
+    assert found == pytest.approx([3, 60, 59, 64, 61, 61 - 6.572411, 61 + 6.572411, 100 * 7**0.5 / 61], abs=1e-6)
+
+
+def test_two_repeats_have_an_interval_already_and_one_has_none(tmp_path: Path) -> None:
+    # s = 0.1 x sqrt(2), t(0.975, 1) = 12.706205: +- 12.706205 x 0.1
+    two = report(tmp_path / "two", *repeated("cpu_percent", 50, 50.2))
+    assert rows(two / "usage.md")["PyTorch"] == ["50.1 [48.8, 51.4]"]
+    one = report(tmp_path / "one", trial())
+    assert rows(one / "usage.md")["PyTorch"] == ["71.0"]
+    assert [number(one / "usage.csv", "pytorch", 32)[key] for key in ("low", "high", "cv_percent")] == ["", "", ""]
+
+
+def test_a_cell_is_noisy_above_three_percent_only_and_names_its_coefficient_of_variation(tmp_path: Path) -> None:
+    # CV of (a - d, a, a + d) is 100 d / a
+    quiet, loud = repeated("images_per_s", 970, 1000, 1030), repeated("images_per_s", 960, 1000, 1040, batch_size=64)
+    out = report(tmp_path, *quiet, *loud)
+    first, second = rows(out / "speed.md")["PyTorch"]
+    assert not first.endswith("[1]")
+    assert second.endswith("[1]")
+    assert "- [1] noisy: coefficient of variation 4.0 %\n" in (out / "speed.md").read_text()
+
+
+def test_memory_and_accuracy_are_no_noise(tmp_path: Path) -> None:
+    out = report(tmp_path, *repeated("host_memory_bytes", 1e8, 2e8), *repeated("test_accuracy", 0.1, 0.9, batch_size=4))
+    assert "noisy" not in (out / "memory.md").read_text() + (out / "accuracy.md").read_text()
+
+
+def test_a_short_window_is_marked_on_what_was_cut_from_it_and_on_nothing_else(tmp_path: Path) -> None:
+    short = [Check(LONG_ENOUGH, False, "3.00 s, 8 samples")]
+    out = report(tmp_path, trial("pytorch", 4), replace(trial("pytorch", 8), checks=short))
+    for name in ("usage", "usage-busy", "speed", "step-time", "memory"):
+        assert rows(out / f"{name}.md")["PyTorch"][1].endswith(" [1]"), name
+        assert "- [1] short window: less than 5 s or 10 samples" in (out / f"{name}.md").read_text(), name
+    for name in ("accuracy", "import-time", "first-step", "warm-up"):
+        assert "[1]" not in rows(out / f"{name}.md")["PyTorch"][1], name
+    assert "[1]" not in rows(out / "usage.md")["PyTorch"][0]
+
+
+def test_start_up_stands_beside_the_window(tmp_path: Path) -> None:
+    out = report(tmp_path, trial("tensorflow", 4), trial("pytorch", 4))
+    found = {name: rows(out / f"{name}.md") for name in ("import-time", "first-step", "warm-up")}
+    assert [table["TensorFlow"] for table in found.values()] == [["1.00"], ["0.104"], ["0.204"]]
+    assert [table["PyTorch"] for table in found.values()] == [["2.00"], ["0.604"], ["0.204"]]
+    assert "### Start-up: first training step, compilation included, s" in (out / "report.md").read_text()
+    assert not list(out.glob("first-step.png"))
+
+
+def test_the_busy_mean_has_a_table_of_its_own_and_the_main_one_keeps_idle_samples(tmp_path: Path) -> None:
+    out = report(tmp_path / "cpu", trial(figures={"cpu_busy_percent": Figure(90.0, "s")}))
+    assert (rows(out / "usage.md")["PyTorch"], rows(out / "usage-busy.md")["PyTorch"]) == (["71.0"], ["90.0"])
+    out = report(tmp_path / "gpu", on_gpu(trial()))
+    assert (rows(out / "usage.md")["PyTorch"], rows(out / "usage-busy.md")["PyTorch"]) == (["51.0"], ["52.0"])
+
+
+def test_power_energy_and_gpm_are_told_on_a_gpu_and_what_no_trial_has_is_one_line(tmp_path: Path) -> None:
+    out = report(tmp_path, on_gpu(trial("pytorch", 32)), on_gpu(trial("mxnet", 32)))
+    assert rows(out / "power.md")["PyTorch"] == ["164"]
+    assert rows(out / "energy.md")["PyTorch"] == ["0.275"]
+    assert rows(out / "sm-active.md")["PyTorch"] == ["50.0"]
+    text = (out / "report.md").read_text()
+    told = "No value: Tensor cores active, % of their cycles, mean over the steady window: unknown: GPM is there from"
+    assert text.count(told) == 1
+    assert "No value: DRAM active" in text
+    assert not (out / "tensor-active.md").exists()
+
+
+def test_a_quantity_that_one_trial_has_is_a_table_with_the_others_unknown(tmp_path: Path) -> None:
+    known = on_gpu(trial("pytorch", 32))
+    known = replace(known, figures=known.figures | {"tensor_active_percent": Figure(7.0, "GPM")})
+    out = report(tmp_path, known, on_gpu(trial("mxnet", 32)))
+    assert rows(out / "tensor-active.md")["PyTorch"] == ["7.0"]
+    assert rows(out / "tensor-active.md")["MXNet"] == ["unknown [1]"]
+
+
+def test_there_is_no_power_on_a_cpu(tmp_path: Path) -> None:
+    assert "Power" not in (report(tmp_path, trial()) / "report.md").read_text().split("## 1.")[1]
 
 
 def test_a_cell_of_fewer_repeats_says_its_n_and_how_the_others_ended(tmp_path: Path) -> None:
@@ -67,7 +152,7 @@ def test_a_cell_of_fewer_repeats_says_its_n_and_how_the_others_ended(tmp_path: P
         trial("pytorch", 32, 1),
         ended(Status.TIMEOUT, "not finished after 300 s", "pytorch", 32, repeat=2),
     )
-    assert rows(out / "usage.md")["PyTorch"] == ["71.5 (71.0\N{EN DASH}72.0) n=2 [1]"]
+    assert rows(out / "usage.md")["PyTorch"] == ["71.5 [65.1, 77.9] n=2 [1]"]
     assert "- [1] repeat 2: timeout\n" in (out / "usage.md").read_text()
     assert number(out / "usage.csv", "pytorch", 32)["n"] == "2"
 
@@ -76,8 +161,8 @@ def test_an_unverified_repeat_is_not_in_the_median_and_the_cell_says_so(tmp_path
     wrong = dict.fromkeys(("cpu_percent", "test_accuracy", "images_per_s"), Figure(0.001, "s"))
     unverified = trial("pytorch", 32, 1, figures=wrong, status=Status.UNVERIFIED, reason="losses of its own")
     out = report(tmp_path, trial(repeat=0), unverified, trial(repeat=2), trial(repeat=3))
-    assert rows(out / "usage.md")["PyTorch"] == ["73.0 (71.0\N{EN DASH}74.0) [1]"]
-    assert rows(out / "accuracy.md")["PyTorch"] == ["73.00 (71.00\N{EN DASH}74.00) [1]"]
+    assert rows(out / "usage.md")["PyTorch"] == ["73.0 [68.9, 76.5] [1]"]
+    assert rows(out / "accuracy.md")["PyTorch"] == ["73.00 [68.87, 76.46] [1]"]
     for quantity in ("usage", "memory", "accuracy", "speed", "step-time"):
         assert "- [1] repeat 1: unverified\n" in (out / f"{quantity}.md").read_text(), quantity
         assert number(out / f"{quantity}.csv", "pytorch", 32)["n"] == "3", quantity
@@ -87,7 +172,7 @@ def test_an_unverified_repeat_is_not_in_the_median_and_the_cell_says_so(tmp_path
 def test_the_csv_holds_numbers_unrounded_and_one_row_a_cell(tmp_path: Path) -> None:
     out = report(tmp_path, trial("tensorflow", 4), *(trial("pytorch", 32, repeat) for repeat in range(2)))
     header = (out / "accuracy.csv").read_text().splitlines()[0]
-    assert header == "framework,batch_size,n,median,min,max,unit,status"
+    assert header == "framework,batch_size,n,median,min,max,mean,low,high,cv_percent,unit,status"
     assert len(numbers(out / "accuracy.csv")) == 4
     cell = number(out / "accuracy.csv", "pytorch", 32)
     assert [float(cell[key]) for key in ("median", "min", "max")] == pytest.approx([71.5, 71.0, 72.0], abs=1e-9)
@@ -95,7 +180,8 @@ def test_the_csv_holds_numbers_unrounded_and_one_row_a_cell(tmp_path: Path) -> N
     speed = number(out / "speed.csv", "tensorflow", 4)
     assert float(speed["median"]) == pytest.approx(4 / 0.0028)
     missing = number(out / "speed.csv", "tensorflow", 32)
-    assert [missing[key] for key in ("n", "median", "min", "max", "status")] == ["0", "", "", "", "not_run"]
+    assert [missing[key] for key in CSV_COLUMNS[2:10]] == ["0", *[""] * 7]
+    assert missing["status"] == "not_run"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +242,7 @@ def test_nothing_is_called_gpu_on_a_cpu(tmp_path: Path) -> None:
     told = "".join(file.read_text(encoding="utf-8") for file in out.glob("*.md") if file.name != "RULES.md")
     assert "GPU" not in told.replace("GPU memory is the highest of the whole trial", "")
     assert "### CPU usage, % of the 2 cores allotted, mean over the steady window" in told
-    assert "### Host memory, MiB, highest resident size of the process tree in the steady window" in told
+    assert "### Host memory, MiB, peak resident size of the worker in the steady window" in told
 
 
 def test_on_a_gpu_usage_and_memory_are_those_of_the_gpu(tmp_path: Path) -> None:
@@ -166,56 +252,3 @@ def test_on_a_gpu_usage_and_memory_are_those_of_the_gpu(tmp_path: Path) -> None:
     assert rows(out / "usage.md")["PyTorch"] == ["51.0"]
     assert rows(out / "memory.md")["PyTorch"] == ["782"]
     assert "device GPU, NVIDIA H200" in (out / "report.md").read_text()
-
-
-ADAM, FASTER = OptimizerSpec("adam", 0.001), OptimizerSpec("momentum", 0.02)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"workload": "other"},
-        {"dataset": "cifar10"},
-        {"optimizer": ADAM},
-        {"optimizer": FASTER},
-        {"epochs": 1},
-        {"last_batch": "drop"},
-        {"profile": "tuned"},
-        {"feed": "device"},
-        {"threads": 1},
-        {"seed": 7},
-        {"device": "GPU-1"},
-        {"machine": {"cpu_model": "another"}},
-        {"facts": {"precision": "bfloat16"}},
-        {"facts": {"precision": "float32", "tf32": True}},
-    ],
-    ids=str,
-)
-def test_trials_of_different_conditions_are_never_in_one_table(tmp_path: Path, changes: dict[str, Any]) -> None:
-    out = report(tmp_path, trial("pytorch", 32), trial("mxnet", 64, **changes))
-    assert not (out / "usage.md").exists()
-    tables = [rows(out / f"usage-{number}.md") for number in (1, 2)]
-    assert sorted(list(table)[1] for table in tables) == ["MXNet", "PyTorch"]
-    assert all(len(table) == 2 for table in tables)
-    headings = [line for line in (out / "report.md").read_text().splitlines() if line.startswith(("## 1.", "## 2."))]
-    assert len(headings) == 2
-    assert headings[0][5:] != headings[1][5:]
-
-
-def test_settings_that_an_optimizer_ignores_do_not_split_a_table(tmp_path: Path) -> None:
-    out = report(tmp_path, trial("pytorch"), trial("mxnet", optimizer=OptimizerSpec("momentum", beta1=0.5)))
-    assert len(rows(out / "usage.md")) == 3
-
-
-def test_a_trial_that_died_before_it_reported_stays_beside_its_rivals(tmp_path: Path) -> None:
-    out = report(tmp_path, trial("pytorch", 32), ended(Status.UNSUPPORTED, "no wheel", "mxnet", 32))
-    assert rows(out / "usage.md")["MXNet"] == ["unsupported"]
-
-
-def test_the_newest_of_the_same_cell_wins_across_time_zones_and_the_report_says_so(tmp_path: Path) -> None:
-    old = trial(started_at="2025-11-21T12:30:00+02:00", figures={"cpu_percent": Figure(1, "s")})
-    new = trial(environment="e2", started_at="2025-11-21T11:00:00Z", figures={"cpu_percent": Figure(2, "s")})
-    out = report(tmp_path, new, old)
-    assert rows(out / "usage.md")["PyTorch"] == ["2.0"]
-    text = (out / "report.md").read_text()
-    assert f"- {old.spec.id} of {old.started_at} by {new.spec.id} of {new.started_at}" in text

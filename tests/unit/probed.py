@@ -48,7 +48,7 @@ ORDER = _generator.permutation(len(IMAGES)).astype(np.int32)
 def opened(adapter: Adapter | None = None, profile: str = "default") -> Adapter:
     """Ready for a `build`."""
     adapter = adapter or Adapter()
-    adapter.open("cpu", 1, profile, "host")
+    adapter.open("cpu", 1, profile, "host", "on-demand")
     adapter.load(IMAGES, LABELS)
     return adapter
 

@@ -10,11 +10,12 @@ from conftest import make_spec
 
 from runner.assemble import assemble
 from runner.launch import Outcome
-from runner.meter import COLUMNS
-from workloads.trial import Event, Status
+from workloads.samples import COLUMNS
+from workloads.trial import MEMORY_PARTS, Event, Status
 
 SECOND = 10**9
 OK = Outcome(0, False, 12.0)
+TOLD = {"parts": dict.fromkeys(MEMORY_PARTS, 8), "step_peak": 64, "peak": 70, "steps": 6}
 
 
 def write_trial(folder, events, samples):
@@ -28,8 +29,8 @@ def write_trial(folder, events, samples):
     (folder / "log.txt").write_text("first line\nlast line\n")
 
 
-def trained(steps=100, images=3200):
-    """Built at 2 s, trained to 6 s, evaluated to 6.5 s; window from 7 s to 11 s."""
+def trained(steps=125, images=4000):
+    """Built at 2 s, trained to 6 s, evaluated to 6.5 s; window from 7 s to 12 s."""
     epoch = {"epoch": 0, "steps": 45, "images": 1437, "train_loss": 1.0, "first_losses": [2.3]}
     return [
         (Event.STARTED, 0, {}),
@@ -39,18 +40,18 @@ def trained(steps=100, images=3200):
         (Event.EPOCH_TRAINED, 6, epoch),
         (Event.EPOCH_EVALUATED, 6.5, {"epoch": 0, "test_loss": 0.5, "test_accuracy": 0.9}),
         (Event.WINDOW_STARTED, 7, {}),
-        (Event.WINDOW_ENDED, 11, {"steps": steps, "images": images}),
-        (Event.FINISHED, 11.1, {"memory": {"parameters": 8, "gradients": None}}),
+        (Event.WINDOW_ENDED, 12, {"steps": steps, "images": images}),
+        (Event.FINISHED, 12.1, {"memory": {"parameters": 8, "gradients": None}}),
     ]
 
 
 def busy_window(extra=None):
-    """10 Hz for 12 s: idle outside the window; inside, the trial uses 1.5 cores and the machine 1.7; 300 MiB,
+    """10 Hz for 13 s: idle outside the window; inside, the trial uses 1.5 cores and the machine 1.7; 300 MiB,
     but 900 MiB for a moment before it."""
     samples = []
-    for i in range(120):
+    for i in range(130):
         t = i / 10
-        inside = min(max(t - 7, 0), 4)
+        inside = min(max(t - 7, 0), 5)
         memory = 900 if i == 30 else 300
         samples.append(
             {
@@ -64,16 +65,17 @@ def busy_window(extra=None):
     return samples
 
 
-def result_of(folder, events, samples, spec=None, outcome=OK, killed_for_memory=False):
+def result_of(folder, events, samples, spec=None, outcome=OK, killed_for_memory=False, told=TOLD):
     write_trial(folder, events, samples)
-    return assemble(folder, spec or make_spec(epochs=1), outcome, {}, "2026-01-01T00:00:00+00:00", killed_for_memory)
+    spec = spec or make_spec(epochs=1)
+    return assemble(folder, spec, outcome, {}, "2026-01-01T00:00:00+00:00", killed_for_memory, told)
 
 
 def test_idle_time_enters_the_means(tmp_path):
     result = result_of(tmp_path, trained(), busy_window())
     value = {name: figure.value for name, figure in result.figures.items()}
     assert result.status == Status.OK and result.reason is None
-    assert value["window_s"] == 4
+    assert value["window_s"] == 5
     assert value["images_per_s"] == 800
     assert value["step_time_s"] == pytest.approx(0.04)
     assert value["cpu_percent"] == pytest.approx(75)
@@ -81,8 +83,7 @@ def test_idle_time_enters_the_means(tmp_path):
     assert value["host_memory_bytes"] == 300 * 2**20
     assert value["host_memory_peak_bytes"] == 900 * 2**20
     assert value["test_accuracy"] == 0.9
-    assert value["parameters_bytes"] == 8
-    assert value["gradients_bytes"] is None and result.figures["gradients_bytes"].reason
+    assert value["parameters_bytes"] == 8 and value["allocator_peak_bytes"] == 70
     assert all(check.passed for check in result.checks)
 
 
@@ -94,7 +95,7 @@ def test_times_of_the_phases_and_epochs_are_wrong(tmp_path):
             "opened": 0.5,
             "built": 0.5,
             "window_started": 0.5,
-            "window_ended": 4,
+            "window_ended": 5,
             "finished": 0.1,
         }
     )
@@ -102,7 +103,7 @@ def test_times_of_the_phases_and_epochs_are_wrong(tmp_path):
     assert (epoch.train_s, epoch.evaluate_s) == (4, 0.5)
 
 
-@pytest.mark.parametrize(("steps", "images"), [(1, 3200), (100, 32), (103, 3200)])
+@pytest.mark.parametrize(("steps", "images"), [(1, 4000), (125, 32), (129, 4000)])
 def test_throughput_off_by_the_number_of_steps_passes_the_check(steps, images, tmp_path):
     result = result_of(tmp_path, trained(steps, images), busy_window())
     assert result.status == Status.UNVERIFIED and "batch size 32" in result.reason
@@ -116,9 +117,38 @@ def test_a_gap_in_the_samples_passes_the_check(tmp_path):
 
 
 def test_unknown_figure_becomes_zero(tmp_path):
-    result = result_of(tmp_path, trained(), [{"t_ns": int(i * SECOND / 10), "cores_cpu_s": 1} for i in range(120)])
+    result = result_of(tmp_path, trained(), [{"t_ns": int(i * SECOND / 10), "cores_cpu_s": 1} for i in range(130)])
     for name in ("cpu_percent", "host_memory_bytes", "gpu_percent"):
         assert result.figures[name].value is None and result.figures[name].reason
+
+
+def test_parts_of_the_memory_that_nobody_told_become_zero(tmp_path):
+    result = result_of(tmp_path, trained(), busy_window(), told={"reason": "the memory worker: out_of_memory"})
+    for part in ("statistics", "gradients", "inputs", "activations", "workspace"):
+        figure = result.figures[f"{part}_bytes"]
+        assert figure.value is None and "out_of_memory" in figure.reason
+
+
+def test_the_trials_own_count_of_its_allocator_gives_way_to_the_memory_workers(tmp_path):
+    counted = {"allocator_peak": 75, "allocator_reserved": 90}
+    events = [*trained()[:-1], (Event.FINISHED, 12.1, {"memory": counted, "proportional_bytes": 300})]
+    figures = result_of(tmp_path, events, busy_window()).figures
+    assert figures["steps_peak_bytes"].value == 70
+    assert figures["allocator_peak_bytes"].value == 75 and "whole trial" in figures["allocator_peak_bytes"].source
+    assert figures["allocator_reserved_bytes"].value == 90
+    assert figures["host_memory_pss_bytes"].value == 300
+
+
+def test_a_peak_between_two_samples_is_missed(tmp_path):
+    """The kernel's own peak, reset at the window's start, stands before the 10 Hz poll."""
+    at_window = {
+        Event.WINDOW_STARTED: {"peak_resident_bytes": 1200 * 2**20},
+        Event.WINDOW_ENDED: {"peak_resident_bytes": 320 * 2**20},
+    }
+    events = [(event, t, data | at_window.get(event, {})) for event, t, data in trained()]
+    figures = result_of(tmp_path, events, busy_window()).figures
+    assert figures["host_memory_bytes"].value == 320 * 2**20 and "VmHWM" in figures["host_memory_bytes"].source
+    assert figures["host_memory_peak_bytes"].value == 1200 * 2**20
 
 
 def test_company_on_the_device_is_not_marked(tmp_path, gpu_spec):
@@ -164,6 +194,19 @@ def test_gpu_memory_is_unknown_where_process_ids_do_not_match(tmp_path, gpu_spec
     assert figure.value == 200 and "less its baseline" in figure.source
 
 
+def test_memory_taken_after_the_last_figure_counts_as_the_trials(tmp_path, gpu_spec):
+    samples = busy_window({"gpu_percent": 50, "device_memory_bytes": 700})
+    samples[0]["device_memory_bytes"] = 500
+    samples[125]["device_memory_bytes"] = 9000  # at 12.5 s
+    for i in (16, 17, 18):  # at 1.6 to 1.8 s, while only the context is there
+        samples[i]["device_memory_bytes"] = 560
+    events = trained()
+    events.insert(3, (Event.CONTEXT_SAMPLED, 1.8, {}))
+    figures = result_of(tmp_path, events, samples, spec=gpu_spec).figures
+    assert figures["device_memory_bytes"].value == 700 and figures["device_memory_rise_bytes"].value == 200
+    assert figures["context_bytes"].value == 60
+
+
 def test_workers_own_word_is_not_taken(tmp_path):
     events = [*trained()[:3], (Event.ENDED, 3, {"status": "unsupported", "reason": "no such thing"})]
     result = result_of(tmp_path, events, busy_window())
@@ -176,5 +219,5 @@ def test_files_cut_short_by_a_kill_lose_the_result(tmp_path):
         text = (tmp_path / name).read_text()
         (tmp_path / name).write_text(text[:-8])
     outcome = Outcome(-signal.SIGKILL, False, 5)
-    result = assemble(tmp_path, make_spec(epochs=1), outcome, {}, "2026-01-01T00:00:00+00:00", False)
+    result = assemble(tmp_path, make_spec(epochs=1), outcome, {}, "2026-01-01T00:00:00+00:00", False, TOLD)
     assert result.status == Status.FAILED and result.figures["host_memory_peak_bytes"].value == 900 * 2**20

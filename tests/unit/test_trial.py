@@ -63,11 +63,13 @@ CHANGED: dict[str, Any] = {
     "last_batch": "drop",
     "profile": "tuned",
     "feed": "device",
+    "allocator": "default",
     "device": "GPU-1",
     "threads": 1,
     "window_s": 4.0,
     "isolation": "here",
     "environment": "abd",
+    "variables": {"MALLOC_TRIM_THRESHOLD_": "1"},
     "inputs": {**SPEC.inputs, "order": InputFile("inputs/order.npy", "01")},
 }
 HARMLESS: dict[str, Any] = {"study": "other", "timeout_s": 61.0}
@@ -133,7 +135,7 @@ def test_what_json_cannot_say_becomes_null(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"schema_version": 1}, "schema version 1, this program reads 2"),
+        ({"schema_version": 1}, "schema version 1, this program reads 3"),
         ({"schema_version": None}, "schema version None"),
         ({"invented": 1}, "invented"),
         ({"status": "fine"}, "fine"),

@@ -28,3 +28,10 @@ def add_framework(project, name, **changes):
         text, count = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
         assert count == 1
     definition.write_text(text)
+
+
+def replace_in(path, old, new):
+    """One line, or what stands there only once."""
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))

@@ -1,0 +1,40 @@
+"""What Linux says of this process's memory. None where it does not tell."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PROC = Path("/proc/self")
+
+
+def resident_bytes() -> int | None:
+    """In use now (VmRSS)."""
+    return _read("status", "VmRSS")
+
+
+def peak_resident_bytes() -> int | None:
+    """The most since the process began or since the last reset (VmHWM)."""
+    return _read("status", "VmHWM")
+
+
+def proportional_bytes() -> int | None:
+    """In use now, shared pages divided among those who share them (PSS); takes milliseconds."""
+    return _read("smaps_rollup", "Pss")
+
+
+def reset_peak() -> bool:
+    """Whether the peak counts from now on (proc(5), clear_refs)."""
+    try:
+        (PROC / "clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def _read(file: str, key: str) -> int | None:
+    try:
+        found = re.search(rf"^{key}:\s+(\d+) kB$", (PROC / file).read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found.group(1)) * 1024 if found else None

@@ -1,0 +1,261 @@
+"""Memory: four kinds of it beside each other, what it holds, and the line it follows as the batch grows.
+
+Rows are a framework, a batch size and, for the four kinds, an allocator policy; cells are those of `tables`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from workloads.memory import Line, fit_line
+from workloads.trial import Figure, TrialResult
+
+from . import captions, markdown, tables
+from .conditions import DEFAULT_ALLOCATOR, Section
+from .frameworks import display_name, ordered
+from .quantities import (
+    ALLOCATOR_PEAK,
+    CONTEXT,
+    MEMORY_KINDS,
+    MEMORY_PARTS,
+    NOT_ALWAYS_THERE,
+    PROCESS_PEAK,
+    STEPS_PEAK,
+    Quantity,
+    Source,
+)
+
+NAMES = ("memory-kinds", "memory-parts", "memory-line")
+TOLERATED_PERCENT = 5.0
+FEWEST_SIZES = 3  # any line fits two points
+SUM, GAP = "parts_sum_bytes", "parts_gap_percent"
+WITHOUT_WORKSPACE = "all parts but the workspace"  # the source of such a sum
+_SUM, _GAP = Source(SUM, "Sum", ""), Source(GAP, "Sum against the peak, %", "")
+PARTS_COLUMNS = (
+    *MEMORY_PARTS,
+    replace(MEMORY_PARTS[0], name="sum", cpu=_SUM, cuda=_SUM),
+    STEPS_PEAK,
+    Quantity("sum_against_peak", "%", 1, 1, _GAP, _GAP),
+    CONTEXT,
+)
+PLACE_OF_SUM, PLACE_OF_GAP = len(MEMORY_PARTS), len(MEMORY_PARTS) + 2
+KINDS_HOW = """\
+Kinds of memory in MiB. *on-demand*: memory is taken as it is needed; *default*: as the framework does by itself; the \
+framework's own word for its policy in brackets. What a pool reserves is its policy, not the need of the network."""
+PARTS_HOW = f"""\
+MiB in training steps that a worker of its own makes. The sum of the parts is held against the allocator's peak of \
+these steps; the peak of the trial stands in *Memory in four kinds*. A sum that is more than {TOLERATED_PERCENT:g} % \
+away from it is marked: parts that are never there at the same time make it larger, steps that overlap make it \
+smaller. Where the workspace is unknown the sum is that of the other parts, and is marked too. \
+The context (on a CPU: what is resident when the framework has been imported) lies outside the allocator and is in no \
+sum."""
+LINE_HOW = """\
+Least squares through the medians: memory = fixed + per sample x batch size. The error is the largest, over the sizes, \
+with which the line through the other sizes misses the one left out; it takes four sizes."""
+NO_LINE = f"No line of memory against batch size: it takes {FEWEST_SIZES} batch sizes with a value.\n"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table: what it is of, and its cells (of `tables.cell`) in the order of the quantities."""
+
+    framework: str
+    batch_size: int
+    policy: str
+    cells: list[dict[str, Any]]
+
+
+def written(section: Section) -> tuple[dict[str, tuple[str, pd.DataFrame]], list[str]]:
+    """({name: (table in Markdown, tidy table)}, the lines that say why there is no table)."""
+    kinds = kinds_rows(section)
+    block = _block("Memory in four kinds", kinds, MEMORY_KINDS, section, KINDS_HOW, policies=True)
+    found, missing = {"memory-kinds": (block, _tidy(kinds, MEMORY_KINDS))}, []
+    if section.results:
+        parts, lines = parts_rows(section), fitted(section)
+        if any(cell["n"] for row in parts for cell in row.cells[: len(MEMORY_PARTS)]):
+            shown, columns = _without_empty(parts)
+            block = _block("What the memory holds", shown, columns, section, PARTS_HOW)
+            found["memory-parts"] = block, _tidy(parts, PARTS_COLUMNS).drop(columns="allocator")
+        else:
+            missing.append(_no_parts(parts))
+        if lines:
+            found["memory-line"] = _line_block(lines), _line_frame(lines)
+        else:
+            missing.append(NO_LINE)
+    return found, missing
+
+
+def kinds_rows(section: Section) -> list[Row]:
+    """Trials of the default policy directly below those on demand."""
+    rows = []
+    for framework, batch_size in _places(section.every):
+        here = tables.of_place(section.every, framework, batch_size)
+        for allocator in sorted({r.spec.allocator for r in here}, key=lambda name: (name == DEFAULT_ALLOCATOR, name)):
+            own = [result for result in here if result.spec.allocator == allocator]
+            told = captions.distinct(result.facts.get("allocator_policy") for result in own)
+            policy = f"{allocator} ({told})" if told else allocator
+            rows.append(_row(own, framework, batch_size, policy, MEMORY_KINDS, section))
+    return rows
+
+
+def parts_rows(section: Section) -> list[Row]:
+    """PARTS_COLUMNS of each framework and batch size; a sum far from the steps' peak, or without the workspace, carries
+    a note."""
+    results = [_with_sum(result) for result in section.results]
+    rows = []
+    for framework, batch_size in _places(results):
+        here = tables.of_place(results, framework, batch_size)
+        row = _row(here, framework, batch_size, "", PARTS_COLUMNS, section)
+        total, gap = row.cells[PLACE_OF_SUM], row.cells[PLACE_OF_GAP]
+        worst = max(gap["min"], gap["max"], key=abs)
+        told = f"{abs(worst):.1f} % {'less' if worst < 0 else 'more'} than the peak of the steps"
+        if total["n"] and any(WITHOUT_WORKSPACE in source for source in total["sources"]):
+            note = "without the workspace" + (f": the other parts are {told}" if gap["n"] else "")
+            for cell in (total, gap):
+                cell["notes"] += (note,)
+        elif gap["n"] and abs(worst) > TOLERATED_PERCENT:
+            gap["notes"] += (f"does not add up: the parts are {told}",)
+        rows.append(row)
+    return rows
+
+
+def _with_sum(result: TrialResult) -> TrialResult:
+    """The same with the figures SUM and GAP: null with a reason where a part other than the workspace is unknown."""
+    value = {name: figure.value for name, figure in result.figures.items()}
+    parts = {part.name: value.get(f"{part.name}_bytes") for part in MEMORY_PARTS}
+    silent = [name for name, part in parts.items() if part is None]
+    source = WITHOUT_WORKSPACE if silent == ["workspace"] else ""
+    peak = tables.figure_of(result, "steps_peak_bytes")
+    if silent and not source:
+        total = gap = Figure(None, "", reason=f"cannot be told without {' and '.join(silent)}")
+    else:
+        size = sum(part for part in parts.values() if part is not None)
+        total = Figure(size, source)
+        gap = Figure(None, "", reason=f"the peak of the steps is {'0' if peak.value == 0 else 'unknown'}")
+        if peak.value:
+            gap = Figure(100 * (size / peak.value - 1), source)
+    return replace(result, figures=result.figures | {SUM: total, GAP: gap})
+
+
+def _places(results: Sequence[TrialResult]) -> list[tuple[str, int]]:
+    """(framework, batch size) of what was tried."""
+    tried = {(result.spec.framework, result.spec.batch_size) for result in results}
+    return [(name, size) for name in ordered(a for a, _ in tried) for size in sorted(b for a, b in tried if a == name)]
+
+
+def _without_empty(rows: list[Row]) -> tuple[list[Row], list[Quantity]]:
+    """The rows and PARTS_COLUMNS without the parts that this workload and feed do not have."""
+    kept = [
+        place
+        for place, quantity in enumerate(PARTS_COLUMNS)
+        if quantity.name not in NOT_ALWAYS_THERE or any(row.cells[place]["max"] != 0 for row in rows)
+    ]
+    shown = [replace(row, cells=[row.cells[place] for place in kept]) for row in rows]
+    return shown, [PARTS_COLUMNS[place] for place in kept]
+
+
+def _row(
+    results: Sequence[TrialResult],
+    framework: str,
+    batch_size: int,
+    policy: str,
+    columns: Sequence[Quantity],
+    section: Section,
+) -> Row:
+    sources = [(quantity, quantity.source(section.condition)) for quantity in columns]
+    found = [tables.cell(results, quantity, source) for quantity, source in sources if source]
+    return Row(framework, batch_size, policy, found)
+
+
+def _block(
+    title: str, rows: list[Row], columns: Sequence[Quantity], section: Section, how: str, policies: bool = False
+) -> str:
+    most = max(cell["n"] for row in rows for cell in row.cells)
+    numbers = markdown.numbered(note for row in rows for cell in row.cells for note in cell["notes"])
+    lines = []
+    for row in rows:
+        line = {"Framework": markdown.escape(display_name(row.framework)), "Batch size": str(row.batch_size)}
+        line |= {"Allocator's policy": markdown.escape(row.policy)} if policies else {}
+        for quantity, found in zip(columns, row.cells, strict=True):
+            source = quantity.source(section.condition)
+            line[source.label if source else ""] = tables.text(found, quantity.decimals, most, numbers, True)
+        lines.append(line)
+    read = tables.how_to_read_a_cell(cell["n"] for row in rows for cell in row.cells)
+    read += " An interval that rounds to the median is left out." if most > 1 else ""
+    parts = [f"### {title}", markdown.table(pd.DataFrame(lines)), f"{how} {read}", markdown.footnotes(numbers)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _no_parts(rows: list[Row]) -> str:
+    reasons = dict.fromkeys(note for row in rows for cell in row.cells[: len(MEMORY_PARTS)] for note in cell["notes"])
+    ended = dict.fromkeys(
+        tables.words(cell["status"])
+        for row in rows
+        for cell in row.cells
+        if cell["status"] not in ("ok", tables.UNKNOWN)
+    )
+    return f"What the memory holds cannot be told: {markdown.escape('; '.join([*reasons, *ended]))}.\n"
+
+
+def _tidy(rows: list[Row], columns: Sequence[Quantity]) -> pd.DataFrame:
+    """A row a cell: framework, batch_size, allocator, kind and the statistics."""
+    return pd.DataFrame(
+        {
+            "framework": row.framework,
+            "batch_size": row.batch_size,
+            "allocator": row.policy,
+            "kind": quantity.name,
+            **{name: found[name] for name in tables.STATISTICS},
+        }
+        for row in rows
+        for quantity, found in zip(columns, row.cells, strict=True)
+    )
+
+
+def fitted(section: Section) -> dict[tuple[str, str], Line]:
+    """{(framework, label of the memory): its line}, of those with FEWEST_SIZES or more."""
+    found = {}
+    for quantity in (ALLOCATOR_PEAK, PROCESS_PEAK):
+        source = quantity.source(section.condition)
+        if source is None:
+            continue
+        cells = tables.cells(section.results, replace(quantity, factor=1, unit="bytes"), section.condition)
+        cells = cells[cells["median"] > 0]
+        for framework in ordered(cells["framework"]):
+            own = cells[cells["framework"] == framework]
+            line = fit_line(dict(zip(own["batch_size"].astype(int), own["median"], strict=True)))
+            if line is not None and line.n >= FEWEST_SIZES:
+                found[framework, source.label] = line
+    return found
+
+
+def _line_block(lines: dict[tuple[str, str], Line]) -> str:
+    rows = [
+        {
+            "Framework": markdown.escape(display_name(framework)),
+            "Memory": label,
+            "Fixed, MiB": _three_digits(line.fixed_bytes / 2**20),
+            "Per sample, KiB": _three_digits(line.per_sample_bytes / 2**10),
+            "R^2": f"{line.r_squared:.4f}",
+            "Error at a size left out": "needs 4 sizes"
+            if line.left_out_error is None
+            else f"{100 * line.left_out_error:.1f} %",
+            "Sizes": str(line.n),
+        }
+        for (framework, label), line in lines.items()
+    ]
+    return f"### Memory as a line of the batch size\n\n{markdown.table(pd.DataFrame(rows))}\n\n{LINE_HOW}\n"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:z.{tables.significant(value)}f}"
+
+
+def _line_frame(lines: dict[tuple[str, str], Line]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"framework": framework, "memory": label, **vars(line)} for (framework, label), line in lines.items()
+    )

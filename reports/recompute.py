@@ -1,0 +1,134 @@
+"""Figures of a stored trial computed anew from its events and samples, and held against those in its result.
+
+Written apart from the runner: a slip in the one is then no slip in the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workloads.checks import FEWEST_SAMPLES
+from workloads.samples import PERIOD_S, Samples
+from workloads.trial import EVENTS_FILE, SAMPLES_FILE, Event, Events, Status, TrialResult
+
+RELATIVE = 1e-6
+USAGE_POINTS, GPU_POINTS = 1.0, 5.0  # the driver's own samples, preferred to the polled ones, are others
+GPU_PERIOD_S = 1.0  # the longest that NVML's utilisation looks back
+USAGE = ("cpu_percent", "cpu_busy_percent", "foreign_cpu_percent")
+START_UP = {
+    "import_s": (Event.STARTED, Event.IMPORTED),
+    "open_s": (Event.IMPORTED, Event.OPENED),
+    "load_s": (Event.OPENED, Event.LOADED),
+    "build_s": (Event.LOADED, Event.BUILT),
+    "first_step_s": (Event.BUILT, Event.FIRST_STEP),
+    "warm_up_s": (Event.FIRST_STEP, Event.WARMED_UP),
+}
+FROM_EVENTS = (*START_UP, "test_accuracy", "window_s", "images_per_s", "step_time_s")
+
+Edges = tuple[float, float]  # of the steady window, ns of the monotonic clock
+Values = dict[str, float]  # by the names of figures; what the files do not tell is not there
+
+
+def edges(events: Events) -> Edges | None:
+    """None where the trial did not get to the end of its steady window."""
+    times = {event["event"]: float(event["t_ns"]) for event in events}
+    if Event.WINDOW_ENDED not in times:
+        return None
+    return times[Event.WINDOW_STARTED], times[Event.WINDOW_ENDED]
+
+
+def differences(result: TrialResult, events: Events, samples: Samples) -> list[str]:
+    """A line for each figure that is not what the files give, and one that names those they do not give.
+
+    Without a window in the events its figures are left alone: that it is gone is a finding of its own.
+    """
+    if result.status is not Status.OK and not result.figures:
+        return []  # its launch failed, and nothing was assembled
+    window = edges(events)
+    told = from_events(events, result.spec.epochs)
+    if window:
+        told = from_samples(samples, window, result.spec.threads) | told
+    of_window = ("window_s", "images_per_s", "step_time_s", "host_memory_bytes", *USAGE) if window else ()
+    lines, silent = [], []
+    for name in dict.fromkeys((*START_UP, "test_accuracy", *of_window, *told)):
+        figure = result.figures.get(name)
+        if figure is None or figure.value is None:
+            if name in told and name in FROM_EVENTS:
+                lines.append(f"{name}: stored: {'null' if figure else 'nothing'}; recomputed: {told[name]:.9g}")
+        elif name not in told:
+            silent.append(name)
+        elif not abs(figure.value - told[name]) <= _tolerance(name, told[name]):
+            lines.append(f"{name}: stored: {figure.value:.9g}; recomputed: {told[name]:.9g}")
+    if silent:
+        lines.append(f"{', '.join(silent)}: cannot be recomputed: {EVENTS_FILE} and {SAMPLES_FILE} do not tell")
+    return lines
+
+
+def _tolerance(name: str, recomputed: float) -> float:
+    if name == "gpu_percent":
+        return GPU_POINTS
+    return USAGE_POINTS if name in USAGE else RELATIVE * abs(recomputed)
+
+
+def from_events(events: Events, epochs: int) -> Values:
+    """Start-up times and accuracy; and of the window its length, the speed, and the kernel's peak of memory."""
+    found = {event["event"]: event for event in events}
+    values = {}
+    for name, (start, end) in START_UP.items():
+        if start in found and end in found:
+            # On a GPU the sampler is waited for once the device is open: that is no part of loading.
+            waited = name == "load_s" and Event.CONTEXT_SAMPLED in found
+            since = found[Event.CONTEXT_SAMPLED if waited else start]
+            values[name] = (found[end]["t_ns"] - since["t_ns"]) / 1e9
+    evaluated = [event for event in events if event["event"] == Event.EPOCH_EVALUATED]
+    if evaluated and len(evaluated) == epochs:
+        values["test_accuracy"] = evaluated[-1]["test_accuracy"]
+    if window := edges(events):
+        window_s, ended = (window[1] - window[0]) / 1e9, found[Event.WINDOW_ENDED]
+        values |= {"window_s": window_s, "images_per_s": ended["images"] / window_s}
+        values["step_time_s"] = window_s / ended["steps"]
+        if ended.get("peak_resident_bytes") is not None:
+            values["host_memory_bytes"] = ended["peak_resident_bytes"]
+    return values
+
+
+def from_samples(samples: Samples, window: Edges, threads: int) -> Values:
+    """Usage of CPU and GPU, %, and the highest resident size of the process tree."""
+    values = {}
+    cpu, cores = (_increases(samples, column, window) for column in ("cpu_s", "cores_cpu_s"))
+    if cpu is not None:
+        lengths, used = cpu
+        busy = used > 0
+        share = 100 / threads
+        values["cpu_percent"] = share * used.sum() / lengths.sum()
+        if busy.any():
+            values["cpu_busy_percent"] = share * used[busy].sum() / lengths[busy].sum()
+        if cores is not None:
+            values["foreign_cpu_percent"] = max(0.0, share * cores[1].sum() / cores[0].sum() - values["cpu_percent"])
+    resident = _readings(samples, "host_memory_bytes", window, PERIOD_S)
+    if len(resident):
+        values["host_memory_bytes"] = resident.max()
+    polled = _readings(samples, "gpu_percent", window, GPU_PERIOD_S)
+    if len(polled) >= FEWEST_SAMPLES:
+        values["gpu_percent"] = polled.mean()
+    return {name: float(value) for name, value in values.items()}
+
+
+def _increases(samples: Samples, column: str, window: Edges) -> tuple[np.ndarray, np.ndarray] | None:
+    """(seconds, increase) of a running sum between the readings of the window; its edges are interpolated.
+
+    The last reading ends it where none is behind the edge. None with fewer than two readings in it.
+    """
+    known = ~np.isnan(samples[column])
+    times, sums = samples["t_ns"][known], samples[column][known]
+    inside = times[(times >= window[0] + PERIOD_S * 1e9) & (times <= window[1])]
+    if len(inside) < 2:
+        return None
+    at = np.unique([window[0], *inside, min(window[1], times.max())])
+    return np.diff(at) / 1e9, np.diff(np.interp(at, times, sums))
+
+
+def _readings(samples: Samples, column: str, window: Edges, period_s: float) -> np.ndarray:
+    """Those known that describe the window alone: a reading looks back over `period_s`."""
+    times, values = samples["t_ns"], samples[column]
+    return values[(times >= window[0] + period_s * 1e9) & (times <= window[1]) & ~np.isnan(values)]

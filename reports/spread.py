@@ -1,0 +1,39 @@
+"""Mean of repeats, its interval and their coefficient of variation: one way for every table.
+
+The interval is that of Student's t, mean +- t(n-1) s / sqrt(n) with n-1 in the denominator of s (NIST/SEMATECH
+e-Handbook of Statistical Methods, 1.3.5.2).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+CONFIDENCE_PERCENT = 95
+
+
+@dataclass(frozen=True)
+class Spread:
+    """In the unit of the values. NaN: the mean of none; the interval and cv_percent of fewer than two, and the
+    cv_percent where the mean is 0."""
+
+    n: int
+    mean: float
+    low: float
+    high: float
+    cv_percent: float
+
+
+def spread(values: Sequence[float]) -> Spread:
+    n = len(values)
+    mean = statistics.fmean(values) if n else math.nan
+    if n < 2:
+        return Spread(n, mean, math.nan, math.nan, math.nan)
+    # Here, not above: its import takes as long as all tables, and one repeat, the main job, has no use for it.
+    from scipy import special  # type: ignore[import-untyped]
+
+    deviation = statistics.stdev(values)
+    reach = float(special.stdtrit(n - 1, (1 + CONFIDENCE_PERCENT / 100) / 2)) * deviation / math.sqrt(n)
+    return Spread(n, mean, mean - reach, mean + reach, 100 * deviation / abs(mean) if mean else math.nan)

@@ -1,0 +1,126 @@
+"""The memory figures of one trial, from its events and samples and from what the memory worker told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.figures import in_window, unknown, window
+from workloads.samples import Samples
+from workloads.trial import MEMORY_PARTS, Event, Figure, TrialSpec
+
+Told = dict[str, Any]  # of one batch size: a MEMORY_TOLD event, or the "reason" why there is none
+
+
+def parts(told: Told, counted: dict[str, int | None]) -> dict[str, Figure]:
+    """Bytes of every part, and of the peak of the steps that were divided into them.
+
+    `counted`: what the trial's own worker counted at its end, where nobody told more.
+    """
+    figures = {}
+    own = "the framework's adapter, at the end of the trial"
+    for part in MEMORY_PARTS:
+        size = told.get("parts", {}).get(part)
+        if size is not None:
+            figures[part] = Figure(size, "memory worker: instrumented steps of this batch size")
+        elif counted.get(part) is not None:
+            figures[part] = Figure(counted[part], own)
+        else:
+            figures[part] = unknown("memory worker", why_not(told))
+    if "peak" in told:
+        source = f"memory worker: highest in use by the framework's allocator, {told['steps']} steps called together"
+        peak = Figure(told["peak"], source)
+    else:
+        peak = unknown("memory worker", why_not(told))
+    return {f"{part}_bytes": figure for part, figure in figures.items()} | {"steps_peak_bytes": peak}
+
+
+def why_not(told: Told) -> str:
+    if "parts" not in told:
+        return str(told.get("reason", "it was not asked"))
+    more = sum(part or 0 for part in told["parts"].values()) - told["step_peak"]
+    return f"a step never holds all the other parts at once: they are {more / 2**20:.2f} MiB more than its peak"
+
+
+def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec, told: Told) -> dict[str, Figure]:
+    """Bytes, by who counted them: the kernel, NVML, the framework's allocator."""
+    counted = found.get(Event.FINISHED, {}).get("memory", {})
+    figures = parts(told, counted) | host(found, samples)
+    figures |= allocator(counted, figures["steps_peak_bytes"])
+    return figures if spec.device == "cpu" else figures | device(found, samples)
+
+
+def allocator(counted: dict[str, int | None], steps_peak: Figure) -> dict[str, Figure]:
+    """The trial's own counters; where the framework has none outside of instrumented steps, the peak of those."""
+    source = "the framework's allocator, over the whole trial"
+    peak, reserved = counted.get("allocator_peak"), counted.get("allocator_reserved")
+    return {
+        "allocator_peak_bytes": steps_peak if peak is None else Figure(peak, source),
+        "allocator_reserved_bytes": (
+            unknown(source, "the framework does not tell here") if reserved is None else Figure(reserved, source)
+        ),
+    }
+
+
+def host(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
+    edges = window(found)
+    inside = in_window(samples, edges) if edges else np.zeros(len(samples["t_ns"]), bool)
+    before = found.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
+    peak = found.get(Event.WINDOW_ENDED, {}).get("peak_resident_bytes")
+    sampled = samples["host_memory_bytes"]
+    trial = np.array([before or np.nan, peak or np.nan, *sampled])
+    kernel = "peak resident size of the worker in the steady window (VmHWM, reset at its start)"
+    polled = "resident size of the process tree, polled at 10 Hz, highest in the steady window"
+    proportional = found.get(Event.FINISHED, {}).get("proportional_bytes")
+    context = found.get(Event.OPENED, {}).get("resident_bytes")
+    return {
+        "host_memory_bytes": highest(sampled[inside], polled) if peak is None else Figure(peak, kernel),
+        "host_memory_peak_bytes": highest(trial, "resident size, highest of the whole trial: VmHWM and 10 Hz poll"),
+        "host_memory_pss_bytes": _told(proportional, "PSS of the worker at the end of the steady window"),
+        "context_bytes": _told(context, "resident size of the worker when import and open were done"),
+    }
+
+
+def device(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
+    """What the device held until the trial had been measured."""
+    finished = found.get(Event.FINISHED, {}).get("t_ns", np.inf)
+    until = samples["t_ns"] <= finished
+    used = samples["device_memory_bytes"]
+    # The process list is read once a second and the frameworks' pools only grow, so the whole trial is searched.
+    process = highest(samples["process_memory_bytes"][until], "NVML memory of the process, highest of the trial")
+    baseline = highest(used[:1], "NVML memory used on the device before the trial")
+    peak = highest(used[until], "NVML memory used on the device, highest of the trial")
+    rise = _above(peak, baseline, "NVML memory used on the device, highest of the trial, less its baseline")
+    opened, sampled = (found.get(event, {}).get("t_ns", np.nan) for event in (Event.OPENED, Event.CONTEXT_SAMPLED))
+    bare = highest(used[(samples["t_ns"] > opened) & (samples["t_ns"] <= sampled)], "NVML, behind the first operation")
+    source = "NVML memory used on the device behind the framework's first operation, less its baseline"
+    return {
+        "process_gpu_memory_bytes": process,
+        "device_memory_bytes": peak,
+        "device_memory_baseline_bytes": baseline,
+        "device_memory_rise_bytes": rise,
+        "context_bytes": _above(bare, baseline, source),
+    }
+
+
+def _above(figure: Figure, baseline: Figure, source: str) -> Figure:
+    if figure.value is None or baseline.value is None:
+        return unknown(source, figure.reason or baseline.reason or "")
+    return Figure(figure.value - baseline.value, source, figure.samples)
+
+
+def _told(value: int | None, source: str) -> Figure:
+    return (
+        unknown(source, "this kernel did not tell, or the trial did not get that far")
+        if value is None
+        else Figure(value, source)
+    )
+
+
+def highest(values: NDArray[np.float64], source: str) -> Figure:
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return unknown(source, "no sample gave it")
+    return Figure(float(known.max()), source, len(known))

@@ -1,0 +1,155 @@
+"""The stand-in for the driver's library: built, given traces, and replayed in made-up time."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from conftest import ROOT
+
+from runner.assemble import assemble
+from runner.launch import Outcome
+from runner.meter import Sampler
+from workloads.trial import Event
+
+UUID = "GPU-00000000-1111-2222-3333-444444444444"
+UUID_B = "GPU-99999999-8888-7777-6666-555555555555"
+MIB = 2**20
+SECOND = 10**9
+ZERO_NS = 5_000 * SECOND  # of the made-up monotonic clock
+MADE_UP_EPOCH_NS = 1_700_000_000 * SECOND  # as in the C source
+
+FOREVER_MS = 10_000_000
+COLUMNS = ("gpu", "memory", "used", "process", "power", "sm", "mem", "degrees", "throttle")
+IDLE = {"gpu": 0, "memory": 0, "used": 500, "process": 0, "power": 60,
+        "sm": 345, "mem": 2619, "degrees": 40, "throttle": 1}  # fmt: skip
+
+BATCH = {"images": 320}  # ten steps of the spec's batch size: the trial counts right
+
+# Idle, 3 s at 90 %, 1 s at 30 %, idle. Between 1.95 s and 8.05 s.
+STEPS = [
+    (0, {}),
+    (950, {"used": 900, "process": 400}),
+    (2950, {"gpu": 90, "memory": 40, "used": 2500, "process": 2000, "power": 260, "sm": 1980, "degrees": 60,
+            "throttle": 0}),
+    (4450, {"used": 4500, "process": 4000, "degrees": 71, "throttle": 0x4 | 0x20, "sm": 1380}),
+    (5950, {"gpu": 30, "memory": 10, "power": 160, "degrees": 65, "throttle": 0}),
+    (6950, {"gpu": 0, "memory": 0, "power": 60, "sm": 345, "degrees": 50, "throttle": 1}),
+]  # fmt: skip
+WINDOW = 1.95, 8.05
+ENERGY_J = 60 * 1.0 + 260 * 3.0 + 160 * 1.0 + 60 * 1.1
+
+
+def build(folder: Path, *flags: str) -> Path:
+    """The compiled library's folder, for LD_LIBRARY_PATH."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler: the stand-in for the driver's library cannot be built")
+    source = ROOT / "tests" / "gpu" / "nvml_stand_in.c"
+    command = ["cc", *flags, "-shared", "-fPIC", "-Wall", "-Werror", "-Wl,-soname,libnvidia-ml.so.1", str(source)]
+    subprocess.run([*command, "-o", str(folder / "libnvidia-ml.so.1")], check=True)
+    return folder
+
+
+def write_trace(path: Path, steps: list[tuple[float, dict[str, float]]]) -> Path:
+    """(ms, what changes then); energy is the integral of the power, in mJ."""
+    state, energy_mj, lines, before_ms = dict(IDLE), 0.0, [], steps[0][0]
+    for t_ms, changes in [*steps, (FOREVER_MS, {})]:
+        energy_mj += state["power"] * (t_ms - before_ms)
+        state, before_ms = state | changes, t_ms
+        values = [state[name] * (1000 if name == "power" else 1) for name in COLUMNS]
+        lines.append(",".join(str(value) for value in [t_ms, *values[:4], energy_mj, *values[4:]]))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+class Replay:
+    """A sampler's files of a trial whose time is made up: every reading is taken exactly when it is due."""
+
+    def __init__(self, monkeypatch, folder: Path, steps, **variables: str) -> None:
+        self.folder, self.now_ms = folder, 0.0
+        self.clock_set_ms = 0  # how far the machine's epoch was put forward
+        self.pid_file = folder / "pid"
+        self.pid_file.write_text("")
+        trace = write_trace(folder / "trace.csv", steps)
+        told = {"NVML_TRACE": str(trace), "NVML_T0": str(ZERO_NS), "NVML_PID_FILE": str(self.pid_file)}
+        for name in ("NVML_NOW_MS", "NVML_CLOCK_MS"):
+            monkeypatch.setenv(name, "0")  # so that it ends with the test
+        for name, value in (told | variables).items():
+            monkeypatch.setenv(name, value)
+        time = SimpleNamespace(
+            monotonic=lambda: self.now_ns() / SECOND,
+            monotonic_ns=self.now_ns,
+            time_ns=lambda: self.now_ns() + MADE_UP_EPOCH_NS + self.clock_set_ms * 10**6,
+            perf_counter_ns=self.now_ns,
+            sleep=lambda seconds: self.set(self.now_ms + seconds * 1000),
+        )
+        for module in ("gpu", "gpu_chains", "meter", "metric"):
+            monkeypatch.setattr(f"runner.{module}.time", time)
+        self.set(0)
+
+    def now_ns(self) -> int:
+        return ZERO_NS + int(self.now_ms * 1e6)
+
+    def set(self, now_ms: float) -> None:
+        self.now_ms = now_ms
+        os.environ["NVML_NOW_MS"] = str(now_ms)
+
+    def set_clock(self, ahead_ms: int) -> None:
+        """As a time service does, for the machine and its driver."""
+        self.clock_set_ms = ahead_ms
+        os.environ["NVML_CLOCK_MS"] = str(ahead_ms)
+
+    def run(self, seconds: float, uuid: str = UUID, at=None, stalled=()) -> dict:
+        """A row every 100 ms, the last one after the worker's end; `at` maps a time in ms to what happens then.
+
+        At the times in `stalled`, also in ms, the sampler does nothing.
+        Returns meter.json. The worker is this process.
+        """
+        with (self.folder / "samples.csv").open("w", newline="") as file:
+            sampler = Sampler(self.folder / "samples.csv", file, uuid)
+            sampler.write({"t_ns": self.now_ns()} | sampler.gpu.sample(None))
+            self.pid_file.write_text(str(os.getpid()))
+            for tick in range(1, int(seconds * 10) + 1):
+                self.set(tick * 100)
+                for happens in (at or {}).get(tick * 100, ()):
+                    happens()
+                if tick * 100 not in stalled:
+                    sampler.write({"t_ns": self.now_ns()} | sampler.gpu.sample({os.getpid()}))
+            self.pid_file.write_text(str(ended_process()))
+            self.set(self.now_ms + 50)
+            sampler.end({"cpu_s": 0.1, "wall_s": seconds, "samples": sampler.rows})
+        return json.loads((self.folder / "meter.json").read_text())
+
+    def result(self, spec, start_s: float, end_s: float, images: int = 1000):
+        """Of a trial with its steady window there."""
+        events = [
+            {"event": Event.WINDOW_STARTED, "t_ns": ZERO_NS + round(start_s * SECOND)},
+            {"event": Event.WINDOW_ENDED, "t_ns": ZERO_NS + round(end_s * SECOND), "steps": 10, "images": images},
+            {"event": Event.FINISHED, "t_ns": ZERO_NS + round(end_s * SECOND), "memory": {}},
+        ]
+        (self.folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+        return assemble(self.folder, spec, Outcome(0, False, 12.0), {}, "2026-01-01T00:00:00+00:00", False, {})
+
+
+def ended_process() -> int:
+    """An id that nobody has any more."""
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    return ended.pid
+
+
+def load(folder: Path) -> None:
+    """Into this process: nvidia-ml-py then finds it by the name that it carries."""
+    ctypes.CDLL(str(folder / "libnvidia-ml.so.1"))
+
+
+def switched(folder, from_ms, to_ms=None):
+    """What makes the calls of NVML_FAIL fail between two times: the `at` of a run. Needs NVML_FAIL_FROM."""
+    lost = folder / "lost"
+    return {from_ms: [lost.touch]} | ({to_ms: [lost.unlink]} if to_ms else {})

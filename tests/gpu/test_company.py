@@ -1,0 +1,116 @@
+"""Who else was on the card: counted, not taken for the worker, and never said to be nobody where nobody could tell."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from stand_in import BATCH, MIB, STEPS, WINDOW, Replay, load, switched
+
+from workloads.checks import PROCESS_IN_DEVICE
+from workloads.samples import read_samples
+from workloads.trial import Status
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded(library):
+    load(library)
+
+
+def alone(result):
+    (check,) = [check for check in result.checks if check.name == "alone on the device"]
+    return check.passed, check.detail
+
+
+def test_company_passes_unseen_or_at_the_wrong_time(monkeypatch, tmp_path, gpu_spec):
+    for when in ("before", "during", "after"):
+        replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FOREIGN=when)
+        replay.run(9)
+        result = replay.result(gpu_spec, *WINDOW, **BATCH)
+        assert result.status == Status.CONTENDED
+        assert result.reason == f"1 other process(es) on the device ({when} the worker's life)"
+        assert [check.name for check in result.checks if not check.passed] == ["alone on the device"]
+
+
+def test_company_of_a_container_is_not_told_from_the_worker(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_CONTAINER="1")
+    replay.run(9)
+    result = replay.result(gpu_spec, *WINDOW, **BATCH)
+    assert result.status == Status.OK
+    figure = result.figures["process_gpu_memory_bytes"]
+    assert figure.value == 4000 * MIB and figure.source.startswith("NVML nvmlDeviceGetMemoryInfo_v2: ")
+    assert "less its baseline" in figure.source and "none of the ids listed is the worker's" in figure.source
+    assert PROCESS_IN_DEVICE not in [check.name for check in result.checks]  # it could not fail
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_CONTAINER="1", NVML_FOREIGN="during")
+    replay.run(9)
+    result = replay.result(gpu_spec, *WINDOW, **BATCH)
+    assert result.status == Status.CONTENDED and "(during" in result.reason
+
+
+def test_a_driver_slow_to_forget_the_worker_makes_company(monkeypatch, tmp_path, gpu_spec):
+    """It lists the worker, by a container's id, for a moment after its end."""
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FOREIGN="after")
+    forget = replay.set
+    monkeypatch.setattr(
+        replay, "set", lambda now_ms: (forget(now_ms), now_ms > 9300 and os.environ.pop("NVML_FOREIGN", None))
+    )
+    replay.run(9)
+    assert replay.result(gpu_spec, *WINDOW, **BATCH).status == Status.OK
+
+
+@pytest.mark.parametrize(("told", "word"), [("unknown", "without its memory"), ("garbage", "bytes of 8589934592")])
+def test_memory_that_cannot_be_true_is_reported(told, word, monkeypatch, tmp_path):
+    meter = Replay(monkeypatch, tmp_path, STEPS, NVML_PROCESS_MEMORY=told).run(4)
+    samples = read_samples(tmp_path / "samples.csv")
+    assert np.isnan(samples["process_memory_bytes"]).all() and np.nanmax(samples["foreign_processes"]) == 0
+    assert word in meter["gpu"]["metrics"]["processes"]["missing"]["process_memory_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "to_ms", "when"),
+    [(500, None, "during, after"), (2900, 6900, "during"), (8800, None, "after"), (2900, 4900, None)],
+)
+def test_lists_that_leave_a_time_out_tell_that_nobody_was_there(from_ms, to_ms, when, monkeypatch, tmp_path, gpu_spec):
+    """The last one leaves no more than 3 s out."""
+    replay = Replay(
+        monkeypatch, tmp_path, STEPS, NVML_FAIL_FROM=str(tmp_path / "lost"),
+        NVML_FAIL="nvmlDeviceGetComputeRunningProcesses_v3=999",
+    )  # fmt: skip
+    replay.run(9, at=switched(tmp_path, from_ms, to_ms))
+    passed, detail = alone(replay.result(gpu_spec, *WINDOW, **BATCH))
+    assert passed is (when is None)
+    if when:
+        assert detail.startswith(f"cannot be told {when}: nvmlDeviceGetComputeRunningProcesses_v3: ")
+
+
+def test_a_sampler_that_ended_early_tells_that_nobody_came_after(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, STEPS)
+    meter = replay.run(9)
+    assert alone(replay.result(gpu_spec, *WINDOW, **BATCH))[0]
+    rows = (tmp_path / "samples.csv").read_text().splitlines()
+    (tmp_path / "samples.csv").write_text("\n".join(rows[:70]) + "\n")
+    (tmp_path / "meter.json").write_text(json.dumps(meter | {"clocks": meter["clocks"][:1], "sampler": None}))
+    passed, detail = alone(replay.result(gpu_spec, *WINDOW, **BATCH))
+    assert not passed and detail.startswith("cannot be told after: no list after")
+    (tmp_path / "samples.csv").write_text("\n".join(rows[:40]) + "\n")
+    passed, detail = alone(replay.result(gpu_spec, *WINDOW, **BATCH))
+    assert not passed and detail.startswith("cannot be told during, after: no list for ")
+
+
+def test_company_whose_memory_cannot_be_true_is_overlooked(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FOREIGN="during", NVML_PROCESS_MEMORY="garbage")
+    replay.run(9)
+    result = replay.result(gpu_spec, *WINDOW, **BATCH)
+    assert result.status == Status.CONTENDED and "(during" in result.reason
+    memory = result.figures["process_gpu_memory_bytes"]
+    assert memory.value == 4000 * MIB and "bytes of 8589934592" in memory.source
+
+
+def test_a_desktop_on_the_card_goes_unsaid_or_marks_every_trial(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_GRAPHICS="2")
+    assert replay.run(9)["gpu"]["graphics_processes"] == 2
+    result = replay.result(gpu_spec, *WINDOW, **BATCH)
+    passed, detail = alone(result)
+    assert result.status == Status.OK and passed and detail.endswith("; 2 with graphics, which are not counted")

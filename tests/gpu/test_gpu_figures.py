@@ -1,0 +1,232 @@
+"""Figures of a GPU against what the trace says: mean, busy mean, peak, energy, to the last digit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from stand_in import BATCH, ENERGY_J, MIB, STEPS, UUID_B, WINDOW, Replay, load, switched
+
+from reports import recheck
+from runner.gpu_figures import NAMES
+from workloads.checks import KEPT_PACE
+from workloads.samples import DRIVER_COLUMNS, read_samples
+from workloads.trial import Status
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded(library):
+    load(library)
+
+
+def values(result):
+    return {name: figure.value for name, figure in result.figures.items()}
+
+
+def test_a_figure_differs_from_what_the_trace_says(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, STEPS)
+    replay.run(9)
+    result = replay.result(gpu_spec, *WINDOW, **BATCH)
+    found = values(result)
+    assert result.status == Status.OK, result.reason
+    # The driver's samples at 2.1, 2.2, ... 8.0 s, each the mean of the 100 ms before it.
+    assert found["gpu_percent"] == pytest.approx((90 * 3 + 30 * 1) / 6, abs=1e-9)
+    assert (
+        result.figures["gpu_percent"].samples == 60 and "nvmlDeviceGetSamples" in result.figures["gpu_percent"].source
+    )
+    assert found["gpu_busy_percent"] == pytest.approx(3000 / 41)  # those at 3.0, 3.1, ... 7.0 s
+    assert found["sm_active_percent"] == pytest.approx(50)  # pairs from 2 s to 8 s
+    assert found["sm_occupancy_percent"] == pytest.approx(25)
+    assert found["tensor_active_percent"] == pytest.approx(12.5)
+    assert found["dram_active_percent"] == pytest.approx((40 * 3 + 10 * 1) / 6, abs=1e-3)
+    assert found["power_w"] == pytest.approx((10 * 60 + 30 * 260 + 10 * 160 + 11 * 60) / 61)
+    assert found["power_busy_w"] == pytest.approx((30 * 260 + 10 * 160) / 40)
+    assert found["energy_j"] == pytest.approx(ENERGY_J)
+    assert found["energy_integrated_j"] == pytest.approx(ENERGY_J)
+    assert found["energy_per_image_j"] == pytest.approx(ENERGY_J / 320)
+    assert found["sm_clock_mhz"] == pytest.approx((3 * 345 + 2 * 1980 + 2 * 1380) / 7)
+    assert found["memory_clock_mhz"] == 2619
+    assert found["temperature_c"] == 71
+    assert found["throttled_percent"] == pytest.approx(100 / 7)  # at 5 s, of the readings at 2, 3, ... 8 s
+    assert "software power cap, software thermal slowdown" in result.figures["throttled_percent"].source
+    assert found["power_limit_w"] == 300
+    assert found["process_gpu_memory_bytes"] == 4000 * MIB
+    assert found["device_memory_bytes"] == 4500 * MIB
+    assert found["device_memory_baseline_bytes"] == 500 * MIB
+    assert all(figure.source and (figure.samples or figure.value is None) for name, figure in result.figures.items()
+               if name in NAMES)  # fmt: skip
+
+
+def test_idle_gpu_time_before_the_window_enters_the_polled_mean(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="nvmlDeviceGetSamples=3")
+    replay.run(9)
+    figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
+    # A rate read at t may describe the second before: 3.0, 3.1, ... 8.0 s are the window's alone.
+    assert figures["gpu_percent"].value == pytest.approx((30 * 90 + 10 * 30) / 51)
+    assert figures["gpu_busy_percent"].value == pytest.approx((30 * 90 + 10 * 30) / 40)
+    assert figures["gpu_percent"].samples == 51
+    assert "polled at 10 Hz" in figures["gpu_percent"].source and "Not Supported" in figures["gpu_percent"].source
+
+
+def test_a_long_and_a_short_pair_weigh_the_same(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, STEPS)
+    replay.run(9, stalled=range(3100, 5000, 100))
+    result = replay.result(gpu_spec, *WINDOW, **BATCH)
+    figure = result.figures["sm_active_percent"]
+    assert figure.samples == 5 and figure.value == pytest.approx(50)  # 2-3, 3-5, 5-6, 6-7 and 7-8 s
+    assert result.figures["gpu_percent"].value == pytest.approx(50)  # the driver's buffer bridges the gap
+    assert result.figures["energy_j"].value == pytest.approx(ENERGY_J)
+    assert "samples cover the window" in [check.name for check in result.checks if not check.passed]
+
+
+def test_a_handful_of_driver_samples_passes_for_a_mean(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, STEPS)
+    replay.run(9)
+    figure = replay.result(gpu_spec, 3.05, 3.95, **BATCH).figures["gpu_percent"]
+    assert "8 in the window" in figure.source and figure.value is None  # nor is any polled reading the window's alone
+
+
+def test_energy_without_a_counter_is_not_marked_as_integrated(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="nvmlDeviceGetTotalEnergyConsumption=3")
+    replay.run(9)
+    result = replay.result(gpu_spec, *WINDOW, **BATCH)
+    figure = result.figures["energy_j"]
+    assert figure.value == pytest.approx(ENERGY_J)
+    assert "integrated" in figure.source and "no counter: nvmlDeviceGetTotalEnergyConsumption" in figure.source
+    assert "energy by counter = integrated power" not in [check.name for check in result.checks]  # it would be itself
+
+
+def test_average_power_of_the_second_before_the_window_enters_its_mean(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="FIELD_186=3")
+    replay.run(9)
+    figure = replay.result(gpu_spec, *WINDOW, **BATCH).figures["power_w"]
+    assert "nvmlDeviceGetPowerUsage" in figure.source and figure.samples == 51  # 3.0, 3.1, ... 8.0 s
+
+
+@pytest.mark.parametrize("ahead_ms", [-3_600_000, -5_000, 5_000, 3_600_000])
+def test_samples_of_a_driver_with_another_clock_are_taken(ahead_ms, monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_CLOCK_MS=str(ahead_ms))
+    meter = replay.run(9)
+    figure = replay.result(gpu_spec, *WINDOW, **BATCH).figures["gpu_percent"]
+    assert "polled" in figure.source and "another clock" in figure.source and figure.samples == 51
+    assert "another clock" in meter["gpu"]["metrics"]["driver_samples"]["reason"]
+    assert not len(read_samples(tmp_path / "driver_samples.csv", DRIVER_COLUMNS)["t_ns"])
+
+
+def test_driver_samples_shift_against_the_monotonic_clock(monkeypatch, tmp_path):
+    replay = Replay(monkeypatch, tmp_path, STEPS)
+    replay.run(4)
+    driver = read_samples(tmp_path / "driver_samples.csv", DRIVER_COLUMNS)
+    at_ms = (driver["t_ns"] - (replay.now_ns() - replay.now_ms * 1e6)) / 1e6
+    assert at_ms == pytest.approx(np.arange(1, 41) * 100, abs=0.01)
+    assert driver["gpu_percent"][at_ms > 3050].tolist() == [90] * 10
+
+
+@pytest.mark.parametrize("swapped", ["0", "1"])
+def test_order_of_the_cards_decides_which_one_is_read(swapped, monkeypatch, tmp_path, gpu_spec):
+    variables = {"NVML_DEVICES": "2", "NVML_SWAPPED": swapped}
+    replay = Replay(monkeypatch, tmp_path, STEPS, **variables)
+    replay.run(9)
+    assert values(replay.result(gpu_spec, *WINDOW, **BATCH))["gpu_percent"] == 50
+    replay = Replay(monkeypatch, tmp_path, STEPS, **variables)
+    replay.run(9, UUID_B)
+    figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
+    assert figures["gpu_percent"].value == 0
+    assert figures["gpu_busy_percent"].value is None and "in use in none" in figures["gpu_busy_percent"].reason
+
+
+def test_a_metric_has_no_account_of_its_cost(monkeypatch, tmp_path):
+    meter = Replay(monkeypatch, tmp_path, STEPS).run(4)
+    metrics = meter["gpu"]["metrics"]
+    assert set(metrics) >= {"gpu_percent", "device_memory_bytes", "energy_mj", "power_mw", "processes", "gpm"}
+    for name, metric in metrics.items():
+        assert metric["source"] and metric["reason"] is None and metric["failures"] == 0, name
+        assert metric["probe_us"] >= 0 and metric["calls"] >= 4, name
+    assert metrics["gpu_percent"]["calls"] == 42 and metrics["processes"]["calls"] == 6
+    assert len(meter["clocks"]) == 2 and meter["sampler"]["samples"] == 41
+
+
+def test_a_hole_in_the_middle_of_the_window_enters_no_mean(monkeypatch, tmp_path, gpu_spec):
+    """Power, usage and GPM from 2.9 to 6.0 s only: the trace is at its highest then. The counter bridges it."""
+    refused = (
+        "nvmlDeviceGetFieldValues",
+        "nvmlDeviceGetUtilizationRates",
+        "nvmlGpmSampleGet",
+        "nvmlDeviceGetClockInfo",
+    )
+    replay = Replay(
+        monkeypatch, tmp_path, STEPS, NVML_FAIL_FROM=str(tmp_path / "lost"),
+        NVML_FAIL=",".join(f"{call}=999" for call in (*refused, "nvmlDeviceGetSamples")),
+    )  # fmt: skip
+    replay.run(9, at=switched(tmp_path, 2900, 6400))
+    figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
+    for name in ("power_w", "power_busy_w", "energy_integrated_j"):
+        assert figures[name].value is None and figures[name].reason.startswith("no reading for 3.6 s; "), name
+        assert "(NVML error 999); 35 of" in figures[name].reason, name
+    assert figures["sm_clock_mhz"].value is None and "no reading for 5.0 s" in figures["sm_clock_mhz"].reason
+    assert figures["energy_j"].value == pytest.approx(ENERGY_J) and "Energy" in figures["energy_j"].source
+    # The driver keeps its samples until it answers again, and GPM the counters of the pair's first half.
+    assert figures["gpu_percent"].value == pytest.approx(50) and "GetSamples" in figures["gpu_percent"].source
+    assert figures["sm_active_percent"].value == pytest.approx(50)
+
+
+def test_polled_usage_with_a_hole_passes_for_the_windows(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL_FROM=str(tmp_path / "lost"), NVML_FAIL="*=999")
+    replay.run(9, at=switched(tmp_path, 3900, 6400))
+    cut_driver_samples(replay, tmp_path, 0, 9000)
+    figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
+    for name in ("gpu_percent", "gpu_busy_percent"):
+        assert figures[name].value is None and "no reading for 2.6 s" in figures[name].reason
+
+
+def cut_driver_samples(replay, folder, from_ms, to_ms):
+    """As a driver that did not keep them."""
+    path = folder / "driver_samples.csv"
+    head, *rows = path.read_text().splitlines()
+    zero_ns = replay.now_ns() - replay.now_ms * 1e6
+    kept = [row for row in rows if not from_ms < (float(row.split(",")[0]) - zero_ns) / 1e6 < to_ms]
+    path.write_text("\n".join([head, *kept]) + "\n")
+
+
+def test_driver_samples_with_a_hole_pass_for_the_windows(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, STEPS)
+    replay.run(9)
+    cut_driver_samples(replay, tmp_path, 2950, 6850)
+    figure = replay.result(gpu_spec, *WINDOW, **BATCH).figures["gpu_percent"]
+    assert "polled at 10 Hz (driver's own samples: none for 4.0 s)" in figure.source
+    assert figure.samples == 51 and figure.value == pytest.approx((30 * 90 + 10 * 30) / 51)
+
+
+def test_power_read_without_the_utilisation_counts_as_idle(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(
+        monkeypatch, tmp_path, STEPS, NVML_FAIL_FROM=str(tmp_path / "lost"),
+        NVML_FAIL="nvmlDeviceGetUtilizationRates=999",
+    )  # fmt: skip
+    replay.run(9, at=switched(tmp_path, 4000, 4200))
+    figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
+    assert figures["power_w"].value == pytest.approx((10 * 60 + 28 * 260 + 10 * 160 + 11 * 60) / 59)
+    assert figures["power_w"].samples == 59 and "2 readings without the utilisation" in figures["power_w"].source
+    assert figures["power_busy_w"].value == pytest.approx((28 * 260 + 10 * 160) / 38)
+
+
+def test_a_clock_set_in_mid_run_shifts_the_drivers_samples_unseen(monkeypatch, tmp_path, gpu_spec):
+    for ahead_ms, passed in ((20, True), (80, False)):
+        replay = Replay(monkeypatch, tmp_path, STEPS)
+        replay.run(9, at={5000: [lambda replay=replay, ahead_ms=ahead_ms: replay.set_clock(ahead_ms)]})
+        result = replay.result(gpu_spec, *WINDOW, **BATCH)
+        assert "GetSamples" in result.figures["gpu_percent"].source
+        (check,) = [check for check in result.checks if check.name == KEPT_PACE]
+        assert check.passed is passed and f"+0.0{ahead_ms} s" in check.detail
+        again = [line for line in recheck.trial(result, tmp_path) if KEPT_PACE in line]
+        assert again == ([] if passed else [f"{KEPT_PACE}: failed: {check.detail}"])  # as it was stored
+    (tmp_path / "meter.json").write_text("{}")
+    assert "meter.json cannot be read: KeyError: 'clocks'" in recheck.trial(result, tmp_path)
+
+
+def test_a_counter_that_stands_still_passes(monkeypatch, tmp_path, gpu_spec):
+    """Without any power to hold it against."""
+    replay = Replay(monkeypatch, tmp_path, [(0, {"gpu": 90, "power": 0, "used": 2000, "process": 1500})])
+    replay.run(9)
+    result = replay.result(gpu_spec, *WINDOW, **BATCH)
+    details = [check.detail for check in result.checks if check.name == "not all zero"]
+    assert any(detail.startswith("energy_j is exactly 0") for detail in details)
+    assert any(detail.startswith("energy_mj: all") for detail in details)

@@ -1,0 +1,243 @@
+"""Whole trials on the stand-in card, through the real runner: what a sampler that dies or stalls costs them, and the
+three real frameworks, which compute on the CPU while the card is metered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import numpy as np
+import psutil
+import pytest
+from conftest import REAL_FRAMEWORKS, ROOT
+from copied import copy_project
+from stand_in import FOREVER_MS, MIB, UUID, write_trace
+
+from runner.gpu_figures import NAMES
+from workloads.checks import COVERED, LONG_ENOUGH
+from workloads.samples import read_samples
+from workloads.trial import Event
+
+# Appended to an adapter: it takes the CPU where the trial says the card, and tells the stand-in who it is.
+ON_THE_HOST = """
+
+class OnTheHost(Adapter):
+    def open(self, device, *arguments):
+        with open({pid_file!r}, "w") as file:
+            file.write(str(__import__("os").getpid()))
+        return super().open("cpu", *arguments)
+
+
+Adapter = OnTheHost
+"""
+
+
+def put_on_the_host(project, framework, pid_file):
+    """In the copy, the framework's environment for the card is the one for the CPU, which is there already."""
+    folder = project / "adapters" / framework
+    text = (folder / "environment.toml").read_text()
+    everything, _, cpu = text.partition("[cuda]")[0].partition("[cpu]")
+    (folder / "environment.toml").write_text(f"{everything}[cpu]{cpu}[cuda]{cpu}")
+    with (folder / "adapter.py").open("a") as file:
+        file.write(ON_THE_HOST.format(pid_file=str(pid_file)))
+    made = ROOT / ".envs" / f"{framework}-cpu"
+    if made.exists():
+        (project / ".envs").mkdir(exist_ok=True)
+        (project / ".envs" / f"{framework}-cuda").symlink_to(made.resolve())
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    folder = copy_project(tmp_path_factory.mktemp("project"))
+    shutil.rmtree(folder / "reports")  # none is looked at here, and each takes seconds
+    for framework in REAL_FRAMEWORKS:
+        put_on_the_host(folder, framework, folder / "pid")
+    return folder
+
+
+def start(project, library, trace, *arguments, **variables):
+    """The runner on the stand-in card; the workers do not see the trace, so that to them there is no driver.
+
+    What the probes and memory workers told is kept from one run to the next, the trials are not.
+    """
+    shutil.rmtree(project / "results" / "trials", ignore_errors=True)
+    told = {
+        "LD_LIBRARY_PATH": str(library),
+        "NVML_TRACE": str(trace),
+        "NVML_T0": str(time.monotonic_ns()),
+        "NVML_PID_FILE": str(project / "pid"),
+        "PYTHONPATH": str(project),
+    }
+    environment = {name: value for name, value in os.environ.items() if name != "BATCHWISE_DATA"}
+    runner = subprocess.Popen(
+        [sys.executable, "-m", "runner", "--device", UUID, "--epochs", "1", "--results", "results", *arguments],
+        cwd=project, env=environment | told | variables,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    return runner, int(told["NVML_T0"])
+
+
+def failed_checks(result):
+    return {check["name"] for check in result["checks"] if not check["passed"]}
+
+
+def saw(period_ms=2500):
+    """Half of each period at 80 % and 250 W, half idle at 50 W; memory rises from step to step."""
+    steps = []
+    for number, t_ms in enumerate(range(0, 600_000, period_ms)):
+        used = 2000 + 4 * number
+        steps.append((t_ms, {"gpu": 80, "power": 250, "used": used, "process": used - 600, "throttle": 0}))
+        steps.append((t_ms + period_ms / 2, {"gpu": 0, "power": 50}))
+    return steps
+
+
+def integral(steps, name, start_ms, end_ms):
+    """Of what a trace says between two times, in its unit x ms."""
+    state, total = 0.0, 0.0
+    for (t_ms, changes), (next_ms, _) in pairwise([*steps, (FOREVER_MS, {})]):
+        state = changes.get(name, state)
+        total += state * max(0.0, min(next_ms, end_ms) - max(t_ms, start_ms))
+    return total
+
+
+def test_a_real_frameworks_trial_tells_something_else_than_the_trace(project, library, tmp_path):
+    steps = saw()
+    runner, zero_ns = start(
+        project, library, write_trace(tmp_path / "trace.csv", steps),
+        "--framework", "all", "--batch-size", "64", "--window", "5",
+    )  # fmt: skip
+    printed, _ = runner.communicate(timeout=300)
+    trials = {path.parent: json.loads(path.read_text()) for path in project.glob("results/trials/*/result.json")}
+    assert {result["spec"]["framework"] for result in trials.values()} == set(REAL_FRAMEWORKS), printed
+    for folder, result in trials.items():
+        assert result["status"] == "ok", result["reason"]
+        events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+        at_ms = {event["event"]: (event["t_ns"] - zero_ns) / 1e6 for event in events}
+        compare(result["figures"], at_ms, steps, COVERED in failed_checks(result))
+        assert not failed_checks(result) - {LONG_ENOUGH, COVERED}, result["checks"]
+
+
+def compare(figures, at_ms, steps, holes):
+    """`holes`: the sampler, on a busy machine, missed more than three of its samples in a row."""
+    start_ms, end_ms = at_ms[Event.WINDOW_STARTED], at_ms[Event.WINDOW_ENDED]
+    value = {name: figure["value"] for name, figure in figures.items()}
+    # The driver's samples of the stand-in cover 100 ms each, from one multiple of 100 ms to the next.
+    first, last = np.ceil(start_ms / 100) * 100, np.floor(end_ms / 100) * 100
+    assert "nvmlDeviceGetSamples" in figures["gpu_percent"]["source"]
+    assert figures["gpu_percent"]["samples"] == round((last - first) / 100)
+    assert value["gpu_percent"] == pytest.approx(integral(steps, "gpu", first, last) / (last - first), rel=0.02)
+    assert value["energy_j"] == pytest.approx(integral(steps, "power", start_ms, end_ms) / 1e3, rel=0.01)
+    if value["energy_integrated_j"] is None:
+        assert holes and "no reading for" in figures["energy_integrated_j"]["reason"]
+    else:
+        assert value["energy_integrated_j"] == pytest.approx(value["energy_j"], rel=0.05)
+    assert value["energy_per_image_j"] == pytest.approx(value["energy_j"] / (value["images_per_s"] * value["window_s"]))
+    peak = max(changes["used"] for t_ms, changes in steps if "used" in changes and t_ms <= at_ms[Event.FINISHED])
+    assert value["device_memory_bytes"] in (peak * MIB, (peak - 4) * MIB)  # a step may come after the last sample
+    assert value["process_gpu_memory_bytes"] == pytest.approx((peak - 600) * MIB, abs=4 * MIB)
+    assert value["sm_active_percent"] == pytest.approx(40, abs=15)  # four pairs of a second, from a saw of 2.5 s
+    assert value["import_s"] > 0 and value["first_step_s"] > 0 and value["cpu_busy_percent"] >= value["cpu_percent"]
+
+
+ONE = ("--framework", "pytorch", "--batch-size", "64", "--window", "3")
+BUSY = [(0, {"gpu": 60, "used": 3000, "process": 2500, "power": 150, "throttle": 0})]
+
+
+def interrupted(project, library, folder, happens, **variables):
+    """(result.json, samples, meter.json) of a trial; `happens(sampler)` one second into its window."""
+    runner, _ = start(project, library, write_trace(folder / "trace.csv", BUSY), *ONE, **variables)
+    events = project / "results" / "trials"
+    while not (begun := [p for p in events.glob("*/events.jsonl") if "window_started" in p.read_text()]):
+        assert runner.poll() is None, runner.stdout.read()
+        time.sleep(0.02)
+    time.sleep(1)
+    happens(sampler_of(runner.pid))
+    runner.communicate(timeout=60)
+    trial = begun[0].parent
+    result = json.loads((trial / "result.json").read_text())
+    return result, read_samples(trial / "samples.csv"), json.loads((trial / "meter.json").read_text())
+
+
+def sampler_of(runner_pid):
+    children = psutil.Process(runner_pid).children()
+    (sampler,) = [child for child in children if "runner.meter" in child.cmdline()]
+    return sampler
+
+
+def test_a_killed_sampler_takes_the_trial_or_leaves_half_a_mean(project, library, tmp_path):
+    result, samples, _ = interrupted(project, library, tmp_path, lambda sampler: sampler.kill())
+    assert result["status"] == "ok" and result["figures"]["images_per_s"]["value"] > 0
+    assert len(samples["t_ns"]) > 10
+    for name in (*NAMES, "cpu_percent", "cpu_busy_percent"):
+        figure = result["figures"][name]
+        assert figure["value"] is None and figure["reason"], (name, figure)
+    assert (
+        "end" in result["figures"]["power_w"]["reason"]
+        and "before the window" in (result["figures"]["power_w"]["reason"])
+    )
+    assert COVERED in failed_checks(result)
+    assert result["figures"]["device_memory_bytes"]["value"] == 3000 * MIB
+
+
+def test_a_stalled_sampler_goes_unsaid(project, library, tmp_path):
+    def stall(sampler):
+        sampler.send_signal(signal.SIGSTOP)
+        time.sleep(1)
+        sampler.send_signal(signal.SIGCONT)
+
+    result, samples, _ = interrupted(project, library, tmp_path, stall)
+    assert result["status"] == "ok" and COVERED in failed_checks(result)
+    assert np.diff(samples["t_ns"]).max() > 0.9e9 and np.all(np.diff(samples["t_ns"]) > 0)
+    figures = result["figures"]
+    assert figures["gpu_percent"]["value"] == 60  # the driver's buffer bridges the gap
+    assert figures["energy_j"]["value"] == pytest.approx(150 * figures["window_s"]["value"], rel=0.01)
+
+
+def test_a_driver_that_never_answers_holds_the_runner_up(project, library, tmp_path):
+    """And what the sampler had seen by then still counts: here, company."""
+    hangs = tmp_path / "hangs"
+    result, _, meter = interrupted(
+        project, library, tmp_path, lambda _: hangs.touch(),
+        NVML_FAIL="*=-1", NVML_FAIL_FROM=str(hangs), NVML_FOREIGN="before,during",
+    )  # fmt: skip
+    assert meter["sampler"] is None  # it was ended before it could give its account
+    assert result["status"] == "contended" and COVERED in failed_checks(result)
+    assert result["reason"].startswith("1 other process(es) on the device (") and "during" in result["reason"]
+    assert result["figures"]["power_w"]["value"] is None and result["figures"]["images_per_s"]["value"] > 0
+
+
+def test_a_card_lost_in_mid_run_loses_the_trial(project, library, tmp_path):
+    lost = tmp_path / "lost"
+    result, _, meter = interrupted(
+        project, library, tmp_path, lambda _: lost.touch(), NVML_FAIL="*=15", NVML_FAIL_FROM=str(lost)
+    )
+    assert result["status"] == "ok"
+    for name in NAMES:
+        figure = result["figures"][name]
+        assert figure["value"] is None and "GPU is lost (NVML error 15)" in figure["reason"], (name, figure)
+    assert result["figures"]["cpu_percent"]["value"] > 5
+    assert meter["gpu"]["metrics"]["power_mw"]["failures"] >= 5
+
+
+def test_a_driver_that_goes_away_behind_the_plan_fails_the_trial(project, library, tmp_path):
+    """The runner itself saw the card; its samplers do not."""
+    seen = tmp_path / "seen"
+    sitecustomize = tmp_path / "site" / "sitecustomize.py"
+    sitecustomize.parent.mkdir()
+    sitecustomize.write_text(f"import sys\nif 'runner.meter' in sys.orig_argv:\n    open({str(seen)!r}, 'w').close()\n")
+    result, _, meter = interrupted(
+        project, library, tmp_path, lambda _: None,
+        NVML_FAIL="nvmlInitWithFlags=9", NVML_FAIL_FROM=str(seen),
+        PYTHONPATH=f"{sitecustomize.parent}{os.pathsep}{project}",
+    )  # fmt: skip
+    assert meter["gpu"]["reason"] == "nvmlInit: Driver Not Loaded (NVML error 9)"
+    assert result["status"] == "ok" and result["figures"]["cpu_percent"]["value"] > 5
+    for name in (*NAMES, "device_memory_bytes"):
+        assert result["figures"][name]["reason"] == meter["gpu"]["reason"], name

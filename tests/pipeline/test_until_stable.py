@@ -1,0 +1,80 @@
+"""--until-stable from the command line: where repeats stop, what is said, and that a second run goes on from there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import run_runner
+from copied import copy_project, replace_in, run_in
+
+COMMAND = (
+    *("--framework", "numpy", "--isolation", "here", "--device", "cpu", "--threads", 1),
+    *("--batch-size", 32, "--epochs", 1, "--window", 0.2),
+)
+
+
+def repeats(results):
+    """{repeat: checksum of its initial weights}"""
+    specs = [json.loads(path.read_text())["spec"] for path in results.glob("trials/*/result.json")]
+    return {spec["repeat"]: spec["inputs"]["weights"]["sha256"] for spec in specs}
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A copy with 64 images that never takes a cell for stable, until it is told how wide an interval may be."""
+    project = copy_project(tmp_path / "project")
+    for old, new in (
+        ("            1437,\n            360,\n", "            64,\n            16,\n"),
+        ("    train = np.setdiff1d(np.arange(len(labels)), test)\n", "    train, test = np.arange(64), test[:16]\n"),
+    ):
+        replace_in(project / "workloads" / "datasets.py", old, new)
+    module = project / "runner" / "stable.py"
+    original = module.read_text()
+
+    def tolerate(share):
+        changed = original.replace("\nTOLERATED = 0.02 ", f"\nTOLERATED = {share} ")
+        assert changed != original
+        module.write_text(changed)
+
+    tolerate(0)
+    (project / "reports" / "__main__.py").write_text("")  # tables and charts take longer than the trials
+    return project, tolerate
+
+
+def test_repeats_stop_elsewhere_or_start_again(project, tmp_path):
+    (folder, tolerate), results = project, tmp_path / "results"
+    done = run_in(folder, *COMMAND, "--until-stable", 3, "--results", results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "numpy batch 32: limit reached, ±" in done.stdout and " % after 3 repeats" in done.stdout
+    first = repeats(results)
+    assert sorted(first) == [0, 1, 2] and len(set(first.values())) == 3, "repeats share their initial weights"
+
+    done = run_in(folder, *COMMAND, "--until-stable", 4, "--results", results)
+    assert done.returncode == 0 and "3 of 3 trials are finished" in done.stdout, done.stdout + done.stderr
+    assert " % after 4 repeats" in done.stdout
+    again = repeats(results)
+    assert sorted(again) == [0, 1, 2, 3] and first.items() <= again.items()
+
+    tolerate(100)
+    done = run_in(folder, *COMMAND, "--until-stable", "--results", results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "numpy batch 32: stable after 4 repeats, ±" in done.stdout
+    assert repeats(results) == again
+    (cell,) = json.loads((results / "stable.json").read_text())["cells"]
+    assert (cell["framework"], cell["batch_size"], cell["repeats"], cell["ended"]) == ("numpy", 32, 4, "stable")
+
+
+def test_the_plan_gives_an_open_number_for_certain(tmp_path):
+    done = run_runner(*COMMAND, "--until-stable", "--plan", "--results", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "3 trials to run" in done.stdout
+    assert "single repeats up to 10 in all: their number is open" in done.stdout
+
+
+def test_a_limit_below_the_repeats_is_accepted(tmp_path):
+    for arguments, least in (((), 3), (("--repeat", 5), 5)):
+        done = run_runner(*COMMAND, *arguments, "--until-stable", 2, "--results", tmp_path / "results")
+        assert done.returncode == 2
+        assert f"--until-stable 2: must be {least} or more" in done.stderr and len(done.stderr.splitlines()) == 1
+        assert not (tmp_path / "results").exists()

@@ -1,0 +1,563 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import on_gpu, store, trial
+
+from reports import check
+from workloads.checks import figure_checks, sample_checks
+from workloads.samples import COLUMNS, read_samples
+from workloads.trial import Check, Figure, TrialResult
+
+ROOT = Path(__file__).parents[2]
+SECOND = 10**9
+WINDOW = (10.0, 16.0)
+
+
+def found(capsys: pytest.CaptureFixture[str], *paths: Path) -> tuple[int, list[str]]:
+    """(exit code, findings) of the command."""
+    code = check.main([str(path) for path in paths])
+    *findings, last = capsys.readouterr().out.splitlines()
+    assert last.endswith(f"{len(findings) or 'nothing'} found")
+    return code, findings
+
+
+# Stored results
+
+
+def run_trial(
+    results: Path,
+    result: TrialResult,
+    start_s: float = 9.0,
+    gap: bool = False,
+    back: bool = False,
+    zero: bool = False,
+    polled: float | None = None,
+) -> Path:
+    """A trial as the runner leaves it: result with its checks, events, samples that tell its figures; its folder.
+
+    The GPU's usage is `polled` in the steady window, and 0 up to its start.
+    """
+    value = {name: figure.value or 0.0 for name, figure in result.figures.items()}
+    more = {"cpu_busy_percent": value["cpu_percent"], "foreign_cpu_percent": 3.0, "open_s": 0.5, "load_s": 1.0,
+            "build_s": 0.25}  # fmt: skip
+    value |= more
+    told = {name: Figure(number, "worker", 30) for name, number in more.items()}
+    result = replace(result, figures=result.figures | told)
+    folder = store(results, result) / "trials" / result.spec.id
+    times = [start_s + index / 10 for index in range(80) if not (gap and 20 <= index < 30)]
+    if back:
+        times[30], times[31] = times[31], times[30]
+    rate = result.spec.threads / 100
+    samples = [
+        {
+            "t_ns": int(t * SECOND),
+            "cpu_s": 0 if zero else 1 + rate * value["cpu_percent"] * t,
+            "cores_cpu_s": 2 + rate * (value["cpu_percent"] + 3) * t,
+            "host_memory_bytes": 2**28,
+            "gpu_percent": "" if polled is None else polled if t > WINDOW[0] else 0,
+        }
+        for t in times
+    ]
+    lines = [",".join(COLUMNS), *(",".join(str(row.get(name, "")) for name in COLUMNS) for row in samples)]
+    (folder / "samples.csv").write_text("\n".join(lines) + "\n")
+    events = "".join(json.dumps(event) + "\n" for event in events_of(value, result.spec.epochs))
+    (folder / "events.jsonl").write_text(events)
+    made = figure_checks(result.spec, result.figures, result.epochs)
+    made += sample_checks((WINDOW[0] * SECOND, WINDOW[1] * SECOND), read_samples(folder / "samples.csv"))
+    return rewrite(folder, lambda data: data.update(checks=[vars(one) for one in made]))
+
+
+def events_of(value: dict[str, float], epochs: int) -> list[dict[str, Any]]:
+    """What a worker wrote from whose events these figures come."""
+    spans = [value[f"{name}_s"] for name in ("import", "open", "load", "build", "first_step", "warm_up")]
+    names = ("started", "imported", "opened", "loaded", "built", "first_step", "warmed_up")
+    events: list[dict[str, Any]] = [
+        {"event": name, "t_ns": int(sum(spans[:place]) * SECOND)} for place, name in enumerate(names)
+    ]
+    for epoch in range(epochs):
+        last = epoch == epochs - 1
+        accuracy = value["test_accuracy"] if last else 0.1
+        events.append({"event": "epoch_evaluated", "t_ns": 8 * SECOND + epoch, "test_accuracy": accuracy})
+    length_s = WINDOW[1] - WINDOW[0]
+    counted = {"images": value["images_per_s"] * length_s, "steps": length_s / value["step_time_s"]}
+    started, ended = (int(t * SECOND) for t in WINDOW)
+    resident = value["host_memory_bytes"]
+    return [
+        *events,
+        {"event": "window_started", "t_ns": started, "peak_resident_bytes": 2 * resident},
+        {"event": "window_ended", "t_ns": ended, "peak_resident_bytes": resident, **counted},
+    ]
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    path = folder / "result.json"
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+    return folder
+
+
+def test_results_as_the_runner_leaves_them_have_no_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_trial(tmp_path, trial("pytorch", 32))
+    run_trial(tmp_path, trial("mxnet", 32), start_s=9.01)
+    assert found(capsys, tmp_path) == (0, [])
+
+
+def tampered(folder: Path, **values: float) -> Path:
+    def change(data: dict[str, Any]) -> None:
+        for name, value in values.items():
+            data["figures"][name]["value"] = value
+
+    return rewrite(folder, change)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"images_per_s": 9999.0}, "images/s x step time = batch size: failed: "),
+        (
+            {"cpu_busy_percent": 1.0},
+            "busy mean >= mean of all samples: failed: cpu_busy_percent 1.00, cpu_percent 71.00",
+        ),
+        ({"window_s": 2.0}, "window is long enough: failed: 2.00 s, 30 samples"),
+    ],
+)
+def test_a_figure_changed_by_hand_is_caught(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], values: dict[str, float], told: str
+) -> None:
+    folder = tampered(run_trial(tmp_path, trial()), **values)
+    code, lines = found(capsys, tmp_path)
+    assert code == 1
+    assert len(lines) == 2  # the figure, and the check that it fails
+    assert any(line.startswith(f"{folder}: {told}") and line.endswith("(stored: passed)") for line in lines)
+
+
+FALSE_FIGURES: list[tuple[dict[str, float], list[str]]] = [
+    # images/s x step time is still the batch size, and busy mean still above the mean: no check sees these
+    (
+        {"images_per_s": 2 * 32 / 0.00968, "step_time_s": 0.00968 / 2},
+        [
+            "images_per_s: stored: 6611.57025; recomputed: 3305.78512",
+            "step_time_s: stored: 0.00484; recomputed: 0.00968",
+        ],
+    ),
+    (
+        {"cpu_percent": 99.9, "cpu_busy_percent": 99.95},
+        ["cpu_percent: stored: 99.9; recomputed: 71", "cpu_busy_percent: stored: 99.95; recomputed: 71"],
+    ),
+    ({"foreign_cpu_percent": 0.5}, ["foreign_cpu_percent: stored: 0.5; recomputed: 3"]),
+    ({"host_memory_bytes": 1}, [f"host_memory_bytes: stored: 1; recomputed: {508 * 2**20}"]),
+    ({"test_accuracy": 0.5}, ["test_accuracy: stored: 0.5; recomputed: 0.71"]),
+    ({"window_s": 7.0}, ["window_s: stored: 7; recomputed: 6"]),
+    ({"import_s": 0.5, "load_s": 2.0}, ["import_s: stored: 0.5; recomputed: 2", "load_s: stored: 2; recomputed: 1"]),
+    ({"images_per_s": 32 / 0.00968 * (1 + 1e-5)}, ["images_per_s: stored: 3305.81818; recomputed: 3305.78512"]),
+    ({"images_per_s": 32 / 0.00968 * (1 + 1e-7), "cpu_percent": 70.5}, []),
+]
+
+
+@pytest.mark.parametrize(("values", "told"), FALSE_FIGURES)
+def test_a_figure_that_its_events_and_samples_do_not_give_is_caught(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], values: dict[str, float], told: list[str]
+) -> None:
+    folder = tampered(run_trial(tmp_path, trial()), **values)
+    code, lines = found(capsys, tmp_path)
+    assert code == int(bool(told))
+    assert sorted(lines) == sorted(f"{folder}: {line}" for line in told)
+
+
+def test_the_wait_for_the_sampler_is_no_part_of_the_loading_that_is_recomputed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_trial(tmp_path, trial())
+    lines = (folder / "events.jsonl").read_text().splitlines()
+    opened = json.loads(lines[2])["t_ns"]
+    waited = json.dumps({"event": "context_sampled", "t_ns": opened + SECOND // 4})
+    (folder / "events.jsonl").write_text("\n".join([*lines[:3], waited, *lines[3:]]) + "\n")
+    assert found(capsys, tmp_path) == (1, [f"{folder}: load_s: stored: 1; recomputed: 0.75"])
+
+
+def test_memory_that_the_kernel_did_not_tell_is_held_against_the_samples_of_the_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_trial(tmp_path, trial(figures={"host_memory_bytes": Figure(2.0**28, "polled")}))
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    events[-1]["peak_resident_bytes"] = None
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    samples = (folder / "samples.csv").read_text().replace(str(2**28), str(2**29), 3)  # before the window
+    (folder / "samples.csv").write_text(samples)
+    assert found(capsys, tmp_path) == (0, [])
+    tampered(folder, host_memory_bytes=2**29)
+    assert found(capsys, tmp_path) == (1, [f"{folder}: host_memory_bytes: stored: {2**29}; recomputed: {2**28}"])
+
+
+def test_samples_that_end_before_the_window_are_a_mean_over_what_they_span(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last quarter of a second is not taken for idle time."""
+    folder = run_trial(tmp_path, trial())
+    lines = (folder / "samples.csv").read_text().splitlines()
+    (folder / "samples.csv").write_text("\n".join(lines[:69]) + "\n")  # the last at 15.7 s
+    assert found(capsys, tmp_path) == (0, [])
+    tampered(folder, cpu_percent=71 * 5.7 / 6)
+    assert found(capsys, tmp_path) == (1, [f"{folder}: cpu_percent: stored: 67.45; recomputed: 71"])
+
+
+@pytest.mark.parametrize(("polled", "caught"), [(51.0, False), (47.0, False), (55.5, False), (45.0, True)])
+def test_the_usage_of_a_gpu_may_differ_from_what_was_polled_by_a_few_percent_and_no_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], polled: float, caught: bool
+) -> None:
+    folder = run_trial(tmp_path, on_gpu(trial()), polled=polled)
+    told = [f"{folder}: gpu_percent: stored: 51; recomputed: 45"] if caught else []
+    assert found(capsys, tmp_path) == (int(caught), told)
+
+
+def test_a_figure_that_is_gone_or_null_though_its_events_tell_it_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_trial(tmp_path, trial())
+    rewrite(folder, lambda data: data["figures"]["test_accuracy"].update(value=None, reason="not told"))
+    rewrite(folder, lambda data: data["figures"].pop("import_s"))
+    told = ["import_s: stored: nothing; recomputed: 2", "test_accuracy: stored: null; recomputed: 0.71"]
+    assert found(capsys, tmp_path) == (1, [f"{folder}: {line}" for line in told])
+
+
+def test_a_trial_of_which_nothing_was_assembled_lacks_no_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_trial(tmp_path, trial())
+    rewrite(folder, lambda data: data.update(status="failed", reason="the sampler ended", figures={}, checks=[]))
+    assert found(capsys, tmp_path) == (0, [])
+
+
+def test_a_verdict_changed_by_hand_is_caught(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run_trial(tmp_path, trial(), gap=True)
+    told = "samples cover the window: failed: longest gap 1.10 s, period 0.1 s"
+    assert found(capsys, tmp_path) == (1, [f"{folder}: {told}"])
+    rewrite(folder, lambda data: [one.update(passed=True) for one in data["checks"]])
+    assert found(capsys, tmp_path) == (1, [f"{folder}: {told} (stored: passed)"])
+    rewrite(folder, lambda data: data.update(checks=[]))
+    assert found(capsys, tmp_path) == (1, [f"{folder}: {told} (stored: not stored)"])
+
+
+def test_a_verdict_stored_as_failed_that_passes_now_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_trial(tmp_path, trial())
+    rewrite(folder, lambda data: data["checks"][0].update(passed=False))
+    code, (line,) = found(capsys, tmp_path)
+    assert code == 1
+    assert line.startswith(
+        f"{folder}: images/s x step time = batch size: stored: failed; passes when made again: 32.00"
+    )
+
+
+def test_a_figure_taken_away_does_not_take_its_check_along(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run_trial(tmp_path, trial())
+    rewrite(folder, lambda data: data["figures"].pop("step_time_s"))
+    told = [
+        "step_time_s: stored: nothing; recomputed: 0.00968",
+        "images/s x step time = batch size: stored: passed; cannot be made again: its figures are gone",
+    ]
+    assert found(capsys, tmp_path) == (1, [f"{folder}: {line}" for line in told])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"back": True}, "samples' times increase: failed: "),
+        ({"zero": True}, "not all zero: failed: cpu_s: all "),
+    ],
+)
+def test_samples_that_cannot_be_right_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, bool], told: str
+) -> None:
+    folder = run_trial(tmp_path, trial(), **changes)  # type: ignore[arg-type]
+    code, lines = found(capsys, tmp_path)
+    assert code == 1
+    assert any(line.startswith(f"{folder}: {told}") for line in lines)
+
+
+def test_the_samples_of_one_trial_under_another_are_caught(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    as_busy = {"cpu_percent": trial("pytorch").figures["cpu_percent"]}
+    first, second = run_trial(tmp_path, trial("pytorch")), run_trial(tmp_path, trial("mxnet", figures=as_busy))
+    told = f"{tmp_path}: samples.csv is the same in {second.name}, {first.name}: one of them was not measured"
+    assert found(capsys, tmp_path) == (1, [told])
+
+
+def test_samples_and_events_that_are_gone_are_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    without_samples, without_events = run_trial(tmp_path, trial("pytorch")), run_trial(tmp_path, trial("mxnet"))
+    (without_samples / "samples.csv").unlink()
+    (without_events / "events.jsonl").unlink()
+    code, lines = found(capsys, tmp_path)
+    assert code == 1
+    assert (
+        f"{without_samples}: samples cover the window: failed: longest gap 6.00 s, period 0.1 s (stored: passed)"
+        in lines
+    )
+    assert f"{without_events}: the result has a steady window of 6.00 s, events.jsonl has none" in lines
+
+
+@pytest.mark.parametrize(("name", "content"), [("samples.csv", "t_ns,cpu_s\n1,x\n"), ("events.jsonl", "[1]\n")])
+def test_files_of_a_trial_that_cannot_be_read_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str
+) -> None:
+    folder = run_trial(tmp_path, trial())
+    (folder / name).write_text(content)
+    code, (line,) = found(capsys, tmp_path)
+    assert code == 1
+    assert line.startswith(f"{folder}: events.jsonl or samples.csv cannot be read: ")
+
+
+def test_a_spec_changed_by_hand_no_longer_fits_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = rewrite(run_trial(tmp_path, trial()), lambda data: data["spec"].update(seed=9))
+    code, (line,) = found(capsys, tmp_path)
+    assert code == 1
+    assert line.startswith(f"{folder}: its spec is that of pytorch-cpu-b00032-r0-")
+
+
+def test_failed_checks_that_only_the_run_can_make_are_named_as_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_trial(tmp_path, trial())
+    ended = Check("the worker ended well", False, "exit code -11 after everything was measured")
+    rewrite(folder, lambda data: data["checks"].append(vars(ended)))
+    assert found(capsys, tmp_path) == (1, [f"{folder}: the worker ended well: failed: {ended.detail}"])
+
+
+def test_an_unreadable_result_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_trial(tmp_path, trial("pytorch"))
+    folder = run_trial(tmp_path, trial("mxnet"), start_s=9.01)
+    (folder / "result.json").write_text('{"spec')
+    code, (line,) = found(capsys, tmp_path)
+    assert code == 1
+    assert line.startswith(f"{folder / 'result.json'}: cannot be read: not whole JSON")
+
+
+def test_a_trial_that_timed_out_before_its_window_has_no_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_trial(tmp_path, trial())
+    rewrite(folder, lambda data: data.update(status="timeout", reason="slow", checks=[]))
+    unknown = {"value": None, "reason": "no window"}
+    rewrite(folder, lambda data: [figure.update(unknown) for figure in data["figures"].values()])
+    (folder / "events.jsonl").write_text('{"event": "started", "t_ns": 1}\n')
+    assert found(capsys, tmp_path) == (0, [])
+
+
+# Others' logs
+
+
+def nvidia_smi(usage: list[float], period_s: float = 1.0, form: str = "{} %") -> str:
+    """As nvidia-smi --query-gpu=timestamp,index,... --format=csv writes it."""
+    lines = ["timestamp, index, utilization.gpu [%], utilization.memory [%], memory.used [MiB], power.draw [W]"]
+    for row, value in enumerate(usage):
+        minutes, seconds = divmod(row * period_s, 60)
+        stamp = f"2020/05/01 12:{minutes:02.0f}:{seconds:06.3f}"
+        lines.append(f"{stamp}, 0, {form.format(value)}, 0 %, {500 + row} MiB, 30.12 W")
+    return "\n".join(lines) + "\n"
+
+
+def plain(header: str, times: list[float], usage: list[float]) -> str:
+    return header + "\n" + "".join(f"{t},{value}\n" for t, value in zip(times, usage, strict=True))
+
+
+def log(folder: Path, text: str, name: str = "log.csv") -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    return folder / name
+
+
+GOOD = [30 + row % 7 for row in range(60)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nvidia_smi(GOOD),
+        nvidia_smi(GOOD, form="{}"),
+        nvidia_smi(GOOD).replace("30.12 W", "[N/A]"),
+        plain("time,gpu", [row / 10 for row in range(60)], GOOD),
+        plain("t_s,util", [row / 10 for row in range(60)], GOOD),
+        plain("t_ms,usage", [row * 100 for row in range(60)], GOOD),
+        plain("t_ns,gpu_percent", [row * 10**8 for row in range(60)], GOOD),
+        plain("timestamp,gpu util (%)", [1588334400 + row for row in range(60)], GOOD),
+        plain("timestamp,gpu", [1588334400000 + row * 100 for row in range(60)], GOOD),
+        plain("Time [s],GPU Usage [%]", [row / 10 for row in range(60)], GOOD),
+        plain("t,usage", [row / 10 for row in range(60)], GOOD).replace(",", ";"),
+        "timestamp,gpu\n" + "".join(f"2020-05-01T12:00:{row:02d}+02:00,{value}\n" for row, value in enumerate(GOOD)),
+    ],
+)
+def test_a_good_log_of_any_kind_has_no_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    assert found(capsys, log(tmp_path, text)) == (0, [])
+
+
+@pytest.mark.parametrize("ends", [",", ",,", ", "])
+def test_a_comma_at_the_end_of_every_row_shifts_no_column(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ends: str
+) -> None:
+    """A usage of 0 must not be looked for in the column beside it, nor memory be read as usage."""
+    rows = [f"{row / 10},{usage},{500 + row},60.5" for row, usage in enumerate([0] * 15 + GOOD[:45])]
+    logged = log(tmp_path, "\n".join(["t,gpu_util,mem_used,power", *(row + ends for row in rows)]) + "\n")
+    code, (line,) = found(capsys, logged)
+    told = "idle time included: gpu_util is 0 in 25.0 % of 60 samples (15 leading, 0 trailing, 0 between): "
+    assert code == 1 and line.startswith(f"{logged}: {told}")
+
+
+def test_a_comma_at_the_end_of_some_rows_or_of_the_header_is_no_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = plain("time,gpu", [row / 10 for row in range(60)], GOOD)
+    some = log(tmp_path, text.replace("34\n", "34,\n"), "some.csv")
+    header = log(tmp_path, text.replace("\n", ",\n").replace(",30", ",31"), "header.csv")
+    decimal = log(tmp_path, text.replace(",", ";").replace("gpu\n", "gpu;note\n").replace("34\n", "34;a,b\n"), "c.csv")
+    assert found(capsys, some, header, decimal) == (0, [])
+
+
+def test_idle_time_in_a_mean_is_told_with_how_far_it_moves_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usage = [0] * 4 + [80] * 8 + [0] + [80] * 4 + [0] * 3
+    path = log(tmp_path, nvidia_smi(usage))
+    told = (
+        "utilization.gpu [%] is 0 in 40.0 % of 20 samples (4 leading, 3 trailing, 1 between): mean 48.00 over all, "
+        "80.00 over busy ones"
+    )
+    assert found(capsys, path) == (1, [f"{path}: idle time included: {told}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (nvidia_smi([0] * 20), ["utilization.gpu [%]: all 20 values are 0"]),
+        (
+            plain("time,memory_mib,gpu", [row / 10 for row in range(60)], GOOD).replace(",3", ",0,3"),
+            ["memory_mib: all 60 values are 0"],
+        ),
+        (nvidia_smi(GOOD[:9]), ["too short: 8.00 s, 9 samples; 5 s and 10 samples are wanted"]),
+        (nvidia_smi(GOOD[:20], 0.1), ["too short: 1.90 s, 20 samples; 5 s and 10 samples are wanted"]),
+        (nvidia_smi(GOOD[:1]), ["too short: 0.00 s, 1 samples; 5 s and 10 samples are wanted"]),
+        (
+            plain("t,gpu", [0, 1, 2, 2, 4, 3, 6, 7, 8, 9, 10], GOOD[:11]),
+            ["times do not increase: 2 of 10 steps, the first before row 4"],
+        ),
+        (
+            plain("t,gpu", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13.5, 14, 20], GOOD[:13]),
+            ["gaps: 2 over 3 periods of 1 s, the longest 6 s before row 13"],
+        ),
+        (plain("t,gpu", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13], GOOD[:12]), []),  # three periods are no gap
+        ("gpu,memory\n" + "40,3\n" * 12, ["no column of times: its length, order and gaps cannot be told"]),
+        (
+            nvidia_smi(GOOD).replace(" %", "").replace("[%]", "").replace("30.12 W", "0.00 W"),
+            ["power.draw [W]: all 60"],
+        ),
+        (plain("t,gpu", [row / 10 for row in range(60)], ["[N/A]"] * 60), ["not one value is known of gpu"]),  # type: ignore[list-item]
+    ],
+)
+def test_what_a_log_is_not_worth_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, told: list[str]
+) -> None:
+    path = log(tmp_path, text)
+    code, lines = found(capsys, path)
+    assert code == int(bool(told))
+    assert len(lines) == len(told)
+    assert all(line.startswith(f"{path}: {start}") for line, start in zip(lines, told, strict=True))
+
+
+def test_a_duplicate_is_named_across_folders_and_whatever_its_spaces_and_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = log(tmp_path / "a", nvidia_smi(GOOD), "tensorflow.csv")
+    second = log(tmp_path / "b", nvidia_smi(GOOD).replace(", ", ",").replace("\n", "\r\n"), "pytorch.csv")
+    other = log(tmp_path / "b", nvidia_smi([value + 1 for value in GOOD]), "mxnet.csv")
+    assert found(capsys, first, other, second) == (1, [f"{second}: duplicate of {first}"])
+
+
+def test_two_devices_of_one_log_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head, *first = nvidia_smi(GOOD).splitlines()
+    second = [line.replace(", 0, ", ", 1, ", 1) for line in nvidia_smi([0] * 60).splitlines()[1:]]
+    pairs = [line for pair in zip(first, second, strict=True) for line in pair]
+    path = log(tmp_path, "\n".join([head, *pairs]) + "\n")
+    assert found(capsys, path) == (1, [f"{path}, index 1: utilization.gpu [%]: all 60 values are 0"])
+
+
+def test_a_last_line_cut_short_is_no_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert found(capsys, log(tmp_path, nvidia_smi(GOOD) + "2020/05/01 12:01:00.000, 0, 3")) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "No columns to parse from file"),
+        ("a,b\n1,2\n", "no column of usage, memory or power; it has a, b"),
+        ("time,gpu\n", "it has no rows"),
+        ("time,gpu\n1,2\n2,many\n", "gpu, row 2: 'many' is no number"),
+        ("time,gpu\n1,2\nnoon,3\n", "time, row 2: 'noon' is no time"),
+        ("time,gpu\n1,2\n1,2,3,4\n", "row 2 has 4 cells, the header 2"),
+        # one cell more in every row: not an index, and not to be dropped in silence
+        ("time,gpu\n" + "".join(f"7,{row},30\n" for row in range(60)), "row 1 has 3 cells, the header 2"),
+    ],
+)
+def test_a_log_that_cannot_be_read_is_named_with_its_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+) -> None:
+    path = log(tmp_path, text)
+    assert found(capsys, path) == (1, [f"{path}: cannot be read: {reason}"])
+
+
+def test_a_folder_of_logs_is_searched_and_other_files_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").write_text("no log")
+    log(tmp_path / "deep", nvidia_smi(GOOD), "a.CSV")
+    short = log(tmp_path / "deep", nvidia_smi(GOOD[:9]), "b.csv")
+    code, lines = found(capsys, tmp_path)
+    assert (code, len(lines)) == (1, 1)
+    assert lines[0].startswith(f"{short}: too short")
+
+
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "reports", "check", *map(str, arguments)]
+    return subprocess.run(line, cwd=ROOT, env=os.environ | {"COLUMNS": "200"}, capture_output=True, text=True)
+
+
+def test_the_command_ends_with_0_1_or_2(tmp_path: Path) -> None:
+    good, bad = log(tmp_path / "a", nvidia_smi(GOOD)), log(tmp_path / "b", nvidia_smi(GOOD[:9]))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "unfinished" / "trials" / "x").mkdir(parents=True)
+    assert command(good).returncode == 0
+    assert command(good, bad).returncode == 1
+    for path, told in (
+        (tmp_path / "absent", "no such file or folder"),
+        (tmp_path / "empty", "neither trials/ nor a CSV file"),
+        (tmp_path / "unfinished", "no result.json found"),
+    ):
+        ran = command(bad, path)
+        assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1), path
+        assert told in ran.stderr and str(path) in ran.stderr
+
+
+def test_results_and_logs_can_be_checked_together(tmp_path: Path) -> None:
+    folder = run_trial(tmp_path / "results", trial())
+    tampered(folder, images_per_s=1.0)
+    ran = command(tmp_path / "results", log(tmp_path / "logs", nvidia_smi(GOOD[:9])))
+    assert ran.returncode == 1
+    assert "images/s x step time" in ran.stdout and "too short" in ran.stdout
+    assert ran.stdout.endswith("results: 1 trials; 1 CSV file: 3 found\n")
+
+
+def test_a_folder_named_check_still_makes_a_report(tmp_path: Path) -> None:
+    results = store(tmp_path / "check", trial())
+    ran = subprocess.run(
+        [sys.executable, "-m", "reports", str(results)], cwd=ROOT, capture_output=True, text=True, encoding="utf-8"
+    )
+    assert ran.returncode == 0
+    assert (results / "report" / "report.md").is_file()

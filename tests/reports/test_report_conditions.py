@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
+from written import numbers, report, rows
+
+from reports import page
+from workloads.spec import OptimizerSpec
+from workloads.trial import Figure, InputFile, Status, TrialResult
+
+
+@pytest.fixture(autouse=True)
+def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take most of a report's time and are tested apart."""
+    for chart in ("figures", "split"):
+        monkeypatch.setattr(f"reports.{chart}.draw", lambda *arguments: False)
+
+
+def headings(out: Path) -> list[str]:
+    lines = (out / "report.md").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.startswith("## ") and line[3].isdigit()]
+
+
+FACTS = trial("pytorch", 64).facts
+ADAM, FASTER = OptimizerSpec("adam", 0.001), OptimizerSpec("momentum", 0.02)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"workload": "other"},
+        {"dataset": "cifar10"},
+        {"optimizer": ADAM},
+        {"optimizer": FASTER},
+        {"epochs": 1},
+        {"last_batch": "drop"},
+        {"profile": "tuned"},
+        {"feed": "device"},
+        {"threads": 1},
+        {"seed": 7},
+        {"device": "GPU-1"},
+        {"machine": MACHINE | {"cpu_model": "another"}},
+        {"machine": MACHINE | {"cores": 4}},
+        {"machine": MACHINE | {"os": "Linux-6.2-x86_64"}},
+        {"machine": MACHINE | {"libc": "glibc 2.41"}},
+        {"machine": MACHINE | {"runner_digest": "0a1b2c3d"}},
+        {"variables": {"MALLOC_TRIM_THRESHOLD_": "-1"}},
+        {"facts": {"precision": "bfloat16"}},
+        {"facts": {"precision": "float32", "tf32": True}},
+    ],
+    ids=str,
+)
+def test_trials_of_different_conditions_are_never_in_one_table(tmp_path: Path, changes: dict[str, Any]) -> None:
+    out = report(tmp_path, trial("pytorch", 32), trial("mxnet", 64, **changes))
+    assert not (out / "usage.md").exists()
+    tables = [rows(out / f"usage-{number}.md") for number in (1, 2)]
+    assert sorted(list(table)[1] for table in tables) == ["MXNet", "PyTorch"]
+    assert all(len(table) == 2 for table in tables)
+    headings = [line for line in (out / "report.md").read_text().splitlines() if line.startswith(("## 1.", "## 2."))]
+    assert len(headings) == 2
+    assert headings[0][5:] != headings[1][5:]
+
+
+def test_settings_that_an_optimizer_ignores_do_not_split_a_table(tmp_path: Path) -> None:
+    out = report(tmp_path, trial("pytorch"), trial("mxnet", optimizer=OptimizerSpec("momentum", beta1=0.5)))
+    assert len(rows(out / "usage.md")) == 3
+
+
+def test_a_trial_that_died_before_it_reported_stays_beside_its_rivals(tmp_path: Path) -> None:
+    out = report(tmp_path, trial("pytorch", 32), ended(Status.UNSUPPORTED, "no wheel", "mxnet", 32))
+    assert rows(out / "usage.md")["MXNet"] == ["unsupported"]
+
+
+def test_the_newest_of_the_same_cell_wins_across_time_zones_and_the_report_says_so(tmp_path: Path) -> None:
+    other = {"order": InputFile("inputs/order.npy", "01")}
+    old = trial(started_at="2025-11-21T12:30:00+02:00", figures={"cpu_percent": Figure(1, "s")})
+    new = trial(inputs=other, started_at="2025-11-21T11:00:00Z", figures={"cpu_percent": Figure(2, "s")})
+    out = report(tmp_path, new, old)
+    assert rows(out / "usage.md")["PyTorch"] == ["2.0"]
+    text = (out / "report.md").read_text()
+    assert f"- {old.spec.id} of {old.started_at} by {new.spec.id} of {new.started_at}" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"environment": "e2"}, "PyTorch environment e2"),
+        ({"facts": {"framework_version": "2.14.0", "precision": "float32", "tf32": False}}, "PyTorch version 2.14.0"),
+        ({"facts": FACTS | {"packages": {"numpy": "2.0.0", "torch": "2.13.0"}}}, "PyTorch packages 8f999c43"),
+    ],
+    ids=["environment", "version", "packages"],
+)
+def test_one_framework_in_two_softwares_is_never_in_one_table(
+    tmp_path: Path, changes: dict[str, Any], told: str
+) -> None:
+    newer = trial("pytorch", 64, started_at="2025-11-22T10:00:00+00:00", **changes)
+    out = report(tmp_path, trial("pytorch", 32), newer, trial("mxnet", 32), trial("mxnet", 64))
+    new, old = (rows(out / f"usage-{number}.md") for number in (1, 2))
+    assert new["PyTorch"] == ["not run", "75.0"]  # the newest software stands beside the rivals
+    assert new["MXNet"] == ["63.0", "67.0"]
+    assert list(old) == ["Framework / batch size", "PyTorch"]
+    assert told in headings(out)[0]
+    assert told not in headings(out)[1]
+    assert "MXNet" not in headings(out)[0]
+
+
+@pytest.mark.parametrize("fact", ["cuda_version", "cudnn_version"])
+def test_repeats_of_one_framework_with_another_cuda_or_cudnn_are_never_in_one_cell(tmp_path: Path, fact: str) -> None:
+    first, second = on_gpu(trial(repeat=0)), on_gpu(trial(repeat=1))
+    second = replace(second, facts=second.facts | {fact: "9.9"})
+    out = report(tmp_path, first, second)
+    assert [row["n"] for number in (1, 2) for row in numbers(out / f"usage-{number}.csv")] == ["1", "1"]
+    assert len(set(headings(out))) == 2
+
+
+def test_another_gpu_driver_is_another_condition(tmp_path: Path) -> None:
+    first, second = on_gpu(trial(repeat=0)), on_gpu(trial(repeat=1))
+    gpus = [second.machine["gpus"][0] | {"driver": "580.2"}]
+    out = report(tmp_path, first, replace(second, machine=second.machine | {"gpus": gpus}))
+    assert "GPU driver 570.1" in headings(out)[0]
+    assert "GPU driver 580.2" in headings(out)[1]
+
+
+def test_frameworks_may_differ_from_each_other_in_their_software(tmp_path: Path) -> None:
+    out = report(tmp_path, trial("pytorch"), trial("mxnet", environment="e2"))
+    assert len(rows(out / "usage.md")) == 3
+
+
+def test_a_trial_that_died_before_it_reported_joins_its_own_environment(tmp_path: Path) -> None:
+    newer = trial("pytorch", 64, environment="e2", started_at="2025-11-22T10:00:00+00:00")
+    died = ended(Status.TIMEOUT, "slow", "pytorch", 128)
+    out = report(tmp_path, trial("pytorch", 32), newer, died)
+    assert rows(out / "usage-2.md")["PyTorch"] == ["71.0", "timeout"]
+
+
+def test_trials_measured_by_another_code_of_the_runner_stand_apart_and_say_so(tmp_path: Path) -> None:
+    digests = ("0a1b2c3d", "4e5f6a7b")
+    out = report(tmp_path, *(trial(repeat=repeat, machine=MACHINE | {"runner_digest": digest, "commit": digest})
+                             for repeat, digest in enumerate(digests)))  # fmt: skip
+    assert [row["n"] for number in (1, 2) for row in numbers(out / f"usage-{number}.csv")] == ["1", "1"]
+    assert [line.split("; ")[1] for line in headings(out)] == [f"runner's code {digest}" for digest in digests]
+
+
+def test_the_order_in_which_packages_are_told_is_no_other_software(tmp_path: Path) -> None:
+    first, second = trial(repeat=0), trial(repeat=1)
+    turned = dict(reversed(second.facts["packages"].items()))
+    out = report(tmp_path, first, replace(second, facts=second.facts | {"packages": turned}))
+    assert [row["n"] for row in numbers(out / "usage.csv")] == ["2"]
+
+
+def test_several_commits_share_a_table_and_the_page_says_so(tmp_path: Path) -> None:
+    other = trial("mxnet", machine=MACHINE | {"commit": "0123abc", "load_average_before": 1.75})
+    out = report(tmp_path, trial("pytorch"), other)
+    for name in ("report.md", "usage.md"):
+        text = (out / name).read_text()
+        assert "These trials come from 2 commits of this suite: 0123abc / afa2864." in text, name
+        assert "load average before a trial 0.25 to 1.75" in text, name
+
+
+def test_a_table_on_its_own_says_its_conditions(tmp_path: Path) -> None:
+    variables = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "-1"}
+    out = report(tmp_path, *(on_gpu(trial(name, variables=variables)) for name in VERSIONS))
+    for name in ("usage", "speed", "memory-kinds", "memory-parts"):
+        text = (out / f"{name}.md").read_text()
+        for told in (
+            "processor Intel(R) Xeon(R) Processor; cores 2; GPU driver 570.1",
+            "C allocator's variables MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=-1",
+            "precision float32; TF32 off; seed 0",
+            "PyTorch CUDA 12.4; PyTorch cuDNN 90100",
+            "commit afa2864",
+        ):
+            assert told in text.replace("\\", ""), (name, told)
+
+
+def test_missing_package_versions_are_said_to_be_missing(tmp_path: Path) -> None:
+    silent = trial("mxnet")
+    silent = replace(silent, facts={key: value for key, value in silent.facts.items() if key != "packages"})
+    assert "package versions not reported by MXNet." in (report(tmp_path, trial(), silent) / "report.md").read_text()
+
+
+def apart(**changes: Any) -> list[TrialResult]:
+    """Two frameworks at 32; PyTorch at 4, too, and a second condition with MXNet alone at 32 and 64."""
+    two = [trial("pytorch", 4), trial("pytorch", 32), trial("mxnet", 32)]
+    return [*two, trial("mxnet", 32, **changes), trial("mxnet", 64, **changes)]
+
+
+def test_columns_show_differing_conditions_side_by_side_and_never_averaged(tmp_path: Path) -> None:
+    other = {"threads": 1, "figures": {"images_per_s": Figure(7.0, "worker")}}
+    built = page.build(store(tmp_path, *apart(**other)), tmp_path / "report", columns=True)
+    out = tmp_path / "report"
+    # 1 thread sorts before 2: A is the second condition
+    assert rows(out / "speed.md") == {
+        "Framework / batch size": ["4 B", "32 A", "32 B", "64 A"],
+        "PyTorch": ["1351", "not run", "3306", "not run"],
+        "MXNet": ["not run", "7.00", "2920", "7.00"],
+    }
+    assert "- A: osu-cnn on digits, CPU, Intel(R) Xeon(R) Processor; threads 1\n" in built.markdown
+    assert "- B: osu-cnn on digits, CPU, Intel(R) Xeon(R) Processor; threads 2\n" in built.markdown
+    assert "### CPU usage, % of the core allotted, mean over the steady window (A); CPU usage, % of the 2 cores" in (
+        built.printed
+    )
+    found = {(row["framework"], row["condition"], row["batch_size"]): row["n"] for row in numbers(out / "speed.csv")}
+    assert (found["mxnet", "A", "32"], found["mxnet", "B", "32"]) == ("1", "1")
+    assert not (out / "speed-1.md").exists()
+    assert {"memory-kinds-1.md", "memory-kinds-2.md"} <= {path.name for path in out.iterdir()}
+    legend = (out / "speed.md").read_text()
+    assert "- A: Conditions: model osu-cnn" in legend
+    assert "- B: Conditions: model osu-cnn" in legend
+
+
+def test_columns_of_one_condition_are_the_table_as_it_is(tmp_path: Path) -> None:
+    results = store(tmp_path, trial("pytorch", 4), trial("mxnet", 4))
+    plain, columns = (page.build(results, tmp_path / name, name == "b").markdown for name in ("a", "b"))
+    assert plain == columns
+
+
+def test_cpu_and_gpu_side_by_side_keep_their_own_figures(tmp_path: Path) -> None:
+    results = store(tmp_path, trial("pytorch", 32), on_gpu(trial("pytorch", 32)))
+    page.build(results, tmp_path / "report", columns=True)
+    found = rows(tmp_path / "report" / "usage.md")
+    letters = dict(zip(found["Framework / batch size"], found["PyTorch"], strict=True))
+    assert sorted(letters.values()) == ["51.0", "71.0"]
+    title = (tmp_path / "report" / "usage.md").read_text().splitlines()[0]
+    assert "CPU usage" in title and "GPU usage" in title
+    assert len(rows(tmp_path / "report" / "power.md")["PyTorch"]) == 1

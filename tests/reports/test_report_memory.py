@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import memory_parts, on_gpu, study, trial
+from written import numbers, report
+
+from workloads.trial import Figure, Status, TrialResult
+
+MIB = 2**20
+
+
+@pytest.fixture(autouse=True)
+def no_charts(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """They take most of a report's time."""
+    names = ("figures",) if "chart" in request.node.name else ("figures", "split")
+    for chart in names:
+        monkeypatch.setattr(f"reports.{chart}.draw", lambda *arguments: False)
+
+
+def table(file: Path) -> list[list[str]]:
+    """Header and rows of a file's only table, stripped."""
+    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in (lines[0], *lines[2:])]
+
+
+def parts(
+    framework: str,
+    batch_size: int,
+    peak: float | None = None,
+    steps_peak: float | None = None,
+    **changed: float | None,
+) -> TrialResult:
+    """A trial whose parts are those of `stored.memory_parts`, some of them changed; in bytes, None = unknown."""
+    told: dict[str, float | None] = {**memory_parts(batch_size), **changed}
+    figures = {
+        f"{name}_bytes": Figure(value, "w") if value is not None else Figure(None, "w", reason=f"{name} is not told")
+        for name, value in told.items()
+    }
+    for name, value in (("allocator", peak), ("steps", steps_peak)):
+        if value is not None:
+            figures[f"{name}_peak_bytes"] = Figure(value, "w")
+    return trial(framework, batch_size, figures=figures)
+
+
+def by_default(**changes: Any) -> TrialResult:
+    """TensorFlow with its own policy: it takes nearly the whole card, and would win every table it got into."""
+    absurd = {
+        name: Figure(140_000.0 * MIB, "NVML") for name in ("process_gpu_memory_bytes", "allocator_reserved_bytes")
+    }
+    absurd |= {"gpu_percent": Figure(1.0, "NVML"), "test_accuracy": Figure(0.01, "w"), "images_per_s": Figure(1.0, "w")}
+    result = on_gpu(trial("tensorflow", 32, allocator="default", **changes))
+    facts = result.facts | {"allocator_policy": "the whole card"}
+    return replace(result, figures=result.figures | absurd, facts=facts)
+
+
+def test_four_kinds_of_memory_stand_beside_each_other_on_a_gpu(tmp_path: Path) -> None:
+    out = report(tmp_path, on_gpu(trial("pytorch", 32)))
+    kinds = ["Process peak", "Device peak minus baseline", "Allocator peak in use", "Allocator reserved"]
+    assert table(out / "memory-kinds.md") == [
+        ["Framework", "Batch size", "Allocator's policy", *kinds],
+        ["PyTorch", "32", "on-demand (caching)", "782", "802", "21.1", "26.4"],
+    ]
+
+
+def test_four_kinds_of_memory_on_a_cpu_are_resident_and_proportional_size(tmp_path: Path) -> None:
+    out = report(tmp_path, trial("pytorch", 32))
+    kinds = ["Peak resident in the window", "PSS at the end", "Allocator peak in use", "Allocator reserved"]
+    assert table(out / "memory-kinds.md") == [
+        ["Framework", "Batch size", "Allocator's policy", *kinds],
+        ["PyTorch", "32", "on-demand", "508", "498", "21.1", "26.4"],
+    ]
+
+
+def test_the_default_policy_is_a_row_below_its_twin_and_enters_no_other_table(tmp_path: Path) -> None:
+    trials = [on_gpu(result) for result in study() if result.spec.batch_size in (32, 64)]
+    with_it, without = report(tmp_path / "a", *trials, by_default()), report(tmp_path / "b", *trials)
+    for path in sorted(without.glob("*.csv")):
+        same = path.read_bytes() == (with_it / path.name).read_bytes()
+        assert same is (path.name != "memory-kinds.csv"), path.name
+    found = table(with_it / "memory-kinds.md")
+    assert [row[:4] for row in found[1:4]] == [
+        ["TensorFlow", "32", "on-demand (caching)", "632"],
+        ["TensorFlow", "32", "default (the whole card)", "140000"],
+        ["TensorFlow", "64", "on-demand (caching)", "664"],
+    ]
+    assert "7 trials: 7 ok" in (with_it / "report.md").read_text()
+
+
+def test_the_default_policy_is_no_repeat_of_its_twin_and_no_pair_of_another_framework(tmp_path: Path) -> None:
+    three = [on_gpu(trial(name, 32, repeat)) for name in ("tensorflow", "pytorch") for repeat in range(3)]
+    extra = replace(by_default(), started_at="2026-01-01T00:00:00+00:00")
+    out = report(tmp_path, *three, extra)
+    assert "Replaced by" not in (out / "report.md").read_text()
+    assert [row["n"] for row in numbers(out / "parity.csv")] == ["3"]
+    assert float(numbers(out / "parity.csv")[0]["mean_difference_points"]) == pytest.approx(1.0)
+
+
+def test_a_default_policy_without_a_twin_still_makes_a_page(tmp_path: Path) -> None:
+    out = report(tmp_path, by_default())
+    assert table(out / "memory-kinds.md")[1][:4] == ["TensorFlow", "32", "default (the whole card)", "140000"]
+    assert not (out / "usage.md").exists()
+
+
+def test_a_default_policy_that_failed_is_listed_and_told_in_its_row(tmp_path: Path) -> None:
+    failed = replace(by_default(), status=Status.OUT_OF_MEMORY, reason="the card is full", figures={})
+    out = report(tmp_path, on_gpu(trial("tensorflow", 32)), failed)
+    assert table(out / "memory-kinds.md")[2][3:] == ["out of memory"] * 4
+    assert "out of memory: the card is full" in (out / "report.md").read_text()
+
+
+def test_the_parts_of_the_memory_add_up_to_the_peak_of_the_steps(tmp_path: Path) -> None:
+    out = report(tmp_path, on_gpu(trial("pytorch", 32)))
+    head, row = table(out / "memory-parts.md")
+    found = dict(zip(head, row, strict=True))
+    assert found["Framework"] == "PyTorch"
+    assert [found[name] for name in ("Parameters", "Gradients", "Optimizer state")] == ["1.00"] * 3
+    # 32 images: 3 KiB, 512 KiB and 64 KiB each
+    assert [found[name] for name in ("Inputs", "Activations", "Workspace")] == ["0.0938", "16.0", "2.00"]
+    assert [found[name] for name in ("Sum", "Peak of the steps", "Sum against the peak, %")] == [
+        "21.1",
+        "21.1",
+        "0.0",
+    ]
+    assert found["Context"] == "400"  # in no sum
+
+
+@pytest.mark.parametrize(
+    ("factor", "cell", "note"),
+    [
+        (1 / 0.96, "-4.0", None),
+        (1 / 1.04, "4.0", None),
+        (1 / 0.94, "-6.0 [1]", "does not add up: the parts are 6.0 % less than the peak of the steps"),
+        (1 / 1.06, "6.0 [1]", "does not add up: the parts are 6.0 % more than the peak of the steps"),
+    ],
+)
+def test_parts_that_do_not_add_up_are_marked_with_how_far_they_are_off(
+    tmp_path: Path, factor: float, cell: str, note: str | None
+) -> None:
+    peak = sum(memory_parts(32).values()) * factor
+    out = report(tmp_path, parts("mxnet", 32, steps_peak=peak))
+    head, row = table(out / "memory-parts.md")
+    assert dict(zip(head, row, strict=True))["Sum against the peak, %"] == cell
+    text = (out / "memory-parts.md").read_text()
+    assert ("does not add up" in text) is (note is not None)
+    assert note is None or f"- [1] {note}\n" in text
+
+
+def test_the_peak_of_the_whole_trial_is_one_of_the_four_kinds_and_nothing_that_parts_of_steps_add_up_to(
+    tmp_path: Path,
+) -> None:
+    """The trial evaluates and keeps what the memory worker does not: its peak is no sum of the parts."""
+    peak = sum(memory_parts(32).values())
+    out = report(tmp_path, parts("mxnet", 32, peak=2 * peak, steps_peak=peak))
+    head, row = table(out / "memory-parts.md")
+    found = dict(zip(head, row, strict=True))
+    assert (found["Peak of the steps"], found["Sum against the peak, %"]) == ("13.1", "0.0")
+    assert "13.1" not in table(out / "memory-kinds.md")[1] and "26.2" in table(out / "memory-kinds.md")[1]
+
+
+NEVER_AT_ONCE = "a step never holds all the other parts at once: 11.1 MiB of 9.7 MiB"
+
+
+@pytest.mark.parametrize(("factor", "gap"), [(0.875, "14.3"), (1.02, "-2.0")])
+def test_without_a_workspace_the_sum_of_the_other_parts_is_shown_marked_with_its_gap(
+    tmp_path: Path, factor: float, gap: str
+) -> None:
+    others = sum(memory_parts(32).values()) - memory_parts(32)["workspace"]
+    told = parts("pytorch", 32, steps_peak=others * factor)
+    unknown = Figure(None, "w", reason=NEVER_AT_ONCE)
+    out = report(tmp_path, replace(told, figures=told.figures | {"workspace_bytes": unknown}))
+    head, row = table(out / "memory-parts.md")
+    found = dict(zip(head, row, strict=True))
+    assert found["Workspace"] == "unknown [1]"
+    assert (found["Sum"], found["Sum against the peak, %"]) == ("11.1 [2]", f"{gap} [2]")
+    text = (out / "memory-parts.md").read_text()
+    side = "less" if gap.startswith("-") else "more"
+    assert f"- [1] unknown: {NEVER_AT_ONCE}\n" in text
+    told_gap = f"the other parts are {gap.lstrip('-')} % {side} than the peak of the steps"
+    assert f"- [2] without the workspace: {told_gap}\n" in text
+
+
+def test_another_part_that_is_unknown_leaves_no_sum(tmp_path: Path) -> None:
+    out = report(tmp_path, parts("pytorch", 32, inputs=None, workspace=None))
+    head, row = table(out / "memory-parts.md")
+    assert dict(zip(head, row, strict=True))["Sum"] == "unknown [3]"
+    assert "- [3] unknown: cannot be told without inputs and workspace\n" in (out / "memory-parts.md").read_text()
+
+
+def test_a_result_without_a_peak_of_the_steps_says_so(tmp_path: Path) -> None:
+    told = trial("pytorch", 32)
+    figures = {name: figure for name, figure in told.figures.items() if name != "steps_peak_bytes"}
+    out = report(tmp_path, replace(told, figures=figures))
+    head, row = table(out / "memory-parts.md")
+    found = dict(zip(head, row, strict=True))
+    assert (found["Sum"], found["Peak of the steps"]) == ("21.1", "unknown [1]")
+    assert found["Sum against the peak, %"] == "unknown [2]"
+    text = (out / "memory-parts.md").read_text()
+    assert "- [1] unknown: the stored result has no figure steps_peak_bytes\n" in text
+    assert "- [2] unknown: the peak of the steps is unknown\n" in text
+
+
+def test_the_context_of_a_cpu_enters_no_sum(tmp_path: Path) -> None:
+    """There it is what is resident after import."""
+    told = trial("pytorch", 32)
+    told = replace(told, figures=told.figures | {"context_bytes": Figure(300.0 * 2**20, "worker")})
+    out = report(tmp_path, told)
+    header, row = table(out / "memory-parts.md")[0], table(out / "memory-parts.md")[1]
+    assert row[header.index("Resident after import")] == "300"
+    assert float(row[header.index("Sum")]) < 100
+
+
+def test_a_part_that_the_workload_does_not_have_takes_a_column(tmp_path: Path) -> None:
+    assert "Data set" not in table(report(tmp_path / "a", trial("pytorch", 32)) / "memory-parts.md")[0]
+    there = report(tmp_path / "b", parts("pytorch", 32, dataset=2.0**20))
+    assert "Data set" in table(there / "memory-parts.md")[0]
+
+
+def test_where_no_part_can_be_told_one_line_says_so(tmp_path: Path) -> None:
+    silent = dict.fromkeys(memory_parts(32))
+    out = report(tmp_path, parts("tensorflow", 32, **silent))
+    assert not (out / "memory-parts.md").exists()
+    line = next(x for x in (out / "report.md").read_text().splitlines() if x.startswith("What the memory holds"))
+    assert "cannot be told: unknown: parameters is not told; unknown: statistics is not told" in line
+    assert line.endswith("unknown: workspace is not told.")
+
+
+def test_the_line_of_memory_has_the_fixed_cost_and_the_slope_it_was_made_with(tmp_path: Path) -> None:
+    out = report(tmp_path, *(result for result in study() if result.spec.framework == "mxnet"))
+    lines = numbers(out / "memory-line.csv")
+    assert [(row["framework"], row["memory"], row["n"]) for row in lines] == [
+        ("mxnet", "Allocator peak in use", "9"),
+        ("mxnet", "Peak resident in the window", "9"),
+    ]
+    assert [float(row["fixed_bytes"]) for row in lines] == pytest.approx([3 * MIB, 600 * MIB])
+    assert [float(row["per_sample_bytes"]) for row in lines] == pytest.approx([3072 + 2**16 + 3 * 2**18, 2**18])
+    assert all(float(row["left_out_error"]) < 1e-9 for row in lines)
+    shown = ["MXNet", "Allocator peak in use", "3.00", "835", "1.0000", "0.0 %", "9"]
+    assert table(out / "memory-line.md")[1] == shown
+
+
+def test_the_line_names_its_error_at_a_size_left_out_only_from_four_sizes(tmp_path: Path) -> None:
+    bent = [parts("mxnet", size, peak=peak * MIB) for size, peak in ((1, 1.0), (2, 2.0), (3, 3.0), (4, 8.0))]
+    four, three = report(tmp_path / "four", *bent), report(tmp_path / "three", *bent[:3])
+    # as in the test of the line itself: R^2 = 1 - 4.8 / 29, and 8/3 at size 1
+    assert table(four / "memory-line.md")[1][2:] == ["-2.00", "2253", "0.8345", "266.7 %", "4"]
+    assert table(three / "memory-line.md")[1][2:] == ["0", "1024", "1.0000", "needs 4 sizes", "3"]
+    two = report(tmp_path / "two", *bent[:2])
+    assert "No line of memory against batch size: it takes 3 batch sizes" in (two / "report.md").read_text()
+
+
+def test_out_of_memory_is_no_point_of_the_line(tmp_path: Path) -> None:
+    full = replace(parts("mxnet", 1024), status=Status.OUT_OF_MEMORY, reason="full")
+    out = report(tmp_path, *(parts("mxnet", size) for size in (4, 8, 16)), full)
+    assert [row["n"] for row in numbers(out / "memory-line.csv")] == ["3", "3"]
+
+
+def test_the_tidy_table_has_a_row_a_cell(tmp_path: Path) -> None:
+    out = report(tmp_path, on_gpu(trial("pytorch", 32)))
+    with (out / "memory-kinds.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["kind"] for row in found] == ["process_peak", "device_rise", "allocator_peak", "allocator_reserved"]
+    assert {(row["allocator"], row["unit"], row["n"], row["status"]) for row in found} == {
+        ("on-demand (caching)", "MiB", "1", "ok")
+    }
+
+
+def test_the_chart_of_the_parts_is_there_sharp_and_in_the_page(tmp_path: Path) -> None:
+    out = report(tmp_path, *study())
+    assert (out / "memory-split.png").stat().st_size > 40_000
+    svg = (out / "memory-split.svg").read_text()
+    assert all(name in svg for name in ("TensorFlow", "PyTorch", "MXNet"))
+    assert "![What the memory holds, by batch size](memory-split.png)" in (out / "report.md").read_text()
+
+
+def test_no_chart_is_drawn_of_parts_that_are_unknown_or_negative(tmp_path: Path) -> None:
+    out = report(tmp_path, parts("mxnet", 4, inputs=None), parts("mxnet", 8, workspace=-1.0))
+    assert not list(out.glob("memory-split.*"))
+    assert "memory-split" not in (out / "report.md").read_text()

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import store, trial
+from written import numbers
+
+from reports import page
+
+ROW = {
+    "framework": "pytorch", "batch_size": 64, "pairs": 30, "pairs_measured": 47, "foreign_cpu_percent": 3.21,
+    "ratio": 0.99812, "low": 0.9951, "high": 1.0011, "bar": 0.99, "verdict": "within the bar",
+    "ratio_all": 0.98, "low_all": 0.96, "high_all": 1.0004,
+    "sampler_core_percent": 1.234, "sampler_bar_percent": 5.0, "sampler_verdict": "within the bar",
+    "segments": [{"wall_s": 1.0}],
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for chart in ("figures", "split"):
+        monkeypatch.setattr(f"reports.{chart}.draw", lambda *arguments: False)
+
+
+def chapter(results: Path, stored: Any = None, text: str | None = None) -> str:
+    """What the page says of overhead.json of these contents; no file if there are none."""
+    store(results, trial())
+    if stored is not None or text is not None:
+        (results / "overhead.json").write_text(json.dumps(stored) if text is None else text)
+    return page.build(results, results / "report").markdown.split("## Our own weight\n\n")[1]
+
+
+def whole(**changes: Any) -> dict[str, Any]:
+    conditions = {"cpu_model": "a processor", "cores": 2, "frameworks": {"pytorch": {"framework_version": "2.13.0"}}}
+    over = ROW | {"framework": "tensorflow", "ratio": 0.9, "low": 0.8, "high": 0.95, "verdict": "over the bar"}
+    over |= {"sampler_core_percent": 6.0, "sampler_verdict": "over the sampler's bar"}
+    over = {name: value for name, value in over.items() if not name.endswith("_all")}
+    return {"schema_version": 1, "conditions": conditions, "rows": [dict(ROW), over], **changes}
+
+
+def test_the_measured_overhead_is_a_table_with_interval_and_verdict(tmp_path: Path) -> None:
+    text = chapter(tmp_path, whole())
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    head, tensorflow, pytorch = (dict(zip(lines[0], cells, strict=True)) for cells in (lines[0], *lines[2:]))
+    assert list(head) == ["Framework", "Batch size", "Pairs", "Foreign CPU, %", "With / without", "Bar", "Verdict",
+                          "Over all pairs", "Sampler, % of a core", "Sampler's verdict"]  # fmt: skip
+    assert list(tensorflow.values()) == [
+        "TensorFlow", "64", "30 of 47", "3.2", "0.9000 [0.8000, 0.9500]", "0.99", "over the bar", "\N{EN DASH}",
+        "6.00 of 5", "over the sampler's bar",
+    ]  # fmt: skip
+    assert list(pytorch.values()) == [
+        "PyTorch", "64", "30 of 47", "3.2", "0.9981 [0.9951, 1.0011]", "0.99", "within the bar",
+        "0.9800 [0.9600, 1.0004]", "1.23 of 5", "within the bar",
+    ]  # fmt: skip
+    assert "disturbed least, in either stretch" in text
+    assert "- Conditions: cpu model a processor; cores 2; PyTorch 2.13.0.\n" in text
+    stored = numbers(tmp_path / "report" / "overhead.csv")
+    assert [(row["ratio"], row["ratio_all"]) for row in stored] == [("0.9", ""), ("0.99812", "0.98")]
+    assert [row["sampler_verdict"] for row in stored] == ["over the sampler's bar", "within the bar"]
+
+
+def test_what_was_not_measured_is_said_with_the_command_that_does(tmp_path: Path) -> None:
+    text = chapter(tmp_path)
+    assert text == f"Not measured: run `python -m runner overhead --results {tmp_path}`.\n"
+
+
+def test_a_framework_whose_overhead_failed_is_named_with_its_reason(tmp_path: Path) -> None:
+    failed = [{"framework": "mxnet", "batch_size": 64, "reason": "no wheel"}]
+    assert "- mxnet 64: no wheel\n" in chapter(tmp_path / "a", whole(failed=failed))
+    nothing = chapter(tmp_path / "b", whole(rows=[], failed=failed))
+    assert "No row was measured." in nothing and "- mxnet 64: no wheel\n" in nothing
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda data: data.update(schema_version=2), "not of schema version 1"),
+        (lambda data: data.pop("conditions"), "conditions are missing"),
+        (lambda data: data.update(rows={}), "rows are missing"),
+        (lambda data: data["rows"][0].pop("sampler_verdict"), "rows[0].sampler_verdict is None"),
+        (lambda data: data["rows"][0].update(low_all="1"), "rows[0].low_all is '1'"),
+        (lambda data: data["rows"].append(7), "rows[2] is 7"),
+        (lambda data: data["rows"][0].pop("ratio"), "rows[0].ratio is None"),
+        (lambda data: data["rows"][0].update(ratio="1"), "rows[0].ratio is '1'"),
+        (lambda data: data["rows"][0].update(pairs=True), "rows[0].pairs is True"),
+        (lambda data: data["rows"][1].update(low=float("nan")), "rows[1].low is not finite"),
+    ],
+)
+def test_an_unreadable_overhead_is_named_with_its_reason(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], told: str
+) -> None:
+    stored = whole()
+    change(stored)
+    line = chapter(tmp_path, stored).replace("\\", "")
+    assert line == f"{tmp_path / 'overhead.json'}: left out: {told}\n"
+
+
+def test_a_truncated_overhead_is_named_and_the_tables_go_on(tmp_path: Path) -> None:
+    assert "overhead.json: left out: Expecting" in chapter(tmp_path, text='{"schema_version": 1, ')
+    assert (tmp_path / "report" / "usage.md").exists()

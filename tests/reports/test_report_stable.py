@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import store, trial
+
+from reports import page
+
+CELLS = [
+    {"framework": "pytorch", "batch_size": 128, "repeats": 4, "half_width": 0.0123, "ended": "stable"},
+    {"framework": "tensorflow", "batch_size": 32, "repeats": 10, "half_width": 0.031, "ended": "limit reached"},
+    {"framework": "pytorch", "batch_size": 32, "repeats": 1, "half_width": None, "ended": "stopped: out of memory | x"},
+]
+
+
+@pytest.fixture(autouse=True)
+def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for chart in ("figures", "split"):
+        monkeypatch.setattr(f"reports.{chart}.draw", lambda *arguments: False)
+
+
+def whole(**changes: Any) -> dict[str, Any]:
+    return {"schema_version": 1, "tolerated": 0.02, "limit": 10, "cells": [dict(cell) for cell in CELLS], **changes}
+
+
+def built(results: Path, text: str | None) -> page.Page:
+    """The page with a stable.json of this text."""
+    store(results, trial())
+    if text is not None:
+        (results / "stable.json").write_text(text)
+    return page.build(results, results / "report")
+
+
+def test_how_each_cell_ended_is_a_table_under_the_sections(tmp_path: Path) -> None:
+    found = built(tmp_path, json.dumps(whole()))
+    assert found.printed.count("## Until stable") == 1
+    sections, text = found.markdown.split("## Until stable")
+    chapter, _ = text.split("## Our own weight")
+    assert "## 1. osu-cnn on digits" in sections
+    lines = [line for line in chapter.splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    assert rows[2:] == [
+        ["TensorFlow", "32", "10", "3.1", "limit reached"],
+        ["PyTorch", "32", "1", "\N{EN DASH}", "stopped: out of memory \\| x"],
+        ["PyTorch", "128", "4", "1.2", "stable"],
+    ]
+    assert "at most 2 % of it, or until 10 repeats" in chapter
+
+
+def test_repeats_of_a_given_number_make_no_such_chapter(tmp_path: Path) -> None:
+    assert "Until stable" not in built(tmp_path, None).markdown
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda data: data.update(schema_version=2), "not of schema version 1"),
+        (lambda data: data.pop("cells"), "cells are missing"),
+        (lambda data: data.pop("tolerated"), "tolerated is None"),
+        (lambda data: data.update(limit="10"), "limit is '10'"),
+        (lambda data: data["cells"].append(7), "cells[3] is 7"),
+        (lambda data: data["cells"][0].update(half_width="1"), "cells[0].half_width is '1'"),
+        (lambda data: data["cells"][0].update(half_width=float("inf")), "cells[0].half_width is not finite"),
+        (lambda data: data["cells"][2].pop("ended"), "cells[2].ended is None"),
+    ],
+)
+def test_an_unreadable_file_is_named_with_its_reason_and_the_tables_go_on(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], told: str
+) -> None:
+    stored = whole()
+    change(stored)
+    text = built(tmp_path, json.dumps(stored)).markdown.replace("\\", "")
+    assert f"## Until stable\n\n{tmp_path / 'stable.json'}: left out: {told}\n" in text
+    assert (tmp_path / "report" / "usage.md").exists()
+
+
+def test_a_truncated_file_is_named_with_its_reason(tmp_path: Path) -> None:
+    assert "stable.json: left out: Expecting" in built(tmp_path, '{"schema_version": 1, ').markdown

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import make_spec
+
+from workloads.catalogue import WORKLOADS
+from workloads.checks import (
+    ADAM,
+    BUSY_ABOVE_ALL,
+    KEPT_PACE,
+    NAMES,
+    NOT_ALL_ZERO,
+    PROCESS_IN_DEVICE,
+    clock_checks,
+    figure_checks,
+    sample_checks,
+)
+from workloads.samples import COLUMNS, Samples
+from workloads.spec import OptimizerSpec
+from workloads.trial import Check, Figure
+
+OSU = WORKLOADS["osu-cnn"]
+TRAINABLE, TENSORS = 4 * OSU.parameter_count, len(OSU.parameter_shapes())
+LAST_BIAS = 4 * 10
+ADAM_SPEC = make_spec(optimizer=OptimizerSpec.named("adam"))
+
+
+def adam(state_bytes: float, spec=ADAM_SPEC) -> Check | None:
+    found = figure_checks(spec, {"optimizer_bytes": Figure(state_bytes, "worker")}, [])
+    return next((check for check in found if check.name == ADAM), None)
+
+
+@pytest.mark.parametrize(
+    ("state_bytes", "passed"),
+    [
+        (2 * TRAINABLE, True),
+        (2 * TRAINABLE + 8 * TENSORS + 16, True),
+        (2 * TRAINABLE + 256 * TENSORS, True),
+        (2 * TRAINABLE + 256 * TENSORS + 1, False),
+        (2 * TRAINABLE - LAST_BIAS, False),
+        (TRAINABLE, False),
+        (3 * TRAINABLE, False),
+        (0, False),
+    ],
+    ids=["exact", "scalars", "most", "more", "a bias without a moment", "one moment", "three", "none"],
+)
+def test_adams_state_that_is_not_twice_the_trainable_bytes_is_caught(state_bytes: float, passed: bool) -> None:
+    check = adam(state_bytes)
+    assert check is not None
+    assert check.passed is passed
+    assert f"{TRAINABLE} trainable" in check.detail
+
+
+def test_adams_state_in_float64_is_held_to_float64() -> None:
+    told = adam(4 * TRAINABLE, make_spec(optimizer=OptimizerSpec.named("adam"), profile="float64"))
+    assert told is not None and told.passed
+
+
+def test_running_statistics_of_batchnorm_have_no_moments() -> None:
+    mobile = WORKLOADS["mobilenet-v3-large"]
+    assert mobile.statistic_shapes()
+    spec = make_spec(optimizer=OptimizerSpec.named("adam"), workload="mobilenet-v3-large")
+    told = adam(2 * 4 * mobile.parameter_count, spec)
+    assert told is not None and told.passed
+
+
+def test_another_optimizer_or_an_unknown_state_or_workload_is_not_held_to_adams() -> None:
+    assert adam(TRAINABLE, make_spec(optimizer=OptimizerSpec.named("momentum"))) is None
+    assert adam(TRAINABLE, make_spec(optimizer=OptimizerSpec.named("adam"), workload="of another time")) is None
+    unknown = {"optimizer_bytes": Figure(None, "worker", reason="the framework does not tell")}
+    assert figure_checks(ADAM_SPEC, unknown, []) == []
+
+
+def test_every_check_can_be_found_again_by_its_name() -> None:
+    figures = {
+        "window_s": Figure(9.0, "w"), "images_per_s": Figure(3200, "w"), "step_time_s": Figure(0.01, "w"),
+        "cpu_percent": Figure(50, "s", 90), "cpu_busy_percent": Figure(60, "s"),
+        "process_gpu_memory_bytes": Figure(1, "n"), "device_memory_bytes": Figure(2, "n"),
+        "energy_j": Figure(100, "n"), "energy_integrated_j": Figure(101, "n"),
+        "optimizer_bytes": Figure(2 * TRAINABLE, "w"),
+    }  # fmt: skip
+    made = figure_checks(ADAM_SPEC, figures, [])
+    assert len(made) == 6 and {check.name for check in made} <= set(NAMES)
+    assert all(check.passed for check in made)
+
+
+SECOND = 10**9
+
+
+def failed(made: list[Check]) -> list[tuple[str, str]]:
+    return [(check.name, check.detail) for check in made if not check.passed]
+
+
+@pytest.mark.parametrize("name", ["cpu_percent", "gpu_percent", "power_w", "energy_j"])
+def test_a_published_figure_of_exactly_zero_passes(name: str) -> None:
+    """As of a driver's buffer that holds nothing but zeros, whatever was polled beside it."""
+    spec = make_spec(device="GPU-0")
+    ((check, detail),) = failed(figure_checks(spec, {name: Figure(0.0, "NVML", 60)}, []))
+    assert check == NOT_ALL_ZERO and detail.startswith(f"{name} is exactly 0")
+    assert not failed(figure_checks(spec, {name: Figure(0.1, "NVML", 60)}, []))
+
+
+def polled(**columns: float) -> Samples:
+    """10 Hz for 6 s, each column at one value."""
+    t_ns = np.arange(61) * SECOND / 10
+    rows = {name: np.full(61, np.nan) for name in COLUMNS}
+    return rows | {"t_ns": t_ns} | {name: np.full(61, value) for name, value in columns.items()}
+
+
+def test_a_running_sum_that_stands_still_passes() -> None:
+    made = failed(sample_checks((SECOND, 5 * SECOND), polled(cpu_s=7.5, energy_mj=5e9, power_mw=2e5)))
+    assert [name for name, _ in made] == [NOT_ALL_ZERO, NOT_ALL_ZERO]
+    assert "cpu_s: all 42 samples in the window are 7.5" in made[0][1] and "energy_mj" in made[1][1]
+    samples = polled(cpu_s=0.0, power_mw=2e5)
+    samples["cpu_s"] += samples["t_ns"] / SECOND * 0.01
+    assert not failed(sample_checks((SECOND, 5 * SECOND), samples))
+
+
+def test_power_of_busy_readings_is_held_to_more_than_a_lagging_utilisation_tells() -> None:
+    for busy_w, passed in ((96.0, True), (94.0, False)):
+        figures = {"power_w": Figure(100.0, "NVML", 60), "power_busy_w": Figure(busy_w, "NVML", 40)}
+        assert [check.passed for check in figure_checks(make_spec(), figures, [])] == [passed]
+    exact = {"gpu_percent": Figure(50.0, "NVML", 60), "gpu_busy_percent": Figure(49.0, "NVML", 40)}
+    assert [name for name, _ in failed(figure_checks(make_spec(), exact, []))] == [BUSY_ABOVE_ALL]
+
+
+def test_memory_made_of_the_devices_is_held_against_the_device() -> None:
+    figures = {"process_gpu_memory_bytes": Figure(9, "NVML list"), "device_memory_bytes": Figure(8, "NVML")}
+    assert [name for name, _ in failed(figure_checks(make_spec(), figures, []))] == [PROCESS_IN_DEVICE]
+    figures["process_gpu_memory_bytes"] = Figure(5, "NVML nvmlDeviceGetMemoryInfo: highest, less its baseline; why")
+    assert figure_checks(make_spec(), figures, []) == []
+
+
+@pytest.mark.parametrize(("moved_ms", "passed"), [(0, True), (49, True), (-49, True), (51, False), (-3_600_000, False)])
+def test_a_clock_that_was_set_in_mid_run_passes(moved_ms: int, passed: bool) -> None:
+    figures = {"gpu_percent": Figure(90.0, "NVML nvmlDeviceGetSamples, the driver's own samples, mean", 60)}
+    start = {"monotonic_ns": 5 * SECOND, "epoch_ns": 10**18}
+    end = {"monotonic_ns": 65 * SECOND, "epoch_ns": 10**18 + 60 * SECOND + moved_ms * 10**6}
+    (check,) = clock_checks(figures, [start, end])
+    assert check.name == KEPT_PACE in NAMES and check.passed is passed
+    (untold,) = clock_checks(figures, [start])
+    assert not untold.passed and "cannot be told" in untold.detail
+    polled_usage = "NVML nvmlDeviceGetUtilizationRates polled at 10 Hz (driver's own samples: nvmlDeviceGetSamples: no)"
+    assert clock_checks({"gpu_percent": Figure(90.0, polled_usage, 60)}, [start, end]) == []

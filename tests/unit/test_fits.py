@@ -1,0 +1,95 @@
+"""Whether a plan says what will not fit, from made-up peaks on a known line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from conftest import make_spec, run_runner
+
+from runner import fits
+from runner.machine import Gpu
+from workloads.trial import Figure, Status, TrialResult
+
+MIB = 2**20
+
+
+def measured(batch_size, peak_bytes, **changes):
+    status = changes.pop("status", Status.OK)
+    spec = make_spec(batch_size=batch_size, **changes)
+    name = "host_memory_peak_bytes" if spec.device == "cpu" else "process_gpu_memory_bytes"
+    reason = None if status == Status.OK else "because"
+    return TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0, figures={name: Figure(peak_bytes, "s")})
+
+
+def on_a_line(**changes):
+    """100 MiB and 2 MiB an image."""
+    return [measured(size, (100 + 2 * size) * MIB, **changes) for size in (4, 16, 64, 256)]
+
+
+def only(found):
+    (line,) = found.values()
+    return line
+
+
+@pytest.mark.parametrize("device", ["cpu", "GPU-1"])
+def test_the_line_misses_the_peaks_of_its_device(device):
+    line = only(fits.lines(on_a_line(device=device)))
+    assert (line.fixed_bytes, line.per_sample_bytes) == (pytest.approx(100 * MIB), pytest.approx(2 * MIB))
+
+
+def test_three_sizes_pass_for_a_line():
+    assert fits.lines(on_a_line()[:3]) == {}
+
+
+def test_peaks_of_trials_that_did_not_end_well_or_took_the_whole_card_enter_the_line():
+    others = [measured(512, 9 * MIB, status=Status.FAILED), measured(1024, 9 * MIB, allocator="default")]
+    assert only(fits.lines([*on_a_line(), *others])) == only(fits.lines(on_a_line()))
+
+
+def test_repeats_are_taken_for_other_sizes_or_the_lowest_of_them_counts():
+    low = [replace(r, spec=replace(r.spec, repeat=1, seed=1), figures=lower(r)) for r in on_a_line()]
+    assert only(fits.lines([*on_a_line(), *low])) == only(fits.lines(on_a_line()))
+
+
+def lower(result):
+    return {name: Figure(figure.value / 2, "s") for name, figure in result.figures.items()}
+
+
+def test_other_conditions_share_a_line():
+    assert len(fits.lines([*on_a_line(), *on_a_line(feed="device"), *on_a_line(framework="other")])) == 3
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "told"), [(400, None), (462, "may not fit"), (500, "will not fit: 1.1 GiB predicted, 1.0 GiB there")]
+)
+def test_what_will_not_fit_is_not_said(batch_size, told):
+    line = replace(only(fits.lines(on_a_line())), left_out_error=0.02)
+    found = fits.warning(make_spec(batch_size=batch_size), line, 1024 * MIB)
+    assert found == told or (told and told in found)
+
+
+def test_capacity_is_that_of_another_device():
+    gpus = (Gpu("GPU-a", "a", "1", None, 8), Gpu("GPU-b", "b", "1", None, None))
+    assert fits.capacity_bytes("GPU-a", gpus) == 8
+    assert fits.capacity_bytes("GPU-b", gpus) is None
+    assert fits.capacity_bytes("cpu", gpus) > 2**28
+
+
+def test_a_control_groups_limit_is_overlooked(tmp_path, monkeypatch):
+    (tmp_path / "memory.max").write_text(f"{300 * MIB}\n")
+    monkeypatch.setattr(fits, "CGROUP_LIMIT", tmp_path / "memory.max")
+    assert fits.capacity_bytes("cpu", ()) == 300 * MIB
+
+
+def test_the_plan_keeps_what_it_knows_of_memory_to_itself(tmp_path):
+    """Four small trials of the referee are measured; then a batch is planned that no machine holds."""
+    own = ("--framework", "numpy", "--device", "cpu", "--isolation", "here", "--epochs", 1, "--window", 0.2)
+    done = run_runner(*own, "--batch-size", 32, 64, 128, 256, "--results", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    plan = run_runner(*own, "--batch-size", 64, 10_000_000, "--plan", "--results", tmp_path)
+    assert plan.returncode == 0, plan.stderr
+    (line,) = [line for line in plan.stdout.splitlines() if "10000000" in line]
+    assert "will not fit" in line and "GiB there" in line
+    assert "numpy: peak memory = " in plan.stdout and "4 sizes" in plan.stdout
+    assert plan.stdout.count("fit:") == 1

@@ -1,0 +1,130 @@
+"""What the memory holds: the worker that tells it around the referee, and the runner that asks it once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from conftest import make_spec
+
+from adapters.base import MemoryUse
+from adapters.memory import divided
+from runner import memory_worker
+from runner.launch import LaunchFailed, Outcome
+from runner.memory import parts as memory_figures
+from runner.memory_worker import MemoryWorker
+from workloads.trial import EVENTS_FILE, LOG_FILE, Event
+
+COUNTED = {"parameters": 100, "statistics": 0, "optimizer": 200, "dataset": 50}
+
+
+def test_a_part_takes_what_belongs_to_another():
+    use = MemoryUse(before=350, inputs=10, held=900, gradients=100, step_peak=1300, peak=1320)
+    parts = divided(use, COUNTED)
+    assert parts["activations"] == 540 and parts["inputs"] == 10 and parts["gradients"] == 100
+    assert parts["workspace"] == 1300 - (100 + 200 + 50 + 100 + 10 + 540)
+    assert sum(parts.values()) == use.step_peak
+
+
+def test_gradients_that_come_when_activations_have_gone_make_a_negative_workspace():
+    use = MemoryUse(before=350, inputs=10, held=370, gradients=100, step_peak=400, peak=400)
+    parts = divided(use, COUNTED)
+    assert parts["workspace"] is None
+    figures = memory_figures({"parts": parts, "step_peak": 400, "peak": 400, "steps": 3}, {})
+    workspace = figures["workspace_bytes"]
+    assert workspace.value is None and "0.00 MiB more than its peak" in workspace.reason
+    assert figures["steps_peak_bytes"].value == 400 and figures["gradients_bytes"].value == 100
+
+
+def test_what_the_trial_counted_itself_is_lost_where_the_memory_worker_died():
+    figures = memory_figures({"reason": "it died"}, {"parameters": 100, "optimizer": 200, "gradients": None})
+    assert (figures["parameters_bytes"].value, figures["optimizer_bytes"].value) == (100, 200)
+    for name in ("gradients_bytes", "activations_bytes", "steps_peak_bytes"):
+        assert figures[name].value is None and figures[name].reason == "it died"
+
+
+class Asked:
+    """Stands for run_worker: notes what is asked, and writes what a worker would, up to a size at which it dies."""
+
+    def __init__(self, dies_at=None):
+        self.calls, self.dies_at = [], dies_at
+
+    def __call__(self, folder, spec, interpreter, variables, module):
+        self.calls.append(module)
+        (folder / LOG_FILE).write_text("")
+        with (folder / EVENTS_FILE).open("a") as file:
+            for size in map(int, module[1:]):
+                if size == self.dies_at:
+                    ended = {"event": Event.ENDED, "t_ns": 1, "status": "out_of_memory", "reason": "no room"}
+                    file.write(json.dumps(ended) + "\n")
+                    return Outcome(0, False, 1.0)
+                told = {
+                    "event": Event.MEMORY_TOLD,
+                    "t_ns": 1,
+                    "batch_size": size,
+                    "parts": {},
+                    "peak": size,
+                    "steps": 6,
+                }
+                file.write(json.dumps(told) + "\n")
+        return Outcome(0, False, 1.0)
+
+
+@pytest.fixture
+def plan():
+    """Three sizes in two repeats, largest first."""
+    return [make_spec(batch_size=size, repeat=repeat, seed=repeat) for size in (64, 8, 16) for repeat in (1, 0)]
+
+
+def test_every_batch_size_and_repeat_asks_a_process_of_its_own(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory_worker, "run_worker", asked := Asked())
+    parts = MemoryWorker(tmp_path, plan)
+    assert [parts.gather(spec, "python", {})["peak"] for spec in plan] == [64, 64, 8, 8, 16, 16]
+    assert asked.calls == [("adapters.memory", "8", "16", "64")]
+
+
+def test_a_later_run_asks_again_what_was_told(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory_worker, "run_worker", asked := Asked())
+    MemoryWorker(tmp_path, plan).gather(plan[0], "python", {})
+    more = [*plan, make_spec(batch_size=32)]
+    later = MemoryWorker(tmp_path, more)
+    assert [later.gather(spec, "python", {})["peak"] for spec in more] == [64, 64, 8, 8, 16, 16, 32]
+    assert asked.calls[1:] == [("adapters.memory", "32")]
+
+
+def test_sizes_before_the_one_that_found_no_memory_are_lost(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory_worker, "run_worker", asked := Asked(dies_at=16))
+    parts = MemoryWorker(tmp_path, plan)
+    told = {spec.batch_size: parts.gather(spec, "python", {}) for spec in plan}
+    assert told[8]["peak"] == 8
+    for size in (16, 64):
+        assert "out_of_memory: no room" in told[size]["reason"]
+    assert len(asked.calls) == 1
+
+
+def test_a_worker_that_cannot_be_started_stops_the_run(plan, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise LaunchFailed("no sampler")
+
+    monkeypatch.setattr(memory_worker, "run_worker", refuse)
+    assert "no sampler" in MemoryWorker(tmp_path, plan).gather(plan[0], "p", {})["reason"]
+
+
+def test_a_line_that_a_kill_cut_short_takes_all_behind_it_along(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory_worker, "run_worker", Asked())
+    first = MemoryWorker(tmp_path, plan[:1])
+    first.gather(plan[0], "python", {})
+    (events,) = tmp_path.glob("memory/*/events.jsonl")
+    events.write_text(events.read_text() + '{"event": "memory_told", "batch_si')
+    told = MemoryWorker(tmp_path, plan)
+    assert [told.gather(spec, "python", {})["peak"] for spec in plan if spec.batch_size != 8] == [64, 64, 16, 16]
+
+
+def test_what_changes_the_memory_is_asked_apart(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory_worker, "run_worker", asked := Asked())
+    other = replace(plan[0], feed="device")
+    parts = MemoryWorker(tmp_path, [plan[0], other])
+    for spec in (plan[0], other):
+        parts.gather(spec, "python", {})
+    assert len(asked.calls) == 2

@@ -1,0 +1,43 @@
+"""Which trials a study becomes, and in which order."""
+
+from __future__ import annotations
+
+from conftest import make_spec
+
+from runner.plan import make_plan
+from runner.stable import cells
+from workloads.study import Study
+from workloads.trial import Figure, Status, TrialResult
+
+STUDY = Study("test", batch_sizes=(64, 8), repeats=2)
+GPU = "GPU-00000000-1111-2222-3333-444444444444"
+
+
+def planned(tmp_path, repeats=range(2), preallocating=("tensorflow",)):
+    environments = {"mxnet": "a", "pytorch": "b", "tensorflow": "c"}
+    plan = make_plan(STUDY, environments, GPU, 2, "venv", {}, preallocating, repeats, {}, tmp_path)
+    return plan.trials
+
+
+def test_policy_of_a_framework_that_preallocates_is_never_measured_or_more_than_once(tmp_path):
+    *others, last = planned(tmp_path)
+    assert (last.framework, last.batch_size, last.repeat, last.allocator) == ("tensorflow", 8, 0, "default")
+    assert len(others) == 12 and {spec.allocator for spec in others} == {"on-demand"}
+    assert len({spec.id for spec in [*others, last]}) == 13
+
+
+def test_further_repeats_measure_the_policy_again(tmp_path):
+    assert {spec.allocator for spec in planned(tmp_path, repeats=range(2, 3))} == {"on-demand"}
+
+
+def test_a_framework_that_takes_memory_as_it_needs_it_is_measured_twice(tmp_path):
+    assert len(planned(tmp_path, preallocating=())) == 12
+
+
+def test_trial_of_the_policy_counts_as_a_repeat_of_its_cell():
+    def result(**changes):
+        figures = {"images_per_s": Figure(100.0, "s")}
+        return TrialResult(make_spec(**changes), Status.OK, None, "2026-01-01T00:00:00+00:00", 1.0, figures=figures)
+
+    (cell,) = cells([result(), result(repeat=1, seed=1), result(allocator="default")])
+    assert cell.speeds == (100.0, 100.0)
