@@ -1,0 +1,60 @@
+"""A chart of a report, once for print (figures.py) and for the page: series and labels, no drawing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a series is; each has a look of its own."""
+
+    MEASURED = "measured"
+    PUBLISHED_TABLE = "published-table"
+    PUBLISHED_CHART = "published-chart"
+    FIT = "fit"
+    PART = "part"  # of the memory: stacked
+
+
+@dataclass(frozen=True)
+class Series:
+    """`x`, `y` and, unless empty, `low`, `high` and `trials` are of one length. None in `y` is a gap.
+
+    `low` and `high` are the ends of the bar at a point; `trials` the ids behind it. `key` gives colour and marker: a
+    framework's name or a part's.
+    """
+
+    label: str
+    key: str
+    kind: Kind
+    x: tuple[float, ...]
+    y: tuple[float | None, ...]
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
+    trials: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes. `title` is "" where the chart has one panel."""
+
+    title: str
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """`x_log`: a batch axis, base 2. `full_scale` is the top of the value axis; None = the data decide.
+
+    `alt` says in a sentence or two, from the data, what is to be seen; `caption` is provenance and how to read it.
+    """
+
+    name: str  # its files' stem, unique within a chapter
+    title: str
+    x_label: str
+    y_label: str
+    panels: tuple[Panel, ...]
+    alt: str
+    caption: str
+    x_log: bool = True
+    full_scale: float | None = None

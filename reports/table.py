@@ -1,0 +1,44 @@
+"""A table of a report, once for every format: the cells that a reader sees, and the tidy numbers behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`text` is plain, no markup. `number` is what the text rounds, for sorting; None where the text is words.
+
+    `notes` become footnotes; `trials` are the ids of the trials behind the cell.
+    """
+
+    text: str
+    number: float | None = None
+    notes: tuple[str, ...] = ()
+    trials: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """`rows` are what Markdown, LaTeX and the page show: of the length of `head`, the first cell names the row.
+
+    `tidy` is what CSV, Parquet and JSON hold: a row a cell or a row, typed columns with units in their names, NaN or
+    None where unknown. `above` and `below` are plain sentences; footnotes follow from the cells.
+    """
+
+    name: str  # its files' stem, unique within a chapter
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    tidy: pd.DataFrame
+    above: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    words: bool = False  # cells are words, flush left; else numbers, flush right
+
+    @property
+    def notes(self) -> dict[str, int]:
+        """{footnote: its number}, each once, in the order of the cells."""
+        found = dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes)
+        return {note: number for number, note in enumerate(found, start=1)}
