@@ -37,7 +37,7 @@ def report(folders: Sequence[Path], columns: bool = False) -> Report:
             for number, (section, heading) in enumerate(zip(found, headings, strict=True), start=1)
         ),
         tuple(table for table in beside if isinstance(table, Table)),
-        tuple(f"{letter}: {heading}" for letter, heading in zip(named, headings, strict=False)),
+        dict(zip(named, headings, strict=False)),
         tuple(table for table in whole if isinstance(table, Table)),
         tuple(line for line in (*beside, *whole) if isinstance(line, str)),
         problems.lists(stored, replaced),

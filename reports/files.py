@@ -72,8 +72,10 @@ def _write(report: Report, out: Path, formats: Sequence[str], marks: tuple[str, 
 def placed_tables(report: Report) -> Iterator[Placed]:
     """Every table with a stem of its own; those of several chapters are numbered."""
     several = len(report.chapters) > 1
+    lettered = zip(report.legend, report.chapters, strict=False)  # no letters without tables side by side
+    legend = tuple(f"{letter}: {line}" for letter, chapter in lettered for line in chapter.conditions)
     for table in report.beside:
-        yield Placed(table, table.name, report.legend)
+        yield Placed(table, table.name, legend)
     for number, chapter in enumerate(report.chapters, start=1):
         for table in chapter.tables:
             yield Placed(table, f"{table.name}-{number}" if several else table.name, chapter.conditions)

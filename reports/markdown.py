@@ -29,17 +29,17 @@ def bullets(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def of(shown: Table) -> str:
+def of(shown: Table, heading: str = "###") -> str:
     """Heading, sentences, table, how to read it, footnotes."""
     notes = shown.notes
     head = [escape(name) for name in shown.head]
     rows = [[_cell(cell, notes) for cell in row] for row in shown.rows]
     align = "left" if shown.words else "right"
     parts = [
-        f"### {escape(shown.title)}",
+        f"{heading} {escape(shown.title)}",
         bullets([escape(line) for line in shown.above]),
         table(pd.DataFrame(rows, columns=pd.Index(head)), align) if rows else "",
-        " ".join(escape(line) for line in shown.below),
+        *map(escape, shown.below),
         bullets([f"[{number}] {escape(note)}" for note, number in notes.items()]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -79,7 +79,8 @@ def printed(report: Report) -> str:
 def _side_by_side(report: Report) -> list[str]:
     if not report.beside:
         return []
-    return ["## Side by side", SIDE_BY_SIDE, bullets(map(escape, report.legend)), *map(of, report.beside)]
+    legend = [f"{letter}: {escape(heading)}" for letter, heading in report.legend.items()]
+    return ["## Side by side", SIDE_BY_SIDE, bullets(legend), *map(of, report.beside)]
 
 
 def _chapter(chapter: Chapter, pictures: dict[str, str]) -> list[str]:
@@ -98,7 +99,7 @@ def _picture(alt: str, file: str) -> str:
 
 
 def _below(report: Report) -> list[str]:
-    parts = [*map(of, report.appendix), *map(escape, report.remarks)]
+    parts = [*(of(shown, "##") for shown in report.appendix), *map(escape, report.remarks)]
     for title, lines in report.problems.items():
         parts += [f"## {escape(title)}", bullets(map(escape, lines))]
     return parts

@@ -67,7 +67,7 @@ def table(results: Path) -> Table | str:
     except ValueError as error:
         return f"{TITLE}: {results / FILE}: left out: {error}"
     if stored is None:
-        return f"{TITLE}: not measured: run `python -m runner overhead --results {results}`."
+        return f"{TITLE}: not measured: run python -m runner overhead --results {results}."
     names = ordered(row["framework"] for row in stored["rows"])
     rows = [row for name in names for row in stored["rows"] if row["framework"] == name]
     shown = tuple(

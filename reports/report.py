@@ -50,7 +50,8 @@ class Summary:
 
 @dataclass(frozen=True)
 class Report:
-    """`beside` are tables over several sections, side by side, and `legend` says what their letters stand for;
+    """`beside` are tables over several sections, side by side, and `legend` {letter: the heading of the
+    chapter it stands for};
     `appendix` are tables of the whole results folder, `remarks` a line for each of those that could not be made.
 
     `problems`: {what kind: a line each}: trials not ok, checks that failed, unreadable files, and so on.
@@ -61,7 +62,7 @@ class Report:
     summary: Summary
     chapters: tuple[Chapter, ...]
     beside: tuple[Table, ...]
-    legend: tuple[str, ...]
+    legend: dict[str, str]
     appendix: tuple[Table, ...]
     remarks: tuple[str, ...]
     problems: dict[str, tuple[str, ...]]
