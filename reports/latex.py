@@ -43,7 +43,7 @@ def of(shown: Table, label: str, conditions: tuple[str, ...]) -> str:
     below = [escape(line) for line in (*shown.above, *shown.below)]
     below += [rf"\textsuperscript{{{number}}} {escape(note)}" for note, number in notes.items()]
     below += [escape(line) for line in conditions]
-    small = "\n".join(rf"\par\footnotesize {line}" for line in below)
+    small = "\n".join(rf"\par\raggedright\footnotesize {line}" for line in below)
     return text.replace(r"\caption", "\\centering\n\\caption", 1).replace(r"\end{table}", small + "\n" + r"\end{table}")
 
 
