@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -123,7 +123,11 @@ def _of_ours(claim: Claim, section: Section, values: Points) -> Verdict:
         return Verdict(Outcome.UNTOLD, "; ".join(in_the_way))
     if not any(name == claim.framework for name, _ in values):
         return Verdict(Outcome.UNTOLD, f"nothing was measured of {display_name(claim.framework)}")
-    return claim.test(values)
+    verdict = claim.test(values)
+    own = [point for (name, _), point in values.items() if name == claim.framework]
+    if claim.metric is ACCURACY and any(point.n == 1 for point in own):
+        return replace(verdict, why=f"{verdict.why} (one repeat: interval of the test images alone)")
+    return verdict
 
 
 def _claim(text: str, metric: Metric, framework: str, test: Callable[[dict[int, Point]], Verdict]) -> Claim:

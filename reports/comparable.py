@@ -131,7 +131,7 @@ def frameworks(found: Iterable[literature.Place]) -> list[str]:
     return ordered(name for name, _ in found)
 
 
-def listed(sizes: Iterable[int]) -> str:
+def listed(items: Iterable[object]) -> str:
     """ "4, 8 and 16"."""
-    told = [str(size) for size in sizes]
+    told = [str(item) for item in items]
     return " and ".join([", ".join(told[:-1]), told[-1]]) if len(told) > 1 else "".join(told)

@@ -25,7 +25,7 @@ from .comparable import (
     points,
 )
 from .conditions import Section
-from .frameworks import display_name
+from .frameworks import display_name, ordered
 from .literature import CHART, TABLE
 from .spread import CONFIDENCE_PERCENT
 from .table import Cell, Table
@@ -44,7 +44,7 @@ ACCURACY_ABOVE = (
 )
 MEMORY_ABOVE = (
     "The published memory looks like a mean of a few readings over the whole run on top of some 500 MiB that were "
-    "there before; ours on a GPU is the highest of the process: the two do not mean quite the same."
+    "there before; ours is the highest of the process: the two do not mean quite the same."
 )
 
 
@@ -232,7 +232,7 @@ def _above(section: Section, metric: Metric, found: pd.DataFrame) -> tuple[str, 
             f"{listed(sorted({size for _, size in literature.contradicted(metric.name)}))}. Elsewhere they agree to "
             f"{literature.TOLERANCE[metric.name]:g} {metric.unit}, twice what the chart could be read to."
         )
-    told += [MEMORY_ABOVE] if metric is MEMORY else []
+    told += [MEMORY_ABOVE] if metric is MEMORY and metric.same(section) else []
     if section.condition.dataset != literature.DATASET and metric.same(section):
         told.append(f"The data set here is {section.condition.dataset}: the differences are also those of the data.")
     most = int(found["n"].max())
@@ -244,7 +244,7 @@ def _above(section: Section, metric: Metric, found: pd.DataFrame) -> tuple[str, 
 
 
 def _names(keys: Iterable[str]) -> str:
-    return " and ".join(display_name(key) for key in sorted(keys))
+    return listed(display_name(key) for key in ordered(keys))
 
 
 def _words(status: str) -> str:

@@ -11,6 +11,7 @@ from .conditions import Section
 from .frameworks import display_name
 from .literature import CHART, TABLE
 
+UNPUBLISHED = "Data set, network, optimizer and way of reading of the publication are unknown."
 NAMED = {TABLE: "the published table", CHART: "the published chart"}
 
 
@@ -86,7 +87,7 @@ def distance(ours: Points, metric: Metric, series: str) -> str:
         size, worst = max(((size, a - b) for size, a, b in pairs), key=lambda pair: abs(pair[1]))
         sizes = "1 batch size" if len(pairs) == 1 else f"{len(pairs)} batch sizes"
         apart = f"{rms(a - b for _, a, b in pairs):.{metric.decimals}f} {metric.unit} over {sizes}"
-        told.append(f"{display_name(framework)} {apart}, at most {worst:+z.{metric.decimals}f} at {size}")
+        told.append(f"{display_name(framework)} {apart}, largest {worst:+z.{metric.decimals}f} at {size}")
     return f"Root-mean-square difference to {NAMED[series]}: {'; '.join(told)}."
 
 
@@ -129,11 +130,12 @@ def _differing(section: Section) -> str:
         if name in section.software and (here := section.software[name].version) != version
     ]
     differ += [f"the versions ({'; '.join(others)})"] if others else []
-    return (
+    told = (
         f"What is known to differ: {' and '.join(differ)}; no measurement here tells their shares."
         if differ
         else "Hardware and versions are those published."
     )
+    return f"{told} {UNPUBLISHED}"
 
 
 def _policy(section: Section, ours: Points) -> list[str]:
