@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from workloads.trial import Status, TrialResult
@@ -42,14 +42,13 @@ def _ran(stored: Stored, sections: Sequence[Section]) -> tuple[str, ...]:
         return ("No result could be read.",)
     by_status = Counter(str(result.status).replace("_", " ") for result in results)
     told = ", ".join(f"{count} {status}" for status, count in by_status.most_common())
-    trials = "1 trial" if len(results) == 1 else f"{len(results)} trials"
-    lines = [f"{trials} ({told}), started {captions.dates(results)} (UTC)."]
+    lines = [f"{_count(len(results), 'trial')} ({told}), started {captions.dates(results)} (UTC)."]
     for number, section in enumerate(sections[:MOST_SECTIONS], start=1):
         head = f"Section {number}: " if len(sections) > 1 else ""
         lines.append(f"{head}{_setting(section)}.")
     more = len(sections) - MOST_SECTIONS
     if more > 0:
-        lines.append(f"{more} further section{'s' if more > 1 else ''} of other conditions.")
+        lines.append(f"{_count(more, 'further section')} of other conditions.")
     return tuple(lines)
 
 
@@ -57,7 +56,7 @@ def _setting(section: Section) -> str:
     """Model, data, device, software, batch sizes, training, repeats."""
     condition, results = section.condition, section.every
     device = (
-        f"CPU {condition.cpu_model or '(model not reported)'}, {condition.threads} threads"
+        f"CPU {condition.cpu_model or '(model not reported)'}, {_count(condition.threads, 'thread')}"
         if condition.device_kind == "cpu"
         else f"GPU {condition.gpu_name or '(model not reported)'}"
     )
@@ -66,9 +65,7 @@ def _setting(section: Section) -> str:
         for name in ordered(section.software)
     )
     sizes = sorted({result.spec.batch_size for result in results})
-    batches = (
-        f"batch size {sizes[0]}" if len(sizes) == 1 else f"{len(sizes)} batch sizes from {sizes[0]} to {sizes[-1]}"
-    )
+    batches = f"batch size {sizes[0]}" if len(sizes) == 1 else f"{len(sizes)} batch sizes, {sizes[0]} to {sizes[-1]}"
     repeats = len({result.spec.repeat for result in results})
     times = "one repeat" if repeats == 1 else f"{repeats} repeats"
     return (
@@ -110,21 +107,20 @@ def _speed(section: Section) -> str:
         if once or first["low"] > second["high"]:
             fastest.setdefault(names[0], []).append(size)
             leads[size] = first["median"] / second["median"]
-    told = [f"{display_name(name)} is fastest at {_sizes(fastest[name], len(ranked))}" for name in ordered(fastest)]
+    told = [f"{display_name(name)} at {_sizes(fastest[name], len(ranked))}" for name in ordered(fastest)]
     open_ = [size for size in ranked if size not in leads]
-    told += [f"at {listed(open_)} it cannot be told, intervals overlap"] if open_ else []
-    text = f"Training speed: {'; '.join(told)}."
+    parts = [f"fastest is {listed(told)}"] if told else []
+    parts += [f"at {listed(open_)} it cannot be told, for intervals overlap"] if open_ else []
+    text = f"Training speed: {'; '.join(parts)}."
     if leads:
         widest = max(leads, key=lambda size: leads[size])
         pair = " against ".join(f"{display_name(name)} {_value(cells[name, widest])}" for name in ranked[widest][:2])
-        text += f" The widest lead is {leads[widest]:.2f} times, at {widest}: {pair} images/s."
+        text += f" The widest lead is a factor of {leads[widest]:.2f}, at {widest}: {pair} images/s."
     return text + _doubtful(cells) + (" One repeat: no statement about the spread." if once else "")
 
 
 def _sizes(own: list[int], all_of_them: int) -> str:
-    if len(own) == all_of_them and len(own) > 1:
-        return f"all {len(own)} batch sizes"
-    return f"{len(own)} of {all_of_them} batch sizes ({listed(own)})" if all_of_them > 1 else f"batch size {own[0]}"
+    return f"all {len(own)} batch sizes" if len(own) == all_of_them > 1 else listed(own)
 
 
 def _alone(cells: Cells, unit: str) -> str:
@@ -136,7 +132,7 @@ def _alone(cells: Cells, unit: str) -> str:
 
 def _doubtful(cells: Cells) -> str:
     doubtful = sum(any(note.startswith(("disturbed", "noisy")) for note in cell["notes"]) for cell in cells.values())
-    return f" {doubtful} of {len(cells)} cells are disturbed or noisy." if doubtful else ""
+    return f" Disturbed or noisy: {doubtful} of {len(cells)} cells." if doubtful else ""
 
 
 def _memory(section: Section) -> str:
@@ -153,9 +149,9 @@ def _memory(section: Section) -> str:
     told = []
     for size in dict.fromkeys((min(ranked), max(ranked))):
         most, least = ranked[size][0], ranked[size][-1]
-        pair = f"{display_name(least)} least with {_value(cells[least, size])}"
-        told.append(f"at batch size {size} {pair}, {display_name(most)} most with {_value(cells[most, size])} MiB")
-    return f"{name}, by medians: {'; '.join(told)}." if _repeated(cells) else f"{name}: {'; '.join(told)}."
+        pair = f"{display_name(least)} takes least, {_value(cells[least, size])} MiB"
+        told.append(f"at {size} {pair}, and {display_name(most)} most, {_value(cells[most, size])} MiB")
+    return f"{name}, {'by medians, ' if _repeated(cells) else ''}by batch size: {'; '.join(told)}."
 
 
 def _accuracy(section: Section) -> str:
@@ -163,13 +159,9 @@ def _accuracy(section: Section) -> str:
     compared = parity.compare(section)
     if parity.stated(compared):
         counts = Counter(verdict for verdict in compared["verdict"] if verdict != parity.NO_VERDICT)
-        total = counts.total()
-        told = ", ".join(
-            f"{counts[verdict]} {verdict}" for verdict in (parity.AGREE, parity.CANNOT_BE_TOLD, parity.NOT_COMPARABLE)
-        )
-        return (
-            f"Test accuracy, {total} pairs of frameworks at one batch size, within {parity.TOLERATED:g} point: {told}."
-        )
+        told = "; ".join(f"{verdict}: {count}" for verdict, count in counts.most_common())
+        pairs = _count(counts.total(), "pair")
+        return f"Test accuracy, {pairs} of frameworks at a batch size, to {parity.TOLERATED:g} point: {told}."
     cells = _cells(section, "accuracy")
     ranked = _by_size(cells)
     if not cells:
@@ -179,32 +171,35 @@ def _accuracy(section: Section) -> str:
     gaps = {size: cells[names[0], size]["median"] - cells[names[-1], size]["median"] for size, names in ranked.items()}
     widest = max(gaps, key=lambda size: gaps[size])
     return (
-        f"Test accuracy: the frameworks lie at most {gaps[widest]:.2f} points apart at one batch size (at {widest}); "
+        f"Test accuracy: at one batch size the frameworks are at most {gaps[widest]:.2f} points apart (at {widest}); "
         f"whether they agree is not stated, for that takes {parity.FEWEST} paired repeats."
     )
 
 
-def _published(sections: Iterable[Section]) -> str:
+def _published(sections: Sequence[Section]) -> str:
     """The published accuracy row and ours; "" where no section may be compared with it."""
     for number, section in enumerate(sections, start=1):
         if comparable.obstacles(section, comparable.ACCURACY) or not section.results:
             continue
         ours = comparable.points(comparable.cells(section, comparable.ACCURACY), comparable.ACCURACY, section)
         published = literature.values(literature.TABLE, comparable.ACCURACY.name)
-        told = []
-        for name in comparable.frameworks(ours):
-            gaps = [
+        gaps = {
+            name: [
                 point.value - published[comparable.ACCURACY.alone, size]
                 for (framework, size), point in ours.items()
                 if framework == name and size >= calibration.FROM and (comparable.ACCURACY.alone, size) in published
             ]
-            if gaps:
-                told.append(f"{display_name(name)} {verdicts.rms(gaps):.1f} points over {len(gaps)}")
+            for name in comparable.frameworks(ours)
+        }
+        told = [
+            f"{display_name(name)} {verdicts.rms(own):.1f} points over {_count(len(own), 'batch size')}"
+            for name, own in gaps.items()
+            if own
+        ]
         if told:
-            where = f" (section {number})" if number > 1 else ""
-            row = f"The published accuracy row, batch sizes from {calibration.FROM} on{where}"
-            distance = f"root-mean-square difference {'; '.join(told)} batch sizes"
-            return f"{row}: {distance}.{calibration.beside(section)}"
+            where = f", section {number}" if len(sections) > 1 else ""
+            distance = f"The published accuracy row, from batch size {calibration.FROM} on{where}: root-mean-square"
+            return f"{distance} difference {listed(told)}.{calibration.beside(section)}"
     return ""
 
 
@@ -216,9 +211,16 @@ def _checks(stored: Stored) -> str:
     disturbed = sum(share > tables.TOLERATED_PERCENT for share in shares)
     known = sum(not math.isnan(share) for share in shares)
     first = "no check failed" if not failed else f"a check failed in {failed}"
-    second = f"others took more than {tables.TOLERATED_PERCENT:g} % of the cores in {disturbed or 'none'} of {known}"
-    count = "1 ok trial" if len(ok) == 1 else f"{len(ok)} ok trials"
-    return f"Of {count}: {first}; {second}{' that tell' if known < len(ok) else ''}."
+    second = f"other processes took more than {tables.TOLERATED_PERCENT:g} % of the cores in {disturbed or 'none'} of {known}"
+    if not known:
+        second = "none tells whether other processes disturbed it"
+    elif known < len(ok):
+        second += " that tell"
+    return f"Of {_count(len(ok), 'ok trial')}: {first}; {second}."
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _foreign(result: TrialResult) -> float:

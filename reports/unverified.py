@@ -38,7 +38,7 @@ def told(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple
 def _spread(stored: Stored) -> list[str]:
     if not stored.results or len({result.spec.repeat for result in stored.results}) > 1:
         return []
-    return ["There is one repeat: nothing is known of the spread between runs, so close numbers have no order."]
+    return ["Every cell has one repeat: nothing is known of the spread between runs, so close numbers have no order."]
 
 
 def _left_out(stored: Stored) -> list[str]:
@@ -90,7 +90,7 @@ def _published(sections: Sequence[Section]) -> list[str]:
         reasons = [comparable.obstacles(section, metric) for section in sections]
         if all(reasons):
             distinct = tuple(dict.fromkeys(reason for own in reasons for reason in own))
-            found.setdefault(distinct, []).append(metric.label)
+            found.setdefault(distinct, []).append(metric.label.replace("Test", "test"))
     told = [
         f"Not compared with the published figures of {comparable.listed(names)}: {'; '.join(reasons)}."
         for reasons, names in found.items()
