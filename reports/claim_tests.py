@@ -14,7 +14,8 @@ from enum import StrEnum
 from . import ranks
 from .comparable import Point, listed
 
-PEAK, FALL, JUMP = (64, 128), (128, 256, 512, 1024), (64, 128)
+PEAK, BELOW, ABOVE = (64, 128), 32, 256
+FALL, JUMP = (128, 256, 512, 1024), (64, 128)
 STRONG, FLAT, TWICE = 0.8, 1.5, 2.0
 
 
@@ -26,8 +27,11 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
+    """`compared`: intervals of two values were held against each other."""
+
     outcome: Outcome
     why: str
+    compared: bool = False
 
 
 def all_above(pairs: list[tuple[Point, Point]], told: str) -> Verdict:
@@ -35,10 +39,10 @@ def all_above(pairs: list[tuple[Point, Point]], told: str) -> Verdict:
     if any(math.isnan(point.low) for pair in pairs for point in pair):
         return Verdict(Outcome.UNTOLD, f"one repeat; in this run {told}")
     if any(a.high < b.low or a == b for a, b in pairs):
-        return Verdict(Outcome.FAILS, told)
+        return Verdict(Outcome.FAILS, told, True)
     if all(a.low > b.high for a, b in pairs):
-        return Verdict(Outcome.HOLDS, told)
-    return Verdict(Outcome.UNTOLD, f"intervals overlap; {told}")
+        return Verdict(Outcome.HOLDS, told, True)
+    return Verdict(Outcome.UNTOLD, f"intervals overlap; {told}", True)
 
 
 def rises(values: dict[int, Point]) -> Verdict:
@@ -84,27 +88,28 @@ def jumps(values: dict[int, Point]) -> Verdict:
         return Verdict(Outcome.UNTOLD, f"one repeat; in this run {told}")
     if b.low >= TWICE * a.high:
         return Verdict(Outcome.HOLDS, told)
-    return Verdict(Outcome.FAILS if b.high < TWICE * a.low else Outcome.UNTOLD, told)
+    if b.high < TWICE * a.low:
+        return Verdict(Outcome.FAILS, told)
+    return Verdict(Outcome.UNTOLD, f"interval too wide; {told}")
 
 
 def peaks(values: dict[int, Point]) -> Verdict:
+    """The sizes on either side must be there, or a peak beyond the sizes that were run would pass for one here."""
     inside = [size for size in PEAK if size in values]
     outside = [size for size in values if size not in PEAK]
-    if not inside or len(values) < ranks.FEWEST:
-        missing = [size for size in PEAK if size not in values]
-        return Verdict(
-            Outcome.UNTOLD, f"{len(values)} batch sizes" + (f", none at {listed(missing)}" if missing else "")
-        )
+    missing = [size for size in (BELOW, *(PEAK if not inside else ()), ABOVE) if size not in values]
+    if missing:
+        return Verdict(Outcome.UNTOLD, f"no value at {listed(missing)}")
     best = max(inside, key=lambda size: values[size].value)
     rival = max(outside, key=lambda size: values[size].value)
     told = f"{values[best].value:.2f} % at {best}, outside at most {values[rival].value:.2f} % at {rival}"
     if any(math.isnan(point.low) for point in values.values()):
         return Verdict(Outcome.UNTOLD, f"one repeat; in this run {told}")
     if all(values[best].low > values[size].high for size in outside):
-        return Verdict(Outcome.HOLDS, told)
+        return Verdict(Outcome.HOLDS, told, True)
     if any(all(values[size].low > values[mine].high for mine in inside) for size in outside):
-        return Verdict(Outcome.FAILS if len(inside) == len(PEAK) else Outcome.UNTOLD, told)
-    return Verdict(Outcome.UNTOLD, f"intervals overlap; {told}")
+        return Verdict(Outcome.FAILS if len(inside) == len(PEAK) else Outcome.UNTOLD, told, True)
+    return Verdict(Outcome.UNTOLD, f"intervals overlap; {told}", True)
 
 
 def falls(values: dict[int, Point]) -> Verdict:

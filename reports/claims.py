@@ -125,7 +125,7 @@ def _of_ours(claim: Claim, section: Section, values: Points) -> Verdict:
         return Verdict(Outcome.UNTOLD, f"nothing was measured of {display_name(claim.framework)}")
     verdict = claim.test(values)
     own = [point for (name, _), point in values.items() if name == claim.framework]
-    if claim.metric is ACCURACY and any(point.n == 1 for point in own):
+    if verdict.compared and claim.metric is ACCURACY and any(point.n == 1 for point in own):
         return replace(verdict, why=f"{verdict.why} (one repeat: interval of the test images alone)")
     return verdict
 

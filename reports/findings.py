@@ -107,11 +107,10 @@ def _speed(section: Section) -> str:
         if once or first["low"] > second["high"]:
             fastest.setdefault(names[0], []).append(size)
             leads[size] = first["median"] / second["median"]
-    told = [f"{display_name(name)} at {_sizes(fastest[name], len(ranked))}" for name in ordered(fastest)]
+    parts = [f"{display_name(name)} is fastest at {_sizes(fastest[name], len(ranked))}" for name in ordered(fastest)]
     open_ = [size for size in ranked if size not in leads]
-    parts = [f"fastest is {listed(told)}"] if told else []
     parts += [f"at {listed(open_)} it cannot be told, for intervals overlap"] if open_ else []
-    text = f"Training speed: {'; '.join(parts)}."
+    text = f"Training speed by batch size: {'; '.join(parts)}."
     if leads:
         widest = max(leads, key=lambda size: leads[size])
         pair = " against ".join(f"{display_name(name)} {_value(cells[name, widest])}" for name in ranked[widest][:2])
@@ -159,9 +158,9 @@ def _accuracy(section: Section) -> str:
     compared = parity.compare(section)
     if parity.stated(compared):
         counts = Counter(verdict for verdict in compared["verdict"] if verdict != parity.NO_VERDICT)
-        told = "; ".join(f"{verdict}: {count}" for verdict, count in counts.most_common())
-        pairs = _count(counts.total(), "pair")
-        return f"Test accuracy, {pairs} of frameworks at a batch size, to {parity.TOLERATED:g} point: {told}."
+        told = "; ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+        pairs = f"{_count(counts.total(), 'pair')} of frameworks, each at one batch size"
+        return f"Test accuracy to {parity.TOLERATED:g} point, of {pairs}: {told}."
     cells = _cells(section, "accuracy")
     ranked = _by_size(cells)
     if not cells:
@@ -171,8 +170,8 @@ def _accuracy(section: Section) -> str:
     gaps = {size: cells[names[0], size]["median"] - cells[names[-1], size]["median"] for size, names in ranked.items()}
     widest = max(gaps, key=lambda size: gaps[size])
     return (
-        f"Test accuracy: at one batch size the frameworks are at most {gaps[widest]:.2f} points apart (at {widest}); "
-        f"whether they agree is not stated, for that takes {parity.FEWEST} paired repeats."
+        f"Test accuracy: at the same batch size frameworks are at most {gaps[widest]:.2f} points apart (at {widest}). "
+        f"Whether they agree is not stated: that takes {parity.FEWEST} paired repeats."
     )
 
 
@@ -199,7 +198,8 @@ def _published(sections: Sequence[Section]) -> str:
         if told:
             where = f", section {number}" if len(sections) > 1 else ""
             distance = f"The published accuracy row, from batch size {calibration.FROM} on{where}: root-mean-square"
-            return f"{distance} difference {listed(told)}.{calibration.beside(section)}"
+            once = " in one repeat" if max(point.n for point in ours.values()) == 1 else ""
+            return f"{distance} difference{once} {listed(told)}.{calibration.beside(section)}"
     return ""
 
 
@@ -211,7 +211,7 @@ def _checks(stored: Stored) -> str:
     disturbed = sum(share > tables.TOLERATED_PERCENT for share in shares)
     known = sum(not math.isnan(share) for share in shares)
     first = "no check failed" if not failed else f"a check failed in {failed}"
-    second = f"other processes took more than {tables.TOLERATED_PERCENT:g} % of the cores in {disturbed or 'none'} of {known}"
+    second = f"other processes had over {tables.TOLERATED_PERCENT:g} % of the cores in {disturbed or 'none'} of {known}"
     if not known:
         second = "none tells whether other processes disturbed it"
     elif known < len(ok):

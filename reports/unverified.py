@@ -25,7 +25,9 @@ def told(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple
     """`main` is the place of the section that the findings are of; None without any ok trial."""
     found = []
     if main is not None and len(sections) > 1:
-        found.append(f"The findings are of section {main + 1}; the other sections have chapters of their own.")
+        found.append(
+            f"Speed, memory and parity of accuracy are told of section {main + 1} alone, the one with most ok trials."
+        )
     if sections and all(section.condition.device_kind == "cpu" for section in sections):
         found.append("No trial ran on a GPU: nothing is said about GPU usage, GPU memory, power or energy.")
     found += _spread(stored)
