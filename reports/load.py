@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
+import os
+import re
 import types
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +15,9 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from workloads.trial import RESULT_FILE, TrialResult
+
+LOCK_FILE = ".lock"  # held by the runner while it writes
+HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # a surrogate, as JSON writes it
 
 
 class ReportError(Exception):
@@ -28,48 +34,88 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class Stored:
-    """What a results folder holds: results, each with its trial's folder; `unfinished` are folders without a result."""
+    """What results folders hold: results, each with its trial's folder; `unfinished` are trial folders without a
+    result; `in_use` are results folders into which a run is writing."""
 
     results: tuple[TrialResult, ...]
     folders: tuple[Path, ...]
     unreadable: tuple[Unreadable, ...]
     unfinished: tuple[Path, ...]
+    in_use: tuple[Path, ...] = ()
 
 
-def read(folder: Path) -> Stored:
-    """Raises ReportError where the folder is missing or holds no result file at all."""
-    trials = folder / "trials"
-    if not folder.is_dir():
-        raise ReportError(f"{folder}: no such folder; give the folder that `python -m runner` wrote")
-    try:
-        trial_dirs = sorted(path for path in trials.iterdir() if path.is_dir()) if trials.is_dir() else []
-    except OSError as error:
-        raise ReportError(f"{trials}: cannot be listed: {error.strerror}; check its permissions") from error
-    results, folders, unreadable, unfinished = [], [], [], []
-    for trial_dir in trial_dirs:
+def read(*folders: Path) -> Stored:
+    """Of all the folders together; a trial that several of them hold, byte for byte, is read once.
+
+    Raises ReportError for a folder that is missing or holds no result file at all.
+    """
+    results, places, unreadable, unfinished = [], [], [], []
+    seen: set[tuple[str, bytes]] = set()
+    for trial_dir in (found for folder in dict.fromkeys(folders) for found in _trial_dirs(folder)):
         path = trial_dir / RESULT_FILE
         if not path.exists():
             unfinished.append(trial_dir)
             continue
         try:
-            results.append(read_result(path))
-            folders.append(trial_dir)
+            content = _content(path)
+            digest = trial_dir.name, hashlib.sha256(content).digest()
+            if digest in seen:
+                continue
+            results.append(_result(content))
+            places.append(trial_dir)
+            seen.add(digest)
         except ValueError as error:
             unreadable.append(Unreadable(path, str(error)))
-    if not results and not unreadable:
-        state = f"{len(unfinished)} trials there are unfinished" if unfinished else "no trial is there"
+    in_use = tuple(folder for folder in folders if _in_use(folder))
+    return Stored(tuple(results), tuple(places), tuple(unreadable), tuple(unfinished), in_use)
+
+
+def _trial_dirs(folder: Path) -> list[Path]:
+    trials = folder / "trials"
+    if not folder.is_dir():
+        raise ReportError(f"{folder}: no such folder; give the folder that `python -m runner` wrote")
+    try:
+        found = sorted(path for path in trials.iterdir() if path.is_dir()) if trials.is_dir() else []
+    except OSError as error:
+        raise ReportError(f"{trials}: cannot be listed: {error.strerror}; check its permissions") from error
+    if not any((trial_dir / RESULT_FILE).exists() for trial_dir in found):
+        state = f"{len(found)} trials there are unfinished" if found else "no trial is there"
         raise ReportError(f"{trials}: no {RESULT_FILE} found, {state}; run `python -m runner` first")
-    return Stored(tuple(results), tuple(folders), tuple(unreadable), tuple(unfinished))
+    return found
+
+
+def _in_use(folder: Path) -> bool:
+    """Whether a run holds the folder's lock, other than the one that asks for this report."""
+    lock = folder / LOCK_FILE
+    if not lock.exists():
+        return False
+    own = {os.getpid(), os.getppid()}
+    inode = str(lock.stat().st_ino)
+    held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(
+        words[5].rsplit(":", 1)[-1] == inode and int(words[4]) not in own for words in held if words[1] == "FLOCK"
+    )
 
 
 def read_result(path: Path) -> TrialResult:
     """Raises ValueError for a file that cannot be read, is not JSON, or has a field of the wrong kind."""
+    return _result(_content(path))
+
+
+def _content(path: Path) -> bytes:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        return path.read_bytes()
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
+
+
+def _result(content: bytes) -> TrialResult:
+    try:
+        data = json.loads(content.decode(), parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"not whole JSON: {error}") from error
+    if HALF_A_CHARACTER.search(content):  # no file but JSON can hold one
+        data = json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"))
     if not isinstance(data, dict):
         raise ValueError("not a trial result: the file holds no JSON object")
     result = TrialResult.from_json(data)

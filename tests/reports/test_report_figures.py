@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from stored import ended, on_gpu, store, study, trial
+from written import make
 
-from reports import captions, page
+from reports import captions
 from reports.conditions import sections
 from reports.figures import _tick_labels
 from reports.frameworks import styles
@@ -23,7 +24,7 @@ def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Report of a study in which MXNet has no value at batch 64 and 1024."""
     results = tmp_path_factory.mktemp("results")
     kept = [r for r in study() if (r.spec.framework, r.spec.batch_size) not in (("mxnet", 64), ("mxnet", 1024))]
-    page.build(store(results, *kept, ended(Status.OUT_OF_MEMORY, "full", "mxnet", 1024)), results / "report")
+    make(store(results, *kept, ended(Status.OUT_OF_MEMORY, "full", "mxnet", 1024)), results / "report")
     return results / "report"
 
 
@@ -74,8 +75,8 @@ def test_no_two_frameworks_look_alike_without_colour() -> None:
 
 
 def test_repeats_show_bars_and_one_trial_shows_none(tmp_path: Path) -> None:
-    page.build(store(tmp_path / "one", *study()), tmp_path / "one")
-    page.build(store(tmp_path / "three", *study(3)), tmp_path / "three")
+    make(store(tmp_path / "one", *study()), tmp_path / "one")
+    make(store(tmp_path / "three", *study(3)), tmp_path / "three")
     one, three = ((tmp_path / name / "usage.svg").read_text().count("LineCollection") for name in ("one", "three"))
     assert (one, three) == (0, 6)  # bars of three frameworks, in the chart and in its legend
 
@@ -90,7 +91,7 @@ def test_the_caption_says_what_the_bars_are_and_only_where_there_are_any() -> No
 
 def test_a_value_above_full_scale_is_drawn_inside_the_axes(tmp_path: Path) -> None:
     over = {"cpu_percent": Figure(130.0, "s")}
-    page.build(store(tmp_path, trial("pytorch", 4, figures=over), trial("pytorch", 8)), tmp_path)
+    make(store(tmp_path, trial("pytorch", 4, figures=over), trial("pytorch", 8)), tmp_path)
     ys = [y for _, y in line(tmp_path / "usage.svg", "pytorch")[0]]
     assert min(ys) > 40  # below title and legend
 
@@ -98,13 +99,13 @@ def test_a_value_above_full_scale_is_drawn_inside_the_axes(tmp_path: Path) -> No
 def test_the_same_results_give_the_same_files(tmp_path: Path) -> None:
     results = store(tmp_path, *(on_gpu(result) for result in study()))
     for name in ("a", "b"):
-        page.build(results, tmp_path / name)
+        make(results, tmp_path / name)
     first, second = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("a", "b"))
     assert first == second
 
 
 def test_odd_names_are_drawn_as_they_are(tmp_path: Path) -> None:
-    page.build(store(tmp_path, replace(trial(dataset="фото $a$ <b>|$x"))), tmp_path)
+    make(store(tmp_path, replace(trial(dataset="фото $a$ <b>|$x"))), tmp_path)
     assert (tmp_path / "accuracy.png").stat().st_size > 10_000
 
 
