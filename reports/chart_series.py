@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import Any
 
 from workloads.trial import Status, TrialResult
 
@@ -33,39 +32,45 @@ def against_batch_size(results: Sequence[TrialResult], quantity: Quantity, condi
     source = quantity.source(condition)
     if source is None:
         raise ValueError(f"{quantity.name}: there is none on {condition.device}")
-    cells = tables.cells(results, quantity, condition)
-    behind = _trials(results, source.figure)
-    series = tuple(
-        _of_framework(framework, cells[cells["framework"] == framework], behind)
-        for framework in ordered(cells["framework"])
-    )
-    return Measured(series, int(cells["n"].max()))
+    places: dict[tuple[str, int], list[TrialResult]] = {}
+    for result in results:
+        places.setdefault((result.spec.framework, result.spec.batch_size), []).append(result)
+    sizes = sorted({size for _, size in places})
+    series, most = [], 0
+    for framework in ordered(name for name, _ in places):
+        here = [places.get((framework, size), []) for size in sizes]
+        cells = [tables.cell(own, quantity, source) for own in here]
+        trials = tuple(_behind(own, source.figure) for own in here)
+        series.append(_of_framework(framework, sizes, cells, trials))
+        most = max([most, *(cell["n"] for cell in cells)])
+    return Measured(tuple(series), most)
 
 
-def _of_framework(framework: str, cells: pd.DataFrame, behind: dict[tuple[str, int], tuple[str, ...]]) -> Series:
-    sizes = [int(size) for size in cells["batch_size"]]
-    repeated = bool((cells["n"] > 1).any())
+def _of_framework(
+    framework: str, sizes: list[int], cells: list[dict[str, Any]], trials: tuple[tuple[str, ...], ...]
+) -> Series:
+    repeated = any(cell["n"] > 1 for cell in cells)
     return Series(
         label=display_name(framework),
         key=framework,
         kind=Kind.MEASURED,
         x=tuple(map(float, sizes)),
-        y=known(cells["median"]),
-        low=known(cells["low"]) if repeated else (),
-        high=known(cells["high"]) if repeated else (),
-        trials=tuple(behind.get((framework, size), ()) for size in sizes),
+        y=known(cell["median"] for cell in cells),
+        low=known(cell["low"] for cell in cells) if repeated else (),
+        high=known(cell["high"] for cell in cells) if repeated else (),
+        trials=trials,
     )
 
 
-def known(values: Sequence[float] | pd.Series) -> tuple[float | None, ...]:
+def known(values: Iterable[float]) -> tuple[float | None, ...]:
     """None for what is not finite."""
     return tuple(float(value) if math.isfinite(value) else None for value in values)
 
 
-def _trials(results: Sequence[TrialResult], figure: str) -> dict[tuple[str, int], tuple[str, ...]]:
-    """{(framework, batch size): the ids of the trials that have the figure}."""
-    found: dict[tuple[str, int], list[str]] = {}
-    for result in results:
-        if result.status is Status.OK and tables.figure_of(result, figure).value is not None:
-            found.setdefault((result.spec.framework, result.spec.batch_size), []).append(result.spec.id)
-    return {place: tuple(ids) for place, ids in found.items()}
+def _behind(results: Sequence[TrialResult], figure: str) -> tuple[str, ...]:
+    """The ids of the trials that have the figure."""
+    return tuple(
+        result.spec.id
+        for result in results
+        if result.status is Status.OK and tables.figure_of(result, figure).value is not None
+    )

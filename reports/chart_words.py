@@ -17,8 +17,8 @@ def points(most: int) -> str:
     if most < 2:
         return ONE_TRIAL
     return (
-        f"Points: median of up to {most} repeats, as in the tables; bars: {CONFIDENCE_PERCENT} % interval of their "
-        "mean (Student's t), which goes on beyond a frame that it meets. Points of one place stand side by side."
+        f"Points: median of up to {most} repeats; bars: {CONFIDENCE_PERCENT} % interval of their "
+        "mean (Student's t), which goes on beyond a frame that it meets; points of one place stand side by side."
     )
 
 

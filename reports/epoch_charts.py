@@ -117,9 +117,9 @@ def _of_framework(framework: str, results: Sequence[TrialResult], curves: Curves
         key=framework,
         kind=Kind.MEASURED,
         x=tuple(float(place + 1) for place in range(last)),
-        y=known([statistics.median(own) if own else math.nan for own in values]),
-        low=known([one.low for one in spreads]) if repeated else (),
-        high=known([one.high for one in spreads]) if repeated else (),
+        y=known(statistics.median(own) if own else math.nan for own in values),
+        low=known(one.low for one in spreads) if repeated else (),
+        high=known(one.high for one in spreads) if repeated else (),
         trials=(tuple(result.spec.id for result in results),) * last,
     )
 

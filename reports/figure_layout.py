@@ -13,15 +13,14 @@ from .charts import Kind, Series
 
 WIDTH, MARGIN = 7.0, 0.1
 LEFT, RIGHT, BETWEEN = 0.78, 0.16, 0.22  # beside the axes: tick labels and the axis' name; from panel to panel
-Y_LABEL = 0.56  # left of the axes: the foot of the axis' name
 TITLE_POINTS, PANEL_POINTS, TEXT_POINTS, LEGEND_POINTS, CAPTION_POINTS = 10.0, 9.0, 9.0, 8.5, 7.0
 SMALL_TICK_POINTS = 7.5  # where several panels stand in a row
 LINE_SPACING = 1.3
-CHARACTER, IN_TEXT = 0.585, 0.53  # width of one, in its size: DejaVu Sans, in a label and on the average of a line
+CHARACTER, DIGIT = 0.53, 0.64  # width of one in its size: DejaVu Sans, on the average of a line
 INCH = 72.0  # points
 LONE_HEIGHT = 3.6
 ROW_HEIGHTS = {1: 2.9, 2: 2.5, 3: 2.1, 4: 1.9}  # of the axes, by columns
-HANDLE, PAD, COLUMN_GAP = 3.4, 0.6, 1.6  # of the legend, in its size
+HANDLE, PAD, COLUMN_GAP = 3.2, 0.6, 1.5  # of the legend, in its size
 LONGEST_LABEL = 46
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 Rectangle = tuple[float, float, float, float]
@@ -87,6 +86,12 @@ def axes_width(panels: int) -> float:
     return (WIDTH - LEFT - RIGHT - BETWEEN * (columns - 1)) / columns
 
 
+def room_for_numbers(highest: float, points: float) -> float:
+    """Inches from the axes to the foot of the value axis' name: its tick labels lie between."""
+    characters = max(4, len(f"{highest:.0f}"))
+    return 0.16 + characters * DIGIT * points / INCH
+
+
 def legend_columns(every: Sequence[Series]) -> list[list[str]]:
     """Labels, each once. Where the kinds are several, frameworks side by side and their kinds below each other, ""
     where there is none; else in rows, as many in one as fit into the width.
@@ -113,7 +118,7 @@ def _fits(columns: list[list[str]]) -> bool:
 
 def wrapped(text: str, points: float) -> list[str]:
     """In lines of the figure's width."""
-    return textwrap.wrap(plain(text), int((WIDTH - 2 * MARGIN) / (points * IN_TEXT / INCH)))
+    return textwrap.wrap(plain(text), int((WIDTH - 2 * MARGIN) / (points * CHARACTER / INCH)))
 
 
 def plain(text: str) -> str:
@@ -121,9 +126,9 @@ def plain(text: str) -> str:
     return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def shortened(label: str) -> str:
+def shortened(label: str, longest: int = LONGEST_LABEL) -> str:
     label = plain(label)
-    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return label if len(label) <= longest else label[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def tick_labels(sizes: Sequence[float], width: float, rows_allowed: bool) -> list[str]:
@@ -135,7 +140,7 @@ def tick_labels(sizes: Sequence[float], width: float, rows_allowed: bool) -> lis
     places = [math.log2(size) for size in sizes]
     per_inch = (places[-1] - places[0] or 1.0) / (width * 0.92)
     points = TEXT_POINTS if rows_allowed else SMALL_TICK_POINTS
-    lengths = [(len(f"{size:g}") + 1.0) * CHARACTER * points / INCH * per_inch for size in sizes]
+    lengths = [(len(f"{size:g}") + 1.0) * DIGIT * points / INCH * per_inch for size in sizes]
     if not rows_allowed:
         return _every_nth(sizes, places, lengths)
     ends = [-math.inf] * 3

@@ -67,12 +67,15 @@ def _drawn(chart: Chart) -> Figure:
     )
     figure = Figure(figsize=(layout.WIDTH, place.height))
     handles: dict[str, Any] = {}
+    characters = int(layout.axes_width(len(chart.panels)) / (layout.CHARACTER * layout.PANEL_POINTS / layout.INCH))
     for number, (panel, rectangle) in enumerate(zip(chart.panels, place.axes, strict=True)):
         axes = figure.add_axes(rectangle)
         handles = panels.draw(axes, panel, number, frame, styles) | handles
         _batch_axis(axes, frame, labels)
         _value_axis(axes, chart, frame, number % place.columns == 0)
-        axes.set_title(layout.shortened(panel.title), loc="left", fontsize=layout.PANEL_POINTS, pad=6, y=1.0)
+        axes.set_title(
+            layout.shortened(panel.title, characters), loc="left", fontsize=layout.PANEL_POINTS, pad=6, y=1.0
+        )
         if not alone:
             axes.tick_params(labelsize=layout.SMALL_TICK_POINTS)
     _text_around(figure, chart, place, legend, handles)
@@ -94,19 +97,23 @@ def _batch_axis(axes: Axes, frame: panels.Frame, labels: list[str]) -> None:
 
 def _value_axis(axes: Axes, chart: Chart, frame: panels.Frame, first: bool) -> None:
     """`first` of its row: the others' numbers and name stand there."""
-    if chart.y_log:
-        from matplotlib.ticker import LogLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator
 
+    if chart.y_log:
         axes.set_yscale("log", nonpositive="clip")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.set_yticks([], minor=True)
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
     axes.set_ylim(*frame.values)
     axes.grid(axis="y", color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     # Where matplotlib is not told it measures every tick's label, again for each format.
     axes.xaxis.set_label_coords(0.5, 0)
-    axes.yaxis.set_label_coords(-layout.Y_LABEL / layout.axes_width(len(chart.panels)), 0.5)
+    points = layout.TEXT_POINTS if len(chart.panels) == 1 else layout.SMALL_TICK_POINTS
+    away = layout.room_for_numbers(frame.values[1], points)
+    axes.yaxis.set_label_coords(-away / layout.axes_width(len(chart.panels)), 0.5)
     if first:
         axes.set_ylabel(layout.shortened(chart.y_label) + (" (logarithmic)" if chart.y_log else ""))
     else:

@@ -15,17 +15,17 @@ Dashes = str | tuple[float, tuple[float, ...]]
 INK = "#222222"
 PARTS = {  # of the memory: colour and hatch; neighbours in the stack differ in lightness or in hatch
     "parameters": ("#0072B2", ""),
-    "statistics": ("#999999", "\\\\\\"),
+    "statistics": ("#999999", "|||"),
     "gradients": ("#56B4E9", "///"),
     "optimizer": ("#E69F00", ""),
     "dataset": ("#000000", ""),
     "inputs": ("#F0E442", "..."),
-    "activations": ("#009E73", ""),
+    "activations": ("#009E73", "\\\\"),
     "workspace": ("#CC79A7", "xxx"),
 }
 OTHER_PART = ("#DDDDDD", "++")
 PALER = 0.45  # part of white in the colour of a published series
-SMALLER = 0.6  # the size of its marker
+SMALLER, RING = 0.5, 0.8  # the size of its marker: the table's lies inside the chart's where both say the same
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def look(one: Series, style: Style, joined: bool, over_areas: bool = False) -> L
         case Kind.PUBLISHED_TABLE:
             return Look(pale, pale, style.marker, style.size * SMALLER, 1.1, (0, (1, 1.6)))
         case Kind.PUBLISHED_CHART:
-            return Look(pale, "white", style.marker, style.size * SMALLER, 1.1, (0, (6, 2.5)))
+            return Look(pale, "none", style.marker, style.size * RING, 1.1, (0, (6, 2.5)))
         case Kind.FIT:
             return Look(style.colour, "none", "", 0, 1.2, style.line)
         case _ if over_areas:
