@@ -37,13 +37,14 @@ def of(shown: Table, label: str, conditions: tuple[str, ...]) -> str:
     frame = pd.DataFrame(rows, columns=pd.Index([escape(name) for name in shown.head]))
     numbers = ("l" if shown.words else "r") * (len(shown.head) - 1)
     text = frame.to_latex(
-        index=False, escape=False, column_format="l" + numbers, caption=escape(shown.title), label=f"tab:{label}"
-    )
+        index=False, escape=False, column_format="l" + numbers, position="htbp",
+        caption=escape(shown.title), label=f"tab:{label}",
+    )  # fmt: skip
     below = [escape(line) for line in (*shown.above, *shown.below)]
     below += [rf"\textsuperscript{{{number}}} {escape(note)}" for note, number in notes.items()]
     below += [escape(line) for line in conditions]
-    small = "\n".join(rf"\par\footnotesize {line}" for line in below)
-    return text.replace(r"\end{table}", small + "\n" + r"\end{table}")
+    small = "\n".join(rf"\par\raggedright\footnotesize {line}" for line in below)
+    return text.replace(r"\caption", "\\centering\n\\caption", 1).replace(r"\end{table}", small + "\n" + r"\end{table}")
 
 
 def _cell(cell: Cell, notes: dict[str, int]) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
 import os
 import re
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +20,8 @@ from workloads.trial import RESULT_FILE, TrialResult
 
 LOCK_FILE = ".lock"  # held by the runner while it writes
 HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # a surrogate, as JSON writes it
+
+Checker = Callable[[Any, str], str | None]  # of a value and where it stands: what is wrong with it
 
 
 class ReportError(Exception):
@@ -119,7 +123,8 @@ def _result(content: bytes) -> TrialResult:
     if not isinstance(data, dict):
         raise ValueError("not a trial result: the file holds no JSON object")
     result = TrialResult.from_json(data)
-    misfit = _misfit(result, TrialResult, "")
+    check = _checker(TrialResult)
+    misfit = check and check(result, "")
     if misfit:
         raise ValueError(f"not a trial result: {misfit}")
     if result.spec.batch_size < 1:
@@ -164,8 +169,9 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"not a trial result: {name} is no JSON number")
 
 
-def _misfit(value: Any, hint: Any, where: str) -> str | None:
-    """Where `value` is not what the annotation `hint` of trial.py promises; None if it fits.
+@functools.cache
+def _checker(hint: Any) -> Checker | None:
+    """What finds a value that is not what the annotation `hint` of trial.py promises; None if anything fits.
 
     `from_json` builds dataclasses without looking at the types inside, and a hand can edit any of them.
     """
@@ -173,22 +179,62 @@ def _misfit(value: Any, hint: Any, where: str) -> str | None:
     if hint is Any:
         return None
     if origin in (Union, types.UnionType):
-        misfits = [_misfit(value, argument, where) for argument in arguments]
-        return None if None in misfits else misfits[0]
+        return _union([_checker(argument) for argument in arguments])
     if origin is Literal:
-        return None if value in arguments else f"{where} is {value!r}"
-    if origin is list and isinstance(value, list):
-        parts = [(item, arguments[0], f"{where}[{index}]") for index, item in enumerate(value)]
-    elif origin is dict and isinstance(value, dict):
-        parts = [(item, arguments[1], f"{where}.{key}".lstrip(".")) for key, item in value.items()]
-    elif isinstance(hint, type) and dataclasses.is_dataclass(hint) and isinstance(value, hint):
+        return lambda value, where: None if value in arguments else f"{where} is {value!r}"
+    if origin in (list, dict):
+        return _container(origin, _checker(arguments[-1]))
+    if dataclasses.is_dataclass(hint):
         hints = get_type_hints(hint)
-        parts = [(getattr(value, name), hints[name], f"{where}.{name}".lstrip(".")) for name in hints]
-    elif hint is float:
-        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        return None if number else f"{where} is {value!r}, not a finite number"
-    elif isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+        return _record([(name, checker) for name in hints if (checker := _checker(hints[name]))])
+    if hint is float:
+        return _number
+    return _instance(hint)
+
+
+def _union(checkers: list[Checker | None]) -> Checker:
+    def check(value: Any, where: str) -> str | None:
+        found = [checker(value, where) if checker else None for checker in checkers]
+        return None if None in found else found[0]
+
+    return check
+
+
+def _container(kind: type[Any], inside: Checker | None) -> Checker:
+    def check(value: Any, where: str) -> str | None:
+        if not isinstance(value, kind):
+            return f"{where} is {value!r}, not {kind.__name__}"
+        if inside is None:
+            return None
+        items = value.items() if kind is dict else enumerate(value)
+        for key, item in items:
+            found = inside(item, f"{where}.{key}" if kind is dict else f"{where}[{key}]")
+            if found:
+                return found
         return None
-    else:
-        return f"{where} is {value!r}, not {getattr(origin or hint, '__name__', hint)}"
-    return next((found for part in parts if (found := _misfit(*part))), None)
+
+    return check
+
+
+def _record(fields: list[tuple[str, Checker]]) -> Checker:
+    def check(value: Any, where: str) -> str | None:
+        for name, inside in fields:
+            found = inside(getattr(value, name), f"{where}.{name}" if where else name)
+            if found:
+                return found
+        return None
+
+    return check
+
+
+def _number(value: Any, where: str) -> str | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return None if number else f"{where} is {value!r}, not a finite number"
+
+
+def _instance(kind: type[Any]) -> Checker:
+    def check(value: Any, where: str) -> str | None:
+        fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        return None if fits else f"{where} is {value!r}, not {kind.__name__}"
+
+    return check

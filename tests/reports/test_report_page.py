@@ -234,3 +234,38 @@ def test_a_report_over_a_whole_study_takes_less_than_five_seconds(tmp_path: Path
 def test_slow_libraries_are_imported_before_they_are_needed() -> None:
     code = "import sys, reports.__main__; sys.exit(bool({'matplotlib', 'scipy', 'jinja2'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+def test_a_folder_that_a_run_still_writes_into_is_reported_as_if_it_were_finished(tmp_path: Path) -> None:
+    results = store(tmp_path, trial())
+    holds = "import sys, filelock\nwith filelock.FileLock(sys.argv[1]):\n print('held', flush=True)\n input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", holds, str(results / ".lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None and run.stdout.readline() == "held\n"
+        while_held = make(results, tmp_path / "report")
+        run.communicate("\n")
+    assert "1 trials: 1 ok; a run is still writing." in while_held.markdown
+    assert f"- {tmp_path}\n" in while_held.markdown.split("## Still being written")[1].replace("\\", "")
+    afterwards = make(results, tmp_path / "report").markdown
+    assert "a run is still writing" not in afterwards and "## Still being written" not in afterwards
+
+
+def test_the_run_that_asks_for_its_report_is_called_unfinished(tmp_path: Path) -> None:
+    results = store(tmp_path, trial())
+    asks = (
+        "import subprocess, sys, filelock\nwith filelock.FileLock(sys.argv[1] + '/.lock'):\n"
+        " subprocess.run([sys.executable, '-m', 'reports', sys.argv[1], '--format', 'csv'], check=True)"
+    )
+    ran = subprocess.run([sys.executable, "-c", asks, str(results)], cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "1 trials: 1 ok. Started" in ran.stdout
+
+
+def test_half_a_character_in_a_result_ends_the_report_with_a_traceback(tmp_path: Path) -> None:
+    died = ended(Status.FAILED, "x", "mxnet", 64)
+    path = store(tmp_path, trial(), died) / "trials" / died.spec.id / "result.json"
+    path.write_text(path.read_text().replace('"reason": "x"', '"reason": "\\ud800 \\ud83d\\ude00"'))
+    ran = run(tmp_path, "--format", "md", "csv", "json", "parquet", "latex")
+    assert ran.returncode == 0, ran.stderr
+    assert "failed: ? \N{GRINNING FACE}" in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
