@@ -24,9 +24,9 @@ METRICS = {  # of the published figures, by quantity and kind of device: only wh
     ("accuracy", "cuda"): "accuracy_percent",
     ("accuracy", "cpu"): "accuracy_percent",
 }
-# Further than this from the table the published chart says something else, and is drawn as well: it was digitised to
-# 0.1 point and 10 MiB.
-CHART_TOLERANCE = {"gpu_usage_percent": 0.1, "gpu_memory_mib": 10.0}
+# Further than this from the table the published chart says something else, and is drawn as well: twice what it was
+# digitised to.
+CHART_TOLERANCE = {"gpu_usage_percent": 0.2, "gpu_memory_mib": 20.0}
 KINDS = {"table": Kind.PUBLISHED_TABLE, "chart": Kind.PUBLISHED_CHART}
 
 

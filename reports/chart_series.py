@@ -33,7 +33,7 @@ def against_batch_size(results: Sequence[TrialResult], quantity: Quantity, condi
     if source is None:
         raise ValueError(f"{quantity.name}: there is none on {condition.device}")
     places: dict[tuple[str, int], list[TrialResult]] = {}
-    for result in results:
+    for result in sorted(results, key=lambda result: result.spec.repeat):
         places.setdefault((result.spec.framework, result.spec.batch_size), []).append(result)
     sizes = sorted({size for _, size in places})
     series, most = [], 0

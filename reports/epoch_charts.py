@@ -35,7 +35,8 @@ class Curves:
 
 def of_section(section: Section, provenance: str) -> list[Chart]:
     """NAMES; none where no trial tells its epochs."""
-    trained = [result for result in section.results if result.status is Status.OK and result.epochs]
+    by_repeat = sorted(section.results, key=lambda result: result.spec.repeat)
+    trained = [result for result in by_repeat if result.status is Status.OK and result.epochs]
     if not trained:
         return []
     every = sorted({result.spec.batch_size for result in trained})
