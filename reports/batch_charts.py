@@ -45,6 +45,7 @@ def _chart(section: Section, quantity: Quantity, published: pd.DataFrame, proven
     if not ours.most:
         return None
     theirs = published_series(quantity, section.condition, published, [one.key for one in ours.series])
+    logarithmic = quantity.name in LOGARITHMIC and all(y is None or y > 0 for one in ours.series for y in one.y)
     title = quantity.title(section.condition)
     caption = [chart_words.points(ours.most), *_about(theirs, quantity, section.condition, published), provenance]
     return Chart(
@@ -56,7 +57,7 @@ def _chart(section: Section, quantity: Quantity, published: pd.DataFrame, proven
         alt=_alt(title, ours, theirs),
         caption=" ".join(caption),
         full_scale=quantity.full_scale,
-        y_log=quantity.name in LOGARITHMIC and all(y is None or y > 0 for one in ours.series for y in one.y),
+        y_log=logarithmic,
     )
 
 

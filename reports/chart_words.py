@@ -39,9 +39,9 @@ def course(series: Series, at: str) -> str:
     if not known:
         return f"{series.label}: no value"
     (first, value), (last, final) = known[0], known[-1]
-    told = f"{series.label} {number(value)} at {at} {first:g}"
+    told = f"{series.label} {number(value)} at {at} {first:.10g}"
     if len(known) > 1:
-        told += f", {number(final)} at {last:g}"
+        told += f", {number(final)} at {last:.10g}"
     told += _extreme("highest", max(known, key=lambda point: point[1]), (first, last))
     told += _extreme("lowest", min(known, key=lambda point: point[1]), (first, last))
     return told + (f"; no value at {_places(silent, len(series.x))}" if silent else "")
@@ -58,10 +58,10 @@ def listed(words: Sequence[str]) -> str:
 
 def _extreme(word: str, point: tuple[float, float], ends: tuple[float, float]) -> str:
     """Nothing where it is at an end of the line, which is told already."""
-    return "" if point[0] in ends else f", {word} {number(point[1])} at {point[0]:g}"
+    return "" if point[0] in ends else f", {word} {number(point[1])} at {point[0]:.10g}"
 
 
 def _places(silent: list[float], every: int) -> str:
     if len(silent) > MOST_NAMED:
         return f"{len(silent)} of {every} places"
-    return listed([f"{place:g}" for place in silent])
+    return listed([f"{place:.10g}" for place in silent])

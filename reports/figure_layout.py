@@ -9,10 +9,10 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .charts import Kind, Series
+from .charts import Chart, Kind, Series
 
 WIDTH, MARGIN = 7.0, 0.1
-LEFT, RIGHT, BETWEEN = 0.78, 0.16, 0.22  # beside the axes: tick labels and the axis' name; from panel to panel
+LEFT, RIGHT, BETWEEN = 0.78, 0.16, 0.22  # beside the axes, left at least; from panel to panel
 TITLE_POINTS, PANEL_POINTS, TEXT_POINTS, LEGEND_POINTS, CAPTION_POINTS = 10.0, 9.0, 9.0, 8.5, 7.0
 SMALL_TICK_POINTS = 7.5  # where several panels stand in a row
 LINE_SPACING = 1.3
@@ -41,34 +41,34 @@ class Layout:
     caption_bottom: float
 
 
-def layout(title: str, caption: str, panels: int, titled: bool, legend_rows: int, tick_rows: int) -> Layout:
-    """`tick_rows`: lines of tick labels below an axis; `titled`: panels have titles of their own."""
-    columns = columns_of(panels)
-    rows = -(-panels // columns)
-    titles, captions = wrapped(title, TITLE_POINTS), wrapped(caption, CAPTION_POINTS)
+def layout(chart: Chart, value_labels: Sequence[str], tick_rows: int, legend_rows: int) -> Layout:
+    """`value_labels`: those of the value axis; `tick_rows`: lines of tick labels below an axis."""
+    count = len(chart.panels)
+    columns = columns_of(count)
+    rows = -(-count // columns)
+    titles, captions = wrapped(chart.title, TITLE_POINTS), wrapped(chart.caption, CAPTION_POINTS)
     head = MARGIN + _lines(len(titles), TITLE_POINTS) + 0.06
-    legend = _lines(legend_rows, LEGEND_POINTS) + 0.1 if legend_rows else 0.0
-    above = 0.24 if titled else 0.08
-    ticks = 0.1 + _lines(tick_rows, TEXT_POINTS if panels == 1 else SMALL_TICK_POINTS)
-    each = LONE_HEIGHT if panels == 1 else ROW_HEIGHTS[columns]
+    legend = _lines(legend_rows, LEGEND_POINTS) + 0.1
+    above = 0.24 if any(panel.title for panel in chart.panels) else 0.08
+    ticks = 0.1 + _lines(tick_rows, tick_points(count))
+    each = LONE_HEIGHT if count == 1 else ROW_HEIGHTS[columns]
     foot = 0.28 + _lines(len(captions), CAPTION_POINTS) + MARGIN
     height = head + legend + rows * (above + each + ticks) + foot
-    width = axes_width(panels)
-    places = []
-    for number in range(panels):
-        row, column = divmod(number, columns)
-        top = height - head - legend - row * (above + each + ticks) - above
-        left = LEFT + column * (width + BETWEEN)
-        places.append((left / WIDTH, (top - each) / height, width / WIDTH, each / height))
+    left, width = left_of(value_labels, count), axes_width(value_labels, count)
+    tops = [height - head - legend - row * (above + each + ticks) - above for row in range(rows)]
+    lefts = [left + column * (width + BETWEEN) for column in range(columns)]
     return Layout(
         height=height,
         columns=columns,
-        axes=tuple(places),
+        axes=tuple(
+            (lefts[number % columns] / WIDTH, (tops[number // columns] - each) / height, width / WIDTH, each / height)
+            for number in range(count)
+        ),
         title="\n".join(titles),
         caption="\n".join(captions),
         title_top=1 - MARGIN / height,
         legend_top=1 - head / height,
-        x_label_at=((LEFT + (WIDTH - LEFT - RIGHT) / 2) / WIDTH, (foot - 0.02) / height),
+        x_label_at=((left + WIDTH - RIGHT) / 2 / WIDTH, (foot - 0.02) / height),
         caption_bottom=MARGIN / height,
     )
 
@@ -80,16 +80,24 @@ def columns_of(panels: int) -> int:
     return 3 if panels <= 6 or panels == 9 else 4
 
 
-def axes_width(panels: int) -> float:
+def axes_width(value_labels: Sequence[str], panels: int) -> float:
     """Inches."""
     columns = columns_of(panels)
-    return (WIDTH - LEFT - RIGHT - BETWEEN * (columns - 1)) / columns
+    return (WIDTH - left_of(value_labels, panels) - RIGHT - BETWEEN * (columns - 1)) / columns
 
 
-def room_for_numbers(highest: float, points: float) -> float:
+def left_of(value_labels: Sequence[str], panels: int) -> float:
+    """Inches to the left of the axes: the same for all charts as long as their numbers are not too long."""
+    return max(LEFT, room_for_numbers(value_labels, panels) + TEXT_POINTS * LINE_SPACING / INCH + MARGIN / 2)
+
+
+def room_for_numbers(value_labels: Sequence[str], panels: int) -> float:
     """Inches from the axes to the foot of the value axis' name: its tick labels lie between."""
-    characters = max(4, len(f"{highest:.0f}"))
-    return 0.16 + characters * DIGIT * points / INCH
+    return 0.16 + max(map(len, value_labels), default=0) * DIGIT * tick_points(panels) / INCH
+
+
+def tick_points(panels: int) -> float:
+    return TEXT_POINTS if panels == 1 else SMALL_TICK_POINTS
 
 
 def legend_columns(every: Sequence[Series]) -> list[list[str]]:
@@ -140,17 +148,21 @@ def tick_labels(sizes: Sequence[float], width: float, rows_allowed: bool) -> lis
     places = [math.log2(size) for size in sizes]
     per_inch = (places[-1] - places[0] or 1.0) / (width * 0.92)
     points = TEXT_POINTS if rows_allowed else SMALL_TICK_POINTS
-    lengths = [(len(f"{size:g}") + 1.0) * DIGIT * points / INCH * per_inch for size in sizes]
+    lengths = [(len(named(size)) + 1.0) * DIGIT * points / INCH * per_inch for size in sizes]
     if not rows_allowed:
         return _every_nth(sizes, places, lengths)
     ends = [-math.inf] * 3
     labels = []
     for size, place, length in zip(sizes, places, lengths, strict=True):
         row = next((row for row, end in enumerate(ends) if place - length / 2 >= end), None)
-        labels.append("" if row is None else "\n" * row + f"{size:g}")
+        labels.append("" if row is None else "\n" * row + named(size))
         if row is not None:
             ends[row] = place + length / 2
     return labels
+
+
+def named(size: float) -> str:
+    return f"{size:.10g}"
 
 
 def _every_nth(sizes: Sequence[float], places: list[float], lengths: list[float]) -> list[str]:
@@ -163,7 +175,7 @@ def _every_nth(sizes: Sequence[float], places: list[float], lengths: list[float]
         )
         if fits:
             break
-    return [f"{size:g}" if index in kept else "" for index, size in enumerate(sizes)]
+    return [named(size) if index in kept else "" for index, size in enumerate(sizes)]
 
 
 def _lines(count: int, points: float) -> float:

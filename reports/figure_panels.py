@@ -26,13 +26,22 @@ LONE_STACK = 0.05  # width of a stack without a neighbour: part of the axis
 
 
 @dataclass(frozen=True)
+class Values:
+    """The value axis: its ends, and what is written on it."""
+
+    ends: tuple[float, float]
+    ticks: tuple[float, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Frame:
-    """What the panels of a chart share: the places on the x axis, its ends, the ends of the value axis."""
+    """What the panels of a chart share: the places on the x axis and its ends, the value axis."""
 
     log: bool
     places: tuple[float, ...]
     ends: tuple[float, float]
-    values: tuple[float, float]
+    values: Values
     shrunk: float  # part of their size that markers have
 
     def moved(self, x: float, part: float) -> float:
@@ -41,16 +50,31 @@ class Frame:
         return x * (high / low) ** part if self.log else x + part * (high - low)
 
 
-def frame_of(chart: Chart, width: float) -> Frame:
+def frame_of(chart: Chart, values: Values, width: float) -> Frame:
     """`width` of an axis in inches."""
     places = tuple(sorted({x for panel in chart.panels for series in panel.series for x in series.x}))
     shrunk = min(1.0, max(SMALLEST, (SPACIOUS * width / len(places)) ** 0.5))
     low, high = places[0], places[-1]
     if chart.x_log:
         room = (high / low) ** ROOM if high > low else 2.0
-        return Frame(True, places, (low / room, high * room), _value_ends(chart), shrunk)
+        return Frame(True, places, (low / room, high * room), values, shrunk)
     room = (high - low) * ROOM or 0.5
-    return Frame(False, places, (low - (room if low else 0.0), high + room), _value_ends(chart), shrunk)
+    return Frame(False, places, (low - (room if low else 0.0), high + room), values, shrunk)
+
+
+def value_ticks(chart: Chart) -> Values:
+    """Numbers with as many decimals as the step between them has."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    low, high = _value_ends(chart)
+    if chart.y_log:
+        found = LogLocator(subs=(1, 2, 5)).tick_values(low, high)
+        ticks = tuple(float(tick) for tick in found if low <= tick <= high)
+        return Values((low, high), ticks, tuple(f"{tick:,.10g}" for tick in ticks))
+    found = MaxNLocator(nbins=7, steps=[1, 2, 5, 10]).tick_values(low, high)
+    decimals = max(0, math.ceil(-math.log10(found[1] - found[0]) - 1e-9))
+    ticks = tuple(float(tick) for tick in found if low <= tick <= high)
+    return Values((low, high), ticks, tuple(f"{tick:z,.{decimals}f}" for tick in ticks))
 
 
 def _value_ends(chart: Chart) -> tuple[float, float]:
@@ -129,13 +153,15 @@ def _stacked(axes: Axes, parts: list[Series], frame: Frame) -> dict[str, Any]:
         if there and not any(known[near] for near in (place - 1, place + 1) if 0 <= near < len(known))
     ]
     xs = list(parts[0].x)
+    joined = [there and place not in alone for place, there in enumerate(known)]
     below = [0.0 if there else math.nan for there in known]
     handles = {}
     for part in parts:
         colour, hatch = look_of_part(part.key)
         filled: dict[str, Any] = {"facecolor": colour, "hatch": hatch, "edgecolor": INK, "linewidth": 0.5}
         top = [base + (math.nan if y is None else y) for base, y in zip(below, part.y, strict=True)]
-        axes.fill_between(xs, below, top, **filled)
+        if any(joined):
+            axes.fill_between(xs, below, top, where=joined, **filled)
         for place in alone:
             ends = [frame.moved(xs[place], side * LONE_STACK / 2) for side in (-1, 1)]
             axes.fill_between(ends, [below[place]] * 2, [top[place]] * 2, **filled)

@@ -26,7 +26,6 @@ SETTINGS: dict[Any, Any] = {
     "axes.edgecolor": INK,
     "hatch.linewidth": 0.6,
     "text.hinting": "none",  # at this resolution it shows nowhere and takes time
-    "text.hinting_factor": 1,
     "text.parse_math": False,  # a dollar in a name is a dollar
     "svg.hashsalt": "batchwise",  # the same results give the same file
 }
@@ -45,39 +44,34 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS) -> list[P
 
     paths = [stem.with_name(f"{stem.name}.{name}") for name in wanted]
     with mpl.rc_context(SETTINGS):
-        figure = _drawn(chart)
+        figure = drawn(chart)
         for name, path in zip(wanted, paths, strict=True):
             about = {"Title": layout.plain(chart.title), "Description": layout.plain(chart.alt)}
             figure.savefig(path, format=name, dpi=DPI, metadata=about | ({"Date": None} if name == "svg" else {}))
     return paths
 
 
-def _drawn(chart: Chart) -> Figure:
+def drawn(chart: Chart) -> Figure:
+    """The whole picture. Raises ValueError for a chart without a point."""
     from matplotlib.figure import Figure
 
     every = [series for panel in chart.panels for series in panel.series]
-    styles, frame = framework_styles(every), panels.frame_of(chart, layout.axes_width(len(chart.panels)))
-    legend = layout.legend_columns(every)
-    alone = len(chart.panels) == 1
-    labels = layout.tick_labels(frame.places, layout.axes_width(len(chart.panels)), alone) if chart.x_log else []
+    count, styles, legend = len(chart.panels), framework_styles(every), layout.legend_columns(every)
+    values = panels.value_ticks(chart)
+    width = layout.axes_width(values.labels, count)
+    frame = panels.frame_of(chart, values, width)
+    labels = layout.tick_labels(frame.places, width, count == 1) if chart.x_log else []
     tick_rows = 1 + max((label.count("\n") for label in labels), default=0)
-    titled = any(panel.title for panel in chart.panels)
-    place = layout.layout(
-        chart.title, chart.caption, len(chart.panels), titled, max(map(len, legend), default=0), tick_rows
-    )
+    place = layout.layout(chart, values.labels, tick_rows, max(map(len, legend)))
     figure = Figure(figsize=(layout.WIDTH, place.height))
     handles: dict[str, Any] = {}
-    characters = int(layout.axes_width(len(chart.panels)) / (layout.CHARACTER * layout.PANEL_POINTS / layout.INCH))
     for number, (panel, rectangle) in enumerate(zip(chart.panels, place.axes, strict=True)):
         axes = figure.add_axes(rectangle)
         handles = panels.draw(axes, panel, number, frame, styles) | handles
         _batch_axis(axes, frame, labels)
-        _value_axis(axes, chart, frame, number % place.columns == 0)
-        axes.set_title(
-            layout.shortened(panel.title, characters), loc="left", fontsize=layout.PANEL_POINTS, pad=6, y=1.0
-        )
-        if not alone:
-            axes.tick_params(labelsize=layout.SMALL_TICK_POINTS)
+        _value_axis(axes, chart, frame, first=number % place.columns == 0)
+        name = chart.y_label + (" (logarithmic)" if chart.y_log else "")
+        _text_of_panel(axes, panel.title, "" if number % place.columns else name, values.labels, count)
     _text_around(figure, chart, place, legend, handles)
     return figure
 
@@ -96,28 +90,32 @@ def _batch_axis(axes: Axes, frame: panels.Frame, labels: list[str]) -> None:
 
 
 def _value_axis(axes: Axes, chart: Chart, frame: panels.Frame, first: bool) -> None:
-    """`first` of its row: the others' numbers and name stand there."""
-    from matplotlib.ticker import LogLocator, MaxNLocator
-
+    """`first` of its row: the others' numbers stand there."""
     if chart.y_log:
         axes.set_yscale("log", nonpositive="clip")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.set_yticks([], minor=True)
-    else:
-        axes.yaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
-    axes.set_ylim(*frame.values)
+    axes.set_yticks(frame.values.ticks, frame.values.labels)
+    axes.set_yticks([], minor=True)
+    axes.set_ylim(*frame.values.ends)
     axes.grid(axis="y", color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
-    # Where matplotlib is not told it measures every tick's label, again for each format.
-    axes.xaxis.set_label_coords(0.5, 0)
-    points = layout.TEXT_POINTS if len(chart.panels) == 1 else layout.SMALL_TICK_POINTS
-    away = layout.room_for_numbers(frame.values[1], points)
-    axes.yaxis.set_label_coords(-away / layout.axes_width(len(chart.panels)), 0.5)
-    if first:
-        axes.set_ylabel(layout.shortened(chart.y_label) + (" (logarithmic)" if chart.y_log else ""))
-    else:
+    if not first:
         axes.tick_params(axis="y", left=False, labelleft=False)
+
+
+def _text_of_panel(axes: Axes, title: str, name: str, value_labels: tuple[str, ...], count: int) -> None:
+    """Title and the value axis' name, at places that are set: else every tick label is measured for each format."""
+    width = layout.axes_width(value_labels, count)
+    axes.set_title(
+        layout.shortened(title, int(width * layout.INCH / (layout.CHARACTER * layout.PANEL_POINTS))),
+        loc="left",
+        fontsize=layout.PANEL_POINTS,
+        pad=6,
+        y=1.0,
+    )
+    axes.xaxis.set_label_coords(0.5, 0)
+    axes.yaxis.set_label_coords(-layout.room_for_numbers(value_labels, count) / width, 0.5)
+    axes.set_ylabel(layout.shortened(name))
+    axes.tick_params(labelsize=layout.tick_points(count))
 
 
 def _text_around(figure: Figure, chart: Chart, place: Layout, legend: list[list[str]], handles: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ Dashes = str | tuple[float, tuple[float, ...]]
 INK = "#222222"
 PARTS = {  # of the memory: colour and hatch; neighbours in the stack differ in lightness or in hatch
     "parameters": ("#0072B2", ""),
-    "statistics": ("#999999", "|||"),
+    "statistics": ("#CCCCCC", "|||"),
     "gradients": ("#56B4E9", "///"),
     "optimizer": ("#E69F00", ""),
     "dataset": ("#000000", ""),

@@ -124,9 +124,8 @@ def _largest(split: Split, place: int) -> str:
     total = split.sums[place] or 1.0
     part = max(split.parts, key=lambda one: one.y[place] or 0)
     share = 100 * (part.y[place] or 0) / total
-    return (
-        f"at batch size {part.x[place]:g} the largest part is {part.label[:1].lower()}{part.label[1:]}, {share:.0f} %"
-    )
+    name = part.label[:1].lower() + part.label[1:]
+    return f"at batch size {part.x[place]:.10g} the largest part is {name}, {share:.0f} %"
 
 
 def _line_chart(section: Section, provenance: str) -> list[Chart]:
