@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import captions, chapters, load, overhead, problems, stable
+from . import captions, chapters, findings, load, overhead, problems, stable
 from .conditions import sections
 from .load import ReportError
-from .report import Report, Summary
+from .report import Report
 from .table import Table
 
 
@@ -31,7 +31,7 @@ def report(folders: Sequence[Path], columns: bool = False) -> Report:
     return Report(
         stored,
         tuple(replaced),
-        Summary((problems.count(stored),), (), ()),
+        findings.summary(stored, found),
         tuple(
             chapters.chapter(section, f"{number}. {heading}", with_quantities=not aside)
             for number, (section, heading) in enumerate(zip(found, headings, strict=True), start=1)

@@ -6,7 +6,7 @@ import string
 
 import pandas as pd
 
-from . import captions, memory, parity, tables
+from . import captions, memory, parity, reproduction, tables
 from .charts import Chart
 from .conditions import Section
 from .quantities import QUANTITIES
@@ -26,7 +26,8 @@ def chapter(section: Section, heading: str, with_quantities: bool) -> Chapter:
         if quantity.name == "accuracy":
             found = parity.compare(section)
             made.append(parity.table(found) if parity.stated(found) else parity.NOT_STATED)
-    made += memory.of_section(section)
+    shown, silent = reproduction.of_section(section)
+    made += [*shown, *silent, *memory.of_section(section)]
     workers = captions.facts(section)
     made += [workers] if workers else []
     return Chapter(

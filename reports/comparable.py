@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from workloads.datasets import DATASETS
-from workloads.trial import Status
 
 from . import literature, tables
 from .conditions import Section
@@ -93,15 +92,8 @@ def obstacles(section: Section, metric: Metric) -> tuple[str, ...]:
 
 
 def cells(section: Section, metric: Metric) -> pd.DataFrame:
-    """`tables.cells` of ours, and `trials`: the ids of those behind the value."""
-    found = tables.cells(section.results, metric.quantity, section.condition)
-    ids: dict[literature.Place, tuple[str, ...]] = {}
-    for result in section.results:
-        if result.status is Status.OK:
-            place = result.spec.framework, result.spec.batch_size
-            ids[place] = (*ids.get(place, ()), result.spec.id)
-    places = zip(found["framework"], found["batch_size"], strict=True)
-    return found.assign(trials=pd.Series([ids.get(place, ()) for place in places], index=found.index, dtype=object))
+    """`tables.cells` of ours."""
+    return tables.cells(section.results, metric.quantity, section.condition)
 
 
 def points(found: pd.DataFrame, metric: Metric, section: Section) -> Points:

@@ -84,8 +84,9 @@ def _cells(section: Section, name: str) -> Cells:
 def _by_size(cells: Cells) -> dict[int, list[str]]:
     """{batch size: frameworks, the highest median first}, where there are two or more."""
     found: dict[int, list[str]] = {}
+    names = ordered(name for name, _ in cells)
     for size in sorted({size for _, size in cells}):
-        here = [name for name in ordered(name for name, _ in cells) if (name, size) in cells]
+        here = [name for name in names if (name, size) in cells]
         if len(here) > 1:
             found[size] = sorted(here, key=lambda name: -cells[name, size]["median"])
     return found

@@ -5,8 +5,10 @@ The thesis's numbers are there twice, as a table and as a chart that was digitis
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -43,20 +45,20 @@ def calibration() -> pd.DataFrame:
     return _read("osu-2020-calibration").copy()
 
 
-def values(series: str, metric: str) -> dict[Place, float]:
+@cache
+def values(series: str, metric: str) -> Mapping[Place, float]:
     """{(framework, batch size): value}; empty where the series has no such metric."""
     found = _read("osu-2020")
     found = found[(found["series"] == series) & (found["metric"] == metric)]
-    return {
-        (str(name).lower(), int(size)): float(value)
-        for name, size, value in zip(found["framework"], found["batch_size"], found["value"], strict=True)
-    }
+    places = zip(found["framework"].str.lower(), found["batch_size"].astype(int), strict=True)
+    return MappingProxyType(dict(zip(places, found["value"].astype(float), strict=True)))
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """{framework: its version}."""
     found = _read("osu-2020").drop_duplicates("framework")
-    return dict(zip(found["framework"].str.lower(), found["framework_version"], strict=True))
+    return MappingProxyType(dict(zip(found["framework"].str.lower(), found["framework_version"], strict=True)))
 
 
 def contradicted(metric: str) -> set[Place]:

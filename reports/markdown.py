@@ -10,6 +10,7 @@ import pandas as pd
 from .report import HOW_TO_READ, RULES, SIDE_BY_SIDE, Chapter, Report
 from .table import Cell, Table
 
+PRINTED = ("usage", "memory", "accuracy", "parity", "speed")  # of a chapter's tables, for a terminal
 SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 
@@ -68,11 +69,12 @@ def page(report: Report, marks: tuple[str, ...], pictures: dict[tuple[int, str],
 
 
 def printed(report: Report) -> str:
-    """The tables and problems for a terminal."""
+    """Summary, main tables and problems for a terminal."""
     parts = [escape(line) for line in (*report.summary.ran, *report.summary.findings)]
     parts += _side_by_side(report)
     for chapter in report.chapters:
-        parts += [f"## {escape(chapter.heading)}", *_chapter(chapter, {})]
+        parts += [f"## {escape(chapter.heading)}", *(of(shown) for shown in chapter.tables if shown.name in PRINTED)]
+        parts += map(escape, chapter.remarks)
     return _joined([*parts, *_below(report)])
 
 

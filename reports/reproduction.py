@@ -6,7 +6,7 @@ A framework has a line for each series, one for ours and one for each difference
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -29,6 +29,7 @@ from .frameworks import display_name, ordered
 from .literature import CHART, TABLE
 from .spread import CONFIDENCE_PERCENT
 from .table import Cell, Table
+from .tables import NOT_RUN, UNKNOWN, shown, words
 
 DASH = "\N{EN DASH}"
 CONTRADICTED = "table and chart of the publication contradict each other here"
@@ -72,14 +73,14 @@ def table(section: Section, metric: Metric, found: pd.DataFrame) -> Table:
     rows = []
     for framework in frameworks(zip(tidy["framework"], tidy["batch_size"], strict=True)):
         own = tidy[tidy["framework"] == framework]
-        shown = _shown(framework, metric)
+        series_shown = _shown(framework, metric)
         if not metric.alone or framework == metric.alone:
-            rows += [_published_row(framework, metric, series, published[series], sizes) for series in shown]
+            rows += [_published_row(framework, metric, series, published[series], sizes) for series in series_shown]
         here = found[found["framework"] == framework]
         if not len(here):
             continue
         rows.append(_measured_row(framework, metric, section, here, sizes, int(found["n"].max())))
-        for series in shown:
+        for series in series_shown:
             name = f"{display_name(framework)}, measured minus {_series(framework, metric, series)}"
             rows.append(_difference_row(name, metric, own[own["compared_with"] == series], sizes))
     ours = label(section, metric)
@@ -111,7 +112,7 @@ def _series(framework: str, metric: Metric, series: str) -> str:
 
 
 def _published_row(
-    framework: str, metric: Metric, series: str, published: dict[literature.Place, float], sizes: list[int]
+    framework: str, metric: Metric, series: str, published: Mapping[literature.Place, float], sizes: list[int]
 ) -> tuple[Cell, ...]:
     decimals = 2 if series == TABLE and metric.unit == "points" else metric.decimals
     marked = literature.contradicted(metric.name) if not metric.alone else set()
@@ -135,18 +136,8 @@ def _measured_row(
     row = [Cell(f"{told}, measured{what}")]
     for size in sizes:
         cell = of_size.get(size)
-        row.append(Cell("not run") if cell is None else _measured(cell, metric.decimals, most))
+        row.append(Cell(words(NOT_RUN)) if cell is None else shown(cell, metric.decimals, most))
     return tuple(row)
-
-
-def _measured(cell: dict[Any, Any], decimals: int, most: int) -> Cell:
-    """Median, interval where n > 1, n where it is less than `most`; how the trials ended where there is none."""
-    if cell["n"] == 0:
-        return Cell(_words(cell["status"]), notes=cell["notes"], trials=cell["trials"])
-    text = f"{cell['median']:z.{decimals}f}"
-    text += f" [{cell['low']:z.{decimals}f}, {cell['high']:z.{decimals}f}]" if cell["n"] > 1 else ""
-    text += f" n={cell['n']}" if cell["n"] < most else ""
-    return Cell(text, float(cell["median"]), cell["notes"], cell["trials"])
 
 
 def _difference_row(name: str, metric: Metric, tidy: pd.DataFrame, sizes: list[int]) -> tuple[Cell, ...]:
@@ -196,12 +187,13 @@ def _tidy(section: Section, metric: Metric, found: pd.DataFrame) -> pd.DataFrame
 
 def _compared(published: float | None, cell: dict[Any, Any] | None, another: str) -> dict[str, Any]:
     """From `measured` on. `reason` says why there is no difference; "" where there is one."""
-    status = "not_run" if cell is None else str(cell["status"])
+    status = NOT_RUN if cell is None else str(cell["status"])
     reason = ""
     if published is None:
         reason = NOT_PUBLISHED
     elif cell is None or cell["n"] == 0:
-        reason = "; ".join([f"not measured: {_words(status)}", *(cell["notes"] if cell else ())])
+        ended = [words(status)] if status != UNKNOWN else []
+        reason = f"not measured: {'; '.join([*ended, *(cell['notes'] if cell else ())])}"
     elif another:
         reason = another
     unknown = {"median": math.nan, "low": math.nan, "high": math.nan, "n": 0}
@@ -245,7 +237,3 @@ def _above(section: Section, metric: Metric, found: pd.DataFrame) -> tuple[str, 
 
 def _names(keys: Iterable[str]) -> str:
     return listed(display_name(key) for key in ordered(keys))
-
-
-def _words(status: str) -> str:
-    return status.replace("_", " ").replace("+", " / ")

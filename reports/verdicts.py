@@ -34,9 +34,9 @@ def order(ours: Points, metric: Metric, series: str) -> str:
     if metric.alone:
         return f"{head}cannot be told: published for {display_name(metric.alone)} alone."
     published, found = literature.values(series, metric.name), dict[str, list[int]]()
-    once = any(math.isnan(point.low) for point in ours.values())
+    once, names = any(math.isnan(point.low) for point in ours.values()), frameworks(ours)
     for size in sorted({size for _, size in ours} & {size for _, size in published}):
-        here = [name for name in frameworks(ours) if (name, size) in ours and (name, size) in published]
+        here = [name for name in names if (name, size) in ours and (name, size) in published]
         pairs = [
             (ours[a, size], ours[b, size])
             for a in here

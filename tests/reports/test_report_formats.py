@@ -83,7 +83,8 @@ def test_latex_breaks_on_a_special_character(out: Path) -> None:
     text = (out / "speed.tex").read_text(encoding="utf-8")
     note = next(line for line in text.splitlines() if "sampler's differ" in line)
     assert note == (
-        r"\par\raggedright\footnotesize \textsuperscript{3} unknown: the window's clock \& the sampler's differ by 7 \% "
+        r"\par\raggedright\footnotesize \textsuperscript{3} "
+        r"unknown: the window's clock \& the sampler's differ by 7 \% "
         r"\textbar{} \textless{}b\textgreater{}\_x\_\textless{}/b\textgreater{}"
     )
     assert text.count("{") == text.count("}")

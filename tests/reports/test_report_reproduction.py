@@ -112,10 +112,10 @@ def test_a_trial_without_memory_left_and_one_with_an_unknown_figure_are_named_no
     )
     table = made(accurate(46.70), dead, silent)["published-accuracy"]
     measured, difference = "TensorFlow 2.16.1, measured", "TensorFlow, measured minus published (table)"
-    assert line(table, measured)["1024"] == "out of memory"
-    assert notes(table, difference, 1024) == ("not measured: out of memory",)
-    assert line(table, measured)["512"] == "unknown"
-    assert notes(table, difference, 512) == ("not measured: unknown; unknown: no logits",)
+    assert line(table, measured)["1024"] == "OOM"
+    assert notes(table, difference, 1024) == ("not measured: OOM",)
+    assert (line(table, measured)["512"], notes(table, measured, 512)) == ("\u2013", ("unknown: no logits",))
+    assert notes(table, difference, 512) == ("not measured: unknown: no logits",)
 
 
 def test_the_tidy_table_has_a_row_a_framework_size_and_series_with_unknown_as_nan() -> None:
