@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from . import chart_words
+from . import chart_words, literature
 from .chart_series import Measured, against_batch_size
 from .charts import Chart, Kind, Panel, Series
 from .conditions import Condition, Section
@@ -16,18 +16,15 @@ from .quantities import QUANTITIES, Quantity
 
 NAMES = ("usage", "memory", "accuracy", "speed", "step-time", "energy")
 LOGARITHMIC = ("step-time",)  # grows with the batch size itself: on a linear axis half of its points lie at 0
+AXIS_NAMES = {"energy": "GPU energy, J an image"}
 BATCH_AXIS = "Batch size, images (logarithmic)"
-WORKLOAD, DATASET = "osu-cnn", "cifar10"  # what stands for the thesis's network, and what its data set looks like
 METRICS = {  # of the published figures, by quantity and kind of device: only what is the same quantity
     ("usage", "cuda"): "gpu_usage_percent",
     ("memory", "cuda"): "gpu_memory_mib",
     ("accuracy", "cuda"): "accuracy_percent",
     ("accuracy", "cpu"): "accuracy_percent",
 }
-# Further than this from the table the published chart says something else, and is drawn as well: twice what it was
-# digitised to.
-CHART_TOLERANCE = {"gpu_usage_percent": 0.2, "gpu_memory_mib": 20.0}
-KINDS = {"table": Kind.PUBLISHED_TABLE, "chart": Kind.PUBLISHED_CHART}
+KINDS = {literature.TABLE: Kind.PUBLISHED_TABLE, literature.CHART: Kind.PUBLISHED_CHART}
 
 
 def of_section(section: Section, published: pd.DataFrame, provenance: str) -> list[Chart]:
@@ -52,7 +49,7 @@ def _chart(section: Section, quantity: Quantity, published: pd.DataFrame, proven
         name=quantity.name,
         title=title,
         x_label=BATCH_AXIS,
-        y_label=f"{source.label}, {quantity.unit}",
+        y_label=AXIS_NAMES.get(quantity.name, f"{source.label}, {quantity.unit}"),
         panels=(Panel("", (*ours.series, *theirs)),),
         alt=_alt(title, ours, theirs),
         caption=" ".join(caption),
@@ -71,7 +68,7 @@ def published_series(
     value (%, MiB).
     """
     metric = METRICS.get((quantity.name, condition.device_kind))
-    if metric is None or condition.workload != WORKLOAD:
+    if metric is None or condition.workload != literature.WORKLOAD:
         return ()
     wanted = list(KNOWN) if quantity.name == "accuracy" else frameworks
     here = published[published["metric"] == metric]
@@ -80,7 +77,7 @@ def published_series(
         for key in wanted:
             own = here[here["framework"] == display_name(key)]
             rows = own[own["series"] == kind].sort_values("batch_size")
-            if len(rows) and (kind == "table" or _contradicts(own, CHART_TOLERANCE.get(metric, 0.0))):
+            if len(rows) and (kind == literature.TABLE or _contradicts(own, literature.TOLERANCE.get(metric, 0.0))):
                 found.append(_published(key, kind, rows))
     return tuple(found)
 
@@ -97,7 +94,9 @@ def _published(key: str, kind: str, rows: pd.DataFrame) -> Series:
 
 def _contradicts(own: pd.DataFrame, tolerance: float) -> bool:
     wide = own.pivot(index="batch_size", columns="series", values="value")
-    return {"table", "chart"} <= set(wide) and bool(((wide["table"] - wide["chart"]).abs() > tolerance).any())
+    if not set(KINDS) <= set(wide):
+        return False
+    return bool(((wide[literature.TABLE] - wide[literature.CHART]).abs() > tolerance).any())
 
 
 def _about(theirs: tuple[Series, ...], quantity: Quantity, condition: Condition, published: pd.DataFrame) -> list[str]:
@@ -107,10 +106,12 @@ def _about(theirs: tuple[Series, ...], quantity: Quantity, condition: Condition,
     names = dict.fromkeys(display_name(one.key) for one in theirs)
     versions = published.drop_duplicates("framework").set_index("framework")["framework_version"]
     other = (
-        "" if condition.dataset == DATASET else f", the best guess is CIFAR-10; these trials are on {condition.dataset}"
+        ""
+        if condition.dataset == literature.DATASET
+        else f", the best guess is CIFAR-10; these trials are on {condition.dataset}"
     )
     told = [
-        f"Published: {chart_words.listed([f'{name} {versions[name]}' for name in names])} on a GTX 1060 (J. Yin, M.S. "
+        f"Published: {chart_words.listed([f'{name} {versions[name]}' for name in names])} on a {literature.GPU} (J. Yin, M.S. "
         f"thesis, Ohio State University, 2020), which does not name its network, data set and optimizer{other}."
     ]
     if any(one.kind is Kind.PUBLISHED_CHART for one in theirs):

@@ -112,7 +112,8 @@ def legend_columns(every: Sequence[Series]) -> list[list[str]]:
     if len(kinds) > 1 and Kind.PART not in kinds and _fits(apart):
         return apart
     labels = list(dict.fromkeys(one.label for one in every))
-    for columns in range(len(labels), 1, -1):
+    for rows in range(1, len(labels) + 1):
+        columns = -(-len(labels) // rows)
         found = [labels[column::columns] for column in range(columns)]
         if _fits(found):
             return found
@@ -126,7 +127,9 @@ def _fits(columns: list[list[str]]) -> bool:
 
 def wrapped(text: str, points: float) -> list[str]:
     """In lines of the figure's width."""
-    return textwrap.wrap(plain(text), int((WIDTH - 2 * MARGIN) / (points * CHARACTER / INCH)))
+    return textwrap.wrap(
+        plain(text), break_on_hyphens=False, width=int((WIDTH - 2 * MARGIN) / (points * CHARACTER / INCH))
+    )
 
 
 def plain(text: str) -> str:

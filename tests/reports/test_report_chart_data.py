@@ -11,6 +11,7 @@ from stored import BATCH_SIZES, ended, memory_parts, on_gpu, study, trial
 
 from reports import section_charts
 from reports.charts import Kind
+from reports.conditions import sections
 from workloads.trial import Figure, Status, TrialResult
 
 MIB = 2**20
@@ -35,7 +36,7 @@ def test_a_section_on_a_cpu_has_every_chart_but_energy() -> None:
 def test_energy_per_image_is_charted_on_a_gpu() -> None:
     found = charts(on_gpu(trial("pytorch", 32)))
     assert series(found["energy"], "PyTorch").y == (pytest.approx((150 + 4) / (400 + 160)),)
-    assert found["energy"].y_label == "GPU energy, J"
+    assert found["energy"].y_label == "GPU energy, J an image"
 
 
 def test_a_chart_without_a_value_is_left_out() -> None:
@@ -224,3 +225,13 @@ def test_curves_of_repeats_have_bars_and_those_that_failed_do_not_count() -> Non
     assert found.y == (35.0,)
     assert (found.low, found.high) == ((pytest.approx(35 - reach, abs=1e-3),), (pytest.approx(35 + reach, abs=1e-3),))
     assert found.trials == (tuple(result.spec.id for result in repeats),)
+
+
+def test_the_thesis_itself_contradicts_itself_in_tensorflows_usage_and_mxnets_memory() -> None:
+    (section,), _ = sections([on_gpu(result) for result in study()])
+    found = {chart.name: chart for chart in section_charts.charts_of(section)}
+    assert labels(found["usage"], Kind.PUBLISHED_CHART) == ["TensorFlow, published chart"]
+    assert labels(found["memory"], Kind.PUBLISHED_CHART) == ["MXNet, published chart"]
+    assert series(found["memory"], "MXNet, published table").y[5:7] == (2495.153, 2485.639)
+    assert series(found["memory"], "MXNet, published chart").y[5:7] == (965, 1404)
+    assert series(found["accuracy"], "TensorFlow, published table").y[0] == 32.55
