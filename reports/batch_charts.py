@@ -110,9 +110,10 @@ def _about(theirs: tuple[Series, ...], quantity: Quantity, condition: Condition,
         if condition.dataset == literature.DATASET
         else f", the best guess is CIFAR-10; these trials are on {condition.dataset}"
     )
+    software = chart_words.listed([f"{name} {versions[name]}" for name in names])
     told = [
-        f"Published: {chart_words.listed([f'{name} {versions[name]}' for name in names])} on a {literature.GPU} (J. Yin, M.S. "
-        f"thesis, Ohio State University, 2020), which does not name its network, data set and optimizer{other}."
+        f"Published: {software} on a {literature.GPU} (J. Yin, M.S. thesis, Ohio State University, 2020), which does not "
+        f"name its network, data set and optimizer{other}."
     ]
     if any(one.kind is Kind.PUBLISHED_CHART for one in theirs):
         told.append("Where its table and its chart contradict each other, both are drawn.")
