@@ -260,17 +260,3 @@ def test_the_tidy_table_has_a_row_a_cell(tmp_path: Path) -> None:
     assert {(row["allocator"], row["unit"], row["n"], row["status"]) for row in found} == {
         ("on-demand (caching)", "MiB", "1", "ok")
     }
-
-
-def test_the_chart_of_the_parts_is_there_sharp_and_in_the_page(tmp_path: Path) -> None:
-    out = report(tmp_path, *study())
-    assert (out / "memory-split.png").stat().st_size > 40_000
-    svg = (out / "memory-split.svg").read_text()
-    assert all(name in svg for name in ("TensorFlow", "PyTorch", "MXNet"))
-    assert "![What the memory holds, by batch size](memory-split.png)" in (out / "report.md").read_text()
-
-
-def test_no_chart_is_drawn_of_parts_that_are_unknown_or_negative(tmp_path: Path) -> None:
-    out = report(tmp_path, parts("mxnet", 4, inputs=None), parts("mxnet", 8, workspace=-1.0))
-    assert not list(out.glob("memory-split.*"))
-    assert "memory-split" not in (out / "report.md").read_text()
