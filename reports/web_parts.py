@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,13 +18,15 @@ NUMBER_DIGITS = 6  # of a cell's number: it sorts, the text is what is read
 
 @dataclass(frozen=True)
 class Part:
-    """A table (`html`) or a chart. `missing` says why there is none, "" where there is."""
+    """A table (`html`) or a chart. `missing` says why there is none, "" where there is. `titled`: the chart before it has
+    its title already."""
 
     id: str
     title: str
     html: str = ""
     chart: Chart | None = None
     missing: str = ""
+    titled: bool = False
 
 
 @dataclass
@@ -38,7 +39,7 @@ class Room:
     charts: dict[str, Any] = field(default_factory=dict)
     used: dict[str, float] = field(default_factory=lambda: {"tables": 0.0, "charts": 0.0})
 
-    def table(self, table: Table, name: str, indices: Indices) -> Part:
+    def table(self, table: Table, name: str, indices: Indices, titled: bool = False) -> Part:
         html = str(self.macros.table(table, name))
         if self.used["tables"] + len(html) > TABLES_BYTES * self.share:
             missing = f"{len(table.rows):,} rows, left out of this page for its size; its files have them."
@@ -48,7 +49,7 @@ class Room:
             "numbers": [[rounded(cell.number, NUMBER_DIGITS) for cell in row] for row in table.rows],
             "trials": [[ranges(indices(cell.trials)) for cell in row] for row in table.rows],
         }
-        return Part(name, table.title, html=html)
+        return Part(name, table.title, html=html, titled=titled)
 
     def chart(self, chart: Chart, name: str, indices: Indices) -> Part:
         data = chart_data(chart, indices)
@@ -73,7 +74,8 @@ class Room:
             parts += [
                 self.chart(chart, f"s{number}-{chart.name}-chart", indices) for chart in before.get(table.name, ())
             ]
-            parts.append(self.table(table, f"s{number}-{table.name}", indices))
+            titled = bool(parts and parts[-1].chart and parts[-1].title == table.title)
+            parts.append(self.table(table, f"s{number}-{table.name}", indices, titled))
         return parts + [self.chart(chart, f"s{number}-{chart.name}-chart", indices) for chart in waiting]
 
     def several(self, tables: Iterable[Table], prefix: str, indices: Indices) -> list[Part]:
@@ -82,10 +84,10 @@ class Room:
 
 def shared_caption(chapter: Chapter) -> str:
     """The last sentences that all charts of a chapter have below themselves, to be said once; "" if there are none."""
-    backwards = [chart.caption[::-1] for chart in chapter.charts]
-    if len(backwards) < 2:
+    sentences = [chart.caption.split(". ") for chart in chapter.charts]
+    if len(sentences) < 2:
         return ""
-    common = os.path.commonprefix(backwards)[::-1]
-    if common in (chart.caption for chart in chapter.charts):
-        return common
-    return common.partition(". ")[2]
+    common = 0
+    while all(len(own) > common for own in sentences) and len({own[-1 - common] for own in sentences}) == 1:
+        common += 1
+    return ". ".join(sentences[0][len(sentences[0]) - common :])

@@ -108,4 +108,5 @@ def log(folder: Path, most_bytes: int) -> str | None:
         return None
     except OSError as error:
         return f"[{LOG_FILE} cannot be read: {error.strerror}]"
-    return f"{head}\n\n[... {size - most_bytes // 2 * 2:,} of {size:,} bytes left out here; all of it is in {LOG_FILE} ...]\n\n{tail}"
+    cut = f"[... {size - most_bytes // 2 * 2:,} of {size:,} bytes are left out here; {LOG_FILE} has them ...]"
+    return f"{head}\n\n{cut}\n\n{tail}"

@@ -1,4 +1,4 @@
-"""All trials of a report for its page: a table of them in columns, and what is told of each, within a budget of bytes."""
+"""All trials of a report for its page: their table, and what is told of each, within a budget of bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .web_pack import column, columns, fitting, flat, rounded
 
 IN_TABLE = ("speed", "step-time", "usage", "memory", "accuracy")
 TABLE_DIGITS = 5
-DETAILS_DIGITS = (6, 4, 3)
+DETAILS_DIGITS = (5, 4, 3)
 UNITS = {"_bytes": ("MiB", 1 / 2**20), "_percent": ("%", 1.0), "_per_s": ("/s", 1.0), "_w": ("W", 1.0)} | {
     "_accuracy": ("%", 100.0),
     "_j": ("J", 1.0),
@@ -222,7 +222,7 @@ def _logs(trials: Trials) -> Iterator[tuple[str, Callable[[], Any]]]:
         return {"there": column(there), "text": column(texts)}
 
     for most_bytes in LOG_BYTES:
-        cut = f"The middle of logs of more than {most_bytes:,} bytes is left out; they are whole in the trials' {LOG_FILE}."
+        cut = f"Of logs of more than {most_bytes:,} bytes the middle is left out; the trials' {LOG_FILE} are whole."
         yield "" if most_bytes == LOG_BYTES[0] else cut, partial(made, most_bytes, False)
     told = f"Logs of trials that ended ok are left out of this page for its size; they are in the trials' {LOG_FILE}."
     yield told, partial(made, LOG_BYTES[-1], True)

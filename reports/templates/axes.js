@@ -1,6 +1,6 @@
 // Axes: what they span, what is zoomed into, and ticks at round values.
 
-const STEPS = [1, 2, 5, 10];
+const STEPS = [1, 2, 2.5, 5, 10];
 const TICKS = 5;
 
 // An axis in its own space: logarithmic ones are even there.
@@ -22,12 +22,13 @@ function spanOfY(values, logarithmic, fullScale) {
   const [low, high] = [Math.min(...used), Math.max(...used)];
   if (logarithmic) return high > low ? [low / 1.15, high * 1.15] : [low / 2, high * 2];
   const bottom = Math.min(0, low);
-  if (fullScale !== null && high <= fullScale) return [bottom, fullScale];
-  const top = ticks([bottom, high * 1.04 || 1], false).step;
-  return [bottom && Math.floor(bottom / top) * top, Math.ceil((high * 1.04 || 1) / top) * top];
+  if (fullScale !== null && high <= fullScale * 1.0001) return [bottom, fullScale];
+  const top = high * 1.02 || 1;
+  const { step } = ticks([bottom, top], false);
+  return [Math.floor(bottom / step) * step, Math.ceil(top / step) * step];
 }
 
-// {step, at}: 1, 2 or 5 times a power of ten, about TICKS of them; on a logarithmic axis within and across decades.
+// {step, at}: 1, 2, 2.5 or 5 times a power of ten, about TICKS of them; on a logarithmic axis within and across decades.
 function ticks([low, high], logarithmic) {
   if (logarithmic && high / low > 3) {
     const decades = Math.log10(high / low);

@@ -19,7 +19,8 @@ class ChartView {
     Object.assign(this, { figure, data, shown, id: figure.dataset.chart, logarithmic: false, off: new Set(), seen: null, panels: [] });
     this.stacked = data.panels.some((panel) => panel.series.some((one) => one.kind === "part"));
     const holder = figure.querySelector(".panels");
-    if (data.panels.length > 1) holder.classList.add("several");
+    if (data.panels.length > 1) holder.classList.add("several", data.panels.length % 3 ? "by-two" : "by-three");
+    holder.before(element("p", { class: "y-label" }, data.yLabel));
     for (const panel of data.panels) {
       const drawing = element("div", {
         class: "drawing",
@@ -28,7 +29,7 @@ class ChartView {
         "aria-describedby": `${this.id}-alt`,
       });
       const heading = panel.title ? element("p", { class: "panel-title" }, panel.title) : null;
-      holder.append(element("div", { class: "panel" }, heading, element("p", { class: "y-label" }, data.yLabel), drawing));
+      holder.append(element("div", { class: "panel" }, heading, drawing));
       this.panels.push({ panel, drawing, chart: null });
     }
     this.controls();
@@ -70,7 +71,9 @@ class ChartView {
       ),
     );
     holder.hidden = false;
-    this.figure.querySelector("figcaption").append(this.asTable());
+    this.figure.querySelector("details").addEventListener("toggle", ({ target }) => {
+      if (target.open && !target.querySelector("table")) target.append(...this.data.panels.map((panel, place) => this.numbers(panel, place)));
+    });
   }
 
   legend() {
@@ -83,15 +86,7 @@ class ChartView {
     );
   }
 
-  // The chart's numbers as a table, made when it is opened.
-  asTable() {
-    const details = element("details", { class: "numbers" }, element("summary", {}, "Show as table"));
-    details.addEventListener("toggle", () => {
-      if (details.open && !details.querySelector("table")) details.append(...this.data.panels.map((panel, place) => this.numbers(panel, place)));
-    });
-    return details;
-  }
-
+  // A panel's numbers as a table, made when it is asked for.
   numbers(panel, place) {
     const xs = [...new Set(panel.series.flatMap((one) => one.x))].sort((one, other) => one - other);
     const cell = (one, series, x) => {
@@ -231,7 +226,7 @@ function xTicks(series, [low, high], logarithmic) {
 }
 
 function axis([min, max], logarithmic, { at }, more, lined = false) {
-  const label = { color: ink.muted, fontSize: 12, customValues: at, hideOverlap: true, formatter: (value) => Number(value.toPrecision(6)).toLocaleString("en", { maximumSignificantDigits: 6 }).replace(/,/g, "\u2009") };
+  const label = { color: ink.muted, fontSize: 12, customValues: at, hideOverlap: true, formatter: readable };
   return {
     type: logarithmic ? "log" : "value",
     min,

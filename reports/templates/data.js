@@ -52,6 +52,13 @@ function told(value, decimals = null) {
   return value.toFixed(Math.min(places, 12));
 }
 
+// Up to six significant digits, in thin groups of three from five figures on.
+function readable(value) {
+  const size = Math.abs(value);
+  if (size && (size < 1e-4 || size >= 1e12)) return value.toPrecision(3);
+  return value.toLocaleString("en", { maximumSignificantDigits: 6, useGrouping: size >= 1e4 }).replace(/,/g, "\u2009");
+}
+
 const byText = new Intl.Collator("en", { numeric: true }).compare;
 
 // Numbers before words before nothing, whichever way they are sorted.

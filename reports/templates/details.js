@@ -96,10 +96,6 @@ function figuresOf(figures, place) {
   return table(["Figure", "Value", "Samples", "Source, or why it is unknown"], rows, "Figures of the trial", true);
 }
 
-function readable(value) {
-  return Math.abs(value) >= 1e-4 && Math.abs(value) < 1e9 ? value.toLocaleString("en", { maximumSignificantDigits: 6 }).replace(/,/g, "\u2009") : String(value);
-}
-
 function checksOf(checks, place) {
   const rows = Object.entries(checks.passed)
     .filter(([, column]) => at(column, place) !== null)

@@ -1,6 +1,7 @@
 // Start: what is drawn when it comes into view, what follows from a change of address, of frameworks, of colours, of paper.
 
 const views = new Map(); // id of a chart: its view
+const DRAWN_AHEAD = 40;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let curveInDialog = null;
 let turn = 0; // of the dialog: an older one that is still unpacking shows nothing
@@ -11,6 +12,7 @@ async function start() {
   const [shown, text] = await Promise.all([unpack("shown"), unpack("echarts")]);
   library.textContent = text;
   document.head.append(library);
+  if (matchMedia("(max-width: 68rem)").matches) document.querySelector("nav details").open = false;
   const trials = new TrialsTable(document.getElementById("trials-table"), shown);
   for (const table of document.querySelectorAll("table[data-table]")) enhance(table, shown.tables[table.dataset.table], shown);
   for (const figure of document.querySelectorAll("[data-chart]")) views.set(figure.dataset.chart, new ChartView(figure, shown.charts[figure.dataset.chart], shown));
@@ -26,6 +28,12 @@ async function start() {
   document.getElementById("close").addEventListener("click", () => dialog.close());
   await show(shown);
   document.documentElement.dataset.ready = "";
+  drawIdly([...views.values()].slice(0, DRAWN_AHEAD));
+}
+
+// The first charts are drawn before they are scrolled to, whenever there is nothing else to do.
+function drawIdly([view, ...others]) {
+  if (view) (window.requestIdleCallback ?? setTimeout)(() => (view.start(), drawIdly(others)));
 }
 
 const dialog = document.getElementById("dialog");
