@@ -9,15 +9,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from workloads.trial import without_nan
-
 Scalar = str | int | float | bool | None
 Column = dict[str, Any]
 
 
 def pack(value: Any) -> str:
-    """JSON, gzip, base64: letters that HTML leaves alone. NaN and the infinities become null."""
-    text = json.dumps(without_nan(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    """JSON, gzip, base64: letters that HTML leaves alone. Raises ValueError for NaN and the infinities."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)).decode()
 
 
@@ -52,9 +50,11 @@ def flat(nested: Any, prefix: str = "") -> dict[str, Scalar]:
 
 
 def rounded(value: Any, digits: int) -> Any:
-    """A float to so many significant digits, whole where it can be; anything else as it is."""
-    if not isinstance(value, float) or not math.isfinite(value):
+    """A float to so many significant digits, whole where it can be, None where not finite; anything else as it is."""
+    if not isinstance(value, float):
         return value
+    if not math.isfinite(value):
+        return None
     short = float(f"{value:.{digits}g}")
     return int(short) if short.is_integer() and abs(short) < 2**53 else short
 

@@ -18,8 +18,8 @@ NUMBER_DIGITS = 6  # of a cell's number: it sorts, the text is what is read
 
 @dataclass(frozen=True)
 class Part:
-    """A table (`html`) or a chart. `missing` says why there is none, "" where there is. `titled`: the chart before it has
-    its title already."""
+    """A table (`html`) or a chart. `missing` says why there is none, "" where there is. `titled`: the chart before
+    it has its title already."""
 
     id: str
     title: str

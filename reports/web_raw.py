@@ -81,15 +81,15 @@ def _binned(
         return empty
     times, values = times[known], values[known]
     if how == "rate":
-        sums = np.interp(edges, times, values, left=np.nan, right=np.nan)
-        return np.diff(sums) / np.diff(edges)
+        grown = np.interp(edges, times, values, left=np.nan, right=np.nan)
+        return np.diff(grown) / np.diff(edges)
     bins = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 2)
     if how == "highest":
         np.fmax.at(empty, bins, values)
         return empty
     counts = np.bincount(bins, minlength=len(empty))
-    sums = np.bincount(bins, weights=values, minlength=len(empty))
-    return np.divide(sums, counts, out=empty, where=counts > 0)
+    totals = np.bincount(bins, weights=values, minlength=len(empty))
+    return np.divide(totals, counts, out=empty, where=counts > 0)
 
 
 def log(folder: Path, most_bytes: int) -> str | None:

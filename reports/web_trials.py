@@ -28,20 +28,21 @@ UNITS = {"_bytes": ("MiB", 1 / 2**20), "_percent": ("%", 1.0), "_per_s": ("/s", 
 LOG_BYTES = (20_000, 2_000)
 MOST_LOG_CHARACTERS = 6_000_000  # of all logs together, before they are compressed
 FEW, CURVE_POINTS = 200, (160, 60)  # up to so many trials have the finer curves
-SAMPLED = (3000, 2000, 1500, 1000, 500, 250, 100)  # trials with a curve
+SAMPLED = (2000, 1000, 500, 250, 100)  # trials with a curve
 # Of the room left when its turn comes; in order of worth.
 SHARES = {"conditions": 0.5, "figures": 0.6, "checks": 0.3, "epochs": 0.5, "logs": 0.6, "samples": 1.0}
 
 
 @dataclass(frozen=True)
 class Trials:
-    """Every stored result with its folder, its section's number from 1 (0: replaced), and the key that names it.
+    """Every stored result with its folder, id, section's number from 1 (0: replaced), and the key that names it.
 
     The key is the trial's id; where results folders were merged and two have one, "~2" and so on set them apart.
     """
 
     results: tuple[TrialResult, ...]
     folders: tuple[Path, ...]
+    ids: tuple[str, ...]
     numbers: tuple[int, ...]
     keys: tuple[str, ...]
 
@@ -51,7 +52,7 @@ class Trials:
         places: dict[str, list[int]] = {}
         for place, result in enumerate(self.results):
             if own is None or id(result) in own:
-                places.setdefault(result.spec.id, []).append(place)
+                places.setdefault(self.ids[place], []).append(place)
         return lambda ids: sorted(place for one in dict.fromkeys(ids) for place in places.get(one, []))
 
 
@@ -60,13 +61,14 @@ def trials_of(report: Report) -> Trials:
     section_of = {
         id(result): number for number, chapter in enumerate(report.chapters, 1) for result in chapter.section.every
     }
+    ids = tuple(result.spec.id for result in results)  # once: an id is a digest of everything asked
     seen: dict[str, int] = {}
     keys = []
-    for result in results:
-        seen[result.spec.id] = seen.get(result.spec.id, 0) + 1
-        keys.append(result.spec.id + (f"~{seen[result.spec.id]}" if seen[result.spec.id] > 1 else ""))
+    for own in ids:
+        seen[own] = seen.get(own, 0) + 1
+        keys.append(own if seen[own] == 1 else f"{own}~{seen[own]}")
     numbers = tuple(section_of.get(id(result), 0) for result in results)
-    return Trials(results, report.stored.folders, numbers, tuple(keys))
+    return Trials(results, report.stored.folders, ids, numbers, tuple(keys))
 
 
 def table_data(trials: Trials, sections: list[Section]) -> dict[str, Any]:
@@ -163,7 +165,7 @@ def _figures(trials: Trials) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def _shown_as(name: str) -> tuple[str, str, float]:
     """(label, unit, factor) of a figure; the label of one that no table has is its name in words."""
-    known = {}
+    known: dict[str, tuple[str, str, float]] = {}
     for quantity in (*QUANTITIES, *MEMORY_KINDS, *MEMORY_PARTS):
         for source in (quantity.cpu, quantity.cuda):
             if source:

@@ -12,10 +12,16 @@ import pytest
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: requirements-test.txt")
 
 CHROMIUM = Path("/usr/bin/chromium")
-OPTIONS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 @contextmanager

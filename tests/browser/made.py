@@ -128,9 +128,7 @@ def chart(one: Table, quantity: Quantity) -> Chart:
         series.append(Series(row[0].text, framework, Kind.MEASURED, sizes, y, low, high, trials))
     known = [value for value in series[0].y if value is not None]
     published = tuple(0.9 * value for value in known)
-    series.append(
-        Series("TensorFlow, published", "tensorflow", Kind.PUBLISHED_TABLE, sizes[: len(known)], published)
-    )
+    series.append(Series("TensorFlow, published", "tensorflow", Kind.PUBLISHED_TABLE, sizes[: len(known)], published))
     return Chart(
         name=one.name,
         title=one.title,
@@ -169,7 +167,9 @@ def many(folder: Path, count: int) -> Path:
         one = trial(framework, size, place // len(cells))
         wobble = 1 + math.sin(place) / 20
         figures = {
-            name: type(figure)(figure.value * wobble if figure.value else figure.value, figure.source, figure.samples, figure.reason)
+            name: type(figure)(
+                figure.value * wobble if figure.value else figure.value, figure.source, figure.samples, figure.reason
+            )
             for name, figure in one.figures.items()
         }
         results.append(TrialResult(**{**vars(one), "figures": figures}))
