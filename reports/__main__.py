@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from . import build, check, compare, files, markdown
+from . import build, check, compare, files, markdown, publish
 from .load import ReportError
 
 
@@ -22,6 +22,8 @@ def main(arguments: list[str] | None = None) -> int:
         return check.main(arguments[1:])
     if arguments[:1] == ["compare"]:
         return compare.main(arguments[1:])
+    if arguments[:1] == ["publish"]:
+        return publish.main(arguments[1:])
     told = _parser().parse_args(arguments)
     out = told.out or told.results[0] / "report"
     try:

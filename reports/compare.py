@@ -80,11 +80,12 @@ def gate(comparison: Comparison, tolerated_percent: float) -> list[str]:
     if all(one.pair.same_trials == len(one.pair.b.results) for one in comparison.contrasts):
         raise ReportError("--fail-on-regression: A and B hold the very same trials: nothing is tested; measure B anew")
     for side in (comparison.a, comparison.b):
-        bad = [item.path for item in side.stored.unreadable] + list(side.stored.unfinished)
+        stored = side.stored
+        bad = [*(item.path for item in stored.unreadable), *stored.unfinished, *stored.in_use]
         if bad:
             raise ReportError(
-                f"--fail-on-regression: {bad[0]}: unreadable or unfinished, as {len(bad)} of the trials of {side.path} "
-                "are: what they hide cannot be told; run them again or take them away"
+                f"--fail-on-regression: {bad[0]}: unreadable, unfinished or still being written ({len(bad)} such in "
+                f"{side.path}): what it hides cannot be told; run it again or take it away"
             )
     return []
 

@@ -228,7 +228,7 @@ def _ending(place: Place, a: list[TrialResult], b: list[TrialResult]) -> Ending 
 
 def _ended(results: list[TrialResult]) -> str:
     """ "ok", "out of memory", or "3 of 5 ok, 2 timeout"."""
-    counts = Counter(tables.words(result.status) for result in results)
+    counts = Counter(str(result.status).replace("_", " ") for result in results)
     if len(counts) == 1:
         return next(iter(counts))
     told = [f"{number} {status}" for status, number in counts.items() if status != Status.OK]
