@@ -146,7 +146,7 @@ def test_results_that_are_not_complete_and_whole_are_refused(results: Path, dama
             told = r"1 trial unfinished \(.*mxnet-cpu-b00032"
         case "home":
             edit(results, lambda data: data["facts"].update(path="/home/alice/lib"))
-            told = r"1 file that name a home directory \(.*result.json"
+            told = r"1 file naming a home directory \(.*result.json"
     assert [line for line in found(results) if re.match(told, line)], found(results)
 
 
