@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 
 import pytest
 from browsing import CHROMIUM, chromium, opened_in_s
@@ -34,7 +35,7 @@ def browser():
 
 @pytest.fixture
 def opened(browser, written):
-    """open(address, **of the browser context) -> page; no page of a test may complain or ask for anything but itself."""
+    """open(address, **of the browser context) -> page; no page may complain or ask for anything but itself."""
     contexts, complaints, asked = [], [], []
 
     def open_page(address="", **settings):
@@ -250,7 +251,7 @@ def test_a_trial_that_did_not_end_well_shows_its_reason_and_no_number(opened):
     page = opened()
     page.get_by_label("Filter rows").last.fill("out of memory")
     assert page.locator("#trials-table tbody tr").count() == 1
-    assert page.locator("#trials-table tbody td").last.inner_text() == "–"
+    assert page.locator("#trials-table tbody td").last.inner_text() == "\N{EN DASH}"
     page.locator("#trials-table tbody th a").click()
     assert "Reason: the device has 16 GiB" in page.get_by_role("dialog").inner_text()
 
@@ -361,7 +362,7 @@ def test_headings_and_landmarks_are_in_order(opened):
         int(name[1]) for name in page.locator("h1, h2, h3, h4").evaluate_all("all => all.map(one => one.tagName)")
     ]
     assert levels[0] == 1 and levels.count(1) == 1
-    assert all(next_one - one <= 1 for one, next_one in zip(levels, levels[1:], strict=False))
+    assert all(next_one - one <= 1 for one, next_one in pairwise(levels))
     for role in ("banner", "navigation", "main", "contentinfo"):
         assert page.get_by_role(role).count() == 1
     assert page.locator("html").get_attribute("lang") == "en"
