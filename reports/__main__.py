@@ -1,4 +1,4 @@
-"""python -m reports RESULTS [--out DIR] [--columns]: tables and charts from stored results; prints the tables.
+"""python -m reports RESULTS...: tables, charts and the page from stored results; prints the tables.
 python -m reports check PATH...: what is wrong with stored results or logs.
 """
 
@@ -9,41 +9,55 @@ import os
 import sys
 from pathlib import Path
 
-from . import check, page
+from . import build, check, compare, files, markdown, publish
 from .load import ReportError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 0, or 2 where no report could be made, with one line on stderr; of `check`: see there."""
+    """Exit code: 0, or 2 where no report could be made, with one line on stderr; of a command: see there."""
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if arguments[:1] == ["check"]:
         return check.main(arguments[1:])
-    parser = argparse.ArgumentParser(
-        prog="python -m reports",
-        description="Tables and charts from stored results.",
-        epilog="python -m reports check PATH... says what is wrong with stored results, or with others' logs in CSV.",
-    )
-    parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder that python -m runner wrote")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: RESULTS/report)")
-    parser.add_argument("--columns", action="store_true",
-                        help="differing conditions side by side, as columns of one table")  # fmt: skip
-    told = parser.parse_args(arguments)
-    out = told.out or told.results / "report"
+    if arguments[:1] == ["compare"]:
+        return compare.main(arguments[1:])
+    if arguments[:1] == ["publish"]:
+        return publish.main(arguments[1:])
+    told = _parser().parse_args(arguments)
+    out = told.out or told.results[0] / "report"
     try:
-        report = page.build(told.results, out, told.columns)
+        if len(told.results) > 1 and not told.out:
+            raise ReportError("--out is missing: a report over several folders belongs to none of them; name one")
+        report = build.report(told.results, told.columns)
+        main_files = files.write(report, out, told.format)
     except ReportError as error:
         print(f"reports: {error}", file=sys.stderr)
         return 2
-    for warning in report.warnings:
-        print(f"reports: {warning}", file=sys.stderr)
+    for item in report.stored.unreadable:
+        print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
     try:
-        print(report.printed)
-        print(f"Report: {out / 'report.md'}", flush=True)
+        print(markdown.printed(report))
+        print(f"Report: {' '.join(map(str, main_files)) or out}", flush=True)
     except BrokenPipeError:  # the reader, e.g. `head`, has seen enough; the report is written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m reports",
+        description="Tables, charts and a page from stored results.",
+        epilog="python -m reports check PATH... says what is wrong with stored results, or with others' logs in CSV.",
+    )
+    parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS",
+                        help="folders that python -m runner wrote; several make one report")  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: RESULTS/report)")
+    parser.add_argument("--format", nargs="+", choices=files.FORMATS, default=files.USUAL, metavar="FORMAT",
+                        help=f"some of {', '.join(files.FORMATS)} (default: {' '.join(files.USUAL)})")  # fmt: skip
+    parser.add_argument("--columns", action="store_true",
+                        help="differing conditions side by side, as columns of one table")  # fmt: skip
+    return parser
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ import pandas as pd
 
 from workloads.trial import Status, TrialResult
 
-from . import markdown
 from .conditions import Condition, Section
 from .frameworks import display_name, ordered
 from .load import started
+from .table import Cell, Table
 
 NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
 VARIABLES = "C allocator's variables"
@@ -84,7 +84,7 @@ def _software(section: Section) -> dict[str, str]:
 
 
 def conditions_list(section: Section) -> list[str]:
-    """Markdown lines: what was run, by which software, on which machine, when, by which version of this suite."""
+    """What was run, by which software, on which machine, when, by which version of this suite: sentences."""
     words, results = described(section.condition), section.every
     software = _software(section)
     machine = [
@@ -101,14 +101,14 @@ def conditions_list(section: Section) -> list[str]:
     commits = {commit for result in results if (commit := result.machine.get("commit"))}
     if len(commits) > 1:
         lines.append(f"These trials come from {len(commits)} commits of this suite: {distinct(sorted(commits))}.")
-    return [markdown.escape(line) for line in lines]
+    return lines
 
 
 def _packages(results: Iterable[TrialResult]) -> str:
     """Where the package versions are to be found, or whose are not."""
     silent = ordered(result.spec.framework for result in results if not _package_versions(result))
     told = f" by {', '.join(map(display_name, silent))}" if silent else ""
-    return f"package versions not reported{told}" if silent else "package versions under What the workers reported"
+    return f"package versions not reported{told}" if silent else 'package versions under "What the workers reported"'
 
 
 def _package_versions(result: TrialResult) -> dict[str, Any]:
@@ -116,8 +116,8 @@ def _package_versions(result: TrialResult) -> dict[str, Any]:
     return packages if isinstance(packages, dict) else {}
 
 
-def facts(section: Section) -> pd.DataFrame | None:
-    """What the workers reported, as Markdown cells: a row a fact or package, a column a framework. None if nothing."""
+def facts(section: Section) -> Table | None:
+    """What the workers reported: a row a fact or package, a column a framework. None if nothing."""
     told = [
         (
             result.spec.framework,
@@ -126,16 +126,23 @@ def facts(section: Section) -> pd.DataFrame | None:
         )
         for result in section.every
     ]
-    rows = []
-    keys = dict.fromkeys(key for _, own in told for key in own)
-    for key in sorted(keys, key=lambda key: (key.startswith("package "), key if key.startswith("package ") else "")):
-        row = {"Fact": markdown.escape(key)}
-        for framework in ordered(framework for framework, _ in told):
-            own = distinct(values.get(key) for name, values in told if name == framework)
-            row[markdown.escape(display_name(framework))] = markdown.escape(own) or ABSENT
-        if set(row.values()) - {ABSENT, row["Fact"]}:
-            rows.append(row)
-    return pd.DataFrame(rows) if rows else None
+    names = ordered(framework for framework, _ in told)
+    values: dict[str, dict[str, dict[str, None]]] = {}  # fact: framework: its words, each once
+    for framework, own in told:
+        for key, value in own.items():
+            if value is not None:
+                word = value if isinstance(value, str) else json.dumps(value)
+                values.setdefault(key, {}).setdefault(framework, {})[word] = None
+    rows = [
+        (key, *(" / ".join(values[key].get(name, ())) or ABSENT for name in names))
+        for key in sorted(
+            values, key=lambda key: (key.startswith("package "), key if key.startswith("package ") else "")
+        )
+    ]
+    head = ("Fact", *map(display_name, names))
+    cells = tuple(tuple(Cell(word) for word in row) for row in rows)
+    tidy = pd.DataFrame(rows, columns=["fact", *names])
+    return Table("workers", "What the workers reported", head, cells, tidy, words=True) if rows else None
 
 
 def chart_caption(section: Section) -> str:

@@ -58,3 +58,4 @@ class Chart:
     caption: str
     x_log: bool = True
     full_scale: float | None = None
+    y_log: bool = False  # only where every value is more than 0

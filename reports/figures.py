@@ -1,137 +1,151 @@
-"""The charts of the thesis: one quantity against batch size, one line a framework; PNG and SVG."""
+"""Charts for print: a Chart drawn with matplotlib as PNG and SVG, the same chart always the same file."""
 
 from __future__ import annotations
 
-import math
-import textwrap
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from .frameworks import Style, styles
+from . import figure_layout as layout
+from . import figure_panels as panels
+from .charts import Chart
+from .figure_layout import Layout
+from .looks import INK, framework_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+FORMATS = ("png", "svg")
 DPI = 200
-WIDTH_IN, PLOT_HEIGHT_IN, CAPTION_LINE_IN = 7.0, 4.2, 0.14
-BESIDE, LABEL_WIDTH = 0.008, 0.05  # distance of two frameworks' points, width of a label: parts of the batch axis
-CAPTION_CHARACTERS = 126  # of the caption's size that fit into WIDTH_IN
-LOOK: dict[Any, Any] = {
-    "font.size": 9,
+GRID, FAINT = "#D8D8D8", "#404040"
+SETTINGS: dict[Any, Any] = {
+    "font.size": layout.TEXT_POINTS,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.edgecolor": INK,
+    "hatch.linewidth": 0.6,
+    "text.hinting": "none",  # at this resolution it shows nowhere and takes time
     "text.parse_math": False,  # a dollar in a name is a dollar
     "svg.hashsalt": "batchwise",  # the same results give the same file
 }
 
 
-def draw(cells: pd.DataFrame, title: str, label: str, caption: str, stem: Path, full_scale: float | None) -> bool:
-    """Write `stem`.png and .svg from the cells of `tables.cells`; False, and no file, if no cell has a value.
+def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS) -> list[Path]:
+    """Write `stem`.png and `stem`.svg, those of the two that are among `formats`; returns their paths.
 
-    `label` is the y axis with its unit. A cell without a value is a gap in its line.
+    Raises OSError where a file cannot be written.
     """
-    if not cells["n"].any():
-        return False
+    wanted = [name for name in FORMATS if name in formats]
+    if not wanted:
+        return []
     # Here, not above: tables need no drawing library, and its import takes as long as all of them.
     import matplotlib as mpl
+
+    paths = [stem.with_name(f"{stem.name}.{name}") for name in wanted]
+    with mpl.rc_context(SETTINGS):
+        figure = drawn(chart)
+        for name, path in zip(wanted, paths, strict=True):
+            about = {"Title": layout.plain(chart.title), "Description": layout.plain(chart.alt)}
+            figure.savefig(path, format=name, dpi=DPI, metadata=about | ({"Date": None} if name == "svg" else {}))
+    return paths
+
+
+def drawn(chart: Chart) -> Figure:
+    """The whole picture. Raises ValueError for a chart without a point."""
     from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    with mpl.rc_context(LOOK):
-        lines = textwrap.wrap(caption, CAPTION_CHARACTERS)
-        height = PLOT_HEIGHT_IN + CAPTION_LINE_IN * len(lines)
-        figure = Figure(figsize=(WIDTH_IN, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
-        axes = figure.add_subplot()
-        sizes = sorted(set(cells["batch_size"]))
-        looks = styles(cells["framework"])
-        for place, (framework, style) in enumerate(looks.items()):
-            aside = (place - (len(looks) - 1) / 2) * BESIDE * _doublings(sizes) if cells["n"].max() > 1 else 0
-            _line(axes, cells[cells["framework"] == framework], framework, style, 2**aside)
-        _batch_axis(axes, sizes)
-        _value_axis(axes, float(cells["max"].max()), full_scale)
-        axes.set_ylabel(label)
-        _text_around(figure, axes, title, "\n".join(lines))
-        figure.savefig(stem.with_name(stem.name + ".png"), dpi=DPI)
-        figure.savefig(stem.with_name(stem.name + ".svg"), metadata={"Date": None})
-    return True
-
-
-def _line(axes: Axes, cells: pd.DataFrame, framework: str, style: Style, aside: float) -> None:
-    """Medians joined by a line, with bars from the lowest to the highest repeat where there are several.
-
-    `aside` is the factor that sets this framework's points beside the others', so that bars do not hide bars.
-    """
-    drawn = axes.errorbar(
-        cells["batch_size"].to_numpy() * aside,
-        cells["median"].to_numpy(),
-        yerr=[(cells["median"] - cells["min"]).to_numpy(), (cells["max"] - cells["median"]).to_numpy()]
-        if (cells["n"] > 1).any()
-        else None,
-        label=style.name,
-        color=style.colour,
-        marker=style.marker,
-        linestyle=style.line,
-        linewidth=1.6,
-        markersize=style.size,
-        markerfacecolor="none",
-        markeredgewidth=1.4,
-        elinewidth=1.0,
-        capsize=style.size / 2,
-        clip_on=False,
-        zorder=3,
-    )
-    drawn.lines[0].set_gid(f"line-{framework}")
+    every = [series for panel in chart.panels for series in panel.series]
+    count, styles, legend = len(chart.panels), framework_styles(every), layout.legend_columns(every)
+    values = panels.value_ticks(chart)
+    width = layout.axes_width(values.labels, count)
+    frame = panels.frame_of(chart, values, width)
+    labels = layout.tick_labels(frame.places, width, count == 1) if chart.x_log else []
+    tick_rows = 1 + max((label.count("\n") for label in labels), default=0)
+    place = layout.layout(chart, values.labels, tick_rows, max(map(len, legend)))
+    figure = Figure(figsize=(layout.WIDTH, place.height))
+    handles: dict[str, Any] = {}
+    for number, (panel, rectangle) in enumerate(zip(chart.panels, place.axes, strict=True)):
+        axes = figure.add_axes(rectangle)
+        handles = panels.draw(axes, panel, number, frame, styles) | handles
+        _batch_axis(axes, frame, labels)
+        _value_axis(axes, chart, frame, first=number % place.columns == 0)
+        name = chart.y_label + (" (logarithmic)" if chart.y_log else "")
+        _text_of_panel(axes, panel.title, "" if number % place.columns else name, values.labels, count)
+    _text_around(figure, chart, place, legend, handles)
+    return figure
 
 
-def _batch_axis(axes: Axes, sizes: list[int]) -> None:
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(sizes, _tick_labels(sizes))
-    axes.set_xticks([], minor=True)
-    room = 2**0.25 if len(sizes) > 1 else 2
-    axes.set_xlim(sizes[0] / room, sizes[-1] * room)
-    axes.set_xlabel("Batch size, images (logarithmic)")
+def _batch_axis(axes: Axes, frame: panels.Frame, labels: list[str]) -> None:
+    """`labels` name the places of a logarithmic axis; a linear one counts whole numbers of its own."""
+    from matplotlib.ticker import MaxNLocator
+
+    if frame.log:
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(frame.places, labels)
+        axes.set_xticks([], minor=True)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.set_xlim(*frame.ends)
 
 
-def _tick_labels(sizes: list[int]) -> list[str]:
-    """Neighbours too close for labels side by side are written in up to three rows."""
-    ends = [-math.inf] * 3
-    labels = []
-    for size in sizes:
-        place = math.log2(size)
-        row = next((row for row, end in enumerate(ends) if place >= end), None)
-        labels.append("" if row is None else "\n" * row + str(size))
-        if row is not None:
-            ends[row] = place + LABEL_WIDTH * _doublings(sizes)
-    return labels
-
-
-def _doublings(sizes: list[int]) -> float:
-    """Length of the batch axis, in powers of two."""
-    return math.log2(sizes[-1] / sizes[0]) or 1.0
-
-
-def _value_axis(axes: Axes, highest: float, full_scale: float | None) -> None:
-    """From 0, so that a length is an amount; a value above `full_scale` is shown, not cut off."""
-    fits = full_scale is not None and highest <= full_scale
-    axes.set_ylim(0, full_scale if fits else highest * 1.08 or 1)
-    axes.grid(axis="y", color="#d0d0d0", linewidth=0.6)
+def _value_axis(axes: Axes, chart: Chart, frame: panels.Frame, first: bool) -> None:
+    """`first` of its row: the others' numbers stand there."""
+    if chart.y_log:
+        axes.set_yscale("log", nonpositive="clip")
+    axes.set_yticks(frame.values.ticks, frame.values.labels)
+    axes.set_yticks([], minor=True)
+    axes.set_ylim(*frame.values.ends)
+    axes.grid(axis="y", color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
+    if not first:
+        axes.tick_params(axis="y", left=False, labelleft=False)
 
 
-def _text_around(figure: Figure, axes: Axes, title: str, caption: str) -> None:
-    frameworks = len(axes.get_legend_handles_labels()[1])
-    columns = min(4, frameworks)
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1.01),
-        borderaxespad=0,
-        ncols=columns,
-        frameon=False,
-        handlelength=4,
+def _text_of_panel(axes: Axes, title: str, name: str, value_labels: tuple[str, ...], count: int) -> None:
+    """Title and the value axis' name, at places that are set: else every tick label is measured for each format."""
+    width = layout.axes_width(value_labels, count)
+    axes.set_title(
+        layout.shortened(title, int(width * layout.INCH / (layout.CHARACTER * layout.PANEL_POINTS))),
+        loc="left",
+        fontsize=layout.PANEL_POINTS,
+        pad=6,
+        y=1.0,
     )
-    rows = -(-frameworks // columns)
-    axes.set_title("\n".join(textwrap.wrap(title, 90)), loc="left", pad=8 + 15 * rows, fontsize=10)
-    figure.supxlabel(caption, x=0.015, ha="left", fontsize=7, color="#404040", linespacing=1.3)
+    axes.xaxis.set_label_coords(0.5, 0)
+    axes.yaxis.set_label_coords(-layout.room_for_numbers(value_labels, count) / width, 0.5)
+    axes.set_ylabel(layout.shortened(name))
+    axes.tick_params(labelsize=layout.tick_points(count))
+
+
+def _text_around(figure: Figure, chart: Chart, place: Layout, legend: list[list[str]], handles: dict[str, Any]) -> None:
+    from matplotlib.lines import Line2D
+
+    left, nothing = layout.MARGIN / layout.WIDTH, Line2D([], [], linestyle="none")
+    names = [label for column in legend for label in column]
+    figure.text(left, place.title_top, place.title, va="top", fontsize=layout.TITLE_POINTS)
+    figure.legend(
+        [handles.get(name, nothing) for name in names],
+        [layout.shortened(name) for name in names],
+        loc="upper left",
+        bbox_to_anchor=(left, place.legend_top),
+        ncols=max(1, len(legend)),
+        frameon=False,
+        fontsize=layout.LEGEND_POINTS,
+        handlelength=layout.HANDLE,
+        handletextpad=layout.PAD,
+        columnspacing=layout.COLUMN_GAP,
+        labelspacing=0.25,
+        borderaxespad=0,
+        borderpad=0,
+    )
+    figure.text(*place.x_label_at, layout.plain(chart.x_label), va="top", ha="center")
+    figure.text(
+        left,
+        place.caption_bottom,
+        place.caption,
+        va="bottom",
+        fontsize=layout.CAPTION_POINTS,
+        color=FAINT,
+        linespacing=layout.LINE_SPACING,
+    )

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
 import json
 import math
+import os
+import re
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from workloads.trial import RESULT_FILE, TrialResult
+
+LOCK_FILE = ".lock"  # held by the runner while it writes
+HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # a surrogate, as JSON writes it
+
+Checker = Callable[[Any, str], str | None]  # of a value and where it stands: what is wrong with it
 
 
 class ReportError(Exception):
@@ -28,52 +38,93 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class Stored:
-    """What a results folder holds: results, each with its trial's folder; `unfinished` are folders without a result."""
+    """What results folders hold: results, each with its trial's folder; `unfinished` are trial folders without a
+    result; `in_use` are results folders into which a run is writing."""
 
     results: tuple[TrialResult, ...]
     folders: tuple[Path, ...]
     unreadable: tuple[Unreadable, ...]
     unfinished: tuple[Path, ...]
+    in_use: tuple[Path, ...] = ()
 
 
-def read(folder: Path) -> Stored:
-    """Raises ReportError where the folder is missing or holds no result file at all."""
-    trials = folder / "trials"
-    if not folder.is_dir():
-        raise ReportError(f"{folder}: no such folder; give the folder that `python -m runner` wrote")
-    try:
-        trial_dirs = sorted(path for path in trials.iterdir() if path.is_dir()) if trials.is_dir() else []
-    except OSError as error:
-        raise ReportError(f"{trials}: cannot be listed: {error.strerror}; check its permissions") from error
-    results, folders, unreadable, unfinished = [], [], [], []
-    for trial_dir in trial_dirs:
+def read(*folders: Path) -> Stored:
+    """Of all the folders together; a trial that several of them hold, byte for byte, is read once.
+
+    Raises ReportError for a folder that is missing or holds no result file at all.
+    """
+    results, places, unreadable, unfinished = [], [], [], []
+    seen: set[tuple[str, bytes]] = set()
+    for trial_dir in (found for folder in dict.fromkeys(folders) for found in _trial_dirs(folder)):
         path = trial_dir / RESULT_FILE
         if not path.exists():
             unfinished.append(trial_dir)
             continue
         try:
-            results.append(read_result(path))
-            folders.append(trial_dir)
+            content = _content(path)
+            digest = trial_dir.name, hashlib.sha256(content).digest()
+            if digest in seen:
+                continue
+            results.append(_result(content))
+            places.append(trial_dir)
+            seen.add(digest)
         except ValueError as error:
             unreadable.append(Unreadable(path, str(error)))
-    if not results and not unreadable:
-        state = f"{len(unfinished)} trials there are unfinished" if unfinished else "no trial is there"
+    in_use = tuple(folder for folder in folders if _in_use(folder))
+    return Stored(tuple(results), tuple(places), tuple(unreadable), tuple(unfinished), in_use)
+
+
+def _trial_dirs(folder: Path) -> list[Path]:
+    trials = folder / "trials"
+    if not folder.is_dir():
+        raise ReportError(f"{folder}: no such folder; give the folder that `python -m runner` wrote")
+    try:
+        found = sorted(path for path in trials.iterdir() if path.is_dir()) if trials.is_dir() else []
+    except OSError as error:
+        raise ReportError(f"{trials}: cannot be listed: {error.strerror}; check its permissions") from error
+    if not any((trial_dir / RESULT_FILE).exists() for trial_dir in found):
+        state = f"{len(found)} trials there are unfinished" if found else "no trial is there"
         raise ReportError(f"{trials}: no {RESULT_FILE} found, {state}; run `python -m runner` first")
-    return Stored(tuple(results), tuple(folders), tuple(unreadable), tuple(unfinished))
+    return found
+
+
+def _in_use(folder: Path) -> bool:
+    """Whether a run holds the folder's lock, other than the one that asks for this report."""
+    lock = folder / LOCK_FILE
+    if not lock.exists():
+        return False
+    own = {os.getpid(), os.getppid()}
+    inode = str(lock.stat().st_ino)
+    held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(
+        words[5].rsplit(":", 1)[-1] == inode and int(words[4]) not in own for words in held if words[1] == "FLOCK"
+    )
 
 
 def read_result(path: Path) -> TrialResult:
     """Raises ValueError for a file that cannot be read, is not JSON, or has a field of the wrong kind."""
+    return _result(_content(path))
+
+
+def _content(path: Path) -> bytes:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        return path.read_bytes()
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
+
+
+def _result(content: bytes) -> TrialResult:
+    try:
+        data = json.loads(content.decode(), parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"not whole JSON: {error}") from error
+    if HALF_A_CHARACTER.search(content):  # no file but JSON can hold one
+        data = json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"))
     if not isinstance(data, dict):
         raise ValueError("not a trial result: the file holds no JSON object")
     result = TrialResult.from_json(data)
-    misfit = _misfit(result, TrialResult, "")
+    check = _checker(TrialResult)
+    misfit = check and check(result, "")
     if misfit:
         raise ValueError(f"not a trial result: {misfit}")
     if result.spec.batch_size < 1:
@@ -118,8 +169,9 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"not a trial result: {name} is no JSON number")
 
 
-def _misfit(value: Any, hint: Any, where: str) -> str | None:
-    """Where `value` is not what the annotation `hint` of trial.py promises; None if it fits.
+@functools.cache
+def _checker(hint: Any) -> Checker | None:
+    """What finds a value that is not what the annotation `hint` of trial.py promises; None if anything fits.
 
     `from_json` builds dataclasses without looking at the types inside, and a hand can edit any of them.
     """
@@ -127,22 +179,62 @@ def _misfit(value: Any, hint: Any, where: str) -> str | None:
     if hint is Any:
         return None
     if origin in (Union, types.UnionType):
-        misfits = [_misfit(value, argument, where) for argument in arguments]
-        return None if None in misfits else misfits[0]
+        return _union([_checker(argument) for argument in arguments])
     if origin is Literal:
-        return None if value in arguments else f"{where} is {value!r}"
-    if origin is list and isinstance(value, list):
-        parts = [(item, arguments[0], f"{where}[{index}]") for index, item in enumerate(value)]
-    elif origin is dict and isinstance(value, dict):
-        parts = [(item, arguments[1], f"{where}.{key}".lstrip(".")) for key, item in value.items()]
-    elif isinstance(hint, type) and dataclasses.is_dataclass(hint) and isinstance(value, hint):
+        return lambda value, where: None if value in arguments else f"{where} is {value!r}"
+    if origin in (list, dict):
+        return _container(origin, _checker(arguments[-1]))
+    if dataclasses.is_dataclass(hint):
         hints = get_type_hints(hint)
-        parts = [(getattr(value, name), hints[name], f"{where}.{name}".lstrip(".")) for name in hints]
-    elif hint is float:
-        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        return None if number else f"{where} is {value!r}, not a finite number"
-    elif isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+        return _record([(name, checker) for name in hints if (checker := _checker(hints[name]))])
+    if hint is float:
+        return _number
+    return _instance(hint)
+
+
+def _union(checkers: list[Checker | None]) -> Checker:
+    def check(value: Any, where: str) -> str | None:
+        found = [checker(value, where) if checker else None for checker in checkers]
+        return None if None in found else found[0]
+
+    return check
+
+
+def _container(kind: type[Any], inside: Checker | None) -> Checker:
+    def check(value: Any, where: str) -> str | None:
+        if not isinstance(value, kind):
+            return f"{where} is {value!r}, not {kind.__name__}"
+        if inside is None:
+            return None
+        items = value.items() if kind is dict else enumerate(value)
+        for key, item in items:
+            found = inside(item, f"{where}.{key}" if kind is dict else f"{where}[{key}]")
+            if found:
+                return found
         return None
-    else:
-        return f"{where} is {value!r}, not {getattr(origin or hint, '__name__', hint)}"
-    return next((found for part in parts if (found := _misfit(*part))), None)
+
+    return check
+
+
+def _record(fields: list[tuple[str, Checker]]) -> Checker:
+    def check(value: Any, where: str) -> str | None:
+        for name, inside in fields:
+            found = inside(getattr(value, name), f"{where}.{name}" if where else name)
+            if found:
+                return found
+        return None
+
+    return check
+
+
+def _number(value: Any, where: str) -> str | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return None if number else f"{where} is {value!r}, not a finite number"
+
+
+def _instance(kind: type[Any]) -> Checker:
+    def check(value: Any, where: str) -> str | None:
+        fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        return None if fits else f"{where} is {value!r}, not {kind.__name__}"
+
+    return check

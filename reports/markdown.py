@@ -1,4 +1,4 @@
-"""Text that GitHub shows as it is meant, whatever characters a reason or a name brings along."""
+"""A report and its tables as Markdown that GitHub shows as it is meant, whatever characters a name brings along."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from .report import HOW_TO_READ, RULES, SIDE_BY_SIDE, Chapter, Report
+from .table import Cell, Table
+
+PRINTED = ("usage", "memory", "accuracy", "parity", "speed")  # of a chapter's tables, for a terminal
 SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 
@@ -22,19 +26,86 @@ def table(frame: pd.DataFrame, align: str = "right") -> str:
     return frame.to_markdown(index=False, disable_numparse=True, colalign=columns)
 
 
-def bullets(lines: list[str]) -> str:
+def bullets(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def numbered(notes: Iterable[str]) -> dict[str, int]:
-    """{note: its number}, each once, in order of appearance."""
-    return {note: number for number, note in enumerate(dict.fromkeys(notes), start=1)}
+def of(shown: Table, heading: str = "###") -> str:
+    """Heading, sentences, table, how to read it, footnotes."""
+    notes = shown.notes
+    head = [escape(name) for name in shown.head]
+    rows = [[_cell(cell, notes) for cell in row] for row in shown.rows]
+    align = "left" if shown.words else "right"
+    parts = [
+        f"{heading} {escape(shown.title)}",
+        bullets([escape(line) for line in shown.above]),
+        table(pd.DataFrame(rows, columns=pd.Index(head)), align) if rows else "",
+        *map(escape, shown.below),
+        bullets([f"[{number}] {escape(note)}" for note, number in notes.items()]),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def marks(notes: Iterable[str], numbers: dict[str, int]) -> str:
-    """What a cell carries after its text: " [1] [3]"."""
-    return "".join(f" [{numbers[note]}]" for note in notes)
+def _cell(cell: Cell, notes: dict[str, int]) -> str:
+    """A number is our own text: the brackets of its interval need no escape."""
+    return (escape(cell.text) if cell.number is None else cell.text) + "".join(
+        f" [{notes[note]}]" for note in cell.notes
+    )
 
 
-def footnotes(numbers: dict[str, int]) -> str:
-    return bullets([f"[{number}] {escape(note)}" for note, number in numbers.items()])
+def page(report: Report, marks: tuple[str, ...], pictures: dict[tuple[int, str], str]) -> str:
+    """report.md. `marks` are sentences that come before all else; `pictures` {(chapter's place, chart): file name}."""
+    summary = report.summary
+    parts = ["# Batchwise: frameworks against batch size", *(f"> **{escape(mark)}**" for mark in marks)]
+    parts += [escape(line) for line in summary.ran]
+    for title, lines in (("Findings", summary.findings), ("Not verified", summary.not_verified)):
+        parts += [f"## {title}", bullets(map(escape, lines))] if lines else []
+    parts += ["## How to read", escape(HOW_TO_READ), f"{escape(RULES)} [RULES.md](RULES.md)."]
+    parts += _side_by_side(report)
+    for place, chapter in enumerate(report.chapters):
+        own = {chart.name: file for chart in chapter.charts if (file := pictures.get((place, chart.name)))}
+        parts += [f"## {escape(chapter.heading)}", bullets(map(escape, chapter.conditions)), *_chapter(chapter, own)]
+    return _joined([*parts, *_below(report)])
+
+
+def printed(report: Report) -> str:
+    """Summary, main tables and problems for a terminal."""
+    parts = [escape(line) for line in (*report.summary.ran, *report.summary.findings)]
+    parts += _side_by_side(report)
+    for chapter in report.chapters:
+        parts += [f"## {escape(chapter.heading)}", *(of(shown) for shown in chapter.tables if shown.name in PRINTED)]
+        parts += map(escape, chapter.remarks)
+    return _joined([*parts, *_below(report)])
+
+
+def _side_by_side(report: Report) -> list[str]:
+    if not report.beside:
+        return []
+    legend = [f"{letter}: {escape(heading)}" for letter, heading in report.legend.items()]
+    return ["## Side by side", SIDE_BY_SIDE, bullets(legend), *map(of, report.beside)]
+
+
+def _chapter(chapter: Chapter, pictures: dict[str, str]) -> list[str]:
+    """Every table, the chart of the same name below it; then the other charts and what could not be made."""
+    parts = []
+    alts = {chart.name: chart.alt for chart in chapter.charts}
+    for shown in chapter.tables:
+        parts.append(of(shown))
+        parts += [_picture(alts[shown.name], pictures.pop(shown.name))] if shown.name in pictures else []
+    parts += [_picture(alts[name], file) for name, file in pictures.items()]
+    return [*parts, *map(escape, chapter.remarks)]
+
+
+def _picture(alt: str, file: str) -> str:
+    return f"![{escape(alt)}]({file})"
+
+
+def _below(report: Report) -> list[str]:
+    parts = [*(of(shown, "##") for shown in report.appendix), *map(escape, report.remarks)]
+    for title, lines in report.problems.items():
+        parts += [f"## {escape(title)}", bullets(map(escape, lines))]
+    return parts
+
+
+def _joined(parts: list[str]) -> str:
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"

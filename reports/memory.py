@@ -14,7 +14,7 @@ import pandas as pd
 from workloads.memory import Line, fit_line
 from workloads.trial import Figure, TrialResult
 
-from . import captions, markdown, tables
+from . import captions, tables
 from .conditions import DEFAULT_ALLOCATOR, Section
 from .frameworks import display_name, ordered
 from .quantities import (
@@ -28,6 +28,7 @@ from .quantities import (
     Quantity,
     Source,
 )
+from .table import Cell, Table
 
 NAMES = ("memory-kinds", "memory-parts", "memory-line")
 TOLERATED_PERCENT = 5.0
@@ -44,19 +45,22 @@ PARTS_COLUMNS = (
 )
 PLACE_OF_SUM, PLACE_OF_GAP = len(MEMORY_PARTS), len(MEMORY_PARTS) + 2
 KINDS_HOW = """\
-Kinds of memory in MiB. *on-demand*: memory is taken as it is needed; *default*: as the framework does by itself; the \
+Kinds of memory in MiB. "on-demand": memory is taken as it is needed; "default": as the framework does by itself; the \
 framework's own word for its policy in brackets. What a pool reserves is its policy, not the need of the network."""
 PARTS_HOW = f"""\
 MiB in training steps that a worker of its own makes. The sum of the parts is held against the allocator's peak of \
-these steps; the peak of the trial stands in *Memory in four kinds*. A sum that is more than {TOLERATED_PERCENT:g} % \
+these steps; the peak of the trial stands in "Memory in four kinds". A sum that is more than {TOLERATED_PERCENT:g} % \
 away from it is marked: parts that are never there at the same time make it larger, steps that overlap make it \
 smaller. Where the workspace is unknown the sum is that of the other parts, and is marked too. \
 The context (on a CPU: what is resident when the framework has been imported) lies outside the allocator and is in no \
 sum."""
+LINE_HEAD = (
+    "Framework", "Memory", "Fixed, MiB", "Per sample, KiB", "R^2", "Error at a size left out", "Sizes",
+)  # fmt: skip
 LINE_HOW = """\
 Least squares through the medians: memory = fixed + per sample x batch size. The error is the largest, over the sizes, \
 with which the line through the other sizes misses the one left out; it takes four sizes."""
-NO_LINE = f"No line of memory against batch size: it takes {FEWEST_SIZES} batch sizes with a value.\n"
+NO_LINE = f"No line of memory against batch size: it takes {FEWEST_SIZES} batch sizes with a value."
 
 
 @dataclass(frozen=True)
@@ -69,24 +73,19 @@ class Row:
     cells: list[dict[str, Any]]
 
 
-def written(section: Section) -> tuple[dict[str, tuple[str, pd.DataFrame]], list[str]]:
-    """({name: (table in Markdown, tidy table)}, the lines that say why there is no table)."""
+def of_section(section: Section) -> list[Table | str]:
+    """The tables NAMES, or in the place of one the line that says why there is none."""
     kinds = kinds_rows(section)
-    block = _block("Memory in four kinds", kinds, MEMORY_KINDS, section, KINDS_HOW, policies=True)
-    found, missing = {"memory-kinds": (block, _tidy(kinds, MEMORY_KINDS))}, []
+    made: list[Table | str] = [_table(NAMES[0], "Memory in four kinds", kinds, MEMORY_KINDS, section, KINDS_HOW)]
     if section.results:
         parts, lines = parts_rows(section), fitted(section)
         if any(cell["n"] for row in parts for cell in row.cells[: len(MEMORY_PARTS)]):
             shown, columns = _without_empty(parts)
-            block = _block("What the memory holds", shown, columns, section, PARTS_HOW)
-            found["memory-parts"] = block, _tidy(parts, PARTS_COLUMNS).drop(columns="allocator")
+            made.append(_table(NAMES[1], "What the memory holds", shown, columns, section, PARTS_HOW))
         else:
-            missing.append(_no_parts(parts))
-        if lines:
-            found["memory-line"] = _line_block(lines), _line_frame(lines)
-        else:
-            missing.append(NO_LINE)
-    return found, missing
+            made.append(_no_parts(parts))
+        made.append(_line_table(lines) if lines else NO_LINE)
+    return made
 
 
 def kinds_rows(section: Section) -> list[Row]:
@@ -171,23 +170,29 @@ def _row(
     return Row(framework, batch_size, policy, found)
 
 
-def _block(
-    title: str, rows: list[Row], columns: Sequence[Quantity], section: Section, how: str, policies: bool = False
-) -> str:
+def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], section: Section, how: str) -> Table:
+    """The policy has a column where the rows tell it."""
     most = max(cell["n"] for row in rows for cell in row.cells)
-    numbers = markdown.numbered(note for row in rows for cell in row.cells for note in cell["notes"])
-    lines = []
-    for row in rows:
-        line = {"Framework": markdown.escape(display_name(row.framework)), "Batch size": str(row.batch_size)}
-        line |= {"Allocator's policy": markdown.escape(row.policy)} if policies else {}
-        for quantity, found in zip(columns, row.cells, strict=True):
-            source = quantity.source(section.condition)
-            line[source.label if source else ""] = tables.text(found, quantity.decimals, most, numbers, True)
-        lines.append(line)
+    policies = any(row.policy for row in rows)
+    labels = [source.label for quantity in columns if (source := quantity.source(section.condition))]
     read = tables.how_to_read_a_cell(cell["n"] for row in rows for cell in row.cells)
     read += " An interval that rounds to the median is left out." if most > 1 else ""
-    parts = [f"### {title}", markdown.table(pd.DataFrame(lines)), f"{how} {read}", markdown.footnotes(numbers)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return Table(
+        name,
+        title,
+        ("Framework", "Batch size", *(["Allocator's policy"] if policies else []), *labels),
+        tuple(
+            (
+                Cell(display_name(row.framework)),
+                Cell(str(row.batch_size), row.batch_size),
+                *([Cell(row.policy)] if policies else []),
+                *(tables.shown(cell, q.decimals, most, True) for q, cell in zip(columns, row.cells, strict=True)),
+            )
+            for row in rows
+        ),
+        _tidy(rows, columns),
+        below=(how, read),
+    )
 
 
 def _no_parts(rows: list[Row]) -> str:
@@ -198,22 +203,24 @@ def _no_parts(rows: list[Row]) -> str:
         for cell in row.cells
         if cell["status"] not in ("ok", tables.UNKNOWN)
     )
-    return f"What the memory holds cannot be told: {markdown.escape('; '.join([*reasons, *ended]))}.\n"
+    return f"What the memory holds cannot be told: {'; '.join([*reasons, *ended])}."
 
 
 def _tidy(rows: list[Row], columns: Sequence[Quantity]) -> pd.DataFrame:
-    """A row a cell: framework, batch_size, allocator, kind and the statistics."""
-    return pd.DataFrame(
+    """A row a cell: framework, batch_size, allocator where rows tell it, kind and the statistics."""
+    frame = pd.DataFrame(
         {
             "framework": row.framework,
             "batch_size": row.batch_size,
             "allocator": row.policy,
             "kind": quantity.name,
-            **{name: found[name] for name in tables.STATISTICS},
+            **found,
         }
         for row in rows
         for quantity, found in zip(columns, row.cells, strict=True)
     )
+    own = ["allocator"] if frame["allocator"].any() else []
+    return tables.tidy(frame, *own, "kind")
 
 
 def fitted(section: Section) -> dict[tuple[str, str], Line]:
@@ -233,29 +240,26 @@ def fitted(section: Section) -> dict[tuple[str, str], Line]:
     return found
 
 
-def _line_block(lines: dict[tuple[str, str], Line]) -> str:
-    rows = [
-        {
-            "Framework": markdown.escape(display_name(framework)),
-            "Memory": label,
-            "Fixed, MiB": _three_digits(line.fixed_bytes / 2**20),
-            "Per sample, KiB": _three_digits(line.per_sample_bytes / 2**10),
-            "R^2": f"{line.r_squared:.4f}",
-            "Error at a size left out": "needs 4 sizes"
+def _line_table(lines: dict[tuple[str, str], Line]) -> Table:
+    rows = tuple(
+        (
+            Cell(display_name(framework)),
+            Cell(label),
+            _three_digits(line.fixed_bytes / 2**20),
+            _three_digits(line.per_sample_bytes / 2**10),
+            Cell(f"{line.r_squared:.4f}", line.r_squared),
+            Cell("needs 4 sizes")
             if line.left_out_error is None
-            else f"{100 * line.left_out_error:.1f} %",
-            "Sizes": str(line.n),
-        }
+            else Cell(f"{100 * line.left_out_error:.1f} %", line.left_out_error),
+            Cell(str(line.n), line.n),
+        )
         for (framework, label), line in lines.items()
-    ]
-    return f"### Memory as a line of the batch size\n\n{markdown.table(pd.DataFrame(rows))}\n\n{LINE_HOW}\n"
-
-
-def _three_digits(value: float) -> str:
-    return f"{value:z.{tables.significant(value)}f}"
-
-
-def _line_frame(lines: dict[tuple[str, str], Line]) -> pd.DataFrame:
-    return pd.DataFrame(
+    )
+    frame = pd.DataFrame(
         {"framework": framework, "memory": label, **vars(line)} for (framework, label), line in lines.items()
     )
+    return Table(NAMES[2], "Memory as a line of the batch size", LINE_HEAD, rows, frame, below=(LINE_HOW,))
+
+
+def _three_digits(value: float) -> Cell:
+    return Cell(f"{value:z.{tables.significant(value)}f}", value)

@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from . import captions, load, markdown
+from . import captions, load
 from .frameworks import display_name, ordered
 from .spread import CONFIDENCE_PERCENT
+from .table import Cell, Table
 
 FILE, NAME, SCHEMA_VERSION = "overhead.json", "overhead", 1
-TITLE = "## Our own weight"
+TITLE = "Our own weight"
 NUMBERS = ("pairs", "pairs_measured", "foreign_cpu_percent", "ratio", "low", "high", "bar")
 SAMPLER = ("sampler_core_percent", "sampler_bar_percent")
 OVER_ALL = ("ratio_all", "low_all", "high_all")  # not in every file
@@ -23,12 +24,24 @@ KINDS: dict[str, Any] = {
     "batch_size": int,
 }
 CSV_COLUMNS = ["framework", "batch_size", *NUMBERS, "verdict", *OVER_ALL, *SAMPLER, "sampler_verdict"]
+HEAD = (
+    "Framework",
+    "Batch size",
+    "Pairs",
+    "Foreign CPU, %",
+    "With / without",
+    "Bar",
+    "Verdict",
+    "Over all pairs",
+    "Sampler, % of a core",
+    "Sampler's verdict",
+)
 HOW = f"""\
 Training speed with the sampler and the events over the speed without, the geometric mean over pairs of neighbouring \
-stretches, with its {CONFIDENCE_PERCENT} % interval. Of the *pairs* measured those are taken that others disturbed \
+stretches, with its {CONFIDENCE_PERCENT} % interval. Of the "pairs" measured those are taken that others disturbed \
 least, in either stretch. Beside it stands the ratio over all pairs, for what the instruments cause beyond their own \
-processor time would count as others' doing; where that one is over the bar, so is the verdict. *Foreign CPU*: what \
-other processes took of the worker's cores in the pairs taken. *Bar*: the lowest ratio that is allowed. *Sampler*: its \
+processor time would count as others' doing; where that one is over the bar, so is the verdict. "Foreign CPU": what \
+other processes took of the worker's cores in the pairs taken. "Bar": the lowest ratio that is allowed. "Sampler": its \
 CPU time, % of one core, of what is allowed."""
 
 
@@ -47,48 +60,42 @@ def read(results: Path) -> dict[str, Any] | None:
     return stored
 
 
-def block(results: Path, out: Path) -> str:
-    """The chapter in Markdown, its table written into `out` as CSV too; or the line that says why there is none."""
+def table(results: Path) -> Table | str:
+    """Or the line that says why there is none."""
     try:
         stored = read(results)
     except ValueError as error:
-        return f"{TITLE}\n\n{markdown.escape(f'{results / FILE}: left out: {error}')}\n"
+        return f"{TITLE}: {results / FILE}: left out: {error}"
     if stored is None:
-        return f"{TITLE}\n\nNot measured: run `python -m runner overhead --results {results}`.\n"
-    rows = [
-        row for name in ordered(row["framework"] for row in stored["rows"]) for row in stored["rows"]
-        if row["framework"] == name
-    ]  # fmt: skip
-    lines = [
-        {
-            "Framework": markdown.escape(display_name(row["framework"])),
-            "Batch size": str(row["batch_size"]),
-            "Pairs": f"{row['pairs']} of {row['pairs_measured']}",
-            "Foreign CPU, %": f"{row['foreign_cpu_percent']:.1f}",
-            "With / without": _ratio(row, "ratio", "low", "high"),
-            "Bar": f"{row['bar']:g}",
-            "Verdict": markdown.escape(row["verdict"]),
-            "Over all pairs": _ratio(row, *OVER_ALL),
-            "Sampler, % of a core": f"{row['sampler_core_percent']:.2f} of {row['sampler_bar_percent']:g}",
-            "Sampler's verdict": markdown.escape(row["sampler_verdict"]),
-        }
+        return f"{TITLE}: not measured: run python -m runner overhead --results {results}."
+    names = ordered(row["framework"] for row in stored["rows"])
+    rows = [row for name in names for row in stored["rows"] if row["framework"] == name]
+    shown = tuple(
+        (
+            Cell(display_name(row["framework"])),
+            Cell(str(row["batch_size"]), row["batch_size"]),
+            Cell(f"{row['pairs']} of {row['pairs_measured']}", row["pairs"]),
+            Cell(f"{row['foreign_cpu_percent']:.1f}", row["foreign_cpu_percent"]),
+            _ratio(row, "ratio", "low", "high"),
+            Cell(f"{row['bar']:g}", row["bar"]),
+            Cell(row["verdict"]),
+            _ratio(row, *OVER_ALL),
+            Cell(f"{row['sampler_core_percent']:.2f} of {row['sampler_bar_percent']:g}", row["sampler_core_percent"]),
+            Cell(row["sampler_verdict"]),
+        )
         for row in rows
-    ]
-    if rows:
-        pd.DataFrame(rows)[CSV_COLUMNS].to_csv(out / f"{NAME}.csv", index=False, lineterminator="\n")
-    failed = [f"{cell.get('framework')} {cell.get('batch_size')}: {cell.get('reason')}" for cell in _failed(stored)]
-    parts = [
-        TITLE,
-        f"{markdown.table(pd.DataFrame(lines))}\n\n{HOW}" if rows else "No row was measured.",
-        markdown.bullets([markdown.escape(line) for line in [_conditions(stored["conditions"]), *failed]]),
-    ]
-    return "\n\n".join(parts) + "\n"
+    )
+    failed = [f"{cell.get('framework')} {cell.get('batch_size')}: {cell.get('reason')}." for cell in _failed(stored)]
+    below = (HOW, _conditions(stored["conditions"]), *failed)
+    return Table(NAME, TITLE, HEAD, shown, pd.DataFrame(rows, columns=CSV_COLUMNS), below=below)
 
 
-def _ratio(row: dict[str, Any], *names: str) -> str:
+def _ratio(row: dict[str, Any], *names: str) -> Cell:
     """ "0.9981 [0.9951, 1.0011]"; a dash where one of them was not told."""
     ratio, low, high = (row[name] for name in names)
-    return captions.ABSENT if None in (ratio, low, high) else f"{ratio:.4f} [{low:.4f}, {high:.4f}]"
+    if None in (ratio, low, high):
+        return Cell(captions.ABSENT)
+    return Cell(f"{ratio:.4f} [{low:.4f}, {high:.4f}]", ratio)
 
 
 def _failed(stored: dict[str, Any]) -> list[dict[str, Any]]:

@@ -15,28 +15,29 @@ import pandas as pd
 
 from workloads.trial import Status, TrialResult
 
-from . import markdown
 from .conditions import Section
 from .frameworks import display_name, ordered
 from .quantities import ACCURACY
 from .spread import CONFIDENCE_PERCENT, spread
+from .table import Cell, Table
+from .tables import JOINED
 
 FEWEST, TOLERATED = 3, 1.0
 AGREE, CANNOT_BE_TOLD, NOT_COMPARABLE, NO_VERDICT = "agree", "cannot be told", "not comparable", ""
 NUMBERS = ("mean_difference_points", "low_points", "high_points")
-CSV_COLUMNS = ["framework_a", "framework_b", "batch_size", "n", *NUMBERS, "verdict"]
+COLUMNS = ["framework_a", "framework_b", "batch_size", "n", *NUMBERS, "verdict", "notes", "trials"]
 NOT_STATED = (
     "Accuracy parity is not stated: it needs three repeats that are ok in two frameworks at the same batch size "
-    f"(`--repeat {FEWEST}`).\n"
+    f"(--repeat {FEWEST})."
 )
 HOW_TO_READ = f"""\
 Mean of the paired differences of test accuracy, percentage points, and its {CONFIDENCE_PERCENT} % interval \
-(Student's t, n-1 degrees of freedom, each cell for itself). *{AGREE}*: the whole interval is within {TOLERATED:g} \
-point of 0; *{NOT_COMPARABLE}*: the mean is more than {TOLERATED:g} point from 0; *{CANNOT_BE_TOLD}*: neither."""
+(Student's t, n-1 degrees of freedom, each cell for itself). "{AGREE}": the whole interval is within {TOLERATED:g} \
+point of 0; "{NOT_COMPARABLE}": the mean is more than {TOLERATED:g} point from 0; "{CANNOT_BE_TOLD}": neither."""
 
 
 def compare(section: Section) -> pd.DataFrame:
-    """CSV_COLUMNS and `notes` (tuples of str: why repeats are left out), a row for each pair and batch size.
+    """COLUMNS, a row for each pair and batch size; `notes` (why repeats are left out) and `trials` are tuples of str.
 
     The differences are framework_a minus framework_b. Below FEWEST paired repeats: NaN and NO_VERDICT.
     """
@@ -50,9 +51,12 @@ def compare(section: Section) -> pd.DataFrame:
             obstacles = {r: _obstacles((a, b), pair) for r, pair in pairs.items() if pair != (None, None)}
             paired = [pairs[r] for r, found in obstacles.items() if not found]
             notes = tuple(f"repeat {r}: {' and '.join(found)}" for r, found in obstacles.items() if found)
+            ids = tuple(trial.spec.id for pair in pairs.values() for trial in pair if trial)
             cell = _statement([100 * (_accuracy(x) - _accuracy(y)) for x, y in paired])
-            rows.append({"framework_a": a, "framework_b": b, "batch_size": batch_size, **cell, "notes": notes})
-    return pd.DataFrame(rows, columns=[*CSV_COLUMNS, "notes"])
+            rows.append(
+                {"framework_a": a, "framework_b": b, "batch_size": batch_size, **cell, "notes": notes, "trials": ids}
+            )
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _accuracy(trial: TrialResult | None) -> float:
@@ -101,7 +105,7 @@ def stated(found: pd.DataFrame) -> bool:
 
 
 def summary(found: pd.DataFrame) -> list[str]:
-    """A sentence for each batch size, in Markdown; the pairs that do not agree come first."""
+    """A sentence for each batch size; the pairs that do not agree come first."""
     lines = []
     for batch_size, here in found.groupby("batch_size"):
         told = "all pairs agree"
@@ -115,34 +119,35 @@ def summary(found: pd.DataFrame) -> list[str]:
     return lines
 
 
-def block(found: pd.DataFrame) -> str:
-    """A table of `compare` in Markdown: heading, summary, table, how to read it, footnotes."""
-    numbers = markdown.numbered(note for notes in found["notes"] for note in notes)
+def table(found: pd.DataFrame) -> Table:
+    """A table of `compare`: a row a pair, a column a batch size, a sentence for each batch size above it."""
     most = int(found["n"].max())
-    rows: dict[tuple[str, str], dict[str, str]] = {}
+    rows: dict[str, dict[int, Cell]] = {}
     for cell in found.to_dict("records"):
-        pair = cell["framework_a"], cell["framework_b"]
-        row = rows.setdefault(pair, {"Difference / batch size": _pair(cell, "minus")})
-        row[str(cell["batch_size"])] = _text(cell, most) + markdown.marks(cell["notes"], numbers)
+        rows.setdefault(_pair(cell, "minus"), {})[cell["batch_size"]] = _shown(cell, most)
+    sizes = list(dict.fromkeys(size for row in rows.values() for size in row))
     fewer = f" A cell of fewer repeats says its n; below {FEWEST} it has no verdict." if found["n"].min() < most else ""
-    parts = [
-        "### Accuracy parity",
-        markdown.bullets(summary(found)),
-        markdown.table(pd.DataFrame(rows.values())),
-        f"{HOW_TO_READ} n = {most} paired repeats.{fewer}",
-        markdown.footnotes(numbers),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    joined = {name: [JOINED.join(told) for told in found[name]] for name in ("notes", "trials")}
+    return Table(
+        "parity",
+        "Accuracy parity",
+        ("Difference / batch size", *map(str, sizes)),
+        tuple((Cell(pair), *(row[size] for size in sizes)) for pair, row in rows.items()),
+        found.assign(**joined),
+        above=tuple(summary(found)),
+        below=(f"{HOW_TO_READ} n = {most} paired repeats.{fewer}",),
+    )
 
 
 def _pair(cell: dict[Any, Any], between: str) -> str:
-    a, b = (markdown.escape(display_name(cell[key])) for key in ("framework_a", "framework_b"))
+    a, b = (display_name(cell[key]) for key in ("framework_a", "framework_b"))
     return f"{a} {between} {b}"
 
 
-def _text(cell: dict[Any, Any], most: int) -> str:
+def _shown(cell: dict[Any, Any], most: int) -> Cell:
     n = f"n={cell['n']}"
     if cell["verdict"] == NO_VERDICT:
-        return n
+        return Cell(n, None, cell["notes"], cell["trials"])
     mean, low, high = (f"{cell[key]:+z.2f}" for key in NUMBERS)
-    return f"{mean} [{low}, {high}] {cell['verdict']}" + (f" {n}" if cell["n"] < most else "")
+    text = f"{mean} [{low}, {high}] {cell['verdict']}" + (f" {n}" if cell["n"] < most else "")
+    return Cell(text, cell[NUMBERS[0]], cell["notes"], cell["trials"])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from workloads.trial import Status, TrialResult
 
-from . import captions, markdown, tables
+from . import captions, tables
 from .conditions import Replaced
 from .load import Stored
 
@@ -14,20 +15,23 @@ from .load import Stored
 def count(stored: Stored) -> str:
     """ "27 trials: 26 ok, 1 timeout; 1 unreadable; 2 unfinished." """
     by_status = Counter(_status(result) for result in stored.results)
-    text = f"{len(stored.results)} trials: " + ", ".join(
+    trials = "trial" if len(stored.results) == 1 else "trials"
+    text = f"{len(stored.results)} {trials}: " + ", ".join(
         f"{number} {status}" for status, number in by_status.most_common()
     )
     for number, what in ((len(stored.unreadable), "unreadable"), (len(stored.unfinished), "unfinished")):
         text += f"; {number} {what}" if number else ""
+    text += "; a run is still writing" if stored.in_use else ""
     return text + f". Started {captions.dates(stored.results)} (UTC)."
 
 
-def lists(stored: Stored, replaced: list[Replaced]) -> list[str]:
-    """Markdown parts: every trial that is not ok or not shown, and every check that failed."""
+def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, ...]]:
+    """{what: a line each}: every trial that is not ok or not shown, and every check that failed."""
     bad = [result for result in stored.results if result.status is not Status.OK]
     checks = [(result, check) for result in stored.results for check in result.checks if not check.passed]
     shares = [(r, figure.value) for r in stored.results if (figure := r.figures.get(tables.FOREIGN)) and figure.value]
     found = {
+        "Still being written: what is not finished is not in this report": [str(path) for path in stored.in_use],
         "Trials that are not ok": [f"{_name(r)}: {_status(r)}: {r.reason or 'no reason was stored'}" for r in bad],
         "Trials disturbed by other processes": [
             f"{_name(result)}: they took {share:.0f} % of the cores in the steady window"
@@ -42,11 +46,7 @@ def lists(stored: Stored, replaced: list[Replaced]) -> list[str]:
         "Unreadable results, left out": [f"{item.path}: {item.reason}" for item in stored.unreadable],
         "Unfinished trials (no result: still running, or killed)": [str(path) for path in stored.unfinished],
     }
-    return [
-        f"## {title}\n\n{markdown.bullets([markdown.escape(line) for line in lines])}"
-        for title, lines in found.items()
-        if lines
-    ]
+    return {title: tuple(lines) for title, lines in found.items() if lines}
 
 
 def _name(result: TrialResult) -> str:

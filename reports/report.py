@@ -9,6 +9,23 @@ from .conditions import Replaced, Section
 from .load import Stored
 from .table import Table
 
+HOW_TO_READ = """\
+Every framework trained the same model from the same initial weights on the same batches; each trial ran in a \
+process of its own and was measured from outside. Usage, speed, step time, host memory, power and energy come \
+from the steady window after training, when nothing is compiled or loaded any more; GPU memory is the highest of the \
+whole trial; what import, first step and warm-up took is under "Start-up". Means are \
+over all samples of the window, idle ones included; those over the busy samples alone have a table of their own. \
+Accuracy is that of the test split after the last epoch. Only trials that ended ok give numbers; any other cell \
+names what happened (OOM: out of memory), and a dash means that the figure could not be measured, with the reason \
+below the table. With repeats a cell is their median [95 % interval of their mean]. A footnote is marked [1]: "noisy" \
+is a cell whose repeats' standard deviation is more than 3 % of their mean, "short window" one with too few samples. \
+1 MiB = 2^20 bytes. Chapters differ in their conditions: numbers of different chapters are not a comparison of \
+frameworks."""
+SIDE_BY_SIDE = """\
+Each column is a batch size under one of these conditions. Differences between columns of one row are of conditions; \
+nothing is averaged over them."""
+RULES = "What is equalised, what is left at each framework's defaults, and how to correct us:"
+
 
 @dataclass(frozen=True)
 class Chapter:
@@ -33,7 +50,9 @@ class Summary:
 
 @dataclass(frozen=True)
 class Report:
-    """`beside` are tables over several sections (side by side); `appendix` those of the whole results folder.
+    """`beside` are tables over several sections, side by side, and `legend` {letter: the heading of the
+    chapter it stands for};
+    `appendix` are tables of the whole results folder, `remarks` a line for each of those that could not be made.
 
     `problems`: {what kind: a line each}: trials not ok, checks that failed, unreadable files, and so on.
     """
@@ -43,5 +62,7 @@ class Report:
     summary: Summary
     chapters: tuple[Chapter, ...]
     beside: tuple[Table, ...]
+    legend: dict[str, str]
     appendix: tuple[Table, ...]
+    remarks: tuple[str, ...]
     problems: dict[str, tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""The tables in the thesis's layout: one row a framework, batch sizes as columns; as Markdown and as CSV.
+"""The tables in the thesis's layout: one row a framework, batch sizes as columns.
 
 A cell is the median over the repeats that are ok, with the interval of their mean. Where there is none it says why,
 never nothing and never 0.
@@ -16,15 +16,18 @@ import pandas as pd
 from workloads.checks import FEWEST_SAMPLES, LONG_ENOUGH, SHORTEST_S
 from workloads.trial import Figure, Status, TrialResult
 
-from . import markdown
 from .conditions import Condition
 from .frameworks import display_name, ordered
 from .quantities import Quantity, Source
 from .spread import CONFIDENCE_PERCENT, spread
+from .table import Cell, Table
 
 STATISTICS = ["n", "median", "min", "max", "mean", "low", "high", "cv_percent", "unit", "status"]
-CSV_COLUMNS = ["framework", "batch_size", *STATISTICS]
+BEHIND = ["notes", "sources", "trials"]  # tuples of str
+CSV_COLUMNS = ["framework", "batch_size", *STATISTICS, *BEHIND]
+JOINED = "; "  # how a file holds a tuple
 NOT_RUN, UNKNOWN = "not_run", "unknown"
+SHORT_WORDS = {UNKNOWN: "\N{EN DASH}", Status.OUT_OF_MEMORY.value: "OOM"}
 FOREIGN, TOLERATED_PERCENT = "foreign_cpu_percent", 10.0
 DISTURBED = f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the steady window"
 SHORT = f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples of the usage"
@@ -32,18 +35,22 @@ NOISY_ABOVE_PERCENT = 3.0
 
 
 def cells(results: Sequence[TrialResult], quantity: Quantity, condition: Condition) -> pd.DataFrame:
-    """CSV_COLUMNS, `notes` and `sources` (tuples of str), one row for each framework and batch size in `results`,
-    the trials of one section. Raises ValueError where the condition's device has no such quantity.
+    """CSV_COLUMNS, one row for each framework and batch size in `results`, the trials of one section.
+
+    Raises ValueError where the condition's device has no such quantity.
     """
     source = quantity.source(condition)
     if source is None:
         raise ValueError(f"{quantity.name}: there is none on {condition.device}")
+    places: dict[tuple[str, int], list[TrialResult]] = {}
+    for result in results:
+        places.setdefault((result.spec.framework, result.spec.batch_size), []).append(result)
     rows = []
-    for framework in ordered(result.spec.framework for result in results):
-        for batch_size in sorted({result.spec.batch_size for result in results}):
-            here = of_place(results, framework, batch_size)
+    for framework in ordered(framework for framework, _ in places):
+        for batch_size in sorted({batch_size for _, batch_size in places}):
+            here = places.get((framework, batch_size), [])
             rows.append({"framework": framework, "batch_size": batch_size, **cell(here, quantity, source)})
-    return pd.DataFrame(rows)[[*CSV_COLUMNS, "notes", "sources"]]
+    return pd.DataFrame(rows)[CSV_COLUMNS]
 
 
 def of_place(results: Iterable[TrialResult], framework: str, batch_size: int) -> list[TrialResult]:
@@ -51,7 +58,7 @@ def of_place(results: Iterable[TrialResult], framework: str, batch_size: int) ->
 
 
 def cell(results: Sequence[TrialResult], quantity: Quantity, source: Source) -> dict[str, Any]:
-    """STATISTICS, `notes` and `sources` of one cell from the repeats of one framework and batch size.
+    """STATISTICS and BEHIND of one cell from the repeats of one framework and batch size.
 
     n counts the values behind the median; the numbers are in `unit`, NaN where they cannot be told from n values;
     low and high are the interval of the mean. status: "ok", else "unknown" (the figure is null), "not_run", or how the
@@ -84,6 +91,7 @@ def cell(results: Sequence[TrialResult], quantity: Quantity, source: Source) -> 
         "status": status,
         "notes": tuple(notes),
         "sources": tuple(dict.fromkeys(result.figures[source.figure].source for result, _ in known)),
+        "trials": tuple(result.spec.id for result in results),
     }
 
 
@@ -106,36 +114,43 @@ def _doubts(results: list[TrialResult], quantity: Quantity, source: Source, cv_p
     return found
 
 
-def block(found: pd.DataFrame, title: str, quantity: Quantity) -> str:
-    """A table of `cells` in Markdown: title, table, how to read a cell, footnotes.
+def of(found: pd.DataFrame, quantity: Quantity, title: str) -> Table | str:
+    """A row a framework, a column a batch size, from `cells`; of an optional quantity without a value, one line.
 
     Where `found` has a column `condition`, cells of one batch size stand in columns of their own, told apart by it.
     """
     most = int(found["n"].max())
-    numbers = markdown.numbered(note for notes in found["notes"] for note in notes)
+    if quantity.optional and not most:
+        return nothing(found, title)
     apart = found["condition"] if "condition" in found else pd.Series("", index=found.index)
     heads = [f"{size} {letter}".strip() for size, letter in zip(found["batch_size"], apart, strict=True)]
     order = dict.fromkeys(head for _, _, head in sorted(zip(found["batch_size"], apart, heads, strict=True)))
-    rows: dict[str, dict[str, str]] = {}
-    for framework in ordered(found["framework"]):
-        name = markdown.escape(display_name(framework))
-        rows[framework] = {"Framework / batch size": name, **dict.fromkeys(order, words(NOT_RUN))}
+    rows: dict[str, dict[str, Cell]] = {
+        framework: dict.fromkeys(order, Cell(words(NOT_RUN))) for framework in ordered(found["framework"])
+    }
     for head, row in zip(heads, found.to_dict("records"), strict=True):
-        rows[row["framework"]][head] = text(row, quantity.decimals, most, numbers)
-    parts = [
-        f"### {title}",
-        markdown.table(pd.DataFrame(rows.values())),
-        how_to_read_a_cell(found["n"]) + _sources(found),
-        markdown.footnotes(numbers),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+        rows[row["framework"]][head] = shown(row, quantity.decimals, most)
+    return Table(
+        quantity.name,
+        title,
+        ("Framework / batch size", *order),
+        tuple((Cell(display_name(framework)), *row.values()) for framework, row in rows.items()),
+        tidy(found, *(["condition"] if "condition" in found else [])),
+        below=(how_to_read_a_cell(found["n"]) + _sources(found),),
+    )
+
+
+def tidy(found: pd.DataFrame, *own: str) -> pd.DataFrame:
+    """`cells` as files hold them: framework, batch size, the columns `own`, STATISTICS, BEHIND as one text each."""
+    joined = {name: [JOINED.join(told) for told in found[name]] for name in BEHIND}
+    return found.assign(**joined)[["framework", "batch_size", *own, *STATISTICS, *BEHIND]]
 
 
 def nothing(found: pd.DataFrame, title: str) -> str:
     """One line in place of a table of `cells` without a single value."""
     notes = dict.fromkeys(note for notes in found["notes"] for note in notes)
     ended = dict.fromkeys(words(status) for status in found["status"] if status != UNKNOWN)
-    return f"No value: {title}: {markdown.escape('; '.join([*notes, *ended]))}.\n"
+    return f"No value: {title}: {'; '.join([*notes, *ended])}."
 
 
 def how_to_read_a_cell(counts: Iterable[int]) -> str:
@@ -146,29 +161,29 @@ def how_to_read_a_cell(counts: Iterable[int]) -> str:
     if most == 1:
         return "One trial a cell (n = 1): no statement about the spread between runs."
     fewer = " A cell of fewer repeats says its n." if min(some) < most else ""
-    interval = f"{CONFIDENCE_PERCENT} % interval of the mean, Student's t"
-    return f"Median of n = {most} repeats [{interval}]; lowest, highest and mean are in the CSV.{fewer}"
+    interval = f"in brackets the {CONFIDENCE_PERCENT} % interval of their mean (Student's t)"
+    return f"Median of n = {most} repeats, {interval}; lowest, highest and mean are in the CSV.{fewer}"
 
 
 def _sources(found: pd.DataFrame) -> str:
     sources = [source for source in dict.fromkeys(source for told in found["sources"] for source in told) if source]
-    return f" Source: {markdown.escape(' / '.join(sources))}." if sources else ""
+    return f" Source: {' / '.join(sources)}." if sources else ""
 
 
-def text(cell: dict[Any, Any], decimals: int | None, most: int, numbers: dict[str, int], compact: bool = False) -> str:
-    """A cell in Markdown: median, interval where n > 1, n where it is less than `most`, footnotes' marks.
+def shown(cell: dict[Any, Any], decimals: int | None, most: int, compact: bool = False) -> Cell:
+    """Median, interval where n > 1, n where it is less than `most`; without a value a dash, or how the trials ended.
 
     `decimals` None = three significant digits of the median. `compact` leaves out an interval that rounds to it.
     """
-    marks = markdown.marks(cell["notes"], numbers)
     if cell["n"] == 0:
-        return words(cell["status"]) + marks
+        return Cell(words(cell["status"]), None, cell["notes"], cell["trials"])
     digits = significant(cell["median"]) if decimals is None else decimals
     told = f"{cell['median']:z.{digits}f}"
     low, high = (f"{cell[key]:z.{digits}f}" for key in ("low", "high"))
     if cell["n"] > 1 and not (compact and low == told == high):
         told += f" [{low}, {high}]"
-    return told + (f" n={cell['n']}" if cell["n"] < most else "") + marks
+    told += f" n={cell['n']}" if cell["n"] < most else ""
+    return Cell(told, cell["median"], cell["notes"], cell["trials"])
 
 
 def significant(value: float) -> int:
@@ -177,4 +192,5 @@ def significant(value: float) -> int:
 
 
 def words(status: str) -> str:
-    return status.replace("_", " ").replace("+", " / ")
+    """What stands in a cell without a value: a dash for `unknown`, OOM for `out_of_memory`, else how trials ended."""
+    return " / ".join(SHORT_WORDS.get(one, one.replace("_", " ")) for one in status.split("+"))

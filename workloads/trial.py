@@ -7,6 +7,7 @@ import json
 import os
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -109,11 +110,12 @@ class TrialSpec:
     def device_kind(self) -> str:
         return "cpu" if self.device == "cpu" else "cuda"
 
-    @property
+    @cached_property
     def id(self) -> str:
-        told = asdict(self)
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
         for irrelevant in ("study", "timeout_s"):
             del told[irrelevant]
+        told["optimizer"] = asdict(self.optimizer)
         told["inputs"] = {name: file.sha256 for name, file in self.inputs.items()}
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
         return f"{self.framework}-{self.device_kind}-b{self.batch_size:05d}-r{self.repeat}-{digest}"

@@ -6,18 +6,10 @@ from typing import Any
 
 import pytest
 from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
-from written import numbers, report, rows
+from written import make, numbers, report, rows
 
-from reports import page
 from workloads.spec import OptimizerSpec
 from workloads.trial import Figure, InputFile, Status, TrialResult
-
-
-@pytest.fixture(autouse=True)
-def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take most of a report's time and are tested apart."""
-    for chart in ("figures", "split"):
-        monkeypatch.setattr(f"reports.{chart}.draw", lambda *arguments: False)
 
 
 def headings(out: Path) -> list[str]:
@@ -190,7 +182,7 @@ def apart(**changes: Any) -> list[TrialResult]:
 
 def test_columns_show_differing_conditions_side_by_side_and_never_averaged(tmp_path: Path) -> None:
     other = {"threads": 1, "figures": {"images_per_s": Figure(7.0, "worker")}}
-    built = page.build(store(tmp_path, *apart(**other)), tmp_path / "report", columns=True)
+    built = make(store(tmp_path, *apart(**other)), tmp_path / "report", columns=True)
     out = tmp_path / "report"
     # 1 thread sorts before 2: A is the second condition
     assert rows(out / "speed.md") == {
@@ -214,13 +206,13 @@ def test_columns_show_differing_conditions_side_by_side_and_never_averaged(tmp_p
 
 def test_columns_of_one_condition_are_the_table_as_it_is(tmp_path: Path) -> None:
     results = store(tmp_path, trial("pytorch", 4), trial("mxnet", 4))
-    plain, columns = (page.build(results, tmp_path / name, name == "b").markdown for name in ("a", "b"))
+    plain, columns = (make(results, tmp_path / name, name == "b").markdown for name in ("a", "b"))
     assert plain == columns
 
 
 def test_cpu_and_gpu_side_by_side_keep_their_own_figures(tmp_path: Path) -> None:
     results = store(tmp_path, trial("pytorch", 32), on_gpu(trial("pytorch", 32)))
-    page.build(results, tmp_path / "report", columns=True)
+    make(results, tmp_path / "report", columns=True)
     found = rows(tmp_path / "report" / "usage.md")
     letters = dict(zip(found["Framework / batch size"], found["PyTorch"], strict=True))
     assert sorted(letters.values()) == ["51.0", "71.0"]

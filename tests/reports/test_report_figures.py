@@ -1,121 +1,285 @@
+"""How a chart is drawn for print: what lies where in the picture, and that nothing lies upon anything else."""
+
 from __future__ import annotations
 
 import itertools
 import re
 import struct
-from dataclasses import replace
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
-from stored import ended, on_gpu, store, study, trial
+from charted import SIZES, chart, charts, line
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+from stored import on_gpu, study
 
-from reports import captions, page
-from reports.conditions import sections
-from reports.figures import _tick_labels
-from reports.frameworks import styles
-from workloads.trial import Figure, Status
+from reports import figure_layout, figures
+from reports.charts import Chart, Kind
 
-CHARTS = ("usage", "memory", "accuracy", "speed")
-
-
-@pytest.fixture(scope="module")
-def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Report of a study in which MXNet has no value at batch 64 and 1024."""
-    results = tmp_path_factory.mktemp("results")
-    kept = [r for r in study() if (r.spec.framework, r.spec.batch_size) not in (("mxnet", 64), ("mxnet", 1024))]
-    page.build(store(results, *kept, ended(Status.OUT_OF_MEMORY, "full", "mxnet", 1024)), results / "report")
-    return results / "report"
+NAMES = ("TensorFlow", "PyTorch", "MXNet")
+MANY = (*NAMES, "a framework with a name longer than any legend has room for", "jax", "numpy", "paddle")
 
 
-def line(svg: Path, framework: str) -> list[list[tuple[float, float]]]:
-    """The unbroken stretches of a framework's line, each as its (x, y) in points, y downwards."""
-    found = re.search(rf'<g id="line-{framework}">\s*<path d="([^"]+)"', svg.read_text(encoding="utf-8"))
+def three(x: tuple[float, ...] = SIZES, top: float = 4000.0, names: tuple[str, ...] = NAMES, **more: Any) -> Chart:
+    """A line a framework, below each other."""
+    lines = [
+        line(name, x, [top * (place + 1) / len(x) / (rank + 1) for place in range(len(x))])
+        for rank, name in enumerate(names)
+    ]
+    return chart(lines, **more)
+
+
+def stacked(x: tuple[float, ...], *parts: tuple[float | None, ...]) -> Chart:
+    named = zip(("parameters", "inputs", "activations"), parts, strict=False)
+    return chart([line(name, x, y, kind=Kind.PART) for name, y in named])
+
+
+def drawn(one: Chart) -> Figure:
+    with rc_context(figures.SETTINGS):
+        return figures.drawn(one)
+
+
+def stretches(svg: Path, series: int, panel: int = 0) -> list[list[tuple[float, float]]]:
+    """The unbroken stretches of a line, each as its (x, y) in points, y downwards."""
+    found = re.search(rf'<g id="panel-{panel}-series-{series}">\s*<path d="([^"]+)"', svg.read_text(encoding="utf-8"))
     assert found is not None
-    stretches = [part for part in re.split(r"(?=M )", found[1]) if part.strip()]
-    return [[(float(x), float(y)) for x, y in re.findall(r"[ML] (\S+) (\S+)", part)] for part in stretches]
+    parts = [part for part in re.split(r"(?=M )", found[1]) if part.strip()]
+    return [[(float(x), float(y)) for x, y in re.findall(r"[ML] (\S+) (\S+)", part)] for part in parts]
 
 
-@pytest.mark.parametrize("name", CHARTS)
-def test_every_chart_is_there_sharp_and_not_blank(charts: Path, name: str) -> None:
-    png = (charts / f"{name}.png").read_bytes()
+def test_a_chart_is_a_sharp_png_and_an_svg_that_say_what_they_show(tmp_path: Path) -> None:
+    paths = figures.draw(three(), tmp_path / "speed")
+    assert paths == [tmp_path / "speed.png", tmp_path / "speed.svg"]
+    png = paths[0].read_bytes()
     width, height = struct.unpack(">II", png[16:24])
-    assert width >= 7 * 150
-    assert height >= 4 * 150
+    assert width == 7 * 200
+    assert height >= 4 * 200
     assert len(png) > 20_000
-    assert f"({name}.png)" in (charts / "report.md").read_text(encoding="utf-8")
+    svg = ElementTree.fromstring(paths[1].read_text(encoding="utf-8"))
+    told = " ".join(text.strip() for text in svg.itertext())
+    assert "What is to be seen." in told and "Training speed, images/s" in told
 
 
-@pytest.mark.parametrize("name", CHARTS)
-def test_every_framework_has_a_line_of_its_own(charts: Path, name: str) -> None:
-    lines = [line(charts / f"{name}.svg", framework) for framework in ("tensorflow", "pytorch", "mxnet")]
-    assert [sum(len(stretch) for stretch in found) for found in lines] == [9, 9, 7]
-    assert lines[0] != lines[1]
+def test_only_the_formats_asked_for_are_drawn(tmp_path: Path) -> None:
+    assert figures.draw(three(), tmp_path / "a", ("md", "svg", "csv")) == [tmp_path / "a.svg"]
+    assert figures.draw(three(), tmp_path / "b", ("md",)) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["a.svg"]
 
 
-def test_a_missing_value_is_a_gap_and_not_zero(charts: Path) -> None:
-    svg = charts / "memory.svg"
-    assert [len(stretch) for stretch in line(svg, "mxnet")] == [4, 3]
-    assert [len(stretch) for stretch in line(svg, "pytorch")] == [9]
-    lowest = max(y for stretch in line(svg, "tensorflow") for _, y in stretch)
-    assert all(y < lowest for stretch in line(svg, "mxnet") for _, y in stretch)
+def test_nothing_is_imported_for_drawing_before_a_chart_is_drawn() -> None:
+    asked = "import sys; from reports import section_charts, figures; print('matplotlib' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
 
 
-def test_batch_sizes_are_evenly_spaced_on_the_logarithmic_axis(charts: Path) -> None:
-    xs = [x for x, _ in line(charts / "usage.svg", "pytorch")[0]]
-    steps = [right - left for left, right in itertools.pairwise(xs)]
-    assert steps == pytest.approx([steps[0]] * 8, abs=0.01)
-
-
-def test_no_two_frameworks_look_alike_without_colour() -> None:
-    looks = styles(["tensorflow", "pytorch", "mxnet", "jax", "numpy", "paddle", "tinygrad"]).values()
-    assert len({look.marker for look in looks}) == len({look.colour for look in looks}) == 7
-    known = list(styles(["tensorflow", "pytorch", "mxnet", "jax"]).values())
-    assert len({look.line for look in known}) == 4
-
-
-def test_repeats_show_bars_and_one_trial_shows_none(tmp_path: Path) -> None:
-    page.build(store(tmp_path / "one", *study()), tmp_path / "one")
-    page.build(store(tmp_path / "three", *study(3)), tmp_path / "three")
-    one, three = ((tmp_path / name / "usage.svg").read_text().count("LineCollection") for name in ("one", "three"))
-    assert (one, three) == (0, 6)  # bars of three frameworks, in the chart and in its legend
-
-
-def test_the_caption_says_what_the_bars_are_and_only_where_there_are_any() -> None:
-    one, three = (captions.chart_caption(sections(study(repeats))[0][0]) for repeats in (1, 3))
-    assert "Median of up to 3 repeats, bars from the lowest to the highest" in three
-    assert "bars" not in one
-    for told in ("2 cores, 2 threads", "PyTorch 2.13.0", "TF32 off", "seed 0", "Commit afa2864", "none set", "0.25"):
-        assert told in one
-
-
-def test_a_value_above_full_scale_is_drawn_inside_the_axes(tmp_path: Path) -> None:
-    over = {"cpu_percent": Figure(130.0, "s")}
-    page.build(store(tmp_path, trial("pytorch", 4, figures=over), trial("pytorch", 8)), tmp_path)
-    ys = [y for _, y in line(tmp_path / "usage.svg", "pytorch")[0]]
-    assert min(ys) > 40  # below title and legend
-
-
-def test_the_same_results_give_the_same_files(tmp_path: Path) -> None:
-    results = store(tmp_path, *(on_gpu(result) for result in study()))
-    for name in ("a", "b"):
-        page.build(results, tmp_path / name)
-    first, second = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("a", "b"))
+def test_the_same_chart_gives_the_same_files(tmp_path: Path) -> None:
+    both = chart(three().panels[0].series, stacked(SIZES, (1.0,) * 9, (2.0,) * 9).panels[0].series)
+    first, second = ([path.read_bytes() for path in figures.draw(both, tmp_path / name)] for name in ("a", "b"))
     assert first == second
 
 
-def test_odd_names_are_drawn_as_they_are(tmp_path: Path) -> None:
-    page.build(store(tmp_path, replace(trial(dataset="фото $a$ <b>|$x"))), tmp_path)
-    assert (tmp_path / "accuracy.png").stat().st_size > 10_000
+def test_a_missing_value_is_a_gap_and_not_nought(tmp_path: Path) -> None:
+    shown = chart([line("MXNet", SIZES, [9, 9, 9, None, 9, 9, 9, 9, None]), line("PyTorch", SIZES, [3] * 9)])
+    (svg,) = figures.draw(shown, tmp_path / "a", ("svg",))
+    assert [len(part) for part in stretches(svg, 0)] == [3, 4]
+    assert [len(part) for part in stretches(svg, 1)] == [9]
+    assert all(y < stretches(svg, 1)[0][0][1] for part in stretches(svg, 0) for _, y in part)
+
+
+def test_batch_sizes_are_evenly_spaced_on_the_logarithmic_axis_and_epochs_on_a_linear_one(tmp_path: Path) -> None:
+    for shown in (three(), three((1, 2, 3, 4), x_log=False)):
+        (svg,) = figures.draw(shown, tmp_path / "a", ("svg",))
+        xs = [x for x, _ in stretches(svg, 1)[0]]
+        steps = [right - left for left, right in itertools.pairwise(xs)]
+        assert steps == pytest.approx([steps[0]] * len(steps), abs=0.01)
+
+
+def test_bars_reach_from_low_to_high_even_where_the_median_lies_outside() -> None:
+    shown = line("PyTorch", (4, 8), (10.0, 5.0), low=(8.0, 5.5), high=(11.0, 6.0))
+    (bars,) = drawn(chart([shown])).axes[0].collections
+    ends = [tuple(float(y) for _, y in segment) for segment in bars.get_segments()]
+    assert ends == [pytest.approx((8, 11)), pytest.approx((5.5, 6))]
+
+
+def test_a_point_without_an_interval_has_no_bar() -> None:
+    shown = line("PyTorch", (4, 8), (10.0, 5.0), low=(None, 5.5), high=(None, 6.0))
+    (bars,) = drawn(chart([shown])).axes[0].collections
+    assert [len(segment) for segment in bars.get_segments()] == [0, 2]
+
+
+def test_bars_of_one_batch_size_stand_side_by_side_and_points_without_bars_do_not() -> None:
+    barred = [line(name, (4, 8), (10.0, 5.0), low=(8.0, 4.0), high=(11.0, 6.0)) for name in NAMES]
+    aside, upright = (
+        [float(one.get_xdata()[0]) for one in drawn(chart(some)).axes[0].lines if one.get_linestyle() != "None"]
+        for some in (barred, _bare(barred))
+    )
+    assert len(set(aside)) == 3 and max(aside) / min(aside) < 1.05
+    assert upright == [4.0] * 3
+
+
+def _bare(barred: list[Any]) -> list[Any]:
+    return [line(one.label, one.x, one.y) for one in barred]
+
+
+def test_a_long_bar_does_not_press_the_points_down() -> None:
+    shown = line("PyTorch", (4, 8), (10.0, 5.0), low=(-900.0, 4.0), high=(1000.0, 6.0))
+    bottom, top = drawn(chart([shown])).axes[0].get_ylim()
+    assert (bottom, 10 < top < 20) == (0, True)
+
+
+@pytest.mark.parametrize(("highest", "top"), [(40.0, 100.0), (100.0, 100.0), (130.0, 137.8)])
+def test_a_share_is_shown_against_the_whole_and_one_above_it_is_not_cut_off(highest: float, top: float) -> None:
+    ends = drawn(chart([line("PyTorch", (4, 8), (highest, 10.0))], full_scale=100.0)).axes[0].get_ylim()
+    assert ends == pytest.approx((0, top))
+
+
+def test_a_value_below_nought_is_shown() -> None:
+    assert drawn(chart([line("PyTorch", (4, 8), (-5.0, 10.0))])).axes[0].get_ylim()[0] < -5
+
+
+def test_a_logarithmic_value_axis_has_numbers_that_can_be_read() -> None:
+    axes = drawn(three(top=700.0, y_log=True)).axes[0]
+    assert axes.get_yscale() == "log"
+    numbers = [label.get_text() for label in axes.get_yticklabels()]
+    assert numbers == ["20", "50", "100", "200", "500"]
+    assert axes.get_ylabel() == "Speed, images/s (logarithmic)"
+
+
+def test_the_published_lies_behind_and_is_paler_with_the_marker_of_its_framework() -> None:
+    kinds = (Kind.MEASURED, Kind.PUBLISHED_TABLE, Kind.PUBLISHED_CHART)
+    ours, table, theirs = (
+        drawn(chart([line(f"TensorFlow {kind}", (4, 8), (1, 2), "tensorflow", kind) for kind in kinds])).axes[0].lines
+    )
+    assert table.get_zorder() < ours.get_zorder() and theirs.get_zorder() < ours.get_zorder()
+    assert {one.get_marker() for one in (ours, table, theirs)} == {"o"}
+    assert (ours.get_color(), table.get_color()) == ("#D55E00", theirs.get_color()) or table.get_color() != "#D55E00"
+    assert len({(one.get_linestyle(), one.get_markerfacecolor()) for one in (ours, table, theirs)}) == 3
+
+
+def test_points_with_a_fitted_line_are_not_joined_by_another() -> None:
+    points = line("MXNet", (4, 8), (1, 2), "mxnet")
+    alone, fit = (
+        drawn(chart([points, line("MXNet, fitted", (0, 8), (0.5, 2), "mxnet", Kind.FIT)], x_log=False)).axes[0].lines
+    )
+    assert (alone.get_linestyle(), alone.get_marker()) == ("None", "^")
+    assert fit.get_marker() in ("", "None")
+    assert drawn(chart([points])).axes[0].lines[0].get_linestyle() == "-."
+
+
+def test_a_stack_reaches_the_sum_of_its_parts() -> None:
+    axes = drawn(stacked((4, 8, 16), (1, 2, 3), (1, 1, 1), (2, 4, 8))).axes[0]
+    tops = [max(y for _, y in area.get_paths()[0].vertices) for area in axes.collections]
+    assert tops == [3, 4, 12]
+    assert axes.get_ylim()[1] > 12
+
+
+def test_a_stack_without_neighbours_is_a_bar_and_an_unknown_one_is_no_stack() -> None:
+    axes = drawn(stacked((4, 8, 16, 32), (1, None, 3, 3), (1, None, 1, 1))).axes[0]
+    spans = [
+        (min(x for x, _ in path.vertices), max(x for x, _ in path.vertices))
+        for area in axes.collections
+        for path in area.get_paths()
+    ]
+    bars = [(left, right) for left, right in spans if right < 8]
+    assert len(bars) == 2 and all(left < 4 < right for left, right in bars)
+    assert [(left, right) for left, right in spans if right >= 8] == [(16, 32), (16, 32)]
+
+
+def test_every_label_stands_in_the_legend_once_and_kinds_of_a_framework_below_each_other() -> None:
+    found = charts(*(on_gpu(result) for result in study()))["usage"]
+    (legend,) = drawn(found).legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == [
+        *("TensorFlow", "TensorFlow, published table", "TensorFlow, published chart"),
+        *("PyTorch", "PyTorch, published table", ""),
+        *("MXNet", "MXNet, published table", ""),
+    ]
+
+
+LONG = "what was measured, on which machine, with which versions and settings, when and by which commit; " * 9
+CROWDS = {
+    "usual": three(caption=LONG),
+    "one batch size": three((64,), caption=LONG),
+    "forty batch sizes": three(tuple(range(1, 41)), title=LONG[:300]),
+    "wide batch sizes": three(tuple(2**power for power in range(24)), caption=LONG),
+    "large values": three(top=1_234_567.0, y_label="A quantity with a rather long name, images/s"),
+    "small values": three(top=0.00123),
+    "many frameworks": three(names=MANY, caption=LONG),
+    "three panels": chart(*[three(SIZES).panels[0].series] * 3, titles=NAMES, caption=LONG),
+    "seven panels": chart(*[three(SIZES, names=MANY).panels[0].series] * 7, titles=MANY, caption=LONG),
+    "eight panels of epochs": chart(
+        *[three(tuple(range(1, 31)), 2.3).panels[0].series] * 8, titles=["Training, batch 1024"] * 8, x_log=False
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CROWDS)
+def test_no_text_leaves_the_picture_or_lies_upon_another(name: str) -> None:
+    figure = drawn(CROWDS[name])
+    canvas = FigureCanvasAgg(figure)
+    with rc_context(figures.SETTINGS):
+        canvas.draw()
+    inside = figure.bbox
+    texts = [*figure.texts, *figure.legends[0].get_texts()]
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = axis.get_view_interval()
+            texts += [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+        texts += [axes.yaxis.label, axes._left_title]
+    boxes = [(text.get_text(), _last_lines(text)) for text in texts if text.get_visible() and text.get_text().strip()]
+    shown = [(told, box) for told, box in boxes if told]
+    for told, box in shown:
+        assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= inside.x1 + 1 and box.y1 <= inside.y1 + 1, told
+    for (one, a), (other, b) in itertools.combinations(shown, 2):
+        overlap = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert min(overlap) <= 1, (one, other)
+    for axes in figure.axes:
+        assert figure.legends[0].get_window_extent().y0 >= axes.bbox.y1
+        for told, box in shown:
+            away = box.y0 >= axes.bbox.y1 - 1 or box.y1 <= axes.bbox.y0 + 1 or box.x1 <= axes.bbox.x0 + 1
+            assert away or box.x0 >= axes.bbox.x1 - 1, (told, "lies in the axes")
+
+
+def _last_lines(text: Any) -> Any:
+    """Where the text stands, without the empty lines above it."""
+    box, lines = text.get_window_extent(), text.get_text().split("\n")
+    empty = next((number for number, told in enumerate(lines) if told), 0)
+    return Bbox([(box.x0, box.y0), (box.x1, box.y1 - box.height * empty / len(lines))])
+
+
+def test_odd_names_are_drawn_as_they_are_and_leave_a_file_that_can_be_read(tmp_path: Path) -> None:
+    odd = "фото $a$ <b>|$x & -- --> \x00\x1b \ud800"
+    shown = chart([line(odd, (4, 8), (1.0, 2.0), odd)], title=odd, caption=odd, alt=odd, titles=[odd], y_label=odd)
+    png, svg = figures.draw(shown, tmp_path / "odd")
+    assert png.stat().st_size > 10_000
+    told = "".join(ElementTree.fromstring(svg.read_text(encoding="utf-8")).itertext())
+    assert "фото $a$ <b>|$x & -- --> \N{REPLACEMENT CHARACTER}" in told
 
 
 @pytest.mark.parametrize(
-    ("sizes", "labels"),
+    ("sizes", "rows", "labels"),
     [
-        ([4, 8, 1024], ["4", "8", "1024"]),
-        ([4, 96, 100, 1024], ["4", "96", "\n100", "1024"]),
-        ([4, 100, 101, 102, 103, 1024], ["4", "100", "\n101", "\n\n102", "", "1024"]),
-        ([64], ["64"]),
+        ([4, 8, 1024], True, ["4", "8", "1024"]),
+        ([4, 96, 100, 1024], True, ["4", "96", "\n100", "1024"]),
+        ([4, 100, 101, 102, 103, 1024], True, ["4", "100", "\n101", "\n\n102", "", "1024"]),
+        ([64], True, ["64"]),
+        (list(SIZES), False, ["4", "", "16", "", "64", "", "256", "", "1024"]),
+        ([64], False, ["64"]),
     ],
 )
-def test_labels_of_close_batch_sizes_do_not_overlap(sizes: list[int], labels: list[str]) -> None:
-    assert _tick_labels(sizes) == labels
+def test_labels_of_close_batch_sizes_do_not_overlap(sizes: list[float], rows: bool, labels: list[str]) -> None:
+    width = figure_layout.axes_width(["100"], 1 if rows else 3)
+    assert figure_layout.tick_labels(sizes, width, rows) == labels
+
+
+@pytest.mark.parametrize(
+    ("panels", "columns"), [(1, 1), (2, 2), (3, 3), (4, 4), (5, 3), (6, 3), (7, 4), (8, 4), (9, 3)]
+)
+def test_panels_stand_in_rows_as_full_as_can_be(panels: int, columns: int) -> None:
+    assert figure_layout.columns_of(panels) == columns

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from stored import ended, on_gpu, store, study, trial
+from written import make
 
-from reports import page
+from reports import files
 from reports.load import ReportError, read
 from workloads.trial import Check, Status
 
@@ -107,12 +108,10 @@ def test_an_edited_result_is_named_with_its_reason_and_the_others_go_on(
 ) -> None:
     path = edited(store(tmp_path, trial("pytorch", 32)), change)
     assert [result.spec.framework for result in read(tmp_path).results] == ["pytorch"]
-    for chart in ("figures", "split"):
-        monkeypatch.setattr(f"reports.{chart}.draw", lambda *arguments: False)
-    built = page.build(tmp_path, tmp_path / "report")
-    assert len(built.warnings) == 1
-    assert str(path) in built.warnings[0]
-    assert told in built.warnings[0]
+    built = make(tmp_path, tmp_path / "report")
+    assert len(built.report.stored.unreadable) == 1
+    assert built.report.stored.unreadable[0].path == path
+    assert told in built.report.stored.unreadable[0].reason
     unreadable = (tmp_path / "report" / "report.md").read_text().split("## Unreadable results, left out")[1]
     assert path.parent.name in unreadable
 
@@ -124,14 +123,14 @@ def test_a_truncated_result_is_named_and_the_others_go_on(tmp_path: Path, conten
     assert ran.returncode == 0
     assert ran.stderr.count("\n") == 1
     assert "result.json: left out: " in ran.stderr
-    assert "1 trials: 1 ok; 1 unreadable." in ran.stdout
+    assert "1 trial: 1 ok; 1 unreadable." in ran.stdout
 
 
 def test_a_trial_folder_without_a_result_is_listed_as_unfinished(tmp_path: Path) -> None:
     folder = store(tmp_path, trial()) / "trials" / "mxnet-cpu-b00004-r0-12345678"
     folder.mkdir()
-    text = page.build(tmp_path, tmp_path / "report").markdown
-    assert "1 trials: 1 ok; 1 unfinished." in text
+    text = make(tmp_path, tmp_path / "report").markdown
+    assert "1 trial: 1 ok; 1 unfinished." in text
     assert f"- {folder}" in text.split("## Unfinished trials")[1].replace("\\", "")
 
 
@@ -139,7 +138,7 @@ def test_what_went_wrong_is_listed_with_its_reason_and_breaks_no_markdown(tmp_pa
     reason = "CUDA | error:\n<script>alert(1)</script> `x` *y* __init__ out_of_memory [a](b)"
     died = ended(Status.FAILED, reason, "mxnet", 64)
     odd = replace(trial("pytorch", 4), checks=[Check("process <= device", False, "9 of 8 MiB"), Check("b", True, "c")])
-    text = page.build(store(tmp_path, trial(), died, odd), tmp_path / "report").markdown
+    text = make(store(tmp_path, trial(), died, odd), tmp_path / "report").markdown
     escaped = "\\<script\\>alert(1)\\</script\\> \\`x\\` \\*y\\* \\_\\_init\\_\\_ out_of_memory \\[a\\](b)"
     assert f"## Trials that are not ok\n\n- {died.spec.id}: failed: CUDA \\| error: {escaped}\n" in text
     assert text.endswith(f"## Checks that failed\n\n- {odd.spec.id}: process \\<= device: 9 of 8 MiB\n")
@@ -147,14 +146,14 @@ def test_what_went_wrong_is_listed_with_its_reason_and_breaks_no_markdown(tmp_pa
 
 def test_a_framework_named_by_its_folder_cannot_break_the_table(tmp_path: Path) -> None:
     changed = replace(trial().spec, framework="a|b")
-    page.build(store(tmp_path, replace(trial(), spec=changed), trial("mxnet")), tmp_path / "report")
+    make(store(tmp_path, replace(trial(), spec=changed), trial("mxnet")), tmp_path / "report")
     lines = (tmp_path / "report" / "usage.md").read_text().splitlines()
     assert "| a\\|b                     | 71.0 |" in " ".join(lines)
     assert [line.replace("\\|", "").count("|") for line in lines if line.startswith("|")] == [3, 3, 3, 3]
 
 
 def test_the_page_says_on_what_and_with_what_the_numbers_were_made(tmp_path: Path) -> None:
-    text = page.build(store(tmp_path, *(on_gpu(result) for result in study())), tmp_path / "report").markdown
+    text = make(store(tmp_path, *(on_gpu(result) for result in study())), tmp_path / "report").markdown
     for told in (
         "optimizer SGD with momentum 0.9, learning rate 0.01; epochs 10; last batch kept; profile default; feed host",
         "device GPU, NVIDIA H200; device id GPU-8e0f2d6c",
@@ -163,7 +162,7 @@ def test_the_page_says_on_what_and_with_what_the_numbers_were_made(tmp_path: Pat
         "; threads 2; C allocator's variables none set; steady window 3 s; precision float32; TF32 off; seed 0",
         "TensorFlow version 2.16.1; TensorFlow CUDA 12.4; TensorFlow cuDNN 90100; TensorFlow environment e1; "
         "TensorFlow packages ",
-        "package versions under What the workers reported",
+        'package versions under "What the workers reported"',
         "| package torch     | \N{EN DASH}            | 2.13.0    | \N{EN DASH}       |",
         "host memory 4.0 GiB; runner's Python 3.11.7; load average before a trial 0.25 to 0.25; commit afa2864",
         "Study quick; started 2025-11-21 (UTC)",
@@ -174,14 +173,14 @@ def test_the_page_says_on_what_and_with_what_the_numbers_were_made(tmp_path: Pat
 
 def test_a_result_that_tells_nothing_of_machine_and_facts_still_makes_a_page(tmp_path: Path) -> None:
     bare = replace(trial(), machine={}, facts={})
-    text = page.build(store(tmp_path, bare), tmp_path / "report").markdown
+    text = make(store(tmp_path, bare), tmp_path / "report").markdown
     assert "device CPU, model not reported" in text
     assert "precision not reported" in text
     assert "Machine:" not in text
 
 
 def test_trials_that_all_failed_make_a_page_without_charts(tmp_path: Path) -> None:
-    page.build(store(tmp_path, ended(Status.TIMEOUT, "slow")), tmp_path / "report")
+    make(store(tmp_path, ended(Status.TIMEOUT, "slow")), tmp_path / "report")
     text = (tmp_path / "report" / "usage.md").read_text()
     assert "timeout" in text
     assert "No trial gave a value." in text
@@ -189,32 +188,38 @@ def test_trials_that_all_failed_make_a_page_without_charts(tmp_path: Path) -> No
 
 
 def test_tables_of_an_earlier_report_do_not_outlive_it_and_other_files_do(tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    report.mkdir()
-    for name in ("usage-2.md", "parity.md", "parity-2.csv", "memory.png", "notes.md", "usage-final.md"):
-        (report / name).write_text("old")
-    page.build(store(tmp_path, trial()), report)
-    assert not any((report / name).exists() for name in ("usage-2.md", "parity.md", "parity-2.csv"))
-    assert (report / "memory.png").read_bytes() != b"old"
-    assert (report / "notes.md").read_text() == (report / "usage-final.md").read_text() == "old"
+    report, outside = tmp_path / "report", tmp_path / "outside.md"
+    make(store(tmp_path / "two", trial(), trial(threads=1)), report)
+    assert (report / "usage-2.md").exists()
+    for path in (report / "notes.md", outside):
+        path.write_text("kept")
+    with (report / "FILES.txt").open("a") as file:
+        file.write("../outside.md\n")
+    make(store(tmp_path / "one", trial()), report)
+    assert not (report / "usage-2.md").exists()
+    assert (report / "usage.md").exists()
+    assert (report / "notes.md").read_text() == outside.read_text() == "kept"
+    assert sorted(path.name for path in report.iterdir()) == sorted(
+        [*(report / "FILES.txt").read_text().split(), "FILES.txt", "notes.md"]
+    )
 
 
 def test_a_report_links_to_the_rules_and_brings_them_along(tmp_path: Path) -> None:
-    text = page.build(store(tmp_path, trial()), tmp_path / "report").markdown
+    text = make(store(tmp_path, trial()), tmp_path / "report").markdown
     assert text.count("[RULES.md](RULES.md)") == 1
     assert (tmp_path / "report" / "RULES.md").read_bytes() == (ROOT / "RULES.md").read_bytes()
 
 
 def test_without_the_rules_there_is_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "RULES", tmp_path / "RULES.md")
+    monkeypatch.setattr(files, "RULES", tmp_path / "RULES.md")
     with pytest.raises(ReportError, match=r"RULES\.md: cannot be read: No such file"):
-        page.build(store(tmp_path, trial()), tmp_path / "report")
+        make(store(tmp_path, trial()), tmp_path / "report")
     assert not (tmp_path / "report").exists()
 
 
 def test_a_missing_folder_is_a_report_error(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="no such folder"):
-        page.build(tmp_path / "absent", tmp_path / "report")
+        make(tmp_path / "absent", tmp_path / "report")
     assert not (tmp_path / "report").exists()
 
 
@@ -226,6 +231,41 @@ def test_a_report_over_a_whole_study_takes_less_than_five_seconds(tmp_path: Path
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 5  # of a core, whatever else runs
 
 
-def test_slow_libraries_are_only_imported_to_draw_and_to_compare_repeats() -> None:
-    code = "import sys, reports.page, reports.__main__; sys.exit(bool({'matplotlib', 'scipy'} & set(sys.modules)))"
+def test_slow_libraries_are_imported_before_they_are_needed() -> None:
+    code = "import sys, reports.__main__; sys.exit(bool({'matplotlib', 'scipy', 'jinja2'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+def test_a_folder_that_a_run_still_writes_into_is_reported_as_if_it_were_finished(tmp_path: Path) -> None:
+    results = store(tmp_path, trial())
+    holds = "import sys, filelock\nwith filelock.FileLock(sys.argv[1]):\n print('held', flush=True)\n input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", holds, str(results / ".lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None and run.stdout.readline() == "held\n"
+        while_held = make(results, tmp_path / "report")
+        run.communicate("\n")
+    assert "1 trial: 1 ok; a run is still writing." in while_held.markdown
+    assert f"- {tmp_path}\n" in while_held.markdown.split("## Still being written")[1].replace("\\", "")
+    afterwards = make(results, tmp_path / "report").markdown
+    assert "a run is still writing" not in afterwards and "## Still being written" not in afterwards
+
+
+def test_the_run_that_asks_for_its_report_is_called_unfinished(tmp_path: Path) -> None:
+    results = store(tmp_path, trial())
+    asks = (
+        "import subprocess, sys, filelock\nwith filelock.FileLock(sys.argv[1] + '/.lock'):\n"
+        " subprocess.run([sys.executable, '-m', 'reports', sys.argv[1], '--format', 'csv'], check=True)"
+    )
+    ran = subprocess.run([sys.executable, "-c", asks, str(results)], cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "1 trial: 1 ok. Started" in ran.stdout
+
+
+def test_half_a_character_in_a_result_ends_the_report_with_a_traceback(tmp_path: Path) -> None:
+    died = ended(Status.FAILED, "x", "mxnet", 64)
+    path = store(tmp_path, trial(), died) / "trials" / died.spec.id / "result.json"
+    path.write_text(path.read_text().replace('"reason": "x"', '"reason": "\\ud800 \\ud83d\\ude00"'))
+    ran = run(tmp_path, "--format", "md", "csv", "json", "parquet", "latex")
+    assert ran.returncode == 0, ran.stderr
+    assert "failed: ? \N{GRINNING FACE}" in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from stored import store, trial
-
-from reports import page
+from written import Made, make
 
 CELLS = [
     {"framework": "pytorch", "batch_size": 128, "repeats": 4, "half_width": 0.0123, "ended": "stable"},
@@ -17,29 +16,23 @@ CELLS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for chart in ("figures", "split"):
-        monkeypatch.setattr(f"reports.{chart}.draw", lambda *arguments: False)
-
-
 def whole(**changes: Any) -> dict[str, Any]:
     return {"schema_version": 1, "tolerated": 0.02, "limit": 10, "cells": [dict(cell) for cell in CELLS], **changes}
 
 
-def built(results: Path, text: str | None) -> page.Page:
+def built(results: Path, text: str | None) -> Made:
     """The page with a stable.json of this text."""
     store(results, trial())
     if text is not None:
         (results / "stable.json").write_text(text)
-    return page.build(results, results / "report")
+    return make(results, results / "report")
 
 
 def test_how_each_cell_ended_is_a_table_under_the_sections(tmp_path: Path) -> None:
     found = built(tmp_path, json.dumps(whole()))
     assert found.printed.count("## Until stable") == 1
     sections, text = found.markdown.split("## Until stable")
-    chapter, _ = text.split("## Our own weight")
+    chapter, _ = text.split("Our own weight")
     assert "## 1. osu-cnn on digits" in sections
     lines = [line for line in chapter.splitlines() if line.startswith("|")]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
@@ -74,7 +67,7 @@ def test_an_unreadable_file_is_named_with_its_reason_and_the_tables_go_on(
     stored = whole()
     change(stored)
     text = built(tmp_path, json.dumps(stored)).markdown.replace("\\", "")
-    assert f"## Until stable\n\n{tmp_path / 'stable.json'}: left out: {told}\n" in text
+    assert f"\n\nUntil stable: {tmp_path / 'stable.json'}: left out: {told}\n" in text
     assert (tmp_path / "report" / "usage.md").exists()
 
 

@@ -8,16 +8,12 @@ import pytest
 from stored import BATCH_SIZES, ended, on_gpu, study, trial
 from written import numbers, report, rows
 
+from reports.quantities import QUANTITIES
 from reports.tables import CSV_COLUMNS
 from workloads.checks import LONG_ENOUGH
 from workloads.trial import Check, Figure, Status, TrialResult
 
-
-@pytest.fixture(autouse=True)
-def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take most of a report's time and are tested apart."""
-    for chart in ("figures", "split"):
-        monkeypatch.setattr(f"reports.{chart}.draw", lambda *arguments: False)
+DASH = "\N{EN DASH}"
 
 
 def number(file: Path, framework: str, batch_size: int) -> dict[str, str]:
@@ -62,7 +58,7 @@ def test_repeats_give_the_median_with_the_interval_of_the_mean_and_the_line_belo
     # mean 61, s sqrt(7); t(0.975, 2) = 4.302653: +- 4.302653 x sqrt(7 / 3) = 6.572411
     out = report(tmp_path, *repeated("cpu_percent", 60, 64, 59))
     assert rows(out / "usage.md")["PyTorch"] == ["60.0 [54.4, 67.6] [1]"]
-    told = "Median of n = 3 repeats [95 % interval of the mean, Student's t]"
+    told = "Median of n = 3 repeats, in brackets the 95 % interval of their mean (Student's t)"
     assert told in (out / "usage.md").read_text()
     cell = number(out / "usage.csv", "pytorch", 32)
     found = [float(cell[key]) for key in ("n", "median", "min", "max", "mean", "low", "high", "cv_percent")]
@@ -132,12 +128,12 @@ def test_power_energy_and_gpm_are_told_on_a_gpu_and_what_no_trial_has_is_one_lin
     assert not (out / "tensor-active.md").exists()
 
 
-def test_a_quantity_that_one_trial_has_is_a_table_with_the_others_unknown(tmp_path: Path) -> None:
+def test_a_quantity_that_one_trial_has_is_a_table_with_a_dash_for_the_others(tmp_path: Path) -> None:
     known = on_gpu(trial("pytorch", 32))
     known = replace(known, figures=known.figures | {"tensor_active_percent": Figure(7.0, "GPM")})
     out = report(tmp_path, known, on_gpu(trial("mxnet", 32)))
     assert rows(out / "tensor-active.md")["PyTorch"] == ["7.0"]
-    assert rows(out / "tensor-active.md")["MXNet"] == ["unknown [1]"]
+    assert rows(out / "tensor-active.md")["MXNet"] == [DASH + " [1]"]
 
 
 def test_there_is_no_power_on_a_cpu(tmp_path: Path) -> None:
@@ -172,7 +168,7 @@ def test_an_unverified_repeat_is_not_in_the_median_and_the_cell_says_so(tmp_path
 def test_the_csv_holds_numbers_unrounded_and_one_row_a_cell(tmp_path: Path) -> None:
     out = report(tmp_path, trial("tensorflow", 4), *(trial("pytorch", 32, repeat) for repeat in range(2)))
     header = (out / "accuracy.csv").read_text().splitlines()[0]
-    assert header == "framework,batch_size,n,median,min,max,mean,low,high,cv_percent,unit,status"
+    assert header == "framework,batch_size,n,median,min,max,mean,low,high,cv_percent,unit,status,notes,sources,trials"
     assert len(numbers(out / "accuracy.csv")) == 4
     cell = number(out / "accuracy.csv", "pytorch", 32)
     assert [float(cell[key]) for key in ("median", "min", "max")] == pytest.approx([71.5, 71.0, 72.0], abs=1e-9)
@@ -187,7 +183,7 @@ def test_the_csv_holds_numbers_unrounded_and_one_row_a_cell(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("status", "cell"),
     [
-        (Status.OUT_OF_MEMORY, "out of memory"),
+        (Status.OUT_OF_MEMORY, "OOM"),
         (Status.TIMEOUT, "timeout"),
         (Status.FAILED, "failed"),
         (Status.UNSUPPORTED, "unsupported"),
@@ -203,12 +199,12 @@ def test_a_cell_without_an_ok_trial_says_how_it_ended(tmp_path: Path, status: St
         assert number(out / f"{quantity}.csv", "mxnet", 64)["status"] == status.value
 
 
-def test_a_null_figure_is_unknown_with_its_reason_below(tmp_path: Path) -> None:
+def test_a_null_figure_is_a_dash_with_its_reason_below(tmp_path: Path) -> None:
     unknown = Figure(None, "sampler", reason="2 samples | <b>too</b> few")
     changes: dict[str, Any] = {"figures": {"cpu_percent": unknown}}
     out = report(tmp_path, trial("pytorch", 4), trial("pytorch", 8, **changes), trial("mxnet", 8, **changes))
     table = rows(out / "usage.md")
-    assert (table["PyTorch"], table["MXNet"]) == (["59.0", "unknown [1]"], ["not run", "unknown [1]"])
+    assert (table["PyTorch"], table["MXNet"]) == (["59.0", DASH + " [1]"], ["not run", DASH + " [1]"])
     assert "- [1] unknown: 2 samples \\| \\<b\\>too\\</b\\> few\n" in (out / "usage.md").read_text()
     assert number(out / "usage.csv", "pytorch", 8)["status"] == "unknown"
     assert rows(out / "memory.md")["PyTorch"] == ["501", "502"]
@@ -231,7 +227,7 @@ def test_a_figure_that_was_never_stored_is_unknown_too(tmp_path: Path) -> None:
     out = report(tmp_path, replace(trial("pytorch", 4), figures={}), trial("mxnet", 4))
     assert rows(out / "usage.md") == {
         "Framework / batch size": ["4"],
-        "PyTorch": ["unknown [1]"],
+        "PyTorch": [DASH + " [1]"],
         "MXNet": ["51.0"],
     }
     assert "[1] unknown: the stored result has no figure cpu_percent" in (out / "usage.md").read_text()
@@ -239,8 +235,9 @@ def test_a_figure_that_was_never_stored_is_unknown_too(tmp_path: Path) -> None:
 
 def test_nothing_is_called_gpu_on_a_cpu(tmp_path: Path) -> None:
     out = report(tmp_path, *study())
-    told = "".join(file.read_text(encoding="utf-8") for file in out.glob("*.md") if file.name != "RULES.md")
-    assert "GPU" not in told.replace("GPU memory is the highest of the whole trial", "")
+    own = [table for quantity in QUANTITIES if (table := out / f"{quantity.name}.md").exists()]
+    told = "".join(path.read_text(encoding="utf-8") for path in (*own, *out.glob("memory-*.md")))
+    assert "GPU" not in told
     assert "### CPU usage, % of the 2 cores allotted, mean over the steady window" in told
     assert "### Host memory, MiB, peak resident size of the worker in the steady window" in told
 

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
 
 from stored import store
 
-from reports import page
+from reports import build, files, markdown
+from reports.report import Report
 from workloads.trial import TrialResult
+
+
+@dataclass(frozen=True)
+class Made:
+    """A report, its report.md and what the terminal shows."""
+
+    report: Report
+    markdown: str
+    printed: str
+
+
+def make(results: Path, out: Path, columns: bool = False) -> Made:
+    """Tables alone: charts and page take most of a report's time and are tested apart."""
+    report = build.report([results], columns)
+    files.write(report, out, ("md", "csv"))
+    return Made(report, (out / "report.md").read_text(encoding="utf-8"), markdown.printed(report))
 
 
 def report(tmp_path: Path, *trials: TrialResult) -> Path:
     """The folder of a report over `trials`."""
-    page.build(store(tmp_path, *trials), tmp_path / "report")
+    make(store(tmp_path, *trials), tmp_path / "report")
     return tmp_path / "report"
 
 

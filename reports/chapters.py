@@ -1,0 +1,66 @@
+"""The chapter of one section: its tables and charts; and the tables over several sections, side by side."""
+
+from __future__ import annotations
+
+import string
+
+import pandas as pd
+
+from . import captions, memory, parity, reproduction, tables
+from .conditions import Section
+from .quantities import QUANTITIES
+from .report import Chapter
+from .section_charts import charts_of
+from .table import Table
+
+
+def chapter(section: Section, heading: str, with_quantities: bool) -> Chapter:
+    """Without the quantities where they stand side by side with those of other sections."""
+    made: list[Table | str] = []
+    for quantity in QUANTITIES if section.results else ():
+        if quantity.source(section.condition) is None:
+            continue
+        if with_quantities:
+            cells = tables.cells(section.results, quantity, section.condition)
+            made.append(tables.of(cells, quantity, quantity.title(section.condition)))
+        if quantity.name == "accuracy":
+            found = parity.compare(section)
+            made.append(parity.table(found) if parity.stated(found) else parity.NOT_STATED)
+    shown, silent = reproduction.of_section(section)
+    made += [*shown, *silent, *memory.of_section(section)]
+    workers = captions.facts(section)
+    made += [workers] if workers else []
+    return Chapter(
+        heading,
+        section,
+        tuple(captions.conditions_list(section)),
+        tuple(item for item in made if isinstance(item, Table)),
+        charts_of(section),
+        tuple(item for item in made if isinstance(item, str)),
+    )
+
+
+def letters(count: int) -> list[str]:
+    """A to Z, A2 to Z2, ..."""
+    every = string.ascii_uppercase
+    return [every[place % 26] + (str(place // 26 + 1) if place >= 26 else "") for place in range(count)]
+
+
+def side_by_side(named: dict[str, Section]) -> list[Table | str]:
+    """One table for each quantity, a batch size of each section in a column of its own.
+
+    `named` is {letter: section}. Nothing is averaged over sections.
+    """
+    made = []
+    for quantity in QUANTITIES:
+        parts, titles = [], dict[str, list[str]]()
+        for letter, section in named.items():
+            if section.results and quantity.source(section.condition):
+                cells = tables.cells(section.results, quantity, section.condition)
+                parts.append(cells.assign(condition=letter))
+                titles.setdefault(quantity.title(section.condition), []).append(letter)
+        if parts:
+            several = "; ".join(f"{title} ({', '.join(those)})" for title, those in titles.items())
+            title = several if len(titles) > 1 else next(iter(titles))
+            made.append(tables.of(pd.concat(parts, ignore_index=True), quantity, title))
+    return made

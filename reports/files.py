@@ -1,0 +1,137 @@
+"""The files of a report: report.md, the page, every table and chart in the formats asked for."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads.trial import without_nan
+
+from . import figures, latex, markdown, web
+from .load import ReportError
+from .report import Report
+from .table import Table
+
+OF_TABLES = ("md", "csv", "parquet", "json", "latex")
+OF_CHARTS = ("png", "svg")
+FORMATS = ("html", *OF_TABLES, *OF_CHARTS)
+USUAL = ("html", "md", "csv", "png", "svg")
+RULES = Path(__file__).parent.parent / "RULES.md"
+MAIN = ("report.html", "report.md")
+LIST_FILE = "FILES.txt"  # what a report consists of; the next one into the same folder removes it first
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A table and where it belongs: `stem` of its files, the conditions of its chapter."""
+
+    table: Table
+    stem: str
+    conditions: tuple[str, ...]
+
+
+def write(report: Report, out: Path, formats: Sequence[str] = USUAL, marks: tuple[str, ...] = ()) -> list[Path]:
+    """Write the report into `out`, and nothing of an earlier one stays there; returns its main files.
+
+    `formats` are some of FORMATS; `marks` are sentences that report.md and the page show before all else. Raises
+    ReportError: no rules to bring along, or `out` not writable.
+    """
+    try:
+        rules = RULES.read_bytes()
+    except OSError as error:
+        told = "a report goes with its rules, take the file from the repository"
+        raise ReportError(f"{RULES}: cannot be read: {error.strerror}; {told}") from error
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".report-", dir=out) as part:
+            _write(report, Path(part), formats, marks)
+            (Path(part) / RULES.name).write_bytes(rules)
+            names = sorted(path.name for path in Path(part).iterdir())
+            _text(Path(part) / LIST_FILE, "".join(f"{name}\n" for name in names))
+            _remove_earlier(out)
+            for name in (*names, LIST_FILE):
+                (Path(part) / name).replace(out / name)
+    except OSError as error:
+        raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error
+    return [out / name for name in MAIN if name in names]
+
+
+def _write(report: Report, out: Path, formats: Sequence[str], marks: tuple[str, ...]) -> None:
+    for placed in placed_tables(report):
+        for kind in OF_TABLES:
+            if kind in formats:
+                _table(placed, out, kind)
+    pictures = _pictures(report, out, [kind for kind in OF_CHARTS if kind in formats])
+    if "html" in formats:
+        web.write(report, out / "report.html", marks)
+    if "md" in formats:
+        _text(out / "report.md", markdown.page(report, marks, pictures))
+
+
+def placed_tables(report: Report) -> Iterator[Placed]:
+    """Every table with a stem of its own; those of several chapters are numbered."""
+    several = len(report.chapters) > 1
+    lettered = zip(report.legend, report.chapters, strict=False)  # no letters without tables side by side
+    legend = tuple(f"{letter}: {line}" for letter, chapter in lettered for line in chapter.conditions)
+    for table in report.beside:
+        yield Placed(table, table.name, legend)
+    for number, chapter in enumerate(report.chapters, start=1):
+        for table in chapter.tables:
+            yield Placed(table, f"{table.name}-{number}" if several else table.name, chapter.conditions)
+    seen: dict[str, int] = {}
+    for table in report.appendix:
+        seen[table.name] = seen.get(table.name, 0) + 1
+        yield Placed(table, f"{table.name}-{seen[table.name]}" if seen[table.name] > 1 else table.name, ())
+
+
+def _table(placed: Placed, out: Path, kind: str) -> None:
+    """Write one table in one format."""
+    table, path = placed.table, out / f"{placed.stem}.{'tex' if kind == 'latex' else kind}"
+    match kind:
+        case "md":
+            _text(path, f"{markdown.of(table)}\n{markdown.bullets(map(markdown.escape, placed.conditions))}\n")
+        case "csv":
+            _text(path, table.tidy.to_csv(index=False, lineterminator="\n"))
+        case "parquet":
+            table.tidy.to_parquet(path, index=False)
+        case "json":
+            told = {
+                "name": table.name,
+                "title": table.title,
+                "conditions": placed.conditions,
+                "how_to_read": table.below,
+                "notes": list(table.notes),
+                "rows": table.tidy.to_dict("records"),
+            }
+            _text(path, json.dumps(without_nan(told), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+        case "latex":
+            _text(path, latex.of(table, placed.stem, placed.conditions))
+
+
+def _pictures(report: Report, out: Path, kinds: Sequence[str]) -> dict[tuple[int, str], str]:
+    """Draw every chart; {(chapter's place, chart's name): the file that report.md shows}."""
+    several = len(report.chapters) > 1
+    found = {}
+    for place, chapter in enumerate(report.chapters if kinds else ()):
+        for chart in chapter.charts:
+            stem = f"{chart.name}-{place + 1}" if several else chart.name
+            figures.draw(chart, out / stem, kinds)
+            found[place, chart.name] = f"{stem}.{kinds[0]}"
+    return found
+
+
+def _remove_earlier(out: Path) -> None:
+    try:
+        names = (out / LIST_FILE).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return
+    for name in names:
+        if name == Path(name).name:  # nothing outside this folder, whoever wrote the list
+            (out / name).unlink(missing_ok=True)
+
+
+def _text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", errors="replace", newline="\n")

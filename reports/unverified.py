@@ -1,0 +1,102 @@
+"""What these results cannot say, and why; a sentence each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from workloads.checks import LONG_ENOUGH
+from workloads.trial import Status, TrialResult
+
+from . import comparable, tables
+from .conditions import Section
+from .load import Stored
+
+GATE = "computes what the others compute"  # the runner's check of that name
+NOTHING, NO_REFEREE = "nothing to hold it against", "without the referee"  # in what it tells
+
+UNPUBLISHED = (
+    "The publication names neither data set, network nor optimizer: that they are those compared here is the best "
+    "evidence, not known."
+)
+
+
+def told(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple[str, ...]:
+    """`main` is the place of the section that the findings are of; None without any ok trial."""
+    found = []
+    if main is not None and len(sections) > 1:
+        found.append(
+            f"Speed, memory and parity of accuracy are told of section {main + 1} alone, the one with most ok trials."
+        )
+    if sections and all(section.condition.device_kind == "cpu" for section in sections):
+        found.append("No trial ran on a GPU: nothing is said about GPU usage, GPU memory, power or energy.")
+    found += _spread(stored)
+    found += _left_out(stored)
+    found += _gate([result for result in stored.results if result.status is Status.OK])
+    found += _doubts([result for result in stored.results if result.status is Status.OK])
+    return (*found, *_published(sections))
+
+
+def _spread(stored: Stored) -> list[str]:
+    if not stored.results or len({result.spec.repeat for result in stored.results}) > 1:
+        return []
+    return ["Every cell has one repeat: nothing is known of the spread between runs, so close numbers have no order."]
+
+
+def _left_out(stored: Stored) -> list[str]:
+    """Trials that give no number, by how they ended; results that cannot be read; trials that are not finished."""
+    ended = Counter(str(result.status).replace("_", " ") for result in stored.results if result.status is not Status.OK)
+    parts = [f"{count} {status}" for status, count in ended.most_common()]
+    parts += [f"{len(stored.unreadable)} unreadable"] if stored.unreadable else []
+    parts += [f"{len(stored.unfinished)} unfinished"] if stored.unfinished else []
+    return [f"Trials that give no number: {', '.join(parts)}."] if parts else []
+
+
+def _gate(ok: list[TrialResult]) -> list[str]:
+    """Ok trials that were held against nothing, against other frameworks alone, or were not looked at."""
+    details = {result.spec.id: [check.detail for check in result.checks if check.name == GATE] for result in ok}
+    nothing = sum(any(NOTHING in detail for detail in own) for own in details.values())
+    alone = sum(any(NO_REFEREE in detail and NOTHING not in detail for detail in own) for own in details.values())
+    silent = sum(not own for own in details.values())
+    found = []
+    for count, what in (
+        (nothing, "were held against nothing: whether they compute what other frameworks compute is not verified"),
+        (alone, "were held against other frameworks alone, not against the referee"),
+        (silent, "carry no check that they compute what the others compute"),
+    ):
+        found += [f"{count} of {len(ok)} ok trials {what}."] if count else []
+    return found
+
+
+def _doubts(ok: list[TrialResult]) -> list[str]:
+    """Ok trials whose figures of the steady window are worth less."""
+    shares = [tables.figure_of(result, tables.FOREIGN).value for result in ok]
+    disturbed = sum(share is not None and share > tables.TOLERATED_PERCENT for share in shares)
+    unknown = sum(share is None for share in shares)
+    short = sum(any(check.name == LONG_ENOUGH and not check.passed for check in result.checks) for result in ok)
+    found = []
+    for count, what in (
+        (disturbed, "were disturbed by other processes: their speed, usage and times are worth less"),
+        (unknown, "do not tell whether other processes disturbed them"),
+        (short, "had a steady window too short for their usage"),
+    ):
+        found += [f"{count} of {len(ok)} ok trials {what}."] if count else []
+    return found
+
+
+def _published(sections: Sequence[Section]) -> list[str]:
+    """Which published figures no section can be compared with, and why."""
+    sections = [section for section in sections if section.results]
+    found: dict[tuple[str, ...], list[str]] = {}
+    for metric in comparable.METRICS if sections else ():
+        reasons = [comparable.obstacles(section, metric) for section in sections]
+        if all(reasons):
+            distinct = tuple(dict.fromkeys(reason for own in reasons for reason in own))
+            found.setdefault(distinct, []).append(metric.label.replace("Test", "test"))
+    told = [
+        f"Not compared with the published figures of {comparable.listed(names)}: {'; '.join(reasons)}."
+        for reasons, names in found.items()
+    ]
+    if sum(map(len, found.values())) < len(comparable.METRICS) and sections:
+        told.append(UNPUBLISHED)
+    return told

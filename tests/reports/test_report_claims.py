@@ -1,0 +1,239 @@
+"""Each claim of the published prose on its own figures and on ours: holds, does not hold, cannot be told."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from stored import on_gpu, trial
+
+from reports import claim_tests, claims, reproduction
+from reports.claim_tests import Outcome, Verdict
+from reports.comparable import Point, Points
+from reports.conditions import sections
+from reports.table import Table
+from workloads.trial import Figure, TrialResult
+
+HOLDS, FAILS, UNTOLD = "holds", "does not hold", "cannot be told"
+
+
+def once(**values: float) -> dict[int, Point]:
+    """{size: point of one repeat}; keys s4, s8, ..."""
+    return {int(name[1:]): Point(value, math.nan, math.nan, 1) for name, value in values.items()}
+
+
+def repeated(reach: float, **values: float) -> dict[int, Point]:
+    return {int(name[1:]): Point(value, value - reach, value + reach, 3) for name, value in values.items()}
+
+
+def table_of(*results: TrialResult) -> Table:
+    (section,), _ = sections(results)
+    tables, _ = reproduction.of_section(section)
+    return next(table for table in tables if table.name == "claims")
+
+
+def row(table: Table, claim: str) -> list[str]:
+    """[published table, published chart, measured, why] of the claim of that wording."""
+    return next([cell.text for cell in row[1:]] for row in table.rows if row[0].text == claim)
+
+
+def accurate(percent: float, size: int, framework: str = "tensorflow", repeat: int = 0) -> TrialResult:
+    figures = {"test_accuracy": Figure(percent / 100, "worker")}
+    return trial(framework, size, repeat, dataset="cifar10", figures=figures)
+
+
+def card(framework: str, size: int, usage: float, mib: float = 600.0, repeat: int = 0) -> TrialResult:
+    result = on_gpu(trial(framework, size, repeat, dataset="cifar10"))
+    known = {"gpu_percent": usage, "process_gpu_memory_bytes": mib * 2**20}
+    return replace(result, figures=result.figures | {name: Figure(value, "NVML") for name, value in known.items()})
+
+
+@pytest.mark.parametrize(
+    ("claim", "in_table", "in_chart"),
+    [
+        # 22.13 24.65 against 5.65 5.65 and 9.59 9.98
+        ("At 4 and 8 MXNet has the highest GPU usage", HOLDS, HOLDS),
+        ("At 4 and 8 TensorFlow has the lowest GPU usage", HOLDS, HOLDS),
+        # TensorFlow 22.45 22.14 in the table, 61.1 64.9 in the chart; MXNet 46.09 46.09 and 46.0 46.0
+        ("At 512 and 1024 TensorFlow has the highest GPU usage", FAILS, HOLDS),
+        ("At 512 and 1024 PyTorch has the lowest GPU usage", HOLDS, HOLDS),
+        ("TensorFlow: GPU usage grows with the batch size", FAILS, HOLDS),
+        ("PyTorch: GPU usage grows with the batch size", FAILS, FAILS),
+        ("MXNet: GPU usage grows with the batch size", HOLDS, HOLDS),
+        ("PyTorch: GPU usage is flat over the batch sizes", HOLDS, HOLDS),
+        # 694 falls to 535
+        ("TensorFlow: GPU memory rises with the batch size", FAILS, FAILS),
+        ("PyTorch: GPU memory rises with the batch size", FAILS, FAILS),
+        ("MXNet: GPU memory rises with the batch size", HOLDS, HOLDS),
+        ("PyTorch: GPU memory is flat over the batch sizes", HOLDS, HOLDS),
+        # 721 to 2495 in the table, 722 to 965 in the chart
+        ("MXNet: GPU memory jumps at batch size 128", HOLDS, FAILS),
+        ("TensorFlow: test accuracy is highest at 64 or 128", HOLDS, "\u2013"),
+        ("TensorFlow: test accuracy falls from 256 on", HOLDS, "\u2013"),
+    ],
+)
+def test_a_claim_on_the_published_figures_themselves(claim: str, in_table: str, in_chart: str) -> None:
+    assert row(table_of(trial()), claim)[:2] == [in_table, in_chart]
+
+
+def test_on_a_cpu_with_another_data_set_nothing_measured_tells_and_every_row_says_why() -> None:
+    table = table_of(trial("tensorflow"), trial("pytorch"))
+    assert {cells[3].text for cells in table.rows} == {UNTOLD}
+    assert row(table, "PyTorch: GPU usage is flat over the batch sizes")[3].endswith(
+        "measured: CPU run; other data set, digits"
+    )
+    assert row(table, "TensorFlow: test accuracy falls from 256 on")[3].endswith("measured: other data set, digits")
+
+
+def test_accuracy_is_tested_for_every_framework_that_was_measured_and_for_the_published_one() -> None:
+    table = table_of(accurate(50, 8, "mxnet"))
+    assert [cells[0].text for cells in table.rows if "accuracy is" in cells[0].text] == [
+        "TensorFlow: test accuracy is highest at 64 or 128",
+        "MXNet: test accuracy is highest at 64 or 128",
+    ]
+    assert row(table, "MXNet: test accuracy is highest at 64 or 128")[:2] == ["\u2013", "\u2013"]
+    assert row(table, "TensorFlow: test accuracy is highest at 64 or 128")[2:] == [
+        UNTOLD,
+        "table: 69.77 % at 128, outside at most 68.59 % at 32; measured: nothing was measured of TensorFlow",
+    ]
+
+
+def test_accuracy_of_one_repeat_is_told_apart_by_the_standard_error_of_the_test_images() -> None:
+    # CIFAR-10 has 10,000 test images: at 50 % +- 1.96 x 0.5 = 0.98 points; steps of 5 points lie apart
+    apart = [accurate(value, size) for size, value in zip((128, 256, 512, 1024), (60, 55, 50, 45), strict=True)]
+    table = table_of(*apart)
+    found = row(table, "TensorFlow: test accuracy falls from 256 on")
+    assert found[2] == HOLDS
+    assert found[3].endswith("45.00 % at 1024 (one repeat: interval of the test images alone)")
+    assert any("too narrow" in sentence for sentence in table.below)
+    # 1.5 points: less than the two reaches of 0.98 and 0.97
+    close = [accurate(value, size) for size, value in zip((128, 256, 512, 1024), (60, 55, 50, 48.5), strict=True)]
+    found = row(table_of(*close), "TensorFlow: test accuracy falls from 256 on")
+    assert found[2] == UNTOLD
+    assert "measured: intervals overlap" in found[3]
+
+
+def test_accuracy_that_rises_does_not_fall() -> None:
+    rising = [accurate(value, size) for size, value in zip((128, 256, 512, 1024), (60, 65, 50, 45), strict=True)]
+    assert row(table_of(*rising), "TensorFlow: test accuracy falls from 256 on")[2] == FAILS
+
+
+def test_missing_sizes_are_named() -> None:
+    found = row(table_of(accurate(60, 128), accurate(50, 512)), "TensorFlow: test accuracy falls from 256 on")
+    assert found[2:] == [UNTOLD, found[3]]
+    assert found[3].endswith("measured: no value at 256 and 1024")
+
+
+def test_usage_of_one_repeat_is_seen_and_not_told() -> None:
+    results = [card(name, size, usage) for size in (4, 8) for name, usage in (("mxnet", 30), ("tensorflow", 10))]
+    found = row(table_of(*results), "At 4 and 8 MXNet has the highest GPU usage")
+    assert found[2] == UNTOLD
+    assert found[3].endswith("measured: one repeat; in this run highest is MXNet at 4 and 8")
+
+
+@pytest.mark.parametrize(("mxnet", "outcome"), [(30, HOLDS), (5, FAILS), (10.2, UNTOLD)])
+def test_usage_of_repeats_is_told_by_intervals(mxnet: float, outcome: str) -> None:
+    # values -0.1 0 +0.1: +- 4.302653 x 0.1 / sqrt(3) = 0.25
+    results = [
+        card(name, size, usage + step, repeat=repeat)
+        for size in (4, 8)
+        for name, usage in (("mxnet", mxnet), ("tensorflow", 10))
+        for repeat, step in enumerate((-0.1, 0, 0.1))
+    ]
+    assert row(table_of(*results), "At 4 and 8 MXNet has the highest GPU usage")[2] == outcome
+
+
+def test_a_size_without_all_frameworks_cannot_tell_the_highest() -> None:
+    results = card("mxnet", 4, 30), card("tensorflow", 4, 10), card("mxnet", 8, 30)
+    found = row(table_of(*results), "At 4 and 8 MXNet has the highest GPU usage")
+    assert (found[2], found[3].split("measured: ")[1]) == (UNTOLD, "no value of all frameworks at 8")
+
+
+def test_memory_of_a_gpu_is_tested() -> None:
+    results = [card("mxnet", size, 30, mib=500 + size) for size in (4, 8, 16, 32, 64, 128)]
+    table = table_of(*results)
+    assert row(table, "MXNet: GPU memory rises with the batch size")[2] == HOLDS
+    # 628 / 564 = 1.11, of one repeat
+    found = row(table, "MXNet: GPU memory jumps at batch size 128")
+    assert found[2:] == [UNTOLD, found[3]]
+    assert found[3].endswith("one repeat; in this run 1.11 times the value at 64")
+    assert row(table, "PyTorch: GPU memory is flat over the batch sizes")[2] == UNTOLD
+
+
+def test_a_trend_over_few_or_disordered_sizes_cannot_be_told() -> None:
+    assert claim_tests.rises(once(s4=1, s8=2, s16=3)) == Verdict(Outcome.UNTOLD, "3 batch sizes, 4 are needed")
+    # four in order: p = 2 / 24
+    assert claim_tests.rises(once(s4=1, s8=2, s16=3, s32=4)).outcome is Outcome.UNTOLD
+    assert claim_tests.rises(once(s4=1, s8=2, s16=3, s32=4, s64=5)).outcome is Outcome.HOLDS
+    assert claim_tests.rises(once(s4=5, s8=4, s16=3, s32=2, s64=1)).outcome is Outcome.FAILS
+    assert claim_tests.rises(once(s4=2, s8=5, s16=1, s32=4, s64=3)).outcome is Outcome.UNTOLD
+    assert claim_tests.rises(once(s4=1, s8=1, s16=1, s32=1)) == Verdict(Outcome.FAILS, "all values are the same")
+
+
+def test_repeats_without_any_spread_are_still_ours_and_need_their_p() -> None:
+    assert claim_tests.rises(repeated(0, s4=1, s8=2, s16=3, s32=4)).outcome is Outcome.UNTOLD
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        (once(s4=100, s8=150, s16=120, s32=110), Outcome.HOLDS),  # 1.5 times, noise included
+        (once(s4=100, s8=151, s16=120, s32=110), Outcome.UNTOLD),  # one repeat may be noise
+        (repeated(5, s4=100, s8=120, s16=120, s32=110), Outcome.HOLDS),  # 125 <= 1.5 x 95
+        (repeated(5, s4=100, s8=140, s16=120, s32=110), Outcome.UNTOLD),  # 145 > 142.5, 135 <= 157.5
+        (repeated(5, s4=100, s8=170, s16=120, s32=110), Outcome.FAILS),  # 165 > 1.5 x 105
+        (once(s4=100, s8=150, s16=120), Outcome.UNTOLD),
+    ],
+)
+def test_flat_is_at_most_one_and_a_half_times(values: dict[int, Point], outcome: Outcome) -> None:
+    assert claim_tests.is_flat(values).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        (repeated(10, s64=100, s128=240), Outcome.HOLDS),  # 230 >= 2 x 110
+        (repeated(10, s64=100, s128=200), Outcome.UNTOLD),
+        (repeated(10, s64=100, s128=160), Outcome.FAILS),  # 170 < 2 x 90
+        (once(s64=100, s128=1000), Outcome.UNTOLD),
+        (repeated(10, s128=240), Outcome.UNTOLD),
+        (repeated(0, s64=0, s128=240), Outcome.HOLDS),
+    ],
+)
+def test_a_jump_is_at_least_twice(values: dict[int, Point], outcome: Outcome) -> None:
+    assert claim_tests.jumps(values).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        (repeated(1, s32=65, s64=69, s128=66, s256=60), Outcome.HOLDS),  # 68 > 66
+        (repeated(1, s32=65, s128=69, s256=60), Outcome.HOLDS),
+        (repeated(1, s32=68, s64=69, s128=66, s256=60), Outcome.UNTOLD),
+        (repeated(1, s32=75, s64=69, s128=66, s256=60), Outcome.FAILS),  # 74 > 70
+        (repeated(1, s32=75, s64=69, s256=60), Outcome.UNTOLD),  # 128 might be higher
+        (repeated(1, s32=65, s256=66, s512=60, s1024=50), Outcome.UNTOLD),
+        (repeated(1, s128=69, s256=66, s512=60, s1024=50), Outcome.UNTOLD),  # the peak may lie below
+        (once(s32=65, s64=69, s128=66, s256=60), Outcome.UNTOLD),
+    ],
+)
+def test_a_peak_lies_above_every_other_size(values: dict[int, Point], outcome: Outcome) -> None:
+    assert claim_tests.peaks(values).outcome is outcome
+
+
+def test_two_frameworks_that_are_equal_have_no_highest() -> None:
+    claim = next(claim for claim in claims.all_claims({}) if claim.text.startswith("At 4 and 8 MXNet"))
+    equal: Points = {(name, size): Point(30, 30, 30, 0) for name in ("mxnet", "pytorch") for size in (4, 8)}
+    assert claim.test(equal).outcome is Outcome.FAILS
+
+
+def test_the_tidy_table_has_every_claim_with_its_reasons_and_nothing_where_nothing_is_published() -> None:
+    tidy = table_of(accurate(50, 8, "mxnet")).tidy.set_index("claim")
+    found = tidy.loc["MXNet: test accuracy is highest at 64 or 128"]
+    assert (found["quantity"], found["framework"], found["measured"]) == ("accuracy_percent", "mxnet", UNTOLD)
+    assert found["published_table"] is None or found[["published_table"]].isna().all()
+    assert (
+        tidy.loc["At 512 and 1024 TensorFlow has the highest GPU usage", "why_table"]
+        == "highest is MXNet at 512 and 1024"
+    )

@@ -1,0 +1,291 @@
+"""The summary's sentences are made from the data and true of whatever results come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import BATCH_SIZES, VERSIONS, ended, on_gpu, study, trial
+
+from reports import findings, unverified
+from reports.conditions import sections
+from reports.load import Stored, Unreadable
+from reports.report import Summary
+from runner import gate
+from workloads.checks import LONG_ENOUGH
+from workloads.trial import Check, Figure, Status, TrialResult
+
+
+def told(*results: TrialResult, unreadable: int = 0, unfinished: int = 0) -> Summary:
+    bad = tuple(Unreadable(Path(f"u{number}"), "not whole JSON") for number in range(unreadable))
+    open_ = tuple(Path(f"f{number}") for number in range(unfinished))
+    stored = Stored(results, tuple(Path(result.spec.id) for result in results), bad, open_)
+    return findings.summary(stored, sections(results)[0])
+
+
+def one(sentences: tuple[str, ...], start: str) -> str:
+    (found,) = [sentence for sentence in sentences if sentence.startswith(start)]
+    return found
+
+
+def speedy(framework: str, size: int, speed: float, repeat: int = 0, **more: Any) -> TrialResult:
+    figures = {"images_per_s": Figure(speed, "worker")} | more.pop("figures", {})
+    return trial(framework, size, repeat, figures=figures, **more)
+
+
+def accurate(percent: float, framework: str = "tensorflow", size: int = 8, **more: Any) -> TrialResult:
+    figures = {"test_accuracy": Figure(percent / 100, "worker")}
+    return trial(framework, size, dataset="cifar10", figures=figures, **more)
+
+
+def checked(result: TrialResult, name: str, passed: bool, detail: str) -> TrialResult:
+    return replace(result, checks=[*result.checks, Check(name, passed, detail)])
+
+
+def test_what_was_run_names_model_data_device_versions_sizes_and_repeats() -> None:
+    first, second = told(*study()).ran
+    assert first == "27 trials: 27 ok. Started 2025-11-21 (UTC)."
+    assert second == (
+        "osu-cnn on digits, 10 epochs of SGD with momentum 0.9, learning rate 0.01; 9 batch sizes, 4 to 1024, one "
+        "repeat; CPU Intel(R) Xeon(R) Processor, 2 threads; TensorFlow 2.16.1, PyTorch 2.13.0, MXNet 1.9.1."
+    )
+
+
+def test_speed_names_the_fastest_by_size_and_the_widest_lead() -> None:
+    results = [speedy(name, 4, speed) for name, speed in (("tensorflow", 100), ("pytorch", 50), ("mxnet", 80))]
+    results += [speedy(name, 8, speed) for name, speed in (("tensorflow", 100), ("pytorch", 150), ("mxnet", 80))]
+    assert one(told(*results).findings, "Training speed") == (
+        "Training speed by batch size: TensorFlow is fastest at 4; PyTorch is fastest at 8. The widest lead is a "
+        "factor of 1.50, at 8: PyTorch 150 against TensorFlow 100 images/s. One repeat: no statement about the spread."
+    )
+
+
+def test_speed_of_repeats_is_told_where_the_intervals_lie_apart_and_nowhere_else() -> None:
+    # t(0.975, 1) = 12.706205, s = 1.414214: +- 12.7; at 4 they lie 100 apart, at 8 they lie 10 apart
+    results = [
+        speedy(name, size, speed + step, repeat)
+        for name, size, speed in (("pytorch", 4, 300), ("mxnet", 4, 200), ("pytorch", 8, 300), ("mxnet", 8, 290))
+        for repeat, step in enumerate((-1, 1))
+    ]
+    assert one(told(*results).findings, "Training speed") == (
+        "Training speed by batch size: PyTorch is fastest at 4; at 8 it cannot be told, for intervals overlap. The "
+        "widest lead is a factor of 1.50, at 4: PyTorch 300 [287, 313] against MXNet 200 [187, 213] images/s."
+    )
+
+
+def test_where_no_interval_lies_apart_nothing_is_fastest() -> None:
+    results = [
+        speedy(name, 4, speed + step, repeat)
+        for name, speed in (("pytorch", 300), ("mxnet", 299))
+        for repeat, step in enumerate((-1, 1))
+    ]
+    sentence = one(told(*results).findings, "Training speed")
+    assert sentence == "Training speed by batch size: at 4 it cannot be told, for intervals overlap."
+
+
+def test_a_framework_that_leads_everywhere_is_said_to_lead_at_all_sizes() -> None:
+    assert "TensorFlow is fastest at all 9 batch sizes." in one(told(*study()).findings, "Training speed")
+
+
+def test_disturbed_cells_are_counted_beside_the_speed() -> None:
+    foreign = {"foreign_cpu_percent": Figure(40.0, "sampler")}
+    results = speedy("pytorch", 4, 100, figures=foreign), speedy("mxnet", 4, 90)
+    assert "Disturbed or noisy: 1 of 2 cells." in one(told(*results).findings, "Training speed")
+
+
+def test_memory_names_least_and_most_at_both_ends() -> None:
+    # the synthetic MiB: 400, 500 and 600 by framework, and a quarter of the batch size
+    assert one(told(*study()).findings, "Host memory") == (
+        "Host memory, by batch size: at 4 TensorFlow takes least, 401 MiB, and MXNet most, 601 MiB; at 1024 TensorFlow "
+        "takes least, 656 MiB, and MXNet most, 856 MiB."
+    )
+
+
+def test_on_a_gpu_it_is_the_gpus_memory() -> None:
+    summary = told(*(on_gpu(trial(name, 4)) for name in VERSIONS))
+    assert one(summary.findings, "GPU memory").startswith(
+        "GPU memory, by batch size: at 4 TensorFlow takes least, 604 MiB"
+    )
+    assert not [line for line in summary.not_verified if "No trial ran on a GPU" in line]
+
+
+def test_accuracy_of_one_repeat_says_how_far_apart_and_that_parity_is_not_stated() -> None:
+    results = (
+        accurate(50, "tensorflow", 4),
+        accurate(47.5, "mxnet", 4),
+        accurate(60, "tensorflow"),
+        accurate(59, "mxnet"),
+    )
+    assert one(told(*results).findings, "Test accuracy") == (
+        "Test accuracy: at the same batch size frameworks are at most 2.50 points apart (at 4). Whether they agree is "
+        "not stated: that takes 3 paired repeats."
+    )
+
+
+def test_accuracy_of_three_repeats_counts_the_pairs_that_agree() -> None:
+    # the synthetic accuracies are one point apart by rank, the same in every repeat: 1, 1 and 2 points
+    results = [trial(name, 8, repeat) for name in VERSIONS for repeat in range(3)]
+    assert one(told(*results).findings, "Test accuracy") == (
+        "Test accuracy to 1 point, of 3 pairs of frameworks, each at one batch size: 2 agree; 1 not comparable."
+    )
+
+
+def test_the_published_row_is_compared_where_it_may_be_and_says_what_the_calibration_found() -> None:
+    # +3 at 8 and -4 at 16: sqrt((9 + 16) / 2) = 3.5; batch size 4 is not in it
+    results = accurate(48.83), accurate(59.06, size=16), accurate(10, size=4), accurate(46.83, "mxnet")
+    found = one(told(*results).findings, "The published accuracy row")
+    assert "in one repeat TensorFlow 3.5 points over 2 batch sizes and MXNet 1.0 points over 1 batch size." in found
+    assert "came within 0.9 (first seeds) to 1.2 points" in found
+    assert "not proven" in found
+
+
+def test_another_setting_has_no_word_of_the_calibration() -> None:
+    found = one(
+        told(accurate(48.83, last_batch="keep", profile="default", seed=3)).findings, "The published accuracy row"
+    )
+    assert "calibration" in found
+    nine = told(accurate(48.83, epochs=9))
+    assert not [line for line in nine.findings if "published" in line]
+    assert (
+        "Not compared with the published figures of test accuracy: 9 epochs, published after 10." in nine.not_verified
+    )
+
+
+def test_what_is_not_compared_with_the_publication_is_said_with_its_reason() -> None:
+    assert not [line for line in told(*study()).findings if "published" in line]
+    lines = told(*study()).not_verified
+    assert (
+        "Not compared with the published figures of GPU usage and GPU memory: CPU run; other data set, digits." in lines
+    )
+    assert "Not compared with the published figures of test accuracy: other data set, digits." in lines
+    assert unverified.UNPUBLISHED not in lines
+    assert unverified.UNPUBLISHED in told(accurate(50)).not_verified
+
+
+def test_failed_checks_and_disturbed_trials_are_counted() -> None:
+    quiet, loud = (
+        trial(size, 4, figures={"foreign_cpu_percent": Figure(share, "sampler")})
+        for size, share in (("pytorch", 2.0), ("mxnet", 40.0))
+    )
+    failed = checked(quiet, "energy", False, "off")
+    summary = told(failed, loud, trial("tensorflow", 4))
+    assert summary.findings[-1] == (
+        "Of 3 ok trials: a check failed in 1; other processes had over 10 % of the cores in 1 of 2 that tell."
+    )
+    lines = summary.not_verified
+    assert one(lines, "1 of 3 ok trials were disturbed")
+    assert "1 of 3 ok trials do not tell whether other processes disturbed them." in lines
+
+
+def test_without_an_ok_trial_there_is_nothing_to_find_and_the_count_says_how_they_ended() -> None:
+    summary = told(ended(Status.TIMEOUT, "x"), ended(Status.OUT_OF_MEMORY, "x", batch_size=64))
+    assert summary.ran[0].startswith("2 trials: 1 timeout, 1 out of memory.")
+    assert summary.findings == ("No trial ended ok: there is nothing to compare.",)
+    assert "Trials that give no number: 1 timeout, 1 out of memory." in summary.not_verified
+
+
+def test_results_of_which_none_can_be_read() -> None:
+    summary = told(unreadable=2)
+    assert summary.ran == ("No result could be read.",)
+    assert summary.not_verified == ("Trials that give no number: 2 unreadable.",)
+
+
+def test_unverified_unreadable_and_unfinished_trials_are_counted() -> None:
+    odd = replace(trial("mxnet"), status=Status.UNVERIFIED, reason="differs")
+    lines = told(trial(), odd, unreadable=2, unfinished=1).not_verified
+    assert "Trials that give no number: 1 unverified, 2 unreadable, 1 unfinished." in lines
+
+
+def test_one_trial_alone_makes_no_comparison() -> None:
+    summary = told(trial())
+    assert summary.ran[0] == "1 trial: 1 ok. Started 2025-11-21 (UTC)."
+    assert "batch size 32, one repeat" in summary.ran[1]
+    assert summary.findings[0] == "Training speed: no two frameworks at one batch size; PyTorch 3306 images/s at 32."
+    assert "fastest" not in " ".join(summary.findings)
+
+
+def test_a_quantity_without_any_value_is_said_to_have_none() -> None:
+    silent = {name: Figure(None, "", reason="no") for name in ("images_per_s", "host_memory_bytes", "test_accuracy")}
+    assert told(trial(figures=silent)).findings[:3] == (
+        "Training speed: no trial gave a value.",
+        "Host memory: no trial gave a value.",
+        "Test accuracy: no trial gave a value.",
+    )
+
+
+def test_one_repeat_is_said_to_tell_nothing_of_the_spread_and_several_are_not() -> None:
+    assert one(told(trial()).not_verified, "Every cell has one repeat")
+    assert not [line for line in told(trial(), trial(repeat=1)).not_verified if "one repeat" in line]
+
+
+def test_several_sections_are_told_apart_and_the_largest_is_the_one_of_the_findings() -> None:
+    cards = [on_gpu(accurate(48.83, name)) for name in VERSIONS]
+    summary = told(*study(), *cards, trial(threads=1))
+    assert [line.split(":")[0] for line in summary.ran[1:]] == ["Section 1", "Section 2", "Section 3"]
+    place = next(number for number, line in enumerate(summary.ran) if "9 batch sizes" in line)
+    assert one(summary.not_verified, f"Speed, memory and parity of accuracy are told of section {place} alone")
+    assert one(summary.findings, "Host memory")
+    card = next(number for number, line in enumerate(summary.ran) if "GPU NVIDIA H200" in line)
+    assert f", section {card}: root-mean-square" in one(summary.findings, "The published accuracy row")
+    assert not [line for line in summary.not_verified if "No trial ran on a GPU" in line]
+
+
+def test_many_sections_are_counted_not_listed() -> None:
+    summary = told(*(trial(threads=threads) for threads in range(1, 7)))
+    assert len(summary.ran) == 5
+    assert summary.ran[-1] == "3 further sections of other conditions."
+
+
+@pytest.mark.parametrize(
+    ("passed", "detail", "sentence"),
+    [
+        (
+            False,
+            "nothing to hold it against: no other framework; without the referee: too large",
+            "held against nothing",
+        ),
+        (
+            True,
+            "held against pytorch; without the referee: too large",
+            "other frameworks alone, not against the referee",
+        ),
+    ],
+)
+def test_what_the_gate_could_not_compare_is_counted(passed: bool, detail: str, sentence: str) -> None:
+    lines = told(checked(trial(), unverified.GATE, passed, detail)).not_verified
+    assert [line for line in lines if sentence in line and line.startswith("1 of 1 ok trials")]
+    assert not [line for line in lines if "carry no check" in line]
+
+
+def test_a_trial_held_against_the_referee_and_others_leaves_no_word() -> None:
+    lines = told(checked(trial(), unverified.GATE, True, "held against the referee, pytorch")).not_verified
+    assert not [line for line in lines if "held against" in line or "carry no check" in line]
+
+
+def test_the_gates_check_is_known_by_the_name_that_the_runner_gives_it() -> None:
+    assert unverified.GATE == gate.GATE
+    source = Path(gate.__file__).read_text(encoding="utf-8")
+    assert unverified.NOTHING in source and unverified.NO_REFEREE in source
+
+
+def test_a_short_window_is_counted() -> None:
+    lines = told(checked(trial(), LONG_ENOUGH, False, "3.00 s")).not_verified
+    assert "1 of 1 ok trials had a steady window too short for their usage." in lines
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_there_are_five_findings_at_most_and_none_is_empty(repeats: int) -> None:
+    results = [
+        accurate(50 + repeat, name, size, repeat=repeat)
+        for name in VERSIONS for size in BATCH_SIZES for repeat in range(repeats)
+    ]  # fmt: skip
+    summary = told(*results)
+    assert len(summary.findings) == 5
+    assert all(line.strip() and line.endswith(".") for line in (*summary.ran, *summary.findings, *summary.not_verified))
+
+
+def test_what_comes_from_outside_stays_plain_text() -> None:
+    odd = replace(trial(), machine=trial().machine | {"cpu_model": "<script>*x*"})
+    assert "CPU <script>*x*, 2 threads" in told(odd).ran[1]

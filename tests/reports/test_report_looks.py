@@ -1,0 +1,92 @@
+"""That frameworks and parts can be told apart with every colour vision, and without colour."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from reports.charts import Kind, Series
+from reports.frameworks import styles
+from reports.looks import PARTS, look
+from workloads.trial import MEMORY_PARTS
+
+SEVEN = ["tensorflow", "pytorch", "mxnet", "jax", "numpy", "paddle", "tinygrad"]
+# Complete protanopia, deuteranopia and tritanopia on linear RGB: Machado, Oliveira, Fernandes, "A Physiologically-based
+# Model for Simulation of Color Vision Deficiency", IEEE TVCG 15 (2009), table 1, severity 1.0.
+SIGHTS = {
+    "normal": np.eye(3),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritanopia": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}
+CLEARLY = 15.0  # distance in CIELAB (1976); 2.3 is just noticeable
+XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
+WHITE = np.array([0.95047, 1.0, 1.08883])
+
+
+def seen(colour: str, sight: str) -> np.ndarray:
+    """CIELAB of #rrggbb as it is seen with that colour vision."""
+    channels = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    relative = XYZ @ np.clip(SIGHTS[sight] @ linear, 0, 1) / WHITE
+    root = np.where(relative > (6 / 29) ** 3, np.cbrt(relative), relative / (3 * (6 / 29) ** 2) + 4 / 29)
+    return np.array([116 * root[1] - 16, 500 * (root[0] - root[1]), 200 * (root[1] - root[2])])
+
+
+def apart(one: str, other: str, sight: str) -> float:
+    return float(np.linalg.norm(seen(one, sight) - seen(other, sight)))
+
+
+def test_the_simulation_knows_a_red_and_a_green_that_look_alike() -> None:
+    red, green = "#D62728", "#2CA02C"
+    assert apart(red, green, "normal") > 100
+    assert apart(red, green, "deuteranopia") < CLEARLY / 2
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_frameworks_differ_in_colour_with_every_colour_vision(sight: str) -> None:
+    colours = [style.colour for style in styles(SEVEN).values()]
+    for one, other in itertools.combinations(colours, 2):
+        assert apart(one, other, sight) > CLEARLY, (one, other)
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_neighbours_in_a_stack_differ_in_colour_with_every_colour_vision(sight: str) -> None:
+    for one, other in itertools.combinations(PARTS, 2):
+        assert apart(PARTS[one][0], PARTS[other][0], sight) > CLEARLY, (one, other)
+
+
+def test_every_part_has_a_look_and_in_grey_a_lightness_or_a_hatch_of_its_own() -> None:
+    assert tuple(PARTS) == MEMORY_PARTS
+    for (one, (dark, hatch)), (other, (light, lines)) in itertools.combinations(PARTS.items(), 2):
+        lightness = abs(seen(dark, "normal")[0] - seen(light, "normal")[0])
+        assert hatch != lines or lightness > CLEARLY, (one, other)
+
+
+def test_no_two_frameworks_look_alike_without_colour() -> None:
+    looks = styles(SEVEN).values()
+    assert len({style.marker for style in looks}) == len({style.colour for style in looks}) == 7
+    known = list(styles(SEVEN[:4]).values())
+    assert len({style.line for style in known}) == 4
+
+
+@pytest.mark.parametrize("framework", SEVEN)
+def test_what_was_published_differs_from_what_was_measured_without_colour(framework: str) -> None:
+    style = styles(SEVEN)[framework]
+    kinds = (Kind.MEASURED, Kind.PUBLISHED_TABLE, Kind.PUBLISHED_CHART, Kind.FIT)
+    found = [look(Series("", framework, kind, (), ()), style, True) for kind in kinds]
+    assert len({(one.line, one.fill == "none", one.marker != "", one.width) for one in found}) == 4
+    measured, table, chart, _ = found
+    assert table.marker == chart.marker == style.marker
+    for one in (table, chart):
+        assert seen(one.colour, "normal")[0] > seen(measured.colour, "normal")[0] + 10

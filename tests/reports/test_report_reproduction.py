@@ -1,0 +1,364 @@
+"""Published beside measured: every line of the tables, the verdicts below them, and the calibration."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from conftest import ROOT
+from stored import BATCH_SIZES, VERSIONS, ended, on_gpu, trial
+
+from reports import reproduction
+from reports.conditions import Section, sections
+from reports.table import Table
+from workloads.spec import OptimizerSpec
+from workloads.trial import Figure, Status, TrialResult
+
+PUBLISHED = dict(zip(BATCH_SIZES, (32.55, 45.83, 63.06, 68.59, 68.97, 69.77, 64.82, 57.28, 51.02), strict=True))
+CONTRADICTED = "table and chart of the publication contradict each other here"
+
+
+def accurate(percent: float, framework: str = "tensorflow", size: int = 8, repeat: int = 0, **more: Any) -> TrialResult:
+    """A CPU trial of the thesis's likeliest setting."""
+    figures = {"test_accuracy": Figure(percent / 100, "worker")}
+    return trial(framework, size, repeat, dataset="cifar10", figures=figures, **more)
+
+
+def card(framework: str, size: int, usage: float, repeat: int = 0, mib: float = 600.0, **more: Any) -> TrialResult:
+    """A GPU trial of that setting."""
+    result = on_gpu(trial(framework, size, repeat, dataset="cifar10", **more))
+    known = {"gpu_percent": usage, "gpu_busy_percent": usage + 2.5, "process_gpu_memory_bytes": mib * 2**20}
+    return replace(result, figures=result.figures | {name: Figure(value, "NVML") for name, value in known.items()})
+
+
+def section_of(*results: TrialResult) -> Section:
+    (found,), _ = sections(results)
+    return found
+
+
+def made(*results: TrialResult) -> dict[str, Table]:
+    tables, remarks = reproduction.of_section(section_of(*results))
+    assert remarks == ()
+    return {table.name: table for table in tables}
+
+
+def line(table: Table, name: str) -> dict[str, str]:
+    """{batch size: text} of the row of that name."""
+    row = next(row for row in table.rows if row[0].text == name)
+    return {head: cell.text for head, cell in zip(table.head[1:], row[1:], strict=True)}
+
+
+def notes(table: Table, name: str, size: int) -> tuple[str, ...]:
+    row = next(row for row in table.rows if row[0].text == name)
+    return row[table.head.index(str(size))].notes
+
+
+def below(table: Table, start: str) -> str:
+    (found,) = [sentence for sentence in table.below if sentence.startswith(start)]
+    return found
+
+
+def test_every_row_is_as_long_as_the_head() -> None:
+    for table in made(*(accurate(50, name, size) for name in VERSIONS for size in BATCH_SIZES)).values():
+        assert {len(row) for row in table.rows} == {len(table.head)}
+
+
+def test_accuracy_stands_below_the_published_row_with_its_difference() -> None:
+    table = made(accurate(46.70))["published-accuracy"]
+    assert table.head[1:] == tuple(map(str, BATCH_SIZES))
+    assert line(table, "TensorFlow 2.0.0, published (table)")["8"] == "45.83"
+    assert line(table, "TensorFlow 2.16.1, measured")["8"] == "46.70"
+    assert line(table, "TensorFlow, measured minus published (table)")["8"] == "+0.87"
+
+
+def test_a_measured_cell_leads_to_its_trials() -> None:
+    result = accurate(46.70)
+    row = next(row for row in made(result)["published-accuracy"].rows if row[0].text.endswith("measured"))
+    assert row[2].trials == (result.spec.id,)
+    assert row[2].number == pytest.approx(46.70)
+
+
+def test_repeats_give_median_interval_and_the_interval_of_the_difference() -> None:
+    # mean 47, s 1, t(0.975, 2) = 4.302653: +- 4.302653 / sqrt(3) = 2.484138; published 45.83
+    table = made(*(accurate(value, repeat=repeat) for repeat, value in enumerate((46, 47, 48))))["published-accuracy"]
+    assert line(table, "TensorFlow 2.16.1, measured")["8"] == "47.00 [44.52, 49.48]"
+    assert line(table, "TensorFlow, measured minus published (table)")["8"] == "+1.17 [-1.31, +3.65]"
+
+
+def test_every_framework_is_held_against_tensorflows_row_and_the_table_says_so() -> None:
+    table = made(accurate(46.70), accurate(45.00, "mxnet"))["published-accuracy"]
+    assert line(table, "MXNet, measured minus TensorFlow's published (table)")["8"] == "-0.83"
+    assert any("every framework is held against that row" in sentence for sentence in table.above)
+    assert not [row for row in table.rows if row[0].text.startswith("MXNet 1.5.0")]
+
+
+def test_a_size_that_was_not_run_and_one_that_was_not_published_say_so() -> None:
+    table = made(accurate(46.70), accurate(50, size=100))["published-accuracy"]
+    difference = "TensorFlow, measured minus published (table)"
+    assert line(table, "TensorFlow 2.16.1, measured")["16"] == "not run"
+    assert (line(table, difference)["16"], notes(table, difference, 16)) == ("\u2013", ("not measured: not run",))
+    assert (line(table, difference)["100"], notes(table, difference, 100)) == ("\u2013", ("not published",))
+    assert line(table, "TensorFlow 2.0.0, published (table)")["100"] == "\u2013"
+
+
+def test_a_trial_without_memory_left_and_one_with_an_unknown_figure_are_named_not_dropped() -> None:
+    dead = ended(Status.OUT_OF_MEMORY, "no room", "tensorflow", 1024, dataset="cifar10")
+    silent = trial(
+        "tensorflow", 512, dataset="cifar10", figures={"test_accuracy": Figure(None, "", reason="no logits")}
+    )
+    table = made(accurate(46.70), dead, silent)["published-accuracy"]
+    measured, difference = "TensorFlow 2.16.1, measured", "TensorFlow, measured minus published (table)"
+    assert line(table, measured)["1024"] == "OOM"
+    assert notes(table, difference, 1024) == ("not measured: OOM",)
+    assert (line(table, measured)["512"], notes(table, measured, 512)) == ("\u2013", ("unknown: no logits",))
+    assert notes(table, difference, 512) == ("not measured: unknown: no logits",)
+
+
+def test_the_tidy_table_has_a_row_a_framework_size_and_series_with_unknown_as_nan() -> None:
+    tidy = made(card("tensorflow", 128, 40.0))["published-usage"].tidy
+    assert list(tidy.columns) == reproduction.TIDY
+    assert len(tidy) == 3 * 9 * 2
+    here = tidy[(tidy["framework"] == "tensorflow") & (tidy["batch_size"] == 128)].set_index("compared_with")
+    assert here["published_table"].to_list() == [30.67, 30.67]
+    assert here["published_chart"].to_list() == [26.0, 26.0]
+    assert here["difference"].to_dict() == pytest.approx({"table": 9.33, "chart": 14.0})
+    other = tidy[(tidy["framework"] == "pytorch") & (tidy["batch_size"] == 4)].iloc[0]
+    assert math.isnan(other["measured"]) and math.isnan(other["difference"])
+    assert (other["n"], other["status"], other["reason"]) == (0, "not_run", "not measured: not run")
+
+
+def test_a_cell_where_table_and_chart_contradict_each_other_is_marked_in_every_line_of_it_and_no_other_is() -> None:
+    table = made(card("tensorflow", 128, 40.0), card("tensorflow", 64, 40.0))["published-usage"]
+    assert line(table, "TensorFlow, measured minus published (table)")["128"] == "+9.3"
+    assert line(table, "TensorFlow, measured minus published (chart)")["128"] == "+14.0"
+    assert line(table, "TensorFlow 2.0.0, published (chart)")["1024"] == "64.9"
+    marked = {
+        (row[0].text, head)
+        for row in table.rows
+        for head, cell in zip(table.head, row, strict=True)
+        if CONTRADICTED in cell.notes
+    }
+    both = {f"TensorFlow 2.0.0, published ({series})" for series in ("table", "chart")}
+    assert {name for name, size in marked if size == "256"} == both
+    assert {size for _, size in marked} == {"128", "256", "512", "1024"}
+    assert len({name for name, size in marked if size == "128"}) == 4
+
+
+def test_a_framework_whose_series_agree_has_one_published_line() -> None:
+    table = made(card("pytorch", 8, 12.0))["published-usage"]
+    names = [row[0].text for row in table.rows if row[0].text.startswith("PyTorch")]
+    assert names == [
+        "PyTorch 1.4.0, published (table)", "PyTorch 2.13.0, measured", "PyTorch, measured minus published (table)"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "ours", "reason"),
+    [
+        ("published-usage", "CPU usage", "another quantity: CPU usage here, GPU usage published"),
+        ("published-memory", "Host memory", "another quantity: Host memory here, GPU memory published"),
+    ],
+)
+def test_a_cpu_runs_usage_and_memory_are_shown_and_never_subtracted(name: str, ours: str, reason: str) -> None:
+    table = made(accurate(50, "pytorch"))[name]
+    assert line(table, f"PyTorch 2.13.0, measured ({ours})")["8"] not in ("", "\u2013", "not run")
+    difference = "PyTorch, measured minus published (table)"
+    assert (line(table, difference)["8"], notes(table, difference, 8)) == ("\u2013", (reason,))
+    assert table.tidy["difference"].isna().all()
+    assert table.below == ("Order, shape and cause of the differences: cannot be told: CPU run.",)
+
+
+def test_another_data_set_is_shown_and_gets_no_verdict() -> None:
+    table = made(trial("tensorflow", 8))["published-accuracy"]
+    assert line(table, "TensorFlow, measured minus published (table)")["8"].startswith("+")
+    assert table.below == ("Order, shape and cause of the differences: cannot be told: other data set, digits.",)
+    assert any("The data set here is digits" in sentence for sentence in table.above)
+
+
+def test_another_number_of_epochs_gets_no_verdict_on_accuracy() -> None:
+    table = made(accurate(46.7, epochs=2))["published-accuracy"]
+    assert "2 epochs, published after 10" in table.below[0]
+
+
+def test_another_model_has_no_table_and_a_line_that_says_why() -> None:
+    tables, remarks = reproduction.of_section(section_of(trial(workload="cats-dogs-cnn")))
+    assert tables == ()
+    assert len(remarks) == 1 and "cats-dogs-cnn" in remarks[0] and "osu-cnn" in remarks[0]
+
+
+def test_a_section_of_default_policy_trials_alone_has_a_line_that_says_why() -> None:
+    tables, remarks = reproduction.of_section(section_of(on_gpu(trial("tensorflow", 4, allocator="default"))))
+    assert tables == ()
+    assert "no trial took its memory on demand" in remarks[0]
+
+
+def test_a_framework_that_was_never_published_is_shown_without_a_difference() -> None:
+    table = made(accurate(50, "numpy"), accurate(50))["published-usage"]
+    assert [row[0].text for row in table.rows if "numpy" in row[0].text] == ["numpy 2.4.6, measured (CPU usage)"]
+
+
+def test_a_framework_that_was_published_and_not_run_keeps_its_published_line() -> None:
+    table = made(accurate(50, "mxnet"))["published-usage"]
+    names = [row[0].text for row in table.rows]
+    assert "PyTorch 1.4.0, published (table)" in names
+    assert not [name for name in names if name.startswith("PyTorch") and "measured" in name]
+
+
+def three(framework: str, size: int, usage: float) -> list[TrialResult]:
+    """Interval: usage -+ 4.302653 x 0.1 / sqrt(3) = 0.25."""
+    return [card(framework, size, usage + step, repeat) for repeat, step in enumerate((-0.1, 0, 0.1))]
+
+
+def test_the_order_of_frameworks_is_judged_by_intervals_size_by_size_and_series_by_series() -> None:
+    # 8: published MXNet 24.65 > PyTorch 9.98. 512: MXNet > TensorFlow > PyTorch in the table, in the chart TensorFlow
+    # 61.1 > MXNet 46.0 > PyTorch
+    results = [
+        *three("pytorch", 8, 10), *three("mxnet", 8, 20),
+        *three("pytorch", 16, 10), *three("mxnet", 16, 10.4),
+        *three("tensorflow", 512, 60), *three("mxnet", 512, 50), *three("pytorch", 512, 40),
+    ]  # fmt: skip
+    table = made(*results)["published-usage"]
+    told = "the same at 8; cannot be told, intervals overlap, at 16; another at 512."
+    assert below(table, "Order of the frameworks, against the published table").endswith(told)
+    told = "the same at 8 and 512; cannot be told, intervals overlap, at 16."
+    assert below(table, "Order of the frameworks, against the published chart").endswith(told)
+
+
+def test_from_one_repeat_the_order_is_seen_and_not_told() -> None:
+    table = made(card("pytorch", 8, 10), card("mxnet", 8, 20))["published-usage"]
+    told = "cannot be told from one repeat; in this run the same at 8."
+    assert below(table, "Order of the frameworks, against the published table").endswith(told)
+
+
+def test_one_framework_alone_has_no_order() -> None:
+    told = below(
+        made(card("pytorch", 8, 10))["published-usage"], "Order of the frameworks, against the published table"
+    )
+    assert told.endswith("cannot be told: at no batch size are there two frameworks to order.")
+
+
+def test_the_shape_is_the_same_the_opposite_or_cannot_be_told() -> None:
+    # MXNet's published usage rises from 4 to 64, so does TensorFlow's from 8 to 64; PyTorch's goes 9.59 9.98 11.46 11
+    sizes = (4, 8, 16, 32, 64)
+    results = [card("mxnet", size, size / 2) for size in sizes]
+    results += [card("tensorflow", size, 40 - size / 2) for size in sizes[1:]]
+    results += [card("pytorch", size, 10.0) for size in sizes[:3]]
+    told = below(made(*results)["published-usage"], "Shape over the batch sizes, against the published table")
+    # five in order: p = 2 / 120; four in opposite order: p = 2 / 24, which is no proof
+    assert "MXNet the same (rank correlation 1.00, n = 5, p = 0.017)" in told
+    assert "TensorFlow cannot be told (rank correlation -1.00, n = 4, p = 0.083)" in told
+    assert "PyTorch cannot be told (3 batch sizes to compare, 4 are needed)" in told
+
+
+def test_an_opposite_shape_and_a_flat_one() -> None:
+    sizes = (4, 8, 16, 32, 64)
+    results = [card("mxnet", size, 40 - size / 2) for size in sizes] + [card("pytorch", size, 10.0) for size in sizes]
+    told = below(made(*results)["published-usage"], "Shape over the batch sizes, against the published table")
+    assert "MXNet the opposite (rank correlation -1.00, n = 5, p = 0.017)" in told
+    assert "PyTorch cannot be told (all values are the same)" in told
+
+
+def test_the_distance_is_the_root_of_the_mean_square_with_the_largest_difference_named() -> None:
+    # +3 at 8 and -4 at 16: sqrt((9 + 16) / 2) = 3.5355
+    table = made(accurate(48.83), accurate(59.06, size=16))["published-accuracy"]
+    told = "TensorFlow 3.54 points over 2 batch sizes, largest -4.00 at 16."
+    assert below(table, "Root-mean-square difference to the published table").endswith(told)
+
+
+def test_the_cause_is_unknown_and_what_differs_is_named() -> None:
+    told = below(made(accurate(46.7))["published-accuracy"], "Cause of the differences")
+    assert told.startswith("Cause of the differences: unknown. What is known to differ: the hardware (NVIDIA GTX 1060")
+    assert "TensorFlow 2.0.0 published, 2.16.1 here" in told
+    assert "PyTorch" not in told  # it did not run
+    assert "Data set, network, optimizer and way of reading of the publication are unknown." in told
+
+
+def test_hardware_and_versions_that_are_the_published_ones_are_not_said_to_differ() -> None:
+    result = card("tensorflow", 8, 6.0)
+    gpu = {**result.machine["gpus"][0], "name": "NVIDIA GeForce GTX 1060 6GB"}
+    same = replace(
+        result, machine=result.machine | {"gpus": [gpu]}, facts=result.facts | {"framework_version": "2.0.0"}
+    )
+    told = below(made(same)["published-usage"], "Cause of the differences")
+    assert "Hardware and versions are those published." in told
+    assert "known to differ" not in told
+
+
+def test_idle_time_is_told_as_far_as_it_was_measured() -> None:
+    told = below(made(card("tensorflow", 8, 40.0))["published-usage"], "Idle time, measured")
+    assert "at most 2.5 points higher" in told
+
+
+def test_the_allocators_policy_is_told_where_both_were_measured() -> None:
+    own = card("tensorflow", 4, 40.0, mib=7600, allocator="default")
+    table = made(card("tensorflow", 4, 40.0, mib=600), own)["published-memory"]
+    told = below(table, "Allocator's policy, measured")
+    assert "holds 7600 MiB at batch size 4, on demand 600; published are 694, nearer to on demand" in told
+    assert below(table, "Cause of the differences").startswith("Cause of the differences: unknown beyond that.")
+
+
+def test_without_that_measurement_the_policy_is_no_cause() -> None:
+    table = made(card("tensorflow", 4, 40.0, mib=600))["published-memory"]
+    assert not [sentence for sentence in table.below if sentence.startswith("Allocator")]
+
+
+def test_the_calibration_stands_by_its_setting_and_apart_from_what_was_measured() -> None:
+    # +3 at 8 and -4 at 16: sqrt((9 + 16) / 2) = 3.5; batch size 4 is told apart
+    results = accurate(48.83), accurate(59.06, size=16), accurate(10, size=4)
+    table = made(*results)["calibration"]
+    name = "Calibration, SGD with momentum 0.9, learning rate 0.01"
+    assert line(table, name)["8"] == "46.7 / 50.0"
+    assert line(table, name)["4"] == "10.0 / 10.0 / 10.0"
+    assert line(table, "Calibration, SGD with Nesterov momentum 0.9, learning rate 0.01")["32"] == "\u2013"
+    assert not [row for row in table.rows if "measured" in row[0].text]
+    apart = below(table, "These results, apart from the calibration")
+    assert "TensorFlow 3.5 points over 2; one repeat" in apart
+    assert below(table, "These results at batch size 4").endswith("TensorFlow 10.00 %; published 32.55 %.")
+
+
+def test_the_calibrations_distance_is_that_of_its_runs() -> None:
+    # first seeds: 0.87 -0.26 -0.49 0.13 -0.97 0.58 1.92 -0.12: mean square 0.7577
+    # means: 48.35 at 8 (+2.52), 51.55 at 1024 (+0.53), else the same: mean square 1.4890
+    told = below(made(accurate(46.7))["calibration"], "SGD with momentum 0.9")
+    assert (round(0.7577**0.5, 1), round(1.4890**0.5, 1)) == (0.9, 1.2)
+    assert "of 0.9 points by the first seed of each size, 1.2 by the mean of its seeds" in told
+
+
+def test_the_calibration_says_how_it_was_found_what_was_tried_and_what_stays_unknown() -> None:
+    table = made(accurate(46.7))["calibration"]
+    assert "26 runs" in table.above[0] and "bfloat16" in table.above[0]
+    # 59.8 - 51.02
+    assert "Adam, learning rate 0.001 59.8 (+8.8 points) at 1024" in below(table, "Other settings")
+    unknown = below(table, "What stays unknown")
+    for told in ("sufficient, not proven", "coin flip", "32.55 published", "71 to 79 %"):
+        assert told in unknown
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"optimizer": OptimizerSpec.named("nesterov", 0.01)},
+        {"optimizer": OptimizerSpec.named("momentum", 0.02)},
+        {"epochs": 9},
+    ],
+)
+def test_another_setting_has_no_calibration(other: dict[str, Any]) -> None:
+    assert "calibration" not in made(accurate(46.7, **other))
+
+
+def test_the_digits_have_no_calibration() -> None:
+    assert "calibration" not in made(trial("tensorflow", 8))
+
+
+def test_a_report_without_a_comparison_does_not_pay_for_scipys_statistics() -> None:
+    program = (
+        "import sys; sys.path[:0] = ['tests', 'tests/reports']\n"
+        "from stored import study; from reports import reproduction; from reports.conditions import sections\n"
+        "assert len(reproduction.of_section(sections(study())[0][0])[0]) == 4\n"
+        "sys.exit('scipy.stats' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)
