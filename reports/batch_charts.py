@@ -112,8 +112,8 @@ def _about(theirs: tuple[Series, ...], quantity: Quantity, condition: Condition,
     )
     software = chart_words.listed([f"{name} {versions[name]}" for name in names])
     told = [
-        f"Published: {software} on a {literature.GPU} (J. Yin, M.S. thesis, Ohio State University, 2020), which does not "
-        f"name its network, data set and optimizer{other}."
+        f"Published: {software} on a {literature.GPU} (J. Yin, M.S. thesis, Ohio State University, 2020), which does "
+        f"not name its network, data set and optimizer{other}."
     ]
     if any(one.kind is Kind.PUBLISHED_CHART for one in theirs):
         told.append("Where its table and its chart contradict each other, both are drawn.")
