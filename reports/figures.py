@@ -56,8 +56,8 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS) -> list[P
 
 
 def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
-    """In 256 colours: a quarter of the bytes, and sooner written. A line's or an area's colour is off by a few 255ths at
-    most, which nobody sees; white is white and black is black.
+    """In 256 colours: a quarter of the bytes, and sooner written. The colour of a line or an area is off by a few
+    255ths at most, which nobody sees; white is white and black is black.
     """
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -114,7 +114,7 @@ def _batch_axis(axes: Axes, frame: panels.Frame, labels: list[str]) -> None:
         axes.set_xticks(frame.places, labels)
         axes.set_xticks([], minor=True)
     else:
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
     axes.set_xlim(*frame.ends)
 
 

@@ -16,6 +16,7 @@ from charted import SIZES, chart, charts, line
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
 from PIL import Image
 from stored import on_gpu, study
@@ -206,6 +207,28 @@ def test_every_label_stands_in_the_legend_once_and_kinds_of_a_framework_below_ea
         *("PyTorch", "PyTorch, published table", ""),
         *("MXNet", "MXNet, published table", ""),
     ]
+
+
+def test_what_was_published_of_a_framework_that_was_not_measured_stands_beside_the_others() -> None:
+    named = (("PyTorch", Kind.MEASURED), ("TensorFlow, published table", Kind.PUBLISHED_TABLE))
+    assert figure_layout.legend_columns([line(name, (4,), (1,), kind=kind) for name, kind in named]) == [
+        ["PyTorch"],
+        ["TensorFlow, published table"],
+    ]
+
+
+def test_a_fitted_line_is_shown_in_the_legend_through_its_points() -> None:
+    shown = [line("MXNet", (4, 8), (1, 2), "mxnet"), line("MXNet, fitted", (0, 8), (0.5, 2), "mxnet", Kind.FIT)]
+    (legend,) = drawn(chart(shown, x_log=False)).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["MXNet"]
+    (handle,) = legend.legend_handles
+    assert isinstance(handle, Line2D)
+    assert (handle.get_linestyle(), handle.get_marker()) == ("-.", "^")
+
+
+def test_an_axis_of_epochs_has_whole_numbers_even_for_one() -> None:
+    axes = drawn(chart([line("MXNet", (1,), (0.5,))], x_log=False)).axes[0]
+    assert [tick for tick in axes.get_xticks() if 0.5 <= tick <= 1.5] == [1]
 
 
 LONG = "what was measured, on which machine, with which versions and settings, when and by which commit; " * 9
