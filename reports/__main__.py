@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from . import build, check, files, markdown
+from . import build, check, compare, files, markdown, publish
 from .load import ReportError
 
 
@@ -20,6 +20,10 @@ def main(arguments: list[str] | None = None) -> int:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if arguments[:1] == ["check"]:
         return check.main(arguments[1:])
+    if arguments[:1] == ["compare"]:
+        return compare.main(arguments[1:])
+    if arguments[:1] == ["publish"]:
+        return publish.main(arguments[1:])
     told = _parser().parse_args(arguments)
     out = told.out or told.results[0] / "report"
     try:

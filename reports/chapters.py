@@ -7,10 +7,10 @@ import string
 import pandas as pd
 
 from . import captions, memory, parity, reproduction, tables
-from .charts import Chart
 from .conditions import Section
 from .quantities import QUANTITIES
 from .report import Chapter
+from .section_charts import charts_of
 from .table import Table
 
 
@@ -38,10 +38,6 @@ def chapter(section: Section, heading: str, with_quantities: bool) -> Chapter:
         charts_of(section),
         tuple(item for item in made if isinstance(item, str)),
     )
-
-
-def charts_of(section: Section) -> tuple[Chart, ...]:
-    return ()
 
 
 def letters(count: int) -> list[str]:

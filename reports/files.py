@@ -10,7 +10,7 @@ from pathlib import Path
 
 from workloads.trial import without_nan
 
-from . import figures, latex, markdown
+from . import figures, latex, markdown, web
 from .load import ReportError
 from .report import Report
 from .table import Table
@@ -65,6 +65,8 @@ def _write(report: Report, out: Path, formats: Sequence[str], marks: tuple[str, 
             if kind in formats:
                 _table(placed, out, kind)
     pictures = _pictures(report, out, [kind for kind in OF_CHARTS if kind in formats])
+    if "html" in formats:
+        web.write(report, out / "report.html", marks)
     if "md" in formats:
         _text(out / "report.md", markdown.page(report, marks, pictures))
 

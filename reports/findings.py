@@ -12,7 +12,7 @@ from typing import Any
 
 from workloads.trial import Status, TrialResult
 
-from . import calibration, captions, comparable, literature, parity, tables, unverified, verdicts
+from . import calibration, comparable, literature, parity, problems, tables, unverified, verdicts
 from .comparable import QUANTITIES_BY_NAME, listed
 from .conditions import Section
 from .frameworks import display_name, ordered
@@ -37,12 +37,9 @@ def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
 
 
 def _ran(stored: Stored, sections: Sequence[Section]) -> tuple[str, ...]:
-    results = stored.results
-    if not results:
+    if not stored.results:
         return ("No result could be read.",)
-    by_status = Counter(str(result.status).replace("_", " ") for result in results)
-    told = ", ".join(f"{count} {status}" for status, count in by_status.most_common())
-    lines = [f"{_count(len(results), 'trial')} ({told}), started {captions.dates(results)} (UTC)."]
+    lines = [problems.count(stored)]
     for number, section in enumerate(sections[:MOST_SECTIONS], start=1):
         head = f"Section {number}: " if len(sections) > 1 else ""
         lines.append(f"{head}{_setting(section)}.")

@@ -15,7 +15,8 @@ from .load import Stored
 def count(stored: Stored) -> str:
     """ "27 trials: 26 ok, 1 timeout; 1 unreadable; 2 unfinished." """
     by_status = Counter(_status(result) for result in stored.results)
-    text = f"{len(stored.results)} trials: " + ", ".join(
+    trials = "trial" if len(stored.results) == 1 else "trials"
+    text = f"{len(stored.results)} {trials}: " + ", ".join(
         f"{number} {status}" for status, number in by_status.most_common()
     )
     for number, what in ((len(stored.unreadable), "unreadable"), (len(stored.unfinished), "unfinished")):

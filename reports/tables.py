@@ -42,10 +42,13 @@ def cells(results: Sequence[TrialResult], quantity: Quantity, condition: Conditi
     source = quantity.source(condition)
     if source is None:
         raise ValueError(f"{quantity.name}: there is none on {condition.device}")
+    places: dict[tuple[str, int], list[TrialResult]] = {}
+    for result in results:
+        places.setdefault((result.spec.framework, result.spec.batch_size), []).append(result)
     rows = []
-    for framework in ordered(result.spec.framework for result in results):
-        for batch_size in sorted({result.spec.batch_size for result in results}):
-            here = of_place(results, framework, batch_size)
+    for framework in ordered(framework for framework, _ in places):
+        for batch_size in sorted({batch_size for _, batch_size in places}):
+            here = places.get((framework, batch_size), [])
             rows.append({"framework": framework, "batch_size": batch_size, **cell(here, quantity, source)})
     return pd.DataFrame(rows)[CSV_COLUMNS]
 

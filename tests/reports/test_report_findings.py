@@ -46,7 +46,7 @@ def checked(result: TrialResult, name: str, passed: bool, detail: str) -> TrialR
 
 def test_what_was_run_names_model_data_device_versions_sizes_and_repeats() -> None:
     first, second = told(*study()).ran
-    assert first == "27 trials (27 ok), started 2025-11-21 (UTC)."
+    assert first == "27 trials: 27 ok. Started 2025-11-21 (UTC)."
     assert second == (
         "osu-cnn on digits, 10 epochs of SGD with momentum 0.9, learning rate 0.01; 9 batch sizes, 4 to 1024, one "
         "repeat; CPU Intel(R) Xeon(R) Processor, 2 threads; TensorFlow 2.16.1, PyTorch 2.13.0, MXNet 1.9.1."
@@ -181,7 +181,7 @@ def test_failed_checks_and_disturbed_trials_are_counted() -> None:
 
 def test_without_an_ok_trial_there_is_nothing_to_find_and_the_count_says_how_they_ended() -> None:
     summary = told(ended(Status.TIMEOUT, "x"), ended(Status.OUT_OF_MEMORY, "x", batch_size=64))
-    assert summary.ran[0].startswith("2 trials (1 timeout, 1 out of memory)")
+    assert summary.ran[0].startswith("2 trials: 1 timeout, 1 out of memory.")
     assert summary.findings == ("No trial ended ok: there is nothing to compare.",)
     assert "Trials that give no number: 1 timeout, 1 out of memory." in summary.not_verified
 
@@ -200,7 +200,7 @@ def test_unverified_unreadable_and_unfinished_trials_are_counted() -> None:
 
 def test_one_trial_alone_makes_no_comparison() -> None:
     summary = told(trial())
-    assert summary.ran[0] == "1 trial (1 ok), started 2025-11-21 (UTC)."
+    assert summary.ran[0] == "1 trial: 1 ok. Started 2025-11-21 (UTC)."
     assert "batch size 32, one repeat" in summary.ran[1]
     assert summary.findings[0] == "Training speed: no two frameworks at one batch size; PyTorch 3306 images/s at 32."
     assert "fastest" not in " ".join(summary.findings)

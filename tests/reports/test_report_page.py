@@ -123,14 +123,14 @@ def test_a_truncated_result_is_named_and_the_others_go_on(tmp_path: Path, conten
     assert ran.returncode == 0
     assert ran.stderr.count("\n") == 1
     assert "result.json: left out: " in ran.stderr
-    assert "1 trials: 1 ok; 1 unreadable." in ran.stdout
+    assert "1 trial: 1 ok; 1 unreadable." in ran.stdout
 
 
 def test_a_trial_folder_without_a_result_is_listed_as_unfinished(tmp_path: Path) -> None:
     folder = store(tmp_path, trial()) / "trials" / "mxnet-cpu-b00004-r0-12345678"
     folder.mkdir()
     text = make(tmp_path, tmp_path / "report").markdown
-    assert "1 trials: 1 ok; 1 unfinished." in text
+    assert "1 trial: 1 ok; 1 unfinished." in text
     assert f"- {folder}" in text.split("## Unfinished trials")[1].replace("\\", "")
 
 
@@ -245,7 +245,7 @@ def test_a_folder_that_a_run_still_writes_into_is_reported_as_if_it_were_finishe
         assert run.stdout is not None and run.stdout.readline() == "held\n"
         while_held = make(results, tmp_path / "report")
         run.communicate("\n")
-    assert "1 trials: 1 ok; a run is still writing." in while_held.markdown
+    assert "1 trial: 1 ok; a run is still writing." in while_held.markdown
     assert f"- {tmp_path}\n" in while_held.markdown.split("## Still being written")[1].replace("\\", "")
     afterwards = make(results, tmp_path / "report").markdown
     assert "a run is still writing" not in afterwards and "## Still being written" not in afterwards
@@ -259,7 +259,7 @@ def test_the_run_that_asks_for_its_report_is_called_unfinished(tmp_path: Path) -
     )
     ran = subprocess.run([sys.executable, "-c", asks, str(results)], cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    assert "1 trials: 1 ok. Started" in ran.stdout
+    assert "1 trial: 1 ok. Started" in ran.stdout
 
 
 def test_half_a_character_in_a_result_ends_the_report_with_a_traceback(tmp_path: Path) -> None:

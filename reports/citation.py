@@ -1,0 +1,63 @@
+"""How to cite a published report: CITATION.cff (Citation File Format 1.2.0) and BibTeX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .publication import AUTHOR, Publication
+
+MESSAGE = "If you use these figures, please cite them as below."
+LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+}  # fmt: skip
+
+
+def cff(publication: Publication, archive: str, archive_sha256: str) -> str:
+    """YAML. The archive's checksum is an identifier: there is no DOI, and a figure is of exactly these trials."""
+    import yaml
+
+    told: dict[str, Any] = {
+        "cff-version": "1.2.0",
+        "message": " ".join([*publication.marks, MESSAGE]),
+        "type": "dataset",
+        "title": f"Batchwise: {publication.title}",
+        "abstract": _abstract(publication),
+        "authors": [{"name": AUTHOR}],
+        "date-released": publication.last_day,
+        "version": publication.name,
+        "keywords": ["benchmark", "deep learning", "batch size", *publication.frameworks],
+        "identifiers": [
+            {"type": "other", "value": f"sha256:{archive_sha256}", "description": f"of {archive}, the raw trials"}
+        ],
+    }
+    return str(yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=110))
+
+
+def bibtex(publication: Publication) -> str:
+    year, month, _ = publication.last_day.split("-")
+    values = {
+        "author": f"{{{AUTHOR}}}",
+        "title": f"{{{_latex('Batchwise: ' + publication.title)}}}",
+        "year": year,
+        "month": str(int(month)),
+        "version": _latex(publication.name),
+        "note": _latex(_abstract(publication)),
+    }
+    lines = ",\n".join(f"  {key} = {{{value}}}" for key, value in values.items())
+    return f"@misc{{batchwise-{publication.name},\n{lines}\n}}\n"
+
+
+def _abstract(publication: Publication) -> str:
+    days = dict.fromkeys((publication.first_day, publication.last_day))
+    told = (
+        f"{', '.join(publication.frameworks)} train {', '.join(publication.tasks)}; study "
+        f"{', '.join(publication.studies)}; on {' and '.join(publication.machines)}; {publication.count}; started "
+        f"{' to '.join(days)} (UTC); commit {', '.join(publication.commits)}."
+    )
+    return " ".join([*publication.marks, told, *publication.findings])
+
+
+def _latex(text: str) -> str:
+    """One line that BibTeX takes as it is."""
+    return "".join(LATEX.get(character, character) for character in " ".join(text.split()))

@@ -1,0 +1,124 @@
+// Start: what is drawn when it comes into view, what follows from a change of address, of frameworks, of colours, of paper.
+
+const views = new Map(); // id of a chart: its view
+const DRAWN_AHEAD = 40;
+const dark = matchMedia("(prefers-color-scheme: dark)");
+let curveInDialog = null;
+let turn = 0; // of the dialog: an older one that is still unpacking shows nothing
+
+async function start() {
+  readInk(false);
+  const library = document.createElement("script");
+  const [shown, text] = await Promise.all([unpack("shown"), unpack("echarts")]);
+  library.textContent = text;
+  document.head.append(library);
+  if (matchMedia("(max-width: 68rem)").matches) document.querySelector("nav details").open = false;
+  const trials = new TrialsTable(document.getElementById("trials-table"), shown);
+  for (const table of document.querySelectorAll("table[data-table]")) enhance(table, shown.tables[table.dataset.table], shown);
+  for (const figure of document.querySelectorAll("[data-chart]")) views.set(figure.dataset.chart, new ChartView(figure, shown.charts[figure.dataset.chart], shown));
+  const nearby = new IntersectionObserver((seen) => seen.forEach(({ target, isIntersecting }) => isIntersecting && views.get(target.dataset.chart).start()), { rootMargin: "600px" });
+  for (const view of views.values()) nearby.observe(view.figure);
+  switches(shown);
+  dark.addEventListener("change", () => (readInk(false), views.forEach((view) => view.draw()), show(shown)));
+  addEventListener("beforeprint", () => (readInk(true), print(trials, true)));
+  addEventListener("afterprint", () => (readInk(false), print(trials, false)));
+  addEventListener("hashchange", () => show(shown));
+  dialog.addEventListener("close", leave);
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  document.getElementById("close").addEventListener("click", () => dialog.close());
+  await show(shown);
+  document.documentElement.dataset.ready = "";
+  drawIdly([...views.values()].slice(0, DRAWN_AHEAD));
+}
+
+// The first charts are drawn before they are scrolled to, whenever there is nothing else to do.
+function drawIdly([view, ...others]) {
+  if (view) (window.requestIdleCallback ?? setTimeout)(() => (view.start(), drawIdly(others)));
+}
+
+const dialog = document.getElementById("dialog");
+
+function switches(shown) {
+  const form = document.getElementById("switches");
+  for (const holder of form.querySelectorAll("[data-look]")) holder.replaceWith(swatch(shown.looks[holder.dataset.look], "measured"));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("change", () => {
+    const boxes = [...form.querySelectorAll("[name=framework]")];
+    const off = new Set(boxes.filter((box) => !box.checked).map((box) => box.value));
+    for (const view of views.values()) view.set({ off });
+    document.dispatchEvent(new CustomEvent("frameworks", { detail: off }));
+    const names = shown.frameworks.filter(([key]) => off.has(key)).map(([, name]) => name);
+    form.querySelector(".status").textContent = names.length ? `Left out of charts and tables: ${names.join(", ")}.` : "";
+  });
+  form.reset();
+  form.hidden = shown.frameworks.length < 2;
+}
+
+function print(trials, on) {
+  for (const view of views.values()) view.print(on);
+  trials.print(on);
+}
+
+// The trials that an address names: {title, places}, or null for an address that names none.
+function named(hash, shown) {
+  const address = decodeURIComponent(hash.slice(1));
+  const [, kind, name] = /^(trial|cell|point)-(.+)$/.exec(address) ?? [];
+  if (kind === "trial") {
+    const place = Array.from({ length: shown.count }, (_, one) => one).find((one) => at(shown.trials.key, one) === name);
+    return { title: `Trial ${name}`, places: place === undefined ? [] : [place] };
+  }
+  const [, id, ...numbers] = /^(.+?)\.(\d+)\.(\d+)(?:\.(\d+))?$/.exec(name ?? "") ?? [];
+  const [one, other, third] = numbers.map(Number);
+  if (kind === "cell") return { title: titleOfCell(id, one, other), places: places(shown.tables[id]?.trials[one]?.[other]) };
+  if (kind !== "point") return null;
+  const series = shown.charts[id]?.panels[one]?.series[other];
+  return { title: `${shown.charts[id]?.title}: ${series?.label}, ${series?.x[third]}`, places: places(series?.trials[third]) };
+}
+
+function titleOfCell(id, row, column) {
+  const link = document.querySelector(`a[href="#cell-${CSS.escape(id)}.${row}.${column}"]`);
+  if (!link) return "Trials";
+  const cell = link.closest("td, th");
+  const head = link.closest("table").tHead.rows[0].cells[cell.cellIndex].textContent;
+  return `${document.getElementById(`${id}-title`).textContent}: ${cell.parentElement.cells[0].firstChild.textContent}, ${head}`;
+}
+
+async function show(shown) {
+  const found = named(location.hash, shown);
+  const own = ++turn;
+  curveInDialog?.dispose();
+  curveInDialog = null;
+  if (!found) {
+    if (dialog.open) dialog.close();
+    return;
+  }
+  const body = document.getElementById("dialog-body");
+  const single = found.places.length === 1;
+  const parts = single ? await trialOf(shown, found.places[0]) : [found.places.length ? listOf(shown, found.places) : element("p", {}, "No such trial is on this page.")];
+  if (own !== turn) return;
+  const title = document.getElementById("dialog-title");
+  title.textContent = single ? `Trial ${at(shown.trials.key, found.places[0])}` : `${found.title}: ${found.places.length} trials`;
+  body.replaceChildren(...parts.filter(Boolean));
+  if (!dialog.open) dialog.showModal();
+  title.focus();
+  body.scrollTop = 0;
+  const holder = body.querySelector("[data-samples]");
+  if (holder) curveInDialog = samplesChart(holder, (await unpack("samples"))[found.places[0]], shown.tracks);
+}
+
+// Closed by the reader: the address names the page again, and the way back leads to the trial.
+function leave() {
+  turn++;
+  if (isTrials(location.hash)) history.pushState(null, "", location.pathname + location.search);
+}
+
+function isTrials(hash) {
+  return /^#(trial|cell|point)-/.test(hash);
+}
+
+start().catch((error) => {
+  const failure = document.getElementById("failure");
+  failure.textContent = `Charts and the trials' details cannot be shown: ${error.message}. The tables above are whole.`;
+  failure.hidden = false;
+  console.error(error);
+});

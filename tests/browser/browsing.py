@@ -1,0 +1,44 @@
+"""Chromium for the tests: the machine's own, started without a network of its own, on file:// pages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: requirements-test.txt")
+
+CHROMIUM = Path("/usr/bin/chromium")
+OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@contextmanager
+def chromium() -> Iterator[playwright.Browser]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=OPTIONS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def opened_in_s(browser: playwright.Browser, path: Path) -> float:
+    """Seconds from the navigation to the moment when tables sort, charts are drawn and addresses lead to trials."""
+    page = browser.new_page()
+    started = time.perf_counter()
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    page.close()
+    return time.perf_counter() - started

@@ -1,0 +1,392 @@
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from contextlib import chdir
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from stored import ended, on_gpu, store, trial
+from test_report_check import run_trial
+
+from reports import archive, build, citation, files, load, publication, publish, published_index
+from reports.load import ReportError
+from reports.obstacles import obstacles
+from workloads.trial import Status
+
+ROOT = Path(__file__).parents[2]
+NAME = "2025-11-21-intel-xeon-processor"
+FRAMEWORKS = ("tensorflow", "pytorch")
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Complete and whole: two frameworks at two batch sizes, with a path that is not ASCII."""
+    folder = tmp_path / "Ergebnisse Ω"
+    for framework in FRAMEWORKS:
+        for size in (32, 64):
+            run_trial(folder, trial(framework, size))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _tables_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Charts and the page take most of a report's time and are tested apart."""
+    monkeypatch.setattr(files, "FORMATS", ("md", "csv"))
+
+
+def found(results: Path) -> list[str]:
+    return obstacles(load.read(results), results)
+
+
+def edit(results: Path, change: Callable[[dict[str, Any]], object], pattern: str = "pytorch-*b00032*") -> None:
+    (path,) = results.glob(f"trials/{pattern}/result.json")
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+
+
+def unpacked(folder: Path, into: Path) -> Path:
+    with tarfile.open(folder / publish.ARCHIVE) as packed:
+        packed.extractall(into, filter="data")
+    return into / "results"
+
+
+def test_the_command_publishes_a_folder_whose_checksums_hold(results: Path, tmp_path: Path) -> None:
+    into = tmp_path / "veröffentlicht"
+    told = [sys.executable, "-m", "reports", "publish", str(results), "--into", str(into)]
+    ran = subprocess.run(told, cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith(f"Published: {into / NAME} (")
+    checked = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=into / NAME, capture_output=True, text=True)
+    assert checked.returncode == 0
+    there = {path.name for path in (into / NAME).iterdir()}
+    assert set(re.findall(r"^(.*): OK$", checked.stdout, re.MULTILINE)) == there - {"SHA256SUMS"}
+    assert {"report.md", "RULES.md", "speed.csv", "results.tar.xz", "CITATION.cff", "citation.bib"} <= there
+    assert sorted(path.name for path in into.iterdir()) == [NAME, "index.html"]
+
+
+def test_the_report_can_be_made_again_from_the_archive(results: Path, tmp_path: Path) -> None:
+    done = publish.publish(results, tmp_path / "published")
+    unpacked(done.folder, tmp_path)
+    with chdir(tmp_path):
+        files.write(build.report([Path("results")]), tmp_path / "again", ("md", "csv"))
+    for name in ("report.md", "speed.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (done.folder / name).read_bytes()
+
+
+def test_no_path_of_this_machine_is_published(results: Path, tmp_path: Path) -> None:
+    folder = publish.publish(results, tmp_path / "published").folder
+    shutil.copytree(unpacked(folder, tmp_path), tmp_path / "all")
+    shutil.copytree(folder, tmp_path / "all", dirs_exist_ok=True)
+    for path in (path for path in (tmp_path / "all").rglob("*") if path.is_file()):
+        assert str(tmp_path.parent).encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (Status.FAILED, "1 trial failed"),
+        (Status.TIMEOUT, "1 trial timeout"),
+        (Status.UNSUPPORTED, "1 trial unsupported"),
+        (Status.CONTENDED, "1 trial contended"),
+        (Status.UNVERIFIED, "1 trial unverified"),
+    ],
+)
+def test_a_trial_that_did_not_end_well_is_not_published(
+    results: Path, tmp_path: Path, status: Status, told: str
+) -> None:
+    store(results, ended(status, "its reason", "tensorflow", 128), trial("pytorch", 128))
+    assert any(line.startswith(f"{told} (tensorflow-cpu-b00128-") and "its reason" in line for line in found(results))
+    with pytest.raises(ReportError, match=told):
+        publish.publish(results, tmp_path / "published")
+    assert not (tmp_path / "published").exists()
+
+
+def test_out_of_memory_is_a_finding_and_is_published(results: Path) -> None:
+    store(results, *(ended(Status.OUT_OF_MEMORY, "killed", name, 128, checks=[]) for name in FRAMEWORKS))
+    assert found(results) == []
+
+
+@pytest.mark.parametrize("damage", ["cell", "truncated", "schema", "commit", "dirty", "figure", "unfinished", "home"])
+def test_results_that_are_not_complete_and_whole_are_refused(results: Path, damage: str) -> None:
+    (path,) = results.glob("trials/pytorch-*b00032*/result.json")
+    match damage:
+        case "cell":
+            shutil.rmtree(path.parent)
+            told = r"1 trial planned and not there \(PyTorch, batch size 32, repeat 0\)"
+        case "truncated":
+            path.write_text(path.read_text()[:400])
+            told = r"1 result unreadable \(.*result.json: not whole JSON"
+        case "schema":
+            edit(results, lambda data: data.update(schema_version=2))
+            told = r"1 result of another schema version \(.*schema version 2, this program reads 3"
+        case "commit":
+            edit(results, lambda data: data["machine"].pop("commit"))
+            told = r"1 trial of a commit that is unknown \(pytorch-"
+        case "dirty":
+            edit(results, lambda data: data["machine"].update(commit="afa2864-dirty"))
+            told = r"1 trial of a commit with uncommitted changes \(pytorch-.*: afa2864-dirty"
+        case "figure":
+            edit(results, lambda data: data["figures"]["images_per_s"].update(value=9000.0))
+            told = r"\d findings? by python -m reports check \("
+        case "unfinished":
+            (results / "trials" / "mxnet-cpu-b00032-r0-00000000").mkdir()
+            told = r"1 trial unfinished \(.*mxnet-cpu-b00032"
+        case "home":
+            edit(results, lambda data: data["facts"].update(path="/home/alice/lib"))
+            told = r"1 file that name a home directory \(.*result.json"
+    assert [line for line in found(results) if re.match(told, line)], found(results)
+
+
+def test_complete_and_whole_results_have_nothing_in_their_way(results: Path) -> None:
+    assert found(results) == []
+
+
+def test_repeats_that_ended_when_a_cell_was_stable_are_no_gap(results: Path) -> None:
+    run_trial(results, trial("pytorch", 32, 1))
+    assert len(found(results)) == 1
+    (results / "stable.json").write_text("{}")
+    assert found(results) == []
+    run_trial(results, trial("pytorch", 64, 2))
+    assert "PyTorch, batch size 64, repeat 1" in found(results)[0]
+
+
+def test_results_still_being_written_are_refused(results: Path, tmp_path: Path) -> None:
+    lock = results / ".lock"
+    lock.touch()
+    code = "import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX); print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(ReportError, match="a run is still writing into the folder"):
+            publish.publish(results, tmp_path / "published")
+        holder.communicate(b"\n")
+
+
+def test_anyway_publishes_with_a_mark_in_report_index_and_citation(results: Path, tmp_path: Path) -> None:
+    edit(results, lambda data: data["machine"].update(commit="afa2864-dirty"))
+    folder = publish.publish(results, tmp_path / "published", anyway=True).folder
+    mark = "Published although not fit to be: 1 trial of a commit with uncommitted changes"
+    assert mark in (folder / "report.md").read_text().split("## How to read")[0]
+    assert mark in (folder.parent / "index.html").read_text()
+    told = yaml.safe_load((folder / "CITATION.cff").read_text())
+    assert told["message"].startswith(mark)
+    assert told["abstract"].startswith(mark)
+    assert mark in (folder / "citation.bib").read_text()
+    assert publication.read(folder / "publication.json").marks[0].startswith(mark)
+
+
+def test_publishing_the_same_again_changes_nothing(results: Path, tmp_path: Path) -> None:
+    first = publish.publish(results, tmp_path / "published")
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in first.folder.iterdir()}
+    for path in results.rglob("*"):
+        os.utime(path, (1, 1))
+    again = publish.publish(results, tmp_path / "published")
+    assert (first.fresh, again.fresh, again.folder) == (True, False, first.folder)
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in first.folder.iterdir()} == before
+
+
+def test_another_publication_of_the_name_is_not_overwritten_unasked(results: Path, tmp_path: Path) -> None:
+    into = tmp_path / "published"
+    first = publish.publish(results, into).folder
+    old = (first / "SHA256SUMS").read_bytes()
+    edit(results, lambda data: data["machine"].update(commit="bbbbbbb"))
+    with pytest.raises(ReportError, match="another publication has this name"):
+        publish.publish(results, into)
+    assert (first / "SHA256SUMS").read_bytes() == old
+    assert publish.publish(results, into, name="second").folder == into / "second"
+    assert publish.publish(results, into, replace=True).folder == first
+    assert (first / "SHA256SUMS").read_bytes() != old
+    assert sorted(path.name for path in into.iterdir()) == [first.name, "index.html", "second"]
+
+
+def test_a_publication_that_was_changed_is_not_taken_for_the_same(results: Path, tmp_path: Path) -> None:
+    folder = publish.publish(results, tmp_path / "published").folder
+    (folder / "report.md").write_text("better")
+    with pytest.raises(ReportError, match="or this one was changed"):
+        publish.publish(results, tmp_path / "published")
+
+
+def test_another_study_of_the_same_day_and_machine_carries_its_name(results: Path, tmp_path: Path) -> None:
+    publish.publish(results, tmp_path / "published")
+    other = run_trial(tmp_path / "other", trial(study="osu-2020")).parents[1]
+    assert publish.publish(other, tmp_path / "published").folder.name == f"{NAME}-osu-2020"
+    assert publish.publish(results, tmp_path / "published").folder.name == NAME
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_broken_off_publication_leaves_nothing(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def fail(*_: object) -> str:
+        raise error
+
+    monkeypatch.setattr(citation, "bibtex", fail)
+    with pytest.raises((ReportError, KeyboardInterrupt)):
+        publish.publish(results, tmp_path / "published")
+    assert list((tmp_path / "published").iterdir()) == []
+
+
+def test_what_a_killed_publisher_left_is_removed(results: Path, tmp_path: Path) -> None:
+    (tmp_path / "published" / ".publishing-old").mkdir(parents=True)
+    publish.publish(results, tmp_path / "published")
+    assert sorted(path.name for path in (tmp_path / "published").iterdir()) == [NAME, "index.html"]
+
+
+def test_data_sets_links_and_unknown_files_stay_at_home(results: Path, tmp_path: Path) -> None:
+    (results / "inputs").mkdir()
+    (results / "inputs" / "train.npy").write_text("images")
+    (tmp_path / "secret").write_text("token")
+    (first, *_) = sorted((results / "trials").iterdir())
+    (first / "log.txt").symlink_to(tmp_path / "secret")
+    (first / "core").write_text("memory")
+    (results / "notes.txt").write_text("mine")
+    done = publish.publish(results, tmp_path / "published")
+    assert done.warnings == (
+        f"left out, for no report reads it: {results / 'notes.txt'}, {first / 'core'}, {first / 'log.txt'}",
+    )
+    held = lzma.decompress((done.folder / publish.ARCHIVE).read_bytes())
+    assert not [word for word in (b"images\n", b"token", b"memory\0", b"mine", b"inputs/train.npy") if word in held]
+    assert (done.folder / publish.INPUTS).read_text() == "00  inputs/order.npy\n"
+
+
+def test_a_log_is_published_without_home_directory_and_host() -> None:
+    log = (
+        b'  File "/home/al ice/x.py"\n  File "/home/alice/batch/adapters/worker.py", line 3\n/root/.cache: no\n'
+        b"/rooted/x /Users/bob/y\nhostname: lab7.example.org\nretrieving information for host: lab7\n"
+    )
+    assert archive.nameless(log) == (
+        b'  File "~ ice/x.py"\n  File "~/batch/adapters/worker.py", line 3\n~/.cache: no\n'
+        b"/rooted/x ~/y\nhostname: HOST\nretrieving information for host: HOST\n"
+    )
+
+
+def test_the_archive_is_the_same_bytes_for_the_same_content(tmp_path: Path) -> None:
+    for side, names in (("a", ("x", "é")), ("b", ("é", "x"))):
+        folder = tmp_path / side / "results"
+        folder.mkdir(parents=True)
+        for name in names:
+            (folder / name).write_text(name)
+            os.utime(folder / name, (len(side) + ord(side), 7))
+            (folder / name).chmod(0o600 if side == "a" else 0o664)
+        archive.pack(folder, tmp_path / f"{side}.tar.xz")
+    assert (tmp_path / "a.tar.xz").read_bytes() == (tmp_path / "b.tar.xz").read_bytes()
+    with tarfile.open(tmp_path / "a.tar.xz") as packed:
+        assert [(entry.name, entry.mtime, entry.uid, entry.mode) for entry in packed] == [
+            ("results/x", 0, 0, 0o644), ("results/é", 0, 0, 0o644),
+        ]  # fmt: skip
+
+
+def facts(**changes: Any) -> publication.Publication:
+    told = load.Stored((trial(), trial("mxnet")), (), (), ())
+    return replace(publication.of(told, NAME, ("PyTorch is first.",), ()), **changes)
+
+
+def test_the_citation_file_has_what_its_format_asks_for() -> None:
+    told = yaml.safe_load(citation.cff(facts(), "results.tar.xz", "ab" * 32))
+    # https://github.com/citation-file-format, schema 1.2.0: required are authors, cff-version, message, title.
+    assert (told["cff-version"], told["type"], told["date-released"]) == ("1.2.0", "dataset", "2025-11-21")
+    assert told["authors"] == [{"name": "Batchwise contributors"}]
+    assert told["title"] == (
+        "Batchwise: PyTorch, MXNet: osu-cnn on digits, Intel(R) Xeon(R) Processor, 2 cores, 2025-11-21"
+    )
+    assert told["identifiers"][0]["value"] == "sha256:" + "ab" * 32
+    assert told["abstract"].endswith("; 2 trials: 2 ok; started 2025-11-21 (UTC); commit afa2864. PyTorch is first.")
+
+
+def test_names_from_outside_break_neither_yaml_nor_bibtex() -> None:
+    evil = 'x: "y" # {50%} & \\o_O\n- <b>'
+    told = facts(title=evil, machines=[evil])
+    assert yaml.safe_load(citation.cff(told, "a", "b"))["title"] == f"Batchwise: {evil}"
+    title = next(line for line in citation.bibtex(told).splitlines() if "title" in line)
+    assert r"x: " '"y"' r" \# \{50\%\} \& \textbackslash{}o\_O - \textless{}b\textgreater{}" in title
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [("Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz", "intel-xeon-cpu-e5-2680-v4-2-40ghz"), ("AMD EPYC", "amd-epyc"),
+     ("../../etc <b>", "etc-b"), ("Élbrus", "elbrus"), ("Эльбрус", "unnamed"), ("x" * 99, "x" * 60)],
+)  # fmt: skip
+def test_a_machine_makes_a_folder_name(model: str, told: str) -> None:
+    assert publication.slug(model) == told
+
+
+def test_a_publication_is_named_by_the_gpu_where_there_is_one() -> None:
+    stored = load.Stored((on_gpu(trial()),), (), (), ())
+    assert publication.names(stored)[0] == "2025-11-21-nvidia-h200"
+
+
+class Texts(HTMLParser):
+    """The tags and links of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+
+
+def test_the_index_lists_what_lies_in_the_folder_newest_first_and_escaped(tmp_path: Path) -> None:
+    for name, day, machine in (("a", "2025-01-01", "<script>x</script>"), ("b", "2025-02-01", "AMD & Co")):
+        (tmp_path / name).mkdir()
+        told = facts(name=name, first_day=day, machines=[machine], title=f"Title {machine}", marks=["Not <whole>."])
+        (tmp_path / name / "publication.json").write_text(publication.text(told))
+    (tmp_path / "a" / "report.html").touch()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "publication.json").write_text('{"schema_version": 1, "name": "<b>"')
+    (tmp_path / "series.csv").touch()
+    assert [line.split(":")[0] for line in published_index.write(tmp_path)] == ["broken"]
+    html = (tmp_path / "index.html").read_text()
+    page = Texts()
+    page.feed(html)
+    assert page.links == ["b/publication.json", "a/report.html"]
+    assert "script" not in page.tags
+    assert {"lang", "caption", "th"} & set(page.tags) == {"caption", "th"}
+    assert '<span class="mark">Not &lt;whole&gt;.</span>' in html
+    assert "PyTorch is first." in html
+    assert "broken: publication.json: " in html
+
+
+@pytest.mark.parametrize(
+    "change", [{"trials": {"ok": "27"}}, {"marks": "none"}, {"name": 3}, {"schema_version": 2}, {"more": 1}]
+)
+def test_a_hand_edited_publication_file_is_not_read(tmp_path: Path, change: dict[str, Any]) -> None:
+    told = json.loads(publication.text(facts())) | change
+    (tmp_path / "publication.json").write_text(json.dumps(told))
+    with pytest.raises(ValueError, match=next(iter(change)).replace("more", "fields").replace("_", ".")):
+        publication.read(tmp_path / "publication.json")
+
+
+def test_bad_input_of_publishing_is_one_line_and_exit_code_2(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    other = store(tmp_path / "failed", ended(Status.FAILED, "a\nb <i>"))
+    for arguments, told in [
+        ((tmp_path / "absent",), "no such folder"),
+        ((results, "--into", tmp_path / "file"), "cannot be written"),
+        ((results, "--name", "../up"), "--name ../up: use lower case letters"),
+        ((other, "--into", tmp_path / "p"), "1 trial failed (pytorch-"),
+    ]:
+        assert publish.main([str(argument) for argument in arguments]) == 2
+        out, errors = capsys.readouterr()
+        assert (out, errors.count("\n")) == ("", 1)
+        assert told in errors
+    assert not (tmp_path / "p").exists()
