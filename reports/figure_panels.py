@@ -121,7 +121,7 @@ def _with_line(points: Any, style: Style) -> Any:
 
     both = Line2D([], [])
     both.update_from(points)
-    both.set_linestyle(style.line)
+    both.set(linestyle=style.line)
     return both
 
 
