@@ -27,6 +27,7 @@ async function start() {
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   document.getElementById("close").addEventListener("click", () => dialog.close());
   await show(shown);
+  for (const words of document.querySelectorAll(".without-script")) words.remove();
   document.documentElement.dataset.ready = "";
   drawIdly([...views.values()].slice(0, DRAWN_AHEAD));
 }

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "reports"))
@@ -48,7 +49,8 @@ def small_results(folder: Path) -> Path:
     """The study `quick` with two repeats, one out of memory, one whose reason, log and framework are hostile."""
     results = [result for result in study(2) if (result.spec.framework, result.spec.batch_size) != ("mxnet", 1024)]
     results += [ended(Status.OUT_OF_MEMORY, "the device has 16 GiB", "mxnet", 1024)]
-    results += [ended(Status.FAILED, EVIL, EVIL[:60].replace("/", "|"), 4)]
+    hostile = ended(Status.FAILED, EVIL, "pytorch", 4)
+    results.append(replace(hostile, spec=replace(hostile.spec, framework=EVIL.partition("</")[0])))
     return with_raw(folder, results)
 
 

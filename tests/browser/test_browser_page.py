@@ -1,0 +1,407 @@
+"""The page in a real browser: what a reader can do with it, by mouse, by keyboard, on paper, on a phone."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+
+import pytest
+from browsing import CHROMIUM, chromium, opened_in_s
+from made import many, report, small_results
+
+from reports import web
+
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there: the page is not driven")
+
+USAGE = "#s1-usage"
+READY = "html[data-ready]"
+MARK = "These results come from a tree that was not clean."
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """report.html of `small_results`."""
+    folder = tmp_path_factory.mktemp("page")
+    web.write(report(small_results(folder / "results")), folder / "report.html", (MARK,))
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def opened(browser, written):
+    """open(address, **of the browser context) -> page; no page may complain or ask for anything but itself."""
+    contexts, complaints, asked = [], [], []
+
+    def open_page(address="", **settings):
+        contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings}))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: complaints.append(message.text) if message.type != "log" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(written.as_uri() + address)
+        if settings.get("java_script_enabled", True):
+            page.wait_for_selector(READY)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {written.as_uri()}
+
+
+def column(page, table, number):
+    return page.locator(f"{table} tbody tr:visible > :nth-child({number})").all_inner_texts()
+
+
+def frameworks(page, table):
+    return column(page, table, 1)
+
+
+def first_trial(page, table=USAGE):
+    return page.locator(f"{table} tbody tr:first-child td a.trials").first
+
+
+def drawn(page, chart):
+    """The drawing of a chart, once it is there."""
+    figure = page.locator(chart)
+    figure.scroll_into_view_if_needed()
+    figure.locator(".drawing svg path").first.wait_for(state="attached")
+    return figure.locator(".drawing").first
+
+
+def symbols(page, chart):
+    drawn(page, chart)
+    return page.locator(f"{chart} .drawing svg path").count()
+
+
+def labels(page, chart):
+    """The texts of the drawing: its axes' labels."""
+    drawn(page, chart)
+    return page.locator(f"{chart} .drawing svg text").all_text_contents()
+
+
+def test_a_heading_sorts_by_number_both_ways_and_says_so(opened):
+    page = opened()
+    table = f"{USAGE} table"
+    published = frameworks(page, table)
+    heading = page.locator(f"{table} thead th:nth-child(2)")
+    heading.get_by_role("button").click()
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert column(page, table, 2) == sorted(column(page, table, 2), key=key_of)
+    heading.get_by_role("button").press("Enter")
+    assert heading.get_attribute("aria-sort") == "descending"
+    numbers = [float(text) for text in column(page, table, 2) if key_of(text)[0] == 0]
+    assert numbers == sorted(numbers, reverse=True) and len(numbers) == 3
+    heading.get_by_role("button").click()
+    assert heading.get_attribute("aria-sort") == "none"
+    assert frameworks(page, table) == published
+
+
+def key_of(text):
+    """Numbers before words."""
+    found = re.match(r"-?[\d.]+", text)
+    return (0, float(found[0])) if found else (1, 0.0)
+
+
+def test_the_filter_of_all_trials_shows_what_was_asked_for_and_tells_how_many(opened):
+    page = opened()
+    page.get_by_label("Filter rows").last.fill("pytorch 128")
+    rows = page.locator("#trials-table tbody tr")
+    assert rows.count() == 2
+    assert all("pytorch-cpu-b00128" in text for text in rows.all_inner_texts())
+    assert page.locator("#trials-table .count").inner_text() == "2 of 54 trials"
+
+
+def test_all_trials_turn_pages(opened):
+    page = opened()
+    rows = page.locator("#trials-table tbody tr")
+    assert rows.count() == 50
+    page.get_by_role("button", name="Next").click()
+    assert rows.count() == 4
+    assert "51 to 54 of 54" in page.locator(".pager").inner_text()
+
+
+def test_hovering_a_chart_shows_the_value_and_its_interval(opened):
+    page = opened()
+    drawing = drawn(page, f"{USAGE}-chart")
+    box = drawing.bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 20, box["y"] + box["height"] / 2)
+    tip = page.locator(f"{USAGE}-chart .tip")
+    tip.wait_for()
+    # TensorFlow at 1024: repeats of 99 and 100 %, their median 99.5, the bar one below and one above.
+    assert "1024" in tip.inner_text()
+    assert re.search(r"TensorFlow\s+99\.5 \[98\.5, 10[01]\]", tip.inner_text())
+
+
+def test_zooming_changes_what_is_seen_and_back(opened):
+    page = opened()
+    chart = f"{USAGE}-chart"
+    before = labels(page, chart)
+    figure = page.locator(chart)
+    figure.get_by_role("button", name="Zoom in").press("Enter")
+    assert labels(page, chart) != before
+    assert "4" not in labels(page, chart), "the smallest batch size is out of sight"
+    figure.get_by_role("button", name="Show all").press("Enter")
+    assert labels(page, chart) == before
+
+
+def test_a_box_drawn_with_the_mouse_is_zoomed_into(opened):
+    page = opened()
+    chart = f"{USAGE}-chart"
+    box = drawn(page, chart).bounding_box()
+    before = labels(page, chart)
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.3)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.6, steps=4)
+    page.mouse.up()
+    page.locator(chart).get_by_role("button", name="Show all").wait_for()
+    assert labels(page, chart) != before
+    assert "4" not in labels(page, chart) and "1024" not in labels(page, chart)
+
+
+def test_a_logarithmic_axis_has_no_zero_and_a_linear_one_has(opened):
+    page = opened()
+    chart = "#s1-speed-chart"
+    assert "0" in labels(page, chart)
+    page.locator(chart).get_by_label("logarithmic").check()
+    assert "0" not in labels(page, chart)
+    page.locator(chart).get_by_label("linear").check()
+    assert "0" in labels(page, chart)
+
+
+def test_a_framework_that_is_switched_off_leaves_every_chart_and_table_and_comes_back(opened):
+    page = opened()
+    charts = [f"{USAGE}-chart", "#s1-speed-chart"]
+    before = [symbols(page, chart) for chart in charts]
+    box = page.get_by_role("checkbox", name="PyTorch")
+    box.focus()
+    page.keyboard.press("Space")
+    assert "PyTorch" not in frameworks(page, USAGE)
+    assert page.locator("#s1-speed tbody tr:visible").count() == 3
+    assert all(symbols(page, chart) < count for chart, count in zip(charts, before, strict=True))
+    assert page.locator("#switches .status").inner_text() == "Left out of charts and tables: PyTorch."
+    assert all("pytorch" not in text for text in column(page, "#trials-table", 1))
+    box.check()
+    assert "PyTorch" in frameworks(page, USAGE)
+    assert [symbols(page, chart) for chart in charts] == before
+
+
+def test_a_number_leads_to_its_trials_and_each_to_its_conditions_samples_and_log_and_back(opened):
+    page = opened()
+    row = page.locator(f"{USAGE} tbody tr", has_text="PyTorch")
+    link = row.locator("a.trials").first
+    link.click()
+    dialog = page.get_by_role("dialog")
+    dialog.wait_for()
+    assert "2 trials" in page.locator("#dialog-title").inner_text()
+    names = dialog.locator("tbody th a").all_inner_texts()
+    assert [name[:20] for name in names] == ["pytorch-cpu-b00004-r", "pytorch-cpu-b00004-r"]
+    dialog.locator("tbody th a").first.click()
+    page.wait_for_url(re.compile("#trial-pytorch-cpu-b00004-r0-"))
+    dialog.locator(".samples-chart svg").wait_for()
+    told = dialog.inner_text()
+    assert "step 1\nstep 2" in told
+    assert "The steady window, shaded, is from 5.0 to 9.0 s." in told
+    assert "images/s x step time = batch size" in told
+    assert "images_per_s" in told and "test_accuracy" in told
+    assert dialog.locator("dt", has_text="optimizer.learning_rate").count() == 1
+    page.go_back()
+    assert "2 trials" in page.locator("#dialog-title").inner_text()
+    page.go_back()
+    dialog.wait_for(state="hidden")
+    page.go_forward()
+    dialog.wait_for()
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+    assert "#" not in page.url
+
+
+def test_closing_gives_the_focus_back_to_the_number(opened):
+    page = opened()
+    link = first_trial(page)
+    link.focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").wait_for()
+    assert page.evaluate("document.activeElement.id") == "dialog-title"
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="hidden")
+    assert page.evaluate("document.activeElement.matches('a.trials')")
+
+
+def test_the_address_of_a_trial_opens_it_at_once(opened, written):
+    page = opened()
+    name = page.locator("#trials-table tbody th a").first.inner_text()
+    again = opened(f"#trial-{name}")
+    assert name in again.locator("#dialog-title").inner_text()
+
+
+def test_the_address_of_a_trial_that_is_not_there_says_so(opened):
+    page = opened("#trial-nothing")
+    assert "No such trial is on this page." in page.get_by_role("dialog").inner_text()
+
+
+def test_a_trial_that_did_not_end_well_shows_its_reason_and_no_number(opened):
+    page = opened()
+    page.get_by_label("Filter rows").last.fill("out of memory")
+    assert page.locator("#trials-table tbody tr").count() == 1
+    assert page.locator("#trials-table tbody td").last.inner_text() == "\N{EN DASH}"
+    page.locator("#trials-table tbody th a").click()
+    assert "Reason: the device has 16 GiB" in page.get_by_role("dialog").inner_text()
+
+
+def test_markup_in_names_reasons_and_logs_is_text(opened):
+    page = opened()
+    page.get_by_label("Filter rows").last.fill("failed")
+    page.locator("#trials-table tbody th a").click()
+    told = page.get_by_role("dialog").inner_text()
+    assert told.count('<img src=x onerror="window.hacked=1">') >= 2, "in the reason and in the log"
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img").count() == 0
+
+
+def test_the_page_goes_dark_with_the_reader_and_its_charts_too(opened):
+    paper = "getComputedStyle(document.body).backgroundColor"
+    ink = """() => getComputedStyle(document.querySelector('#s1-usage-chart svg text')).fill"""
+    page = opened(color_scheme="light")
+    drawn(page, f"{USAGE}-chart")
+    light = page.evaluate(paper), page.evaluate(ink)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"() => ({ink})() !== {json.dumps(light[1])}")
+    dark = page.evaluate(paper)
+    assert brightness(light[0]) > 240 and brightness(dark) < 40
+    assert brightness(light[1]) < 120 < brightness(page.evaluate(ink))
+
+
+def brightness(colour):
+    """0 to 255: the mean of the channels of "rgb(r, g, b)"."""
+    return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
+
+
+@pytest.mark.parametrize("address", ["", "#trial-pytorch-cpu-b00004-r0"])
+def test_a_phone_does_not_scroll_sideways(opened, address):
+    page = opened(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    if address:
+        page.locator("#trials-table tbody th a").first.click()
+        page.get_by_role("dialog").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    page.evaluate("scrollTo(500, 0)")
+    assert page.evaluate("scrollX") == 0
+    assert page.locator(".scroll").first.evaluate("box => box.scrollWidth > box.clientWidth"), "the tables do"
+
+
+def test_the_printed_page_has_every_table_and_chart_and_nothing_to_operate(opened, tmp_path):
+    pypdf = pytest.importorskip("pypdf", reason="pypdf is not installed: requirements-test.txt")
+    page = opened(color_scheme="dark")
+    page.pdf(path=tmp_path / "report.pdf", format="A4")
+    text = "\n".join(sheet.extract_text() for sheet in pypdf.PdfReader(tmp_path / "report.pdf").pages)
+    assert MARK in text
+    for title in page.locator("main h2, main h3:not(.unseen)").all_inner_texts():
+        assert re.sub(r"\s+", "", title) in re.sub(r"\s+", "", text), title
+    assert "pytorch-cpu-b00128-r1" in text, "all trials"
+    assert text.count("Batch size, images") >= 3, "the labels of the charts' axes"
+    assert not re.search("Filter rows|Zoom in|logarithmic *Value", text)
+    page.emulate_media(media="print")
+    assert page.locator("nav").is_hidden() and page.locator(".tools").first.is_hidden()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("opens", ["page", "phone", "trial", "list", "numbers"])
+def test_axe_finds_no_serious_fault(opened, scheme, opens):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    size = {"width": 360, "height": 740} if opens == "phone" else {"width": 1280, "height": 900}
+    page = opened(color_scheme=scheme, viewport=size)
+    if opens == "trial":
+        page.locator("#trials-table tbody th a").first.click()
+        page.locator(".samples-chart svg").wait_for()
+    elif opens == "list":
+        first_trial(page).click()
+        page.get_by_role("dialog").wait_for()
+    elif opens == "numbers":
+        page.locator(".numbers summary").first.click()
+    drawn(page, f"{USAGE}-chart") if opens in ("page", "phone") else None
+    found = [
+        (fault["id"], fault["nodes"][0]["html"][:200])
+        for fault in axe.run(page).response["violations"]
+        if fault["impact"] in ("serious", "critical")
+    ]
+    assert found == []
+
+
+def test_everything_can_be_reached_and_seen_by_keyboard_alone(opened):
+    page = opened()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "content"
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate(
+                """() => {const at = document.activeElement, outline = getComputedStyle(at);
+                return [at.tagName, at.className || at.type || "", outline.outlineStyle !== "none"]}"""
+            )
+        )
+    kinds = {(tag, kind) for tag, kind, _ in reached}
+    wanted = [("INPUT", "checkbox"), ("INPUT", "radio"), ("BUTTON", "button"), ("BUTTON", "sort"), ("A", "trials")]
+    assert set(wanted) <= kinds
+    assert ("DIV", "scroll") in kinds
+    assert [where for where in reached if not where[2]] == [], "what has the focus is marked"
+
+
+def test_headings_and_landmarks_are_in_order(opened):
+    page = opened()
+    levels = [
+        int(name[1]) for name in page.locator("h1, h2, h3, h4").evaluate_all("all => all.map(one => one.tagName)")
+    ]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(next_one - one <= 1 for one, next_one in pairwise(levels))
+    for role in ("banner", "navigation", "main", "contentinfo"):
+        assert page.get_by_role(role).count() == 1
+    assert page.locator("html").get_attribute("lang") == "en"
+    assert page.title().endswith("Batchwise")
+
+
+def test_without_javascript_the_tables_and_the_summary_are_there(opened):
+    page = opened(java_script_enabled=False)
+    assert page.locator(f"{USAGE} tbody tr").count() == 4
+    assert page.get_by_text("No GPU was used: nothing is said about GPUs.").is_visible()
+    assert page.get_by_text("The table of all trials needs JavaScript.").is_visible()
+    assert page.locator("#switches").is_hidden()
+
+
+def test_a_chart_is_a_table_and_words_too(opened):
+    page = opened()
+    figure = page.locator(f"{USAGE}-chart")
+    figure.locator("summary").click()
+    assert figure.locator("tbody tr").count() == 5, "four frameworks and a published series"
+    assert figure.get_by_text("what is to be seen").is_visible()
+    described = figure.locator(".drawing").get_attribute("aria-describedby")
+    assert "what is to be seen" in page.locator(f"#{described}").inner_text()
+
+
+def test_a_point_of_a_chart_leads_to_its_trials(opened):
+    page = opened()
+    figure = page.locator(f"{USAGE}-chart")
+    figure.locator("summary").click()
+    figure.locator("tbody a").first.click()
+    assert "2 trials" in page.locator("#dialog-title").inner_text()
+
+
+def test_a_thousand_trials_open_within_bounds(browser, tmp_path):
+    """The figure for 10,000 on an idle machine is that of measure_page.py; this bound holds on a loaded one."""
+    web.write(report(many(tmp_path / "results", 1000)), tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size < web.LIMIT_BYTES
+    assert opened_in_s(browser, tmp_path / "report.html") < 20
+    page = browser.new_page()
+    page.goto((tmp_path / "report.html").as_uri())
+    page.wait_for_selector(READY)
+    assert page.locator("#trials-table .count").inner_text() == "1,000 trials"
+    page.close()

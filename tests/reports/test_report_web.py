@@ -1,0 +1,256 @@
+"""The page as a file: self-contained, escaped, bounded in size, and honest about what it leaves out."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from stored import store, study, trial
+
+from reports import load, web, web_pack, web_raw, web_trials
+from reports.charts import Chart, Kind, Panel, Series
+from reports.conditions import sections
+from reports.load import ReportError
+from reports.report import Chapter, Report, Summary
+from reports.table import Cell, Table
+from workloads.samples import COLUMNS
+
+VENDOR = web.TEMPLATES / "vendor"
+EVIL = "<script>alert(1)</script>"
+
+
+def report_of(folder: Path, rows: int = 1, **changes) -> Report:
+    """A report with one table of `rows` rows, each of the first trial, and one chart."""
+    stored = load.read(folder)
+    found, replaced = sections(stored.results)
+    own = stored.results[0].spec.id
+    line = (Cell("PyTorch"), Cell("12.5", 12.5, ("noisy",), (own,)), Cell("out of memory"))
+    table = Table(
+        "speed", "Speed & more", ("Framework", "4", "8"), (line,) * rows, pd.DataFrame(), ("Above.",), ("Below.",)
+    )
+    series = Series("PyTorch", "pytorch", Kind.MEASURED, (4.0, 8.0), (12.5, None), (), (), ((own,), ()))
+    chart = Chart("speed", "Speed & more", "Batch size", "images/s", (Panel("", (series,)),), "It rises.", "Medians.")
+    chapters = tuple(
+        Chapter(f"Part {n}", one, ("2 threads.",), (table,), (chart,), ()) for n, one in enumerate(found, 1)
+    )
+    summary = Summary(("27 trials.",), ("First.",), ("No GPU.",))
+    report = Report(stored, tuple(replaced), summary, chapters, (), (), {"Checks that failed": (EVIL,)})
+    return replace(report, **changes)
+
+
+@pytest.fixture
+def quick(tmp_path):
+    return store(tmp_path / "results", *study())
+
+
+def packed(html: str, name: str):
+    """What the page holds under this name; None where it was left out."""
+    letters = re.search(rf'<script type="application/octet-stream" id="data-{name}">([^<]*)</script>', html)[1]
+    return json.loads(gzip.decompress(base64.b64decode(letters))) if letters else None
+
+
+def test_the_vendored_library_is_byte_for_byte_the_published_one_and_has_its_licence():
+    told = tomllib.loads((VENDOR / "VENDORED.toml").read_text())
+    assert set(told) == {path.name for path in VENDOR.iterdir() if path.is_dir()}
+    for library in told.values():
+        assert hashlib.sha256((VENDOR / library["file"]).read_bytes()).hexdigest() == library["sha256"]
+        assert all((VENDOR / name).stat().st_size for name in library["beside"])
+        assert library["version"] in (VENDOR / library["file"]).read_text()
+
+
+def test_nothing_of_the_page_is_fetched_and_the_policy_lets_only_its_own_scripts_run(quick):
+    html = web.page(report_of(quick))
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1].replace("&#39;", "'")
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy.partition("script-src")[2]
+    assert not re.findall(r"""(?:src|href|action)=["']?(?!#|data:)[^"'\s>]+""", html)
+    assert "@import" not in html and "url(" not in html
+    script = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    assert len(script) == 1
+    for text in (script[0], packed(html, "echarts")):
+        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
+
+
+def test_text_from_outside_is_escaped_everywhere(tmp_path):
+    folder = store(tmp_path / "results", trial())
+    base = report_of(folder)
+    chapter = base.chapters[0]
+    table = replace(chapter.tables[0], title=EVIL, head=(EVIL,) * 3, above=(EVIL,), below=(EVIL,))
+    table = replace(table, rows=((Cell(EVIL), Cell(EVIL, 1.0, (EVIL,)), Cell(EVIL)),))
+    chart = replace(chapter.charts[0], title=EVIL, alt=EVIL, caption=EVIL, x_label=EVIL)
+    chapter = replace(chapter, heading=EVIL, conditions=(EVIL,), tables=(table,), charts=(chart,), remarks=(EVIL,))
+    summary = Summary((EVIL,), (EVIL,), (EVIL,))
+    html = web.page(replace(base, chapters=(chapter,), summary=summary, problems={EVIL: (EVIL,)}), (EVIL,))
+    assert EVIL not in html
+    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 20
+
+
+def test_a_cell_keeps_its_number_its_note_and_its_trials(quick):
+    html = web.page(report_of(quick))
+    assert (
+        '<td>12.5<sup><a href="#s1-speed-note-1" aria-label="note 1">1</a></sup></td><td class="w">out of memory</td>'
+        in html
+    )
+    assert '<li id="s1-speed-note-1">noisy</li>' in html
+    shown = packed(html, "shown")
+    assert shown["tables"]["s1-speed"] == {"numbers": [[None, 12.5, None]], "trials": [["", "0", ""]]}
+    assert shown["charts"]["s1-speed-chart"]["panels"][0]["series"][0]["y"] == [12.5, None]
+
+
+def test_marks_stand_before_the_summary(quick):
+    html = web.page(report_of(quick), ("Of a dirty commit.",))
+    assert html.index("Of a dirty commit.") < html.index('id="summary"') < html.index("Part 1</h2>")
+
+
+def test_a_null_figure_keeps_its_reason_and_is_no_zero(tmp_path):
+    folder = store(tmp_path / "results", trial(figures={"power_w": unknown("no meter here")}))
+    power = next(one for one in packed(web.page(report_of(folder)), "figures") if one["name"] == "power_w")
+    assert power["values"] == {"same": None}
+    assert power["reason"] == {"same": "no meter here"}
+
+
+def unknown(reason):
+    figure = trial().figures["cpu_percent"]
+    return replace(figure, value=None, reason=reason)
+
+
+def test_trials_of_one_id_from_two_machines_have_addresses_of_their_own(tmp_path):
+    folder = store(tmp_path / "results", trial())
+    report = report_of(folder)
+    other = replace(report.stored.results[0], machine={"cpu_model": "another"})
+    stored = replace(report.stored, results=(*report.stored.results, other), folders=report.stored.folders * 2)
+    keys = packed(web.page(replace(report, stored=stored)), "shown")["trials"]["key"]
+    own = report.stored.results[0].spec.id
+    assert keys == {"all": [own, f"{own}~2"]} or keys == {"of": [own, f"{own}~2"], "at": [0, 1]}
+
+
+def test_what_does_not_fit_is_left_out_by_name_and_the_page_stays_within_its_limit(quick, monkeypatch):
+    whole = web.page(report_of(quick))
+    assert len(whole.encode()) < 1_000_000
+    assert packed(whole, "figures") is not None
+    monkeypatch.setattr(web, "LIMIT_BYTES", len(whole.encode()) - 4_000)
+    html = web.page(report_of(quick))
+    assert len(html.encode()) < len(whole.encode()) - 4_000
+    left_out = [name for name in web_trials.SHARES if packed(html, name) is None]
+    assert left_out
+    assert "left out of this page for its size" in html.partition('id="trials-table"')[2].partition("</section>")[0]
+
+
+def test_a_table_without_room_is_named_with_its_length(quick):
+    html = web.page(report_of(quick, rows=40_000))
+    assert len(html.encode()) < web.LIMIT_BYTES
+    assert "40,000 rows, left out of this page for its size" in html
+
+
+def test_a_page_that_cannot_be_made_small_is_refused_in_one_line(quick, monkeypatch):
+    monkeypatch.setattr(web, "LIMIT_BYTES", 1000)
+    with pytest.raises(ReportError, match="larger than 1,000 bytes"):
+        web.page(report_of(quick))
+
+
+def test_a_folder_that_cannot_be_written_is_named(quick, tmp_path):
+    with pytest.raises(ReportError, match=r"missing/report\.html: cannot be written"):
+        web.write(report_of(quick), tmp_path / "missing" / "report.html")
+
+
+def test_the_same_results_make_the_same_page(quick):
+    assert web.page(report_of(quick)) == web.page(report_of(quick))
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        (["a", "a"], {"same": "a"}),
+        ([1, 2, 3], {"all": [1, 2, 3]}),
+        ([1, True, 1.0], {"all": [1, True, 1.0]}),
+        (["x", "y"] * 4, {"of": ["x", "y"], "at": [0, 1] * 4}),
+        (["a long sentence", "a long sentence", None], {"of": ["a long sentence", None], "at": [0, 0, 1]}),
+    ],
+)
+def test_a_column_says_each_text_once(values, found):
+    assert web_pack.column(values) == found
+
+
+def test_runs_of_trials_are_short_and_nothing_is_joined_that_is_apart():
+    assert web_pack.ranges([3, 4, 5, 9, 11, 12]) == "3-5,9,11-12"
+    assert web_pack.ranges([]) == ""
+
+
+def test_a_number_that_is_not_finite_becomes_null():
+    assert web_pack.rounded(float("nan"), 4) is None
+    assert web_pack.rounded(1234567.0, 4) == 1235000
+    assert web_pack.rounded(0.000123456, 3) == 0.000123
+
+
+def write_samples(folder: Path, rows: list[tuple[float, float | None, float | None]]) -> None:
+    """(seconds, running CPU seconds, bytes) a row; an event at 0 s, the steady window from 2 to 4 s."""
+    lines = [",".join(COLUMNS)]
+    for seconds, cpu_s, memory in rows:
+        told = {"t_ns": int(seconds * 1e9), "cpu_s": cpu_s, "host_memory_bytes": memory}
+        lines.append(",".join("" if told.get(name) is None else str(told[name]) for name in COLUMNS))
+    (folder / "samples.csv").write_text("\n".join(lines) + "\n")
+    events = (("started", 0), ("window_started", 2), ("window_ended", 4))
+    (folder / "events.jsonl").write_text("".join(f'{{"event": "{name}", "t_ns": {s * 10**9}}}\n' for name, s in events))
+
+
+def test_samples_are_thinned_to_means_of_the_usage_and_peaks_of_the_memory(tmp_path):
+    # Two cores: both idle for 2 s, then both busy for 2 s. Memory 1 MiB, but 5 MiB at 3 s.
+    write_samples(tmp_path, [(0, 0, 2**20), (1, 0, 2**20), (2, 0, 2**20), (3, 2, 5 * 2**20), (4, 4, 2**20)])
+    found = web_raw.samples(tmp_path, 2, 2)
+    assert found == {"from": 0, "step": 2, "window": [2.0, 4.0], "tracks": {0: [0, 100], 2: [1, 5]}}
+
+
+def test_a_hole_in_the_samples_stays_a_hole(tmp_path):
+    write_samples(tmp_path, [(0, None, 2**20), (1, None, None), (2, None, None), (3, None, None), (4, None, 2**20)])
+    found = web_raw.samples(tmp_path, 2, 4)
+    assert found["tracks"] == {2: [1, None, None, 1]}
+
+
+def test_samples_that_cannot_be_read_say_why(tmp_path):
+    (tmp_path / "samples.csv").write_text("t_ns\nno number\n")
+    assert "cannot be read" in web_raw.samples(tmp_path, 2, 10)["reason"]
+    assert web_raw.samples(tmp_path / "missing", 2, 10) is None
+
+
+def test_a_long_log_loses_its_middle_and_says_how_much(tmp_path):
+    (tmp_path / "log.txt").write_bytes(b"first\n" + b"x" * 10_000 + b"\nlast\xff")
+    text = web_raw.log(tmp_path, 100)
+    assert text.startswith("first\n") and text.endswith("\nlast\N{REPLACEMENT CHARACTER}")
+    assert "9,912 of 10,012 bytes are left out here" in text
+    assert len(text) < 300
+    assert web_raw.log(tmp_path, 20_000).count("x") == 10_000
+
+
+def test_curves_go_to_the_first_repeats_where_there_is_no_room_for_all(tmp_path, monkeypatch):
+    folder = store(tmp_path / "results", *(trial(repeat=repeat) for repeat in range(4)))
+    for path in (folder / "trials").iterdir():
+        write_samples(path, [(second, second, 2**20) for second in range(5)])
+    monkeypatch.setattr(web_trials, "SAMPLED", (2,))
+    told, left_out = web_trials.details(web_trials.trials_of(report_of(folder)), 10**6)
+    assert [bool(one) for one in json.loads(gzip.decompress(base64.b64decode(told["samples"])))] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert any("for 2 of 4 trials" in sentence for sentence in left_out)
+
+
+def test_shares_never_exceed_the_room():
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 2**31, 10_000).tolist()
+    levels = [("", lambda: noise), ("half is missing", lambda: noise[:100]), ("all is missing", lambda: None)]
+    whole, nothing_missing = web_pack.fitting(levels, 10**6)
+    part, half = web_pack.fitting(levels, 2_000)
+    none, all_missing = web_pack.fitting(levels, 10)
+    assert (nothing_missing, half, all_missing) == ("", "half is missing", "all is missing")
+    assert len(whole) > 2_000 >= len(part) > 10 and none == ""
