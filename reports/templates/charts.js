@@ -3,7 +3,7 @@
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif';
 const DOTTED = [2, 3];
 const DASHED = [7, 3];
-const PRINTED_WIDTH = 660; // pixels of 1/96 inch: the text of an A4 page
+const PRINTED = { width: 660, height: 250, gap: 24, panel: 190 }; // pixels of 1/96 inch, on an A4 page
 
 let ink = null; // the colours of the page, read when they change
 
@@ -16,7 +16,7 @@ function readInk(light) {
 
 class ChartView {
   constructor(figure, data, shown) {
-    Object.assign(this, { figure, data, shown, id: figure.dataset.chart, logarithmic: false, off: new Set(), seen: null, panels: [] });
+    Object.assign(this, { figure, data, shown, id: figure.dataset.chart, logarithmic: data.yLog, off: new Set(), seen: null, panels: [] });
     this.stacked = data.panels.some((panel) => panel.series.some((one) => one.kind === "part"));
     const holder = figure.querySelector(".panels");
     if (data.panels.length > 1) holder.classList.add("several", data.panels.length % 3 ? "by-two" : "by-three");
@@ -60,7 +60,7 @@ class ChartView {
       element(
         "div",
         { class: "tools" },
-        switchable ? element("fieldset", {}, element("legend", {}, "Value axis"), scale("linear", true), scale("log", false)) : null,
+        switchable ? element("fieldset", {}, element("legend", {}, "Value axis"), scale("linear", !this.logarithmic), scale("log", this.logarithmic)) : null,
         element(
           "div",
           { role: "group", "aria-label": "Zoom", class: "zoom" },
@@ -174,8 +174,10 @@ class ChartView {
 
   print(on) {
     this.start();
-    const width = this.panels.length > 1 ? (PRINTED_WIDTH - 24) / 2 : PRINTED_WIDTH;
-    for (const { chart } of this.panels) chart.resize(on ? { width } : { width: "auto" });
+    const beside = this.panels.length === 1 ? 1 : this.panels.length % 3 ? 2 : 3;
+    const width = (PRINTED.width - (beside - 1) * PRINTED.gap) / beside;
+    const height = beside === 1 ? PRINTED.height : PRINTED.panel;
+    for (const { chart } of this.panels) chart.resize(on ? { width, height } : { width: "auto", height: "auto" });
     this.draw();
     for (const { chart } of this.panels) chart.getZr().flush();
   }

@@ -19,6 +19,7 @@ async function start() {
   const nearby = new IntersectionObserver((seen) => seen.forEach(({ target, isIntersecting }) => isIntersecting && views.get(target.dataset.chart).start()), { rootMargin: "600px" });
   for (const view of views.values()) nearby.observe(view.figure);
   switches(shown);
+  linkProblems(shown);
   dark.addEventListener("change", () => (readInk(false), views.forEach((view) => view.draw()), show(shown)));
   addEventListener("beforeprint", () => (readInk(true), print(trials, true)));
   addEventListener("afterprint", () => (readInk(false), print(trials, false)));
@@ -55,7 +56,19 @@ function switches(shown) {
   form.hidden = shown.frameworks.length < 2;
 }
 
+// A line on a trial begins with its id.
+function linkProblems(shown) {
+  const keys = new Set(Array.from({ length: shown.count }, (_, place) => at(shown.trials.key, place)));
+  for (const item of document.querySelectorAll("#problems li")) {
+    const [key] = item.textContent.split(/[: ]/, 1);
+    if (!keys.has(key)) continue;
+    const rest = item.textContent.slice(key.length);
+    item.replaceChildren(element("a", { href: `#trial-${key}` }, key), rest);
+  }
+}
+
 function print(trials, on) {
+  if (on) for (const details of document.querySelectorAll(".opened-in-print")) details.open = true;
   for (const view of views.values()) view.print(on);
   trials.print(on);
 }

@@ -38,9 +38,9 @@ function areas(series, looks) {
       symbol: "circle",
       symbolSize: 5,
       showSymbol: one.x.length === 1,
-      color: looks[one.key].colour,
+      color: colourOf(looks[one.key]),
       lineStyle: { color: ink.paper, width: 1 },
-      areaStyle: { color: looks[one.key].colour, opacity: 1, origin: 0 },
+      areaStyle: { color: colourOf(looks[one.key]), opacity: 1, origin: 0 },
       z: 2 + place / 100,
     }));
 }
