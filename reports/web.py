@@ -31,6 +31,7 @@ SCRIPTS = (
     "tables.js",
     "axes.js",
     "series.js",
+    "options.js",
     "charts.js",
     "samples.js",
     "trials.js",
