@@ -86,7 +86,7 @@ def _chart(
         x_label="Epoch",
         y_label=label,
         panels=panels,
-        alt=chart_words.sentence([title, *(f"{panel.title}: {_ends(panel)}" for panel in panels)]),
+        alt=chart_words.sentence([f"{title}; at its end", *(f"{panel.title}: {_end(panel)}" for panel in panels)]),
         caption=how,
         x_log=False,
         full_scale=full_scale,
@@ -125,18 +125,13 @@ def _of_framework(framework: str, results: Sequence[TrialResult], curves: Curves
     )
 
 
-def _ends(panel: Panel) -> str:
+def _end(panel: Panel) -> str:
     """The last value of each framework."""
     told = []
     for series in panel.series:
-        values = [(x, y) for x, y in zip(series.x, series.y, strict=True) if y is not None]
-        told.append(
-            f"{series.label} {chart_words.number(values[0][1])} after epoch {values[0][0]:g}, "
-            f"{chart_words.number(values[-1][1])} after {values[-1][0]:g}"
-            if values
-            else f"{series.label} no value"
-        )
-    return "; ".join(told)
+        last = next((y for y in reversed(series.y) if y is not None), None)
+        told.append(f"{series.label} {'no value' if last is None else chart_words.number(last)}")
+    return ", ".join(told)
 
 
 def _repeats(trained: list[TrialResult]) -> int:

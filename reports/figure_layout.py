@@ -21,7 +21,7 @@ INCH = 72.0  # points
 LONE_HEIGHT = 3.6
 ROW_HEIGHTS = {1: 2.9, 2: 2.5, 3: 2.1, 4: 1.9}  # of the axes, by columns
 HANDLE, PAD, COLUMN_GAP = 3.2, 0.6, 1.5  # of the legend, in its size
-LONGEST_LABEL = 46
+LONGEST_LABEL = 40
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 Rectangle = tuple[float, float, float, float]
 
@@ -101,17 +101,20 @@ def tick_points(panels: int) -> float:
 
 
 def legend_columns(every: Sequence[Series]) -> list[list[str]]:
-    """Labels, each once. Where the kinds are several, frameworks side by side and their kinds below each other, ""
-    where there is none; else in rows, as many in one as fit into the width.
+    """Labels, each once; a fitted line has none, for it goes through the points of its own look.
+
+    Where there are published series, frameworks stand side by side and their kinds below each other, "" where there is
+    none; else labels stand in rows, as many in one as fit into the width.
     """
+    named = [one for one in every if one.kind is not Kind.FIT]
     of_key: dict[str, dict[Kind, str]] = {}
-    for one in every:
+    for one in named:
         of_key.setdefault(one.key, {})[one.kind] = one.label
     kinds = [kind for kind in Kind if any(kind in own for own in of_key.values())]
     apart = [[own.get(kind, "") for kind in kinds] for own in of_key.values()]
-    if len(kinds) > 1 and Kind.PART not in kinds and _fits(apart):
+    if len(kinds) > 1 and all(Kind.MEASURED in own for own in of_key.values()) and _fits(apart):
         return apart
-    labels = list(dict.fromkeys(one.label for one in every))
+    labels = list(dict.fromkeys(one.label for one in named))
     for rows in range(1, len(labels) + 1):
         columns = -(-len(labels) // rows)
         found = [labels[column::columns] for column in range(columns)]

@@ -108,8 +108,21 @@ def draw(axes: Axes, panel: Panel, number: int, frame: Frame, styles: dict[str, 
         if series.low:
             aside = barred.index(series.key) - (len(barred) - 1) / 2
         step = min(BESIDE, 0.5 / len(frame.places) / max(1, len(barred)))
-        handles[series.label] = _line(axes, series, own, frame, aside * step, f"panel-{number}-series-{index}")
+        line = _line(axes, series, own, frame, aside * step, f"panel-{number}-series-{index}")
+        handles[series.label] = line
+        if series.kind is Kind.MEASURED and series.key in fitted:
+            handles[series.label] = _with_line(line, styles[series.key])
     return handles
+
+
+def _with_line(points: Any, style: Style) -> Any:
+    """For the legend: points, and the line that is fitted to them."""
+    from matplotlib.lines import Line2D
+
+    both = Line2D([], [])
+    both.update_from(points)
+    both.set(linestyle=style.line)
+    return both
 
 
 def _line(axes: Axes, series: Series, own: Look, frame: Frame, aside: float, gid: str) -> Any:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "svg")
 DPI = 200
+NEARLY = 3  # of 255: what a colour is off by when there are 256 of them
 GRID, FAINT = "#D8D8D8", "#404040"
 SETTINGS: dict[Any, Any] = {
     "font.size": layout.TEXT_POINTS,
@@ -45,10 +46,38 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS) -> list[P
     paths = [stem.with_name(f"{stem.name}.{name}") for name in wanted]
     with mpl.rc_context(SETTINGS):
         figure = drawn(chart)
+        about = {"Title": layout.plain(chart.title), "Description": layout.plain(chart.alt)}
         for name, path in zip(wanted, paths, strict=True):
-            about = {"Title": layout.plain(chart.title), "Description": layout.plain(chart.alt)}
-            figure.savefig(path, format=name, dpi=DPI, metadata=about | ({"Date": None} if name == "svg" else {}))
+            if name == "png":
+                _save_png(figure, path, about)
+            else:
+                figure.savefig(path, format=name, metadata=about | {"Date": None})
     return paths
+
+
+def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
+    """In 256 colours: a quarter of the bytes, and sooner written. The colour of a line or an area is off by a few
+    255ths at most, which nobody sees; white is white and black is black.
+    """
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image, PngImagePlugin
+
+    canvas = FigureCanvasAgg(figure)
+    figure.set_dpi(DPI)
+    canvas.draw()
+    picture = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
+    few = picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    few.putpalette([_to_the_end(level) for level in few.getpalette() or []])
+    told = PngImagePlugin.PngInfo()
+    for name, text in about.items():
+        told.add_text(name, text)
+    few.save(path, pnginfo=told, dpi=(DPI, DPI))
+
+
+def _to_the_end(level: int) -> int:
+    """0 and 255 for what is nearly that."""
+    return 0 if level <= NEARLY else 255 if level >= 255 - NEARLY else level
 
 
 def drawn(chart: Chart) -> Figure:
@@ -85,7 +114,7 @@ def _batch_axis(axes: Axes, frame: panels.Frame, labels: list[str]) -> None:
         axes.set_xticks(frame.places, labels)
         axes.set_xticks([], minor=True)
     else:
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
     axes.set_xlim(*frame.ends)
 
 

@@ -41,7 +41,7 @@ def obstacles(stored: Stored, folder: Path) -> list[str]:
     _, wrong = recheck.results_folder(folder)
     unread = {str(item.path) for item in stored.unreadable}
     found += _told("by python -m reports check", [w for w in wrong if w.split(": ")[0] not in unread], "finding")
-    found += _told("that name a home directory", archive.naming_homes(folder), "file")
+    found += _told("naming a home directory", archive.naming_homes(folder), "file")
     return found
 
 

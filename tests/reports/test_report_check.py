@@ -557,7 +557,11 @@ def test_results_and_logs_can_be_checked_together(tmp_path: Path) -> None:
 def test_a_folder_named_check_still_makes_a_report(tmp_path: Path) -> None:
     results = store(tmp_path / "check", trial())
     ran = subprocess.run(
-        [sys.executable, "-m", "reports", str(results)], cwd=ROOT, capture_output=True, text=True, encoding="utf-8"
+        [sys.executable, "-m", "reports", str(results), "--format", "md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
     )
     assert ran.returncode == 0
     assert (results / "report" / "report.md").is_file()

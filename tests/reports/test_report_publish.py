@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from PIL import Image
 from stored import ended, on_gpu, store, trial
 from test_report_check import run_trial
 
@@ -146,7 +147,7 @@ def test_results_that_are_not_complete_and_whole_are_refused(results: Path, dama
             told = r"1 trial unfinished \(.*mxnet-cpu-b00032"
         case "home":
             edit(results, lambda data: data["facts"].update(path="/home/alice/lib"))
-            told = r"1 file that name a home directory \(.*result.json"
+            told = r"1 file naming a home directory \(.*result.json"
     assert [line for line in found(results) if re.match(told, line)], found(results)
 
 
@@ -390,3 +391,16 @@ def test_bad_input_of_publishing_is_one_line_and_exit_code_2(
         assert (out, errors.count("\n")) == ("", 1)
         assert told in errors
     assert not (tmp_path / "p").exists()
+
+
+def test_the_page_carries_the_mark_and_pictures_are_small(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "FORMATS", ("html", "md", "png"))
+    edit(results, lambda data: data["machine"].update(commit="afa2864-dirty"))
+    folder = publish.publish(results, tmp_path / "published", anyway=True).folder
+    assert "Published although not fit to be: 1 trial of a commit" in (folder / "report.html").read_text("utf-8")
+    with Image.open(folder / "speed.png") as picture:
+        assert (picture.mode, picture.info["Title"]) == ("P", "Training speed, images/s, mean over the steady window")
+        assert round(picture.info["dpi"][0]) == 200
+    assert f'href="{NAME}/report.html"' in (folder.parent / "index.html").read_text()
