@@ -10,7 +10,7 @@ from .frameworks import styles
 from .looks import OTHER_PART, PARTS
 from .web_pack import ranges, rounded
 
-DIGITS = 5
+DIGITS = 7
 SYMBOLS = {
     "o": "circle",
     "s": "rect",
@@ -26,7 +26,7 @@ Indices = Callable[[Iterable[str]], list[int]]  # of trials, from their ids
 
 
 def chart_data(chart: Chart, indices: Indices) -> dict[str, Any]:
-    """Numbers to DIGITS significant digits: what can be told apart in a chart and its tooltips."""
+    """Numbers to DIGITS significant digits, so that rounding them again gives what the tables say."""
     return {
         "title": chart.title,
         "xLabel": chart.x_label,
