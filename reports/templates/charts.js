@@ -16,6 +16,7 @@ function readInk(light) {
   document.documentElement.classList.remove("light");
 }
 
+const FARTHER = 1.3;
 const OF_SEVERAL = { colour: "#000000", symbol: "circle", size: 8, dashes: [] }; // a label of several frameworks
 
 class ChartView {
@@ -179,9 +180,14 @@ class ChartView {
       .map(({ panel }) => this.visible(panel));
     const series = panels.flat();
     const stacks = panels.flatMap((one) => cumulated(one).flatMap((part) => part.top));
-    const values = [...series.flatMap((one) => [...one.y, ...one.low, ...one.high]), ...stacks].filter(
-      (value) => value !== null,
-    );
+    const values = [...series.flatMap((one) => one.y), ...stacks].filter((value) => value !== null);
+    // Bars that reach far go on beyond the frame: points decide what is seen.
+    const [least, most] = [
+      Math.min(...values) / FARTHER,
+      Math.min(Math.max(...values) * FARTHER, this.data.fullScale ?? Infinity),
+    ];
+    const ends = series.flatMap((one) => [...one.low, ...one.high]);
+    values.push(...ends.filter((end) => end !== null && end >= least && end <= most));
     const xs = series.flatMap((one) => one.x);
     return {
       x: spanOfX(xs.length ? xs : [1, 2], this.data.xLog),

@@ -1,7 +1,7 @@
 // What ECharts is told of one panel: axes, tooltip, series.
 
 function optionOf(view, panel, whole) {
-  const series = view.visible(panel);
+  const series = sideBySide(view.visible(panel), whole.x, view.data.xLog);
   const { x, y } = view.seen ?? whole;
   return {
     animation: false,
@@ -33,7 +33,9 @@ function tooltipOf(view, series) {
     textStyle: { color: ink.text, fontSize: 13 },
     axisPointer: { type: "line", lineStyle: { color: ink.muted, type: "solid", width: 1 } },
     formatter: (found) => {
-      const x = found[0].value[0];
+      const to = space(view.data.xLog).to;
+      const away = (x) => Math.abs(to(x) - to(found[0].value[0])); // points may stand side by side
+      const x = series.flatMap((one) => one.x).reduce((best, other) => (away(other) < away(best) ? other : best));
       const rows = series
         .filter((one) => one.x.includes(x) && one.y[one.x.indexOf(x)] !== null)
         .map((one) =>

@@ -45,6 +45,21 @@ function areas(series, looks) {
     }));
 }
 
+const BESIDE = 0.008; // distance of two frameworks' points where there are bars: part of the axis
+
+const barred = (one) => one.low.some((low, point) => low !== null && low !== one.high[point]);
+
+// Series with bars, moved aside so that no bar hides another: their `at` are places on the axis, `x` stay what they are.
+function sideBySide(series, span, logarithmic) {
+  const { to, from } = space(logarithmic);
+  const step = BESIDE * (to(span[1]) - to(span[0]));
+  const keys = [...new Set(series.filter(barred).map((one) => one.key))];
+  return series.map((one) => {
+    const aside = barred(one) ? (keys.indexOf(one.key) - (keys.length - 1) / 2) * step : 0;
+    return { ...one, at: one.x.map((x) => (aside ? from(to(x) + aside) : x)) };
+  });
+}
+
 function lines(series, looks, logarithmic) {
   const fitted = new Set(series.filter((one) => one.kind === "fit").map((one) => one.key));
   return series
@@ -58,7 +73,7 @@ function lines(series, looks, logarithmic) {
         name: one.label,
         type: "line",
         clip: true,
-        data: one.x.map((x, point) => [
+        data: one.at.map((x, point) => [
           x,
           one.y[point] !== null && (!logarithmic || one.y[point] > 0) ? one.y[point] : null,
         ]),
@@ -86,31 +101,28 @@ function lines(series, looks, logarithmic) {
 
 // From low to high at every point that has both.
 function bars(series, looks, bottom) {
-  return series
-    .filter((one) => one.low.some((low, point) => low !== null && low !== one.high[point]))
-    .map((one) => ({
-      id: `bar-${one.place}`,
-      type: "custom",
-      clip: true,
-      silent: true,
-      encode: { x: 0, y: [1, 2] },
-      tooltip: { show: false },
-      data: one.x
-        .map((x, point) => [x, one.low[point], one.high[point]])
-        .filter(([, low, high]) => low !== null && high !== null),
-      renderItem: (_, api) => {
-        const [x, low] = api.coord([api.value(0), Math.max(api.value(1), bottom)]);
-        const high = api.coord([api.value(0), api.value(2)])[1];
-        const cap = looks[one.key].size / 3;
-        const style = { stroke: colourOf(looks[one.key]), lineWidth: 1.2, fill: "none" };
-        const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style });
-        return {
-          type: "group",
-          children: [line(x, low, x, high), line(x - cap, low, x + cap, low), line(x - cap, high, x + cap, high)],
-        };
-      },
-      z: 3,
-    }));
+  return series.filter(barred).map((one) => ({
+    id: `bar-${one.place}`,
+    type: "custom",
+    clip: true,
+    silent: true,
+    encode: { x: 0, y: [1, 2] },
+    tooltip: { show: false },
+    data: one.at
+      .map((x, point) => [x, one.low[point], one.high[point]])
+      .filter(([, low, high]) => low !== null && high !== null),
+    renderItem: (_, api) => {
+      const [x, low] = api.coord([api.value(0), Math.max(api.value(1), bottom)]);
+      const high = api.coord([api.value(0), api.value(2)])[1];
+      const cap = looks[one.key].size / 3;
+      const style = { stroke: colourOf(looks[one.key]), lineWidth: 1.2, fill: "none" };
+      const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style });
+      const ends = [line(x - cap, high, x + cap, high)];
+      if (api.value(1) >= bottom) ends.push(line(x - cap, low, x + cap, low)); // else it goes on below the frame
+      return { type: "group", children: [line(x, low, x, high), ...ends] };
+    },
+    z: 3,
+  }));
 }
 
 const SVG = "http://www.w3.org/2000/svg";
