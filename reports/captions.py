@@ -145,18 +145,6 @@ def facts(section: Section) -> Table | None:
     return Table("workers", "What the workers reported", head, cells, tidy, words=True) if rows else None
 
 
-def chart_caption(section: Section) -> str:
-    """Provenance, and how repeats are drawn; plain text."""
-    repeats = len({result.spec.repeat for result in section.results})
-    spread = (
-        f" Median of up to {repeats} repeats, bars from the lowest to the highest (the 95 % interval of their mean is "
-        "in the tables); points of one batch size stand side by side."
-        if repeats > 1
-        else ""
-    )
-    return provenance(section) + spread
-
-
 def provenance(section: Section) -> str:
     """Device, versions, data set, optimizer, load, commit, date; plain text."""
     words, results = described(section.condition), section.every
@@ -165,12 +153,16 @@ def provenance(section: Section) -> str:
     kept = "" if section.condition.last_batch == "keep" else ", last partial batch dropped"
     load, commit = _load_range(results), distinct(result.machine.get("commit") for result in results)
     return (
-        f"{words['device']}{host}, {words['cores']} cores, {words['threads']} threads. {versions}. {words['model']} on "
-        f"{words['data set']}, {words['precision']}, TF32 {words['TF32']}, {words['optimizer']}, {words['epochs']} "
-        f"epochs{kept}; profile {words['profile']}, feed {words['feed']}, seed {words['seed']}. {VARIABLES}: "
-        f"{words[VARIABLES]}. Load before a trial {load or NOT_REPORTED}. Commit {commit or NOT_REPORTED}. "
-        f"{dates(results)}."
+        f"{words['device']}{host}, {words['cores']} cores, {_many(words['threads'], 'thread')}. {versions}. "
+        f"{words['model']} on {words['data set']}, {words['precision']}, TF32 {words['TF32']}, {words['optimizer']}, "
+        f"{_many(words['epochs'], 'epoch')}{kept}; profile {words['profile']}, feed {words['feed']}, "
+        f"seed {words['seed']}. {VARIABLES}: {words[VARIABLES]}. Load before a trial {load or NOT_REPORTED}. "
+        f"Commit {commit or NOT_REPORTED}. {dates(results)}."
     )
+
+
+def _many(count: str, what: str) -> str:
+    return f"{count} {what}" + ("" if count == "1" else "s")
 
 
 def dates(results: Iterable[TrialResult]) -> str:

@@ -132,8 +132,6 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
         files.write(report, out, files.FORMATS, marks)
         (out / files.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
         archive.pack(RESULTS, out / ARCHIVE)
-    for picture in sorted(out.glob("*.png")):
-        _shrink(picture)
     facts = publication.of(stored, name, report.summary.findings, marks)
     inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})
     told = {
@@ -147,20 +145,6 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
     sums = "".join(f"{_sha256(path)}  {path.name}\n" for path in sorted(out.iterdir()))
     (out / CHECKSUMS).write_text(sums, encoding="utf-8", newline="\n")
     out.chmod(0o755)  # it was made for its owner's eyes alone
-
-
-def _shrink(picture: Path) -> None:
-    """To 256 colours, a third of the bytes: charts have few colours, and the SVG beside it is what print takes."""
-    from PIL import Image
-    from PIL.PngImagePlugin import PngInfo
-
-    with Image.open(picture) as image:
-        about = PngInfo()
-        for key in ("Title", "Description", "Software"):
-            if key in image.info:
-                about.add_itxt(key, str(image.info[key]))
-        few = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-        few.save(picture, optimize=True, pnginfo=about, dpi=image.info.get("dpi", (0, 0)))
 
 
 def _put(part: Path, place: Path, replace: bool) -> bool:
