@@ -13,7 +13,7 @@ from . import web_raw, web_trials
 from .captions import dates
 from .frameworks import display_name, ordered
 from .load import ReportError
-from .report import Report
+from .report import HOW_TO_READ, RULES, SIDE_BY_SIDE, Report
 from .web_charts import looks
 from .web_pack import pack
 from .web_parts import Room, shared_caption
@@ -31,6 +31,7 @@ SCRIPTS = (
     "tables.js",
     "axes.js",
     "series.js",
+    "options.js",
     "charts.js",
     "samples.js",
     "trials.js",
@@ -75,6 +76,9 @@ def _page(report: Report, marks: tuple[str, ...], share: float) -> str:
         "dates": dates(report.stored.results),
         "report": report,
         "marks": marks,
+        "how_to_read": HOW_TO_READ,
+        "rules": RULES,
+        "side_by_side": SIDE_BY_SIDE,
         "chapters": chapters,
         "beside": room.several(report.beside, "beside", trials.finder()),
         "appendix": room.several(report.appendix, "appendix", trials.finder()),

@@ -7,9 +7,10 @@ from typing import Any
 
 from .charts import Chart, Kind, Series
 from .frameworks import styles
+from .looks import OTHER_PART, PARTS
 from .web_pack import ranges, rounded
 
-DIGITS = 5
+DIGITS = 7
 SYMBOLS = {
     "o": "circle",
     "s": "rect",
@@ -20,29 +21,18 @@ SYMBOLS = {
     "X": "path://M0,2 L2,0 L5,3 L8,0 L10,2 L7,5 L10,8 L8,10 L5,7 L2,10 L0,8 L3,5 Z",
 }
 DASHES: dict[str, list[float]] = {"-": [], "--": [7, 3], "-.": [8, 3, 2, 3], ":": [2, 3]}
-# Of the memory's parts: palette by Okabe and Ito, and a pattern where two neighbours would print alike.
-PARTS = {
-    "parameters": ("#0072B2", ""),
-    "statistics": ("#999999", "stripes"),
-    "gradients": ("#56B4E9", "stripes"),
-    "optimizer": ("#E69F00", ""),
-    "dataset": ("#4D4D4D", ""),
-    "inputs": ("#F0E442", "dots"),
-    "activations": ("#009E73", ""),
-    "workspace": ("#CC79A7", "crosses"),
-}
-OTHER_PARTS = ("#8C564B", "#7F7F7F", "#BCBD22", "#17BECF")
 
 Indices = Callable[[Iterable[str]], list[int]]  # of trials, from their ids
 
 
 def chart_data(chart: Chart, indices: Indices) -> dict[str, Any]:
-    """Numbers to DIGITS significant digits: what can be told apart in a chart and its tooltips."""
+    """Numbers to DIGITS significant digits, so that rounding them again gives what the tables say."""
     return {
         "title": chart.title,
         "xLabel": chart.x_label,
         "yLabel": chart.y_label,
         "xLog": chart.x_log,
+        "yLog": chart.y_log,
         "fullScale": chart.full_scale,
         "panels": [
             {"title": panel.title, "series": [_series(series, indices) for series in panel.series]}
@@ -60,7 +50,7 @@ def _series(series: Series, indices: Indices) -> dict[str, Any]:
 
 
 def looks(charts: Iterable[Chart], frameworks: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """{key: colour, symbol, size, pattern} of every framework, and of every other key of a series."""
+    """{key: colour, symbol, size, dashes} of every framework, and of every other key of a series."""
     keys = {series.key: series.kind for chart in charts for panel in chart.panels for series in panel.series}
     parts = [key for key, kind in keys.items() if kind is Kind.PART]
     rivals = {*frameworks, *(key for key in keys if key not in parts)}
@@ -73,9 +63,7 @@ def looks(charts: Iterable[Chart], frameworks: Iterable[str]) -> dict[str, dict[
         }
         for key, style in styles(rivals).items()
     }
-    unknown = [key for key in parts if key not in PARTS]
     for key in parts:
-        spare = OTHER_PARTS[unknown.index(key) % len(OTHER_PARTS)] if key in unknown else ""
-        colour, pattern = PARTS.get(key, (spare, ""))
-        found[key] = {"colour": colour, "symbol": "rect", "size": 10, "pattern": pattern}
+        colour, _ = PARTS.get(key, OTHER_PART)
+        found[key] = {"colour": colour, "symbol": "rect", "size": 10}
     return found

@@ -79,7 +79,14 @@ class Room:
         return parts + [self.chart(chart, f"s{number}-{chart.name}-chart", indices) for chart in waiting]
 
     def several(self, tables: Iterable[Table], prefix: str, indices: Indices) -> list[Part]:
-        return [self.table(table, f"{prefix}-{table.name}", indices) for table in tables]
+        """Those of one name, of several results folders, are numbered from the second on."""
+        seen: dict[str, int] = {}
+        parts = []
+        for table in tables:
+            seen[table.name] = seen.get(table.name, 0) + 1
+            name = f"{prefix}-{table.name}" + (f"-{seen[table.name]}" if seen[table.name] > 1 else "")
+            parts.append(self.table(table, name, indices))
+        return parts
 
 
 def shared_caption(chapter: Chapter) -> str:

@@ -12,13 +12,13 @@ from workloads.trial import LOG_FILE, SAMPLES_FILE, Status, TrialResult
 
 from . import web_raw
 from .conditions import Section
-from .quantities import MEMORY_KINDS, MEMORY_PARTS, QUANTITIES
+from .quantities import MEMORY_KINDS, MEMORY_PARTS, QUANTITIES, Quantity
 from .report import Report
+from .tables import significant
 from .web_charts import Indices
 from .web_pack import column, columns, fitting, flat, rounded
 
 IN_TABLE = ("speed", "step-time", "usage", "memory", "accuracy")
-TABLE_DIGITS = 5
 DETAILS_DIGITS = (5, 4, 3)
 UNITS = {"_bytes": ("MiB", 1 / 2**20), "_percent": ("%", 1.0), "_per_s": ("/s", 1.0), "_w": ("W", 1.0)} | {
     "_accuracy": ("%", 100.0),
@@ -91,16 +91,20 @@ def table_data(trials: Trials, sections: list[Section]) -> dict[str, Any]:
                 "label": label,
                 "unit": quantity.unit,
                 "decimals": quantity.decimals,
-                "values": column([_value(result, figure, quantity.factor) for result in results]),
+                "values": column([_value(result, figure, quantity) for result in results]),
             }
             for figure, (label, quantity) in shown.items()
         ],
     }
 
 
-def _value(result: TrialResult, name: str, factor: float) -> float | None:
+def _value(result: TrialResult, name: str, quantity: Quantity) -> float | None:
+    """As the quantity's table rounds it."""
     figure = result.figures.get(name)
-    return None if figure is None or figure.value is None else rounded(float(figure.value * factor), TABLE_DIGITS)
+    if figure is None or figure.value is None:
+        return None
+    value = figure.value * quantity.factor
+    return rounded(round(value, significant(value) if quantity.decimals is None else quantity.decimals) + 0.0, 15)
 
 
 def details(trials: Trials, room: int) -> tuple[dict[str, str], list[str]]:

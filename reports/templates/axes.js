@@ -5,7 +5,9 @@ const TICKS = 5;
 
 // An axis in its own space: logarithmic ones are even there.
 function space(logarithmic) {
-  return logarithmic ? { to: Math.log10, from: (value) => 10 ** value } : { to: (value) => value, from: (value) => value };
+  return logarithmic
+    ? { to: Math.log10, from: (value) => 10 ** value }
+    : { to: (value) => value, from: (value) => value };
 }
 
 function spanOfX(xs, logarithmic) {
@@ -28,21 +30,23 @@ function spanOfY(values, logarithmic, fullScale) {
   return [Math.floor(bottom / step) * step, Math.ceil(top / step) * step];
 }
 
-// {step, at}: 1, 2, 2.5 or 5 times a power of ten, about TICKS of them; on a logarithmic axis within and across decades.
+// {step, at}: 1, 2, 2.5 or 5 times a power of ten, about TICKS of them; on a logarithmic axis by decades.
 function ticks([low, high], logarithmic) {
   if (logarithmic && high / low > 3) {
     const decades = Math.log10(high / low);
     const factors = decades > 5 ? [1] : decades > 2.5 ? [1, 3] : [1, 2, 5];
     const at = [];
     for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++)
-      for (const factor of factors) if (factor * 10 ** power >= low && factor * 10 ** power <= high) at.push(clean(factor * 10 ** power));
+      for (const factor of factors)
+        if (factor * 10 ** power >= low && factor * 10 ** power <= high) at.push(clean(factor * 10 ** power));
     return { step: null, at };
   }
   const rough = (high - low) / TICKS;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = STEPS.find((factor) => factor * power >= rough * 0.999) * power;
   const at = [];
-  for (let count = Math.ceil(low / step - 1e-9); count * step <= high * (1 + 1e-9); count++) at.push(clean(count * step));
+  for (let count = Math.ceil(low / step - 1e-9); count * step <= high * (1 + 1e-9); count++)
+    at.push(clean(count * step));
   return { step, at };
 }
 

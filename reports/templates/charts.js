@@ -3,20 +3,34 @@
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif';
 const DOTTED = [2, 3];
 const DASHED = [7, 3];
-const PRINTED_WIDTH = 660; // pixels of 1/96 inch: the text of an A4 page
+const PRINTED = { width: 660, height: 250, gap: 24, panel: 190 }; // pixels of 1/96 inch, on an A4 page
 
 let ink = null; // the colours of the page, read when they change
 
 function readInk(light) {
   document.documentElement.classList.toggle("light", light);
   const style = getComputedStyle(document.documentElement);
-  ink = Object.fromEntries(["text", "muted", "line", "paper", "faint"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+  ink = Object.fromEntries(
+    ["text", "muted", "line", "paper", "faint"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]),
+  );
   document.documentElement.classList.remove("light");
 }
 
+const FARTHER = 1.3;
+const OF_SEVERAL = { colour: "#000000", symbol: "circle", size: 8, dashes: [] }; // a label of several frameworks
+
 class ChartView {
   constructor(figure, data, shown) {
-    Object.assign(this, { figure, data, shown, id: figure.dataset.chart, logarithmic: false, off: new Set(), seen: null, panels: [] });
+    Object.assign(this, {
+      figure,
+      data,
+      shown,
+      id: figure.dataset.chart,
+      logarithmic: data.yLog,
+      off: new Set(),
+      seen: null,
+      panels: [],
+    });
     this.stacked = data.panels.some((panel) => panel.series.some((one) => one.kind === "part"));
     const holder = figure.querySelector(".panels");
     if (data.panels.length > 1) holder.classList.add("several", data.panels.length % 3 ? "by-two" : "by-three");
@@ -37,16 +51,25 @@ class ChartView {
 
   controls() {
     const holder = this.figure.querySelector(".controls");
-    const values = this.data.panels.flatMap((panel) => panel.series.flatMap((one) => one.y)).filter((value) => value !== null);
+    const values = this.data.panels
+      .flatMap((panel) => panel.series.flatMap((one) => one.y))
+      .filter((value) => value !== null);
     const scale = (name, checked) =>
       element(
         "label",
         {},
-        element("input", { type: "radio", name: `${this.id}-scale`, value: name, checked, onchange: () => this.set({ logarithmic: name === "log", seen: null }) }),
+        element("input", {
+          type: "radio",
+          name: `${this.id}-scale`,
+          value: name,
+          checked,
+          onchange: () => this.set({ logarithmic: name === "log", seen: null }),
+        }),
         name === "log" ? " logarithmic" : " linear",
       );
     const switchable = !this.stacked && values.some((value) => value > 0) && values.every((value) => value >= 0);
-    const zoom = (label, text, change) => element("button", { type: "button", "aria-label": label, title: label, onclick: change }, text);
+    const zoom = (label, text, change) =>
+      element("button", { type: "button", "aria-label": label, title: label, onclick: change }, text);
     const pans = [
       zoom("Move left", "←", () => this.zoom(1, -0.25, 0)),
       zoom("Move right", "→", () => this.zoom(1, 0.25, 0)),
@@ -60,7 +83,15 @@ class ChartView {
       element(
         "div",
         { class: "tools" },
-        switchable ? element("fieldset", {}, element("legend", {}, "Value axis"), scale("linear", true), scale("log", false)) : null,
+        switchable
+          ? element(
+              "fieldset",
+              {},
+              element("legend", {}, "Value axis"),
+              scale("linear", !this.logarithmic),
+              scale("log", this.logarithmic),
+            )
+          : null,
         element(
           "div",
           { role: "group", "aria-label": "Zoom", class: "zoom" },
@@ -72,18 +103,20 @@ class ChartView {
     );
     holder.hidden = false;
     this.figure.querySelector("details").addEventListener("toggle", ({ target }) => {
-      if (target.open && !target.querySelector("table")) target.append(...this.data.panels.map((panel, place) => this.numbers(panel, place)));
+      if (target.open && !target.querySelector("table"))
+        target.append(...this.data.panels.map((panel, place) => this.numbers(panel, place)));
     });
   }
 
   legend() {
     const series = new Map();
-    for (const panel of this.data.panels) for (const one of panel.series) if (!series.has(one.label)) series.set(one.label, one);
-    return element(
-      "ul",
-      { class: "legend", "aria-label": "Legend" },
-      ...[...series.values()].map((one) => element("li", { "data-key": one.key }, swatch(this.shown.looks[one.key], one.kind), one.label)),
-    );
+    for (const one of this.data.panels.flatMap((panel) => panel.series)) {
+      const same = series.get(one.label);
+      series.set(one.label, same && same.key !== one.key ? { ...one, key: null } : one);
+    }
+    const entry = (one) =>
+      element("li", { "data-key": one.key }, swatch(this.shown.looks[one.key] ?? OF_SEVERAL, one.kind), one.label);
+    return element("ul", { class: "legend", "aria-label": "Legend" }, ...[...series.values()].map(entry));
   }
 
   // A panel's numbers as a table, made when it is asked for.
@@ -102,11 +135,22 @@ class ChartView {
         "table",
         {},
         element("caption", {}, [panel.title, this.data.yLabel].filter(Boolean).join(": ")),
-        element("thead", {}, element("tr", {}, element("th", { scope: "col" }, this.data.xLabel), ...xs.map((x) => element("th", { scope: "col" }, String(x))))),
+        element(
+          "thead",
+          {},
+          element(
+            "tr",
+            {},
+            element("th", { scope: "col" }, this.data.xLabel),
+            ...xs.map((x) => element("th", { scope: "col" }, String(x))),
+          ),
+        ),
         element(
           "tbody",
           {},
-          ...panel.series.map((one, series) => element("tr", {}, element("th", { scope: "row" }, one.label), ...xs.map((x) => cell(one, series, x)))),
+          ...panel.series.map((one, series) =>
+            element("tr", {}, element("th", { scope: "row" }, one.label), ...xs.map((x) => cell(one, series, x))),
+          ),
         ),
       ),
     );
@@ -119,6 +163,8 @@ class ChartView {
   set(change) {
     Object.assign(this, change);
     this.pans.hidden = this.seen === null;
+    const off = new Set(this.shown.frameworks.filter(([key]) => this.off.has(key)).map(([, name]) => name));
+    for (const { panel, drawing } of this.panels) drawing.parentElement.hidden = off.has(panel.title);
     for (const item of this.figure.querySelectorAll(".legend li")) item.hidden = this.off.has(item.dataset.key);
     this.draw();
   }
@@ -129,9 +175,19 @@ class ChartView {
 
   // [x, y] of everything that is shown, over all panels, so that panels can be compared.
   whole() {
-    const series = this.data.panels.flatMap((panel) => this.visible(panel));
-    const stacks = this.data.panels.flatMap((panel) => cumulated(this.visible(panel)).flatMap((one) => one.top));
-    const values = [...series.flatMap((one) => [...one.y, ...one.low, ...one.high]), ...stacks].filter((value) => value !== null);
+    const panels = this.panels
+      .filter(({ drawing }) => !drawing.parentElement.hidden)
+      .map(({ panel }) => this.visible(panel));
+    const series = panels.flat();
+    const stacks = panels.flatMap((one) => cumulated(one).flatMap((part) => part.top));
+    const values = [...series.flatMap((one) => one.y), ...stacks].filter((value) => value !== null);
+    // Bars that reach far go on beyond the frame: points decide what is seen.
+    const [least, most] = [
+      Math.min(...values) / FARTHER,
+      Math.min(Math.max(...values) * FARTHER, this.data.fullScale ?? Infinity),
+    ];
+    const ends = series.flatMap((one) => [...one.low, ...one.high]);
+    values.push(...ends.filter((end) => end !== null && end >= least && end <= most));
     const xs = series.flatMap((one) => one.x);
     return {
       x: spanOfX(xs.length ? xs : [1, 2], this.data.xLog),
@@ -158,7 +214,8 @@ class ChartView {
       this.panels[place].chart = chart;
       chart.on("click", (event) => {
         const [, series] = String(event.seriesId).split("-").map(Number);
-        if (this.panels[place].panel.series[series]?.trials[event.dataIndex]) location.hash = this.link(place, series, event.dataIndex);
+        if (this.panels[place].panel.series[series]?.trials[event.dataIndex])
+          location.hash = this.link(place, series, event.dataIndex);
       });
       boxZoom(chart, (x, y) => this.set({ seen: { x, y } }));
     }
@@ -169,74 +226,16 @@ class ChartView {
   draw() {
     if (!this.started) return;
     const whole = this.whole();
-    for (const { panel, chart } of this.panels) chart.setOption(this.option(panel, whole), { notMerge: true });
+    for (const { panel, chart } of this.panels) chart.setOption(optionOf(this, panel, whole), { notMerge: true });
   }
 
   print(on) {
     this.start();
-    const width = this.panels.length > 1 ? (PRINTED_WIDTH - 24) / 2 : PRINTED_WIDTH;
-    for (const { chart } of this.panels) chart.resize(on ? { width } : { width: "auto" });
+    const beside = this.panels.length === 1 ? 1 : this.panels.length % 3 ? 2 : 3;
+    const width = (PRINTED.width - (beside - 1) * PRINTED.gap) / beside;
+    const height = beside === 1 ? PRINTED.height : PRINTED.panel;
+    for (const { chart } of this.panels) chart.resize(on ? { width, height } : { width: "auto", height: "auto" });
     this.draw();
     for (const { chart } of this.panels) chart.getZr().flush();
   }
-
-  option(panel, whole) {
-    const series = this.visible(panel);
-    const { x, y } = this.seen ?? whole;
-    return {
-      animation: false,
-      textStyle: { fontFamily: FONT },
-      grid: { left: 4, right: 14, top: 10, bottom: 30, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
-      tooltip: this.tooltip(panel, series),
-      xAxis: axis(x, this.data.xLog, { at: xTicks(series, x, this.data.xLog) }, { name: this.data.xLabel, nameLocation: "middle", nameGap: 26 }),
-      yAxis: axis(y, this.logarithmic, ticks(y, this.logarithmic), {}, true),
-      series: [...areas(series, this.shown.looks), ...lines(series, this.shown.looks, this.logarithmic), ...bars(series, this.shown.looks, y[0])],
-    };
-  }
-
-  tooltip(panel, series) {
-    return {
-      trigger: "axis",
-      confine: true,
-      transitionDuration: 0,
-      backgroundColor: ink.paper,
-      borderColor: ink.line,
-      textStyle: { color: ink.text, fontSize: 13 },
-      axisPointer: { type: "line", lineStyle: { color: ink.muted, type: "solid", width: 1 } },
-      formatter: (found) => {
-        const x = found[0].value[0];
-        const rows = series
-          .filter((one) => one.x.includes(x) && one.y[one.x.indexOf(x)] !== null)
-          .map((one) => element("tr", {}, element("td", {}, swatch(this.shown.looks[one.key], one.kind), one.label), element("td", {}, withInterval(one, one.x.indexOf(x)))));
-        return element("div", { class: "tip" }, element("p", {}, `${this.data.xLabel.replace(/ *\(.*\)$/, "")}: ${x}`), element("table", {}, element("tbody", {}, ...rows)));
-      },
-    };
-  }
-}
-
-function withInterval(one, point) {
-  const [low, high] = [one.low[point], one.high[point]];
-  const known = typeof low === "number" && typeof high === "number" && low !== high;
-  return told(one.y[point]) + (known ? ` [${told(low)}, ${told(high)}]` : "");
-}
-
-function xTicks(series, [low, high], logarithmic) {
-  const xs = [...new Set(series.flatMap((one) => one.x))].filter((x) => x >= low && x <= high).sort((one, other) => one - other);
-  return logarithmic && xs.length ? xs : ticks([low, high], false).at;
-}
-
-function axis([min, max], logarithmic, { at }, more, lined = false) {
-  const label = { color: ink.muted, fontSize: 12, customValues: at, hideOverlap: true, formatter: readable };
-  return {
-    type: logarithmic ? "log" : "value",
-    min,
-    max,
-    axisLabel: label,
-    axisTick: { show: !lined, customValues: at, lineStyle: { color: ink.muted } },
-    axisLine: { show: !lined, onZero: false, lineStyle: { color: ink.muted } },
-    splitLine: { show: lined, lineStyle: { color: ink.line } },
-    minorTick: { show: false },
-    nameTextStyle: { color: ink.muted, fontSize: 12 },
-    ...more,
-  };
 }

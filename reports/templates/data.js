@@ -63,7 +63,8 @@ const byText = new Intl.Collator("en", { numeric: true }).compare;
 
 // Numbers before words before nothing, whichever way they are sorted.
 function compare(one, other, direction) {
-  const rank = (value) => (typeof value === "number" ? 0 : value === null || value === undefined || value === "" ? 2 : 1);
+  const rank = (value) =>
+    typeof value === "number" ? 0 : value === null || value === undefined || value === "" ? 2 : 1;
   if (rank(one) !== rank(other)) return rank(one) - rank(other);
   if (rank(one) === 2) return 0;
   return direction * (rank(one) === 0 ? one - other : byText(one, other));

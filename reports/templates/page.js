@@ -1,4 +1,4 @@
-// Start: what is drawn when it comes into view, what follows from a change of address, of frameworks, of colours, of paper.
+// Start: what is drawn when it comes into view, what follows from a change of address, of frameworks, of colours.
 
 const views = new Map(); // id of a chart: its view
 const DRAWN_AHEAD = 40;
@@ -14,11 +14,17 @@ async function start() {
   document.head.append(library);
   if (matchMedia("(max-width: 68rem)").matches) document.querySelector("nav details").open = false;
   const trials = new TrialsTable(document.getElementById("trials-table"), shown);
-  for (const table of document.querySelectorAll("table[data-table]")) enhance(table, shown.tables[table.dataset.table], shown);
-  for (const figure of document.querySelectorAll("[data-chart]")) views.set(figure.dataset.chart, new ChartView(figure, shown.charts[figure.dataset.chart], shown));
-  const nearby = new IntersectionObserver((seen) => seen.forEach(({ target, isIntersecting }) => isIntersecting && views.get(target.dataset.chart).start()), { rootMargin: "600px" });
+  for (const table of document.querySelectorAll("table[data-table]"))
+    enhance(table, shown.tables[table.dataset.table], shown);
+  for (const figure of document.querySelectorAll("[data-chart]"))
+    views.set(figure.dataset.chart, new ChartView(figure, shown.charts[figure.dataset.chart], shown));
+  const nearby = new IntersectionObserver(
+    (seen) => seen.forEach(({ target, isIntersecting }) => isIntersecting && views.get(target.dataset.chart).start()),
+    { rootMargin: "600px" },
+  );
   for (const view of views.values()) nearby.observe(view.figure);
   switches(shown);
+  linkProblems(shown);
   dark.addEventListener("change", () => (readInk(false), views.forEach((view) => view.draw()), show(shown)));
   addEventListener("beforeprint", () => (readInk(true), print(trials, true)));
   addEventListener("afterprint", () => (readInk(false), print(trials, false)));
@@ -41,7 +47,8 @@ const dialog = document.getElementById("dialog");
 
 function switches(shown) {
   const form = document.getElementById("switches");
-  for (const holder of form.querySelectorAll("[data-look]")) holder.replaceWith(swatch(shown.looks[holder.dataset.look], "measured"));
+  for (const holder of form.querySelectorAll("[data-look]"))
+    holder.replaceWith(swatch(shown.looks[holder.dataset.look], "measured"));
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("change", () => {
     const boxes = [...form.querySelectorAll("[name=framework]")];
@@ -49,13 +56,27 @@ function switches(shown) {
     for (const view of views.values()) view.set({ off });
     document.dispatchEvent(new CustomEvent("frameworks", { detail: off }));
     const names = shown.frameworks.filter(([key]) => off.has(key)).map(([, name]) => name);
-    form.querySelector(".status").textContent = names.length ? `Left out of charts and tables: ${names.join(", ")}.` : "";
+    form.querySelector(".status").textContent = names.length
+      ? `Left out of charts and tables: ${names.join(", ")}.`
+      : "";
   });
   form.reset();
   form.hidden = shown.frameworks.length < 2;
 }
 
+// A line on a trial begins with its id.
+function linkProblems(shown) {
+  const keys = new Set(Array.from({ length: shown.count }, (_, place) => at(shown.trials.key, place)));
+  for (const item of document.querySelectorAll("#problems li")) {
+    const [key] = item.textContent.split(/[: ]/, 1);
+    if (!keys.has(key)) continue;
+    const rest = item.textContent.slice(key.length);
+    item.replaceChildren(element("a", { href: `#trial-${key}` }, key), rest);
+  }
+}
+
 function print(trials, on) {
+  if (on) for (const details of document.querySelectorAll(".opened-in-print")) details.open = true;
   for (const view of views.values()) view.print(on);
   trials.print(on);
 }
@@ -65,15 +86,21 @@ function named(hash, shown) {
   const address = decodeURIComponent(hash.slice(1));
   const [, kind, name] = /^(trial|cell|point)-(.+)$/.exec(address) ?? [];
   if (kind === "trial") {
-    const place = Array.from({ length: shown.count }, (_, one) => one).find((one) => at(shown.trials.key, one) === name);
+    const place = Array.from({ length: shown.count }, (_, one) => one).find(
+      (one) => at(shown.trials.key, one) === name,
+    );
     return { title: `Trial ${name}`, places: place === undefined ? [] : [place] };
   }
   const [, id, ...numbers] = /^(.+?)\.(\d+)\.(\d+)(?:\.(\d+))?$/.exec(name ?? "") ?? [];
   const [one, other, third] = numbers.map(Number);
-  if (kind === "cell") return { title: titleOfCell(id, one, other), places: places(shown.tables[id]?.trials[one]?.[other]) };
+  if (kind === "cell")
+    return { title: titleOfCell(id, one, other), places: places(shown.tables[id]?.trials[one]?.[other]) };
   if (kind !== "point") return null;
   const series = shown.charts[id]?.panels[one]?.series[other];
-  return { title: `${shown.charts[id]?.title}: ${series?.label}, ${series?.x[third]}`, places: places(series?.trials[third]) };
+  return {
+    title: `${shown.charts[id]?.title}: ${series?.label}, ${series?.x[third]}`,
+    places: places(series?.trials[third]),
+  };
 }
 
 function titleOfCell(id, row, column) {
@@ -81,7 +108,8 @@ function titleOfCell(id, row, column) {
   if (!link) return "Trials";
   const cell = link.closest("td, th");
   const head = link.closest("table").tHead.rows[0].cells[cell.cellIndex].textContent;
-  return `${document.getElementById(`${id}-title`).textContent}: ${cell.parentElement.cells[0].firstChild.textContent}, ${head}`;
+  const title = document.getElementById(`${id}-title`).textContent.replace(/: table$/, "");
+  return `${title}: ${cell.parentElement.cells[0].firstChild.textContent}, ${head}`;
 }
 
 async function show(shown) {
@@ -95,10 +123,14 @@ async function show(shown) {
   }
   const body = document.getElementById("dialog-body");
   const single = found.places.length === 1;
-  const parts = single ? await trialOf(shown, found.places[0]) : [found.places.length ? listOf(shown, found.places) : element("p", {}, "No such trial is on this page.")];
+  const parts = single
+    ? await trialOf(shown, found.places[0])
+    : [found.places.length ? listOf(shown, found.places) : element("p", {}, "No such trial is on this page.")];
   if (own !== turn) return;
   const title = document.getElementById("dialog-title");
-  title.textContent = single ? `Trial ${at(shown.trials.key, found.places[0])}` : `${found.title}: ${found.places.length} trials`;
+  title.textContent = single
+    ? `Trial ${at(shown.trials.key, found.places[0])}`
+    : `${found.title}: ${found.places.length} trials`;
   body.replaceChildren(...parts.filter(Boolean));
   if (!dialog.open) dialog.showModal();
   title.focus();

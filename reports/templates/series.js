@@ -38,11 +38,26 @@ function areas(series, looks) {
       symbol: "circle",
       symbolSize: 5,
       showSymbol: one.x.length === 1,
-      color: looks[one.key].colour,
+      color: colourOf(looks[one.key]),
       lineStyle: { color: ink.paper, width: 1 },
-      areaStyle: { color: looks[one.key].colour, opacity: 1, origin: 0 },
+      areaStyle: { color: colourOf(looks[one.key]), opacity: 1, origin: 0 },
       z: 2 + place / 100,
     }));
+}
+
+const BESIDE = 0.008; // distance of two frameworks' points where there are bars: part of the axis
+
+const barred = (one) => one.low.some((low, point) => low !== null && low !== one.high[point]);
+
+// Series with bars, moved aside so that no bar hides another: their `at` are places on the axis, `x` stay what they are.
+function sideBySide(series, span, logarithmic) {
+  const { to, from } = space(logarithmic);
+  const step = BESIDE * (to(span[1]) - to(span[0]));
+  const keys = [...new Set(series.filter(barred).map((one) => one.key))];
+  return series.map((one) => {
+    const aside = barred(one) ? (keys.indexOf(one.key) - (keys.length - 1) / 2) * step : 0;
+    return { ...one, at: one.x.map((x) => (aside ? from(to(x) + aside) : x)) };
+  });
 }
 
 function lines(series, looks, logarithmic) {
@@ -58,13 +73,26 @@ function lines(series, looks, logarithmic) {
         name: one.label,
         type: "line",
         clip: true,
-        data: one.x.map((x, point) => [x, one.y[point] !== null && (!logarithmic || one.y[point] > 0) ? one.y[point] : null]),
+        data: one.at.map((x, point) => [
+          x,
+          one.y[point] !== null && (!logarithmic || one.y[point] > 0) ? one.y[point] : null,
+        ]),
         symbol: one.kind === "fit" ? "none" : look.symbol,
         showAllSymbol: true,
         symbolSize: published ? look.size * 0.6 : look.size,
         cursor: one.trials.length ? "pointer" : "default",
-        lineStyle: { color: colourOf(look), width: joined ? (published || one.kind === "fit" ? 1.2 : 1.8) : 0, type: dashesOf(look, one.kind).length ? dashesOf(look, one.kind) : "solid", opacity: published ? 0.65 : 1 },
-        itemStyle: { color: one.kind === "published-table" ? colourOf(look) : "transparent", borderColor: colourOf(look), borderWidth: 1.5, opacity: published ? 0.65 : 1 },
+        lineStyle: {
+          color: colourOf(look),
+          width: joined ? (published || one.kind === "fit" ? 1.2 : 1.8) : 0,
+          type: dashesOf(look, one.kind).length ? dashesOf(look, one.kind) : "solid",
+          opacity: published ? 0.65 : 1,
+        },
+        itemStyle: {
+          color: one.kind === "published-table" ? colourOf(look) : "transparent",
+          borderColor: colourOf(look),
+          borderWidth: 1.5,
+          opacity: published ? 0.65 : 1,
+        },
         emphasis: { scale: 1.25, itemStyle: { borderWidth: 2.2 }, lineStyle: { width: published ? 1.6 : 2.2 } },
         z: published ? 3 : 4,
       };
@@ -73,26 +101,28 @@ function lines(series, looks, logarithmic) {
 
 // From low to high at every point that has both.
 function bars(series, looks, bottom) {
-  return series
-    .filter((one) => one.low.some((low, point) => low !== null && low !== one.high[point]))
-    .map((one) => ({
-      id: `bar-${one.place}`,
-      type: "custom",
-      clip: true,
-      silent: true,
-      encode: { x: 0, y: [1, 2] },
-      tooltip: { show: false },
-      data: one.x.map((x, point) => [x, one.low[point], one.high[point]]).filter(([, low, high]) => low !== null && high !== null),
-      renderItem: (_, api) => {
-        const [x, low] = api.coord([api.value(0), Math.max(api.value(1), bottom)]);
-        const high = api.coord([api.value(0), api.value(2)])[1];
-        const cap = looks[one.key].size / 3;
-        const style = { stroke: colourOf(looks[one.key]), lineWidth: 1.2, fill: "none" };
-        const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style });
-        return { type: "group", children: [line(x, low, x, high), line(x - cap, low, x + cap, low), line(x - cap, high, x + cap, high)] };
-      },
-      z: 3,
-    }));
+  return series.filter(barred).map((one) => ({
+    id: `bar-${one.place}`,
+    type: "custom",
+    clip: true,
+    silent: true,
+    encode: { x: 0, y: [1, 2] },
+    tooltip: { show: false },
+    data: one.at
+      .map((x, point) => [x, one.low[point], one.high[point]])
+      .filter(([, low, high]) => low !== null && high !== null),
+    renderItem: (_, api) => {
+      const [x, low] = api.coord([api.value(0), Math.max(api.value(1), bottom)]);
+      const high = api.coord([api.value(0), api.value(2)])[1];
+      const cap = looks[one.key].size / 3;
+      const style = { stroke: colourOf(looks[one.key]), lineWidth: 1.2, fill: "none" };
+      const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style });
+      const ends = [line(x - cap, high, x + cap, high)];
+      if (api.value(1) >= bottom) ends.push(line(x - cap, low, x + cap, low)); // else it goes on below the frame
+      return { type: "group", children: [line(x, low, x, high), ...ends] };
+    },
+    z: 3,
+  }));
 }
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -119,7 +149,15 @@ function swatch(look, kind) {
     return made;
   }
   const small = kind in PUBLISHED;
-  add("line", { x1: 0, y1: 6, x2: 32, y2: 6, stroke: colour, "stroke-width": small ? 1.2 : 1.8, "stroke-dasharray": dashesOf(look, kind).join(" ") });
+  add("line", {
+    x1: 0,
+    y1: 6,
+    x2: 32,
+    y2: 6,
+    stroke: colour,
+    "stroke-width": small ? 1.2 : 1.8,
+    "stroke-dasharray": dashesOf(look, kind).join(" "),
+  });
   if (kind === "fit") return made;
   const path = { fill: kind === "published-table" ? colour : "var(--paper)", stroke: colour, "stroke-width": 1.5 };
   const shape = SHAPES[look.symbol];
@@ -133,16 +171,39 @@ function boxZoom(chart, zoomed) {
   const zr = chart.getZr();
   const mouse = ({ event }) => (event.pointerType ?? "mouse") === "mouse" && !String(event.type).startsWith("touch");
   let from = null;
-  const rectangle = ({ offsetX, offsetY }) => ({ x: Math.min(from[0], offsetX), y: Math.min(from[1], offsetY), width: Math.abs(offsetX - from[0]), height: Math.abs(offsetY - from[1]) });
-  const show = (shape) => chart.setOption({ graphic: [{ id: "box", type: "rect", $action: "replace", silent: true, z: 50, shape, style: { fill: ink.muted, opacity: 0.18 }, invisible: !shape.width }] });
+  const rectangle = ({ offsetX, offsetY }) => ({
+    x: Math.min(from[0], offsetX),
+    y: Math.min(from[1], offsetY),
+    width: Math.abs(offsetX - from[0]),
+    height: Math.abs(offsetY - from[1]),
+  });
+  const show = (shape) =>
+    chart.setOption({
+      graphic: [
+        {
+          id: "box",
+          type: "rect",
+          $action: "replace",
+          silent: true,
+          z: 50,
+          shape,
+          style: { fill: ink.muted, opacity: 0.18 },
+          invisible: !shape.width,
+        },
+      ],
+    });
   zr.on("mousedown", (event) => {
-    if (mouse(event) && chart.containPixel({ gridIndex: 0 }, [event.offsetX, event.offsetY])) from = [event.offsetX, event.offsetY];
+    if (mouse(event) && chart.containPixel({ gridIndex: 0 }, [event.offsetX, event.offsetY]))
+      from = [event.offsetX, event.offsetY];
   });
   zr.on("mousemove", (event) => from && show(rectangle(event)));
   const end = (event) => {
     if (!from) return;
     const box = rectangle(event);
-    const corners = [[box.x, box.y + box.height], [box.x + box.width, box.y]].map((pixel) => chart.convertFromPixel({ gridIndex: 0 }, pixel));
+    const corners = [
+      [box.x, box.y + box.height],
+      [box.x + box.width, box.y],
+    ].map((pixel) => chart.convertFromPixel({ gridIndex: 0 }, pixel));
     from = null;
     show({ x: 0, y: 0, width: 0, height: 0 });
     if (box.width > 8 && box.height > 8) zoomed([corners[0][0], corners[1][0]], [corners[0][1], corners[1][1]]);

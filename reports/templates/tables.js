@@ -37,7 +37,8 @@ function enhance(table, data, shown) {
   const apply = () => {
     let seen = 0;
     rows.forEach((row, place) => {
-      const fits = row.textContent.toLowerCase().includes(state.text) && !frameworks[place].some((key) => state.off.has(key));
+      const fits =
+        row.textContent.toLowerCase().includes(state.text) && !frameworks[place].some((key) => state.off.has(key));
       row.hidden = !fits;
       seen += fits;
     });

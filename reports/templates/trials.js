@@ -23,7 +23,9 @@ class TrialsTable {
       { label: "Batch size", value: (place) => at(trials.batch, place) },
       { label: "Repeat", value: (place) => at(trials.repeat, place) },
       { label: "Status", words: true, value: (place) => at(trials.status, place) },
-      ...(shown.sections.length > 1 ? [{ label: "Section", value: (place) => at(trials.section, place) || "replaced" }] : []),
+      ...(shown.sections.length > 1
+        ? [{ label: "Section", value: (place) => at(trials.section, place) || "replaced" }]
+        : []),
       ...trials.figures.map((figure) => ({
         label: `${figure.label}, ${figure.unit}`,
         value: (place) => at(figure.values, place),
@@ -33,14 +35,28 @@ class TrialsTable {
   }
 
   build(holder) {
-    const heads = this.columns.map((column) => element("th", { scope: "col", class: column.words ? "left" : null }, column.label));
+    const heads = this.columns.map((column) =>
+      element("th", { scope: "col", class: column.words ? "left" : null }, column.label),
+    );
     this.body = element("tbody");
     this.status = element("span", { class: "count", role: "status" });
     this.pager = element("div", { class: "pager", role: "group", "aria-label": "Pages of the table" });
-    const table = element("table", { "aria-labelledby": "trials-title" }, element("thead", {}, element("tr", {}, ...heads)), this.body);
-    heads.forEach((heading, column) => sortable(heading, (direction) => ((this.sort = direction ? [column, direction] : null), this.changed())));
+    const table = element(
+      "table",
+      { "aria-labelledby": "trials-title" },
+      element("thead", {}, element("tr", {}, ...heads)),
+      this.body,
+    );
+    heads.forEach((heading, column) =>
+      sortable(heading, (direction) => ((this.sort = direction ? [column, direction] : null), this.changed())),
+    );
     holder.append(
-      element("div", { class: "filter" }, filterBox((text) => ((this.text = text), this.changed())), this.status),
+      element(
+        "div",
+        { class: "filter" },
+        filterBox((text) => ((this.text = text), this.changed())),
+        this.status,
+      ),
       element("div", { class: "scroll", role: "region", tabindex: "0", "aria-labelledby": "trials-title" }, table),
       this.pager,
     );
@@ -48,8 +64,15 @@ class TrialsTable {
 
   // Every word that is typed must be in the row: "pytorch 128" are PyTorch's trials of batch size 128.
   fits(place, wanted) {
-    this.words ??= this.all.map((one) => ` ${this.columns.filter((column) => !column.text).map((column) => column.value(one)).join(" ")} `.toLowerCase());
-    return wanted.every((word) => (/^\d+$/.test(word) ? this.words[place].includes(` ${word} `) : this.words[place].includes(word)));
+    this.words ??= this.all.map((one) =>
+      ` ${this.columns
+        .filter((column) => !column.text)
+        .map((column) => column.value(one))
+        .join(" ")} `.toLowerCase(),
+    );
+    return wanted.every((word) =>
+      /^\d+$/.test(word) ? this.words[place].includes(` ${word} `) : this.words[place].includes(word),
+    );
   }
 
   changed() {
@@ -64,7 +87,8 @@ class TrialsTable {
     this.found = found;
     this.page = 0;
     const all = this.all.length.toLocaleString("en");
-    this.status.textContent = found.length < this.all.length ? `${found.length.toLocaleString("en")} of ${all} trials` : `${all} trials`;
+    this.status.textContent =
+      found.length < this.all.length ? `${found.length.toLocaleString("en")} of ${all} trials` : `${all} trials`;
     this.show();
   }
 
@@ -72,12 +96,30 @@ class TrialsTable {
     const first = this.page * ROWS;
     this.body.replaceChildren(...this.found.slice(first, first + most).map((place) => this.row(place)));
     const pages = Math.ceil(this.found.length / ROWS);
-    const turn = (label, page) => element("button", { type: "button", disabled: page < 0 || page >= pages, onclick: () => ((this.page = page), this.show(), this.pager.querySelector(`[data-label="${label}"]:enabled, button:enabled`)?.focus()), "data-label": label }, label);
+    const turn = (label, page) =>
+      element(
+        "button",
+        {
+          type: "button",
+          disabled: page < 0 || page >= pages,
+          onclick: () => (
+            (this.page = page),
+            this.show(),
+            this.pager.querySelector(`[data-label="${label}"]:enabled, button:enabled`)?.focus()
+          ),
+          "data-label": label,
+        },
+        label,
+      );
     this.pager.hidden = pages < 2;
     this.pager.replaceChildren(
       turn("First", this.page ? 0 : -1),
       turn("Previous", this.page - 1),
-      element("span", { role: "status" }, `${first + 1} to ${Math.min(first + ROWS, this.found.length)} of ${this.found.length.toLocaleString("en")}`),
+      element(
+        "span",
+        { role: "status" },
+        `${first + 1} to ${Math.min(first + ROWS, this.found.length)} of ${this.found.length.toLocaleString("en")}`,
+      ),
       turn("Next", this.page + 1),
       turn("Last", this.page < pages - 1 ? pages - 1 : -1),
     );
@@ -90,7 +132,11 @@ class TrialsTable {
       ...this.columns.map((column, number) => {
         const value = column.value(place);
         if (!number) return element("th", { scope: "row" }, element("a", { href: `#trial-${value}` }, value));
-        return element("td", { class: column.words ? "left" : null }, column.text ? column.text(value) : String(value ?? "–"));
+        return element(
+          "td",
+          { class: column.words ? "left" : null },
+          column.text ? column.text(value) : String(value ?? "–"),
+        );
       }),
     );
   }

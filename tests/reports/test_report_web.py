@@ -43,7 +43,17 @@ def report_of(folder: Path, rows: int = 1, **changes) -> Report:
         Chapter(f"Part {n}", one, ("2 threads.",), (table,), (chart,), ()) for n, one in enumerate(found, 1)
     )
     summary = Summary(("27 trials.",), ("First.",), ("No GPU.",))
-    report = Report(stored, tuple(replaced), summary, chapters, (), (), {"Checks that failed": (EVIL,)})
+    report = Report(
+        stored=stored,
+        replaced=tuple(replaced),
+        summary=summary,
+        chapters=chapters,
+        beside=(),
+        legend={},
+        appendix=(),
+        remarks=(),
+        problems={"Checks that failed": (EVIL,)},
+    )
     return replace(report, **changes)
 
 
@@ -72,7 +82,7 @@ def test_nothing_of_the_page_is_fetched_and_the_policy_lets_only_its_own_scripts
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1].replace("&#39;", "'")
     assert policy.startswith("default-src 'none'")
     assert "unsafe" not in policy.partition("script-src")[2]
-    assert not re.findall(r"""(?:src|href|action)=["']?(?!#|data:)[^"'\s>]+""", html)
+    assert not re.findall(r"""(?:src|href|action)=["']?(?!#|data:|RULES.md")[^"'\s>]+""", html)
     assert "@import" not in html and "url(" not in html
     script = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     assert len(script) == 1
@@ -89,7 +99,9 @@ def test_text_from_outside_is_escaped_everywhere(tmp_path):
     chart = replace(chapter.charts[0], title=EVIL, alt=EVIL, caption=EVIL, x_label=EVIL)
     chapter = replace(chapter, heading=EVIL, conditions=(EVIL,), tables=(table,), charts=(chart,), remarks=(EVIL,))
     summary = Summary((EVIL,), (EVIL,), (EVIL,))
-    html = web.page(replace(base, chapters=(chapter,), summary=summary, problems={EVIL: (EVIL,)}), (EVIL,))
+    html = web.page(
+        replace(base, chapters=(chapter,), summary=summary, remarks=(EVIL,), problems={EVIL: (EVIL,)}), (EVIL,)
+    )
     assert EVIL not in html
     assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 20
 
