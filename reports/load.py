@@ -194,8 +194,13 @@ def _checker(hint: Any) -> Checker | None:
 
 def _union(checkers: list[Checker | None]) -> Checker:
     def check(value: Any, where: str) -> str | None:
-        found = [checker(value, where) if checker else None for checker in checkers]
-        return None if None in found else found[0]
+        first = None
+        for checker in checkers:
+            found = checker and checker(value, where)
+            if not found:
+                return None
+            first = first or found
+        return first
 
     return check
 
