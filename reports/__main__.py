@@ -9,8 +9,11 @@ import os
 import sys
 from pathlib import Path
 
-from . import build, check, compare, files, markdown, publish
+from . import build, files, markdown
+from .checking import check
+from .comparing import compare
 from .load import ReportError
+from .publishing import publish
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,11 +6,12 @@ import string
 
 import pandas as pd
 
-from . import captions, memory, parity, reproduction, tables
+from . import captions, memory, parity, tables
 from .conditions import Section
+from .drawing.section_charts import charts_of
 from .quantities import QUANTITIES
 from .report import Chapter
-from .section_charts import charts_of
+from .reproduction import beside as reproduction
 from .table import Table
 
 

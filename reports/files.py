@@ -10,10 +10,12 @@ from pathlib import Path
 
 from workloads.trial import without_nan
 
-from . import figures, latex, markdown, web
+from . import latex, markdown
+from .drawing import figures
 from .load import ReportError
 from .report import Report
 from .table import Table
+from .web import page as web
 
 OF_TABLES = ("md", "csv", "parquet", "json", "latex")
 OF_CHARTS = ("png", "svg")

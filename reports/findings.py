@@ -12,12 +12,13 @@ from typing import Any
 
 from workloads.trial import Status, TrialResult
 
-from . import calibration, comparable, literature, parity, problems, tables, unverified, verdicts
-from .comparable import QUANTITIES_BY_NAME, listed
+from . import parity, problems, tables, unverified
 from .conditions import Section
 from .frameworks import display_name, ordered
 from .load import Stored
 from .report import Summary
+from .reproduction import calibration, comparable, literature, verdicts
+from .reproduction.comparable import QUANTITIES_BY_NAME, listed
 
 MOST_SECTIONS = 3  # told one by one in what was run
 Cells = dict[literature.Place, dict[Any, Any]]

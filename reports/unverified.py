@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from workloads.checks import LONG_ENOUGH
 from workloads.trial import Status, TrialResult
 
-from . import comparable, tables
+from . import tables
 from .conditions import Section
 from .load import Stored
+from .reproduction import comparable
 
 GATE = "computes what the others compute"  # the runner's check of that name
 NOTHING, NO_REFEREE = "nothing to hold it against", "without the referee"  # in what it tells

@@ -19,7 +19,7 @@ def main() -> None:
     from browsing import chromium, opened_in_s
     from made import many, report
 
-    from reports import web
+    from reports.web import page as web
 
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with tempfile.TemporaryDirectory() as temporary:

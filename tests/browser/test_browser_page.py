@@ -10,7 +10,7 @@ import pytest
 from browsing import CHROMIUM, chromium, opened_in_s
 from made import many, report, small_results
 
-from reports import web
+from reports.web import page as web
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there: the page is not driven")
 

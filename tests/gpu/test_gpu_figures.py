@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from stand_in import BATCH, ENERGY_J, MIB, STEPS, UUID_B, WINDOW, Replay, load, switched
 
-from reports import recheck
+from reports.checking import recheck
 from runner.gpu_figures import NAMES
 from workloads.checks import KEPT_PACE
 from workloads.samples import DRIVER_COLUMNS, read_samples

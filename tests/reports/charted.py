@@ -10,7 +10,7 @@ import pandas as pd
 
 from reports.charts import Chart, Kind, Panel, Series
 from reports.conditions import sections
-from reports.section_charts import charts_of
+from reports.drawing.section_charts import charts_of
 from workloads.trial import Epoch, TrialResult
 
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)

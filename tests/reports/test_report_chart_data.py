@@ -9,9 +9,9 @@ import pytest
 from charted import charts, labels, series, trained
 from stored import BATCH_SIZES, ended, memory_parts, on_gpu, study, trial
 
-from reports import section_charts
 from reports.charts import Kind
 from reports.conditions import sections
+from reports.drawing import section_charts
 from workloads.trial import Figure, Status, TrialResult
 
 MIB = 2**20

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from stored import on_gpu, store, trial
 
-from reports import check
+from reports.checking import check
 from workloads.checks import figure_checks, sample_checks
 from workloads.samples import COLUMNS, read_samples
 from workloads.trial import Check, Figure, TrialResult

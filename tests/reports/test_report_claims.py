@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 from stored import on_gpu, trial
 
-from reports import claim_tests, claims, reproduction
-from reports.claim_tests import Outcome, Verdict
-from reports.comparable import Point, Points
 from reports.conditions import sections
+from reports.reproduction import beside as reproduction
+from reports.reproduction import claim_tests, claims
+from reports.reproduction.claim_tests import Outcome, Verdict
+from reports.reproduction.comparable import Point, Points
 from reports.table import Table
 from workloads.trial import Figure, TrialResult
 

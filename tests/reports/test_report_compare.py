@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
 
-from reports import compare as command
-from reports import compare_tables, contrast
 from reports.captions import ABSENT
-from reports.comparison import Comparison, compare, failures
+from reports.comparing import compare as command
+from reports.comparing import compare_tables, contrast
+from reports.comparing.comparison import Comparison, compare, failures
+from reports.comparing.contrast import MEASURES, Effect, Measure, Verdict
+from reports.comparing.pairing import pair
 from reports.conditions import sections
-from reports.contrast import MEASURES, Effect, Measure, Verdict
 from reports.load import ReportError
-from reports.pairing import pair
 from workloads.trial import Figure, InputFile, Status, TrialResult
 
 ROOT = Path(__file__).parents[2]

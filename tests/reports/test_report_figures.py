@@ -21,8 +21,8 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 from stored import on_gpu, study
 
-from reports import figure_layout, figures
 from reports.charts import Chart, Kind
+from reports.drawing import figure_layout, figures
 
 NAMES = ("TensorFlow", "PyTorch", "MXNet")
 MANY = (*NAMES, "a framework with a name longer than any legend has room for", "jax", "numpy", "paddle")
@@ -80,7 +80,7 @@ def test_only_the_formats_asked_for_are_drawn(tmp_path: Path) -> None:
 
 
 def test_nothing_is_imported_for_drawing_before_a_chart_is_drawn() -> None:
-    asked = "import sys; from reports import section_charts, figures; print('matplotlib' in sys.modules)"
+    asked = "import sys; from reports.drawing import section_charts, figures; print('matplotlib' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
 

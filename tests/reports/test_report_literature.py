@@ -7,8 +7,8 @@ import math
 import pandas as pd
 import pytest
 
-from reports import literature, ranks
-from reports.literature import CHART, TABLE
+from reports.reproduction import literature, ranks
+from reports.reproduction.literature import CHART, TABLE
 
 
 def test_the_published_figures_are_all_there_with_both_series() -> None:

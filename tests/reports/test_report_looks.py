@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from reports.charts import Kind, Series
+from reports.drawing.looks import PARTS, look
 from reports.frameworks import styles
-from reports.looks import PARTS, look
 from workloads.trial import MEMORY_PARTS
 
 SEVEN = ["tensorflow", "pytorch", "mxnet", "jax", "numpy", "paddle", "tinygrad"]

@@ -21,9 +21,11 @@ from PIL import Image
 from stored import ended, on_gpu, store, trial
 from test_report_check import run_trial
 
-from reports import archive, build, citation, files, load, publication, publish, published_index
+from reports import build, files, load
 from reports.load import ReportError
-from reports.obstacles import obstacles
+from reports.publishing import archive, citation, publication, publish
+from reports.publishing import index as published_index
+from reports.publishing.obstacles import obstacles
 from workloads.trial import Status
 
 ROOT = Path(__file__).parents[2]

@@ -12,8 +12,8 @@ import pytest
 from conftest import ROOT
 from stored import BATCH_SIZES, VERSIONS, ended, on_gpu, trial
 
-from reports import reproduction
 from reports.conditions import Section, sections
+from reports.reproduction import beside as reproduction
 from reports.table import Table
 from workloads.spec import OptimizerSpec
 from workloads.trial import Figure, Status, TrialResult
@@ -357,8 +357,8 @@ def test_the_digits_have_no_calibration() -> None:
 def test_a_report_without_a_comparison_does_not_pay_for_scipys_statistics() -> None:
     program = (
         "import sys; sys.path[:0] = ['tests', 'tests/reports']\n"
-        "from stored import study; from reports import reproduction; from reports.conditions import sections\n"
-        "assert len(reproduction.of_section(sections(study())[0][0])[0]) == 4\n"
+        "from stored import study; from reports.reproduction import beside; from reports.conditions import sections\n"
+        "assert len(beside.of_section(sections(study())[0][0])[0]) == 4\n"
         "sys.exit('scipy.stats' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)

@@ -16,12 +16,16 @@ import pandas as pd
 import pytest
 from stored import store, study, trial
 
-from reports import load, web, web_pack, web_raw, web_trials
+from reports import load
 from reports.charts import Chart, Kind, Panel, Series
 from reports.conditions import sections
 from reports.load import ReportError
 from reports.report import Chapter, Report, Summary
 from reports.table import Cell, Table
+from reports.web import pack as web_pack
+from reports.web import page as web
+from reports.web import raw as web_raw
+from reports.web import trials as web_trials
 from workloads.samples import COLUMNS
 
 VENDOR = web.TEMPLATES / "vendor"

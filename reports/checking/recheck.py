@@ -1,0 +1,82 @@
+"""The checks of stored results made again, and their figures, from result.json, events.jsonl and samples.csv."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from workloads.checks import NAMES, clock_checks, figure_checks, sample_checks
+from workloads.samples import read_samples
+from workloads.trial import EVENTS_FILE, METER_FILE, SAMPLES_FILE, Check, TrialResult, read_events
+
+from .. import load
+from . import recompute
+
+PASSED = {True: "passed", False: "failed"}
+
+
+def results_folder(folder: Path) -> tuple[int, list[str]]:
+    """(trials looked at, a line for each finding). Raises load.ReportError where no result file is there."""
+    stored = load.read(folder)
+    findings = [f"{item.path}: cannot be read: {item.reason}" for item in stored.unreadable]
+    seen: dict[str, list[str]] = {}
+    for result, trial_dir in zip(stored.results, stored.folders, strict=True):
+        findings += [f"{trial_dir}: {line}" for line in trial(result, trial_dir)]
+        samples = trial_dir / SAMPLES_FILE
+        if samples.is_file() and samples.read_bytes().count(b"\n") > 1:  # more than its header
+            seen.setdefault(hashlib.sha256(samples.read_bytes()).hexdigest(), []).append(trial_dir.name)
+    findings += [
+        f"{folder}: {SAMPLES_FILE} is the same in {', '.join(names)}: one of them was not measured"
+        for names in seen.values()
+        if len(names) > 1
+    ]
+    return len(stored.results) + len(stored.unreadable), findings
+
+
+def trial(result: TrialResult, trial_dir: Path) -> list[str]:
+    """What is wrong with one trial: figures that its files do not give, checks that fail, stored verdicts that differ
+    from those made now."""
+    findings = []
+    if result.spec.id != trial_dir.name:
+        findings.append(f"its spec is that of {result.spec.id}: changed after the run, or in the wrong folder")
+    made = figure_checks(result.spec, result.figures, result.epochs)
+    try:
+        made += clock_checks(result.figures, _clocks(trial_dir / METER_FILE))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        findings.append(f"{METER_FILE} cannot be read: {type(error).__name__}: {error}")
+    try:
+        events, samples = read_events(trial_dir / EVENTS_FILE), read_samples(trial_dir / SAMPLES_FILE)
+        edges = recompute.edges(events)
+        if edges is not None:
+            made += sample_checks(edges, samples)
+        findings += recompute.differences(result, events, samples)
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError) as error:
+        findings.append(f"{EVENTS_FILE} or {SAMPLES_FILE} cannot be read: {type(error).__name__}: {error}")
+        made += [check for check in result.checks if check.name not in {other.name for other in made}]
+    else:
+        window = result.figures.get("window_s")
+        if edges is None and window is not None and window.value is not None:
+            findings.append(f"the result has a steady window of {window.value:.2f} s, {EVENTS_FILE} has none")
+    return findings + _differences(result.checks, made)
+
+
+def _clocks(path: Path) -> list[dict[str, int]]:
+    return json.loads(path.read_text(encoding="utf-8"))["clocks"] if path.exists() else []
+
+
+def _differences(stored: list[Check], made: list[Check]) -> list[str]:
+    """Checks that fail, and those whose stored verdict is another one than that made now."""
+    findings = []
+    for name in dict.fromkeys(check.name for check in (*made, *stored)):
+        before, now = ([check for check in checks if check.name == name] for checks in (stored, made))
+        if name not in NAMES:  # made by the run alone: how a process ended, what the gate found
+            now = before
+        told = ", ".join(PASSED[check.passed] for check in before) or "not stored"
+        differs = [check.passed for check in before] != [check.passed for check in now]
+        failed = [check for check in now if not check.passed]
+        findings += [f"{name}: failed: {check.detail}" + f" (stored: {told})" * differs for check in failed]
+        if differs and before and not failed:
+            again = f"passes when made again: {now[0].detail}" if now else "cannot be made again: its figures are gone"
+            findings.append(f"{name}: stored: {told}; {again}")
+    return findings

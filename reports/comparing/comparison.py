@@ -1,0 +1,265 @@
+"""Two results folders, A the baseline and B: every cell that both hold, compared; every other one named."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from workloads.trial import Status, TrialResult
+
+from .. import load, tables
+from ..conditions import Replaced, Section, sections
+from ..frameworks import display_name, ordered
+from ..load import ReportError, Stored
+from . import contrast
+from .contrast import MEASURES, Effect, Measure, Verdict
+from .pairing import Pair, pair
+
+Place = tuple[str, int]  # framework, batch size
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One quantity of one cell. Medians in the quantity's unit, NaN where a side has no value; n counts the values."""
+
+    framework: str
+    batch_size: int
+    measure: Measure
+    n_a: int
+    n_b: int
+    median_a: float
+    median_b: float
+    effect: Effect
+    notes: tuple[str, ...]
+    trials: tuple[str, ...]
+    p_adjusted: float | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        return contrast.verdict(self.measure, self.effect, self.p_adjusted)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A cell whose trials did not end the same way on both sides; `reason` is that of the side that is worse."""
+
+    framework: str
+    batch_size: int
+    ended_a: str
+    ended_b: str
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True)
+class Contrasted:
+    """What came of one pair; `uncompared`: a line for each quantity that is not the same thing on both sides."""
+
+    pair: Pair
+    cells: tuple[Compared, ...]
+    endings: tuple[Ending, ...]
+    only_a: tuple[Place, ...]
+    only_b: tuple[Place, ...]
+    uncompared: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One results folder; `path` as it was given."""
+
+    path: Path
+    stored: Stored
+    replaced: tuple[Replaced, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`alone`: a line for each section that has no counterpart."""
+
+    a: Side
+    b: Side
+    contrasts: tuple[Contrasted, ...]
+    alone: tuple[str, ...]
+
+    @property
+    def cells(self) -> list[Compared]:
+        return [cell for found in self.contrasts for cell in found.cells]
+
+    @property
+    def endings(self) -> list[Ending]:
+        return [ending for found in self.contrasts for ending in found.endings]
+
+    @property
+    def tested(self) -> list[Compared]:
+        return [cell for cell in self.cells if cell.p_adjusted is not None]
+
+    @property
+    def testable(self) -> list[Compared]:
+        """Those that would be tested with enough repeats."""
+        return [cell for cell in self.cells if cell.verdict not in (Verdict.NOT_JUDGED, Verdict.NO_VALUE)]
+
+
+def compare(a: Path, b: Path) -> Comparison:
+    """Raises ReportError: a folder is missing or without a readable result, or the two have nothing in common."""
+    sides, found = [], []
+    for path in (a, b):
+        stored = load.read(path)
+        if not stored.results:
+            first = stored.unreadable[0]
+            raise ReportError(f"{first.path}: {first.reason}; no result of this folder can be read")
+        own, replaced = sections(stored.results)
+        sides.append(Side(path, stored, tuple(replaced)))
+        found.append(own)
+    pairing = pair(*found)
+    contrasts = [_contrasted(one) for one in pairing.pairs]
+    if not any(one.cells for one in contrasts):
+        told = "; ".join([*pairing.alone, *(line for one in contrasts for line in one.uncompared)])
+        why = told or "no framework was run at a batch size that is in both"
+        raise ReportError(f"{a} and {b}: nothing in common: {why}")
+    return Comparison(sides[0], sides[1], tuple(_adjusted(contrasts)), pairing.alone)
+
+
+def _contrasted(pair: Pair) -> Contrasted:
+    places_a, places_b = _places(pair.a.results), _places(pair.b.results)
+    both = [place for place in places_a if place in places_b]
+    cells, uncompared = [], []
+    for measure in MEASURES:
+        quantity = measure.quantity
+        source_a, source_b = (quantity.source(section.condition) for section in (pair.a, pair.b))
+        if source_a is None or source_b is None or source_a.figure != source_b.figure:
+            if source_a or source_b:
+                told = [source.label if source else "no such quantity" for source in (source_a, source_b)]
+                uncompared.append(f"{quantity.name} is not compared: A has {told[0]}, B {told[1]}")
+            continue
+        notes = _notes(pair.a, measure, "A"), _notes(pair.b, measure, "B")
+        cells += [
+            _cell(pair, measure, place, places_a[place], places_b[place], [*notes[0][place], *notes[1][place]])
+            for place in both
+        ]
+    endings = [_ending(place, places_a[place], places_b[place]) for place in both]
+    return Contrasted(
+        pair,
+        tuple(cells),
+        tuple(ending for ending in endings if ending is not None),
+        tuple(place for place in places_a if place not in places_b),
+        tuple(place for place in places_b if place not in places_a),
+        tuple(uncompared),
+    )
+
+
+def _places(results: Sequence[TrialResult]) -> dict[Place, list[TrialResult]]:
+    """{(framework, batch size): its repeats} in the tables' order."""
+    found: dict[Place, list[TrialResult]] = {}
+    for result in sorted(results, key=lambda result: (result.spec.batch_size, result.spec.repeat)):
+        found.setdefault((result.spec.framework, result.spec.batch_size), []).append(result)
+    order = ordered(framework for framework, _ in found)
+    return {place: found[place] for place in sorted(found, key=lambda place: (order.index(place[0]), place[1]))}
+
+
+def _notes(section: Section, measure: Measure, side: str) -> dict[Place, list[str]]:
+    """{cell: what the report's table would say beneath it}."""
+    found = tables.cells(section.results, measure.quantity, section.condition)
+    places = zip(found["framework"], found["batch_size"].astype(int), strict=True)
+    return {place: [f"{side}: {note}" for note in notes] for place, notes in zip(places, found["notes"], strict=True)}
+
+
+def _cell(
+    pair: Pair, measure: Measure, place: Place, a: list[TrialResult], b: list[TrialResult], notes: list[str]
+) -> Compared:
+    known_a, known_b = _known(a, measure, pair.a), _known(b, measure, pair.b)
+    values_a, values_b = [value for _, value in known_a], [value for _, value in known_b]
+    if not values_a or not values_b:
+        effect = Effect(math.nan)
+    elif measure.in_points:
+        effect, told = _in_points(known_a, known_b)
+        notes += told
+    else:
+        effect = contrast.ratio(values_a, values_b)
+    if measure.better and effect.untested:
+        notes.append(effect.untested)
+    median_a, median_b = (statistics.median(values) if values else math.nan for values in (values_a, values_b))
+    trials = tuple(result.spec.id for result in (*a, *b))
+    return Compared(*place, measure, len(values_a), len(values_b), median_a, median_b, effect, tuple(notes), trials)
+
+
+def _known(results: list[TrialResult], measure: Measure, section: Section) -> list[tuple[TrialResult, float]]:
+    """The trials that are ok and have a value, in the quantity's unit."""
+    source = measure.quantity.source(section.condition)
+    assert source is not None  # such a quantity is compared with nothing
+    figures = [(result, tables.figure_of(result, source.figure)) for result in results if result.status is Status.OK]
+    return [(result, figure.value * measure.quantity.factor) for result, figure in figures if figure.value is not None]
+
+
+def _in_points(a: list[tuple[TrialResult, float]], b: list[tuple[TrialResult, float]]) -> tuple[Effect, list[str]]:
+    """Paired by repeat where at least one repeat had the same inputs on both sides, else of independent repeats."""
+    of_b = {result.spec.repeat: (result, value) for result, value in b}
+    pairs = [
+        (value, of_b[result.spec.repeat][1])
+        for result, value in a
+        if result.spec.repeat in of_b and _inputs(result) == _inputs(of_b[result.spec.repeat][0])
+    ]
+    if not pairs:
+        told = ["the inputs differ between A and B: repeats are not paired"]
+        return contrast.difference([value for _, value in a], [value for _, value in b], paired=False), told
+    left = len(a) + len(b) - 2 * len(pairs)
+    told = [f"left out, for want of a counterpart with the same inputs: {left} of the repeats"] if left else []
+    return contrast.difference([x for x, _ in pairs], [y for _, y in pairs], paired=True), told
+
+
+def _inputs(result: TrialResult) -> dict[str, str]:
+    return {name: file.sha256 for name, file in result.spec.inputs.items()}
+
+
+def _ending(place: Place, a: list[TrialResult], b: list[TrialResult]) -> Ending | None:
+    """None where both sides ended equally well. The share counts, for A and B may have different numbers of repeats."""
+    shares = [sum(result.status is Status.OK for result in side) / len(side) for side in (a, b)]
+    if shares[0] == shares[1]:
+        return None
+    worse = b if shares[1] < shares[0] else a
+    reasons = dict.fromkeys(
+        result.reason or "no reason was stored" for result in worse if result.status is not Status.OK
+    )
+    kind = Verdict.REGRESSION if worse is b else Verdict.IMPROVEMENT
+    return Ending(*place, _ended(a), _ended(b), kind, "; ".join(reasons))
+
+
+def _ended(results: list[TrialResult]) -> str:
+    """ "ok", "out of memory", or "3 of 5 ok, 2 timeout"."""
+    counts = Counter(str(result.status).replace("_", " ") for result in results)
+    if len(counts) == 1:
+        return next(iter(counts))
+    told = [f"{number} {status}" for status, number in counts.items() if status != Status.OK]
+    return ", ".join([f"{counts[Status.OK]} of {len(results)} ok", *told])
+
+
+def _adjusted(found: list[Contrasted]) -> list[Contrasted]:
+    """All tests of a comparison are one family, whatever their quantity and pair."""
+    judged = [cell for one in found for cell in one.cells if cell.measure.better and cell.effect.p is not None]
+    by_cell = dict(zip(map(id, judged), contrast.adjusted([cell.effect.p or 0.0 for cell in judged]), strict=True))
+    return [
+        replace(one, cells=tuple(replace(cell, p_adjusted=by_cell.get(id(cell))) for cell in one.cells))
+        for one in found
+    ]
+
+
+def failures(comparison: Comparison, tolerated_percent: float) -> list[str]:
+    """A line for each cell of B that does not end as well as in A, or is worse by more and not by chance."""
+    lines = [
+        f"{display_name(ending.framework)}, batch size {ending.batch_size}: {ending.ended_a} in A, {ending.ended_b} "
+        f"in B: {ending.reason}"
+        for ending in comparison.endings
+        if ending.verdict is Verdict.REGRESSION
+    ]
+    for cell in comparison.cells:
+        by = contrast.worsening_percent(cell.measure, cell.effect)
+        if cell.verdict is Verdict.REGRESSION and by > tolerated_percent:
+            unit = "points" if cell.measure.in_points else "%"
+            lines.append(
+                f"{display_name(cell.framework)}, batch size {cell.batch_size}: {cell.measure.quantity.name} worse "
+                f"by {by:.1f} {unit} (adjusted p {cell.p_adjusted:.2g})"
+            )
+    return lines

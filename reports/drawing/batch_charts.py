@@ -1,0 +1,128 @@
+"""Charts of one quantity against batch size, the thesis's three first; its published figures behind ours.
+
+Published: J. Yin, M.S. thesis, The Ohio State University, 2020, as A. Lheureux's article tells it (Paperspace, 2022).
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ..charts import Chart, Kind, Panel, Series
+from ..conditions import Condition, Section
+from ..frameworks import KNOWN, display_name
+from ..quantities import QUANTITIES, Quantity
+from ..reproduction import literature
+from . import chart_words
+from .chart_series import Measured, against_batch_size
+
+NAMES = ("usage", "memory", "accuracy", "speed", "step-time", "energy")
+LOGARITHMIC = ("step-time",)  # grows with the batch size itself: on a linear axis half of its points lie at 0
+AXIS_NAMES = {"energy": "GPU energy, J an image"}
+BATCH_AXIS = "Batch size, images (logarithmic)"
+METRICS = {  # of the published figures, by quantity and kind of device: only what is the same quantity
+    ("usage", "cuda"): "gpu_usage_percent",
+    ("memory", "cuda"): "gpu_memory_mib",
+    ("accuracy", "cuda"): "accuracy_percent",
+    ("accuracy", "cpu"): "accuracy_percent",
+}
+KINDS = {literature.TABLE: Kind.PUBLISHED_TABLE, literature.CHART: Kind.PUBLISHED_CHART}
+
+
+def of_section(section: Section, published: pd.DataFrame, provenance: str) -> list[Chart]:
+    """NAMES, as far as the section has values; `published` as `published_series` takes it."""
+    by_name = {quantity.name: quantity for quantity in QUANTITIES}
+    made = (_chart(section, by_name[name], published, provenance) for name in NAMES)
+    return [chart for chart in made if chart is not None]
+
+
+def _chart(section: Section, quantity: Quantity, published: pd.DataFrame, provenance: str) -> Chart | None:
+    source = quantity.source(section.condition)
+    if source is None:
+        return None
+    ours = against_batch_size(section.results, quantity, section.condition)
+    if not ours.most:
+        return None
+    theirs = published_series(quantity, section.condition, published, [one.key for one in ours.series])
+    logarithmic = quantity.name in LOGARITHMIC and all(y is None or y > 0 for one in ours.series for y in one.y)
+    title = quantity.title(section.condition)
+    caption = [chart_words.points(ours.most), *_about(theirs, quantity, section.condition, published), provenance]
+    return Chart(
+        name=quantity.name,
+        title=title,
+        x_label=BATCH_AXIS,
+        y_label=AXIS_NAMES.get(quantity.name, f"{source.label}, {quantity.unit}"),
+        panels=(Panel("", (*ours.series, *theirs)),),
+        alt=_alt(title, ours, theirs),
+        caption=" ".join(caption),
+        full_scale=quantity.full_scale,
+        y_log=logarithmic,
+    )
+
+
+def published_series(
+    quantity: Quantity, condition: Condition, published: pd.DataFrame, frameworks: list[str]
+) -> tuple[Series, ...]:
+    """The published figures of the very same quantity, of the frameworks measured: those of the table, and those of
+    the chart where it contradicts the table. Accuracy was published of TensorFlow alone: it stands behind all.
+
+    `published`: columns series ("table" | "chart"), framework (display name), framework_version, metric, batch_size,
+    value (%, MiB).
+    """
+    metric = METRICS.get((quantity.name, condition.device_kind))
+    if metric is None or condition.workload != literature.WORKLOAD:
+        return ()
+    wanted = list(KNOWN) if quantity.name == "accuracy" else frameworks
+    here = published[published["metric"] == metric]
+    found = []
+    for kind in KINDS:
+        for key in wanted:
+            own = here[here["framework"] == display_name(key)]
+            rows = own[own["series"] == kind].sort_values("batch_size")
+            if len(rows) and (kind == literature.TABLE or _contradicts(own, literature.TOLERANCE.get(metric, 0.0))):
+                found.append(_published(key, kind, rows))
+    return tuple(found)
+
+
+def _published(key: str, kind: str, rows: pd.DataFrame) -> Series:
+    return Series(
+        label=f"{display_name(key)}, published {kind}",
+        key=key,
+        kind=KINDS[kind],
+        x=tuple(float(size) for size in rows["batch_size"]),
+        y=tuple(float(value) for value in rows["value"]),
+    )
+
+
+def _contradicts(own: pd.DataFrame, tolerance: float) -> bool:
+    wide = own.pivot(index="batch_size", columns="series", values="value")
+    if not set(KINDS) <= set(wide):
+        return False
+    return bool(((wide[literature.TABLE] - wide[literature.CHART]).abs() > tolerance).any())
+
+
+def _about(theirs: tuple[Series, ...], quantity: Quantity, condition: Condition, published: pd.DataFrame) -> list[str]:
+    """What the published series are and how far they can be compared."""
+    if not theirs:
+        return []
+    names = dict.fromkeys(display_name(one.key) for one in theirs)
+    versions = published.drop_duplicates("framework").set_index("framework")["framework_version"]
+    other = (
+        ""
+        if condition.dataset == literature.DATASET
+        else f", the best guess is CIFAR-10; these trials are on {condition.dataset}"
+    )
+    software = chart_words.listed([f"{name} {versions[name]}" for name in names])
+    told = [
+        f"Published: {software} on a {literature.GPU} (J. Yin, M.S. thesis, Ohio State University, 2020), which does "
+        f"not name its network, data set and optimizer{other}."
+    ]
+    if any(one.kind is Kind.PUBLISHED_CHART for one in theirs):
+        told.append("Where its table and its chart contradict each other, both are drawn.")
+    if quantity.name == "memory":
+        told.append("Its memory looks like means of polls over the whole run, ours is the highest of the trial.")
+    return told
+
+
+def _alt(title: str, ours: Measured, theirs: tuple[Series, ...]) -> str:
+    every = [chart_words.course(one, "batch size") for one in (*ours.series, *theirs)]
+    return chart_words.sentence([f"{title}, against batch size", *every])

@@ -1,0 +1,67 @@
+"""Sentences about charts, from their data: what is to be seen, what a point is; plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..charts import Series
+from ..spread import CONFIDENCE_PERCENT
+from ..tables import significant
+
+ONE_TRIAL = "One trial a point: nothing is said about the spread between runs."
+MOST_NAMED = 4  # places without a value that are named one by one
+
+
+def points(most: int) -> str:
+    """What a point and a bar are; `most` is the largest number of repeats behind a point."""
+    if most < 2:
+        return ONE_TRIAL
+    return (
+        f"Points: median of up to {most} repeats; bars: {CONFIDENCE_PERCENT} % interval of their "
+        "mean (Student's t), which goes on beyond a frame that it meets; points of one place stand side by side."
+    )
+
+
+def repeats(most: int) -> str:
+    """Of a point without a bar."""
+    return ONE_TRIAL if most < 2 else f"Medians of up to {most} repeats; their intervals are in the tables."
+
+
+def number(value: float) -> str:
+    """Three significant digits; whole numbers from 100 on."""
+    return f"{value:z,.{significant(value)}f}"
+
+
+def course(series: Series, at: str) -> str:
+    """ "PyTorch 1,115 at batch size 4, 1,546 at 1024, highest 2,137 at 128; no value at 64"; `at` names the axis."""
+    known = [(x, y) for x, y in zip(series.x, series.y, strict=True) if y is not None]
+    silent = [x for x, y in zip(series.x, series.y, strict=True) if y is None]
+    if not known:
+        return f"{series.label}: no value"
+    (first, value), (last, final) = known[0], known[-1]
+    told = f"{series.label} {number(value)} at {at} {first:.10g}"
+    if len(known) > 1:
+        told += f", {number(final)} at {last:.10g}"
+    told += _extreme("highest", max(known, key=lambda point: point[1]), (first, last))
+    told += _extreme("lowest", min(known, key=lambda point: point[1]), (first, last))
+    return told + (f"; no value at {_places(silent, len(series.x))}" if silent else "")
+
+
+def sentence(parts: Iterable[str]) -> str:
+    return ". ".join(part for part in parts if part) + "."
+
+
+def listed(words: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
+
+
+def _extreme(word: str, point: tuple[float, float], ends: tuple[float, float]) -> str:
+    """Nothing where it is at an end of the line, which is told already."""
+    return "" if point[0] in ends else f", {word} {number(point[1])} at {point[0]:.10g}"
+
+
+def _places(silent: list[float], every: int) -> str:
+    if len(silent) > MOST_NAMED:
+        return f"{len(silent)} of {every} places"
+    return listed([f"{place:.10g}" for place in silent])

@@ -1,0 +1,142 @@
+"""Charts of the training: accuracy and loss after each epoch, small multiples of a few batch sizes."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from workloads.trial import Epoch, Status, TrialResult
+
+from ..charts import Chart, Kind, Panel, Series
+from ..conditions import Section
+from ..frameworks import display_name, ordered
+from ..spread import spread
+from . import chart_words
+from .chart_series import known
+
+NAMES = ("accuracy-by-epoch", "loss-by-epoch")
+MOST_SIZES = 4  # as many panels stand in a row
+HOW_LOSS = (
+    "Training loss: mean over the steps of the epoch, while the weights change; test loss: after it, so that the "
+    "first may lie above the second."
+)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """One panel: a value of the epochs at one batch size."""
+
+    title: str
+    batch_size: int
+    value: Callable[[Epoch], float | None]
+
+
+def of_section(section: Section, provenance: str) -> list[Chart]:
+    """NAMES; none where no trial tells its epochs."""
+    by_repeat = sorted(section.results, key=lambda result: result.spec.repeat)
+    trained = [result for result in by_repeat if result.status is Status.OK and result.epochs]
+    if not trained:
+        return []
+    every = sorted({result.spec.batch_size for result in trained})
+    sizes = spread_out(every)
+    accuracy = [Curves(f"Batch {size}", size, lambda epoch: 100 * epoch.test_accuracy) for size in sizes]
+    training = [Curves(f"Training, batch {size}", size, lambda epoch: epoch.train_loss) for size in sizes]
+    test = [Curves(f"Test, batch {size}", size, lambda epoch: epoch.test_loss) for size in sizes]
+    chosen = f"{len(sizes)} of the {len(every)} batch sizes, spread over their range." if sizes != every else ""
+    how = f"{chosen} {chart_words.points(_repeats(trained))} {provenance}".strip()
+    return [
+        _chart(
+            "accuracy-by-epoch", "Test accuracy, %, after each epoch", "Test accuracy, %", accuracy, trained, how, 100
+        ),
+        _chart(
+            "loss-by-epoch",
+            "Loss (mean cross-entropy) of each epoch, training and test",
+            "Loss",
+            [*training, *test],
+            trained,
+            f"{HOW_LOSS} {how}",
+            None,
+        ),
+    ]
+
+
+def spread_out(sizes: list[int]) -> list[int]:
+    """MOST_SIZES of them: the smallest, the largest, and those between at even places."""
+    if len(sizes) <= MOST_SIZES:
+        return sizes
+    last = len(sizes) - 1
+    return [sizes[round(place * last / (MOST_SIZES - 1))] for place in range(MOST_SIZES)]
+
+
+def _chart(
+    name: str,
+    title: str,
+    label: str,
+    curves: list[Curves],
+    trained: list[TrialResult],
+    how: str,
+    full_scale: float | None,
+) -> Chart:
+    panels = tuple(Panel(one.title, _series(trained, one)) for one in curves)
+    return Chart(
+        name=name,
+        title=title,
+        x_label="Epoch",
+        y_label=label,
+        panels=panels,
+        alt=chart_words.sentence([f"{title}; at its end", *(f"{panel.title}: {_end(panel)}" for panel in panels)]),
+        caption=how,
+        x_log=False,
+        full_scale=full_scale,
+    )
+
+
+def _series(trained: list[TrialResult], curves: Curves) -> tuple[Series, ...]:
+    here = [result for result in trained if result.spec.batch_size == curves.batch_size]
+    return tuple(
+        _of_framework(framework, [result for result in here if result.spec.framework == framework], curves)
+        for framework in ordered(result.spec.framework for result in here)
+    )
+
+
+def _of_framework(framework: str, results: Sequence[TrialResult], curves: Curves) -> Series:
+    last = max(len(result.epochs) for result in results)
+    values = [
+        [
+            value
+            for result in results
+            if place < len(result.epochs) and (value := curves.value(result.epochs[place])) is not None
+        ]
+        for place in range(last)
+    ]
+    spreads = [spread(own) for own in values]
+    repeated = any(len(own) > 1 for own in values)
+    return Series(
+        label=display_name(framework),
+        key=framework,
+        kind=Kind.MEASURED,
+        x=tuple(float(place + 1) for place in range(last)),
+        y=known(statistics.median(own) if own else math.nan for own in values),
+        low=known(one.low for one in spreads) if repeated else (),
+        high=known(one.high for one in spreads) if repeated else (),
+        trials=(tuple(result.spec.id for result in results),) * last,
+    )
+
+
+def _end(panel: Panel) -> str:
+    """The last value of each framework."""
+    told = []
+    for series in panel.series:
+        last = next((y for y in reversed(series.y) if y is not None), None)
+        told.append(f"{series.label} {'no value' if last is None else chart_words.number(last)}")
+    return ", ".join(told)
+
+
+def _repeats(trained: list[TrialResult]) -> int:
+    counts: dict[tuple[str, int], int] = {}
+    for result in trained:
+        place = (result.spec.framework, result.spec.batch_size)
+        counts[place] = counts.get(place, 0) + 1
+    return max(counts.values())

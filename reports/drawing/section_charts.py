@@ -1,0 +1,29 @@
+"""All charts of a section, in the order of a report."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from .. import captions
+from ..charts import Chart
+from ..conditions import Section
+from ..reproduction import literature
+from . import batch_charts, epoch_charts, memory_charts
+
+NAMES = (*batch_charts.NAMES, *memory_charts.NAMES, *epoch_charts.NAMES)
+
+
+def charts_of(section: Section, published: pd.DataFrame | None = None) -> tuple[Chart, ...]:
+    """Those of NAMES that have a value to show.
+
+    `published`: figures to stand behind ours, with the columns of `literature.published()`; None = those.
+    """
+    if not section.results:
+        return ()
+    provenance = captions.provenance(section)
+    published = literature.published() if published is None else published
+    return (
+        *batch_charts.of_section(section, published, provenance),
+        *memory_charts.of_section(section, provenance),
+        *epoch_charts.of_section(section, provenance),
+    )

@@ -1,0 +1,100 @@
+"""The raw trials of a results folder as one archive: all that a report is made from, and nothing else.
+
+Published of a trial: what was asked, events, samples, meter, log and result. Not published: `inputs/` (data sets belong
+to their publishers; the checksums of what every worker read are in its trial.json), and any file that no report reads,
+whatever it is and wherever it came from. No file holds an environment variable but those of the C allocator, or the
+name of the host. A log is free text, and may name both a home directory and a host (a traceback does, TensorFlow does
+where it finds no GPU): these are replaced in it, `/home/NAME` by `~`, and the host by `HOST`. All other files stay as
+they are byte for byte, because figures and ids are computed from them again; those that name a home directory are told.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from workloads import trial
+
+from ..load import ReportError
+
+FOLDERS = ("trials", "memory", "probes")
+FILES = ("overhead.json", "stable.json")
+TRIAL_FILES = (
+    trial.TRIAL_FILE, trial.EVENTS_FILE, trial.SAMPLES_FILE, trial.DRIVER_SAMPLES_FILE, trial.METER_FILE,
+    trial.LOG_FILE, trial.RESULT_FILE,
+)  # fmt: skip
+NOT_READ = ("inputs", "overhead", "report", ".lock")  # known, and left out without a word
+HOME = re.compile(rb"/(?:home|Users)/[^/\s\"'\\:;,)\]]+|/root(?![\w-])")
+HOST = re.compile(rb"(?i)(hostname: |for host: )\S+")
+
+
+def copy(results: Path, into: Path) -> list[str]:
+    """Copy what is published of `results`, logs without names; returns the paths of what is left out.
+
+    Raises ReportError where something cannot be read or written.
+    """
+    left_out = []
+    try:
+        for path in sorted(results.iterdir()):
+            if path.name in NOT_READ:
+                continue
+            if path.name in FILES and _is_plain(path):
+                _write(into / path.name, path.read_bytes())
+            elif path.name in FOLDERS and path.is_dir() and not path.is_symlink():
+                left_out += _copy_trials(path, into / path.name)
+            else:
+                left_out.append(str(path))
+    except OSError as error:
+        raise ReportError(f"{error.filename}: {error.strerror}: cannot be copied for publishing") from error
+    return left_out
+
+
+def _copy_trials(folder: Path, into: Path) -> list[str]:
+    left_out = []
+    for trial_dir in sorted(folder.iterdir()):
+        if not trial_dir.is_dir() or trial_dir.is_symlink():
+            left_out.append(str(trial_dir))
+            continue
+        (into / trial_dir.name).mkdir(parents=True)  # an empty one is an unfinished trial, and shown as such
+        for path in sorted(trial_dir.iterdir()):
+            if path.name not in TRIAL_FILES or not _is_plain(path):
+                left_out.append(str(path))
+                continue
+            content = path.read_bytes()
+            _write(into / trial_dir.name / path.name, nameless(content) if path.name == trial.LOG_FILE else content)
+    return left_out
+
+
+def _is_plain(path: Path) -> bool:
+    """A link may lead to anything on this machine."""
+    return path.is_file() and not path.is_symlink()
+
+
+def nameless(log: bytes) -> bytes:
+    return HOST.sub(rb"\1HOST", HOME.sub(b"~", log))
+
+
+def naming_homes(folder: Path) -> list[str]:
+    """Files of a copied folder that name a home directory."""
+    return [str(path) for path in _files(folder) if HOME.search(path.read_bytes())]
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """`folder` as .tar.xz, the same bytes for the same content: sorted, no times, no owners."""
+    with tarfile.open(archive, "w:xz", preset=9, format=tarfile.PAX_FORMAT) as packed:
+        for path in _files(folder):
+            entry = tarfile.TarInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}")
+            entry.size, entry.mode = path.stat().st_size, 0o644
+            with path.open("rb") as file:
+                packed.addfile(entry, file)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)

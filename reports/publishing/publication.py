@@ -1,0 +1,137 @@
+"""What a published report is, in a few facts: its name, its citation, its line in the index."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from workloads.trial import TrialResult
+
+from ..captions import NOT_REPORTED
+from ..conditions import condition_of, software_of
+from ..frameworks import display_name, ordered
+from ..load import Stored, started
+
+FILE, SCHEMA_VERSION = "publication.json", 1
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+LONGEST_SLUG = 60
+AUTHOR = "Batchwise contributors"
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Days are ISO 8601, UTC, of the first and the last trial. `marks`: why it should not have been published."""
+
+    name: str
+    title: str
+    first_day: str
+    last_day: str
+    machines: list[str]
+    studies: list[str]
+    tasks: list[str]  # "osu-cnn on digits"
+    frameworks: list[str]  # with versions
+    trials: dict[str, int]  # {status: how many}
+    commits: list[str]
+    findings: list[str]
+    marks: list[str]
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def count(self) -> str:
+        """ "27 trials: 26 ok, 1 timeout"."""
+        told = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in self.trials.items())
+        return f"{sum(self.trials.values())} trials: {told}"
+
+
+def of(stored: Stored, name: str, findings: Iterable[str], marks: Iterable[str]) -> Publication:
+    """From results of which one at least can be read."""
+    results = sorted(stored.results, key=started)
+    days = [started(result).date().isoformat() for result in results]
+    machines, tasks = _distinct(map(machine, results)), _distinct(map(_task, results))
+    versions: dict[str, dict[str, None]] = {}
+    for result in results:
+        versions.setdefault(result.spec.framework, {})[software_of(result).version or ""] = None
+    frameworks = [
+        f"{display_name(framework)} {' / '.join(filter(None, versions[framework])) or '(version ' + NOT_REPORTED + ')'}"
+        for framework in ordered(versions)
+    ]
+    names = ", ".join(display_name(framework) for framework in ordered(versions))
+    return Publication(
+        name,
+        f"{names}: {', '.join(tasks)}, {' and '.join(machines)}, {days[0]}",
+        days[0],
+        days[-1],
+        machines,
+        _distinct(result.spec.study for result in results),
+        tasks,
+        frameworks,
+        dict(Counter(str(result.status) for result in results).most_common()),
+        _distinct(str(result.machine.get("commit") or NOT_REPORTED) for result in results),
+        list(findings),
+        list(marks),
+    )
+
+
+def machine(result: TrialResult) -> str:
+    """The GPU of a trial on one, else the processor and how many cores."""
+    condition = condition_of(result)
+    if condition.device_kind == "cpu":
+        return f"{condition.cpu_model or 'unknown processor'}, {condition.cores or 'unknown number of'} cores"
+    return condition.gpu_name or "unknown GPU"
+
+
+def names(stored: Stored) -> tuple[str, str]:
+    """<date>-<machine> of the first day, and the same with the study, for where the first is another study's."""
+    results = sorted(stored.results, key=started)
+    models = [
+        condition.cpu_model if condition.device_kind == "cpu" else condition.gpu_name
+        for condition in map(condition_of, results)
+    ]
+    short = f"{started(results[0]).date().isoformat()}-{slug('-'.join(_distinct(m or 'unknown' for m in models)))}"
+    return short, f"{short}-{slug('-'.join(_distinct(result.spec.study for result in results)))}"
+
+
+def slug(text: str) -> str:
+    """ "Intel(R) Xeon(R) CPU @ 2.20GHz" -> "intel-xeon-cpu-2-20ghz": lower case ASCII letters, digits and hyphens."""
+    plain = unicodedata.normalize("NFKD", re.sub(r"\((R|TM|C)\)", "", text, flags=re.IGNORECASE))
+    words = re.sub(r"[^a-z0-9]+", "-", plain.encode("ascii", "ignore").decode().lower()).strip("-")
+    return words[:LONGEST_SLUG].strip("-") or "unnamed"
+
+
+def read(path: Path) -> Publication:
+    """Raises ValueError, with the reason, for a file that cannot be read or is of another kind."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from error
+    if not isinstance(told, dict) or told.get("schema_version") != SCHEMA_VERSION:
+        raise ValueError(f"not of schema version {SCHEMA_VERSION}")
+    if set(told) != {field.name for field in fields(Publication)}:
+        raise ValueError("fields are missing or unknown")
+    for name, value in told.items():
+        if name == "trials":
+            fits = isinstance(value, dict) and all(type(number) is int for number in value.values())
+        elif name in ("name", "title", "first_day", "last_day"):
+            fits = isinstance(value, str)
+        else:
+            fits = name == "schema_version" or (isinstance(value, list) and all(isinstance(one, str) for one in value))
+        if not fits:
+            raise ValueError(f"{name} is {value!r}")
+    return Publication(**told)
+
+
+def text(publication: Publication) -> str:
+    return json.dumps(asdict(publication), ensure_ascii=False, indent=1) + "\n"
+
+
+def _task(result: TrialResult) -> str:
+    return f"{result.spec.workload} on {result.spec.dataset}"
+
+
+def _distinct(values: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(values))

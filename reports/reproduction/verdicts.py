@@ -1,0 +1,173 @@
+"""What follows from published beside measured, in words: order, shape, distance, and what is known of the cause."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from .. import tables
+from ..conditions import Section
+from ..frameworks import display_name
+from . import literature, ranks
+from .comparable import MEMORY, QUANTITIES_BY_NAME, USAGE, Metric, Points, frameworks, listed, obstacles
+from .literature import CHART, TABLE
+
+UNPUBLISHED = "Data set, network, optimizer and way of reading of the publication are unknown."
+NAMED = {TABLE: "the published table", CHART: "the published chart"}
+
+
+def of(section: Section, metric: Metric, ours: Points) -> tuple[str, ...]:
+    """Sentences below the table of this metric; one alone where nothing may be compared."""
+    in_the_way = obstacles(section, metric)
+    if in_the_way:
+        return (f"Order, shape and cause of the differences: cannot be told: {'; '.join(in_the_way)}.",)
+    if not ours:
+        return ("Order, shape and cause of the differences: cannot be told: nothing was measured.",)
+    told = []
+    for series in (TABLE, CHART) if not metric.alone else (TABLE,):
+        told += [order(ours, metric, series), shape(ours, metric, series), distance(ours, metric, series)]
+    return (*told, *causes(section, metric, ours))
+
+
+def order(ours: Points, metric: Metric, series: str) -> str:
+    """Whether the frameworks stand in the published order, batch size by batch size."""
+    head = f"Order of the frameworks, against {NAMED[series]}: "
+    if metric.alone:
+        return f"{head}cannot be told: published for {display_name(metric.alone)} alone."
+    published, found = literature.values(series, metric.name), dict[str, list[int]]()
+    once, names = any(math.isnan(point.low) for point in ours.values()), frameworks(ours)
+    for size in sorted({size for _, size in ours} & {size for _, size in published}):
+        here = [name for name in names if (name, size) in ours and (name, size) in published]
+        pairs = [
+            (ours[a, size], ours[b, size])
+            for a in here
+            for b in here
+            if published[a, size] - published[b, size] > literature.TOLERANCE[metric.name]
+        ]
+        if not pairs:
+            continue
+        if any(a.value < b.value if once else a.high < b.low for a, b in pairs):
+            found.setdefault("another", []).append(size)
+        elif all(a.value > b.value if once else a.low > b.high for a, b in pairs):
+            found.setdefault("the same", []).append(size)
+        else:
+            found.setdefault("cannot be told, intervals overlap,", []).append(size)
+    if not found:
+        return f"{head}cannot be told: at no batch size are there two frameworks to order."
+    told = "; ".join(f"{word} at {listed(sizes)}" for word, sizes in found.items())
+    return f"{head}cannot be told from one repeat; in this run {told}." if once else f"{head}{told}."
+
+
+def shape(ours: Points, metric: Metric, series: str) -> str:
+    """Whether the values rise and fall over the batch sizes as the published ones do."""
+    told = []
+    for framework in frameworks(ours):
+        pairs = _pairs(ours, metric, series, framework)
+        if len(pairs) < ranks.FEWEST:
+            word = f"cannot be told ({len(pairs)} batch sizes to compare, {ranks.FEWEST} are needed)"
+        else:
+            found = ranks.correlation([a for _, a, _ in pairs], [b for _, _, b in pairs])
+            if math.isnan(found.rho):
+                word = "cannot be told (all values are the same)"
+            elif found.p >= ranks.ALPHA:
+                word = f"cannot be told ({found})"
+            else:
+                word = f"{'the same' if found.rho > 0 else 'the opposite'} ({found})"
+        told.append(f"{display_name(framework)} {word}")
+    return f"Shape over the batch sizes, against {NAMED[series]}: {'; '.join(told)}."
+
+
+def distance(ours: Points, metric: Metric, series: str) -> str:
+    """Root-mean-square difference by framework, and the largest."""
+    told = []
+    for framework in frameworks(ours):
+        pairs = _pairs(ours, metric, series, framework)
+        if not pairs:
+            told.append(f"{display_name(framework)} cannot be told (no batch size to compare)")
+            continue
+        size, worst = max(((size, a - b) for size, a, b in pairs), key=lambda pair: abs(pair[1]))
+        sizes = "1 batch size" if len(pairs) == 1 else f"{len(pairs)} batch sizes"
+        apart = f"{rms(a - b for _, a, b in pairs):.{metric.decimals}f} {metric.unit} over {sizes}"
+        told.append(f"{display_name(framework)} {apart}, largest {worst:+z.{metric.decimals}f} at {size}")
+    return f"Root-mean-square difference to {NAMED[series]}: {'; '.join(told)}."
+
+
+def rms(differences: Iterable[float]) -> float:
+    squares = [difference**2 for difference in differences]
+    return math.sqrt(sum(squares) / len(squares))
+
+
+def _pairs(ours: Points, metric: Metric, series: str, framework: str) -> list[tuple[int, float, float]]:
+    """(batch size, ours, published) by batch size."""
+    published = literature.values(series, metric.name)
+    places = sorted(place for place in ours if place[0] == framework)
+    return [
+        (size, ours[framework, size].value, published[metric.framework(framework), size])
+        for _, size in places
+        if (metric.framework(framework), size) in published
+    ]
+
+
+def causes(section: Section, metric: Metric, ours: Points) -> list[str]:
+    """What a measurement tells of the cause; that it is unknown, and what is known to differ."""
+    told = []
+    if metric is MEMORY:
+        told += _policy(section, ours)
+    if metric is USAGE:
+        told += _idle(section, ours)
+    return [*told, f"Cause of the differences: unknown{' beyond that' if told else ''}. {_differing(section)}"]
+
+
+def _differing(section: Section) -> str:
+    """Hardware and versions, published and here: they differ together, so neither is shown to be the cause."""
+    condition, published = section.condition, literature.versions()
+    device = condition.cpu_model if condition.device_kind == "cpu" else condition.gpu_name
+    differ = []
+    if literature.GPU not in (device or ""):
+        differ.append(f"the hardware ({literature.HARDWARE} published, {device or 'not reported'} here)")
+    others = [
+        f"{display_name(name)} {version} published, {here or 'not reported'} here"
+        for name, version in published.items()
+        if name in section.software and (here := section.software[name].version) != version
+    ]
+    differ += [f"the versions ({'; '.join(others)})"] if others else []
+    told = (
+        f"What is known to differ: {' and '.join(differ)}; no measurement here tells their shares."
+        if differ
+        else "Hardware and versions are those published."
+    )
+    return f"{told} {UNPUBLISHED}"
+
+
+def _policy(section: Section, ours: Points) -> list[str]:
+    """TensorFlow's own policy against memory on demand, where both were measured at a published batch size."""
+    found = tables.cells(section.by_default, MEMORY.quantity, section.condition) if section.by_default else None
+    published, told = literature.values(TABLE, MEMORY.name), []
+    for row in found.to_dict("records") if found is not None else ():
+        place = row["framework"], row["batch_size"]
+        if not row["n"] or place not in ours or place not in published:
+            continue
+        demand, own = ours[place].value, float(row["median"])
+        nearer = "its own policy" if abs(own - published[place]) < abs(demand - published[place]) else "on demand"
+        told.append(
+            f"Allocator's policy, measured: with its own policy {display_name(place[0])} holds {own:.0f} MiB at batch "
+            f"size {place[1]}, on demand {demand:.0f}; published are {published[place]:.0f}, nearer to {nearer}."
+        )
+    return told
+
+
+def _idle(section: Section, ours: Points) -> list[str]:
+    """How much of the usage idle samples in the steady window can explain."""
+    found = tables.cells(section.results, QUANTITIES_BY_NAME["usage-busy"], section.condition)
+    gaps = [
+        float(row["median"]) - ours[place].value
+        for row in found.to_dict("records")
+        if row["n"] and (place := (row["framework"], row["batch_size"])) in ours
+    ]
+    if not gaps:
+        return []
+    return [
+        "Idle time, measured: over the busy samples of the steady window alone the usage is at most "
+        f"{max(gaps):.1f} points higher, so idle time in the window explains no more than that. What the publication "
+        "read outside the training, if anything, is unknown."
+    ]

@@ -1,0 +1,158 @@
+"""The report as one page, report.html: self-contained, nothing is fetched, its size bounded however many the trials."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..captions import dates
+from ..frameworks import display_name, ordered
+from ..load import ReportError
+from ..report import HOW_TO_READ, RULES, SIDE_BY_SIDE, Report
+from . import raw as web_raw
+from . import trials as web_trials
+from .chart_data import looks
+from .pack import pack
+from .parts import Room, shared_caption
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+LIMIT_BYTES = 3_000_000
+SENTENCES_BYTES = 5_000  # kept for the sentences on what was left out
+MOST_LINES = 200  # of one kind of problem
+TEMPLATES = Path(__file__).parent / "templates"
+STYLES = ("page.css", "parts.css", "print.css")
+SCRIPTS = (
+    "data.js",
+    "tables.js",
+    "axes.js",
+    "series.js",
+    "options.js",
+    "charts.js",
+    "samples.js",
+    "trials.js",
+    "details.js",
+    "page.js",
+)
+NO_CONNECTION = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def write(report: Report, path: Path, marks: tuple[str, ...] = ()) -> None:
+    """`marks` are plain sentences that stand above everything: what a reader must know before the first number.
+
+    Raises ReportError where the file cannot be written, or where no page of less than LIMIT_BYTES can be made.
+    """
+    text = page(report, marks)
+    try:
+        path.write_bytes(text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise ReportError(f"{path}: cannot be written: {error.strerror}; choose another folder with --out") from error
+
+
+def page(report: Report, marks: tuple[str, ...] = ()) -> str:
+    """The HTML. Where it would be too large, tables and charts get less room, and what is left out is named."""
+    for share in (1, 0.5, 0.25, 0.1, 0):
+        text = _page(report, marks, share)
+        if len(text.encode("utf-8", "replace")) < LIMIT_BYTES:
+            return text
+    raise ReportError(f"a page of this report is larger than {LIMIT_BYTES:,} bytes: split the results folder")
+
+
+def _page(report: Report, marks: tuple[str, ...], share: float) -> str:
+    environment = _environment()
+    room = Room(environment.get_template("table.html.j2").module, share)
+    trials = web_trials.trials_of(report)
+    frameworks = ordered({result.spec.framework for result in trials.results})
+    chapters = [
+        (chapter, room.chapter(chapter, number, trials.finder(chapter.section)), shared_caption(chapter))
+        for number, chapter in enumerate(report.chapters, 1)
+    ]
+    context: dict[str, Any] = {
+        "title": _title(report),
+        "dates": dates(report.stored.results),
+        "report": report,
+        "marks": marks,
+        "how_to_read": HOW_TO_READ,
+        "rules": RULES,
+        "side_by_side": SIDE_BY_SIDE,
+        "chapters": chapters,
+        "beside": room.several(report.beside, "beside", trials.finder()),
+        "appendix": room.several(report.appendix, "appendix", trials.finder()),
+        "most_lines": MOST_LINES,
+        "frameworks": [(key, display_name(key)) for key in frameworks],
+        "style": "".join(_asset(name) for name in STYLES),
+        "script": f'(() => {{\n"use strict";\n{"".join(_asset(name) for name in SCRIPTS)}}})();\n',
+        "library": vendored("echarts"),
+    }
+    context["policy"] = f"{NO_CONNECTION}; script-src {_hash(context['script'])} {_hash(_library())}"
+    shown = {
+        "count": len(trials.results),
+        "frameworks": context["frameworks"],
+        "looks": looks([chart for chapter in report.chapters for chart in chapter.charts], frameworks),
+        "sections": [chapter.heading for chapter in report.chapters],
+        "tables": room.tables,
+        "charts": room.charts,
+        "trials": web_trials.table_data(trials, [chapter.section for chapter in report.chapters]),
+        "tracks": [[track.label, track.unit] for track in web_raw.TRACKS],
+    }
+    packed = {"shown": pack(shown), "echarts": _packed_library()}
+    template = environment.get_template("report.html.j2")
+    bare = template.render(context, packed=packed | dict.fromkeys(web_trials.SHARES, ""), left_out=[])
+    spare = LIMIT_BYTES - SENTENCES_BYTES - len(bare.encode("utf-8", "replace"))
+    told, left_out = web_trials.details(trials, max(0, spare))
+    return template.render(context, packed=packed | told, left_out=left_out)
+
+
+def _title(report: Report) -> str:
+    """What the trials are of; several sections have several, of which the first two are named."""
+    subjects = list(
+        dict.fromkeys(
+            f"{chapter.section.condition.workload} on {chapter.section.condition.dataset}"
+            for chapter in report.chapters
+        )
+    )
+    more = f" and {len(subjects) - 2} more" if len(subjects) > 2 else ""
+    return f"Deep-learning frameworks against batch size: {', '.join(subjects[:2])}{more}"
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def vendored(name: str) -> dict[str, Any]:
+    """What VENDORED.toml says of a library: name, version, licence, file, sha256."""
+    told: dict[str, Any] = tomllib.loads(_asset("vendor/VENDORED.toml"))[name]
+    return told
+
+
+def _asset(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@cache
+def _library() -> str:
+    return _asset(f"vendor/{vendored('echarts')['file']}")
+
+
+@cache
+def _packed_library() -> str:
+    return pack(_library())
+
+
+def _hash(script: str) -> str:
+    """The source expression by which a content security policy lets exactly this script run."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

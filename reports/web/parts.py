@@ -1,0 +1,100 @@
+"""The tables and charts of a page, each with an id of its own, as long as there is room for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..charts import Chart
+from ..report import Chapter
+from ..table import Table
+from .chart_data import Indices, chart_data
+from .pack import ranges, rounded
+
+TABLES_BYTES, CHARTS_BYTES = 800_000, 3_000_000  # of the tables' HTML; of the charts' numbers before compression
+NUMBER_DIGITS = 6  # of a cell's number: it sorts, the text is what is read
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table (`html`) or a chart. `missing` says why there is none, "" where there is. `titled`: the chart before
+    it has its title already."""
+
+    id: str
+    title: str
+    html: str = ""
+    chart: Chart | None = None
+    missing: str = ""
+    titled: bool = False
+
+
+@dataclass
+class Room:
+    """`tables` and `charts` are what the script needs of each part, by id; they grow as parts are asked for."""
+
+    macros: Any  # of table.html.j2
+    share: float = 1.0  # of the bytes above
+    tables: dict[str, Any] = field(default_factory=dict)
+    charts: dict[str, Any] = field(default_factory=dict)
+    used: dict[str, float] = field(default_factory=lambda: {"tables": 0.0, "charts": 0.0})
+
+    def table(self, table: Table, name: str, indices: Indices, titled: bool = False) -> Part:
+        html = str(self.macros.table(table, name))
+        if self.used["tables"] + len(html) > TABLES_BYTES * self.share:
+            missing = f"{len(table.rows):,} rows, left out of this page for its size; its files have them."
+            return Part(name, table.title, missing=missing)
+        self.used["tables"] += len(html)
+        self.tables[name] = {
+            "numbers": [[rounded(cell.number, NUMBER_DIGITS) for cell in row] for row in table.rows],
+            "trials": [[ranges(indices(cell.trials)) for cell in row] for row in table.rows],
+        }
+        return Part(name, table.title, html=html, titled=titled)
+
+    def chart(self, chart: Chart, name: str, indices: Indices) -> Part:
+        data = chart_data(chart, indices)
+        length = len(str(data))
+        if self.used["charts"] + length > CHARTS_BYTES * self.share:
+            return Part(name, chart.title, missing="A chart, left out of this page for its size; its files have it.")
+        self.used["charts"] += length
+        self.charts[name] = data
+        return Part(name, chart.title, chart=chart)
+
+    def chapter(self, chapter: Chapter, number: int, indices: Indices) -> list[Part]:
+        """Each chart before the table of its name, with the charts before it that no table is named like."""
+        named = {table.name for table in chapter.tables}
+        before: dict[str, list[Chart]] = {}
+        waiting: list[Chart] = []
+        for chart in chapter.charts:
+            waiting.append(chart)
+            if chart.name in named:
+                before[chart.name], waiting = waiting, []
+        parts = []
+        for table in chapter.tables:
+            parts += [
+                self.chart(chart, f"s{number}-{chart.name}-chart", indices) for chart in before.get(table.name, ())
+            ]
+            titled = bool(parts and parts[-1].chart and parts[-1].title == table.title)
+            parts.append(self.table(table, f"s{number}-{table.name}", indices, titled))
+        return parts + [self.chart(chart, f"s{number}-{chart.name}-chart", indices) for chart in waiting]
+
+    def several(self, tables: Iterable[Table], prefix: str, indices: Indices) -> list[Part]:
+        """Those of one name, of several results folders, are numbered from the second on."""
+        seen: dict[str, int] = {}
+        parts = []
+        for table in tables:
+            seen[table.name] = seen.get(table.name, 0) + 1
+            name = f"{prefix}-{table.name}" + (f"-{seen[table.name]}" if seen[table.name] > 1 else "")
+            parts.append(self.table(table, name, indices))
+        return parts
+
+
+def shared_caption(chapter: Chapter) -> str:
+    """The last sentences that all charts of a chapter have below themselves, to be said once; "" if there are none."""
+    sentences = [chart.caption.split(". ") for chart in chapter.charts]
+    if len(sentences) < 2:
+        return ""
+    common = 0
+    while all(len(own) > common for own in sentences) and len({own[-1 - common] for own in sentences}) == 1:
+        common += 1
+    return ". ".join(sentences[0][len(sentences[0]) - common :])

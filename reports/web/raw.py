@@ -1,0 +1,112 @@
+"""What the page shows of a trial's raw files: its samples, thinned to a small chart, and its log, cut in the middle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.samples import read_samples
+from workloads.trial import EVENTS_FILE, LOG_FILE, SAMPLES_FILE, Event, read_events
+
+from .pack import rounded
+
+DIGITS = 4
+SEVERAL = 2  # fewer rows make no curve
+
+
+@dataclass(frozen=True)
+class Track:
+    """A curve: the sampler's column, and what a point of it is: the growth of a running sum, the highest, the mean."""
+
+    column: str
+    label: str
+    unit: str
+    factor: float
+    how: Literal["rate", "highest", "mean"]
+
+
+TRACKS = (
+    Track("cpu_s", "CPU usage, % of the cores allotted", "%", 100, "rate"),
+    Track("gpu_percent", "GPU usage, %", "%", 1, "mean"),
+    Track("host_memory_bytes", "Host memory, MiB", "MiB", 1 / 2**20, "highest"),
+    Track("process_memory_bytes", "GPU memory of the process, MiB", "MiB", 1 / 2**20, "highest"),
+    Track("power_mw", "GPU power, W", "W", 1 / 1000, "mean"),
+)
+
+
+def samples(folder: Path, threads: int, points: int) -> dict[str, Any] | None:
+    """The curves of samples.csv, at most `points` each, evenly in time; None where there is nothing to draw.
+
+    {"from": s, "step": s, "window": [s, s] | None, "tracks": {place in TRACKS: values}}, times since the worker's
+    start; `threads` cores are 100 % of the CPU. {"reason": words} for a file that cannot be read.
+    """
+    try:
+        read = read_samples(folder / SAMPLES_FILE, ("t_ns", *(track.column for track in TRACKS)))
+        events = {event["event"]: event["t_ns"] for event in read_events(folder / EVENTS_FILE)}
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        return {"reason": f"{SAMPLES_FILE} or {EVENTS_FILE} cannot be read: {type(error).__name__}: {error}"}
+    times = read["t_ns"]
+    if len(times) <= SEVERAL or not times[-1] > times[0]:
+        return None
+    start = events.get(Event.STARTED, times[0])
+    seconds = (times - start) / 1e9
+    edges = np.linspace(seconds[0], seconds[-1], min(points, len(times) - 1) + 1)
+    tracks = {}
+    for place, track in enumerate(TRACKS):
+        values = _binned(seconds, read[track.column], edges, track.how) * track.factor
+        if track.column == "cpu_s":
+            values /= threads
+        if np.isfinite(values).any():
+            tracks[place] = [rounded(value, DIGITS) if np.isfinite(value) else None for value in values.tolist()]
+    window = [events.get(edge) for edge in (Event.WINDOW_STARTED, Event.WINDOW_ENDED)]
+    return {
+        "from": rounded(float(edges[0]), DIGITS),
+        "step": rounded(float(edges[1] - edges[0]), DIGITS),
+        "window": None if None in window else [round((edge - start) / 1e9, 2) for edge in window],
+        "tracks": tracks,
+    }
+
+
+def _binned(
+    times: NDArray[np.float64], values: NDArray[np.float64], edges: NDArray[np.float64], how: str
+) -> NDArray[np.float64]:
+    """One value between each two `edges`; NaN where there was no reading."""
+    known = np.isfinite(values)
+    empty = np.full(len(edges) - 1, np.nan)
+    if not known.any():
+        return empty
+    times, values = times[known], values[known]
+    if how == "rate":
+        grown = np.interp(edges, times, values, left=np.nan, right=np.nan)
+        return np.diff(grown) / np.diff(edges)
+    bins = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 2)
+    if how == "highest":
+        np.fmax.at(empty, bins, values)
+        return empty
+    counts = np.bincount(bins, minlength=len(empty))
+    totals = np.bincount(bins, weights=values, minlength=len(empty))
+    return np.divide(totals, counts, out=empty, where=counts > 0)
+
+
+def log(folder: Path, most_bytes: int) -> str | None:
+    """The text of log.txt, its middle left out where it is longer than `most_bytes`; None without such a file."""
+    path = folder / LOG_FILE
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            if size <= most_bytes:
+                return file.read().decode("utf-8", "replace")
+            head = file.read(most_bytes // 2).decode("utf-8", "replace")
+            file.seek(size - most_bytes // 2)
+            tail = file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"[{LOG_FILE} cannot be read: {error.strerror}]"
+    cut = f"[... {size - most_bytes // 2 * 2:,} of {size:,} bytes are left out here; {LOG_FILE} has them ...]"
+    return f"{head}\n\n{cut}\n\n{tail}"
