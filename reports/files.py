@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from pathlib import Path
 from workloads.trial import without_nan
 
 from . import latex, markdown
+from .charts import Chart
 from .drawing import figures
 from .load import ReportError
 from .report import Report
@@ -66,11 +69,19 @@ def _write(report: Report, out: Path, formats: Sequence[str], marks: tuple[str, 
         for kind in OF_TABLES:
             if kind in formats:
                 _table(placed, out, kind)
-    pictures = _pictures(report, out, [kind for kind in OF_CHARTS if kind in formats])
-    if "html" in formats:
-        web.write(report, out / "report.html", marks)
-    if "md" in formats:
-        _text(out / "report.md", markdown.page(report, marks, pictures))
+    kinds = [kind for kind in OF_CHARTS if kind in formats]
+    pictures = _pictures(report, kinds)
+    cores = len(os.sched_getaffinity(0))
+    # Processes, for drawing is most of a report's time. They are forked before their pool starts a thread.
+    with multiprocessing.get_context("fork").Pool(min(cores, len(pictures)) or 1) as pool:
+        tasks = [(_chart(report, key), out / stem, kinds) for key, stem in pictures.items()]
+        drawn = pool.starmap_async(figures.draw, tasks, chunksize=1)
+        if "html" in formats:
+            web.write(report, out / "report.html", marks)
+        if "md" in formats:
+            shown = {key: f"{stem}.{kinds[0]}" for key, stem in pictures.items()}
+            _text(out / "report.md", markdown.page(report, marks, shown))
+        drawn.get()
 
 
 def placed_tables(report: Report) -> Iterator[Placed]:
@@ -113,16 +124,19 @@ def _table(placed: Placed, out: Path, kind: str) -> None:
             _text(path, latex.of(table, placed.stem, placed.conditions))
 
 
-def _pictures(report: Report, out: Path, kinds: Sequence[str]) -> dict[tuple[int, str], str]:
-    """Draw every chart; {(chapter's place, chart's name): the file that report.md shows}."""
+def _pictures(report: Report, kinds: Sequence[str]) -> dict[tuple[int, str], str]:
+    """{(chapter's place, chart's name): stem of its files} of what is to be drawn."""
     several = len(report.chapters) > 1
-    found = {}
-    for place, chapter in enumerate(report.chapters if kinds else ()):
-        for chart in chapter.charts:
-            stem = f"{chart.name}-{place + 1}" if several else chart.name
-            figures.draw(chart, out / stem, kinds)
-            found[place, chart.name] = f"{stem}.{kinds[0]}"
-    return found
+    return {
+        (place, chart.name): f"{chart.name}-{place + 1}" if several else chart.name
+        for place, chapter in enumerate(report.chapters if kinds else ())
+        for chart in chapter.charts
+    }
+
+
+def _chart(report: Report, key: tuple[int, str]) -> Chart:
+    place, name = key
+    return next(chart for chart in report.chapters[place].charts if chart.name == name)
 
 
 def _remove_earlier(out: Path) -> None:

@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 CONFIDENCE_PERCENT = 95
 
 
@@ -34,6 +36,6 @@ def spread(values: Sequence[float]) -> Spread:
     # Here, not above: its import takes as long as all tables, and one repeat, the main job, has no use for it.
     from scipy import special  # type: ignore[import-untyped]
 
-    deviation = statistics.stdev(values)
+    deviation = float(np.std(values, ddof=1))
     reach = float(special.stdtrit(n - 1, (1 + CONFIDENCE_PERCENT / 100) / 2)) * deviation / math.sqrt(n)
     return Spread(n, mean, mean - reach, mean + reach, 100 * deviation / abs(mean) if mean else math.nan)

@@ -97,7 +97,7 @@ def cell(results: Sequence[TrialResult], quantity: Quantity, source: Source) -> 
 
 def figure_of(result: TrialResult, name: str) -> Figure:
     """A null one with its reason where the result does not have it."""
-    return result.figures.get(name, Figure(None, "", reason=f"the stored result has no figure {name}"))
+    return result.figures.get(name) or Figure(None, "", reason=f"the stored result has no figure {name}")
 
 
 def _doubts(results: list[TrialResult], quantity: Quantity, source: Source, cv_percent: float) -> list[str]:
