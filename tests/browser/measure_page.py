@@ -1,6 +1,6 @@
-"""How long the page of many trials takes to write and to open, and how large it is.
+"""How long the report of many trials takes to make, its page to open, and how large that is.
 
-python tests/browser/measure_page.py [TRIALS [REPORT.html]]
+python tests/browser/measure_page.py [TRIALS | RESULTS]
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
 
 def main() -> None:
     from browsing import chromium, opened_in_s
-    from made import many, report
+    from made import many
 
-    from reports.web import page as web
+    from reports import build, files
 
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    asked = sys.argv[1] if len(sys.argv) > 1 else "10000"
     with tempfile.TemporaryDirectory() as temporary:
-        folder = many(Path(temporary) / "results", count)
-        path = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(temporary) / "report.html"
+        folder = many(Path(temporary) / "results", int(asked)) if asked.isdigit() else Path(asked)
         started = time.perf_counter()
-        made = report(folder)
+        report = build.report([folder])
         read = time.perf_counter()
-        web.write(made, path)
+        path, *_ = files.write(report, Path(temporary) / "report")
         written = time.perf_counter()
-        peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        own, drawing = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
         print(
-            f"{count:,} trials: read in {read - started:.1f} s, page in {written - read:.1f} s, peak {peak_mib:.0f} MiB"
+            f"{len(report.stored.results):,} trials, {len(report.chapters)} chapter(s): read in {read - started:.1f} s, "
+            f"written with all charts in {written - read:.1f} s; {own.ru_utime + drawing.ru_utime:.1f} s of processor; "
+            f"peak {own.ru_maxrss / 1024:.0f} MiB, of a drawing process {drawing.ru_maxrss / 1024:.0f} MiB"
         )
         with chromium() as browser:
             times = [opened_in_s(browser, path) for _ in range(3)]
