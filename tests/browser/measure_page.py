@@ -31,7 +31,7 @@ def main() -> None:
         written = time.perf_counter()
         own, drawing = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
         print(
-            f"{len(report.stored.results):,} trials, {len(report.chapters)} chapter(s): read in {read - started:.1f} s, "
+            f"{len(report.stored.results):,} trials, {len(report.chapters)} chapters: read in {read - started:.1f} s, "
             f"written with all charts in {written - read:.1f} s; {own.ru_utime + drawing.ru_utime:.1f} s of processor; "
             f"peak {own.ru_maxrss / 1024:.0f} MiB, of a drawing process {drawing.ru_maxrss / 1024:.0f} MiB"
         )
