@@ -32,6 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if len(told.results) > 1 and not told.out:
             raise ReportError("--out is missing: a report over several folders belongs to none of them; name one")
+        if out.resolve() in {folder.resolve() for folder in told.results}:
+            raise ReportError(f"--out {out}: it holds results; name another folder, or none")
         report = build.report(told.results, told.columns)
         main_files = files.write(report, out, told.format)
     except ReportError as error:

@@ -98,7 +98,7 @@ def conditions_list(section: Section) -> list[str]:
     told = "; ".join(f"{key} {value}" for key, value in machine if value)
     lines += [f"Machine: {told}."] if told else []
     lines.append(f"Study {distinct(r.spec.study for r in results)}; started {dates(results)} (UTC).")
-    commits = {commit for result in results if (commit := result.machine.get("commit"))}
+    commits = {str(commit) for result in results if (commit := result.machine.get("commit"))}
     if len(commits) > 1:
         lines.append(f"These trials come from {len(commits)} commits of this suite: {distinct(sorted(commits))}.")
     return lines

@@ -7,6 +7,8 @@ import multiprocessing
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +61,8 @@ def write(report: Report, out: Path, formats: Sequence[str] = USUAL, marks: tupl
             _remove_earlier(out)
             for name in (*names, LIST_FILE):
                 (Path(part) / name).replace(out / name)
+    except BrokenProcessPool as error:
+        raise ReportError(f"{out}: a process that drew charts was killed; the system's log may say why") from error
     except OSError as error:
         raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error
     return [out / name for name in MAIN if name in names]
@@ -72,16 +76,16 @@ def _write(report: Report, out: Path, formats: Sequence[str], marks: tuple[str, 
     kinds = [kind for kind in OF_CHARTS if kind in formats]
     pictures = _pictures(report, kinds)
     cores = len(os.sched_getaffinity(0))
-    # Processes, for drawing is most of a report's time. They are forked before their pool starts a thread.
-    with multiprocessing.get_context("fork").Pool(min(cores, len(pictures)) or 1) as pool:
-        tasks = [(_chart(report, key), out / stem, kinds) for key, stem in pictures.items()]
-        drawn = pool.starmap_async(figures.draw, tasks, chunksize=1)
+    # Processes, for drawing is most of a report's time.
+    with ProcessPoolExecutor(min(cores, len(pictures)) or 1, multiprocessing.get_context("fork")) as pool:
+        drawn = [pool.submit(figures.draw, _chart(report, key), out / stem, kinds) for key, stem in pictures.items()]
         if "html" in formats:
             web.write(report, out / "report.html", marks)
         if "md" in formats:
             shown = {key: f"{stem}.{kinds[0]}" for key, stem in pictures.items()}
             _text(out / "report.md", markdown.page(report, marks, shown))
-        drawn.get()
+        for one in drawn:
+            one.result()
 
 
 def placed_tables(report: Report) -> Iterator[Placed]:

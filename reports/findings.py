@@ -28,7 +28,7 @@ def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
     """`sections` in the order of their chapters, which are numbered from 1."""
     ok = [sum(result.status is Status.OK for result in section.results) for section in sections]
     if not any(ok):
-        nothing = "No trial ended ok: there is nothing to compare."
+        nothing = "No trial that takes memory on demand ended ok: there is nothing to compare."
         return Summary(_ran(stored, sections), (nothing,), unverified.told(stored, sections, None))
     place = ok.index(max(ok))
     main = sections[place]
@@ -102,13 +102,16 @@ def _speed(section: Section) -> str:
     fastest: dict[str, list[int]] = {}
     leads: dict[int, float] = {}
     for size, names in ranked.items():
-        first, second = (cells[name, size] for name in names[:2])
-        if once or first["low"] > second["high"]:
+        first, second, *others = (cells[name, size] for name in names)
+        apart = all(first["low"] > other["high"] for other in (second, *others))  # False without an interval
+        if second["median"] > 0 and (first["median"] > second["median"] if once else apart):
             fastest.setdefault(names[0], []).append(size)
             leads[size] = first["median"] / second["median"]
     parts = [f"{display_name(name)} is fastest at {_sizes(fastest[name], len(ranked))}" for name in ordered(fastest)]
     open_ = [size for size in ranked if size not in leads]
-    parts += [f"at {listed(open_)} it cannot be told, for intervals overlap"] if open_ else []
+    lone = any(math.isnan(cells[name, size]["low"]) for size in open_ for name in ranked[size])
+    why = "they are equal" if once else "intervals overlap" + (" or are not known" if lone else "")
+    parts += [f"at {listed(open_)} it cannot be told, for {why}"] if open_ else []
     text = f"Training speed by batch size: {'; '.join(parts)}."
     if leads:
         widest = max(leads, key=lambda size: leads[size])
@@ -156,7 +159,7 @@ def _accuracy(section: Section) -> str:
     """Parity by the paired repeats, where they suffice; else how far apart the frameworks lie."""
     compared = parity.compare(section)
     if parity.stated(compared):
-        counts = Counter(verdict for verdict in compared["verdict"] if verdict != parity.NO_VERDICT)
+        counts = Counter(verdict or "without a verdict, for lack of repeats" for verdict in compared["verdict"])
         told = "; ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
         pairs = f"{_count(counts.total(), 'pair')} of frameworks, each at one batch size"
         return f"Test accuracy to {parity.TOLERATED:g} point, of {pairs}: {told}."

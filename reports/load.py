@@ -18,6 +18,7 @@ from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type
 
 from workloads.trial import RESULT_FILE, TrialResult
 
+LARGEST = 1e30
 LOCK_FILE = ".lock"  # held by the runner while it writes
 HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # a surrogate, as JSON writes it
 
@@ -118,6 +119,8 @@ def _result(content: bytes) -> TrialResult:
         data = json.loads(content.decode(), parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"not whole JSON: {error}") from error
+    except RecursionError as error:
+        raise ValueError("not a trial result: nested without end") from error
     if HALF_A_CHARACTER.search(content):  # no file but JSON can hold one
         data = json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"))
     if not isinstance(data, dict):
@@ -127,8 +130,11 @@ def _result(content: bytes) -> TrialResult:
     misfit = check and check(result, "")
     if misfit:
         raise ValueError(f"not a trial result: {misfit}")
-    if result.spec.batch_size < 1:
+    if not 1 <= result.spec.batch_size < 2**31:
         raise ValueError(f"not a trial result: spec.batch_size is {result.spec.batch_size}")
+    accuracy = result.figures.get("test_accuracy")
+    if accuracy and accuracy.value is not None and not 0 <= accuracy.value <= 1:
+        raise ValueError(f"not a trial result: figures.test_accuracy.value is {accuracy.value}, not from 0 to 1")
     started(result)
     return result
 
@@ -233,8 +239,8 @@ def _record(fields: list[tuple[str, Checker]]) -> Checker:
 
 
 def _number(value: Any, where: str) -> str | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return None if number else f"{where} is {value!r}, not a finite number"
+    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST  # False for NaN
+    return None if number else f"{where} is {value!r}, not a number that can be measured"
 
 
 def _instance(kind: type[Any]) -> Checker:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from workloads.checks import LONG_ENOUGH
+from workloads.study import read, studies
 from workloads.trial import Status, TrialResult
 
 from . import tables
@@ -31,11 +32,27 @@ def told(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple
         )
     if sections and all(section.condition.device_kind == "cpu" for section in sections):
         found.append("No trial ran on a GPU: nothing is said about GPU usage, GPU memory, power or energy.")
+    found += _of_the_study(stored.results)
     found += _spread(stored)
     found += _left_out(stored)
     found += _gate([result for result in stored.results if result.status is Status.OK])
     found += _doubts([result for result in stored.results if result.status is Status.OK])
     return (*found, *_published(sections))
+
+
+def _of_the_study(results: Sequence[TrialResult]) -> list[str]:
+    """What a study of ours asks for and was not run: stopped, or left out by an option; what is stored cannot tell."""
+    found = []
+    for name, path in studies().items():
+        own = [result for result in results if result.spec.study == name]
+        asked = read(path)
+        sizes = sorted(set(asked.batch_sizes) - {result.spec.batch_size for result in own})
+        repeats = len({result.spec.repeat for result in own})
+        parts = [f"batch size {comparable.listed(sizes)}"] if sizes else []
+        parts += [f"{asked.repeats - repeats} of {asked.repeats} repeats"] if repeats < asked.repeats else []
+        if own and parts:
+            found.append(f"Not run of the study {name} as it is defined: {' and '.join(parts)}.")
+    return found
 
 
 def _spread(stored: Stored) -> list[str]:

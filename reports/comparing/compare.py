@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .. import markdown
 from ..captions import dates
+from ..frameworks import display_name
 from ..load import ReportError
 from . import compare_tables
 from .comparison import Comparison, Side, compare, failures
@@ -73,6 +74,12 @@ def gate(comparison: Comparison, tolerated_percent: float) -> list[str]:
     found = failures(comparison, tolerated_percent)
     if found:
         return found
+    lost = [f"{display_name(name)} {size} is not in B" for one in comparison.contrasts for name, size in one.only_a]
+    for cell in comparison.lost:
+        lost.append(f"{display_name(cell.framework)} {cell.batch_size}: {cell.measure.quantity.name}: no value in B")
+    lost += comparison.alone
+    if lost:
+        raise ReportError(f"--fail-on-regression: {lost[0]} ({len(lost)} such): what is not there cannot be tested")
     if not comparison.tested:
         raise ReportError(
             "--fail-on-regression: no cell can be tested: two repeats on both sides are needed (three for "

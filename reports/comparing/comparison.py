@@ -98,6 +98,11 @@ class Comparison:
         return [cell for cell in self.cells if cell.p_adjusted is not None]
 
     @property
+    def lost(self) -> list[Compared]:
+        """Those that are judged, have a value in A and none in B."""
+        return [cell for cell in self.cells if cell.measure.better and cell.n_a and not cell.n_b]
+
+    @property
     def testable(self) -> list[Compared]:
         """Those that would be tested with enough repeats."""
         return [cell for cell in self.cells if cell.verdict not in (Verdict.NOT_JUDGED, Verdict.NO_VALUE)]

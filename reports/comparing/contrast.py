@@ -124,7 +124,8 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
         return []
     from scipy import stats
 
-    return [float(p) for p in stats.false_discovery_control(p_values, method="bh")]
+    told = [1.0 if math.isnan(p) else p for p in p_values]  # NaN: values that differ in their last bit alone
+    return [float(p) for p in stats.false_discovery_control(told, method="bh")]
 
 
 def worsening_percent(measure: Measure, effect: Effect) -> float:

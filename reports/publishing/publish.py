@@ -72,12 +72,16 @@ def publish(
     """
     if name is not None and not publication.NAME.fullmatch(name):
         raise ReportError(f"--name {name}: use lower case letters, digits and single hyphens")
-    in_use = load.read(results).in_use
+    before = load.read(results)
     with tempfile.TemporaryDirectory(prefix="batchwise-") as stage:
         left_out = archive.copy(results, Path(stage) / RESULTS)
-        found = ["a run is still writing into the folder"] if in_use else []
+        found = ["a run is still writing into the folder"] if before.in_use else []
         with chdir(stage):
             stored = load.read(RESULTS)
+            if not stored.results:
+                raise ReportError(f"{results}: none of its results can be read; run the trials anew")
+            lost = len(before.folders) - len(stored.folders)
+            found += [f"{lost} of its trials left out, for their folders are links or hold links"] if lost else []
             found += obstacles(stored, RESULTS)
         if found and not anyway:
             told = "; ".join(found)

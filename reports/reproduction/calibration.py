@@ -140,8 +140,8 @@ def _seen(runs: list[float]) -> str:
 
 def _measured(ours: Points, published: dict[int, float]) -> list[str]:
     """What this section found, apart from the calibration."""
-    if not any(size >= FROM for _, size in ours):
-        return [f"These results: no accuracy at {FROM} or more."]
+    if not any(size >= FROM and size in published for _, size in ours):
+        return [f"These results: no accuracy at a published batch size of {FROM} or more."]
     told = []
     for name in frameworks(ours):
         own = [(size, point.value) for (framework, size), point in sorted(ours.items()) if framework == name]

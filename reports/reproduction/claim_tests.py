@@ -38,7 +38,7 @@ def all_above(pairs: list[tuple[Point, Point]], told: str) -> Verdict:
     """Whether the first of each pair lies above the second, by their intervals."""
     if any(math.isnan(point.low) for pair in pairs for point in pair):
         return Verdict(Outcome.UNTOLD, f"one repeat; in this run {told}")
-    if any(a.high < b.low or a == b for a, b in pairs):
+    if any(a.high < b.low or (a == b and a.low == a.high) for a, b in pairs):
         return Verdict(Outcome.FAILS, told, True)
     if all(a.low > b.high for a, b in pairs):
         return Verdict(Outcome.HOLDS, told, True)

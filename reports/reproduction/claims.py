@@ -145,7 +145,7 @@ def _extreme(framework: str, sizes: tuple[int, ...], highest: bool) -> Claim:
     word = "highest" if highest else "lowest"
 
     def test(values: Points) -> Verdict:
-        others = [name for name in frameworks(values) if name != framework]
+        others = [name for name in frameworks(exact(TABLE, USAGE)) if name != framework]  # of whom the claim speaks
         missing = [str(size) for size in sizes for name in (framework, *others) if (name, size) not in values]
         if missing or not others:
             return Verdict(Outcome.UNTOLD, f"no value of all frameworks at {' and '.join(dict.fromkeys(missing))}")

@@ -46,7 +46,7 @@ def samples(folder: Path, threads: int, points: int) -> dict[str, Any] | None:
     """
     try:
         read = read_samples(folder / SAMPLES_FILE, ("t_ns", *(track.column for track in TRACKS)))
-        events = {event["event"]: event["t_ns"] for event in read_events(folder / EVENTS_FILE)}
+        events = {event["event"]: _nanoseconds(event["t_ns"]) for event in read_events(folder / EVENTS_FILE)}
     except (ValueError, KeyError, TypeError, OSError) as error:
         return {"reason": f"{SAMPLES_FILE} or {EVENTS_FILE} cannot be read: {type(error).__name__}: {error}"}
     times = read["t_ns"]
@@ -69,6 +69,13 @@ def samples(folder: Path, threads: int, points: int) -> dict[str, Any] | None:
         "window": None if None in window else [round((edge - start) / 1e9, 2) for edge in window],
         "tracks": tracks,
     }
+
+
+def _nanoseconds(told: object) -> int:
+    """Raises ValueError for what no clock tells."""
+    if not isinstance(told, int) or isinstance(told, bool) or not 0 <= told < 2**63:
+        raise ValueError(f"t_ns is {told!r}")
+    return told
 
 
 def _binned(

@@ -258,6 +258,7 @@ def test_a_number_leads_to_its_trials_and_each_to_its_conditions_samples_and_log
     title_holds(page, "2 trials")
     page.go_back()
     dialog.wait_for(state="hidden")
+    eventually(page, lambda: "#" not in page.url)
     page.go_forward()
     dialog.wait_for()
     page.keyboard.press("Escape")

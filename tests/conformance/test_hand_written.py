@@ -43,7 +43,7 @@ def test_adapter_learns_digits_as_a_hand_written_loop_does(framework, quick_run)
     np.testing.assert_allclose(trial["first_losses"], expected["first_losses"], rtol=1e-4)
     accuracy = trial["epochs"][-1]["test_accuracy"]
     assert abs(accuracy - expected["test_accuracy"]) <= 0.02
-    assert accuracy >= 0.96
+    assert accuracy >= 0.95  # of 360 images; 0.956 seen with one thread, 0.96 to 0.98 with two
 
 
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)

@@ -127,7 +127,11 @@ def test_missing_sizes_are_named() -> None:
 
 
 def test_usage_of_one_repeat_is_seen_and_not_told() -> None:
-    results = [card(name, size, usage) for size in (4, 8) for name, usage in (("mxnet", 30), ("tensorflow", 10))]
+    results = [
+        card(name, size, usage)
+        for size in (4, 8)
+        for name, usage in (("mxnet", 30), ("tensorflow", 10), ("pytorch", 9))
+    ]
     found = row(table_of(*results), "At 4 and 8 MXNet has the highest GPU usage")
     assert found[2] == UNTOLD
     assert found[3].endswith("measured: one repeat; in this run highest is MXNet at 4 and 8")
@@ -139,14 +143,15 @@ def test_usage_of_repeats_is_told_by_intervals(mxnet: float, outcome: str) -> No
     results = [
         card(name, size, usage + step, repeat=repeat)
         for size in (4, 8)
-        for name, usage in (("mxnet", mxnet), ("tensorflow", 10))
+        for name, usage in (("mxnet", mxnet), ("tensorflow", 10), ("pytorch", 4))
         for repeat, step in enumerate((-0.1, 0, 0.1))
     ]
     assert row(table_of(*results), "At 4 and 8 MXNet has the highest GPU usage")[2] == outcome
 
 
 def test_a_size_without_all_frameworks_cannot_tell_the_highest() -> None:
-    results = card("mxnet", 4, 30), card("tensorflow", 4, 10), card("mxnet", 8, 30)
+    both = [card(name, size, 10) for size in (4, 8) for name in ("mxnet", "tensorflow")]
+    results = *both, card("pytorch", 4, 10)
     found = row(table_of(*results), "At 4 and 8 MXNet has the highest GPU usage")
     assert (found[2], found[3].split("measured: ")[1]) == (UNTOLD, "no value of all frameworks at 8")
 
@@ -225,8 +230,13 @@ def test_a_peak_lies_above_every_other_size(values: dict[int, Point], outcome: O
 
 def test_two_frameworks_that_are_equal_have_no_highest() -> None:
     claim = next(claim for claim in claims.all_claims({}) if claim.text.startswith("At 4 and 8 MXNet"))
-    equal: Points = {(name, size): Point(30, 30, 30, 0) for name in ("mxnet", "pytorch") for size in (4, 8)}
+    names = ("mxnet", "pytorch", "tensorflow")
+    equal: Points = {(name, size): Point(30, 30, 30, 0) for name in names for size in (4, 8)}
     assert claim.test(equal).outcome is Outcome.FAILS
+    alike: Points = {place: Point(30, 29, 31, 1) for place in equal}
+    assert claim.test(alike).outcome is Outcome.UNTOLD, "intervals that coincide overlap"
+    two = {place: Point(30 if place[0] == "mxnet" else 10, 9, 31, 0) for place in equal if place[0] != "pytorch"}
+    assert claim.test(two).outcome is Outcome.UNTOLD, "the claim is of three frameworks"
 
 
 def test_the_tidy_table_has_every_claim_with_its_reasons_and_nothing_where_nothing_is_published() -> None:

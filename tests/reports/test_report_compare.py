@@ -368,3 +368,17 @@ def test_tables_of_a_comparison_are_whole(tmp_path: Path) -> None:
         json.dumps(json.loads(table.tidy.to_json()))
     regressions = next(table for table in made if table.name == "regressions")
     assert regressions.rows[0][5].text.startswith("0.801 [")
+
+
+@pytest.mark.parametrize("kept", ["no speed", "one framework", "another task gone"])
+def test_a_gate_passes_where_b_lost_what_was_to_be_compared(tmp_path: Path, kept: str) -> None:
+    a = [*repeats([100, 101, 102]), *repeats([200, 201, 202], "mxnet")]
+    a += repeats([100, 101, 102], dataset="cifar10") if kept == "another task gone" else []
+    b = [replace(one, **LATER) for one in [*repeats([100, 101, 103]), *repeats([200, 201, 203], "mxnet")]]
+    if kept == "no speed":
+        b = [with_figures(one, images_per_s=None) for one in b]
+    elif kept == "one framework":
+        b = [one for one in b if one.spec.framework == "pytorch"]
+    ran = run(*folders(tmp_path, a, b), "--fail-on-regression", "5%")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "what is not there cannot be tested" in ran.stderr

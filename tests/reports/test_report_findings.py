@@ -182,7 +182,7 @@ def test_failed_checks_and_disturbed_trials_are_counted() -> None:
 def test_without_an_ok_trial_there_is_nothing_to_find_and_the_count_says_how_they_ended() -> None:
     summary = told(ended(Status.TIMEOUT, "x"), ended(Status.OUT_OF_MEMORY, "x", batch_size=64))
     assert summary.ran[0].startswith("2 trials: 1 timeout, 1 out of memory.")
-    assert summary.findings == ("No trial ended ok: there is nothing to compare.",)
+    assert summary.findings == ("No trial that takes memory on demand ended ok: there is nothing to compare.",)
     assert "Trials that give no number: 1 timeout, 1 out of memory." in summary.not_verified
 
 
@@ -289,3 +289,23 @@ def test_there_are_five_findings_at_most_and_none_is_empty(repeats: int) -> None
 def test_what_comes_from_outside_stays_plain_text() -> None:
     odd = replace(trial(), machine=trial().machine | {"cpu_model": "<script>*x*"})
     assert "CPU <script>*x*, 2 threads" in told(odd).ran[1]
+
+
+def test_what_a_study_asks_for_and_was_not_run_goes_without_a_word() -> None:
+    part = [trial(framework, 32, study="osu-2020") for framework in ("pytorch", "mxnet")]
+    expected = (
+        "Not run of the study osu-2020 as it is defined: batch size 4, 8, 16, 64, 128, 256, 512 and 1024 and 2 of 3 "
+        "repeats."
+    )
+    assert expected in told(*part).not_verified
+    assert not [line for line in told(*study()).not_verified if "as it is defined" in line]
+
+
+def test_a_framework_whose_interval_reaches_a_third_ones_is_called_fastest() -> None:
+    speeds = {"pytorch": (100, 101, 102), "mxnet": (90, 91, 92), "tensorflow": (60, 89, 140)}
+    trials = [
+        trial(name, 32, repeat, figures={"images_per_s": Figure(float(value), "w")})
+        for name, values in speeds.items()
+        for repeat, value in enumerate(values)
+    ]
+    assert "fastest" not in told(*trials).findings[0]

@@ -13,7 +13,7 @@ import pytest
 from stored import ended, on_gpu, store, study, trial
 from written import make
 
-from reports import files
+from reports import build, files
 from reports.load import ReportError, read
 from workloads.trial import Check, Status
 
@@ -93,6 +93,12 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
         (lambda data: data["figures"]["cpu_percent"].update(value="71"), "figures.cpu_percent.value is '71'"),
         (lambda data: data["figures"]["cpu_percent"].update(value=float("nan")), "NaN is no JSON number"),
         (lambda data: data["figures"].update(cpu_percent=71), "not a trial result"),
+        (
+            lambda data: data["figures"]["test_accuracy"].update(value=71.0),
+            "test_accuracy.value is 71.0, not from 0 to 1",
+        ),
+        (lambda data: data["figures"]["cpu_percent"].update(value=10**400), "not a number that can be measured"),
+        (lambda data: data["spec"].update(batch_size=10**30), "spec.batch_size is 1000"),
         (lambda data: data["spec"].update(batch_size="64"), "spec.batch_size is '64', not int"),
         (lambda data: data["spec"].update(batch_size=True), "spec.batch_size is True, not int"),
         (lambda data: data["spec"].update(batch_size=0), "spec.batch_size is 0"),
@@ -271,3 +277,21 @@ def test_half_a_character_in_a_result_ends_the_report_with_a_traceback(tmp_path:
     ran = run(tmp_path, "--format", "md", "csv", "json", "parquet", "latex")
     assert ran.returncode == 0, ran.stderr
     assert "failed: ? \N{GRINNING FACE}" in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_report_goes_into_the_results_and_over_what_was_measured(tmp_path: Path) -> None:
+    ran = run(store(tmp_path, trial()), "--out", tmp_path)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "it holds results" in ran.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["trials"]
+
+
+def killed(*arguments: object) -> None:
+    os.kill(os.getpid(), 9)
+
+
+def test_a_killed_drawing_process_leaves_the_report_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files.figures, "draw", killed)
+    report = build.report([store(tmp_path, trial())])
+    with pytest.raises(ReportError, match="was killed"):
+        files.write(report, tmp_path / "report", ("png",))
