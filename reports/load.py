@@ -102,11 +102,6 @@ def _in_use(folder: Path) -> bool:
     )
 
 
-def read_result(path: Path) -> TrialResult:
-    """Raises ValueError for a file that cannot be read, is not JSON, or has a field of the wrong kind."""
-    return _result(_content(path))
-
-
 def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -115,6 +110,7 @@ def _content(path: Path) -> bytes:
 
 
 def _result(content: bytes) -> TrialResult:
+    """Raises ValueError for what is not JSON, or has a field of the wrong kind."""
     try:
         data = json.loads(content.decode(), parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
