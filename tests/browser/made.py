@@ -82,6 +82,6 @@ def many(folder: Path, count: int) -> Path:
             )
             for name, figure in one.figures.items()
         }
-        figures["test_accuracy"] = Figure(0.7 * wobble, "worker")  # that of a stored trial grows with its repeat, past 1
+        figures["test_accuracy"] = Figure(0.7 * wobble, "worker")  # a stored one grows with its repeat, past 1
         results.append(TrialResult(**{**vars(one), "figures": figures}))
     return with_raw(folder, results)
