@@ -1,10 +1,11 @@
-# make bench: the main job. make test: all tests. make setup: the environments alone.
+# make bench: the main job. make test: all tests. make setup: the environments alone. make images: as images
+# (FRAMEWORK=pytorch DEVICE=cpu for one; BUILD=... for the engine). make test-images: the tests of those.
 # Each does its own set-up on a fresh machine with Python 3.11, and is quick the second time.
 
 PYTHON ?= python3.11
 export PYTHONUNBUFFERED = 1
 
-.PHONY: bench test setup lint
+.PHONY: bench test setup lint images test-images
 
 bench: .venv/.complete
 	.venv/bin/python -m runner --framework all
@@ -16,12 +17,19 @@ test: .venv/.complete-test lint
 	.venv/bin/python -m runner.environments cpu
 	.venv/bin/python -m pytest
 
+images: .venv/.complete
+	.venv/bin/python -m runner.images $(FRAMEWORK) $(if $(DEVICE),--device $(DEVICE)) $(if $(BUILD),-- $(BUILD))
+
+test-images: .venv/.complete-test
+	.venv/bin/python -m runner.environments cpu
+	.venv/bin/python -m pytest tests/images
+
 lint: .venv/.complete-test
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-.venv/.complete: requirements.txt
+.venv/.complete: requirements.txt runner/requirements.txt
 	@echo "runner: making .venv"
 	$(PYTHON) -m venv --clear .venv
 	.venv/bin/python -m pip install --quiet --require-hashes --only-binary=:all: -r requirements.txt

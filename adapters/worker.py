@@ -6,7 +6,6 @@ Exit code 0 = the last event says how the trial ended.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.metadata
 import json
@@ -25,7 +24,7 @@ from adapters import gate, host
 from adapters.base import Adapter, Order, Unsupported
 from workloads import weights as initial_weights
 from workloads.catalogue import WORKLOADS
-from workloads.datasets import Images, Labels
+from workloads.datasets import Images, Labels, file_digest
 from workloads.spec import OptimizerSpec, Workload
 from workloads.trial import EVENTS_FILE, TRIAL_FILE, Event, Status, TrialSpec, without_nan
 from workloads.weights import Weights
@@ -118,8 +117,7 @@ def read_input(root: Path, spec: TrialSpec, name: str) -> Path:
     """The input's path, its sha256 verified."""
     file = spec.inputs[name]
     path = root / file.path
-    with path.open("rb") as opened:
-        found = hashlib.file_digest(opened, "sha256").hexdigest()
+    found = file_digest(path, "sha256")
     if found != file.sha256:
         raise ValueError(f"input {path}: sha256 expected {file.sha256}, found {found}")
     return path

@@ -17,13 +17,12 @@ from rich.console import Console
 
 from runner import cli, environments, fits, inputs, machine, overhead, stable
 from runner.assemble import assemble
-from runner.environments import Environment, EnvironmentUnavailable
 from runner.gate import Gate, group
-from runner.launch import LaunchFailed, run_worker
+from runner.launch import LaunchFailed, Way, run_worker
 from runner.memory import Told
 from runner.memory_worker import MemoryWorker, kind
 from runner.plan import TRIALS, Plan, read_stored
-from runner.prepare import fresh_folder, make_environments, plan_of, started_with, write_data
+from runner.prepare import fresh_folder, make_environments, plan_of, write_data
 from runner.progress import Display, duration
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS, DataError
@@ -96,16 +95,24 @@ def run(request: cli.Request, console: Console) -> int:
         results = stable.follow(results, request.study.repeats, request.until_stable, run_repeats)
         told = stable.to_json(stable.cells(results), request.until_stable)
         write_json(request.results / stable.STABLE_FILE, told)
-    report = subprocess.run([sys.executable, "-m", "reports", str(request.results.resolve())], cwd=environments.ROOT)
-    code = summarise(results, console) or (EXIT_FAILED if report.returncode else 0)
+    code = summarise(results, console) or report(request.results, console)
     if request.until_stable is not None:
         for cell in stable.cells(results):
             console.print(f"  {cell.told()}")
     return code
 
 
+def report(results: Path, console: Console) -> int:
+    """Its exit code. An image has no reports: they are made from the stored files wherever the project is."""
+    if not (environments.ROOT / "reports").is_dir():
+        console.print(f"measured; the report is made outside of the image: python -m reports {results.name}")
+        return 0
+    command = [sys.executable, "-m", "reports", str(results.resolve())]
+    return EXIT_FAILED if subprocess.run(command, cwd=environments.ROOT).returncode else 0
+
+
 def run_trials(
-    plan: Plan, request: cli.Request, ready: dict[str, Environment], unavailable: dict[str, str], console: Console
+    plan: Plan, request: cli.Request, ready: dict[str, Way], unavailable: dict[str, str], console: Console
 ) -> list[TrialResult]:
     """One after another, each stored as soon as it is known; a failed one never stops the run.
 
@@ -120,9 +127,9 @@ def run_trials(
                 display.start(spec)
                 folder = fresh_folder(request.results, spec)
                 if spec.framework in ready:
-                    how = started_with(spec, ready[spec.framework])
-                    evidence, told = gate.gather(spec, *how), memory.gather(spec, *how)
-                    result = replace(run_trial(folder, spec, *how, conditions, told), evidence=evidence)
+                    way = ready[spec.framework]
+                    evidence, told = gate.gather(spec, way), memory.gather(spec, way)
+                    result = replace(run_trial(folder, spec, way, conditions, told), evidence=evidence)
                 else:
                     reason = unavailable[spec.framework]
                     result = TrialResult(spec, Status.UNSUPPORTED, reason, now(), 0.0, machine=conditions)
@@ -145,16 +152,15 @@ def judge(gate: Gate, trials: Iterable[TrialResult], results: Path) -> dict[str,
     return {trial.spec.id: trial for trial in judged}
 
 
-def run_trial(
-    folder: Path, spec: TrialSpec, interpreter: str, variables: dict[str, str], conditions: dict[str, Any], told: Told
-) -> TrialResult:
+def run_trial(folder: Path, spec: TrialSpec, way: Way, conditions: dict[str, Any], told: Told) -> TrialResult:
     """One worker in a process of its own, measured; its result, whatever became of it."""
     write_json(folder / TRIAL_FILE, spec.to_json())
     kills_before = machine.out_of_memory_kills()
+    conditions = conditions | way.conditions
     load = {"load_average_before": machine.load_average()}
     started_at = now()
     try:
-        outcome = run_worker(folder, spec, interpreter, variables)
+        outcome = run_worker(folder, spec, way)
     except LaunchFailed as error:
         return TrialResult(spec, Status.FAILED, str(error), started_at, 0.0, machine=conditions | load)
     killed_for_memory = machine.out_of_memory_kills() != kills_before
@@ -183,12 +189,8 @@ def show_list(console: Console) -> None:
 
     console.print("frameworks", style="bold")
     for framework in environments.frameworks():
-        states = []
-        for device_kind in ("cpu", "cuda"):
-            try:
-                states.append(f"{device_kind}: {environments.read(framework, device_kind).state}")
-            except EnvironmentUnavailable:
-                continue
+        kinds = [kind for kind in environments.variants(framework) if kind in ("cpu", "cuda")]
+        states = [f"{kind}: {environments.read(framework, kind).state}" for kind in kinds]
         line(
             framework, ", ".join(states) + ("; referee, not part of all" if environments.is_referee(framework) else "")
         )
@@ -207,7 +209,7 @@ def show_plan(request: cli.Request, console: Console) -> None:
     plan = plan_of(request, range(request.study.repeats), {})
     estimates = plan.estimates_s
     lines = fits.lines(read_stored(request.results))
-    capacity = fits.capacity_bytes(request.device, request.gpus)
+    capacity = fits.capacity_bytes(request.device, request.gpus, request.memory_limit_bytes)
     for number, spec in enumerate(plan.trials, start=1):
         told = "finished" if spec.id in plan.finished else f"about {duration(estimates[spec.id])}"
         name = f"{number:>4}  {spec.framework:<12} batch {spec.batch_size:>5}  repeat {spec.repeat}"

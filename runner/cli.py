@@ -5,17 +5,21 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from runner import environments, machine, stable
+from runner import environments, limits, machine, stable
 from workloads import study as studies
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS
 from workloads.spec import OPTIMIZER_NAMES
 from workloads.study import Study, StudyError
+
+LEAST_MEMORY_MIB = 64  # below, Python itself does not start
+MOUNT_HINT = '; give the container a folder and its owner: -v "$PWD/results:/results" --user "$(id -u):$(id -g)"'
 
 
 class BadInput(ValueError):
@@ -32,6 +36,7 @@ class Request:
     gpus: tuple[machine.Gpu, ...]
     threads: int
     isolation: str
+    memory_limit_bytes: int | None  # of a trial's container
     data_dir: Path | None
     results: Path
     plan_only: bool
@@ -86,8 +91,10 @@ def add_shared(words: Parser) -> None:
     words.add_argument("--device", metavar="auto|cpu|cuda:N|UUID")
     words.add_argument("--threads", type=whole, metavar="N", help="cores and threads of a worker (default: all)")
     words.add_argument("--results", type=Path, metavar="DIR", help="default: results/STUDY")
-    words.add_argument("--isolation", metavar="venv|here", default="venv", help="each framework in an environment of "
-                       "its own, or in this Python as it is")  # fmt: skip
+    words.add_argument("--isolation", metavar="venv|docker|here", help="each trial in its framework's virtual "
+                       "environment, in a container of its image (Docker or Podman), or in this Python as it is "
+                       "(default: venv; in an image: here)")  # fmt: skip
+    words.add_argument("--memory-limit", type=whole, metavar="MIB", help="of a trial's container")
 
 
 def whole(text: str) -> int:
@@ -132,7 +139,7 @@ def request(words: argparse.Namespace) -> Request:
             f"batch size {max(study.batch_sizes)} is larger than the training split of {study.dataset} "
             f"({dataset.train_count} images) and last_batch is drop: nothing would be trained"
         )
-    known("isolation", words.isolation, ("venv", "here"))
+    isolation = known("isolation", words.isolation or default_isolation(), ("venv", "docker", "here"))
     gpus = machine.gpus()
     if not study.device.startswith(("cuda:", "GPU-")):
         known("device", study.device, ["auto", "cpu", "cuda", *(f"cuda:{index}" for index in range(len(gpus)))])
@@ -144,15 +151,19 @@ def request(words: argparse.Namespace) -> Request:
     if study.threads is not None and study.threads > cores:
         raise BadInput(f"--threads {study.threads}: this process may use {cores} cores")
     named = os.environ.get("BATCHWISE_DATA")
+    frameworks = _frameworks(study.frameworks, isolation)
+    results = words.results or Path("results") / study.name
+    memory_limit_bytes = _for_containers(words.memory_limit, isolation, results)
     return Request(
         study=study,
-        frameworks=_frameworks(study.frameworks),
+        frameworks=frameworks,
         device=device,
         gpus=tuple(gpus),
         threads=study.threads or cores,
-        isolation=words.isolation,
+        isolation=isolation,
+        memory_limit_bytes=memory_limit_bytes,
         data_dir=words.data_dir or (Path(named) if named else None),
-        results=_results(words.results or Path("results") / study.name, writable=not words.plan),
+        results=_results(results, writable=not words.plan),
         plan_only=words.plan,
         until_stable=words.until_stable,
     )
@@ -185,10 +196,36 @@ def _study(words: argparse.Namespace) -> Study:
         raise BadInput(str(error)) from error
 
 
-def _frameworks(asked: tuple[str, ...]) -> tuple[str, ...]:
+def default_isolation() -> str:
+    return "here" if machine.IMAGE_VARIABLE in os.environ else "venv"
+
+
+def _frameworks(asked: tuple[str, ...], isolation: str) -> tuple[str, ...]:
+    """Of `all`, in this Python as it is, those that it has."""
     found = environments.frameworks()
     named = [known("framework", name, [*found, "all"]) for name in asked]
-    return tuple(name for name in found if name in named or ("all" in named and not environments.is_referee(name)))
+    rivals = [name for name in found if not environments.is_referee(name)]
+    if isolation == "here":
+        rivals = [name for name in rivals if environments.installed(environments.read(name, "cpu"))]
+        if named == ["all"] and not rivals:
+            raise BadInput("--isolation here: no framework is installed in this Python; use --isolation venv")
+    return tuple(name for name in found if name in named or ("all" in named and name in rivals))
+
+
+def _for_containers(memory_limit_mib: int | None, isolation: str, results: Path) -> int | None:
+    """The limit in bytes: what is asked for, or what holds for this process, whose containers are not in its groups."""
+    if isolation != "docker":
+        if memory_limit_mib is not None:
+            raise BadInput(f"--memory-limit {memory_limit_mib}: only a container has one; use --isolation docker")
+        return None
+    if memory_limit_mib is not None and memory_limit_mib < LEAST_MEMORY_MIB:
+        raise BadInput(f"--memory-limit {memory_limit_mib}: must be {LEAST_MEMORY_MIB} MiB or more")
+    if "," in str(results.resolve()):
+        raise BadInput(f"--results {results}: no container can be given a path with a comma; name another folder")
+    if "LD_PRELOAD" in machine.allocator_variables():
+        raise BadInput("LD_PRELOAD is set: a container has no such file; unset it, or use --isolation venv")
+    own = limits.memory_limit_bytes()
+    return own if memory_limit_mib is None else min(memory_limit_mib * 2**20, own or sys.maxsize)
 
 
 def _results(folder: Path, writable: bool) -> Path:
@@ -201,5 +238,6 @@ def _results(folder: Path, writable: bool) -> Path:
         probe.write_text("")
         probe.unlink()
     except OSError as error:
-        raise BadInput(f"--results {folder}: cannot be written: {error.strerror or error}") from error
+        hint = MOUNT_HINT if machine.IMAGE_VARIABLE in os.environ else ""
+        raise BadInput(f"--results {folder}: cannot be written: {error.strerror or error}{hint}") from error
     return folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib.metadata
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -16,12 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTERS = ROOT / "adapters"
 ENVIRONMENTS = ROOT / ".envs"
+IMAGE_ROOT = Path("/opt/batchwise")  # where docker/Dockerfile puts this checkout
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))  # of this Python
+
+
+KINDS = ("cpu", "cuda", "cuda-nvidia")  # the last: of an image of NVIDIA's, for GPUs that `cuda` holds no code for
 
 
 class EnvironmentUnavailable(Exception):
@@ -37,10 +40,15 @@ class Environment:
     device_kind: str  # "cpu" | "cuda"
     python: str
     smoke: str
+    driverless_smoke: str  # as far as that gets without the GPU's driver, as where images are built
+    imports: tuple[str, ...]
     variables: dict[str, str]
     system_libraries: dict[str, str]  # {file that must load: Debian package that has it}
     pins: str  # requirements with hashes
     index: str | None  # asked where pip's own configuration does not have a pin
+    base: str  # the image that an image of it is built on
+    in_base: bool  # the framework comes with that image: there is no virtual environment of it
+    newest_capability: str | None  # compute capability of the newest GPUs that it holds code for; None = any
 
     @property
     def folder(self) -> Path:
@@ -55,6 +63,12 @@ class Environment:
         """Changes with everything that decides what gets installed and how the worker is started."""
         told = repr((self.python, self.smoke, sorted(self.variables.items()), self.pins.split(), self.index))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    def lacks(self, capability: str | None) -> bool:
+        """Whether it holds no code for GPUs of this compute capability; where that is unknown, it is tried."""
+        if capability is None or self.newest_capability is None:
+            return False
+        return tuple(map(int, capability.split("."))) > tuple(map(int, self.newest_capability.split(".")))
 
     @property
     def marker(self) -> Path:
@@ -88,6 +102,11 @@ def _definition(framework: str) -> dict[str, Any]:
         return tomllib.load(file)
 
 
+def variants(framework: str) -> list[str]:
+    """Kinds of devices that it is defined for."""
+    return [name for name, table in _definition(framework).items() if isinstance(table, dict) and name in KINDS]
+
+
 def read(framework: str, device_kind: str) -> Environment:
     """Raises EnvironmentUnavailable where the framework has no environment for this kind of device."""
     table = _definition(framework)
@@ -98,17 +117,24 @@ def read(framework: str, device_kind: str) -> Environment:
         framework=framework,
         label=table["label"],
         device_kind=device_kind,
-        python=table["python"],
+        python=variant.get("python", table["python"]),
         smoke=table["smoke"],
+        driverless_smoke=variant.get("driverless_smoke", table["smoke"]),
+        imports=tuple(table["imports"]),
         variables=table["variables"] | variant.get("variables", {}),
         system_libraries=table.get("system_libraries", {}),
-        pins=variant["pins"],
+        pins=variant.get("pins", ""),
         index=variant.get("index"),
+        base=variant.get("base", table["base"]),
+        in_base="base" in variant,
+        newest_capability=variant.get("newest_capability"),
     )
 
 
 def make(environment: Environment, say: Callable[[str], None]) -> None:
     """Make it if it is not ready; safe against another runner doing the same. Raises EnvironmentUnavailable."""
+    from filelock import FileLock  # an image is made without it
+
     if environment.state == "ready":
         return
     ENVIRONMENTS.mkdir(exist_ok=True)
@@ -124,7 +150,10 @@ def make(environment: Environment, say: Callable[[str], None]) -> None:
         say(f"{environment.label}: ready")
 
 
-def install(environment: Environment, interpreter: str, say: Callable[[str], None]) -> None:
+def install(
+    environment: Environment, interpreter: str, say: Callable[[str], None], more: tuple[Path, ...] = ()
+) -> None:
+    """Its pins, and what `more` requirements files pin. Raises EnvironmentUnavailable."""
     log = environment.folder.with_suffix(".log")
     log.write_text("")
     requirements = environment.folder.with_suffix(".txt")
@@ -132,7 +161,8 @@ def install(environment: Environment, interpreter: str, say: Callable[[str], Non
     run([interpreter, "-m", "venv", str(environment.folder)], log)
     # Byte code is compiled apart: on every core, and also where PYTHONDONTWRITEBYTECODE would double import times.
     pip = [str(environment.interpreter), "-m", "pip", "install", "--require-hashes", "--only-binary=:all:"]
-    pip += ["--no-compile", "--progress-bar=off", "-r", str(requirements)]
+    pip += ["--no-compile", "--progress-bar=off"]
+    pip += [word for path in (requirements, *more) for word in ("-r", str(path))]
     say(f"{environment.label}: installing {len(environment.pins.split()) // 2} packages (log: {log.relative_to(ROOT)})")
     try:
         run(pip, log)
@@ -142,13 +172,21 @@ def install(environment: Environment, interpreter: str, say: Callable[[str], Non
         say(f"{environment.label}: {error}; asking {environment.index} too")
         run([*pip, "--extra-index-url", environment.index], log)
     subprocess.run(
-        [str(environment.interpreter), "-m", "compileall", "-q", "-j", "0", str(environment.folder / "lib")],
+        [
+            *(str(environment.interpreter), "-m", "compileall", "-q", "-j", "0"),
+            *("--invalidation-mode", "unchecked-hash", str(environment.folder / "lib")),  # the same bytes every time
+        ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=False,  # packages ship a few files that are no valid Python for this version
     )
     say(f"{environment.label}: trying the import")
     run([str(environment.interpreter), "-c", environment.smoke], log, worker_variables(environment))
+
+
+def installed(environment: Environment) -> bool:
+    """Whether this Python has the framework."""
+    return all(importlib.util.find_spec(name) for name in environment.imports)
 
 
 def run(command: list[str], log: Path, variables: dict[str, str] | None = None) -> None:
@@ -175,6 +213,13 @@ def worker_variables(environment: Environment, site_packages: Path | None = None
     for name in variables.keys() & {"LD_LIBRARY_PATH"} & os.environ.keys():
         variables[name] += os.pathsep + os.environ[name]
     return variables
+
+
+def container_variables(environment: Environment) -> dict[str, str]:
+    """The same inside an image of it, which keeps the search path of its base."""
+    folder = IMAGE_ROOT / ENVIRONMENTS.name / environment.folder.name / "lib"
+    site_packages = folder / f"python{environment.python}" / "site-packages"
+    return {name: value.format(site_packages=site_packages) for name, value in environment.variables.items()}
 
 
 def missing_libraries(environment: Environment) -> None:

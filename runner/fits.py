@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import psutil
 
+from runner import limits
 from runner.machine import Gpu
 from runner.memory_worker import kind
 from workloads.memory import FEWEST_TO_LEAVE_ONE_OUT, Line, fit_line
 from workloads.trial import Status, TrialResult, TrialSpec
 
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
-
-def capacity_bytes(device: str, gpus: tuple[Gpu, ...]) -> int | None:
-    """Of the GPU, or of the host and its control group; None where the driver does not tell."""
+def capacity_bytes(device: str, gpus: tuple[Gpu, ...], limit_bytes: int | None) -> int | None:
+    """Of the GPU, or of the host and its limits; None where the driver does not tell."""
     if device != "cpu":
         return next((gpu.memory_bytes for gpu in gpus if gpu.uuid == device), None)
-    try:
-        limit = int(CGROUP_LIMIT.read_text())
-    except (OSError, ValueError):  # no such group, or "max"
-        limit = psutil.virtual_memory().total
-    return min(limit, psutil.virtual_memory().total)
+    found = (psutil.virtual_memory().total, limits.memory_limit_bytes(), limit_bytes)
+    return min(limit for limit in found if limit is not None)
 
 
 def lines(stored: list[TrialResult]) -> dict[str, Line]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from runner import environments
 from runner.evidence import Truth, difference, losses_differ
-from runner.launch import LaunchFailed, run_worker
+from runner.launch import LaunchFailed, Local, Way, run_worker
 from workloads.catalogue import WORKLOADS
 from workloads.gate import PROBE_BATCH, Evidence
 from workloads.trial import (
@@ -66,13 +66,13 @@ class Gate:
         self.truths: dict[Group, Truth | str] = {}
         self.given: dict[str, dict[str, Any]] = {}
 
-    def gather(self, spec: TrialSpec, interpreter: str, variables: dict[str, str]) -> dict[str, Any]:
+    def gather(self, spec: TrialSpec, way: Way) -> dict[str, Any]:
         """The evidence of the trial's framework, from a worker of its own; empty where it gave none."""
         own = probe_of(spec)
         if own.id not in self.given:
             self.given[own.id] = {}  # also where it dies: not asked again for each batch size
             with suppress(LaunchFailed):
-                self.given[own.id] = self._probe(own, interpreter, variables)
+                self.given[own.id] = self._probe(own, way)
         return self.given[own.id]
 
     def judge(self, trials: Iterable[TrialResult]) -> list[TrialResult]:
@@ -137,16 +137,16 @@ class Gate:
             isolation="here",
             environment=f"{environments.digest_here()}-{environments.digest_code(REFEREE)}",
         )
-        return Evidence.from_json(self._probe(own, sys.executable, {}))
+        return Evidence.from_json(self._probe(own, Local(sys.executable, {})))
 
-    def _probe(self, spec: TrialSpec, interpreter: str, variables: dict[str, str]) -> dict[str, Any]:
+    def _probe(self, spec: TrialSpec, way: Way) -> dict[str, Any]:
         """The evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed."""
         folder = (self.results / PROBES / spec.id).resolve()
         if not (found := _finished(folder)):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / EVENTS_FILE).unlink(missing_ok=True)
             write_json(folder / TRIAL_FILE, spec.to_json())
-            run_worker(folder, spec, interpreter, variables)
+            run_worker(folder, spec, way)
             found = _finished(folder)
         if not found:
             raise LaunchFailed(f"the probe of {spec.framework} gave no evidence: see {folder / LOG_FILE}")

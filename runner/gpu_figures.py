@@ -168,7 +168,8 @@ def _integrated(readings: Readings) -> Figure:
         return Figure(None, source, reason=str(reason))
     within = (times > readings.edges[0]) & (times < readings.edges[1])
     at = np.concatenate([[readings.edges[0]], times[within], [readings.edges[1]]])
-    joules = np.trapezoid(np.interp(at, times, values) / 1e3, at / 1e9)
+    watts = np.interp(at, times, values) / 1e3
+    joules = np.sum((watts[1:] + watts[:-1]) / 2 * np.diff(at / 1e9))  # numpy's own has two names
     return Figure(float(joules), source, int(within.sum()))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Protocol
 
 from runner.environments import ROOT
 from workloads.trial import LOG_FILE, SAMPLES_FILE, TrialSpec
@@ -38,9 +38,7 @@ class Outcome:
 def worker_environment(spec: TrialSpec, variables: dict[str, str]) -> dict[str, str]:
     """Small and the same for every framework: thread counts, the device by UUID, the definition's variables."""
     threads = str(spec.threads)
-    environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    environment |= {
-        "PYTHONPATH": str(ROOT),
+    environment = {
         "PYTHONUNBUFFERED": "1",
         "PYTHONHASHSEED": "0",
         "OMP_NUM_THREADS": threads,
@@ -56,19 +54,37 @@ class LaunchFailed(Exception):
     """Worker or sampler could not be started; the message is the reason of the `failed` trial."""
 
 
-def run_worker(
-    trial_dir: Path,
-    spec: TrialSpec,
-    interpreter: str,
-    variables: dict[str, str],
-    module: tuple[str, ...] = ("adapters.worker",),
-) -> Outcome:
+class Worker(Protocol):
+    """A worker that runs; `pid` is its process id on this machine."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code, negative where a signal killed it. Raises subprocess.TimeoutExpired after so many seconds."""
+
+    def end(self) -> int:
+        """Kill whatever is left of it, and reap it; its exit code."""
+
+
+class Way(Protocol):
+    """How a framework's workers are started: `Local`, or `containers.InContainer`."""
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What the machine's conditions are for such a worker where they differ from the runner's own."""
+
+    def start(self, trial_dir: Path, spec: TrialSpec, log: IO[str], module: tuple[str, ...]) -> Worker:
+        """`python -m module[0] TRIAL_DIR module[1:]`, on the first `threads` cores. Raises LaunchFailed, OSError."""
+
+
+def run_worker(trial_dir: Path, spec: TrialSpec, way: Way, module: tuple[str, ...] = ("adapters.worker",)) -> Outcome:
     """Blocks until the worker has ended or its time is up. Raises LaunchFailed."""
     with sampler(trial_dir, spec) as sampling, (trial_dir / LOG_FILE).open("w", encoding="utf-8") as log:
         started, timed_out = time.monotonic(), False
         module = tuple(str(sampling.pid) if word == SAMPLER_PID else word for word in module)
         try:
-            worker = start_worker(trial_dir, spec, interpreter, variables, log, module)
+            worker = way.start(trial_dir, spec, log, module)
         except OSError as error:
             raise LaunchFailed(f"the worker could not be started: {error}") from error
         try:
@@ -79,28 +95,62 @@ def run_worker(
         except BrokenPipeError as error:
             raise LaunchFailed("the sampler, python -m runner.meter, ended before the worker started") from error
         finally:
-            end_group(worker)
-        return Outcome(worker.returncode, timed_out, time.monotonic() - started)
+            exit_code = worker.end()
+        return Outcome(exit_code, timed_out, time.monotonic() - started)
 
 
-def start_worker(
-    trial_dir: Path, spec: TrialSpec, interpreter: str, variables: dict[str, str], log: IO[str], module: tuple[str, ...]
-) -> subprocess.Popen[bytes]:
-    """On the first `threads` cores that this process may use: thread pools of any kind inherit them."""
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(allowed)[: spec.threads])
-    try:
-        return subprocess.Popen(
-            [interpreter, "-m", module[0], str(trial_dir), *module[1:]],
-            cwd=ROOT,
-            env=worker_environment(spec, variables),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # a group of its own: ended whole, and out of reach of the terminal's Ctrl-C
-        )
-    finally:
-        os.sched_setaffinity(0, allowed)
+def cores(spec: TrialSpec) -> list[int]:
+    """The worker's: the first `threads` of those that this process may use."""
+    return sorted(os.sched_getaffinity(0))[: spec.threads]
+
+
+@dataclass(frozen=True)
+class Local:
+    """By an interpreter of this machine, as a child of this process."""
+
+    interpreter: str
+    variables: dict[str, str]
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        return {}
+
+    def start(self, trial_dir: Path, spec: TrialSpec, log: IO[str], module: tuple[str, ...]) -> Worker:
+        """Its affinity is set before it starts: thread pools of any kind inherit it."""
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        allowed = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, cores(spec))
+        try:
+            process = subprocess.Popen(
+                [self.interpreter, "-m", module[0], str(trial_dir), *module[1:]],
+                cwd=ROOT,
+                env=inherited | {"PYTHONPATH": str(ROOT)} | worker_environment(spec, self.variables),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # a group of its own: ended whole, and out of reach of the terminal's Ctrl-C
+            )
+        finally:
+            os.sched_setaffinity(0, allowed)
+        return Child(process)
+
+
+@dataclass(frozen=True)
+class Child:
+    """The group of processes of a local worker."""
+
+    process: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def wait(self, timeout: float) -> int:
+        return self.process.wait(timeout)
+
+    def end(self) -> int:
+        end_group(self.process)
+        return self.process.returncode
 
 
 @dataclass(frozen=True)

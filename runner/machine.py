@@ -14,7 +14,10 @@ from typing import Any
 import psutil
 import pynvml
 
+from runner import limits
 from runner.environments import ROOT
+
+IMAGE_VARIABLE = "BATCHWISE_IMAGE"  # set in an image of ours: "FRAMEWORK-DEVICE VERSION COMMIT"
 
 
 class NoSuchDevice(ValueError):
@@ -28,6 +31,7 @@ class Gpu:
     driver: str
     cuda_driver: str | None  # the newest CUDA that the driver serves
     memory_bytes: int | None  # None where the driver does not tell
+    capability: str | None = None  # compute capability, "9.0"; None where the driver does not tell
 
 
 def gpus() -> list[Gpu]:
@@ -57,7 +61,12 @@ def _gpu(index: int, driver: str, cuda_driver: str | None) -> Gpu:
         memory_bytes = pynvml.nvmlDeviceGetMemoryInfo(handle).total
     except pynvml.NVMLError:  # unified memory, MIG
         memory_bytes = None
-    return Gpu(pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle), driver, cuda_driver, memory_bytes)
+    try:
+        capability = "{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle))
+    except pynvml.NVMLError:
+        capability = None
+    uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
+    return Gpu(uuid, name, driver, cuda_driver, memory_bytes, capability)
 
 
 def resolve_device(asked: str, found: list[Gpu]) -> str:
@@ -85,8 +94,10 @@ def resolve_device(asked: str, found: list[Gpu]) -> str:
 
 
 def cores() -> int:
-    """Cores this process may run on."""
-    return len(os.sched_getaffinity(0))
+    """Cores this process may run on; of a share of processor time, the whole ones."""
+    allowed = len(os.sched_getaffinity(0))
+    limit = limits.cpu_limit()
+    return allowed if limit is None else max(1, min(allowed, int(limit)))
 
 
 def describe(device: str, found: list[Gpu]) -> dict[str, Any]:
@@ -94,12 +105,15 @@ def describe(device: str, found: list[Gpu]) -> dict[str, Any]:
     return {
         "cpu_model": _cpu_model(),
         "cores": cores(),
+        "cpu_limit_cores": limits.cpu_limit(),
         "memory_bytes": psutil.virtual_memory().total,
+        "memory_limit_bytes": limits.memory_limit_bytes(),
         "os": platform.platform(),
         "libc": " ".join(platform.libc_ver()),
         "python": platform.python_version(),
         "gpus": [asdict(gpu) for gpu in found if gpu.uuid == device],
-        "commit": _commit(),
+        "image": os.environ.get(IMAGE_VARIABLE),
+        "commit": commit(),
         "runner_digest": runner_digest(),
     }
 
@@ -138,8 +152,10 @@ def _cpu_model() -> str | None:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
 
 
-def _commit() -> str | None:
-    """The commit of this checkout, with "-dirty" where tracked files differ from it."""
+def commit() -> str | None:
+    """The commit of this checkout or image, with "-dirty" where tracked files differed from it."""
+    if image := os.environ.get(IMAGE_VARIABLE):
+        return image.split()[-1]
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runner import machine
 from runner.assemble import how_it_ended
-from runner.launch import LaunchFailed, run_worker
+from runner.launch import LaunchFailed, Way, run_worker
 from runner.memory import Told
 from workloads.trial import EVENTS_FILE, LOG_FILE, TRIAL_FILE, Event, TrialSpec, read_events, write_json
 
@@ -25,7 +25,7 @@ class MemoryWorker:
         for spec in trials:
             self.sizes.setdefault(kind(spec).id, set()).add(spec.batch_size)
 
-    def gather(self, spec: TrialSpec, interpreter: str, variables: dict[str, str]) -> Told:
+    def gather(self, spec: TrialSpec, way: Way) -> Told:
         """What the memory holds at the trial's batch size, or the reason why that is not known."""
         own = kind(spec)
         folder = (self.results / MEMORY / own.id).resolve()
@@ -33,20 +33,20 @@ class MemoryWorker:
         if spec.batch_size not in told and own.id not in self.ended:
             missing = sorted(self.sizes[own.id] - set(told))
             own = replace(own, inputs=spec.inputs, timeout_s=spec.timeout_s * len(missing))
-            self.ended[kind(spec).id] = self._ask(folder, own, missing, interpreter, variables)
+            self.ended[kind(spec).id] = self._ask(folder, own, missing, way)
             told = read_told(folder)
         if spec.batch_size in told:
             return told[spec.batch_size]
         return {"reason": f"the memory worker: {self.ended[kind(spec).id]} (log: {folder / LOG_FILE})"}
 
     @staticmethod
-    def _ask(folder: Path, own: TrialSpec, sizes: list[int], interpreter: str, variables: dict[str, str]) -> str:
+    def _ask(folder: Path, own: TrialSpec, sizes: list[int], way: Way) -> str:
         """How it ended."""
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / TRIAL_FILE, own.to_json())
         kills_before = machine.out_of_memory_kills()
         try:
-            outcome = run_worker(folder, own, interpreter, variables, ("adapters.memory", *map(str, sizes)))
+            outcome = run_worker(folder, own, way, ("adapters.memory", *map(str, sizes)))
         except LaunchFailed as error:
             return str(error)
         killed_for_memory = machine.out_of_memory_kills() != kills_before

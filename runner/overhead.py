@@ -19,10 +19,9 @@ from tabulate import tabulate
 from runner import cli, inputs, machine
 from runner.assemble import how_it_ended
 from runner.cli import Request
-from runner.environments import Environment
 from runner.intervals import mean_interval
-from runner.launch import SAMPLER_PID, LaunchFailed, run_worker
-from runner.prepare import fresh_folder, make_environments, plan_of, started_with, write_data
+from runner.launch import SAMPLER_PID, LaunchFailed, Way, run_worker
+from runner.prepare import fresh_folder, make_environments, plan_of, write_data
 from runner.progress import duration
 from workloads.overhead import SEGMENTS_FILE, Pair, Segment, disturbance, in_pairs, read_segments
 from workloads.trial import EVENTS_FILE, LOG_FILE, TRIAL_FILE, Event, Status, TrialSpec, read_events, write_json
@@ -56,7 +55,12 @@ def request(arguments: Sequence[str]) -> tuple[Request, int]:
         raise cli.BadInput(
             f"--pairs {words.pairs}: must be {FEWEST_PAIRS} or more, or there is no interval to speak of"
         )
-    return cli.request(words), words.pairs
+    asked = cli.request(words)
+    if asked.isolation == "docker":
+        raise cli.BadInput(
+            "--isolation docker: not for overhead, whose worker stops the sampler, out of its reach there"
+        )
+    return asked, words.pairs
 
 
 def run(asked: Request, pairs: int, console: Console) -> int:
@@ -119,16 +123,13 @@ def others(rows: list[dict[str, Any]], cell: dict[str, Any]) -> list[dict[str, A
     return [row for row in rows if not cell.items() <= row.items()]
 
 
-def measure(
-    spec: TrialSpec, environment: Environment, pairs: int, results: Path
-) -> tuple[dict[str, Any], list[Segment]]:
+def measure(spec: TrialSpec, way: Way, pairs: int, results: Path) -> tuple[dict[str, Any], list[Segment]]:
     """(the framework's facts, segments). Raises LaunchFailed with the reason and the log where there are none."""
     spec = replace(spec, study=ROOM, timeout_s=spec.timeout_s + pairs * PAIR_LIMIT_S)
     folder = fresh_folder(results, spec, ROOM)
     write_json(folder / TRIAL_FILE, spec.to_json())
-    interpreter, variables = started_with(spec, environment)
     kills_before = machine.out_of_memory_kills()
-    outcome = run_worker(folder, spec, interpreter, variables, ("adapters.overhead", SAMPLER_PID, str(pairs)))
+    outcome = run_worker(folder, spec, way, ("adapters.overhead", SAMPLER_PID, str(pairs)))
     events = read_events(folder / EVENTS_FILE)
     killed_for_memory = machine.out_of_memory_kills() != kills_before
     status, reason = how_it_ended(events, outcome, folder / LOG_FILE, killed_for_memory)

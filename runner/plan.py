@@ -52,6 +52,7 @@ def make_plan(
     device: str,
     threads: int,
     isolation: str,
+    memory_limit_bytes: int | None,
     variables: dict[str, str],
     preallocating: Collection[str],
     repeats: range,
@@ -95,6 +96,7 @@ def make_plan(
                 environment=environments[framework],
                 variables=variables,
                 inputs=inputs.get(repeat, {}),
+                memory_limit_bytes=memory_limit_bytes,
             )
             for framework in frameworks
         ]

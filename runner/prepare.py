@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
+from rich.prompt import Confirm
 
-from runner import environments, inputs, machine
-from runner.cli import Request
+from runner import containers, environments, images, inputs, machine
+from runner.cli import BadInput, Request
+from runner.containers import ImageMissing
+from runner.engine import Engine, EngineError, find_engine
 from runner.environments import Environment, EnvironmentUnavailable
+from runner.images import Image
+from runner.launch import Local, Way
 from runner.plan import TRIALS, Plan, make_plan
 from workloads.trial import InputFile, TrialSpec
+
+NEWER_GPUS = {"cuda": "cuda-nvidia"}  # the image for GPUs that the environment on the left holds no code for
 
 
 def write_data(request: Request, console: Console) -> dict[str, InputFile]:
@@ -21,20 +29,76 @@ def write_data(request: Request, console: Console) -> dict[str, InputFile]:
     return inputs.write_data(request.study, splits, request.results)
 
 
-def make_environments(request: Request, console: Console) -> tuple[dict[str, Environment], dict[str, str]]:
-    """({framework: environment}, {framework: why it has none}); `here` takes this Python as it is."""
-    ready: dict[str, Environment] = {}
+def make_environments(request: Request, console: Console) -> tuple[dict[str, Way], dict[str, str]]:
+    """({framework: how its workers are started}, {framework: why they cannot be}). Raises BadInput where containers
+    are asked for and the engine, its GPU runtime or an image is missing.
+    """
+    ready: dict[str, Way] = {}
     unavailable: dict[str, str] = {}
     for framework in request.frameworks:
         try:
-            environment = environments.read(framework, request.device_kind)
+            environment = environment_of(framework, request)
+            if request.isolation == "docker":
+                ready[framework] = container_of(environment, request, console)
+                continue
             if request.isolation == "venv":
                 environments.make(environment, console.print)
-            ready[framework] = environment
+            elif not environments.installed(environment):
+                raise EnvironmentUnavailable(f"{environment.label} is not installed in this Python")
+            ready[framework] = local(environment, request.isolation)
         except EnvironmentUnavailable as error:
             unavailable[framework] = str(error)
             console.print(f"{framework}: unsupported: {error}", style="yellow")
     return ready, unavailable
+
+
+def environment_of(framework: str, request: Request) -> Environment:
+    """The one for the request's device. Raises EnvironmentUnavailable where it holds no code for this GPU."""
+    environment = environments.read(framework, request.device_kind)
+    gpu = next((gpu for gpu in request.gpus if gpu.uuid == request.device), None)
+    if gpu is None or not environment.lacks(gpu.capability):
+        return environment
+    newer = NEWER_GPUS.get(request.device_kind, "")
+    if request.isolation == "docker" and newer in environments.variants(framework):
+        return environments.read(framework, newer)
+    raise EnvironmentUnavailable(
+        f"{environment.label}'s {environment.device_kind} build holds code for GPUs up to compute capability "
+        f"{environment.newest_capability}; this {gpu.name} has {gpu.capability}"
+        + (f"; --isolation docker uses the image {newer}" if newer in environments.variants(framework) else "")
+    )
+
+
+def local(environment: Environment, isolation: str) -> Local:
+    if isolation == "here":
+        return Local(sys.executable, environments.worker_variables(environment, environments.SITE_PACKAGES))
+    return Local(str(environment.interpreter), environments.worker_variables(environment))
+
+
+def container_of(environment: Environment, request: Request, console: Console) -> Way:
+    """Tried once, as a trial's container is started. Raises BadInput, EnvironmentUnavailable."""
+    variables = environments.container_variables(environment)
+    image = Image(environment)
+    try:
+        engine = find_engine()
+        try:
+            way = containers.find(engine, image, variables)
+        except ImageMissing as error:
+            offer(engine, image, error, console)
+            way = containers.find(engine, image, variables)
+        console.print(f"{environment.label}: image {image.reference} ({way.image_id[:12]}), {engine.told}")
+        return way.tried(request.results.resolve(), asked_of_containers(request))
+    except EngineError as error:
+        raise BadInput(f"--isolation docker: {error}") from error
+
+
+def offer(engine: Engine, image: Image, missing: ImageMissing, console: Console) -> None:
+    """Build it, where there is somebody to ask. Raises EngineError."""
+    command = image.build_command
+    if not (console.is_terminal and sys.stdin.isatty()):
+        raise EngineError(f"{missing}: {command} builds it")
+    if not Confirm.ask(f"{missing}. Build it now ({command})?", console=console, default=True):
+        raise EngineError(f"{missing}: {command} builds it")
+    images.build(engine, image)
 
 
 def plan_of(request: Request, repeats: range, written: dict[int, dict[str, InputFile]]) -> Plan:
@@ -44,6 +108,7 @@ def plan_of(request: Request, repeats: range, written: dict[int, dict[str, Input
         request.device,
         request.threads,
         request.isolation,
+        request.memory_limit_bytes,
         machine.allocator_variables(),
         {name for name in request.frameworks if environments.preallocates(name, request.device_kind)},
         repeats,
@@ -52,14 +117,22 @@ def plan_of(request: Request, repeats: range, written: dict[int, dict[str, Input
     )
 
 
+def asked_of_containers(request: Request) -> TrialSpec:
+    """Any trial of the request: what a container is given beyond its framework is the same for all."""
+    return plan_of(replace(request, isolation="venv"), range(1), {}).trials[0]
+
+
 def digests(request: Request) -> dict[str, str]:
     """What stands for each framework's environment, and for the code that runs in it, in its trials."""
     found = {}
     for framework in request.frameworks:
         try:
-            environment = environments.read(framework, request.device_kind)
-            packages = environments.digest_here() if request.isolation == "here" else environment.digest
-        except EnvironmentUnavailable:
+            environment = environment_of(framework, request)
+            if request.isolation == "docker":
+                packages = containers.find(find_engine(), Image(environment), {}).image_id[:16]
+            else:
+                packages = environments.digest_here() if request.isolation == "here" else environment.digest
+        except (EnvironmentUnavailable, EngineError):
             packages = "none"
         found[framework] = f"{packages}-{environments.digest_code(framework)}"
     return found
@@ -72,10 +145,3 @@ def fresh_folder(results: Path, spec: TrialSpec, room: str = TRIALS) -> Path:
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     return folder
-
-
-def started_with(spec: TrialSpec, environment: Environment) -> tuple[str, dict[str, str]]:
-    """(interpreter, variables) of a worker."""
-    if spec.isolation == "here":
-        return sys.executable, environments.worker_variables(environment, environments.SITE_PACKAGES)
-    return str(environment.interpreter), environments.worker_variables(environment)

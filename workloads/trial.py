@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field, fields
-from enum import StrEnum
+from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,13 @@ LOG_FILE = "log.txt"
 RESULT_FILE = "result.json"
 
 
-class Status(StrEnum):
+class Word(str, Enum):  # noqa: UP042
+    """A string with a fixed set of values; enum.StrEnum is not in the Python 3.10 of NVIDIA's MXNet image."""
+
+    __str__ = str.__str__
+
+
+class Status(Word):
     """How a trial ended. Only `ok` enters the tables; every other status carries a reason."""
 
     OK = "ok"
@@ -36,7 +42,7 @@ class Status(StrEnum):
     UNVERIFIED = "unverified"
 
 
-class Event(StrEnum):
+class Event(Word):
     """What the worker writes to events.jsonl, in this order; each with `t_ns` of the monotonic clock."""
 
     STARTED = "started"
@@ -101,10 +107,11 @@ class TrialSpec:
     threads: int
     window_s: float
     timeout_s: float
-    isolation: str  # "venv" | "here"
-    environment: str  # digest of the environment's definition, or of the interpreter in use
+    isolation: str  # "venv" | "docker" | "here"
+    environment: str  # digest of the environment's definition, or of the image or interpreter in use
     variables: dict[str, str]  # the C allocator's, taken over from the caller: MALLOC_*, LD_PRELOAD, GLIBC_TUNABLES
     inputs: dict[str, InputFile]  # train_images, train_labels, test_images, test_labels, order, weights
+    memory_limit_bytes: int | None = None  # of the worker's container
 
     @property
     def device_kind(self) -> str:
@@ -115,6 +122,8 @@ class TrialSpec:
         told = {each.name: getattr(self, each.name) for each in fields(self)}
         for irrelevant in ("study", "timeout_s"):
             del told[irrelevant]
+        if self.memory_limit_bytes is None:
+            del told["memory_limit_bytes"]
         told["optimizer"] = asdict(self.optimizer)
         told["inputs"] = {name: file.sha256 for name, file in self.inputs.items()}
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]

@@ -13,9 +13,10 @@ import pytest
 from conftest import ROOT
 from suite import FRAMEWORKS, REFEREE
 
-from runner.environments import read, worker_variables
+from runner.environments import read
 from runner.inputs import INPUTS
 from runner.memory_worker import MemoryWorker
+from runner.prepare import local
 from workloads.catalogue import OSU_CNN
 from workloads.spec import OptimizerSpec
 from workloads.trial import MEMORY_PARTS, TrialSpec
@@ -35,10 +36,9 @@ def told(request, quick_run, tmp_path_factory):
     (folder / INPUTS).symlink_to(results / INPUTS)
     spec = TrialSpec.from_json(cells[request.param, 128]["spec"])
     specs = [replace(spec, batch_size=size, optimizer=OptimizerSpec.named("adam")) for size in SIZES]
-    environment = read(request.param, "cpu")
     memory = MemoryWorker(folder, specs)
-    how = str(environment.interpreter), worker_variables(environment)
-    found = {spec.batch_size: memory.gather(spec, *how) for spec in specs}
+    way = local(read(request.param, "cpu"), "venv")
+    found = {spec.batch_size: memory.gather(spec, way) for spec in specs}
     print(request.param, json.dumps(found))
     assert len(list((folder / "memory").iterdir())) == 1, "one process tells all sizes"
     return request.param, found

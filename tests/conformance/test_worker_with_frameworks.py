@@ -10,10 +10,10 @@ from suite import FRAMEWORKS, REFEREE
 
 from runner.__main__ import run_trial
 from runner.assemble import assemble
-from runner.environments import read, worker_variables
+from runner.environments import read
 from runner.inputs import INPUTS
-from runner.launch import Outcome, start_worker
-from runner.prepare import fresh_folder, started_with
+from runner.launch import Outcome
+from runner.prepare import fresh_folder, local
 from workloads.samples import COLUMNS
 from workloads.trial import (
     EVENTS_FILE,
@@ -58,7 +58,7 @@ def asked(quick_run, tmp_path):
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
 def test_the_same_trial_gives_other_numbers_the_second_time(framework, asked):
     first, second, spec = asked(framework)
-    result = run_trial(second, spec, *started_with(spec, read(framework, "cpu")), {}, {})
+    result = run_trial(second, spec, local(read(framework, "cpu"), spec.isolation), {}, {})
     assert result.status == Status.OK, result.reason
     assert len([event for event in told(first) if "train_loss" in event]) == 10
     assert json.dumps(told(first)) == json.dumps(told(second))
@@ -68,12 +68,9 @@ def test_the_same_trial_gives_other_numbers_the_second_time(framework, asked):
 def test_a_device_that_cannot_be_had_is_no_row_with_its_reason(framework, asked):
     """Without the sampler, which needs the driver that a GPU's trial has."""
     _, folder, spec = asked(framework, device=NO_SUCH_GPU)
-    environment = read(framework, "cpu")
     (folder / SAMPLES_FILE).write_text(",".join(COLUMNS) + "\n")
     with (folder / LOG_FILE).open("w") as log:
-        worker = start_worker(
-            folder, spec, str(environment.interpreter), worker_variables(environment), log, ("adapters.worker",)
-        )
+        worker = local(read(framework, "cpu"), "venv").start(folder, spec, log, ("adapters.worker",))
         exit_code = worker.wait(60)
     result = assemble(folder, spec, Outcome(exit_code, False, 1.0), {}, "2026-01-01T00:00:00+00:00", False, {})
     assert (result.status, bool(result.reason)) == (Status.UNSUPPORTED, True)

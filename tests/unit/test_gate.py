@@ -19,7 +19,7 @@ from runner import __main__ as runner
 from runner import gate
 from runner.evidence import LATE, LOSSES, ROUNDINGS
 from runner.gate import GATE, Gate
-from runner.launch import LaunchFailed, Outcome
+from runner.launch import LaunchFailed, Local, Outcome, Way
 from runner.plan import Plan
 from workloads.catalogue import WORKLOADS
 from workloads.gate import PROBE_BATCH, Evidence
@@ -371,17 +371,20 @@ def test_trials_that_diverge_alike_are_ok() -> None:
     assert is_ok(one, "held against the referee, two") and is_ok(two, "held against the referee, one")
 
 
+WAY = Local("python", {})
+
+
 class Worker:
     """Stands for `run_worker`: gathers the evidence in this process, or does what `instead` does."""
 
     def __init__(self, instead: Callable[[], Any] | None = None, last: Event = Event.FINISHED) -> None:
         self.instead, self.last, self.ran = instead, last, list[TrialSpec]()
-        self.started_with: list[tuple[str, dict[str, str]]] = []
+        self.started_with: list[Way] = []
 
-    def __call__(self, folder: Path, spec: TrialSpec, interpreter: str, variables: dict[str, str]) -> Outcome:
+    def __call__(self, folder: Path, spec: TrialSpec, way: Way) -> Outcome:
         assert TrialSpec.from_json(json.loads((folder / TRIAL_FILE).read_text())) == spec
         self.ran.append(spec)
-        self.started_with.append((interpreter, variables))
+        self.started_with.append(way)
         if self.instead:
             self.instead()
         evidence = through_json(gathered(opened(profile=spec.profile), PLAIN, spec.optimizer))
@@ -440,12 +443,13 @@ def test_a_framework_is_probed_as_its_trials_are_run_but_with_no_epoch_and_no_wi
     worker = Worker()
     monkeypatch.setattr(gate, "run_worker", worker)
     spec = trial("one", device="GPU-1", feed="device", threads=1, isolation="venv", batch_size=512).spec
-    evidence = Gate(tmp_path).gather(spec, "its/python", {"ITS": "variable"})
+    way = Local("its/python", {"ITS": "variable"})
+    evidence = Gate(tmp_path).gather(spec, way)
     assert evidence == truth().rounded.to_json()
     (probed,) = worker.ran
     own = {"study": "probes", "batch_size": PROBE_BATCH, "epochs": 0, "window_s": 0.0}
     assert probed == replace(spec, **own)
-    assert worker.started_with == [("its/python", {"ITS": "variable"})]
+    assert worker.started_with == [way]
     assert (tmp_path / "probes" / probed.id / EVENTS_FILE).exists()
 
 
@@ -455,8 +459,8 @@ def test_a_framework_is_probed_once_for_all_batch_sizes_and_again_for_another_gr
     worker, first = Worker(), Gate(tmp_path)
     monkeypatch.setattr(gate, "run_worker", worker)
     alike: list[dict[str, Any]] = [{}, {"batch_size": 8}, {"last_batch": "drop"}, {"epochs": 9}, {"window_s": 9.0}]
-    given = [first.gather(trial("one", **change).spec, "python", {}) for change in alike]
-    given += [Gate(tmp_path).gather(trial("one", **change).spec, "python", {}) for change in alike]
+    given = [first.gather(trial("one", **change).spec, WAY) for change in alike]
+    given += [Gate(tmp_path).gather(trial("one", **change).spec, WAY) for change in alike]
     assert given == [truth().rounded.to_json()] * 10
     assert len(worker.ran) == 1
     others: list[dict[str, Any]] = [
@@ -466,8 +470,8 @@ def test_a_framework_is_probed_once_for_all_batch_sizes_and_again_for_another_gr
         {"environment": "another"},
     ]
     for number, change in enumerate(others, start=2):
-        first.gather(trial("one", batch_size=8).spec, "python", {})
-        first.gather(replace(trial("one").spec, **change), "python", {})
+        first.gather(trial("one", batch_size=8).spec, WAY)
+        first.gather(replace(trial("one").spec, **change), WAY)
         assert len(worker.ran) == number, change
 
 
@@ -479,10 +483,10 @@ def test_a_probe_that_gives_nothing_stops_nothing_and_is_tried_again_by_the_next
 ) -> None:
     monkeypatch.setattr(gate, "run_worker", worker)
     broken = Gate(tmp_path)
-    assert [broken.gather(trial("one", batch_size=size).spec, "python", {}) for size in (8, 16)] == [{}, {}]
+    assert [broken.gather(trial("one", batch_size=size).spec, WAY) for size in (8, 16)] == [{}, {}]
     assert len(worker.ran) == 1, "a probe that gives nothing was tried for every batch size"
     monkeypatch.setattr(gate, "run_worker", Worker())
-    assert Gate(tmp_path).gather(trial("one").spec, "python", {}) == truth().rounded.to_json()
+    assert Gate(tmp_path).gather(trial("one").spec, WAY) == truth().rounded.to_json()
 
 
 def run_plan(

@@ -11,7 +11,7 @@ from conftest import make_spec
 from adapters.base import MemoryUse
 from adapters.memory import divided
 from runner import memory_worker
-from runner.launch import LaunchFailed, Outcome
+from runner.launch import LaunchFailed, Local, Outcome
 from runner.memory import parts as memory_figures
 from runner.memory_worker import MemoryWorker
 from workloads.trial import EVENTS_FILE, LOG_FILE, Event
@@ -44,13 +44,16 @@ def test_what_the_trial_counted_itself_is_lost_where_the_memory_worker_died():
         assert figures[name].value is None and figures[name].reason == "it died"
 
 
+WAY = Local("python", {})
+
+
 class Asked:
     """Stands for run_worker: notes what is asked, and writes what a worker would, up to a size at which it dies."""
 
     def __init__(self, dies_at=None):
         self.calls, self.dies_at = [], dies_at
 
-    def __call__(self, folder, spec, interpreter, variables, module):
+    def __call__(self, folder, spec, way, module):
         self.calls.append(module)
         (folder / LOG_FILE).write_text("")
         with (folder / EVENTS_FILE).open("a") as file:
@@ -80,23 +83,23 @@ def plan():
 def test_every_batch_size_and_repeat_asks_a_process_of_its_own(plan, tmp_path, monkeypatch):
     monkeypatch.setattr(memory_worker, "run_worker", asked := Asked())
     parts = MemoryWorker(tmp_path, plan)
-    assert [parts.gather(spec, "python", {})["peak"] for spec in plan] == [64, 64, 8, 8, 16, 16]
+    assert [parts.gather(spec, WAY)["peak"] for spec in plan] == [64, 64, 8, 8, 16, 16]
     assert asked.calls == [("adapters.memory", "8", "16", "64")]
 
 
 def test_a_later_run_asks_again_what_was_told(plan, tmp_path, monkeypatch):
     monkeypatch.setattr(memory_worker, "run_worker", asked := Asked())
-    MemoryWorker(tmp_path, plan).gather(plan[0], "python", {})
+    MemoryWorker(tmp_path, plan).gather(plan[0], WAY)
     more = [*plan, make_spec(batch_size=32)]
     later = MemoryWorker(tmp_path, more)
-    assert [later.gather(spec, "python", {})["peak"] for spec in more] == [64, 64, 8, 8, 16, 16, 32]
+    assert [later.gather(spec, WAY)["peak"] for spec in more] == [64, 64, 8, 8, 16, 16, 32]
     assert asked.calls[1:] == [("adapters.memory", "32")]
 
 
 def test_sizes_before_the_one_that_found_no_memory_are_lost(plan, tmp_path, monkeypatch):
     monkeypatch.setattr(memory_worker, "run_worker", asked := Asked(dies_at=16))
     parts = MemoryWorker(tmp_path, plan)
-    told = {spec.batch_size: parts.gather(spec, "python", {}) for spec in plan}
+    told = {spec.batch_size: parts.gather(spec, WAY) for spec in plan}
     assert told[8]["peak"] == 8
     for size in (16, 64):
         assert "out_of_memory: no room" in told[size]["reason"]
@@ -108,17 +111,17 @@ def test_a_worker_that_cannot_be_started_stops_the_run(plan, tmp_path, monkeypat
         raise LaunchFailed("no sampler")
 
     monkeypatch.setattr(memory_worker, "run_worker", refuse)
-    assert "no sampler" in MemoryWorker(tmp_path, plan).gather(plan[0], "p", {})["reason"]
+    assert "no sampler" in MemoryWorker(tmp_path, plan).gather(plan[0], WAY)["reason"]
 
 
 def test_a_line_that_a_kill_cut_short_takes_all_behind_it_along(plan, tmp_path, monkeypatch):
     monkeypatch.setattr(memory_worker, "run_worker", Asked())
     first = MemoryWorker(tmp_path, plan[:1])
-    first.gather(plan[0], "python", {})
+    first.gather(plan[0], WAY)
     (events,) = tmp_path.glob("memory/*/events.jsonl")
     events.write_text(events.read_text() + '{"event": "memory_told", "batch_si')
     told = MemoryWorker(tmp_path, plan)
-    assert [told.gather(spec, "python", {})["peak"] for spec in plan if spec.batch_size != 8] == [64, 64, 16, 16]
+    assert [told.gather(spec, WAY)["peak"] for spec in plan if spec.batch_size != 8] == [64, 64, 16, 16]
 
 
 def test_what_changes_the_memory_is_asked_apart(plan, tmp_path, monkeypatch):
@@ -126,5 +129,5 @@ def test_what_changes_the_memory_is_asked_apart(plan, tmp_path, monkeypatch):
     other = replace(plan[0], feed="device")
     parts = MemoryWorker(tmp_path, [plan[0], other])
     for spec in (plan[0], other):
-        parts.gather(spec, "python", {})
+        parts.gather(spec, WAY)
     assert len(asked.calls) == 2

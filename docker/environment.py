@@ -1,0 +1,88 @@
+"""Inside a build: python3 docker/environment.py FRAMEWORK DEVICE REQUIREMENTS.
+
+Makes the framework's environment with the code that makes it on a host, from the same definition, adds the
+requirements, and takes out what no worker needs. What is left is the same bytes with the same times in every build.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from runner.environments import ENVIRONMENTS, Environment, install, read, worker_variables  # noqa: E402
+
+INSTALLERS = ("pip", "pip-*", "_distutils_hack", "distutils-precedence.pth")
+TESTS = ("tests", "test")
+# numpy.testing, which others import, takes a value from a test of numpy's own.
+IMPORTED_TESTS = ("numpy/_core/tests", "numpy/core/tests")
+HEADERS = ("torch/include", "tensorflow/include")  # for compiling extensions
+
+
+def main(framework: str, device_kind: str, requirements: Path) -> None:
+    environment = read(framework, device_kind)
+    environment = replace(environment, smoke=environment.driverless_smoke)
+    ENVIRONMENTS.mkdir()
+    if environment.in_base:
+        options = ["--system-site-packages", "--without-pip"]
+        subprocess.run(["python3", "-m", "venv", *options, str(environment.folder)], check=True)
+    else:
+        install(environment, f"python{environment.python}", print, (requirements,))
+        take_out(environment)
+    write_smoke(environment)
+    set_times(ENVIRONMENTS, int(os.environ["SOURCE_DATE_EPOCH"]))
+
+
+def take_out(environment: Environment) -> None:
+    """Installers, tests, headers, and what the making left."""
+    packages = Path(worker_packages(environment))
+    for pattern in INSTALLERS:
+        for path in packages.glob(pattern):
+            remove(path)
+    for name in TESTS:
+        for path in sorted(packages.rglob(name), reverse=True):
+            if path.is_dir() and not str(path.relative_to(packages)).startswith(IMPORTED_TESTS):
+                remove(path)
+    for name in HEADERS:
+        remove(packages / name)
+    for path in (environment.folder / "bin").glob("pip*"):
+        remove(path)
+    for suffix in (".log", ".txt"):
+        remove(environment.folder.with_suffix(suffix))
+
+
+def worker_packages(environment: Environment) -> str:
+    return str(environment.folder / "lib" / f"python{environment.python}" / "site-packages")
+
+
+def remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_smoke(environment: Environment) -> None:
+    """An executable that tries the import as a worker does it."""
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in worker_variables(environment).items()]
+    lines.append(f"exec {environment.interpreter} -c {shlex.quote(environment.smoke)}")
+    smoke = environment.folder / "bin" / "smoke"
+    smoke.write_text("#!/bin/sh\n" + "\n".join(lines) + "\n")
+    smoke.chmod(0o755)
+
+
+def set_times(folder: Path, epoch: int) -> None:
+    for root, _, files in os.walk(folder, topdown=False):
+        for name in (*files, "."):
+            os.utime(Path(root) / name, (epoch, epoch), follow_symlinks=False)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -1,0 +1,113 @@
+"""The container engine of this machine, Docker or Podman: which one answers, and what its errors mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import Any
+
+ANSWER_S = 30.0  # a daemon that has just been started takes seconds
+
+# What an engine says, and what it means here. The first that fits.
+MEANINGS = (
+    (r"no space left on device", "the disk is full: free some space, e.g. with `{program} system prune`"),
+    (r"could not select device driver|unresolvable CDI devices|nvidia\.com/gpu",
+     "the GPU runtime is missing: install the NVIDIA Container Toolkit and configure {program} for it, or use "
+     "--device cpu"),
+    (r"permission denied.*docker.*sock|dial unix .*permission denied",
+     "this user may not talk to the daemon: join its group, or use Podman"),
+    (r"buildx component is missing", "Docker cannot build without its plugin buildx: install it, or Podman"),
+    (r"cannot connect to the docker daemon|is the docker daemon running|docker\.sock: connect",
+     "the Docker daemon does not answer: start it (systemctl start docker), or install Podman"),
+)  # fmt: skip
+
+
+class EngineError(Exception):
+    """What is missing and what to do about it: one line."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """`rootless`: the root of a container is this user."""
+
+    kind: str  # "docker" | "podman"
+    program: str
+    version: str
+    rootless: bool = False
+
+    @property
+    def told(self) -> str:
+        return f"{self.kind} {self.version}"
+
+    def ask(self, *words: str) -> str:
+        """The output of one of its commands. Raises EngineError."""
+        answer = run(self.program, *words)
+        if answer.returncode != 0:
+            raise EngineError(in_words(answer.stderr or answer.stdout, self.kind))
+        return answer.stdout.strip()
+
+    def inspect(self, image: str) -> dict[str, Any] | None:
+        """Of an image; None where it is not here. Raises EngineError."""
+        answer = run(self.program, "image", "inspect", image)
+        if answer.returncode == 0:
+            return json.loads(answer.stdout)[0]
+        if re.search(r"no such image|image not known|not found", answer.stderr, re.IGNORECASE):
+            return None
+        raise EngineError(in_words(answer.stderr, self.kind))
+
+    def has_pid(self, container: str) -> int | None:
+        """The process id of its first process on this machine; None while there is none."""
+        answer = run(self.program, "container", "inspect", "--format", "{{.State.Pid}}", container)
+        pid = answer.stdout.strip()
+        return int(pid) if answer.returncode == 0 and pid.isdigit() and pid != "0" else None
+
+    def remove(self, container: str) -> None:
+        """Kill it and take it away, if it is there at all."""
+        run(self.program, "rm", "--force", "--volumes", container)
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """An engine that does not answer counts as one that says so."""
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=ANSWER_S
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", f"{command[0]} did not answer within {ANSWER_S:.0f} s")
+
+
+def find_engine() -> Engine:
+    """Docker where its daemon answers, else Podman. Raises EngineError."""
+    found = [name for name in ("docker", "podman") if shutil.which(name)]
+    if not found:
+        raise EngineError("no container engine: install Docker or Podman, or use --isolation venv")
+    why = ""
+    for name in found:
+        told = run(name, "--version")
+        kind = "podman" if "podman" in told.stdout.lower() else "docker"  # some systems give Podman Docker's name
+        who = "{{.Client.Version}}" if kind == "podman" else "{{.Server.Version}}"
+        answer = run(name, "version", "--format", who)
+        if answer.returncode == 0 and answer.stdout.strip():
+            return Engine(kind, name, answer.stdout.strip(), _rootless(name, kind))
+        why = why or in_words(answer.stderr or answer.stdout, kind)
+    raise EngineError(why)
+
+
+def _rootless(program: str, kind: str) -> bool:
+    if kind == "podman":
+        return os.geteuid() != 0
+    return "rootless" in run(program, "info", "--format", "{{.SecurityOptions}}").stdout
+
+
+def in_words(output: str, program: str = "docker") -> str:
+    """One line: what an engine's output means, else its last line that tells of an error."""
+    for pattern, meaning in MEANINGS:
+        if re.search(pattern, output, re.IGNORECASE):
+            return meaning.format(program=program)
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()] or lines or ["no word from the container engine"]
+    return errors[-1]

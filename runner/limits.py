@@ -1,0 +1,59 @@
+"""What this process's control groups, a container's among them, allow it: processor time and memory.
+
+Both versions of control groups (cgroups(7)); the tightest of a group and those above it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+CGROUPS = Path("/sys/fs/cgroup")
+OWN = Path("/proc/self/cgroup")
+
+
+def cpu_limit() -> float | None:
+    """In cores; None where there is none."""
+    found = []
+    for folder in _groups("cpu"):
+        with suppress(OSError, ValueError):
+            quota, period = (folder / "cpu.max").read_text().split()
+            found.append(int(quota) / int(period))
+        with suppress(OSError, ValueError):
+            quota_us = int((folder / "cpu.cfs_quota_us").read_text())
+            period_us = int((folder / "cpu.cfs_period_us").read_text())
+            found += [quota_us / period_us] if quota_us > 0 else []
+    return min(found, default=None)
+
+
+def memory_limit_bytes() -> int | None:
+    """None where there is none below the machine's memory."""
+    found = []
+    for folder in _groups("memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            with suppress(OSError, ValueError):  # no such file, or "max"
+                found.append(int((folder / name).read_text()))
+    return min((limit for limit in found if limit < psutil.virtual_memory().total), default=None)
+
+
+def _groups(controller: str) -> Iterator[Path]:
+    """Folders of this process's group and of all above it; the root of the tree is what a container sees as its own."""
+    try:
+        lines = OWN.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        root = CGROUPS / controllers if controllers else CGROUPS
+        if not root.is_dir():
+            root = CGROUPS / controller
+        folder = root / path.lstrip("/")
+        while folder != root:
+            yield folder
+            folder = folder.parent
+        yield root
