@@ -19,8 +19,8 @@ sys.path.insert(0, str(ROOT))
 
 from runner.environments import ENVIRONMENTS, Environment, install, read, worker_variables  # noqa: E402
 
-INSTALLERS = ("pip", "pip-*", "_distutils_hack", "distutils-precedence.pth")
-TESTS = ("tests", "test")
+INSTALLERS = ("pip", "pip-*")
+SETUPTOOLS = ("setuptools", "setuptools-*", "pkg_resources", "_distutils_hack", "distutils-precedence.pth")
 # numpy.testing, which others import, takes a value from a test of numpy's own.
 IMPORTED_TESTS = ("numpy/_core/tests", "numpy/core/tests")
 HEADERS = ("torch/include", "tensorflow/include")  # for compiling extensions
@@ -43,13 +43,12 @@ def main(framework: str, device_kind: str, requirements: Path) -> None:
 def take_out(environment: Environment) -> None:
     """Installers, tests, headers, and what the making left."""
     packages = Path(worker_packages(environment))
-    for pattern in INSTALLERS:
+    for pattern in INSTALLERS if "setuptools==" in environment.pins else (*INSTALLERS, *SETUPTOOLS):
         for path in packages.glob(pattern):
             remove(path)
-    for name in TESTS:
-        for path in sorted(packages.rglob(name), reverse=True):
-            if path.is_dir() and not str(path.relative_to(packages)).startswith(IMPORTED_TESTS):
-                remove(path)
+    for path in sorted(packages.rglob("tests"), reverse=True):
+        if path.is_dir() and not str(path.relative_to(packages)).startswith(IMPORTED_TESTS):
+            remove(path)
     for name in HEADERS:
         remove(packages / name)
     for path in (environment.folder / "bin").glob("pip*"):

@@ -45,6 +45,8 @@ def described(condition: Condition) -> dict[str, str]:
         "precision": condition.precision or NOT_REPORTED,
         "TF32": {None: NOT_REPORTED, True: "on", False: "off"}[condition.tf32],
         "seed": str(condition.seed),
+        "container": condition.container,
+        "limits": condition.limits,
     }
     for needless in ("device id", "processor", "GPU driver") if on_cpu else ():
         del words[needless]

@@ -19,7 +19,8 @@ DEFAULT_ALLOCATOR = "default"
 @dataclass(frozen=True)
 class Condition:
     """What all frameworks of a table share. None = the trial does not say. `seed` is that of repeat 0; `threads` also
-    counts the cores allotted; `variables` are those of the C allocator; `runner_digest` is of the code that measures.
+    counts the cores allotted; `variables` are those of the C allocator; `runner_digest` is of the code that measures;
+    `container` and `limits`, of processor time and memory, are "none" where there is none.
     """
 
     workload: str
@@ -43,6 +44,8 @@ class Condition:
     precision: str | None
     tf32: bool | None
     seed: int
+    container: str
+    limits: str
 
     @property
     def device_kind(self) -> str:
@@ -114,6 +117,8 @@ def condition_of(result: TrialResult) -> Condition:
         precision=_text(precision),
         tf32=None if precision is None else result.facts.get("tf32") is True,
         seed=spec.seed - spec.repeat,
+        container=_container(result),
+        limits=_limits(result),
     )
 
 
@@ -206,6 +211,22 @@ def _gpu(result: TrialResult) -> dict[str, Any]:
     gpus = result.machine.get("gpus")
     found = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
     return next((gpu for gpu in found if gpu.get("uuid") == result.spec.device), {})
+
+
+def _container(result: TrialResult) -> str:
+    """Around the worker alone, or around the runner, too."""
+    own = result.machine.get("container")
+    if isinstance(own, dict):
+        return f"one for each trial, {own.get('engine')}"
+    return "one for the whole study" if result.machine.get("image") else "none"
+
+
+def _limits(result: TrialResult) -> str:
+    cores, memory = result.machine.get("cpu_limit_cores"), result.machine.get("memory_limit_bytes")
+    memory = result.spec.memory_limit_bytes or memory
+    told = [f"{cores:g} cores"] if isinstance(cores, int | float) else []
+    told += [f"{memory / 2**20:.0f} MiB"] if isinstance(memory, int | float) else []
+    return ", ".join(told) or "none"
 
 
 def _text(value: Any) -> str | None:

@@ -12,7 +12,6 @@ import secrets
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -47,6 +46,7 @@ class InContainer:
     engine: Engine
     image: Image
     image_id: str
+    base: str  # as the image says
     variables: dict[str, str]
     told: dict[str, Any] = field(default_factory=dict)  # libc and Python of the image
 
@@ -56,7 +56,7 @@ class InContainer:
             "engine": self.engine.told,
             "image": self.image.reference,
             "image_id": self.image_id,
-            "base": self.image.environment.base,
+            "base": self.base,
         }
         return self.told | {"container": container}
 
@@ -193,11 +193,12 @@ def find(engine: Engine, image: Image, variables: dict[str, str]) -> InContainer
     if found is None:
         raise ImageMissing(f"there is no image {image.reference}")
     labels = (found.get("Config") or {}).get("Labels") or found.get("Labels") or {}
-    with suppress(StopIteration):
-        name = next(name for name, value in image.labels.items() if labels.get(name) != value)
-        what = name.removeprefix("batchwise.")
-        raise ImageMissing(f"image {image.reference} was built of another {what} than that of this checkout")
-    return InContainer(engine, image, found["Id"].removeprefix("sha256:"), variables)
+    for name, value in image.labels.items():
+        if labels.get(name) != value:
+            what = name.removeprefix("batchwise.")
+            raise ImageMissing(f"image {image.reference} was built of another {what} than that of this checkout")
+    base = labels.get("org.opencontainers.image.base.name", "unknown")
+    return InContainer(engine, image, found["Id"].removeprefix("sha256:"), base, variables)
 
 
 class ImageMissing(EngineError):

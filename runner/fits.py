@@ -11,7 +11,7 @@ from workloads.memory import FEWEST_TO_LEAVE_ONE_OUT, Line, fit_line
 from workloads.trial import Status, TrialResult, TrialSpec
 
 
-def capacity_bytes(device: str, gpus: tuple[Gpu, ...], limit_bytes: int | None) -> int | None:
+def capacity_bytes(device: str, gpus: tuple[Gpu, ...], limit_bytes: int | None = None) -> int | None:
     """Of the GPU, or of the host and its limits; None where the driver does not tell."""
     if device != "cpu":
         return next((gpu.memory_bytes for gpu in gpus if gpu.uuid == device), None)

@@ -76,12 +76,6 @@ def test_capacity_is_that_of_another_device():
     assert fits.capacity_bytes("cpu", gpus) > 2**28
 
 
-def test_a_control_groups_limit_is_overlooked(tmp_path, monkeypatch):
-    (tmp_path / "memory.max").write_text(f"{300 * MIB}\n")
-    monkeypatch.setattr(fits, "CGROUP_LIMIT", tmp_path / "memory.max")
-    assert fits.capacity_bytes("cpu", ()) == 300 * MIB
-
-
 def test_the_plan_keeps_what_it_knows_of_memory_to_itself(tmp_path):
     """Four small trials of the referee are measured; then a batch is planned that no machine holds."""
     own = ("--framework", "numpy", "--device", "cpu", "--isolation", "here", "--epochs", 1, "--window", 0.2)

@@ -15,7 +15,7 @@ GPU = "GPU-00000000-1111-2222-3333-444444444444"
 
 def planned(tmp_path, repeats=range(2), preallocating=("tensorflow",)):
     environments = {"mxnet": "a", "pytorch": "b", "tensorflow": "c"}
-    plan = make_plan(STUDY, environments, GPU, 2, "venv", {}, preallocating, repeats, {}, tmp_path)
+    plan = make_plan(STUDY, environments, GPU, 2, "venv", None, {}, preallocating, repeats, {}, tmp_path)
     return plan.trials
 
 

@@ -71,6 +71,7 @@ CHANGED: dict[str, Any] = {
     "environment": "abd",
     "variables": {"MALLOC_TRIM_THRESHOLD_": "1"},
     "inputs": {**SPEC.inputs, "order": InputFile("inputs/order.npy", "01")},
+    "memory_limit_bytes": 2**30,
 }
 HARMLESS: dict[str, Any] = {"study": "other", "timeout_s": 61.0}
 
@@ -78,6 +79,12 @@ HARMLESS: dict[str, Any] = {"study": "other", "timeout_s": 61.0}
 @pytest.mark.parametrize("name", [field.name for field in fields(TrialSpec) if field.name not in HARMLESS])
 def test_the_id_changes_with_every_field_that_can_change_a_figure(name: str) -> None:
     assert replace(SPEC, **{name: CHANGED[name]}).id != SPEC.id
+
+
+def test_a_trial_stored_before_there_were_limits_is_another_one_or_cannot_be_read() -> None:
+    stored = {name: value for name, value in SPEC.to_json().items() if name != "memory_limit_bytes"}
+    assert TrialSpec.from_json(json.loads(json.dumps(stored))) == SPEC
+    assert SPEC.id == "numpy-cpu-b00032-r1-9a090da8"
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(OptimizerSpec)])

@@ -1,0 +1,105 @@
+"""What a container or a service is allowed, read as both versions of control groups write it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+from conftest import ROOT
+
+from runner import fits, limits, machine
+
+MIB = 2**20
+
+
+@pytest.fixture
+def groups(tmp_path, monkeypatch):
+    """write({file: content}, lines of /proc/self/cgroup)."""
+    monkeypatch.setattr(limits, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(limits, "OWN", tmp_path / "own")
+
+    def write(files, own):
+        for name, content in files.items():
+            path = tmp_path / "cgroup" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        (tmp_path / "own").write_text(own)
+
+    return write
+
+
+NEW = "0::/system.slice/job\n"
+OLD = "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n0::/\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "own", "cores", "memory"),
+    [
+        ({"cpu.max": "150000 100000\n", "memory.max": f"{300 * MIB}\n"}, "0::/\n", 1.5, 300 * MIB),
+        ({"system.slice/job/cpu.max": "max 100000\n", "system.slice/job/memory.max": "max\n"}, NEW, None, None),
+        ({"system.slice/job/cpu.max": "max 100000\n", "system.slice/cpu.max": "50000 100000\n"}, NEW, 0.5, None),
+        ({"system.slice/job/memory.max": "9000000\n", "system.slice/memory.max": "7000000\n"}, NEW, None, 7000000),
+        (
+            {
+                "cpu,cpuacct/cpu.cfs_quota_us": "200000\n",
+                "cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+                "memory/memory.limit_in_bytes": f"{300 * MIB}\n",
+            },
+            OLD,
+            2.0,
+            300 * MIB,
+        ),
+        (
+            {
+                "cpu/docker/abc/cpu.cfs_quota_us": "-1\n",
+                "cpu/docker/abc/cpu.cfs_period_us": "100000\n",
+                "memory/docker/abc/memory.limit_in_bytes": "9223372036854771712\n",
+            },
+            OLD,
+            None,
+            None,
+        ),
+        ({}, "", None, None),
+    ],
+)  # fmt: skip
+def test_a_limit_is_overlooked_or_made_up(groups, files, own, cores, memory):
+    groups(files, own)
+    assert (limits.cpu_limit(), limits.memory_limit_bytes()) == (cores, memory)
+
+
+def test_more_cores_are_used_or_more_memory_is_promised_than_allowed(groups):
+    groups({"cpu.max": "120000 100000\n", "memory.max": f"{300 * MIB}\n"}, "0::/\n")
+    assert machine.cores() == 1
+    assert fits.capacity_bytes("cpu", ()) == 300 * MIB
+    assert fits.capacity_bytes("cpu", (), 200 * MIB) == 200 * MIB
+    described = machine.describe("cpu", [])
+    assert (described["cpu_limit_cores"], described["memory_limit_bytes"]) == (1.2, 300 * MIB)
+
+
+def test_half_a_core_is_no_core(groups):
+    groups({"cpu.max": "50000 100000\n"}, "0::/\n")
+    assert machine.cores() == 1
+
+
+def test_a_real_limit_of_this_kernel_is_not_seen():
+    """A group of our own, where this user may make one."""
+    root = next((path for path in (limits.CGROUPS / "memory", limits.CGROUPS) if os.access(path, os.W_OK)), None)
+    group = root and root / f"batchwise-test-{os.getpid()}"
+    name = "memory.limit_in_bytes" if root and root.name == "memory" else "memory.max"
+    try:
+        assert group
+        group.mkdir()
+        (group / name).write_text(str(512 * MIB))
+    except (AssertionError, OSError):
+        pytest.skip("this user may make no control group with a memory limit")
+    try:
+        code = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); " \
+               "from runner import limits; print(limits.memory_limit_bytes())"  # fmt: skip
+        command = [sys.executable, "-c", code, str(group / "cgroup.procs")]
+        told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    finally:
+        group.rmdir()
+    assert told.stdout.strip() == str(512 * MIB) and psutil.virtual_memory().total > 512 * MIB
