@@ -23,7 +23,7 @@ INSTALLERS = ("pip", "pip-*")
 SETUPTOOLS = ("setuptools", "setuptools-*", "pkg_resources", "_distutils_hack", "distutils-precedence.pth")
 # numpy.testing, which others import, takes a value from a test of numpy's own.
 IMPORTED_TESTS = ("numpy/_core/tests", "numpy/core/tests")
-HEADERS = ("torch/include", "tensorflow/include")  # for compiling extensions
+NOT_FOR_RUNNING = ("torch/include", "tensorflow/include", "torch/test")  # for compiling extensions; test programs
 
 
 def main(framework: str, device_kind: str, requirements: Path) -> None:
@@ -49,7 +49,7 @@ def take_out(environment: Environment) -> None:
     for path in sorted(packages.rglob("tests"), reverse=True):
         if path.is_dir() and not str(path.relative_to(packages)).startswith(IMPORTED_TESTS):
             remove(path)
-    for name in HEADERS:
+    for name in NOT_FOR_RUNNING:
         remove(packages / name)
     for path in (environment.folder / "bin").glob("pip*"):
         remove(path)

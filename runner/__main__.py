@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -105,7 +106,7 @@ def run(request: cli.Request, console: Console) -> int:
 def report(results: Path, console: Console) -> int:
     """Its exit code. An image has no reports: they are made from the stored files wherever the project is."""
     if not (environments.ROOT / "reports").is_dir():
-        console.print(f"measured; the report is made outside of the image: python -m reports {results.name}")
+        console.print(f"measured; the report is made outside of the image: python -m reports {results}")
         return 0
     command = [sys.executable, "-m", "reports", str(results.resolve())]
     return EXIT_FAILED if subprocess.run(command, cwd=environments.ROOT).returncode else 0
@@ -191,6 +192,8 @@ def show_list(console: Console) -> None:
     for framework in environments.frameworks():
         kinds = [kind for kind in environments.variants(framework) if kind in ("cpu", "cuda")]
         states = [f"{kind}: {environments.read(framework, kind).state}" for kind in kinds]
+        if machine.IMAGE_VARIABLE in os.environ:
+            states = ["in this image" if environments.installed(environments.read(framework, "cpu")) else "not in it"]
         line(
             framework, ", ".join(states) + ("; referee, not part of all" if environments.is_referee(framework) else "")
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib.util
 import os
 import sys
 from collections.abc import Iterable
@@ -125,6 +126,10 @@ def request(words: argparse.Namespace) -> Request:
     """Raises BadInput."""
     study = _study(words)
     if words.until_stable is not None:
+        if importlib.util.find_spec("scipy") is None:
+            raise BadInput(
+                "--until-stable: this Python has no scipy for the intervals; an image has none: use --repeat"
+            )
         study = study.changed(repeats=max(study.repeats, stable.FEWEST))
         if words.until_stable < study.repeats:
             raise BadInput(

@@ -1,0 +1,216 @@
+"""What an engine is told to do for a trial, and what its errors are in words; the engine itself is in tests/images."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, make_spec, run_runner
+
+from runner import containers
+from runner.containers import InContainer, inside, run_line, signalled
+from runner.engine import Engine, EngineError, find_engine, in_words
+from runner.environments import read
+from runner.images import Image
+
+GPU = "GPU-00000000-1111-2222-3333-444444444444"
+TRIAL = Path("/here/results/trials/one")
+
+
+def line(engine=Engine("docker", "docker", "28.0"), variables=None, **changes):
+    way = InContainer(engine, Image(read("tensorflow", "cpu")), "a1b2", "base", variables or {"KERAS_BACKEND": "x"})
+    return run_line(way, "batchwise-one", TRIAL, make_spec(framework="tensorflow", threads=1, **changes), ["-m", "it"])
+
+
+def option(words, name):
+    return [words[place + 1] for place, word in enumerate(words) if word == name]
+
+
+def test_a_container_has_a_network_privileges_the_engine_or_a_root_that_can_be_written():
+    words = line()
+    assert option(words, "--network") == ["none"]
+    assert option(words, "--cap-drop") == ["ALL"]
+    assert "no-new-privileges" in option(words, "--security-opt")
+    assert "--read-only" in words and "--rm" in words
+    assert not [word for word in words if "sock" in word or word.startswith("--privileged") or word == "--pid"]
+    assert option(words, "--pull") == ["never"]
+
+
+def test_a_container_sees_more_than_the_results_or_writes_more_than_its_trial():
+    read_only, own = option(line(), "--mount")
+    assert read_only == "type=bind,source=/here/results,target=/results,readonly"
+    assert own == "type=bind,source=/here/results/trials/one,target=/results/trials/one"
+    assert inside(TRIAL) == Path("/results/trials/one")
+
+
+def test_results_belong_to_another_user():
+    assert option(line(), "--user") == [f"{os.getuid()}:{os.getgid()}"]
+    rootless_docker = line(Engine("docker", "docker", "28.0", rootless=True))
+    assert option(rootless_docker, "--user") == ["0:0"] and "--userns" not in rootless_docker
+    assert option(line(Engine("podman", "podman", "5.0", rootless=True)), "--userns") == ["keep-id"]
+
+
+def test_cores_or_memory_are_not_limited():
+    allowed = sorted(os.sched_getaffinity(0))
+    assert option(line(), "--cpuset-cpus") == [str(allowed[0])]
+    assert not option(line(), "--memory")
+    limited = line(memory_limit_bytes=512 * 2**20)
+    assert option(limited, "--memory") == option(limited, "--memory-swap") == ["536870912b"]
+
+
+def test_a_gpu_is_not_given_or_more_than_the_one():
+    assert "--gpus" not in line() and "--device" not in line()
+    assert option(line(device=GPU), "--gpus") == [f"device={GPU}"]
+    assert option(line(Engine("podman", "podman", "5.0"), device=GPU), "--device") == [f"nvidia.com/gpu={GPU}"]
+    assert f"CUDA_VISIBLE_DEVICES={GPU}" in option(line(device=GPU), "--env")
+
+
+def test_a_worker_gets_this_machines_paths_or_not_what_its_definition_says(monkeypatch):
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/only/here")
+    told = dict(word.split("=", 1) for word in option(line(), "--env"))
+    assert told["KERAS_BACKEND"] == "x" and told["OMP_NUM_THREADS"] == "1"
+    assert (told["PYTHONPATH"], told["HOME"]) == ("/opt/batchwise", "/tmp")
+    assert not {"PATH", "LD_LIBRARY_PATH", "TMPDIR", "SSL_CERT_FILE"} & told.keys()
+
+
+def test_another_program_or_image_is_started():
+    assert line()[-3:] == ["a1b2", "-m", "it"]
+    assert option(line(), "--entrypoint") == ["python"]
+
+
+@pytest.mark.parametrize(("told", "meant"), [(0, 0), (1, 1), (125, 125), (137, -9), (139, -11), (143, -15)])
+def test_a_signal_is_taken_for_an_exit_code(told, meant):
+    assert signalled(told) == meant
+
+
+SAID = [
+    ("Error response from daemon: could not select device driver \"\" with capabilities: [[gpu]].", "GPU runtime"),
+    ("Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all", "GPU runtime"),
+    ("write /var/lib/docker/tmp/x: no space left on device", "the disk is full"),
+    ("ERROR: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
+     "the Docker daemon does not answer"),
+    ("permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock",
+     "this user may not talk to the daemon"),
+    ("ERROR: BuildKit is enabled but the buildx component is missing or broken.", "buildx"),
+    ("noise\nError: something new went wrong\nRun 'docker run --help' for more information", "something new"),
+    ("", "no word from the container engine"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "meant"), SAID, ids=[meant for _, meant in SAID])
+def test_an_error_of_the_engine_is_not_put_into_words(said, meant):
+    told = in_words(said)
+    assert meant in told and "\n" not in told
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """write(name, script): the only programs on PATH beside the shell's."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def write(name, script):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+
+    return write
+
+
+ANSWERS = 'case "$1" in --version) echo "{kind} version 1";; version) echo 1.2.3;; info) echo "[name=seccomp]";; esac'
+DOWN = (
+    'case "$1" in --version) echo "Docker version 28";; *) echo "Cannot connect to the Docker daemon at '
+    'unix:///var/run/docker.sock. Is the docker daemon running?" >&2; exit 1;; esac'
+)
+
+
+def test_no_engine_is_no_clear_line(programs):
+    with pytest.raises(EngineError, match="install Docker or Podman"):
+        find_engine()
+
+
+def test_a_daemon_that_is_down_is_no_clear_line_or_podman_is_not_taken_instead(programs):
+    programs("docker", DOWN)
+    with pytest.raises(EngineError, match="daemon does not answer: start it"):
+        find_engine()
+    programs("podman", ANSWERS.format(kind="podman"))
+    assert find_engine() == Engine("podman", "podman", "1.2.3", rootless=os.geteuid() != 0)
+
+
+def test_docker_is_passed_over_or_podman_under_its_name_is_taken_for_it(programs):
+    programs("podman", ANSWERS.format(kind="podman"))
+    programs("docker", ANSWERS.format(kind="Docker"))
+    assert find_engine() == Engine("docker", "docker", "1.2.3")
+    programs("docker", ANSWERS.format(kind="podman"))
+    assert find_engine().kind == "podman" and find_engine().program == "docker"
+
+
+def test_an_engine_that_hangs_hangs_the_runner(programs, monkeypatch):
+    monkeypatch.setattr("runner.engine.ANSWER_S", 0.2)
+    programs("docker", 'case "$1" in --version) echo "Docker version 28";; *) /bin/sleep 9;; esac')
+    with pytest.raises(EngineError, match="did not answer within"):
+        find_engine()
+
+
+LABELS = Image(read("numpy", "cpu")).labels
+INSPECTED = (
+    'case "$1 $2" in "image inspect") echo \'[{{"Id": "sha256:abc", "Config": {{"Labels": {{{labels}}}}}}}]\';; esac'
+)
+
+
+@pytest.mark.parametrize("changed", [None, *LABELS])
+def test_an_image_of_another_checkout_is_used(programs, changed):
+    labels = LABELS | ({changed: "another"} if changed else {})
+    programs("docker", INSPECTED.format(labels=", ".join(f'"{name}": "{value}"' for name, value in labels.items())))
+    image, engine = Image(read("numpy", "cpu")), Engine("docker", "docker", "1")
+    if changed is None:
+        assert containers.find(engine, image, {}).image_id == "abc"
+    else:
+        with pytest.raises(containers.ImageMissing, match="was built of another"):
+            containers.find(engine, image, {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--isolation", "docker", "--memory-limit", "8"), "must be 64 MiB or more"),
+        (("--memory-limit", "512"), "only a container has one"),
+        (("--isolation", "dokcer"), "did you mean docker"),
+        (("--isolation", "docker", "--results", "{tmp}/a,b"), "a path with a comma"),
+    ],
+)
+def test_bad_words_about_containers_are_no_line_or_start_something(arguments, told, tmp_path):
+    results = () if "--results" in arguments else ("--results", tmp_path / "results")
+    words = [str(word).replace("{tmp}", str(tmp_path)) for word in (*arguments, *results)]
+    done = run_runner("--framework", "numpy", "--device", "cpu", *words)
+    assert done.returncode == 2 and told in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not list(tmp_path.rglob("inputs"))
+
+
+def test_a_run_without_an_engine_is_no_line_or_starts_something(tmp_path):
+    for name in ("git", "sh"):
+        (tmp_path / name).symlink_to(f"/usr/bin/{name}")
+    done = run_runner(
+        *("--framework", "numpy", "--device", "cpu", "--isolation", "docker", "--results", tmp_path / "results"),
+        PATH=str(tmp_path),
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr == (
+        "runner: --isolation docker: no container engine: install Docker or Podman, or use --isolation venv\n"
+    )
+    assert not (tmp_path / "results" / "trials").exists()
+
+
+def test_the_cost_of_the_instruments_is_measured_in_a_container(tmp_path):
+    done = run_runner("overhead", "--isolation", "docker", "--results", tmp_path)
+    assert done.returncode == 2 and "not for overhead" in done.stderr
+
+
+def test_in_an_image_a_study_looks_for_virtual_environments_or_for_frameworks_that_it_does_not_have(tmp_path):
+    """As in an image of none of them: this Python has no framework."""
+    words = [sys.executable, "-m", "runner", "--results", str(tmp_path), "--device", "cpu"]
+    told = subprocess.run(
+        words, cwd=ROOT, env=os.environ | {"BATCHWISE_IMAGE": "numpy-cpu 0.1.0 abc"}, capture_output=True, text=True
+    )
+    assert told.returncode == 2 and "no framework is installed in this Python" in told.stderr

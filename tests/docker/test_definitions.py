@@ -1,0 +1,217 @@
+"""What images are built from: the Dockerfile, the definitions of the environments, the compose file."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import REAL_FRAMEWORKS, ROOT
+
+from runner import environments
+from runner.engine import Engine
+from runner.environments import frameworks, read, variants
+from runner.images import Image, build_line, images, version
+
+DOCKERFILE = ROOT / "docker" / "Dockerfile"
+PIN = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)
+DOCKER, PODMAN = Engine("docker", "docker", "28.0"), Engine("podman", "podman", "4.3")
+
+
+def defined():
+    return [Image(read(name, kind)) for name in frameworks() for kind in variants(name)]
+
+
+def pins(text):
+    return {re.sub(r"[-_.]+", "-", name).lower(): number for name, number in PIN.findall(text)}
+
+
+def option(line, name):
+    return [line[place + 1] for place, word in enumerate(line) if word == name]
+
+
+def test_hadolint_finds_fault_with_the_dockerfile():
+    hadolint = Path(sys.executable).parent / "hadolint"
+    done = subprocess.run([hadolint, str(DOCKERFILE)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("image", defined(), ids=lambda image: image.reference)
+def test_an_argument_of_the_dockerfile_is_not_given_or_one_is_given_that_it_does_not_know(image):
+    asked = set(re.findall(r"^ARG (\w+)", DOCKERFILE.read_text(), re.MULTILINE))
+    assert asked == set(image.arguments)
+    assert image.arguments["FRAMEWORK"] == image.environment.framework
+    assert all(image.arguments[name] for name in asked - {"SYSTEM_PACKAGES"})
+
+
+@pytest.mark.parametrize("image", defined(), ids=lambda image: image.reference)
+def test_a_base_is_not_pinned_by_its_digest(image):
+    """NVIDIA's is named by its release, which is not published again."""
+    if image.environment.in_base:
+        assert re.fullmatch(r"nvcr\.io/nvidia/\w+:\d\d\.\d\d-py3", image.environment.base)
+    else:
+        assert re.fullmatch(r"docker\.io/library/python:3\.11-[\w-]+@sha256:[0-9a-f]{64}", image.environment.base)
+
+
+@pytest.mark.parametrize("image", defined(), ids=lambda image: image.reference)
+def test_the_runners_packages_beside_a_framework_are_pinned_to_other_versions_than_the_frameworks_own(image):
+    light = pins((ROOT / "runner" / "requirements.txt").read_text())
+    own = pins(image.environment.pins)
+    assert {name: own[name] for name in light.keys() & own} == {name: light[name] for name in light.keys() & own}
+    assert "numpy" not in light
+
+
+def test_the_runners_own_environment_has_other_light_packages_than_an_image():
+    whole = (ROOT / "requirements.txt").read_text()
+    assert "-r runner/requirements.txt\n" in whole
+    assert not pins(whole).keys() & pins((ROOT / "runner" / "requirements.txt").read_text()).keys()
+
+
+def test_an_image_lacks_a_package_that_the_runner_imports():
+    """All but numpy, and scipy where it is asked for: both are told before a run starts."""
+    names = {"pynvml": "nvidia-ml-py"}
+    imported = set()
+    for path in (ROOT / "runner").glob("*.py"):
+        imported |= set(re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE))
+    others = imported - sys.stdlib_module_names - {"runner", "workloads", "numpy", "__future__"}
+    light = pins((ROOT / "runner" / "requirements.txt").read_text())
+    assert {names.get(name, name) for name in others} <= light.keys()
+
+
+def test_a_change_of_the_recipe_or_of_the_definition_leaves_an_image_valid(monkeypatch, tmp_path):
+    image = Image(read("numpy", "cpu"))
+    before = image.environment_digest
+    for path in ("docker/Dockerfile", "docker/environment.py", "runner/requirements.txt", "runner/environments.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes((ROOT / path).read_bytes())
+    monkeypatch.setattr("runner.images.ROOT", tmp_path)
+    assert Image(image.environment).environment_digest == before
+    with (tmp_path / "docker" / "Dockerfile").open("a") as file:
+        file.write("# another\n")
+    assert Image(image.environment).environment_digest != before
+
+
+def test_all_frameworks_are_not_built_for_both_kinds_or_the_referee_is():
+    found = {image.reference for image in images([], [])}
+    assert found == {f"batchwise/{name}:{kind}" for name in REAL_FRAMEWORKS for kind in ("cpu", "cuda")}
+
+
+def test_version_and_commit_are_not_in_a_tag_or_the_gpu_image_is_not_the_one_without_a_tag(monkeypatch):
+    monkeypatch.setattr("runner.machine.commit", lambda: "abc123-dirty")
+    tags = Image(read("pytorch", "cuda")).tags
+    assert tags == [
+        "batchwise/pytorch:cuda",
+        f"batchwise/pytorch:cuda-{version()}",
+        f"batchwise/pytorch:cuda-{version()}-abc123",
+        "batchwise/pytorch:latest",
+    ]
+    assert "batchwise/pytorch:latest" not in Image(read("pytorch", "cpu")).tags
+
+
+def test_the_build_is_given_other_words_by_docker_than_by_podman_or_loses_the_callers():
+    image = Image(read("mxnet", "cpu"))
+    caller = ["--build-arg", "BASE=mirror/python:3.11", "--secret", "id=pip.conf,src=/etc/pip.conf"]
+    docker, podman = build_line(DOCKER, image, caller), build_line(PODMAN, image, caller)
+    assert docker[:2] == ["docker", "build"] and podman[:2] == ["podman", "build"]
+    assert "SYSTEM_PACKAGES=libgomp1 libquadmath0" in option(docker, "--build-arg")
+    assert option(docker, "--build-arg") == option(podman, "--build-arg")
+    assert option(docker, "--build-arg")[-1] == "BASE=mirror/python:3.11"  # after ours: it holds
+    assert docker[-5:] == [*caller, "."]
+    assert option(podman, "--timestamp") == [image.arguments["SOURCE_DATE_EPOCH"]]
+
+
+def test_make_images_does_not_pass_its_words_on():
+    done = subprocess.run(
+        ["make", "-n", "-o", ".venv/.complete", "images", "FRAMEWORK=pytorch", "DEVICE=cpu", "BUILD=--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == ".venv/bin/python -m runner.images pytorch --device cpu -- --no-cache", done.stderr
+
+
+def test_a_framework_that_does_not_exist_is_built():
+    done = subprocess.run([sys.executable, "-m", "runner.images", "caffe"], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, "images: unknown framework caffe\n")
+
+
+def test_the_context_of_a_build_holds_more_than_it_needs():
+    """A results folder or a data set in the context would be sent to the daemon, and may end in an image."""
+    lines = (ROOT / ".dockerignore").read_text().split()
+    assert lines[0] == "*"
+    assert {line.removeprefix("!") for line in lines if line.startswith("!")} == {
+        "RULES.md",
+        "docker/environment.py",
+        "workloads",
+        "adapters",
+        "runner",
+    }
+
+
+def test_a_secret_is_more_than_mounted():
+    """Neither copied nor an argument: both stay in an image."""
+    text = DOCKERFILE.read_text()
+    assert text.count("--mount=type=secret") == 3
+    for name in ("pip.conf", "apt.conf", "certificates"):
+        assert f"id={name}" in text
+    assert not re.search(r"^(COPY|ADD|ARG|ENV).*(secret|pip\.conf|apt\.conf|certificates)", text, re.MULTILINE)
+
+
+def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python_than_it_has():
+    environment = read("mxnet", "cuda-nvidia")
+    assert (environment.pins, environment.python, environment.in_base) == ("", "3.10", True)
+    rooms = [
+        path for room in ("workloads", "adapters", "adapters/mxnet") for path in sorted((ROOT / room).glob("*.py"))
+    ]
+    rooms.remove(ROOT / "workloads" / "study.py")  # the runner's
+    vermin = Path(sys.executable).parent / "vermin"
+    done = subprocess.run(
+        [vermin, "--no-tips", "--violations", "-t=3.10-", *map(str, rooms)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+    code = "import sys, adapters.worker, adapters.memory; sys.exit('workloads.study' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("framework", "capability", "lacks"),
+    [
+        ("mxnet", "8.0", False),
+        ("mxnet", "8.9", False),
+        ("mxnet", "9.0", True),
+        ("mxnet", "12.0", True),
+        ("mxnet", None, False),
+        ("pytorch", "12.0", False),
+        ("tensorflow", "12.0", False),
+    ],
+)
+def test_a_card_is_refused_that_works_or_tried_where_there_is_no_code_for_it(framework, capability, lacks):
+    assert read(framework, "cuda").lacks(capability) is lacks
+
+
+def test_variables_inside_an_image_name_folders_of_this_machine():
+    for name in frameworks():
+        for kind in variants(name):
+            environment = read(name, kind)
+            for value in environments.container_variables(environment).values():
+                assert str(ROOT) not in value and "{" not in value
+    paths = environments.container_variables(read("mxnet", "cuda"))["LD_LIBRARY_PATH"].split(":")
+    assert paths[0] == "/opt/batchwise/.envs/mxnet-cuda/lib/python3.11/site-packages/nvidia/cudnn/lib"
+
+
+def test_compose_grants_more_than_a_study_needs_or_names_other_images():
+    services = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())["services"]
+    assert set(services) == {"cpu", "cuda"}
+    for kind, service in services.items():
+        assert service["image"] == f"batchwise/${{FRAMEWORK:?which framework}}:{kind}"
+        assert service["network_mode"] == "none" and service["read_only"] is True and service["cap_drop"] == ["ALL"]
+        assert service["volumes"] == ["${RESULTS:-../results}:/results"]
+        assert "privileged" not in service
+
+
+def test_the_version_of_an_image_is_not_that_of_the_project():
+    assert version() == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
