@@ -15,7 +15,7 @@ setup: .venv/.complete
 
 test: .venv/.complete-test lint
 	.venv/bin/python -m runner.environments cpu
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest --ignore=tests/images
 
 images: .venv/.complete
 	.venv/bin/python -m runner.images $(FRAMEWORK) $(if $(DEVICE),--device $(DEVICE)) $(if $(BUILD),-- $(BUILD))

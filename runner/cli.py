@@ -128,7 +128,7 @@ def request(words: argparse.Namespace) -> Request:
     if words.until_stable is not None:
         if importlib.util.find_spec("scipy") is None:
             raise BadInput(
-                "--until-stable: this Python has no scipy for the intervals; an image has none: use --repeat"
+                "--until-stable: no scipy for its intervals in this Python (an image has none); use --repeat"
             )
         study = study.changed(repeats=max(study.repeats, stable.FEWEST))
         if words.until_stable < study.repeats:

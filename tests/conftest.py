@@ -104,3 +104,31 @@ def library(tmp_path_factory):
     from stand_in import build  # beside the tests that ask
 
     return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory):
+    """A container engine that answers."""
+    from engines import an_engine  # beside the tests that ask
+
+    with an_engine(tmp_path_factory.mktemp("engine")) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def built(engine, tmp_path_factory):
+    """Every image for the CPU is there, built of this checkout."""
+    from engines import build_all
+
+    build_all(engine, tmp_path_factory.mktemp("secrets"))
+
+
+@pytest.fixture(scope="session")
+def in_venvs(tmp_path_factory):
+    """{cell: result.json} of the study of tests/images in virtual environments."""
+    from engines import STUDY
+
+    results = tmp_path_factory.mktemp("venv")
+    done = run_runner("--framework", "all", *STUDY, "--results", results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return by_cell(results)

@@ -20,7 +20,10 @@ GPU = "GPU-00000000-1111-2222-3333-444444444444"
 TRIAL = Path("/here/results/trials/one")
 
 
-def line(engine=Engine("docker", "docker", "28.0"), variables=None, **changes):
+DOCKER = Engine("docker", "docker", "28.0")
+
+
+def line(engine=DOCKER, variables=None, **changes):
     way = InContainer(engine, Image(read("tensorflow", "cpu")), "a1b2", "base", variables or {"KERAS_BACKEND": "x"})
     return run_line(way, "batchwise-one", TRIAL, make_spec(framework="tensorflow", threads=1, **changes), ["-m", "it"])
 

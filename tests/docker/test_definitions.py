@@ -164,9 +164,8 @@ def test_a_secret_is_more_than_mounted():
 def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python_than_it_has():
     environment = read("mxnet", "cuda-nvidia")
     assert (environment.pins, environment.python, environment.in_base) == ("", "3.10", True)
-    rooms = [
-        path for room in ("workloads", "adapters", "adapters/mxnet") for path in sorted((ROOT / room).glob("*.py"))
-    ]
+    names = ("workloads", "adapters", "adapters/mxnet")
+    rooms = [path for name in names for path in sorted((ROOT / name).glob("*.py"))]
     rooms.remove(ROOT / "workloads" / "study.py")  # the runner's
     vermin = Path(sys.executable).parent / "vermin"
     done = subprocess.run(

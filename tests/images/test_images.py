@@ -1,0 +1,84 @@
+"""Images of all frameworks, built for real: what is in them, and what is not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from engines import (
+    FRAMEWORKS,
+    MARKER,
+    base_options,
+    build,
+    in_image,
+    reference,
+    secret_options,
+    size_mib,
+)
+
+from runner.environments import read
+from runner.images import Image
+
+LARGEST_MIB = {"numpy": 120, "mxnet": 330, "pytorch": 850, "tensorflow": 1350}  # beyond the base
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_an_image_is_large_or_carries_what_built_it(built, engine, framework):
+    base = json.loads(engine.ask("image", "inspect", reference(framework)))[0]["Config"]["Labels"]
+    name = base["org.opencontainers.image.base.name"]
+    assert size_mib(framework) - size_mib(name) < LARGEST_MIB[framework]
+    script = (
+        "import pathlib, sys; print([str(p) for p in pathlib.Path('/opt/batchwise').rglob('*') if p.name in sys.argv])"
+    )
+    left = in_image(framework, "python", "-c", script, "pip", "gcc", "tests", ".git", "mxnet-cpu.log")
+    kept = ["/opt/batchwise/.envs/", "numpy/_core/tests", "numpy/core/tests"]
+    found = [path for path in eval(left.stdout) if not any(word in path for word in kept[1:])]
+    assert left.returncode == 0 and found == [], left.stderr
+    lists = in_image(framework, "sh", "-c", "ls /var/lib/apt/lists /root/.cache 2>/dev/null; ls -A /tmp")
+    assert lists.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_an_image_does_not_say_what_it_is_or_runs_as_root(built, engine, framework):
+    config = json.loads(engine.ask("image", "inspect", reference(framework)))[0]["Config"]
+    labels, image = config["Labels"], Image(read(framework, "cpu"))
+    assert config["User"] == "1000:1000"
+    assert labels.items() >= image.labels.items()
+    for name in ("title", "description", "version", "revision", "created", "base.name"):
+        assert labels[f"org.opencontainers.image.{name}"], name
+    assert set(engine.inspect(reference(framework))["RepoTags"]) >= set(image.tags)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_another_user_cannot_import_the_framework_on_a_root_that_is_read_only(built, framework):
+    done = in_image(framework, "smoke", options=["--user", "12345:54321"])
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("framework", ["numpy", "mxnet"])
+def test_a_secret_of_the_build_stays_in_the_image(built, framework, tmp_path):
+    """In any layer, as text; layers of this engine's archives are not compressed."""
+    archive = tmp_path / "image.tar"
+    subprocess.run(["docker", "save", "--output", archive, reference(framework)], check=True)
+    layers = tmp_path / "layers"
+    layers.mkdir()
+    subprocess.run(["tar", "-C", layers, "-xf", archive], check=True)
+    found = subprocess.run(["grep", "-rlaF", MARKER, layers], capture_output=True, text=True)
+    own = subprocess.run(["grep", "-rlaF", "batchwise.environment", layers], capture_output=True, text=True)
+    assert own.stdout, "the archive cannot be searched"
+    assert found.stdout == ""
+
+
+def test_the_same_inputs_give_other_files(built, engine, tmp_path):
+    """Contents, owners and modes of everything of ours; a layer's times are the engine's own."""
+    script = (
+        "find /opt/batchwise ! -name '*.pyc' -printf '%M %U %G %s %p\\n' | sort; "
+        "find /opt/batchwise -type f | sort | xargs sha256sum"
+    )
+    before = in_image("mxnet", "sh", "-c", script)
+    options = [*base_options(engine), *secret_options(tmp_path), "--no-cache"]
+    assert build("mxnet", *options).returncode == 0
+    after = in_image("mxnet", "sh", "-c", script)
+    assert before.returncode == after.returncode == 0 and len(before.stdout) > 10_000
+    assert before.stdout == after.stdout
