@@ -58,14 +58,18 @@ def environment_of(framework: str, request: Request) -> Environment:
     gpu = next((gpu for gpu in request.gpus if gpu.uuid == request.device), None)
     if gpu is None or not environment.lacks(gpu.capability):
         return environment
-    newer = NEWER_GPUS.get(request.device_kind, "")
-    if request.isolation == "docker" and newer in environments.variants(framework):
-        return environments.read(framework, newer)
-    raise EnvironmentUnavailable(
+    reason = (
         f"{environment.label}'s {environment.device_kind} build holds code for GPUs up to compute capability "
         f"{environment.newest_capability}; this {gpu.name} has {gpu.capability}"
-        + (f"; --isolation docker uses the image {newer}" if newer in environments.variants(framework) else "")
     )
+    newer = NEWER_GPUS[request.device_kind]
+    if newer in environments.variants(framework):
+        environment = environments.read(framework, newer)
+        if not environment.lacks(gpu.capability):
+            if request.isolation == "docker":
+                return environment
+            reason += f"; with --isolation docker the image {newer} is taken, which holds it"
+    raise EnvironmentUnavailable(reason)
 
 
 def local(environment: Environment, isolation: str) -> Local:

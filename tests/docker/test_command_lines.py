@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT, make_spec, run_runner
+from rich.console import Console
 
 from runner import containers
 from runner.containers import InContainer, inside, run_line, signalled
 from runner.engine import Engine, EngineError, find_engine, in_words
-from runner.environments import read
+from runner.environments import EnvironmentUnavailable, read
 from runner.images import Image
+from runner.machine import Gpu
+from runner.prepare import environment_of, offer
 
 GPU = "GPU-00000000-1111-2222-3333-444444444444"
 TRIAL = Path("/here/results/trials/one")
@@ -217,3 +222,37 @@ def test_in_an_image_a_study_looks_for_virtual_environments_or_for_frameworks_th
         words, cwd=ROOT, env=os.environ | {"BATCHWISE_IMAGE": "numpy-cpu 0.1.0 abc"}, capture_output=True, text=True
     )
     assert told.returncode == 2 and "no framework is installed in this Python" in told.stderr
+
+
+def asked(capability, isolation):
+    gpu = Gpu(GPU, "NVIDIA H100", "550", "12.4", None, capability)
+    return SimpleNamespace(device=GPU, device_kind="cuda", gpus=(gpu,), isolation=isolation)
+
+
+def test_mxnet_on_a_card_newer_than_its_code_is_started_or_is_not_told_what_to_take():
+    assert environment_of("mxnet", asked("8.9", "venv")).device_kind == "cuda"
+    with pytest.raises(EnvironmentUnavailable) as told:
+        environment_of("mxnet", asked("9.0", "venv"))
+    assert "up to compute capability 8.9; this NVIDIA H100 has 9.0" in str(told.value)
+    assert "--isolation docker" in str(told.value)
+    environment = environment_of("mxnet", asked("9.0", "docker"))
+    assert Image(environment).reference == "batchwise/mxnet:cuda-nvidia"
+    for isolation in ("venv", "docker"):
+        with pytest.raises(EnvironmentUnavailable, match=r"this NVIDIA H100 has 10\.0$"):
+            environment_of("mxnet", asked("10.0", isolation))
+
+
+def test_a_missing_image_is_not_offered_to_somebody_or_built_against_a_no(monkeypatch):
+    image, missing = Image(read("numpy", "cpu")), containers.ImageMissing("there is no image")
+    built = []
+    monkeypatch.setattr("runner.images.build", lambda engine, image: built.append(image))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    console = Console(force_terminal=True, file=io.StringIO())
+    for answer in (True, False):
+        monkeypatch.setattr("runner.prepare.Confirm.ask", lambda question, answer=answer, **_: answer)
+        if answer:
+            offer(DOCKER, image, missing, console)
+        else:
+            with pytest.raises(EngineError, match="make images FRAMEWORK=numpy DEVICE=cpu builds it"):
+                offer(DOCKER, image, missing, console)
+    assert built == [image]
