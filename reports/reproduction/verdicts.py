@@ -141,13 +141,11 @@ def _differing(section: Section) -> str:
 
 def _policy(section: Section, ours: Points) -> list[str]:
     """TensorFlow's own policy against memory on demand, where both were measured at a published batch size."""
-    found = tables.cells(section.by_default, MEMORY.quantity, section.condition) if section.by_default else None
     published, told = literature.values(TABLE, MEMORY.name), []
-    for row in found.to_dict("records") if found is not None else ():
-        place = row["framework"], row["batch_size"]
-        if not row["n"] or place not in ours or place not in published:
+    for place, cell in tables.by_place(section.default, MEMORY.quantity).items():
+        if not cell["n"] or place not in ours or place not in published:
             continue
-        demand, own = ours[place].value, float(row["median"])
+        demand, own = ours[place].value, cell["median"]
         nearer = "its own policy" if abs(own - published[place]) < abs(demand - published[place]) else "on demand"
         told.append(
             f"Allocator's policy, measured: with its own policy {display_name(place[0])} holds {own:.0f} MiB at batch "
@@ -158,12 +156,8 @@ def _policy(section: Section, ours: Points) -> list[str]:
 
 def _idle(section: Section, ours: Points) -> list[str]:
     """How much of the usage idle samples in the steady window can explain."""
-    found = tables.cells(section.results, QUANTITIES_BY_NAME["usage-busy"], section.condition)
-    gaps = [
-        float(row["median"]) - ours[place].value
-        for row in found.to_dict("records")
-        if row["n"] and (place := (row["framework"], row["batch_size"])) in ours
-    ]
+    busy = tables.by_place(section, QUANTITIES_BY_NAME["usage-busy"])
+    gaps = [cell["median"] - ours[place].value for place, cell in busy.items() if cell["n"] and place in ours]
     if not gaps:
         return []
     return [
