@@ -34,8 +34,9 @@ def order(ours: Points, metric: Metric, series: str) -> str:
     head = f"Order of the frameworks, against {NAMED[series]}: "
     if metric.alone:
         return f"{head}cannot be told: published for {display_name(metric.alone)} alone."
-    published, found = literature.values(series, metric.name), dict[str, list[int]]()
-    once, names = any(math.isnan(point.low) for point in ours.values()), frameworks(ours)
+    published, names = literature.values(series, metric.name), frameworks(ours)
+    judged: dict[str, list[int]] = {}
+    once: dict[str, list[int]] = {}  # of one repeat: how it was in this run
     for size in sorted({size for _, size in ours} & {size for _, size in published}):
         here = [name for name in names if (name, size) in ours and (name, size) in published]
         pairs = [
@@ -46,16 +47,20 @@ def order(ours: Points, metric: Metric, series: str) -> str:
         ]
         if not pairs:
             continue
-        if any(a.value < b.value if once else a.high < b.low for a, b in pairs):
-            found.setdefault("another", []).append(size)
-        elif all(a.value > b.value if once else a.low > b.high for a, b in pairs):
-            found.setdefault("the same", []).append(size)
+        one_repeat = any(math.isnan(point.low) for pair in pairs for point in pair)
+        if any(a.value < b.value if one_repeat else a.high < b.low for a, b in pairs):
+            word = "another"
+        elif all(a.value > b.value if one_repeat else a.low > b.high for a, b in pairs):
+            word = "the same"
         else:
-            found.setdefault("cannot be told, intervals overlap,", []).append(size)
-    if not found:
-        return f"{head}cannot be told: at no batch size are there two frameworks to order."
-    told = "; ".join(f"{word} at {listed(sizes)}" for word, sizes in found.items())
-    return f"{head}cannot be told from one repeat; in this run {told}." if once else f"{head}{told}."
+            word = "with equal values" if one_repeat else "cannot be told, intervals overlap,"
+        (once if one_repeat else judged).setdefault(word, []).append(size)
+    told, told_once = (
+        "; ".join(f"{word} at {listed(sizes)}" for word, sizes in found.items()) for found in (judged, once)
+    )
+    if once:
+        told += f"{'; ' if told else ''}cannot be told from one repeat; in this run {told_once}"
+    return f"{head}{told or 'cannot be told: at no batch size are there two frameworks to order'}."
 
 
 def shape(ours: Points, metric: Metric, series: str) -> str:
