@@ -5,6 +5,7 @@ python -m reports check PATH...: what is wrong with stored results or logs.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from pathlib import Path
@@ -66,4 +67,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    gc.disable()  # next to nothing of what is read goes before the end, and looking for what could is slow
     sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from . import captions, chapters, findings, load, overhead, problems, stable
@@ -27,7 +28,7 @@ def report(folders: Sequence[Path], columns: bool = False) -> Report:
     aside = columns and len(found) > 1
     named = dict(zip(chapters.letters(len(found)), found, strict=True)) if aside else {}
     beside = chapters.side_by_side(named)
-    whole = [made for folder in folders for made in (stable.table(folder), overhead.table(folder)) if made]
+    whole = [made for folder in folders for made in _of_folder(folder, named=len(folders) > 1)]
     return Report(
         stored,
         tuple(replaced),
@@ -42,3 +43,9 @@ def report(folders: Sequence[Path], columns: bool = False) -> Report:
         tuple(line for line in (*beside, *whole) if isinstance(line, str)),
         problems.lists(stored, replaced),
     )
+
+
+def _of_folder(folder: Path, named: bool) -> list[Table | str]:
+    """The tables of a whole results folder; `named` after it where there are several."""
+    made = [made for made in (stable.table(folder), overhead.table(folder)) if made]
+    return [replace(one, title=f"{one.title}, {folder}") if named and isinstance(one, Table) else one for one in made]

@@ -22,7 +22,7 @@ def chapter(section: Section, heading: str, with_quantities: bool) -> Chapter:
         if quantity.source(section.condition) is None:
             continue
         if with_quantities:
-            cells = tables.cells(section.results, quantity, section.condition)
+            cells = tables.cells(section, quantity)
             made.append(tables.of(cells, quantity, quantity.title(section.condition)))
         if quantity.name == "accuracy":
             found = parity.compare(section)
@@ -57,7 +57,7 @@ def side_by_side(named: dict[str, Section]) -> list[Table | str]:
         parts, titles = [], dict[str, list[str]]()
         for letter, section in named.items():
             if section.results and quantity.source(section.condition):
-                cells = tables.cells(section.results, quantity, section.condition)
+                cells = tables.cells(section, quantity)
                 parts.append(cells.assign(condition=letter))
                 titles.setdefault(quantity.title(section.condition), []).append(letter)
         if parts:

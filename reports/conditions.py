@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from workloads.spec import OptimizerSpec
@@ -66,7 +67,7 @@ class Software:
 Told = TypeVar("Told", Condition, Software)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # hashed by identity: what follows from it is kept, not computed again
 class Section:
     """The trials of one condition, one for each (framework, batch size, repeat), each framework in one software.
 
@@ -77,6 +78,11 @@ class Section:
     software: dict[str, Software]
     results: tuple[TrialResult, ...]
     by_default: tuple[TrialResult, ...] = ()
+
+    @cached_property
+    def default(self) -> Section:
+        """Of the trials with the framework's own policy."""
+        return replace(self, results=self.by_default, by_default=())
 
     @property
     def every(self) -> tuple[TrialResult, ...]:
@@ -185,10 +191,11 @@ def _completed(results: list[TrialResult], told_by: Callable[[TrialResult], Told
     complete = {told for result, told in found if result.facts}
     completed = []
     for result, told in found:
-        known = {f.name: value for f in fields(told) if (value := getattr(told, f.name)) is not None}
-        fitting = [other for other in complete if all(getattr(other, name) == known[name] for name in known)]
-        joins = result.status is not Status.OK and len(fitting) == 1
-        completed.append((result, fitting[0] if joins else told))
+        if result.status is not Status.OK:
+            known = {f.name: value for f in fields(told) if (value := getattr(told, f.name)) is not None}
+            fitting = [other for other in complete if all(getattr(other, name) == known[name] for name in known)]
+            told = fitting[0] if len(fitting) == 1 else told
+        completed.append((result, told))
     return completed
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import os
@@ -76,8 +77,9 @@ def _write(report: Report, out: Path, formats: Sequence[str], marks: tuple[str, 
     kinds = [kind for kind in OF_CHARTS if kind in formats]
     pictures = _pictures(report, kinds)
     cores = len(os.sched_getaffinity(0))
+    forked = multiprocessing.get_context("fork")
     # Processes, for drawing is most of a report's time.
-    with ProcessPoolExecutor(min(cores, len(pictures)) or 1, multiprocessing.get_context("fork")) as pool:
+    with ProcessPoolExecutor(min(cores, len(pictures)) or 1, forked, _collect_drawings) as pool:
         drawn = [pool.submit(figures.draw, _chart(report, key), out / stem, kinds) for key, stem in pictures.items()]
         if "html" in formats:
             web.write(report, out / "report.html", marks)
@@ -86,6 +88,12 @@ def _write(report: Report, out: Path, formats: Sequence[str], marks: tuple[str, 
             _text(out / "report.md", markdown.page(report, marks, shown))
         for one in drawn:
             one.result()
+
+
+def _collect_drawings() -> None:
+    """A drawing goes with what it holds; the report, which the processes share, is not looked through for it."""
+    gc.freeze()
+    gc.enable()
 
 
 def placed_tables(report: Report) -> Iterator[Placed]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workloads.trial import Status, TrialResult
@@ -21,7 +21,7 @@ from .reproduction import calibration, comparable, literature, verdicts
 from .reproduction.comparable import QUANTITIES_BY_NAME, listed
 
 MOST_SECTIONS = 3  # told one by one in what was run
-Cells = dict[literature.Place, dict[Any, Any]]
+Cells = dict[literature.Place, Mapping[str, Any]]
 
 
 def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
@@ -75,8 +75,7 @@ def _setting(section: Section) -> str:
 def _cells(section: Section, name: str) -> Cells:
     """Those of this quantity with a value."""
     quantity = QUANTITIES_BY_NAME[name]
-    found = tables.cells(section.results, quantity, section.condition).to_dict("records")
-    return {(str(row["framework"]), int(row["batch_size"])): row for row in found if row["n"]}
+    return {place: cell for place, cell in tables.by_place(section, quantity).items() if cell["n"]}
 
 
 def _by_size(cells: Cells) -> dict[int, list[str]]:
@@ -235,7 +234,7 @@ def _repeated(cells: Cells) -> bool:
     return any(cell["n"] > 1 for cell in cells.values())
 
 
-def _value(cell: dict[Any, Any]) -> str:
+def _value(cell: Mapping[str, Any]) -> str:
     """Three significant digits, with the interval where n > 1."""
     digits = tables.significant(cell["median"])
     text = f"{cell['median']:z.{digits}f}"

@@ -22,7 +22,7 @@ LARGEST = 1e30
 LOCK_FILE = ".lock"  # held by the runner while it writes
 HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # a surrogate, as JSON writes it
 
-Checker = Callable[[Any, str], str | None]  # of a value and where it stands: what is wrong with it
+Checker = Callable[[Any], str | None]  # of a value: where in it something is wrong, and what
 
 
 class ReportError(Exception):
@@ -123,9 +123,9 @@ def _result(content: bytes) -> TrialResult:
         raise ValueError("not a trial result: the file holds no JSON object")
     result = TrialResult.from_json(data)
     check = _checker(TrialResult)
-    misfit = check and check(result, "")
+    misfit = check and check(result)
     if misfit:
-        raise ValueError(f"not a trial result: {misfit}")
+        raise ValueError(f"not a trial result: {misfit.removeprefix('.')}")
     if not 1 <= result.spec.batch_size < 2**31:
         raise ValueError(f"not a trial result: spec.batch_size is {result.spec.batch_size}")
     accuracy = result.figures.get("test_accuracy")
@@ -180,68 +180,53 @@ def _checker(hint: Any) -> Checker | None:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
         return None
-    if origin in (Union, types.UnionType):
-        return _union([_checker(argument) for argument in arguments])
     if origin is Literal:
-        return lambda value, where: None if value in arguments else f"{where} is {value!r}"
+        return lambda value: None if value in arguments else f" is {value!r}"
     if origin in (list, dict):
         return _container(origin, _checker(arguments[-1]))
     if dataclasses.is_dataclass(hint):
         hints = get_type_hints(hint)
         return _record([(name, checker) for name in hints if (checker := _checker(hints[name]))])
-    if hint is float:
-        return _number
-    return _instance(hint)
-
-
-def _union(checkers: list[Checker | None]) -> Checker:
-    def check(value: Any, where: str) -> str | None:
-        first = None
-        for checker in checkers:
-            found = checker and checker(value, where)
-            if not found:
-                return None
-            first = first or found
-        return first
-
-    return check
+    return _plain(arguments if origin in (Union, types.UnionType) else (hint,))
 
 
 def _container(kind: type[Any], inside: Checker | None) -> Checker:
-    def check(value: Any, where: str) -> str | None:
+    def check(value: Any) -> str | None:
         if not isinstance(value, kind):
-            return f"{where} is {value!r}, not {kind.__name__}"
+            return f" is {value!r}, not {kind.__name__}"
         if inside is None:
             return None
-        items = value.items() if kind is dict else enumerate(value)
-        for key, item in items:
-            found = inside(item, f"{where}.{key}" if kind is dict else f"{where}[{key}]")
+        for key, item in value.items() if kind is dict else enumerate(value):
+            found = inside(item)
             if found:
-                return found
+                return f".{key}{found}" if kind is dict else f"[{key}]{found}"
         return None
 
     return check
 
 
 def _record(fields: list[tuple[str, Checker]]) -> Checker:
-    def check(value: Any, where: str) -> str | None:
+    def check(value: Any) -> str | None:
         for name, inside in fields:
-            found = inside(getattr(value, name), f"{where}.{name}" if where else name)
+            found = inside(getattr(value, name))
             if found:
-                return found
+                return f".{name}{found}"
         return None
 
     return check
 
 
-def _number(value: Any, where: str) -> str | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST  # False for NaN
-    return None if number else f"{where} is {value!r}, not a number that can be measured"
+def _plain(kinds: tuple[type[Any], ...]) -> Checker:
+    """Exactly these, for True is an instance of int; a whole number is a float, too."""
+    numbers = (int, float) if float in kinds else ()
+    allowed = {*kinds, *numbers}
 
-
-def _instance(kind: type[Any]) -> Checker:
-    def check(value: Any, where: str) -> str | None:
-        fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-        return None if fits else f"{where} is {value!r}, not {kind.__name__}"
+    def check(value: Any) -> str | None:
+        kind = type(value)
+        if kind not in allowed:
+            return f" is {value!r}, not {kinds[0].__name__}"
+        if kind in numbers and not abs(value) < LARGEST:  # nor is NaN
+            return f" is {value!r}, not a number that can be measured"
+        return None
 
     return check

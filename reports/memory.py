@@ -15,7 +15,7 @@ from workloads.memory import Line, fit_line
 from workloads.trial import Figure, TrialResult
 
 from . import captions, tables
-from .conditions import DEFAULT_ALLOCATOR, Section
+from .conditions import Section
 from .frameworks import display_name, ordered
 from .quantities import (
     ALLOCATOR_PEAK,
@@ -36,13 +36,11 @@ FEWEST_SIZES = 3  # any line fits two points
 SUM, GAP = "parts_sum_bytes", "parts_gap_percent"
 WITHOUT_WORKSPACE = "all parts but the workspace"  # the source of such a sum
 _SUM, _GAP = Source(SUM, "Sum", ""), Source(GAP, "Sum against the peak, %", "")
-PARTS_COLUMNS = (
-    *MEMORY_PARTS,
+SUMMED = (
     replace(MEMORY_PARTS[0], name="sum", cpu=_SUM, cuda=_SUM),
-    STEPS_PEAK,
     Quantity("sum_against_peak", "%", 1, 1, _GAP, _GAP),
-    CONTEXT,
 )
+PARTS_COLUMNS = (*MEMORY_PARTS, SUMMED[0], STEPS_PEAK, SUMMED[1], CONTEXT)
 PLACE_OF_SUM, PLACE_OF_GAP = len(MEMORY_PARTS), len(MEMORY_PARTS) + 2
 KINDS_HOW = """\
 Kinds of memory in MiB. "on-demand": memory is taken as it is needed; "default": as the framework does by itself; the \
@@ -91,24 +89,22 @@ def of_section(section: Section) -> list[Table | str]:
 def kinds_rows(section: Section) -> list[Row]:
     """Trials of the default policy directly below those on demand."""
     rows = []
-    for framework, batch_size in _places(section.every):
-        here = tables.of_place(section.every, framework, batch_size)
-        for allocator in sorted({r.spec.allocator for r in here}, key=lambda name: (name == DEFAULT_ALLOCATOR, name)):
-            own = [result for result in here if result.spec.allocator == allocator]
-            told = captions.distinct(result.facts.get("allocator_policy") for result in own)
-            policy = f"{allocator} ({told})" if told else allocator
-            rows.append(_row(own, framework, batch_size, policy, MEMORY_KINDS, section))
-    return rows
+    for own in (section, section.default):
+        for row in _rows(own, MEMORY_KINDS, own):
+            here = tables.places(own)[row.framework, row.batch_size]
+            told = captions.distinct(result.facts.get("allocator_policy") for result in here)
+            allocator = here[0].spec.allocator
+            rows.append(replace(row, policy=f"{allocator} ({told})" if told else allocator))
+    names = ordered(row.framework for row in rows)
+    return sorted(rows, key=lambda row: (names.index(row.framework), row.batch_size))
 
 
 def parts_rows(section: Section) -> list[Row]:
     """PARTS_COLUMNS of each framework and batch size; a sum far from the steps' peak, or without the workspace, carries
     a note."""
-    results = [_with_sum(result) for result in section.results]
-    rows = []
-    for framework, batch_size in _places(results):
-        here = tables.of_place(results, framework, batch_size)
-        row = _row(here, framework, batch_size, "", PARTS_COLUMNS, section)
+    summed = replace(section, results=tuple(map(_with_sum, section.results)))
+    rows = _rows(section, PARTS_COLUMNS, summed)
+    for row in rows:
         total, gap = row.cells[PLACE_OF_SUM], row.cells[PLACE_OF_GAP]
         worst = max(gap["min"], gap["max"], key=abs)
         told = f"{abs(worst):.1f} % {'less' if worst < 0 else 'more'} than the peak of the steps"
@@ -118,7 +114,6 @@ def parts_rows(section: Section) -> list[Row]:
                 cell["notes"] += (note,)
         elif gap["n"] and abs(worst) > TOLERATED_PERCENT:
             gap["notes"] += (f"does not add up: the parts are {told}",)
-        rows.append(row)
     return rows
 
 
@@ -140,12 +135,6 @@ def _with_sum(result: TrialResult) -> TrialResult:
     return replace(result, figures=result.figures | {SUM: total, GAP: gap})
 
 
-def _places(results: Sequence[TrialResult]) -> list[tuple[str, int]]:
-    """(framework, batch size) of what was tried."""
-    tried = {(result.spec.framework, result.spec.batch_size) for result in results}
-    return [(name, size) for name in ordered(a for a, _ in tried) for size in sorted(b for a, b in tried if a == name)]
-
-
 def _without_empty(rows: list[Row]) -> tuple[list[Row], list[Quantity]]:
     """The rows and PARTS_COLUMNS without the parts that this workload and feed do not have."""
     kept = [
@@ -157,17 +146,14 @@ def _without_empty(rows: list[Row]) -> tuple[list[Row], list[Quantity]]:
     return shown, [PARTS_COLUMNS[place] for place in kept]
 
 
-def _row(
-    results: Sequence[TrialResult],
-    framework: str,
-    batch_size: int,
-    policy: str,
-    columns: Sequence[Quantity],
-    section: Section,
-) -> Row:
-    sources = [(quantity, quantity.source(section.condition)) for quantity in columns]
-    found = [tables.cell(results, quantity, source) for quantity, source in sources if source]
-    return Row(framework, batch_size, policy, found)
+def _rows(section: Section, columns: Sequence[Quantity], summed: Section) -> list[Row]:
+    """One for each framework and batch size that was tried; SUM and GAP are figures of `summed`."""
+    found = [tables.by_place(summed if quantity in SUMMED else section, quantity) for quantity in columns]
+    return [
+        Row(framework, batch_size, "", [dict(cells[framework, batch_size]) for cells in found])
+        for framework, batch_size in found[0]
+        if found[0][framework, batch_size]["trials"]
+    ]
 
 
 def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], section: Section, how: str) -> Table:
@@ -230,7 +216,7 @@ def fitted(section: Section) -> dict[tuple[str, str], Line]:
         source = quantity.source(section.condition)
         if source is None:
             continue
-        cells = tables.cells(section.results, replace(quantity, factor=1, unit="bytes"), section.condition)
+        cells = tables.cells(section, replace(quantity, factor=1, unit="bytes"))
         cells = cells[cells["median"] > 0]
         for framework in ordered(cells["framework"]):
             own = cells[cells["framework"] == framework]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -16,7 +17,7 @@ import pandas as pd
 from workloads.checks import FEWEST_SAMPLES, LONG_ENOUGH, SHORTEST_S
 from workloads.trial import Figure, Status, TrialResult
 
-from .conditions import Condition
+from .conditions import Section
 from .frameworks import display_name, ordered
 from .quantities import Quantity, Source
 from .spread import CONFIDENCE_PERCENT, spread
@@ -24,6 +25,8 @@ from .table import Cell, Table
 
 STATISTICS = ["n", "median", "min", "max", "mean", "low", "high", "cv_percent", "unit", "status"]
 BEHIND = ["notes", "sources", "trials"]  # tuples of str
+KNOWN = "known"  # those of the trials that have a value
+Place = tuple[str, int]  # framework, batch size
 CSV_COLUMNS = ["framework", "batch_size", *STATISTICS, *BEHIND]
 JOINED = "; "  # how a file holds a tuple
 NOT_RUN, UNKNOWN = "not_run", "unknown"
@@ -34,31 +37,42 @@ SHORT = f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples o
 NOISY_ABOVE_PERCENT = 3.0
 
 
-def cells(results: Sequence[TrialResult], quantity: Quantity, condition: Condition) -> pd.DataFrame:
-    """CSV_COLUMNS, one row for each framework and batch size in `results`, the trials of one section.
-
-    Raises ValueError where the condition's device has no such quantity.
-    """
-    source = quantity.source(condition)
-    if source is None:
-        raise ValueError(f"{quantity.name}: there is none on {condition.device}")
-    places: dict[tuple[str, int], list[TrialResult]] = {}
-    for result in results:
-        places.setdefault((result.spec.framework, result.spec.batch_size), []).append(result)
-    rows = []
-    for framework in ordered(framework for framework, _ in places):
-        for batch_size in sorted({batch_size for _, batch_size in places}):
-            here = places.get((framework, batch_size), [])
-            rows.append({"framework": framework, "batch_size": batch_size, **cell(here, quantity, source)})
+def cells(section: Section, quantity: Quantity) -> pd.DataFrame:
+    """CSV_COLUMNS, one row for each of `by_place`."""
+    rows = [
+        {"framework": name, "batch_size": size, **cell} for (name, size), cell in by_place(section, quantity).items()
+    ]
     return pd.DataFrame(rows)[CSV_COLUMNS]
 
 
-def of_place(results: Iterable[TrialResult], framework: str, batch_size: int) -> list[TrialResult]:
-    return [result for result in results if (result.spec.framework, result.spec.batch_size) == (framework, batch_size)]
+@lru_cache(maxsize=64)  # tables, charts and sentences of a chapter ask for the same
+def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str, Any]]:
+    """{(framework, batch size): its `cell`} for each framework and batch size in the section's results.
+
+    Raises ValueError where the condition's device has no such quantity.
+    """
+    source = quantity.source(section.condition)
+    if source is None:
+        raise ValueError(f"{quantity.name}: there is none on {section.condition.device}")
+    tried = places(section)
+    return {
+        (framework, batch_size): cell(tried.get((framework, batch_size), []), quantity, source)
+        for framework in ordered(framework for framework, _ in tried)
+        for batch_size in sorted({batch_size for _, batch_size in tried})
+    }
+
+
+@lru_cache(maxsize=8)
+def places(section: Section) -> Mapping[Place, list[TrialResult]]:
+    """The repeats, in their order, of each framework and batch size that was tried."""
+    found: dict[Place, list[TrialResult]] = {}
+    for result in sorted(section.results, key=lambda result: result.spec.repeat):
+        found.setdefault((result.spec.framework, result.spec.batch_size), []).append(result)
+    return found
 
 
 def cell(results: Sequence[TrialResult], quantity: Quantity, source: Source) -> dict[str, Any]:
-    """STATISTICS and BEHIND of one cell from the repeats of one framework and batch size.
+    """STATISTICS, BEHIND and KNOWN of one cell from the repeats of one framework and batch size.
 
     n counts the values behind the median; the numbers are in `unit`, NaN where they cannot be told from n values;
     low and high are the interval of the mean. status: "ok", else "unknown" (the figure is null), "not_run", or how the
@@ -92,6 +106,7 @@ def cell(results: Sequence[TrialResult], quantity: Quantity, source: Source) -> 
         "notes": tuple(notes),
         "sources": tuple(dict.fromkeys(result.figures[source.figure].source for result, _ in known)),
         "trials": tuple(result.spec.id for result in results),
+        KNOWN: tuple(result.spec.id for result, _ in known),
     }
 
 
@@ -170,7 +185,7 @@ def _sources(found: pd.DataFrame) -> str:
     return f" Source: {' / '.join(sources)}." if sources else ""
 
 
-def shown(cell: dict[Any, Any], decimals: int | None, most: int, compact: bool = False) -> Cell:
+def shown(cell: Mapping[Any, Any], decimals: int | None, most: int, compact: bool = False) -> Cell:
     """Median, interval where n > 1, n where it is less than `most`; without a value a dash, or how the trials ended.
 
     `decimals` None = three significant digits of the median. `compact` leaves out an interval that rounds to it.

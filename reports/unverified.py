@@ -32,7 +32,7 @@ def told(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple
         )
     if sections and all(section.condition.device_kind == "cpu" for section in sections):
         found.append("No trial ran on a GPU: nothing is said about GPU usage, GPU memory, power or energy.")
-    found += _of_the_study(stored.results)
+    found += [f"Not run of {what}." for what in not_run(stored.results)]
     found += _spread(stored)
     found += _left_out(stored)
     found += _gate([result for result in stored.results if result.status is Status.OK])
@@ -40,7 +40,7 @@ def told(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple
     return (*found, *_published(sections))
 
 
-def _of_the_study(results: Sequence[TrialResult]) -> list[str]:
+def not_run(results: Sequence[TrialResult]) -> list[str]:
     """What a study of ours asks for and was not run: stopped, or left out by an option; what is stored cannot tell."""
     found = []
     for name, path in studies().items():
@@ -51,7 +51,7 @@ def _of_the_study(results: Sequence[TrialResult]) -> list[str]:
         parts = [f"batch size {comparable.listed(sizes)}"] if sizes else []
         parts += [f"{asked.repeats - repeats} of {asked.repeats} repeats"] if repeats < asked.repeats else []
         if own and parts:
-            found.append(f"Not run of the study {name} as it is defined: {' and '.join(parts)}.")
+            found.append(f"the study {name} as it is defined: {' and '.join(parts)}")
     return found
 
 

@@ -167,9 +167,8 @@ def _places(results: Sequence[TrialResult]) -> dict[Place, list[TrialResult]]:
 
 def _notes(section: Section, measure: Measure, side: str) -> dict[Place, list[str]]:
     """{cell: what the report's table would say beneath it}."""
-    found = tables.cells(section.results, measure.quantity, section.condition)
-    places = zip(found["framework"], found["batch_size"].astype(int), strict=True)
-    return {place: [f"{side}: {note}" for note in notes] for place, notes in zip(places, found["notes"], strict=True)}
+    found = tables.by_place(section, measure.quantity)
+    return {place: [f"{side}: {note}" for note in cell["notes"]] for place, cell in found.items()}
 
 
 def _cell(

@@ -39,7 +39,7 @@ def _chart(section: Section, quantity: Quantity, published: pd.DataFrame, proven
     source = quantity.source(section.condition)
     if source is None:
         return None
-    ours = against_batch_size(section.results, quantity, section.condition)
+    ours = against_batch_size(section, quantity)
     if not ours.most:
         return None
     theirs = published_series(quantity, section.condition, published, [one.key for one in ours.series])

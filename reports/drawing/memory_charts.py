@@ -48,8 +48,8 @@ def of_section(section: Section, provenance: str) -> list[Chart]:
 
 def _splits(section: Section) -> tuple[list[Split], int]:
     """(of each framework with a stack at some batch size; the largest number of repeats behind one)."""
-    by_part = {part.name: against_batch_size(section.results, part, section.condition) for part in MEMORY_PARTS}
-    peaks = against_batch_size(section.results, STEPS_PEAK, section.condition)
+    by_part = {part.name: against_batch_size(section, part) for part in MEMORY_PARTS}
+    peaks = against_batch_size(section, STEPS_PEAK)
     found = []
     for place, peak in enumerate(peaks.series):
         own = {name: ours.series[place] for name, ours in by_part.items()}
@@ -136,7 +136,7 @@ def _line_chart(section: Section, provenance: str) -> list[Chart]:
     for quantity in (PROCESS_PEAK, ALLOCATOR_PEAK):
         source = quantity.source(section.condition)
         label = source.label if source else ""
-        ours = against_batch_size(section.results, quantity, section.condition)
+        ours = against_batch_size(section, quantity)
         own = {framework: line for (framework, of), line in lines.items() if of == label}
         if own:
             panels.append(Panel(label, (*ours.series, *(_line(framework, own[framework], ours) for framework in own))))

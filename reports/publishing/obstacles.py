@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workloads.trial import Status, TrialResult
 
-from .. import stable
+from .. import stable, unverified
 from ..checking import recheck
 from ..conditions import Section, sections
 from ..frameworks import display_name, ordered
@@ -37,6 +37,7 @@ def obstacles(stored: Stored, folder: Path) -> list[str]:
     own, _ = sections(stored.results)
     with_stable = (folder / stable.FILE).exists()
     found += _told("planned and not there", [place for one in own for place in _missing(one, with_stable)])
+    found += [f"not run of {what}" for what in unverified.not_run(stored.results)]
     found += _told("of a commit that is unknown", [r.spec.id for r in stored.results if not r.machine.get("commit")])
     dirty = [f"{r.spec.id}: {r.machine['commit']}" for r in stored.results if _dirty(r)]
     found += _told("of a commit with uncommitted changes", dirty)

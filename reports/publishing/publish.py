@@ -23,6 +23,7 @@ from .obstacles import obstacles
 INTO = Path(__file__).parent.parent / "published"
 ARCHIVE, CHECKSUMS, INPUTS = "results.tar.xz", "SHA256SUMS", "inputs.sha256"
 UNFINISHED = ".publishing-"
+REPLACED = f"{UNFINISHED}old-"  # and the name: kept until the new one is in its place
 LARGE_BYTES = 5_000_000
 RESULTS = Path("results")  # as the report names them, and the archive's one folder
 
@@ -89,7 +90,7 @@ def publish(
         marks = (f"Published although not fit to be: {'; '.join(found)}.",) if found else ()
         try:
             into.mkdir(parents=True, exist_ok=True)
-            with _alone(into):
+            with _alone(into) as warnings:
                 name = name or _name(stored, into)
                 part = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=into))
                 try:
@@ -97,7 +98,7 @@ def publish(
                     fresh = _put(part, into / name, replace)
                 finally:
                     shutil.rmtree(part, ignore_errors=True)
-                warnings = published_index.write(into)
+                warnings += published_index.write(into)
         except OSError as error:
             raise ReportError(
                 f"{into}: cannot be written: {error.strerror}; name another folder with --into"
@@ -108,14 +109,21 @@ def publish(
 
 
 @contextmanager
-def _alone(into: Path) -> Iterator[None]:
-    """One at a time, by a lock on the folder itself; so whatever is unfinished there was left by a killed one."""
+def _alone(into: Path) -> Iterator[list[str]]:
+    """One at a time, by a lock on the folder itself; so whatever is unfinished there was left by a killed one: what it
+    was about to replace is put back, with a line each, the rest removed."""
     lock = os.open(into, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        put_back = []
         for left in into.glob(f"{UNFINISHED}*"):
-            shutil.rmtree(left)
-        yield
+            place = into / left.name.removeprefix(REPLACED)
+            if left.name.startswith(REPLACED) and not place.exists():
+                left.rename(place)
+                put_back.append(f"{place}: put back, for its replacement was killed")
+            else:
+                shutil.rmtree(left)
+        yield put_back
     finally:
         os.close(lock)
 
@@ -163,9 +171,13 @@ def _put(part: Path, place: Path, replace: bool) -> bool:
             raise ReportError(
                 f"{place}: another publication has this name, or this one was changed; say --replace, or --name another"
             )
-        old = place.with_name(f"{UNFINISHED}old-{place.name}")
+        old = place.with_name(f"{REPLACED}{place.name}")
         place.rename(old)
-        part.rename(place)
+        try:
+            part.rename(place)
+        except BaseException:
+            old.rename(place)
+            raise
         shutil.rmtree(old)
     else:
         part.rename(place)

@@ -94,7 +94,7 @@ def obstacles(section: Section, metric: Metric) -> tuple[str, ...]:
 
 def cells(section: Section, metric: Metric) -> pd.DataFrame:
     """`tables.cells` of ours."""
-    return tables.cells(section.results, metric.quantity, section.condition)
+    return tables.cells(section, metric.quantity)
 
 
 def points(found: pd.DataFrame, metric: Metric, section: Section) -> Points:

@@ -34,8 +34,9 @@ def order(ours: Points, metric: Metric, series: str) -> str:
     head = f"Order of the frameworks, against {NAMED[series]}: "
     if metric.alone:
         return f"{head}cannot be told: published for {display_name(metric.alone)} alone."
-    published, found = literature.values(series, metric.name), dict[str, list[int]]()
-    once, names = any(math.isnan(point.low) for point in ours.values()), frameworks(ours)
+    published, names = literature.values(series, metric.name), frameworks(ours)
+    judged: dict[str, list[int]] = {}
+    once: dict[str, list[int]] = {}  # of one repeat: how it was in this run
     for size in sorted({size for _, size in ours} & {size for _, size in published}):
         here = [name for name in names if (name, size) in ours and (name, size) in published]
         pairs = [
@@ -46,16 +47,20 @@ def order(ours: Points, metric: Metric, series: str) -> str:
         ]
         if not pairs:
             continue
-        if any(a.value < b.value if once else a.high < b.low for a, b in pairs):
-            found.setdefault("another", []).append(size)
-        elif all(a.value > b.value if once else a.low > b.high for a, b in pairs):
-            found.setdefault("the same", []).append(size)
+        one_repeat = any(math.isnan(point.low) for pair in pairs for point in pair)
+        if any(a.value < b.value if one_repeat else a.high < b.low for a, b in pairs):
+            word = "another"
+        elif all(a.value > b.value if one_repeat else a.low > b.high for a, b in pairs):
+            word = "the same"
         else:
-            found.setdefault("cannot be told, intervals overlap,", []).append(size)
-    if not found:
-        return f"{head}cannot be told: at no batch size are there two frameworks to order."
-    told = "; ".join(f"{word} at {listed(sizes)}" for word, sizes in found.items())
-    return f"{head}cannot be told from one repeat; in this run {told}." if once else f"{head}{told}."
+            word = "with equal values" if one_repeat else "cannot be told, intervals overlap,"
+        (once if one_repeat else judged).setdefault(word, []).append(size)
+    told, told_once = (
+        "; ".join(f"{word} at {listed(sizes)}" for word, sizes in found.items()) for found in (judged, once)
+    )
+    if once:
+        told += f"{'; ' if told else ''}cannot be told from one repeat; in this run {told_once}"
+    return f"{head}{told or 'cannot be told: at no batch size are there two frameworks to order'}."
 
 
 def shape(ours: Points, metric: Metric, series: str) -> str:
@@ -141,13 +146,11 @@ def _differing(section: Section) -> str:
 
 def _policy(section: Section, ours: Points) -> list[str]:
     """TensorFlow's own policy against memory on demand, where both were measured at a published batch size."""
-    found = tables.cells(section.by_default, MEMORY.quantity, section.condition) if section.by_default else None
     published, told = literature.values(TABLE, MEMORY.name), []
-    for row in found.to_dict("records") if found is not None else ():
-        place = row["framework"], row["batch_size"]
-        if not row["n"] or place not in ours or place not in published:
+    for place, cell in tables.by_place(section.default, MEMORY.quantity).items():
+        if not cell["n"] or place not in ours or place not in published:
             continue
-        demand, own = ours[place].value, float(row["median"])
+        demand, own = ours[place].value, cell["median"]
         nearer = "its own policy" if abs(own - published[place]) < abs(demand - published[place]) else "on demand"
         told.append(
             f"Allocator's policy, measured: with its own policy {display_name(place[0])} holds {own:.0f} MiB at batch "
@@ -158,12 +161,8 @@ def _policy(section: Section, ours: Points) -> list[str]:
 
 def _idle(section: Section, ours: Points) -> list[str]:
     """How much of the usage idle samples in the steady window can explain."""
-    found = tables.cells(section.results, QUANTITIES_BY_NAME["usage-busy"], section.condition)
-    gaps = [
-        float(row["median"]) - ours[place].value
-        for row in found.to_dict("records")
-        if row["n"] and (place := (row["framework"], row["batch_size"])) in ours
-    ]
+    busy = tables.by_place(section, QUANTITIES_BY_NAME["usage-busy"])
+    gaps = [cell["median"] - ours[place].value for place, cell in busy.items() if cell["n"] and place in ours]
     if not gaps:
         return []
     return [

@@ -7,6 +7,7 @@ import gzip
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from typing import Any
 
 Scalar = str | int | float | bool | None
@@ -38,14 +39,16 @@ def columns(rows: Sequence[dict[str, Scalar]]) -> dict[str, Column]:
 
 
 def flat(nested: Any, prefix: str = "") -> dict[str, Scalar]:
-    """{"optimizer.name": "sgd", ...}; a list is one value, as JSON."""
+    """{"optimizer.name": "sgd", ...} of a dict or a dataclass; a list is one value, as JSON."""
     found: dict[str, Scalar] = {}
-    for key, value in nested.items():
-        if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{key}.")
+    items = nested if isinstance(nested, dict) else {each.name: getattr(nested, each.name) for each in fields(nested)}
+    for key, value in items.items():
+        if value is None or isinstance(value, str | int | float | bool):
+            found[f"{prefix}{key}"] = value
+        elif isinstance(value, list):
+            found[f"{prefix}{key}"] = json.dumps(value)
         else:
-            scalar = value is None or isinstance(value, str | int | float | bool)
-            found[f"{prefix}{key}"] = value if scalar else json.dumps(value)
+            found |= flat(value, f"{prefix}{key}.")
     return found
 
 

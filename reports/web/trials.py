@@ -133,7 +133,7 @@ def _conditions(trials: Trials) -> Iterator[tuple[str, Callable[[], Any]]]:
             "started_at": column([result.started_at for result in results]),
             "wall_s": column([rounded(result.wall_s, 4) for result in results]),
             "folder": column([path.name for path in trials.folders]),
-            "spec": columns([flat(result.spec.to_json()) for result in results]),
+            "spec": columns([flat(result.spec) for result in results]),
             "facts": columns([flat(result.facts) for result in results]),
             "machine": columns([flat(result.machine) for result in results]),
         }

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import shutil
 import sys
+import tarfile
+import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "reports"))
 
-from stored import BATCH_SIZES, VERSIONS, ended, store, study, trial
+from stored import ended, store, study
 
-from reports import build
+from reports import build, load
 from reports.report import Report
-from workloads.trial import Epoch, Figure, Status, TrialResult
+from workloads.spec import OptimizerSpec
+from workloads.trial import EVENTS_FILE, LOG_FILE, SAMPLES_FILE, Epoch, Status, TrialResult
 
 EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 SAMPLES_HEAD = (
@@ -24,6 +30,15 @@ SAMPLES_HEAD = (
     "sm_occupancy_percent,tensor_active_percent,dram_active_percent"
 )
 EPOCHS = [Epoch(1.5, 40, 1280, 2.2 / (epoch + 1), 0.1, 2.0 / (epoch + 1), 0.5 + 0.04 * epoch) for epoch in range(10)]
+
+REAL = Path(__file__).resolve().parents[2] / "reports" / "published" / "2026-11-22-amd-epyc" / "results.tar.xz"
+CONDITIONS: tuple[dict[str, Any], ...] = (  # a chapter each
+    {},
+    {"dataset": "cifar10"},
+    {"optimizer": OptimizerSpec.named("adam")},
+    {"threads": 1},
+    {"feed": "device"},
+)
 
 
 def write_raw(folder: Path, log: str = "", rows: int = 100) -> None:
@@ -69,19 +84,29 @@ def report(folder: Path) -> Report:
 
 
 def many(folder: Path, count: int) -> Path:
-    """`count` trials: three frameworks, nine batch sizes, as many repeats as it takes; no two have the same figures."""
-    cells = [(framework, size) for framework in VERSIONS for size in BATCH_SIZES]
-    results = []
-    for place in range(count):
-        framework, size = cells[place % len(cells)]
-        one = trial(framework, size, place // len(cells))
-        wobble = 1 + math.sin(place) / 20
-        figures = {
-            name: type(figure)(
-                figure.value * wobble if figure.value else figure.value, figure.source, figure.samples, figure.reason
-            )
-            for name, figure in one.figures.items()
-        }
-        figures["test_accuracy"] = Figure(0.7 * wobble, "worker")  # a stored one grows with its repeat, past 1
-        results.append(TrialResult(**{**vars(one), "figures": figures}))
-    return with_raw(folder, results)
+    """`count` trials as large as real ones, for they are a published run's: five conditions, three frameworks, nine
+    batch sizes, as many repeats as it takes; no two have the same figures."""
+    with tempfile.TemporaryDirectory() as temporary:
+        with tarfile.open(REAL) as packed:
+            packed.extractall(temporary, filter="data")
+        real = load.read(Path(temporary) / "results")
+        cells = list(itertools.product(zip(real.results, real.folders, strict=True), CONDITIONS))
+        for place in range(count):
+            (result, raw), condition = cells[place % len(cells)]
+            repeat = place // len(cells)
+            spec = replace(result.spec, repeat=repeat, seed=result.spec.seed + repeat, **condition)
+            store(folder, wobbled(replace(result, spec=spec), 1 - (1 + math.sin(place)) / 40))
+            for name in (SAMPLES_FILE, EVENTS_FILE, LOG_FILE):
+                shutil.copy(raw / name, folder / "trials" / spec.id)
+    return folder
+
+
+def wobbled(result: TrialResult, factor: float) -> TrialResult:
+    figures = {
+        name: replace(figure, value=figure.value * factor if figure.value else figure.value)
+        for name, figure in result.figures.items()
+    }
+    epochs = [
+        replace(one, train_s=one.train_s * factor, test_accuracy=one.test_accuracy * factor) for one in result.epochs
+    ]
+    return replace(result, figures=figures, epochs=epochs)

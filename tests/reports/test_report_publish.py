@@ -11,14 +11,16 @@ import tarfile
 from collections.abc import Callable
 from contextlib import chdir
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+import stored
 import yaml
 from PIL import Image
-from stored import ended, on_gpu, store, trial
+from stored import on_gpu, store
 from test_report_check import run_trial
 
 from reports import build, files, load
@@ -31,6 +33,7 @@ from workloads.trial import Status
 ROOT = Path(__file__).parents[2]
 NAME = "2025-11-21-intel-xeon-processor"
 FRAMEWORKS = ("tensorflow", "pytorch")
+trial, ended = partial(stored.trial, study="own"), partial(stored.ended, study="own")  # what it asks for nobody knows
 
 
 @pytest.fixture
@@ -166,6 +169,19 @@ def test_repeats_that_ended_when_a_cell_was_stable_are_no_gap(results: Path) -> 
     assert "PyTorch, batch size 64, repeat 1" in found(results)[0]
 
 
+def test_a_study_that_was_broken_off_between_batch_sizes_or_repeats_is_refused_and_anyway_says_so(
+    results: Path, tmp_path: Path
+) -> None:
+    part = tmp_path / "part"
+    for framework in FRAMEWORKS:
+        run_trial(part, trial(framework, 32, study="osu-2020"))
+    told = "not run of the study osu-2020 as it is defined: batch size 4, 8, 16, 64, .* and 1024 and 2 of 3 repeats"
+    with pytest.raises(ReportError, match=told):
+        publish.publish(part, tmp_path / "published")
+    folder = publish.publish(part, tmp_path / "published", anyway=True).folder
+    assert re.search(f"Published although not fit to be: {told}", (folder / "report.md").read_text())
+
+
 def test_results_still_being_written_are_refused(results: Path, tmp_path: Path) -> None:
     lock = results / ".lock"
     lock.touch()
@@ -226,8 +242,8 @@ def test_a_publication_that_was_changed_is_not_taken_for_the_same(results: Path,
 
 def test_another_study_of_the_same_day_and_machine_carries_its_name(results: Path, tmp_path: Path) -> None:
     publish.publish(results, tmp_path / "published")
-    other = run_trial(tmp_path / "other", trial(study="osu-2020")).parents[1]
-    assert publish.publish(other, tmp_path / "published").folder.name == f"{NAME}-osu-2020"
+    other = run_trial(tmp_path / "other", trial(study="another")).parents[1]
+    assert publish.publish(other, tmp_path / "published").folder.name == f"{NAME}-another"
     assert publish.publish(results, tmp_path / "published").folder.name == NAME
 
 
@@ -248,6 +264,49 @@ def test_what_a_killed_publisher_left_is_removed(results: Path, tmp_path: Path) 
     (tmp_path / "published" / ".publishing-old").mkdir(parents=True)
     publish.publish(results, tmp_path / "published")
     assert sorted(path.name for path in (tmp_path / "published").iterdir()) == [NAME, "index.html"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_replacement_that_is_broken_off_leaves_the_old_one_in_its_place(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    old = publish.publish(results, tmp_path / "published").folder
+    before = (old / "SHA256SUMS").read_bytes()
+    edit(results, lambda data: data["machine"].update(commit="bbbbbbb"))
+    rename = Path.rename
+
+    def fail(path: Path, target: Path) -> Path:
+        if target == old and not path.name.startswith(publish.REPLACED):
+            raise error
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises((ReportError, KeyboardInterrupt)):
+        publish.publish(results, tmp_path / "published", replace=True)
+    assert (old / "SHA256SUMS").read_bytes() == before
+    assert sorted(path.name for path in old.parent.iterdir()) == [NAME, "index.html"]
+
+
+def test_what_a_killed_replacement_took_away_is_put_back_and_named(results: Path, tmp_path: Path) -> None:
+    old = publish.publish(results, tmp_path / "published").folder
+    before = {path.name: path.read_bytes() for path in old.iterdir()}
+    old.rename(old.with_name(f"{publish.REPLACED}{NAME}"))
+    done = publish.publish(results, tmp_path / "published", name="second")
+    assert done.warnings == (f"{old}: put back, for its replacement was killed",)
+    assert {path.name: path.read_bytes() for path in old.iterdir()} == before
+    assert sorted(path.name for path in old.parent.iterdir()) == [NAME, "index.html", "second"]
+
+
+def test_trials_whose_folders_are_links_are_refused_and_anyway_says_so(results: Path, tmp_path: Path) -> None:
+    (first, *_) = sorted((results / "trials").iterdir())
+    elsewhere = first.rename(tmp_path / first.name)
+    first.symlink_to(elsewhere, target_is_directory=True)
+    told = "1 of its trials left out, for their folders are links or hold links"
+    with pytest.raises(ReportError, match=told):
+        publish.publish(results, tmp_path / "published")
+    done = publish.publish(results, tmp_path / "published", anyway=True)
+    assert told in publication.read(done.folder / "publication.json").marks[0]
+    assert first.name not in {path.name for path in (unpacked(done.folder, tmp_path) / "trials").iterdir()}
 
 
 def test_data_sets_links_and_unknown_files_stay_at_home(results: Path, tmp_path: Path) -> None:
@@ -382,11 +441,14 @@ def test_bad_input_of_publishing_is_one_line_and_exit_code_2(
 ) -> None:
     (tmp_path / "file").write_text("")
     other = store(tmp_path / "failed", ended(Status.FAILED, "a\nb <i>"))
+    (unreadable,) = store(tmp_path / "unreadable", trial()).glob("trials/*/result.json")
+    unreadable.write_text("{")
     for arguments, told in [
         ((tmp_path / "absent",), "no such folder"),
         ((results, "--into", tmp_path / "file"), "cannot be written"),
         ((results, "--name", "../up"), "--name ../up: use lower case letters"),
         ((other, "--into", tmp_path / "p"), "1 trial failed (pytorch-"),
+        ((tmp_path / "unreadable", "--anyway", "--into", tmp_path / "p"), "none of its results can be read"),
     ]:
         assert publish.main([str(argument) for argument in arguments]) == 2
         out, errors = capsys.readouterr()

@@ -234,6 +234,13 @@ def test_from_one_repeat_the_order_is_seen_and_not_told() -> None:
     assert below(table, "Order of the frameworks, against the published table").endswith(told)
 
 
+def test_one_cell_of_one_repeat_keeps_no_other_batch_size_from_a_verdict() -> None:
+    table = made(*three("pytorch", 8, 10), *three("mxnet", 8, 20), *three("pytorch", 16, 10), card("mxnet", 16, 20))
+    told = "the same at 8; cannot be told from one repeat; in this run the same at 16."
+    found = below(table["published-usage"], "Order of the frameworks, against the published table")
+    assert found.endswith(f"table: {told}")
+
+
 def test_one_framework_alone_has_no_order() -> None:
     told = below(
         made(card("pytorch", 8, 10))["published-usage"], "Order of the frameworks, against the published table"

@@ -9,6 +9,8 @@ import pytest
 from stored import store, trial
 from written import Made, make
 
+from reports import build
+
 CELLS = [
     {"framework": "pytorch", "batch_size": 128, "repeats": 4, "half_width": 0.0123, "ended": "stable"},
     {"framework": "tensorflow", "batch_size": 32, "repeats": 10, "half_width": 0.031, "ended": "limit reached"},
@@ -42,6 +44,14 @@ def test_how_each_cell_ended_is_a_table_under_the_sections(tmp_path: Path) -> No
         ["PyTorch", "128", "4", "1.2", "stable"],
     ]
     assert "at most 2 % of it, or until 10 repeats" in chapter
+
+
+def test_tables_of_several_folders_are_told_apart_by_their_titles(tmp_path: Path) -> None:
+    folders = [store(tmp_path / name, trial(framework)) for name, framework in (("a", "pytorch"), ("b", "mxnet"))]
+    for folder in folders:
+        (folder / "stable.json").write_text(json.dumps(whole()))
+    titles = [table.title for table in build.report(folders).appendix]
+    assert titles == [f"Until stable, {folder}" for folder in folders]
 
 
 def test_repeats_of_a_given_number_make_no_such_chapter(tmp_path: Path) -> None:

@@ -231,6 +231,14 @@ def test_a_hole_in_the_samples_stays_a_hole(tmp_path):
     assert found["tracks"] == {2: [1, None, None, 1]}
 
 
+@pytest.mark.parametrize("told", ["-1", "true", "1.5", '"1"', str(2**63)])
+def test_an_event_at_a_time_that_no_clock_tells_is_no_edge_of_a_curve(tmp_path, told):
+    write_samples(tmp_path, [(second, second, 2**20) for second in range(5)])
+    with (tmp_path / "events.jsonl").open("a") as file:
+        file.write(f'{{"event": "finished", "t_ns": {told}}}\n')
+    assert "t_ns is" in web_raw.samples(tmp_path, 2, 10)["reason"]
+
+
 def test_samples_that_cannot_be_read_say_why(tmp_path):
     (tmp_path / "samples.csv").write_text("t_ns\nno number\n")
     assert "cannot be read" in web_raw.samples(tmp_path, 2, 10)["reason"]
