@@ -12,12 +12,12 @@ import secrets
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from runner.engine import Engine, EngineError, in_words
-from runner.environments import IMAGE_ROOT
+from runner.environments import ROOT, Environment
 from runner.images import Image
 from runner.launch import GRACE_S, LaunchFailed, Worker, cores, worker_environment
 from workloads.trial import TrialSpec
@@ -28,6 +28,7 @@ ENGINE_FAILED = 125  # exit code of `run` where the engine, not the program, wen
 BY_SIGNAL = 128  # and above: the first process was killed by the signal of the difference
 
 RESULTS = Path("/results")
+IMAGE_ROOT = Path("/opt/batchwise")  # where docker/Dockerfile puts this checkout
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 # What the container tells of itself before any trial: that it shares this kernel and its clock, and can write.
@@ -48,7 +49,8 @@ class InContainer:
     image_id: str
     base: str  # as the image says
     variables: dict[str, str]
-    told: dict[str, Any] = field(default_factory=dict)  # libc and Python of the image
+    libc: str | None = None  # of the image; known once it was tried
+    python: str | None = None
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -57,8 +59,9 @@ class InContainer:
             "image": self.image.reference,
             "image_id": self.image_id,
             "base": self.base,
+            "python": self.python,
         }
-        return self.told | {"container": container}
+        return {"libc": self.libc, "container": container}
 
     def start(self, trial_dir: Path, spec: TrialSpec, log: IO[str], module: tuple[str, ...]) -> Worker:
         name = f"batchwise-{spec.id}-{secrets.token_hex(4)}"
@@ -101,7 +104,7 @@ class InContainer:
                     f"{self.engine.told} runs containers on another kernel than this one (in a virtual machine, or "
                     "remote): their clock and processes cannot be metered from here; run the image by itself instead"
                 )
-        return replace(self, told={"libc": libc, "python": python})
+        return replace(self, libc=libc, python=python)
 
 
 @dataclass
@@ -187,7 +190,14 @@ def mount(source: Path, target: Path, *options: str) -> list[str]:
     return ["--mount", ",".join(["type=bind", f"source={source}", f"target={target}", *options])]
 
 
-def find(engine: Engine, image: Image, variables: dict[str, str]) -> InContainer:
+def variables_inside(environment: Environment) -> dict[str, str]:
+    """The definition's, for an image of it; its base's own search path is not kept."""
+    folder = IMAGE_ROOT / environment.folder.relative_to(ROOT)
+    site_packages = folder / "lib" / f"python{environment.python}" / "site-packages"
+    return {name: value.format(site_packages=site_packages) for name, value in environment.variables.items()}
+
+
+def find(engine: Engine, image: Image) -> InContainer:
     """The image as it is here. Raises ImageMissing where it is not, or not that of this checkout."""
     found = engine.inspect(image.reference)
     if found is None:
@@ -198,6 +208,7 @@ def find(engine: Engine, image: Image, variables: dict[str, str]) -> InContainer
             what = name.removeprefix("batchwise.")
             raise ImageMissing(f"image {image.reference} was built of another {what} than that of this checkout")
     base = labels.get("org.opencontainers.image.base.name", "unknown")
+    variables = variables_inside(image.environment)
     return InContainer(engine, image, found["Id"].removeprefix("sha256:"), base, variables)
 
 

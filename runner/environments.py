@@ -20,10 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTERS = ROOT / "adapters"
 ENVIRONMENTS = ROOT / ".envs"
-IMAGE_ROOT = Path("/opt/batchwise")  # where docker/Dockerfile puts this checkout
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))  # of this Python
-
-
 KINDS = ("cpu", "cuda", "cuda-nvidia")  # the last: of an image of NVIDIA's, for GPUs that `cuda` holds no code for
 
 
@@ -213,13 +210,6 @@ def worker_variables(environment: Environment, site_packages: Path | None = None
     for name in variables.keys() & {"LD_LIBRARY_PATH"} & os.environ.keys():
         variables[name] += os.pathsep + os.environ[name]
     return variables
-
-
-def container_variables(environment: Environment) -> dict[str, str]:
-    """The same inside an image of it, which keeps the search path of its base."""
-    folder = IMAGE_ROOT / ENVIRONMENTS.name / environment.folder.name / "lib"
-    site_packages = folder / f"python{environment.python}" / "site-packages"
-    return {name: value.format(site_packages=site_packages) for name, value in environment.variables.items()}
 
 
 def missing_libraries(environment: Environment) -> None:

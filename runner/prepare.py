@@ -80,15 +80,14 @@ def local(environment: Environment, isolation: str) -> Local:
 
 def container_of(environment: Environment, request: Request, console: Console) -> Way:
     """Tried once, as a trial's container is started. Raises BadInput, EnvironmentUnavailable."""
-    variables = environments.container_variables(environment)
     image = Image(environment)
     try:
         engine = find_engine()
         try:
-            way = containers.find(engine, image, variables)
+            way = containers.find(engine, image)
         except ImageMissing as error:
             offer(engine, image, error, console)
-            way = containers.find(engine, image, variables)
+            way = containers.find(engine, image)
         console.print(f"{environment.label}: image {image.reference} ({way.image_id[:12]}), {engine.told}")
         return way.tried(request.results.resolve(), asked_of_containers(request))
     except EngineError as error:
@@ -133,7 +132,7 @@ def digests(request: Request) -> dict[str, str]:
         try:
             environment = environment_of(framework, request)
             if request.isolation == "docker":
-                packages = containers.find(find_engine(), Image(environment), {}).image_id[:16]
+                packages = containers.find(find_engine(), Image(environment)).image_id[:16]
             else:
                 packages = environments.digest_here() if request.isolation == "here" else environment.digest
         except (EnvironmentUnavailable, EngineError):

@@ -173,10 +173,10 @@ def test_an_image_of_another_checkout_is_used(programs, changed):
     programs("docker", INSPECTED.format(labels=", ".join(f'"{name}": "{value}"' for name, value in labels.items())))
     image, engine = Image(read("numpy", "cpu")), Engine("docker", "docker", "1")
     if changed is None:
-        assert containers.find(engine, image, {}).image_id == "abc"
+        assert containers.find(engine, image).image_id == "abc"
     else:
         with pytest.raises(containers.ImageMissing, match="was built of another"):
-            containers.find(engine, image, {})
+            containers.find(engine, image)
 
 
 @pytest.mark.parametrize(

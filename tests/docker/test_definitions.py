@@ -12,7 +12,7 @@ import pytest
 import yaml
 from conftest import REAL_FRAMEWORKS, ROOT
 
-from runner import environments
+from runner.containers import variables_inside
 from runner.engine import Engine
 from runner.environments import frameworks, read, variants
 from runner.images import Image, build_line, images, version
@@ -196,9 +196,9 @@ def test_variables_inside_an_image_name_folders_of_this_machine():
     for name in frameworks():
         for kind in variants(name):
             environment = read(name, kind)
-            for value in environments.container_variables(environment).values():
+            for value in variables_inside(environment).values():
                 assert str(ROOT) not in value and "{" not in value
-    paths = environments.container_variables(read("mxnet", "cuda"))["LD_LIBRARY_PATH"].split(":")
+    paths = variables_inside(read("mxnet", "cuda"))["LD_LIBRARY_PATH"].split(":")
     assert paths[0] == "/opt/batchwise/.envs/mxnet-cuda/lib/python3.11/site-packages/nvidia/cudnn/lib"
 
 

@@ -74,6 +74,7 @@ Adapter = OnTheHost
 
 def test_a_card_metered_in_a_container_makes_the_worker_a_stranger_to_itself(built, tmp_path):
     """The driver's stand-in is mounted; it lists the worker by an id of the host, which the container does not know."""
+    tmp_path.chmod(0o755)  # read by another user there
     library = build_stand_in(tmp_path) / "libnvidia-ml.so.1"
     busy = {"gpu": 80, "used": 3000, "process": 2000, "power": 200}
     write_trace(tmp_path / "trace.csv", [(0, {}), (2500, busy)])

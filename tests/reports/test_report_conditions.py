@@ -161,7 +161,7 @@ def test_a_table_on_its_own_says_its_conditions(tmp_path: Path) -> None:
         for told in (
             "processor Intel(R) Xeon(R) Processor; cores 2; GPU driver 570.1",
             "C allocator's variables MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=-1",
-            "precision float32; TF32 off; seed 0",
+            "precision float32; TF32 off; seed 0; container none; limits none",
             "PyTorch CUDA 12.4; PyTorch cuDNN 90100",
             "commit afa2864",
         ):
