@@ -22,7 +22,7 @@ images: .venv/.complete
 
 test-images: .venv/.complete-test
 	.venv/bin/python -m runner.environments cpu
-	.venv/bin/python -m pytest tests/images
+	.venv/bin/python -m pytest tests/images -s
 
 lint: .venv/.complete-test
 	.venv/bin/ruff check .
