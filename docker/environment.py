@@ -16,6 +16,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+try:
+    import tomllib  # noqa: F401
+except ModuleNotFoundError:  # the Python 3.10 of NVIDIA's image, whose pip carries the same parser
+    from pip._vendor import tomli
+
+    sys.modules["tomllib"] = tomli
 
 from runner.environments import ENVIRONMENTS, Environment, install, read, worker_variables  # noqa: E402
 

@@ -172,6 +172,12 @@ def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python
         [vermin, "--no-tips", "--violations", "-t=3.10-", *map(str, rooms)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout
+    builders = [ROOT / "docker" / "environment.py", ROOT / "runner" / "environments.py"]
+    tried = [vermin, "--no-tips", "--violations", "-t=3.10-", "--exclude", "tomllib", *map(str, builders)]
+    done = subprocess.run(tried, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    code = "import sys, runpy; sys.modules['tomllib'] = None; runpy.run_path('docker/environment.py')"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
     code = "import sys, adapters.worker, adapters.memory; sys.exit('workloads.study' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 

@@ -179,9 +179,9 @@ def build_all(engine, folder):
         print(f"{reference(framework)}: built in {took_s:.0f} s, {size_mib(framework):.0f} MiB with its base")
 
 
-def build(framework, *options, env=None):
-    command = [sys.executable, "-m", "runner.images", framework, "--device", "cpu", "--", "--network", "host", *options]
-    return subprocess.run(command, cwd=ROOT, env=os.environ | (env or {}), capture_output=True, text=True)
+def build(framework, *options, kind="cpu"):
+    command = [sys.executable, "-m", "runner.images", framework, "--device", kind, "--", "--network", "host", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
 def reference(framework):

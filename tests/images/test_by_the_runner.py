@@ -158,6 +158,7 @@ def test_a_missing_image_is_no_clear_line_or_does_not_say_what_builds_it(built, 
         done = run_runner("--framework", "numpy", "--isolation", "docker", "--device", "cpu", "--results", tmp_path)
     finally:
         subprocess.run(["docker", "tag", "kept", reference("numpy")], check=True)
+        subprocess.run(["docker", "rmi", "kept"], check=True, capture_output=True)
     assert done.returncode == 2 and not (tmp_path / "trials").exists()
     assert done.stderr == (
         "runner: --isolation docker: there is no image batchwise/numpy:cpu: "

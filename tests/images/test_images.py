@@ -82,3 +82,21 @@ def test_the_same_inputs_give_other_files(built, engine, tmp_path):
     after = in_image("mxnet", "sh", "-c", script)
     assert before.returncode == after.returncode == 0 and len(before.stdout) > 10_000
     assert before.stdout == after.stdout
+
+
+def test_an_image_on_a_base_that_has_the_framework_cannot_be_built(built, engine, tmp_path):
+    """NVIDIA's MXNet cannot be had here: a base with a module of that name stands for it."""
+    labels = json.loads(engine.ask("image", "inspect", reference("mxnet")))[0]["Config"]["Labels"]
+    base, folder = labels["org.opencontainers.image.base.name"], "/usr/local/lib/python3.11/dist-packages/mxnet"
+    recipe = f"FROM {base}\nRUN mkdir -p {folder} && echo told=42 > {folder}/__init__.py\n"
+    (tmp_path / "Dockerfile").write_text(recipe)
+    try:
+        subprocess.run(["docker", "build", "--tag", "with-mxnet", tmp_path], check=True, capture_output=True)
+        done = build("mxnet", "--build-arg", "BASE=with-mxnet", kind="cuda-nvidia")
+        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+        options = ["--entrypoint", "python", "batchwise/mxnet:cuda-nvidia"]
+        code = "import mxnet, adapters.worker; print(mxnet.told)"
+        told = subprocess.run(["docker", "run", "--rm", *options, "-c", code], capture_output=True, text=True)
+        assert told.stdout == "42\n", told.stderr
+    finally:
+        subprocess.run(["docker", "rmi", "--force", "batchwise/mxnet:cuda-nvidia", "with-mxnet"], capture_output=True)
