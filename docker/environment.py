@@ -29,7 +29,11 @@ INSTALLERS = ("pip", "pip-*")
 SETUPTOOLS = ("setuptools", "setuptools-*", "pkg_resources", "_distutils_hack", "distutils-precedence.pth")
 # numpy.testing, which others import, takes a value from a test of numpy's own.
 IMPORTED_TESTS = ("numpy/_core/tests", "numpy/core/tests")
-NOT_FOR_RUNNING = ("torch/include", "tensorflow/include", "torch/test")  # for compiling extensions; test programs
+# Headers for compiling extensions, and test programs.
+NOT_FOR_RUNNING = (
+    *("torch/include", "tensorflow/include", "mxnet/include", "numpy/_core/include", "numpy/core/include"),
+    "torch/test",
+)
 
 
 def main(framework: str, device_kind: str, requirements: Path) -> None:
@@ -55,8 +59,8 @@ def take_out(environment: Environment) -> None:
     for path in sorted(packages.rglob("tests"), reverse=True):
         if path.is_dir() and not str(path.relative_to(packages)).startswith(IMPORTED_TESTS):
             remove(path)
-    for name in NOT_FOR_RUNNING:
-        remove(packages / name)
+    for path in (environment.folder / "include", *(packages / name for name in NOT_FOR_RUNNING)):
+        remove(path)
     for path in (environment.folder / "bin").glob("pip*"):
         remove(path)
     for suffix in (".log", ".txt"):

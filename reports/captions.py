@@ -45,7 +45,7 @@ def described(condition: Condition) -> dict[str, str]:
         "precision": condition.precision or NOT_REPORTED,
         "TF32": {None: NOT_REPORTED, True: "on", False: "off"}[condition.tf32],
         "seed": str(condition.seed),
-        "container": condition.container,
+        "container": condition.container or NOT_REPORTED,
         "limits": condition.limits,
     }
     for needless in ("device id", "processor", "GPU driver") if on_cpu else ():

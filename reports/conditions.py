@@ -45,7 +45,7 @@ class Condition:
     precision: str | None
     tf32: bool | None
     seed: int
-    container: str
+    container: str | None
     limits: str
 
     @property
@@ -115,7 +115,7 @@ def condition_of(result: TrialResult) -> Condition:
         gpu_name=_text(gpu.get("name")),
         driver=_text(gpu.get("driver")),
         kernel=_text(machine.get("os")),
-        libc=_text(machine.get("libc")),
+        libc=None if _container(result) is None else _text(machine.get("libc")),  # the worker's
         runner_digest=_text(machine.get("runner_digest")),
         threads=spec.threads,
         variables=" ".join(f"{name}={value}" for name, value in sorted(spec.variables.items())),
@@ -220,11 +220,13 @@ def _gpu(result: TrialResult) -> dict[str, Any]:
     return next((gpu for gpu in found if gpu.get("uuid") == result.spec.device), {})
 
 
-def _container(result: TrialResult) -> str:
-    """Around the worker alone, or around the runner, too."""
+def _container(result: TrialResult) -> str | None:
+    """Around the worker alone, or around the runner, too. None where it was meant to have one, and never started."""
     own = result.machine.get("container")
     if isinstance(own, dict):
         return f"one for each trial, {own.get('engine')}"
+    if result.spec.isolation == "docker":
+        return None
     return "one for the whole study" if result.machine.get("image") else "none"
 
 

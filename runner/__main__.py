@@ -23,7 +23,7 @@ from runner.launch import LaunchFailed, Way, run_worker
 from runner.memory import Told
 from runner.memory_worker import MemoryWorker, kind
 from runner.plan import TRIALS, Plan, read_stored
-from runner.prepare import fresh_folder, make_environments, plan_of, write_data
+from runner.prepare import digests_of, fresh_folder, make_environments, plan_of, write_data
 from runner.progress import Display, duration
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS, DataError
@@ -78,11 +78,12 @@ def run(request: cli.Request, console: Console) -> int:
     """Everything between a checked request and the exit code."""
     data = write_data(request, console)
     ready, unavailable = make_environments(request, console)
+    digests = digests_of(request)
 
     def run_repeats(repeats: range, cells: Collection[stable.Key] | None = None) -> list[TrialResult]:
         """Of all cells, or of some."""
         written = inputs.write_repeats(request.study, data, repeats, request.results)
-        plan = plan_of(request, repeats, written)
+        plan = plan_of(request, digests, repeats, written)
         if cells is not None:
             plan = plan.of_cells(cells)
         if plan.finished:
@@ -209,7 +210,7 @@ def show_list(console: Console) -> None:
 
 
 def show_plan(request: cli.Request, console: Console) -> None:
-    plan = plan_of(request, range(request.study.repeats), {})
+    plan = plan_of(request, digests_of(request), range(request.study.repeats), {})
     estimates = plan.estimates_s
     lines = fits.lines(read_stored(request.results))
     capacity = fits.capacity_bytes(request.device, request.gpus, request.memory_limit_bytes)

@@ -126,10 +126,7 @@ def request(words: argparse.Namespace) -> Request:
     """Raises BadInput."""
     study = _study(words)
     if words.until_stable is not None:
-        if importlib.util.find_spec("scipy") is None:
-            raise BadInput(
-                "--until-stable: no scipy for its intervals in this Python (an image has none); use --repeat"
-            )
+        need_scipy("--until-stable")
         study = study.changed(repeats=max(study.repeats, stable.FEWEST))
         if words.until_stable < study.repeats:
             raise BadInput(
@@ -156,6 +153,8 @@ def request(words: argparse.Namespace) -> Request:
     if study.threads is not None and study.threads > cores:
         raise BadInput(f"--threads {study.threads}: this process may use {cores} cores")
     named = os.environ.get("BATCHWISE_DATA")
+    if dataset.files and machine.IMAGE_VARIABLE in os.environ and not (named or words.data_dir):
+        raise BadInput(f"--dataset {study.dataset}: give the image its files: -v DIR:/data:ro -e BATCHWISE_DATA=/data")
     frameworks = _frameworks(study.frameworks, isolation)
     results = words.results or Path("results") / study.name
     memory_limit_bytes = _for_containers(words.memory_limit, isolation, results)
@@ -199,6 +198,12 @@ def _study(words: argparse.Namespace) -> Study:
         return studies.read(path).changed(**{key: value for key, value in asked.items() if value is not None})
     except StudyError as error:
         raise BadInput(str(error)) from error
+
+
+def need_scipy(what: str) -> None:
+    """Raises BadInput where there is none, as in an image."""
+    if importlib.util.find_spec("scipy") is None:
+        raise BadInput(f"{what}: its intervals need scipy, which this Python (an image's) has not: run it outside")
 
 
 def default_isolation() -> str:

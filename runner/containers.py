@@ -6,9 +6,11 @@ no engine, no privileges. Its files belong to the user who runs this.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
+import signal
 import subprocess
 import tempfile
 import time
@@ -16,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
+from runner import limits
 from runner.engine import Engine, EngineError, in_words
 from runner.environments import ROOT, Environment
 from runner.images import Image
@@ -29,14 +32,15 @@ BY_SIGNAL = 128  # and above: the first process was killed by the signal of the 
 
 RESULTS = Path("/results")
 IMAGE_ROOT = Path("/opt/batchwise")  # where docker/Dockerfile puts this checkout
+BASE_LABEL = "org.opencontainers.image.base.name"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 # What the container tells of itself before any trial: that it shares this kernel and its clock, and can write.
 PROBE = (
-    "import json, pathlib, platform, sys; "
+    "import json, os, pathlib, platform, sys; "
     "(pathlib.Path(sys.argv[1]) / 'written').touch(); "
     f"print(json.dumps([pathlib.Path('{BOOT_ID}').read_text(), ' '.join(platform.libc_ver()), "
-    "platform.python_version()]))"
+    "platform.python_version(), sorted(os.sched_getaffinity(0))]))"
 )
 
 
@@ -62,6 +66,11 @@ class InContainer:
             "python": self.python,
         }
         return {"libc": self.libc, "container": container}
+
+    @property
+    def digest(self) -> str:
+        """Of all that decides what is in the image beside our code; an image built again of the same is the same."""
+        return hashlib.sha256(f"{self.image.environment_digest} {self.base}".encode()).hexdigest()[:16]
 
     def start(self, trial_dir: Path, spec: TrialSpec, log: IO[str], module: tuple[str, ...]) -> Worker:
         name = f"batchwise-{spec.id}-{secrets.token_hex(4)}"
@@ -98,11 +107,16 @@ class InContainer:
                 raise EngineError(f"{self.image.reference} did not start within {START_S:.0f} s") from None
             if answer.returncode != 0:
                 raise EngineError(f"{self.image.reference}: {in_words(answer.stderr, self.engine.program)}")
-            boot_id, libc, python = json.loads(answer.stdout.splitlines()[-1])
+            boot_id, libc, python, given = json.loads(answer.stdout.splitlines()[-1])
             if boot_id != BOOT_ID.read_text() or not (folder / "written").exists():
                 raise EngineError(
                     f"{self.engine.told} runs containers on another kernel than this one (in a virtual machine, or "
                     "remote): their clock and processes cannot be metered from here; run the image by itself instead"
+                )
+            if given != cores(spec):
+                raise EngineError(
+                    f"{self.engine.told} gave a container the cores {given} and not {cores(spec)}: let it limit them "
+                    "(rootless engines need the control group `cpuset` delegated), or use --isolation venv"
                 )
         return replace(self, libc=libc, python=python)
 
@@ -142,15 +156,18 @@ class Container:
     def end(self) -> int:
         self.engine.remove(self.name)
         try:
-            return signalled(self.client.wait(GRACE_S))
-        except subprocess.TimeoutExpired:
+            self.client.wait(GRACE_S)
+        except subprocess.TimeoutExpired:  # it had not come into being yet, and may have by now
             self.client.kill()
-            return signalled(self.client.wait())
+            self.client.wait()
+            self.engine.remove(self.name)
+        return signalled(self.client.returncode)
 
 
 def signalled(exit_code: int) -> int:
     """As of a child process: negative where a signal killed it."""
-    return BY_SIGNAL - exit_code if exit_code > BY_SIGNAL else exit_code
+    number = exit_code - BY_SIGNAL
+    return -number if number in set(signal.Signals) else exit_code
 
 
 def inside(trial_dir: Path) -> Path:
@@ -168,9 +185,13 @@ def run_line(way: InContainer, name: str, trial_dir: Path, spec: TrialSpec, prog
     line += ["--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--workdir", "/"]
     line += ["--security-opt", "no-new-privileges", "--security-opt", "label=disable", *owner(engine)]
     line += ["--cpuset-cpus", ",".join(map(str, cores(spec)))]
+    if (limit := limits.cpu_limit()) is not None:  # the runner's, whose control group a container is not in
+        line += ["--cpus", f"{limit:g}"]
     if spec.memory_limit_bytes is not None:
         line += [word for name in ("--memory", "--memory-swap") for word in (name, f"{spec.memory_limit_bytes}b")]
-    if spec.device != "cpu":
+    if spec.device == "cpu":
+        environment["NVIDIA_VISIBLE_DEVICES"] = "void"  # some engines give every container every card
+    else:
         card = ["--gpus", f"device={spec.device}"]
         line += card if engine.kind == "docker" else ["--device", f"nvidia.com/gpu={spec.device}"]
     line += mount(trial_dir.parent.parent, RESULTS, "readonly") + mount(trial_dir, inside(trial_dir))
@@ -207,7 +228,7 @@ def find(engine: Engine, image: Image) -> InContainer:
         if labels.get(name) != value:
             what = name.removeprefix("batchwise.")
             raise ImageMissing(f"image {image.reference} was built of another {what} than that of this checkout")
-    base = labels.get("org.opencontainers.image.base.name", "unknown")
+    base = labels.get(BASE_LABEL, "unknown")
     variables = variables_inside(image.environment)
     return InContainer(engine, image, found["Id"].removeprefix("sha256:"), base, variables)
 

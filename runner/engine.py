@@ -21,6 +21,8 @@ MEANINGS = (
     (r"permission denied.*docker.*sock|dial unix .*permission denied",
      "this user may not talk to the daemon: join its group, or use Podman"),
     (r"buildx component is missing", "Docker cannot build without its plugin buildx: install it, or Podman"),
+    (r"controller `?cpuset`? is not available",
+     "this engine may not set the cores of a container: delegate the control group `cpuset` to this user"),
     (r"cannot connect to the docker daemon|is the docker daemon running|docker\.sock: connect",
      "the Docker daemon does not answer: start it (systemctl start docker), or install Podman"),
 )  # fmt: skip

@@ -38,7 +38,7 @@ class Image:
     @property
     def tags(self) -> list[str]:
         """By device; by version and commit, too; the one for a GPU without any word."""
-        commit = (machine.commit() or "unknown").removesuffix("-dirty")
+        commit = machine.commit() or "unknown"
         name, kind = self.reference.split(":")
         tags = [self.reference, f"{self.reference}-{version()}", f"{self.reference}-{version()}-{commit}"]
         return [*tags, f"{name}:latest"] if kind == LATEST else tags
@@ -61,16 +61,17 @@ class Image:
     @property
     def arguments(self) -> dict[str, str]:
         """Of docker/Dockerfile."""
-        epoch = source_date_epoch()
+        recipe = (*RECIPE, f"adapters/{self.environment.framework}/environment.toml")
         return {
             "BASE": self.environment.base,
             "FRAMEWORK": self.environment.framework,
             "DEVICE": self.environment.device_kind,
             "SYSTEM_PACKAGES": " ".join(sorted(set(self.environment.system_libraries.values()))),
-            "SOURCE_DATE_EPOCH": str(epoch),
+            "SOURCE_DATE_EPOCH": str(time_of(*recipe)),
+            "GPUS": "void" if self.environment.device_kind == "cpu" else "all",
             "VERSION": version(),
             "COMMIT": machine.commit() or "unknown",
-            "CREATED": datetime.fromtimestamp(epoch, UTC).isoformat(),
+            "CREATED": datetime.fromtimestamp(time_of(), UTC).isoformat(),
             "ENVIRONMENT_DIGEST": self.labels["batchwise.environment"],
             "CODE_DIGEST": self.labels["batchwise.code"],
         }
@@ -86,12 +87,11 @@ def version() -> str:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
 
-def source_date_epoch() -> int:
-    """The commit's time, which stands for the time of everything that goes into an image; 0 outside a checkout."""
-    if "SOURCE_DATE_EPOCH" in os.environ:
-        return int(os.environ["SOURCE_DATE_EPOCH"])
-    told = subprocess.run(["git", "-C", str(ROOT), "log", "-1", "--format=%ct"], capture_output=True, text=True)
-    return int(told.stdout) if told.returncode == 0 else 0
+def time_of(*paths: str) -> int:
+    """Of the last commit, or of the last that changed one of these; 0 outside a checkout."""
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct", "--", *paths]
+    told = subprocess.run(command, capture_output=True, text=True)
+    return int(told.stdout) if told.returncode == 0 and told.stdout.strip() else 0
 
 
 def build_line(engine: Engine, image: Image, options: Sequence[str] = ()) -> list[str]:

@@ -21,7 +21,7 @@ from runner.assemble import how_it_ended
 from runner.cli import Request
 from runner.intervals import mean_interval
 from runner.launch import SAMPLER_PID, LaunchFailed, Way, run_worker
-from runner.prepare import fresh_folder, make_environments, plan_of, write_data
+from runner.prepare import digests_of, fresh_folder, make_environments, plan_of, write_data
 from runner.progress import duration
 from workloads.overhead import SEGMENTS_FILE, Pair, Segment, disturbance, in_pairs, read_segments
 from workloads.trial import EVENTS_FILE, LOG_FILE, TRIAL_FILE, Event, Status, TrialSpec, read_events, write_json
@@ -55,6 +55,7 @@ def request(arguments: Sequence[str]) -> tuple[Request, int]:
         raise cli.BadInput(
             f"--pairs {words.pairs}: must be {FEWEST_PAIRS} or more, or there is no interval to speak of"
         )
+    cli.need_scipy("overhead")
     asked = cli.request(words)
     if asked.isolation == "docker":
         raise cli.BadInput(
@@ -68,7 +69,9 @@ def run(asked: Request, pairs: int, console: Console) -> int:
     data = write_data(asked, console)
     ready, unavailable = make_environments(asked, console)
     written = inputs.write_repeats(asked.study, data, range(1), asked.results)
-    trials = [spec for spec in plan_of(asked, range(1), written).trials if spec.allocator == "on-demand"]
+    trials = [
+        spec for spec in plan_of(asked, digests_of(asked), range(1), written).trials if spec.allocator == "on-demand"
+    ]
     conditions = machine.describe(asked.device, list(asked.gpus)) | {
         "device": asked.device,
         "threads": asked.threads,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -104,10 +103,12 @@ def offer(engine: Engine, image: Image, missing: ImageMissing, console: Console)
     images.build(engine, image)
 
 
-def plan_of(request: Request, repeats: range, written: dict[int, dict[str, InputFile]]) -> Plan:
+def plan_of(
+    request: Request, digests: dict[str, str], repeats: range, written: dict[int, dict[str, InputFile]]
+) -> Plan:
     return make_plan(
         request.study,
-        digests(request),
+        digests,
         request.device,
         request.threads,
         request.isolation,
@@ -122,17 +123,19 @@ def plan_of(request: Request, repeats: range, written: dict[int, dict[str, Input
 
 def asked_of_containers(request: Request) -> TrialSpec:
     """Any trial of the request: what a container is given beyond its framework is the same for all."""
-    return plan_of(replace(request, isolation="venv"), range(1), {}).trials[0]
+    return plan_of(request, dict.fromkeys(request.frameworks, "-"), range(1), {}).trials[0]
 
 
-def digests(request: Request) -> dict[str, str]:
-    """What stands for each framework's environment, and for the code that runs in it, in its trials."""
+def digests_of(request: Request) -> dict[str, str]:
+    """What stands for each framework's environment, and for the code that runs in it, in its trials: asked once a run,
+    during which neither may change.
+    """
     found = {}
     for framework in request.frameworks:
         try:
             environment = environment_of(framework, request)
             if request.isolation == "docker":
-                packages = containers.find(find_engine(), Image(environment)).image_id[:16]
+                packages = containers.find(find_engine(), Image(environment)).digest
             else:
                 packages = environments.digest_here() if request.isolation == "here" else environment.digest
         except (EnvironmentUnavailable, EngineError):

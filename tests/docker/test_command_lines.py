@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from runner.containers import InContainer, inside, run_line, signalled
 from runner.engine import Engine, EngineError, find_engine, in_words
 from runner.environments import EnvironmentUnavailable, read
 from runner.images import Image
+from runner.launch import LaunchFailed
 from runner.machine import Gpu
 from runner.prepare import environment_of, offer
 
@@ -69,8 +71,16 @@ def test_cores_or_memory_are_not_limited():
     assert option(limited, "--memory") == option(limited, "--memory-swap") == ["536870912b"]
 
 
+def test_a_share_of_processor_time_that_holds_for_the_runner_does_not_hold_for_its_containers(monkeypatch):
+    assert "--cpus" not in line()
+    monkeypatch.setattr("runner.limits.cpu_limit", lambda: 1.5)
+    assert option(line(), "--cpus") == ["1.5"]
+
+
 def test_a_gpu_is_not_given_or_more_than_the_one():
     assert "--gpus" not in line() and "--device" not in line()
+    assert "NVIDIA_VISIBLE_DEVICES=void" in option(line(), "--env")
+    assert not [word for word in option(line(device=GPU), "--env") if word.startswith("NVIDIA_VISIBLE")]
     assert option(line(device=GPU), "--gpus") == [f"device={GPU}"]
     assert option(line(Engine("podman", "podman", "5.0"), device=GPU), "--device") == [f"nvidia.com/gpu={GPU}"]
     assert f"CUDA_VISIBLE_DEVICES={GPU}" in option(line(device=GPU), "--env")
@@ -89,7 +99,9 @@ def test_another_program_or_image_is_started():
     assert option(line(), "--entrypoint") == ["python"]
 
 
-@pytest.mark.parametrize(("told", "meant"), [(0, 0), (1, 1), (125, 125), (137, -9), (139, -11), (143, -15)])
+@pytest.mark.parametrize(
+    ("told", "meant"), [(0, 0), (1, 1), (125, 125), (137, -9), (139, -11), (143, -15), (200, 200), (255, 255)]
+)
 def test_a_signal_is_taken_for_an_exit_code(told, meant):
     assert signalled(told) == meant
 
@@ -256,3 +268,39 @@ def test_a_missing_image_is_not_offered_to_somebody_or_built_against_a_no(monkey
             with pytest.raises(EngineError, match="make images FRAMEWORK=numpy DEVICE=cpu builds it"):
                 offer(DOCKER, image, missing, console)
     assert built == [image]
+
+
+SLOW = """
+echo "$@" >> {log}
+case "$1" in
+  run) /bin/sleep 1; touch {there}; while [ -e {there} ]; do /bin/sleep 0.05; done; exit 137;;
+  rm) rm -f {there};;
+  *) exit 1;;
+esac"""
+
+
+def test_a_container_that_comes_into_being_after_it_was_ended_goes_on(programs, monkeypatch, tmp_path):
+    """An engine that is slow to start it; the runner is interrupted before that."""
+    there = tmp_path / "there"
+    for name in ("rm", "touch"):
+        (tmp_path / name).symlink_to(f"/bin/{name}")
+    programs("docker", SLOW.format(log=tmp_path / "log", there=there))
+    monkeypatch.setattr("runner.containers.START_S", 0.2)
+    way = InContainer(Engine("docker", "docker", "1"), Image(read("numpy", "cpu")), "a1b2", "base", {})
+    with (tmp_path / "out").open("w") as log, pytest.raises(LaunchFailed, match="did not start within"):
+        way.start(TRIAL, make_spec(threads=1), log, ("adapters.worker",))
+    time.sleep(1.5)
+    assert not there.exists() and "rm --force" in (tmp_path / "log").read_text()
+
+
+def test_a_data_set_that_an_image_has_not_is_looked_for_in_it(tmp_path):
+    words = [sys.executable, "-m", "runner", "--framework", "numpy", "--dataset", "cifar10", "--device", "cpu"]
+    environment = {name: value for name, value in os.environ.items() if name != "BATCHWISE_DATA"}
+    told = subprocess.run(
+        [*words, "--results", str(tmp_path)],
+        cwd=ROOT,
+        env=environment | {"BATCHWISE_IMAGE": "numpy-cpu 0.1.0 abc"},
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 2 and "-v DIR:/data:ro -e BATCHWISE_DATA=/data" in told.stderr

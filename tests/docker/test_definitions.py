@@ -106,7 +106,7 @@ def test_version_and_commit_are_not_in_a_tag_or_the_gpu_image_is_not_the_one_wit
     assert tags == [
         "batchwise/pytorch:cuda",
         f"batchwise/pytorch:cuda-{version()}",
-        f"batchwise/pytorch:cuda-{version()}-abc123",
+        f"batchwise/pytorch:cuda-{version()}-abc123-dirty",
         "batchwise/pytorch:latest",
     ]
     assert "batchwise/pytorch:latest" not in Image(read("pytorch", "cpu")).tags

@@ -44,7 +44,7 @@ def an_engine(home):
     clients = [Path(folder) / "docker" for folder in os.environ["PATH"].split(os.pathsep)]
     client = next((path for path in clients if path.is_file() and can_build(path)), None)
     if client is None:
-        pytest.skip("no Docker client that can build with BuildKit")
+        pytest.fail("no Docker client that can build with BuildKit")
     (home / "bin").mkdir()
     (home / "bin" / "docker").symlink_to(client)
     before, daemon = dict(os.environ), None
@@ -68,7 +68,7 @@ def answers():
 
 def start_daemon(home):
     if os.geteuid() != 0 or not shutil.which("dockerd"):
-        pytest.skip("no container engine answers, and none can be started: it takes root and dockerd (docker.io)")
+        pytest.fail("no container engine answers, and none can be started: it takes root and dockerd (docker.io)")
     os.environ["DOCKER_HOST"] = f"unix://{home}/socket"
     command = [
         "dockerd",
@@ -90,7 +90,7 @@ def start_daemon(home):
         if daemon.poll() is not None:
             break
         time.sleep(0.1)
-    pytest.skip(f"dockerd does not start: {(home / 'log').read_text().strip().splitlines()[-1]}")
+    pytest.fail(f"dockerd does not start: {(home / 'log').read_text().strip().splitlines()[-1]}")
 
 
 def base_options(engine):
@@ -107,7 +107,7 @@ def base_options(engine):
 def debootstrap(archive):
     """Minutes, and once a machine; removed from there by hand."""
     if not shutil.which("debootstrap"):
-        pytest.skip("no debootstrap, which makes the base image where no registry is reached")
+        pytest.fail("no debootstrap, which makes the base image where no registry is reached")
     archive.parent.mkdir(parents=True, exist_ok=True)
     root = archive.with_suffix(".root")
     shutil.rmtree(root, ignore_errors=True)
@@ -165,7 +165,7 @@ def serve(folder):
     root, rest = (folder.parent, "/simple") if folder.name == "simple" else (folder, "/")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_address[1]}{rest}"
+    return f"http://{MARKER}:{MARKER}@127.0.0.1:{server.server_address[1]}{rest}"
 
 
 def build_all(engine, folder):
