@@ -117,6 +117,30 @@ def test_another_gpu_driver_is_another_condition(tmp_path: Path) -> None:
     assert "GPU driver 580.2" in headings(out)[1]
 
 
+def in_container(result: TrialResult, **limits: Any) -> TrialResult:
+    machine = {"container": {"engine": "docker 28.0"}, "libc": "glibc 2.41", **limits}
+    return replace(result, machine=result.machine | machine)
+
+
+def test_trials_in_containers_stand_beside_those_in_virtual_environments_and_limits_are_not_said(
+    tmp_path: Path,
+) -> None:
+    contained = in_container(trial(repeat=1, isolation="docker"), cpu_limit_cores=1.5, memory_limit_bytes=2**30)
+    alone = replace(trial(repeat=2, isolation="here"), machine=MACHINE | {"image": "pytorch-cpu 0.1.0 abc"})
+    out = report(tmp_path, trial(), contained, alone)
+    told = headings(out)
+    assert len(told) == 3
+    for words in ("container none", "container one for each trial, docker 28.0", "container one for the whole study"):
+        assert sum(words in heading for heading in told) == 1, words
+    assert sum("limits 1.5 cores, 1024 MiB" in heading for heading in told) == 1
+
+
+def test_a_trial_whose_container_never_started_leaves_its_rivals(tmp_path: Path) -> None:
+    never = ended(Status.UNSUPPORTED, "no code for this card", "mxnet", 32, isolation="docker")
+    out = report(tmp_path, in_container(trial("pytorch", 32, isolation="docker")), never)
+    assert rows(out / "usage.md")["MXNet"] == ["unsupported"]
+
+
 def test_frameworks_may_differ_from_each_other_in_their_software(tmp_path: Path) -> None:
     out = report(tmp_path, trial("pytorch"), trial("mxnet", environment="e2"))
     assert len(rows(out / "usage.md")) == 3
