@@ -44,6 +44,10 @@ PROBE = (
 )
 
 
+class ImageMissing(EngineError):
+    """It has to be built."""
+
+
 @dataclass(frozen=True)
 class InContainer:
     """By an image of this checkout: `image_id` is what the engine calls it."""
@@ -177,10 +181,8 @@ def inside(trial_dir: Path) -> Path:
 
 def run_line(way: InContainer, name: str, trial_dir: Path, spec: TrialSpec, program: list[str]) -> list[str]:
     """The engine's whole command."""
-    engine, environment = (
-        way.engine,
-        worker_environment(spec, way.variables) | {"PYTHONPATH": str(IMAGE_ROOT), "HOME": "/tmp"},
-    )
+    engine = way.engine
+    environment = worker_environment(spec, way.variables) | {"PYTHONPATH": str(IMAGE_ROOT), "HOME": "/tmp"}
     line = [engine.program, "run", "--rm", "--name", name, "--pull", "never", "--entrypoint", "python"]
     line += ["--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--workdir", "/"]
     line += ["--security-opt", "no-new-privileges", "--security-opt", "label=disable", *owner(engine)]
@@ -231,7 +233,3 @@ def find(engine: Engine, image: Image) -> InContainer:
     base = labels.get(BASE_LABEL, "unknown")
     variables = variables_inside(image.environment)
     return InContainer(engine, image, found["Id"].removeprefix("sha256:"), base, variables)
-
-
-class ImageMissing(EngineError):
-    """It has to be built."""
