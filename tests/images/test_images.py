@@ -24,7 +24,7 @@ from runner.environments import read
 from runner.images import Image
 
 # numpy.testing imports a test of numpy's; PyTorch and TensorFlow require setuptools, and carry libraries' headers.
-MAY_STAY = r"numpy/_?core/tests$|/setuptools$|/(tensorflow|torch|triton|jax)/.+/include$"
+MAY_STAY = r"dist-info/|numpy/_?core/tests$|/setuptools$|/(tensorflow|torch|triton|jax)/.+/include$"
 LARGEST_MIB = {"numpy": 120, "mxnet": 330, "pytorch": 850, "tensorflow": 1350}  # beyond the base
 
 
