@@ -97,7 +97,8 @@ def run(request: cli.Request, console: Console) -> int:
         results = stable.follow(results, request.study.repeats, request.until_stable, run_repeats)
         told = stable.to_json(stable.cells(results), request.until_stable)
         write_json(request.results / stable.STABLE_FILE, told)
-    code = summarise(results, console) or report(request.results, console)
+    reported = report(request.results, console)  # whatever became of the trials
+    code = summarise(results, console) or reported
     if request.until_stable is not None:
         for cell in stable.cells(results):
             console.print(f"  {cell.told()}")
