@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -128,6 +129,7 @@ def test_make_images_does_not_pass_its_words_on():
     done = subprocess.run(
         ["make", "-n", "-o", ".venv/.complete", "images", "FRAMEWORK=pytorch", "DEVICE=cpu", "BUILD=--no-cache"],
         cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")},
         capture_output=True,
         text=True,
     )

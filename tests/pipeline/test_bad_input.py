@@ -20,7 +20,7 @@ CASES = {
     "unknown device": (["--device", "cdua"], "did you mean cuda"),
     "card that is not there": (["--device", "cuda:99"], "--device cuda:99: "),
     "card of another machine": (["--device", "GPU-1234"], "no such GPU"),
-    "unknown isolation": (["--isolation", "docker"], "known are here, venv"),
+    "unknown isolation": (["--isolation", "chroot"], "known are docker, here, venv"),
     "unknown option": (["--batchsize", "4"], "--batchsize"),
     "batch size 0": (["--batch-size", "0"], "batch_sizes: must be more than 0"),
     "negative batch size": (["--batch-size", "-4"], "batch_sizes: must be more than 0"),
