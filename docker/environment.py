@@ -52,7 +52,7 @@ def main(framework: str, device_kind: str, requirements: Path) -> None:
 
 def take_out(environment: Environment) -> None:
     """Installers, tests, headers, and what the making left."""
-    packages = Path(worker_packages(environment))
+    packages = environment.site_packages
     for pattern in INSTALLERS if "setuptools==" in environment.pins else (*INSTALLERS, *SETUPTOOLS):
         for path in packages.glob(pattern):
             remove(path)
@@ -65,10 +65,6 @@ def take_out(environment: Environment) -> None:
         remove(path)
     for suffix in (".log", ".txt"):
         remove(environment.folder.with_suffix(suffix))
-
-
-def worker_packages(environment: Environment) -> str:
-    return str(environment.folder / "lib" / f"python{environment.python}" / "site-packages")
 
 
 def remove(path: Path) -> None:

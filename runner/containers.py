@@ -215,8 +215,7 @@ def mount(source: Path, target: Path, *options: str) -> list[str]:
 
 def variables_inside(environment: Environment) -> dict[str, str]:
     """The definition's, for an image of it; its base's own search path is not kept."""
-    folder = IMAGE_ROOT / environment.folder.relative_to(ROOT)
-    site_packages = folder / "lib" / f"python{environment.python}" / "site-packages"
+    site_packages = IMAGE_ROOT / environment.site_packages.relative_to(ROOT)
     return {name: value.format(site_packages=site_packages) for name, value in environment.variables.items()}
 
 

@@ -56,6 +56,10 @@ class Environment:
         return self.folder / "bin" / "python"
 
     @property
+    def site_packages(self) -> Path:
+        return self.folder / "lib" / f"python{self.python}" / "site-packages"
+
+    @property
     def digest(self) -> str:
         """Changes with everything that decides what gets installed and how the worker is started."""
         told = repr((self.python, self.smoke, sorted(self.variables.items()), self.pins.split(), self.index))
@@ -205,7 +209,7 @@ def run(command: list[str], log: Path, variables: dict[str, str] | None = None) 
 
 def worker_variables(environment: Environment, site_packages: Path | None = None) -> dict[str, str]:
     """The definition's variables, with {site_packages} filled in; a search path goes before the machine's own."""
-    site_packages = site_packages or environment.folder / "lib" / f"python{environment.python}" / "site-packages"
+    site_packages = site_packages or environment.site_packages
     variables = {name: value.format(site_packages=site_packages) for name, value in environment.variables.items()}
     for name in variables.keys() & {"LD_LIBRARY_PATH"} & os.environ.keys():
         variables[name] += os.pathsep + os.environ[name]

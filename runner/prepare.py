@@ -96,9 +96,8 @@ def container_of(environment: Environment, request: Request, console: Console) -
 def offer(engine: Engine, image: Image, missing: ImageMissing, console: Console) -> None:
     """Build it, where there is somebody to ask. Raises EngineError."""
     command = image.build_command
-    if not (console.is_terminal and sys.stdin.isatty()):
-        raise EngineError(f"{missing}: {command} builds it")
-    if not Confirm.ask(f"{missing}. Build it now ({command})?", console=console, default=True):
+    somebody = console.is_terminal and sys.stdin.isatty()
+    if not (somebody and Confirm.ask(f"{missing}. Build it now ({command})?", console=console, default=True)):
         raise EngineError(f"{missing}: {command} builds it")
     images.build(engine, image)
 
