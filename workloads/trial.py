@@ -145,6 +145,12 @@ class TrialSpec:
         )
 
 
+class Method(Word):
+    """How a figure was counted, where nobody can judge it without knowing that."""
+
+    CHUNKS = "chunks"  # the allocator's chunks, each up to twice what was asked for, and others in the next run
+
+
 @dataclass(frozen=True)
 class Figure:
     """One measured number; its unit is in its name. Unknown is None with a reason, never 0."""
@@ -153,10 +159,17 @@ class Figure:
     source: str
     samples: int | None = None
     reason: str | None = None
+    method: Method | None = None
 
     def __post_init__(self) -> None:
         if (self.value is None) != (self.reason is not None):
             raise ValueError("a figure has either a value or the reason why it has none")
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Figure:
+        """Raises ValueError for a method that there is not, TypeError for a field too many or too few."""
+        method = data.get("method")
+        return Figure(**{**data, "method": None if method is None else Method(method)})
 
 
 @dataclass(frozen=True)
@@ -220,7 +233,7 @@ class TrialResult:
                     "spec": TrialSpec.from_json(data["spec"]),
                     "status": Status(data["status"]),
                     "epochs": [Epoch(**epoch) for epoch in data["epochs"]],
-                    "figures": {name: Figure(**figure) for name, figure in data["figures"].items()},
+                    "figures": {name: Figure.from_json(figure) for name, figure in data["figures"].items()},
                     "checks": [Check(**check) for check in data["checks"]],
                 }
             )

@@ -210,7 +210,8 @@ class Adapter:
             tf.config.experimental.reset_memory_stats(self.device[1:])
             self.read(self.train(steps))
             peaks.append(self._in_use()["peak"])
-        return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1])
+        why = "TensorFlow counts too coarsely to tell what its pools keep"
+        return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1], why, in_chunks=True)
 
     def _gathered(self, batch: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
         if self.resident:
