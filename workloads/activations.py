@@ -128,6 +128,4 @@ def _same_tensor(layer: Layer) -> bool:
 
 def pooled_values(workload: Workload) -> int:
     """Outputs of all max-pools, an image: a framework that keeps the places of the maxima keeps so many."""
-    return sum(
-        math.prod(layer.output_shape(shape)) for layer, shape in workload.walk() if isinstance(layer, MaxPool2D)
-    )
+    return sum(math.prod(layer.output_shape(shape)) for layer, shape in workload.walk() if isinstance(layer, MaxPool2D))
