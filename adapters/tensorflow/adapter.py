@@ -198,10 +198,12 @@ class Adapter:
             before = self._in_use()["current"]
             images, labels = self._gathered(order[0])
             inputs = images.numpy().nbytes + labels.numpy().nbytes
+            self.synchronize()
+            outside = max(0, inputs - (self._in_use()["current"] - before))  # numpy's memory, where that was aligned
             with tf.GradientTape() as tape:
                 loss = forward(images, labels)
             self.synchronize()
-            held = self._in_use()["current"]
+            held = outside + self._in_use()["current"]
             gradients = tape.gradient(loss, self.model.trainable_variables)
         sizes = sum(gradient.numpy().nbytes for gradient in gradients)
         del images, labels, tape, loss, gradients
