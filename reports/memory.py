@@ -127,7 +127,8 @@ def parts_rows(section: Section) -> list[Row]:
             for cell in (total, gap):
                 cell["notes"] += (note,)
         elif gap["n"] and abs(worst) > TOLERATED_PERCENT:
-            gap["notes"] += (f"does not add up: the parts are {told}{_together(section, row)}",)
+            together = _together(section, row) if worst < 0 else ""
+            gap["notes"] += (f"does not add up: the parts are {told}{together}",)
     return rows
 
 
