@@ -84,6 +84,16 @@ def test_what_a_study_of_ours_asks_for_and_was_not_run_is_named(
     assert printed(capsys, tmp_path)[:2] == (1, [f"{tmp_path}: {told} repeats"])
 
 
+def test_a_run_that_is_still_writing_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_trial(tmp_path, trial())
+    monkeypatch.setattr(load, "_in_use", lambda folder: folder == tmp_path)
+    _, findings, _, last = printed(capsys, tmp_path)
+    assert findings == [f"{tmp_path}: a run is still writing into it"]
+    assert last == f"{tmp_path}: 1 trial: 1 ok; a run is still writing: 1 found"
+
+
 def test_results_that_cannot_be_read_and_trials_without_one_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
