@@ -70,12 +70,12 @@ def unreadable(number: int, line: str) -> ValueError:
     return ValueError(f"line {number}: {told[:SHOWN] + '...' * (len(told) > SHOWN)!r} is of no form that is known")
 
 
-def _parsed(text: str, parse: Callable[[str], list[dict[str, str]] | None]) -> Cells:
-    """Every line by `parse`, which gives None for a line of another form."""
+def _parsed(text: str, parse: Callable[[str], list[dict[str, str]] | None], header: str | None = None) -> Cells:
+    """Every line by `parse`, which gives None for a line of another form; but one that begins with `header`."""
     lines = text.splitlines()
     rows: list[dict[str, str]] = []
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
+        if not line.strip() or (header and not rows and line.startswith(header)):
             continue
         parsed = parse(line.rstrip())
         if parsed is None or (rows and set(parsed[0]) != set(rows[0])):
@@ -125,8 +125,8 @@ def _numbered_line(line: str) -> list[dict[str, str]] | None:
 
 def profiled(text: str) -> Cells:
     """As memory_profiler writes it: "MEM 1109.41 1539876706.5429"; mprof puts the command line in front."""
-    with_header = text.startswith(PROFILE_HEADER)
-    cells = _parsed(text.partition("\n")[2] if with_header else text, _profiled_line)
+    with_header = first_line(text)[1].startswith(PROFILE_HEADER)
+    cells = _parsed(text, _profiled_line, PROFILE_HEADER)
     told = "memory in MiB and seconds since 1970 are assumed, for memory_profiler writes such lines (MEM, MiB, time)"
     return Cells(cells.table, None if with_header else told)
 

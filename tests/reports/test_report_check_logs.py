@@ -131,6 +131,7 @@ def test_csv_without_a_header_is_read_by_its_units_and_named_as_such(
         ("\n\n" + "x" * 99, f"line 3: '{'x' * 60}...' is of no form that is known"),
         (of_gpu(GOOD).replace("12, gpu_percent", "12; gpu_percent"), "line 12: '12; gpu_percent:   34% |  7397MB'"),
         (of_cpu([50.0] * 20) + "21, memory_percent: 5.1\n", "line 21: '21, memory_percent: 5.1' is of no form"),
+        ("CMDLINE x\n" + profiled(SECONDS[:3]) + "CHLD 7 1.0 2.0\n", "line 5: 'CHLD 7 1.0 2.0' is of no form"),
         (profiled(SECONDS) + "Traceback\nMEM 1.0 2.0\n", "line 61: 'Traceback' is of no form that is known"),
         ("1, 2\n3, 4\n", "it has no header, and its cells have no units that say what they are: '1, 2'"),
     ],
