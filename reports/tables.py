@@ -33,7 +33,7 @@ NOT_RUN, UNKNOWN = "not_run", "unknown"
 SHORT_WORDS = {UNKNOWN: "\N{EN DASH}", Status.OUT_OF_MEMORY.value: "OOM"}
 FOREIGN, TOLERATED_PERCENT = "foreign_cpu_percent", 10.0
 CHUNKED = (
-    "the sum of the allocator's chunks, each up to twice what was asked for: too high, and another in the next run"
+    "the sum of the allocator's chunks, each up to twice what was asked for: too high, and different from run to run"
 )
 DISTURBED = f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the steady window"
 SHORT = f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples of the usage"
