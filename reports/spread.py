@@ -13,7 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workloads.datasets import DATASETS
+
 CONFIDENCE_PERCENT = 95
+UNKNOWN_STEP = 1.0  # points; of a data set whose test images nobody counted
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,14 @@ class Spread:
     cv_percent: float
 
 
-def spread(values: Sequence[float]) -> Spread:
+def accuracy_step(dataset: str) -> float:
+    """Percentage points that one test image is worth: repeats that agree better do not say what a further one does."""
+    known = DATASETS.get(dataset)
+    return 100 / known.test_count if known else UNKNOWN_STEP
+
+
+def spread(values: Sequence[float], least: float = 0.0) -> Spread:
+    """`least` is the standard deviation of repeats that agree better than that, in the unit of the values."""
     n = len(values)
     mean = statistics.fmean(values) if n else math.nan
     if n < 2:
@@ -36,6 +46,6 @@ def spread(values: Sequence[float]) -> Spread:
     # Here, not above: its import takes as long as all tables, and one repeat, the main job, has no use for it.
     from scipy import special  # type: ignore[import-untyped]
 
-    deviation = float(np.std(values, ddof=1))
+    deviation = max(float(np.std(values, ddof=1)), least)
     reach = float(special.stdtrit(n - 1, (1 + CONFIDENCE_PERCENT / 100) / 2)) * deviation / math.sqrt(n)
     return Spread(n, mean, mean - reach, mean + reach, 100 * deviation / abs(mean) if mean else math.nan)

@@ -1,0 +1,118 @@
+"""How often `python -m reports compare --fail-on-regression 5%` errs, and what it finds: made-up repeats, real verdicts.
+
+The draws go through the functions that the command uses: `contrast.of_ratio` and `of_points`, `judging.judged`,
+`gate.rule`. By hand: `python tests/reports/simulate_verdicts.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from stored import BATCH_SIZES, VERSIONS
+
+from reports.comparing import contrast, gate, judging
+from reports.comparing.contrast import MEASURES, Verdict
+from reports.comparing.judging import Compared
+from reports.spread import accuracy_step
+
+SPEED, MEMORY, ACCURACY, *_ = MEASURES
+PLACES = tuple((framework, size) for framework in VERSIONS for size in BATCH_SIZES)
+TOLERATED_PERCENT = 5.0
+MEMORY_SPREAD, ACCURACY_SPREAD_POINTS, TEST_IMAGES = 0.01, 1.0, 360
+
+
+@dataclass(frozen=True)
+class Truth:
+    """`speed_loss` and `memory_change` by place, as shares of A; `noise` multiplies the spread of a batch size, and
+    `noise_b` that of side B."""
+
+    name: str
+    speed_loss: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    memory_change: float = 0.0
+    noise: Mapping[int, float] = field(default_factory=dict)
+    noise_b: float = 1.0
+
+
+def lost(share: float, everywhere: bool) -> Truth:
+    """PyTorch slower by that share, at all batch sizes or at 64 alone."""
+    places = [("pytorch", size) for size in (BATCH_SIZES if everywhere else (64,))]
+    where = "all PyTorch cells" if everywhere else "one cell"
+    return Truth(f"{100 * share:g} % slower, {where}", dict.fromkeys(places, share))
+
+
+NOTHING = Truth("nothing changed")
+MEMORY_ONLY = Truth("memory 20 % lower", memory_change=-0.2)
+LOSSES = tuple(lost(share, everywhere) for everywhere in (True, False) for share in (0.05, 0.15, 0.30))
+TRUTHS = (NOTHING, MEMORY_ONLY, *LOSSES)
+UNLIKE = (
+    Truth("nothing changed; batch size 4 three times as noisy", noise={4: 3.0}),
+    Truth("nothing changed; noise from three times to a third over the batch sizes",
+          noise=dict(zip(BATCH_SIZES, np.geomspace(3, 1 / 3, len(BATCH_SIZES)), strict=True))),
+    Truth("nothing changed; B twice as noisy as A", noise_b=2.0),
+)  # fmt: skip
+
+
+def cells(truth: Truth, repeats: int, spread: float, drawn: np.random.Generator) -> list[Compared]:
+    """Speed, memory and accuracy of every framework and batch size, on both sides."""
+    made = []
+    for framework, size in PLACES:
+        own = spread * truth.noise.get(size, 1.0)
+        speed = 1000 * (1 - truth.speed_loss.get((framework, size), 0.0))
+        a = (1000 * np.exp(drawn.normal(0, own, repeats))).tolist()
+        b = (speed * np.exp(drawn.normal(0, own * truth.noise_b, repeats))).tolist()
+        made.append(judging.cell(framework, size, SPEED, a, b, contrast.of_ratio(a, b)))
+        a = (500 * np.exp(drawn.normal(0, MEMORY_SPREAD, repeats))).tolist()
+        b = (500 * (1 + truth.memory_change) * np.exp(drawn.normal(0, MEMORY_SPREAD, repeats))).tolist()
+        made.append(judging.cell(framework, size, MEMORY, a, b, contrast.of_ratio(a, b)))
+        step = 100 / TEST_IMAGES
+        base = drawn.normal(90, 2, repeats)
+        a, b = ((step * np.round((base + drawn.normal(0, ACCURACY_SPREAD_POINTS / math.sqrt(2), repeats)) / step)).tolist()
+                for _ in range(2))  # fmt: skip
+        shift = contrast.of_points(a, b, True, accuracy_step("digits"))
+        made.append(judging.cell(framework, size, ACCURACY, a, b, shift))
+    return made
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Of the runs, percent: each exit code, exit 0 with --every-cell, and a speed called worse that is not."""
+
+    passed: float
+    regression: float
+    cannot_be_told: float
+    passed_every_cell: float
+    false_speed: float
+    runs: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.passed:.0f} / {self.regression:.0f} / {self.cannot_be_told:.0f}"
+
+
+def rates(truth: Truth, repeats: int, spread: float, runs: int, seed: int) -> Rates:
+    drawn = np.random.default_rng((seed, repeats, round(1000 * spread), len(truth.speed_loss)))
+    ended: Counter[int] = Counter()
+    strict = false = 0
+    for _ in range(runs):
+        judged = judging.judged([cells(truth, repeats, spread, drawn)])
+        ended[gate.rule(judged, TOLERATED_PERCENT, False, ()).outcome] += 1
+        strict += gate.rule(judged, TOLERATED_PERCENT, True, ()).outcome is gate.Outcome.PASSED
+        false += falsely_worse(judged, truth)
+    return Rates(*(100 * ended[code] / runs for code in gate.Outcome), 100 * strict / runs, 100 * false / runs, runs)
+
+
+def falsely_worse(judged: Sequence[judging.Judged], truth: Truth) -> bool:
+    """Whether a speed that did not change is called worse, in a cell or in a mean."""
+    changed = {framework for framework, _ in truth.speed_loss}
+    return any(
+        item.verdict is Verdict.REGRESSION and item.measure is SPEED
+        for one in judged
+        for item in (
+            *(cell for cell in one.cells if (cell.framework, cell.batch_size) not in truth.speed_loss),
+            *(mean for mean in one.means if mean.framework not in changed),
+        )
+    )
