@@ -12,10 +12,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
+
+from .spread import reach
 
 ERROR = 0.05  # of each family of tests
 TIE_PERCENT = 5.0
-SEEN = "in this run"  # what is said of one repeat instead of a verdict
+IN_THIS_RUN = "in this run"  # what is said of one repeat beside its order
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,16 @@ class Point:
 
     def times(self, factor: float) -> Point:
         return Point(factor * self.value, factor * self.low, factor * self.high, self.n)
+
+
+def of_cell(cell: Mapping[str, Any], least_spread: float) -> Point:
+    """The median of a cell of `tables`, with the interval of its mean; no narrower than repeats would give that spread
+    by `least_spread`, in the cell's unit."""
+    n, value, mean = cell["n"], float(cell["median"]), float(cell["mean"])
+    if n < 2:
+        return Point(value, math.nan, math.nan, n)
+    half = max(float(cell["high"]) - mean, reach(n, least_spread))
+    return Point(value, mean - half, mean + half, n)
 
 
 class Order(StrEnum):

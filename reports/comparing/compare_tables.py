@@ -10,12 +10,12 @@ import pandas as pd
 from ..captions import ABSENT
 from ..frameworks import display_name, ordered
 from ..order import ERROR
-from ..spread import CONFIDENCE_PERCENT
+from ..spread import CONFIDENCE_PERCENT, LEAST_SPREAD
 from ..table import Cell, Table
 from ..tables import significant
 from . import mean_tables
 from .comparison import Comparison, Contrasted, Ending
-from .contrast import LEAST_SPREAD, POWER, Verdict
+from .contrast import POWER, Verdict
 from .judging import Compared
 from .mean_tables import WORDS
 

@@ -22,10 +22,8 @@ import numpy as np
 
 from ..order import ERROR
 from ..quantities import QUANTITIES, Quantity
-from ..spread import CONFIDENCE_PERCENT
+from ..spread import CONFIDENCE_PERCENT, LEAST_SPREAD
 
-# Repeats that agree better than this do not say what a further one will do: what they hide is unknown, not nothing.
-LEAST_SPREAD = 0.005  # coefficient of variation; of accuracies: one test image
 POWER = 0.8
 ONE_REPEAT = "cannot be tested: one repeat on a side"
 NO_RATIO = "cannot be told: a value is not above 0, so there is no ratio"

@@ -1,4 +1,4 @@
-"""How often `python -m reports compare --fail-on-regression 5%` errs, and what it finds: made-up repeats, real verdicts.
+"""How often `python -m reports compare --fail-on-regression 5%` errs, and what it finds: repeats are made up.
 
 The draws go through the functions that the command uses: `contrast.of_ratio` and `of_points`, `judging.judged`,
 `gate.rule`. By hand: `python tests/reports/simulate_verdicts.py`.
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 from stored import BATCH_SIZES, VERSIONS
 
 from reports.comparing import contrast, gate, judging
@@ -49,10 +50,10 @@ MEMORY_ONLY = Truth("memory 20 % lower", memory_change=-0.2)
 LOSSES = tuple(lost(share, everywhere) for everywhere in (True, False) for share in (0.05, 0.15, 0.30))
 TRUTHS = (NOTHING, MEMORY_ONLY, *LOSSES)
 UNLIKE = (
-    Truth("nothing changed; batch size 4 three times as noisy", noise={4: 3.0}),
-    Truth("nothing changed; noise from three times to a third over the batch sizes",
+    Truth("batch size 4 three times as noisy", noise={4: 3.0}),
+    Truth("noise from three times to a third over the batch sizes",
           noise=dict(zip(BATCH_SIZES, np.geomspace(3, 1 / 3, len(BATCH_SIZES)), strict=True))),
-    Truth("nothing changed; B twice as noisy as A", noise_b=2.0),
+    Truth("B twice as noisy as A", noise_b=2.0),
 )  # fmt: skip
 
 
@@ -68,13 +69,19 @@ def cells(truth: Truth, repeats: int, spread: float, drawn: np.random.Generator)
         a = (500 * np.exp(drawn.normal(0, MEMORY_SPREAD, repeats))).tolist()
         b = (500 * (1 + truth.memory_change) * np.exp(drawn.normal(0, MEMORY_SPREAD, repeats))).tolist()
         made.append(judging.cell(framework, size, MEMORY, a, b, contrast.of_ratio(a, b)))
-        step = 100 / TEST_IMAGES
-        base = drawn.normal(90, 2, repeats)
-        a, b = ((step * np.round((base + drawn.normal(0, ACCURACY_SPREAD_POINTS / math.sqrt(2), repeats)) / step)).tolist()
-                for _ in range(2))  # fmt: skip
+        base = drawn.normal(90, 2, repeats)  # what a seed does to both sides
+        a, b = (accuracies(base, drawn) for _ in range(2))
         shift = contrast.of_points(a, b, True, accuracy_step("digits"))
         made.append(judging.cell(framework, size, ACCURACY, a, b, shift))
     return made
+
+
+def accuracies(base: NDArray[np.float64], drawn: np.random.Generator) -> list[float]:
+    """Percent of TEST_IMAGES; two such sides differ by ACCURACY_SPREAD_POINTS."""
+    step = 100 / TEST_IMAGES
+    noisy = base + drawn.normal(0, ACCURACY_SPREAD_POINTS / math.sqrt(2), base.shape)
+    found: list[float] = (step * np.round(noisy / step)).tolist()
+    return found
 
 
 @dataclass(frozen=True)
