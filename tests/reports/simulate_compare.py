@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from stored import BATCH_SIZES, VERSIONS
 
 from reports.comparing import contrast, gate, judging
-from reports.comparing.contrast import MEASURES, Verdict
+from reports.comparing.contrast import MEASURES, Measure, Verdict
 from reports.comparing.judging import Compared
 from reports.spread import accuracy_step
 
 SPEED, MEMORY, ACCURACY, *_ = MEASURES
+# {framework, batch size, measure: values of A, values of B}
+Draws = dict[tuple[str, int, Measure], tuple[list[float], list[float]]]
 PLACES = tuple((framework, size) for framework in VERSIONS for size in BATCH_SIZES)
 TOLERATED_PERCENT = 5.0
 MEMORY_SPREAD, ACCURACY_SPREAD_POINTS, TEST_IMAGES = 0.01, 1.0, 360
@@ -57,23 +59,32 @@ UNLIKE = (
 )  # fmt: skip
 
 
-def cells(truth: Truth, repeats: int, spread: float, drawn: np.random.Generator) -> list[Compared]:
+def draw(truth: Truth, repeats: int, spread: float, drawn: np.random.Generator) -> Draws:
     """Speed, memory and accuracy of every framework and batch size, on both sides."""
-    made = []
+    made: Draws = {}
     for framework, size in PLACES:
-        own = spread * truth.noise.get(size, 1.0)
+        noise = spread * truth.noise.get(size, 1.0)
         speed = 1000 * (1 - truth.speed_loss.get((framework, size), 0.0))
-        a = (1000 * np.exp(drawn.normal(0, own, repeats))).tolist()
-        b = (speed * np.exp(drawn.normal(0, own * truth.noise_b, repeats))).tolist()
-        made.append(judging.cell(framework, size, SPEED, a, b, contrast.of_ratio(a, b)))
+        a = (1000 * np.exp(drawn.normal(0, noise, repeats))).tolist()
+        b = (speed * np.exp(drawn.normal(0, noise * truth.noise_b, repeats))).tolist()
+        made[framework, size, SPEED] = a, b
         a = (500 * np.exp(drawn.normal(0, MEMORY_SPREAD, repeats))).tolist()
         b = (500 * (1 + truth.memory_change) * np.exp(drawn.normal(0, MEMORY_SPREAD, repeats))).tolist()
-        made.append(judging.cell(framework, size, MEMORY, a, b, contrast.of_ratio(a, b)))
+        made[framework, size, MEMORY] = a, b
         base = drawn.normal(90, 2, repeats)  # what a seed does to both sides
-        a, b = (accuracies(base, drawn) for _ in range(2))
-        shift = contrast.of_points(a, b, True, accuracy_step("digits"))
-        made.append(judging.cell(framework, size, ACCURACY, a, b, shift))
+        made[framework, size, ACCURACY] = accuracies(base, drawn), accuracies(base, drawn)
     return made
+
+
+def cells(draws: Draws) -> list[Compared]:
+    step = accuracy_step("digits")
+    return [
+        judging.cell(
+            framework, size, measure, a, b,
+            contrast.of_points(a, b, True, step) if measure.in_points else contrast.of_ratio(a, b),
+        )
+        for (framework, size, measure), (a, b) in draws.items()
+    ]  # fmt: skip
 
 
 def accuracies(base: NDArray[np.float64], drawn: np.random.Generator) -> list[float]:
@@ -105,7 +116,7 @@ def rates(truth: Truth, repeats: int, spread: float, runs: int, seed: int) -> Ra
     ended: Counter[int] = Counter()
     strict = false = 0
     for _ in range(runs):
-        judged = judging.judged([cells(truth, repeats, spread, drawn)])
+        judged = judging.judged([cells(draw(truth, repeats, spread, drawn))])
         ended[gate.rule(judged, TOLERATED_PERCENT, False, ()).outcome] += 1
         strict += gate.rule(judged, TOLERATED_PERCENT, True, ()).outcome is gate.Outcome.PASSED
         false += falsely_worse(judged, truth)
