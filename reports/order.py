@@ -106,11 +106,13 @@ def extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
     if len(points) < 2:
         raise ValueError(f"{len(points)} values have no order")
     name = (max if highest else min)(points, key=lambda one: points[one].value)
-    orders = {other: order(points[name], points[other]) for other in points if other != name}
     wanted, wanted_once = (Order.ABOVE, Order.ABOVE_ONCE) if highest else (Order.BELOW, Order.BELOW_ONCE)
-    weakest = (*(kind for kind in Order if kind not in (wanted, wanted_once)), wanted_once, wanted)
-    kind = min(orders.values(), key=weakest.index)
-    return Extreme(name, kind, tuple(other for other, one in orders.items() if one is kind))
+    strength = (Order.OVERLAP, Order.EQUAL, Order.TIE, wanted_once, wanted)
+    orders = {other: order(points[name], points[other]) for other in points if other != name}
+    # A median may be ahead of another whose mean, and so whose interval, lies the other way: that is no order.
+    kinds = {other: kind if kind in strength else Order.OVERLAP for other, kind in orders.items()}
+    weakest = min(kinds.values(), key=strength.index)
+    return Extreme(name, weakest, tuple(other for other, kind in kinds.items() if kind is weakest))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

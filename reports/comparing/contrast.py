@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-import numpy as np
-
 from ..order import ERROR
 from ..quantities import QUANTITIES, Quantity
 from ..spread import CONFIDENCE_PERCENT, LEAST_SPREAD
@@ -163,7 +161,9 @@ def _of_independent(a: Sequence[float], b: Sequence[float], least_spread: float)
 
 
 def _group(side: str, values: Sequence[float], least_spread: float) -> Group:
-    return Group(side, len(values), max(float(np.var(values, ddof=1)), least_spread**2))
+    mean = statistics.fmean(values)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return Group(side, len(values), max(variance, least_spread**2))
 
 
 def of_cells(shifts: Sequence[Shift]) -> list[Estimate]:
