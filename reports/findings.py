@@ -130,14 +130,14 @@ def _speed(section: Section) -> str:
 
 
 def _grouped(
-    found: Mapping[int, Extreme], chosen: Callable[[Extreme], bool], words: Callable[[Extreme], str]
+    extremes: Mapping[int, Extreme], chosen: Callable[[Extreme], bool], words: Callable[[Extreme], str]
 ) -> list[str]:
     """ "WORDS at 4 and 8" for each wording of those chosen."""
     sizes: dict[str, list[int]] = {}
-    for size, one in found.items():
+    for size, one in extremes.items():
         if chosen(one):
             sizes.setdefault(words(one), []).append(size)
-    return [f"{wording} at {_sizes(own, len(found))}" for wording, own in sizes.items()]
+    return [f"{wording} at {_sizes(those, len(extremes))}" for wording, those in sizes.items()]
 
 
 def _tied(one: Extreme) -> str:
@@ -175,8 +175,8 @@ def _memory(section: Section) -> str:
     for size in dict.fromkeys((min(ranked), max(ranked))):
         points = _points(cells, size)
         least, most = extreme(points, highest=False), extreme(points)
-        told = [_end(one, word, _value(cells[one.name, size])) for one, word in ((least, "least"), (most, "most"))]
-        ends.append(f"at {size} {', and '.join(told)}")
+        parts = [_end(one, word, _value(cells[one.name, size])) for one, word in ((least, "least"), (most, "most"))]
+        ends.append(f"at {size} {', and '.join(parts)}")
     return f"{name}, {'by medians, ' if _repeated(cells) else ''}by batch size: {'; '.join(ends)}."
 
 

@@ -99,10 +99,10 @@ def difference(differences: Sequence[float], step: float) -> dict[str, Any]:
     n = len(differences)
     if n < FEWEST:
         return {"n": n, **dict.fromkeys((*NUMBERS, "p_beyond"), math.nan)}
-    found = spread(differences, step)
+    interval = spread(differences, step)
     error = max(statistics.stdev(differences), step) / math.sqrt(n)
     # Rounded, because 71 % - 70 % is 1 point, and in floating point a little more.
-    mean, low, high = (round(number, 9) for number in (found.mean, found.low, found.high))
+    mean, low, high = (round(number, 9) for number in (interval.mean, interval.low, interval.high))
     p = p_beyond(mean, error, n - 1, TOLERATED)
     return {"n": n, **dict(zip(NUMBERS, (mean, low, high), strict=True)), "p_beyond": p}
 

@@ -228,8 +228,8 @@ def _ended(results: list[TrialResult]) -> str:
 
 
 def _judged(contrasts: list[Contrasted]) -> list[Contrasted]:
-    judged = judging.judged([one.cells for one in contrasts])
-    return [replace(one, judged=found) for one, found in zip(contrasts, judged, strict=True)]
+    results = judging.judged([one.cells for one in contrasts])
+    return [replace(one, judged=judged) for one, judged in zip(contrasts, results, strict=True)]
 
 
 def ended_worse(comparison: Comparison) -> list[str]:

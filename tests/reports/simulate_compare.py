@@ -91,8 +91,8 @@ def accuracies(base: NDArray[np.float64], drawn: np.random.Generator) -> list[fl
     """Percent of TEST_IMAGES; two such sides differ by ACCURACY_SPREAD_POINTS."""
     step = 100 / TEST_IMAGES
     noisy = base + drawn.normal(0, ACCURACY_SPREAD_POINTS / math.sqrt(2), base.shape)
-    found: list[float] = (step * np.round(noisy / step)).tolist()
-    return found
+    percents: list[float] = (step * np.round(noisy / step)).tolist()
+    return percents
 
 
 @dataclass(frozen=True)
@@ -154,11 +154,11 @@ def found_percent(loss: float, repeats: int, spread: float, runs: int, seed: int
     """How often a loss of speed in the cell of PyTorch at 64 alone is called worse."""
     truth = Truth("one cell", {("pytorch", 64): loss})
     drawn = np.random.default_rng((seed, repeats, round(1000 * spread)))
-    found = 0
+    detected = 0
     for _ in range(runs):
         (judged,) = judging.judged([cells(draw(truth, repeats, spread, drawn))])
         (cell,) = (
             one for one in judged.cells if (one.framework, one.batch_size, one.measure) == ("pytorch", 64, SPEED)
         )
-        found += cell.verdict is Verdict.REGRESSION
-    return 100 * found / runs
+        detected += cell.verdict is Verdict.REGRESSION
+    return 100 * detected / runs

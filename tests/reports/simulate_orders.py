@@ -57,8 +57,8 @@ def parity_rates(points_apart: float, repeats: int, runs: int, seed: int) -> Par
         apart += sum(differs)
         alike += len(differs) - sum(differs)
         agree += verdicts.count(parity.AGREE)
-    found = 100 * true / apart if apart else math.nan
-    return Parity(100 * reports / runs, 100 * false / alike, found, 100 * agree / (apart + alike))
+    named = 100 * true / apart if apart else math.nan
+    return Parity(100 * reports / runs, 100 * false / alike, named, 100 * agree / (apart + alike))
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ def order_rates(lead: float, repeats: int, noise: float, runs: int, seed: int) -
 
 def _speed(mean: float, noise: float, repeats: int, drawn: np.random.Generator) -> Point:
     values = (mean * np.exp(drawn.normal(0, noise, repeats))).tolist()
-    found = spread(values)
-    cell = {"n": found.n, "median": statistics.median(values), "mean": found.mean, "high": found.high}
-    return of_cell(cell, LEAST_SPREAD * found.mean)
+    interval = spread(values)
+    cell = {"n": interval.n, "median": statistics.median(values), "mean": interval.mean, "high": interval.high}
+    return of_cell(cell, LEAST_SPREAD * interval.mean)
 
 
 @dataclass(frozen=True)

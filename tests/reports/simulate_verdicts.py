@@ -36,10 +36,10 @@ def compare(runs: int, seed: int) -> str:
     rows = []
     for repeats in REPEATS:
         for spread in SPREADS_PERCENT:
-            found = [simulate_compare.rates(truth, repeats, spread / 100, runs, seed) for truth in truths]
-            false = f"{found[0].false_speed:.1f}, {found[1].false_speed:.1f}"
-            texts = [one.text for one in found]
-            rows.append([f"{repeats}, {spread} %", *texts, false, f"{found[0].passed_every_cell:.0f}"])
+            rates = [simulate_compare.rates(truth, repeats, spread / 100, runs, seed) for truth in truths]
+            false = f"{rates[0].false_speed:.1f}, {rates[1].false_speed:.1f}"
+            texts = [one.text for one in rates]
+            rows.append([f"{repeats}, {spread} %", *texts, false, f"{rates[0].passed_every_cell:.0f}"])
             print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
     return table(head, rows)
 
@@ -48,10 +48,10 @@ def smallest(runs: int, seed: int) -> str:
     """In the mean / in one cell. What is said needs few runs to be known."""
     rows = []
     for repeats in (2, *REPEATS):
-        found = [
+        rates = [
             simulate_compare.smallest_losses(repeats, spread / 100, runs // 10, seed) for spread in SPREADS_PERCENT
         ]
-        rows.append([str(repeats), *(f"{mean:.1f} / {cell:.1f}" for mean, cell in found)])
+        rows.append([str(repeats), *(f"{mean:.1f} / {cell:.1f}" for mean, cell in rates)])
     return table(["repeats", *(f"spread {spread} %" for spread in SPREADS_PERCENT)], rows)
 
 
@@ -59,8 +59,8 @@ def unlike(runs: int, seed: int) -> str:
     """Where cells are not equally noisy, and nothing changed; spread 7 %."""
     rows = []
     for truth in simulate_compare.UNLIKE:
-        found = [simulate_compare.rates(truth, repeats, 0.07, runs, seed) for repeats in REPEATS]
-        rows.append([truth.name, *(f"{one.text}; {one.false_speed:.1f}" for one in found)])
+        rates = [simulate_compare.rates(truth, repeats, 0.07, runs, seed) for repeats in REPEATS]
+        rows.append([truth.name, *(f"{one.text}; {one.false_speed:.1f}" for one in rates)])
     return table(["nothing changed, but", *(f"{repeats} repeats" for repeats in REPEATS)], rows)
 
 
@@ -68,8 +68,8 @@ def parity(runs: int, seed: int) -> str:
     rows = []
     for repeats in (3, 5):
         for apart in (0, 3, 5, 10):
-            found = simulate_orders.parity_rates(apart, repeats, runs, seed)
-            numbers = (found.false_reports, found.false_pairs, found.true_pairs, found.agree)
+            rates = simulate_orders.parity_rates(apart, repeats, runs, seed)
+            numbers = (rates.false_reports, rates.false_pairs, rates.true_pairs, rates.agree)
             rows.append([f"{repeats}, {apart}", *("" if math.isnan(one) else f"{one:.1f}" for one in numbers)])
     head = ["repeats, points apart", "reports with a false one", "false pairs", "true pairs", "agree"]
     return table(head, rows)
@@ -79,9 +79,9 @@ def orders(runs: int, seed: int) -> str:
     rows = []
     for repeats in (1, 3, 5, 10):
         for spread in (1, *SPREADS_PERCENT):
-            found = [simulate_orders.order_rates(lead, repeats, spread / 100, runs, seed) for lead in (0, 0.15, 0.3)]
-            none = found[0].wrong_seen if repeats == 1 else found[0].wrong_stated
-            numbers = (none, *(one.right for one in found[1:]))
+            rates = [simulate_orders.order_rates(lead, repeats, spread / 100, runs, seed) for lead in (0, 0.15, 0.3)]
+            none = rates[0].wrong_seen if repeats == 1 else rates[0].wrong_stated
+            numbers = (none, *(one.right for one in rates[1:]))
             rows.append([f"{repeats}, {spread} %", *(f"{one:.1f}" for one in numbers)])
     head = ["repeats, spread", "no difference: reports that name one", "15 % ahead: named", "30 % ahead: named"]
     return table(head, rows)
@@ -93,8 +93,8 @@ def stable(runs: int, seed: int) -> str:
     for spread in STABLE_SPREADS_PERCENT:
         row = [f"{spread} %"]
         for limit in LIMITS:
-            found = simulate_orders.stable_rates(spread / 100, limit, runs * (40 if spread == 7 else 8), seed)
-            row += [f"{found.stable:.1f}", "too few" if math.isnan(found.covered) else f"{found.covered:.0f}"]
+            rates = simulate_orders.stable_rates(spread / 100, limit, runs * (40 if spread == 7 else 8), seed)
+            row += [f"{rates.stable:.1f}", "too few" if math.isnan(rates.covered) else f"{rates.covered:.0f}"]
         rows.append(row)
         print(" | ".join(row), file=sys.stderr, flush=True)
     head = ["spread", *(text for limit in LIMITS for text in (f"limit {limit}: stable", "of these true"))]

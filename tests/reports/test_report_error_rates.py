@@ -33,21 +33,21 @@ def at_most(share: float, runs: int) -> float:
     "truth", [simulate_compare.NOTHING, simulate_compare.MEMORY_ONLY], ids=lambda truth: truth.name
 )
 def test_what_memory_does_makes_no_false_loss_of_speed(truth: simulate_compare.Truth) -> None:
-    found = simulate_compare.rates(truth, 3, 0.07, 100, 1)
-    assert found.false_speed <= at_most(ERROR, found.runs)
-    assert found.regression <= at_most(ERROR, found.runs)
+    rates = simulate_compare.rates(truth, 3, 0.07, 100, 1)
+    assert rates.false_speed <= at_most(ERROR, rates.runs)
+    assert rates.regression <= at_most(ERROR, rates.runs)
 
 
 def test_a_loss_in_one_framework_makes_no_false_loss_in_another() -> None:
-    found = simulate_compare.rates(ALL_SLOWER, 3, 0.07, 60, 1)
-    assert found.false_speed <= at_most(ERROR, found.runs)
-    assert found.passed == 0
-    assert found.regression >= 95, "and that framework's is found"
+    rates = simulate_compare.rates(ALL_SLOWER, 3, 0.07, 60, 1)
+    assert rates.false_speed <= at_most(ERROR, rates.runs)
+    assert rates.passed == 0
+    assert rates.regression >= 95, "and that framework's is found"
 
 
 def test_a_loss_of_what_is_asked_about_passes_as_seldom_as_the_bound_promises() -> None:
-    found = simulate_compare.rates(AT_THE_LIMIT, 3, 0.03, 100, 2)
-    assert found.passed <= at_most(ERROR, found.runs)
+    rates = simulate_compare.rates(AT_THE_LIMIT, 3, 0.03, 100, 2)
+    assert rates.passed <= at_most(ERROR, rates.runs)
 
 
 def test_small_noise_and_no_change_pass() -> None:
@@ -57,15 +57,15 @@ def test_small_noise_and_no_change_pass() -> None:
 def test_the_smallest_loss_that_is_said_to_be_found_is_found_as_often() -> None:
     runs = 60
     _, of_a_cell = simulate_compare.smallest_losses(3, 0.07, 10, 1)
-    found = simulate_compare.found_percent(of_a_cell / 100, 3, 0.07, runs, 1)
+    percent = simulate_compare.found_percent(of_a_cell / 100, 3, 0.07, runs, 1)
     low, high = (100 * float(stats.binom.ppf(p, runs, contrast.POWER)) / runs for p in (0.001, 0.999))
-    assert low <= found <= high
+    assert low <= percent <= high
 
 
 def test_unlike_noise_makes_few_false_losses() -> None:
     """The spread that cells share is an assumption: the worst of these is held to twice the nominal rate."""
-    found = [simulate_compare.rates(truth, 3, 0.07, 60, 1) for truth in simulate_compare.UNLIKE]
-    assert max(one.false_speed for one in found) <= at_most(2 * ERROR, 60)
+    rates = [simulate_compare.rates(truth, 3, 0.07, 60, 1) for truth in simulate_compare.UNLIKE]
+    assert max(one.false_speed for one in rates) <= at_most(2 * ERROR, 60)
 
 
 def trials(draws: simulate_compare.Draws, side: int, **changes: str) -> list[TrialResult]:
@@ -80,7 +80,7 @@ def trials(draws: simulate_compare.Draws, side: int, **changes: str) -> list[Tri
         name, factor = named[measure]
         for repeat, value in enumerate(sides[side]):
             figures.setdefault((framework, size, repeat), {})[name] = Figure(factor * value, "drawn")
-    return [trial(*place, figures=own, **changes) for place, own in figures.items()]
+    return [trial(*place, figures=values, **changes) for place, values in figures.items()]
 
 
 @pytest.mark.parametrize(("truth", "spread"), [(ALL_SLOWER, 0.07), (simulate_compare.NOTHING, 0.15)])
@@ -98,8 +98,8 @@ def test_the_command_rules_as_the_simulation_does_and_passes_no_loss_that_it_cou
 
 def test_accuracies_that_do_not_differ_are_seldom_called_not_comparable() -> None:
     runs = 60
-    found = simulate_orders.parity_rates(0, 3, runs, 1)
-    assert found.false_reports <= at_most(ERROR, runs)
+    rates = simulate_orders.parity_rates(0, 3, runs, 1)
+    assert rates.false_reports <= at_most(ERROR, runs)
     apart = simulate_orders.parity_rates(5, 3, runs, 1)
     assert apart.false_reports <= at_most(ERROR, runs)
     assert apart.true_pairs > 60, "five points in every cell of one framework are found"
@@ -114,11 +114,11 @@ def test_no_framework_is_named_the_fastest_where_none_is() -> None:
 
 @pytest.mark.parametrize("spread_percent", [1, 3])
 def test_a_stable_cells_interval_is_worth_what_is_said(spread_percent: int) -> None:
-    found = simulate_orders.stable_rates(spread_percent / 100, 10, 200, 1)
+    rates = simulate_orders.stable_rates(spread_percent / 100, 10, 200, 1)
     low, high = stable.COVERAGE_PERCENT[spread_percent]
-    assert found.count >= 50
-    assert found.covered >= 100 - at_most(1 - low / 100, found.count)
-    assert found.covered <= at_most(high / 100, found.count)
+    assert rates.count >= 50
+    assert rates.covered >= 100 - at_most(1 - low / 100, rates.count)
+    assert rates.covered <= at_most(high / 100, rates.count)
 
 
 def test_the_page_holds_every_table_that_the_simulation_writes() -> None:

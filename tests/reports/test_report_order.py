@@ -63,15 +63,15 @@ def test_an_order_needs_intervals_apart_and_one_repeat_is_a_tie_or_of_this_run(
 def test_who_has_the_most_is_as_sure_as_the_weakest_of_the_orders(
     points: dict[str, Point], name: str, kind: Order, against: tuple[str, ...]
 ) -> None:
-    found = extreme(points)
-    assert (found.name, found.kind, found.against) == (name, kind, against)
-    assert found.stated is (kind is Order.ABOVE)
-    assert found.seen is (kind is Order.ABOVE_ONCE)
+    end = extreme(points)
+    assert (end.name, end.kind, end.against) == (name, kind, against)
+    assert end.stated is (kind is Order.ABOVE)
+    assert end.seen is (kind is Order.ABOVE_ONCE)
 
 
 def test_the_least_is_found_by_the_same_rule() -> None:
-    found = extreme({"a": sure(10, 1), "b": sure(7, 1)}, highest=False)
-    assert (found.name, found.kind, found.stated) == ("b", Order.BELOW, True)
+    end = extreme({"a": sure(10, 1), "b": sure(7, 1)}, highest=False)
+    assert (end.name, end.kind, end.stated) == ("b", Order.BELOW, True)
     with pytest.raises(ValueError, match="1 values have no order"):
         extreme({"a": once(1)})
 
