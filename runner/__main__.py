@@ -100,8 +100,11 @@ def run(request: cli.Request, console: Console) -> int:
     reported = report(request.results, console)  # whatever became of the trials
     code = summarise(results, console) or reported
     if request.until_stable is not None:
-        for cell in stable.cells(results):
+        cells = stable.cells(results)
+        for cell in cells:
             console.print(f"  {cell.told()}")
+        if any(cell.stable for cell in cells):
+            console.print(f"  {stable.worth()}")
     return code
 
 

@@ -81,7 +81,8 @@ def parser() -> Parser:
     words.add_argument("--timeout", type=_number, metavar="SECONDS", help="time limit of a trial")
     words.add_argument("--until-stable", nargs="?", type=whole, const=stable.LIMIT, metavar="LIMIT",
                        help=f"more repeats until each mean speed's 95 %% interval is within {100 * stable.TOLERATED:g} "
-                       f"%% of it, or there are LIMIT (default: {stable.LIMIT})")  # fmt: skip
+                       f"%% of it, with {stable.FEWEST} repeats and again with one more, or there are LIMIT (default: "
+                       f"{stable.LIMIT}); an interval that was waited for is worth less than 95 %%")  # fmt: skip
     return words
 
 
@@ -128,9 +129,11 @@ def request(words: argparse.Namespace) -> Request:
     if words.until_stable is not None:
         need_scipy("--until-stable")
         study = study.changed(repeats=max(study.repeats, stable.FEWEST))
-        if words.until_stable < study.repeats:
+        least = max(study.repeats, stable.FEWEST + 1)
+        if words.until_stable < least:
             raise BadInput(
-                f"--until-stable {words.until_stable}: must be {study.repeats} or more, the repeats that are run anyway"
+                f"--until-stable {words.until_stable}: must be {least} or more: the repeats that are run anyway, and "
+                f"one beyond the {stable.FEWEST} of the first interval"
             )
     known("workload", study.workload, WORKLOADS)
     dataset = DATASETS[known("data set", study.dataset, DATASETS)]
