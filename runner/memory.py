@@ -70,7 +70,8 @@ def host(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
     before = found.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
     peak = found.get(Event.WINDOW_ENDED, {}).get("peak_resident_bytes")
     sampled = samples["host_memory_bytes"]
-    trial = np.array([before or np.nan, peak or np.nan, *sampled])
+    opened = found.get(Event.OPENED, {}).get("t_ns", -np.inf)  # until then a copy of the worker may run: adapters.kernels
+    trial = np.array([before or np.nan, peak or np.nan, *sampled[samples["t_ns"] >= opened]])
     kernel = "peak resident size of the worker in the steady window (VmHWM, reset at its start)"
     polled = "resident size of the process tree, polled at 10 Hz, highest in the steady window"
     proportional = found.get(Event.FINISHED, {}).get("proportional_bytes")
