@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ Order = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 MEMORY_KINDS = ("parameters", "gradients", "optimizer", "allocator_peak", "allocator_reserved")
+Count = int | str  # bytes, or the reason why they are unknown
 
 ALONE = 20  # steps at most that `memory_use` waits for one by one
 
@@ -98,13 +100,14 @@ class Adapter(Protocol):
         """Copies of everything trained and BatchNorm's running statistics, in the canonical layout."""
         ...
 
-    def memory(self) -> dict[str, int | None]:
-        """Bytes by kind, every one of MEMORY_KINDS; None where the framework cannot tell."""
+    def memory(self) -> dict[str, Count]:
+        """By kind, every one of MEMORY_KINDS: its bytes, or the reason why the framework does not tell them."""
         ...
 
-    def count_memory(self) -> None:
+    def count_memory(self, folder: Path) -> None:
         """Comes before open, and only where `memory_use` will be asked: starts what must count from the beginning.
 
+        Files that the framework writes meanwhile go into `folder`.
         Raises Unsupported(reason) where the framework does not tell what is in use.
         """
         ...

@@ -85,7 +85,7 @@ def _read(reading: int, until_s: float) -> str | None:
 
 
 def of_openblas(folder: Path) -> dict[str, Any]:
-    """{"openblas_core": the processor whose code it uses} of the OpenBLAS loaded from below `folder`, e.g. "Haswell"."""
+    """{"openblas_core": the processor whose code it uses} of the OpenBLAS that is loaded from below `folder`."""
     for library in _loaded(folder):
         for call in OPENBLAS_CALLS:
             try:

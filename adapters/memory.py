@@ -14,17 +14,19 @@ from pathlib import Path
 
 import numpy as np
 
-from adapters.base import Adapter, MemoryUse, Unsupported
-from adapters.worker import EventLog, Trainer, main, prepare
+from adapters.base import Adapter, Count, MemoryUse, Unsupported
+from adapters.worker import EventLog, Extra, Trainer, main, prepare
 from workloads.trial import MEMORY_PARTS, Event, TrialSpec
 
 SETTLING_STEPS = 4  # MXNet hands out four workspaces in turn, which all grow to what this batch size asks for
 FEWEST_STEPS = 3
 
 
-def run(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog, batch_sizes: list[int]) -> None:
-    """Raises what the adapter raises."""
-    adapter.count_memory()
+def run(
+    adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog, batch_sizes: list[int], folder: Path
+) -> list[Extra]:
+    """`folder` is the worker's. Raises what the adapter raises."""
+    adapter.count_memory(folder)
     prepared = prepare(adapter, spec, root, events)
     workload, order = prepared.task[0], prepared.order[0]
     adapter.build(*prepared.task)
@@ -38,15 +40,23 @@ def run(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog, batch_s
         steps = max(FEWEST_STEPS, 2 * trainer.steps_a_call())  # a trial is two calls ahead of the device
         try:
             use = adapter.memory_use(np.resize(order, (steps, batch_size)))
+            counts = adapter.memory()
+            kept = {kind: known(counts[kind]) for kind in ("parameters", "optimizer")}
         except Unsupported as error:
             events.write(Event.MEMORY_TOLD, batch_size=batch_size, reason=str(error))
             continue
-        counted = adapter.memory()
-        kept = {kind: counted[kind] or 0 for kind in ("parameters", "optimizer")}
         parts = divided(use, kept | {"statistics": statistics, "dataset": dataset})
         told = {"between_steps": use.before, "step_peak": use.step_peak, "peak": use.peak, "steps": steps}
         events.write(Event.MEMORY_TOLD, batch_size=batch_size, parts=parts, **told)
     events.write(Event.FINISHED)
+    return []
+
+
+def known(count: Count) -> int:
+    """Its bytes. Raises Unsupported where they are unknown: no part can be told without them."""
+    if isinstance(count, str):
+        raise Unsupported(count)
+    return count
 
 
 def divided(use: MemoryUse, counted: dict[str, int]) -> dict[str, int | None]:
@@ -64,4 +74,5 @@ def divided(use: MemoryUse, counted: dict[str, int]) -> dict[str, int | None]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve(), partial(run, batch_sizes=[int(size) for size in sys.argv[2:]]))
+    trial_dir = Path(sys.argv[1]).resolve()
+    main(trial_dir, partial(run, batch_sizes=[int(size) for size in sys.argv[2:]], folder=trial_dir))

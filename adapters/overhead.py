@@ -27,7 +27,7 @@ import numpy as np
 
 from adapters import worker
 from adapters.base import Adapter, Order
-from adapters.worker import EventLog, Trainer
+from adapters.worker import EventLog, Extra, Trainer
 from workloads.overhead import DISTURBED_PERCENT, SEGMENTS_FILE, Segment, disturbance
 from workloads.samples import PERIOD_S
 from workloads.trial import Event, TrialSpec, write_json
@@ -154,10 +154,11 @@ def measure(
 
 
 def main(trial_dir: Path, sampler_pid: int, pairs: int) -> None:
-    def run(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -> None:
+    def run(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -> list[Extra]:
         segments = measure(adapter, spec, root, events, Sampler(sampler_pid), pairs)
         write_json(trial_dir / SEGMENTS_FILE, {"segments": [asdict(one) for one in segments]})
         events.write(Event.FINISHED)
+        return []
 
     worker.main(trial_dir, run)
 

@@ -173,15 +173,26 @@ def prepare(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -> 
     return Prepared(train_images, train_labels, test_images, test_labels, order, task)
 
 
-def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -> None:
-    """Everything between the import and the last event; raises what the adapter raises."""
+@dataclass(frozen=True)
+class Extra:
+    """What is asked once a trial has finished: its event carries what `ask` returns, or the reason why it is unknown.
+
+    Whatever happens here, the trial has been measured.
+    """
+
+    event: Event
+    ask: Callable[[], dict[str, Any]]
+
+
+def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -> list[Extra]:
+    """Everything between the import and `finished`, and what may be asked behind it; raises what the adapter raises."""
     prepared = prepare(adapter, spec, root, events)
     order = prepared.order
     if not spec.epochs:
         evidence = gate.gather(adapter, *prepared.task, prepared.train_images, prepared.train_labels, order[0])
         events.write(Event.PROBED, evidence=evidence.to_json())
-        events.write(Event.FINISHED, memory=adapter.memory())
-        return
+        events.write(Event.FINISHED)
+        return []
     adapter.build(*prepared.task)
     del prepared.task  # the weights as they were given, or they would count as the framework's memory
     adapter.synchronize()
@@ -231,7 +242,11 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
         images=trainer.images - images_before,
         peak_resident_bytes=host.peak_resident_bytes() if counts_anew else None,
     )
-    events.write(Event.FINISHED, memory=adapter.memory(), proportional_bytes=host.proportional_bytes())
+    events.write(Event.FINISHED)
+    return [
+        Extra(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()}),
+        Extra(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()}),
+    ]
 
 
 def warm_up(trainer: Trainer, batches: list[Order], events: EventLog) -> list[Order]:
@@ -252,24 +267,35 @@ def packages() -> dict[str, dict[str, str]]:
     return {"packages": {d.metadata["Name"]: d.version for d in importlib.metadata.distributions()}}
 
 
-def main(trial_dir: Path, work: Callable[[Adapter, TrialSpec, Path, EventLog], None] = run_trial) -> None:
+def main(trial_dir: Path, work: Callable[[Adapter, TrialSpec, Path, EventLog], list[Extra]] = run_trial) -> None:
     """Do the work of one process, whatever the framework raises in it."""
     spec = TrialSpec.from_json(json.loads((trial_dir / TRIAL_FILE).read_text(encoding="utf-8")))
     events = EventLog(trial_dir / EVENTS_FILE)
     events.write(Event.STARTED)
     adapter: Adapter | None = None
+    extras: list[Extra] = []
     try:
         adapter = importlib.import_module(f"adapters.{spec.framework}.adapter").Adapter()
         events.write(Event.IMPORTED)
-        work(adapter, spec, trial_dir.parent.parent, events)
+        extras = work(adapter, spec, trial_dir.parent.parent, events)
     except Unsupported as error:
         events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=str(error))
-    except Exception as error:  # the one blanket except: whatever a framework raises becomes a row with its reason
+    except Exception as error:  # blanket, as the one below: whatever a framework raises becomes a row with its reason
         traceback.print_exc()
         out_of_memory = adapter.out_of_memory(error) if adapter else isinstance(error, MemoryError)
-        reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
         status = Status.OUT_OF_MEMORY if out_of_memory else Status.FAILED
-        events.write(Event.ENDED, status=status, reason=reason)
+        events.write(Event.ENDED, status=status, reason=in_a_line(error))
+    for extra in extras:
+        try:
+            events.write(extra.event, **extra.ask())
+        except Exception as error:
+            traceback.print_exc()
+            events.write(extra.event, reason=in_a_line(error))
+
+
+def in_a_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
 if __name__ == "__main__":

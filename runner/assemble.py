@@ -88,7 +88,7 @@ def assemble(
 
 def how_it_ended(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:
     last = events[-1] if events else {}
-    if last.get("event") == Event.FINISHED:  # a crash behind it, while the framework tears down, loses no figure
+    if any(event["event"] == Event.FINISHED for event in events):  # nothing behind it loses what was measured
         return Status.OK, None
     if outcome.timed_out:
         return Status.TIMEOUT, f"not finished after {outcome.wall_s:.0f} s; last event: {last.get('event', 'none')}"

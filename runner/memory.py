@@ -11,22 +11,24 @@ from runner.figures import in_window, unknown, window
 from workloads.samples import Samples
 from workloads.trial import MEMORY_PARTS, Event, Figure, TrialSpec
 
+ALLOCATOR_KINDS = ("allocator_peak", "allocator_reserved")
+
+Count = int | str  # bytes, or the reason why they are unknown
 Told = dict[str, Any]  # of one batch size: a MEMORY_TOLD event, or the "reason" why there is none
 
 
-def parts(told: Told, counted: dict[str, int | None]) -> dict[str, Figure]:
+def parts(told: Told, counts: dict[str, Count]) -> dict[str, Figure]:
     """Bytes of every part, and of the peak of the steps that were divided into them.
 
-    `counted`: what the trial's own worker counted at its end, where nobody told more.
+    `counts`: by the trial's own worker at its end, for what the memory worker does not tell.
     """
     figures = {}
-    own = "the framework's adapter, at the end of the trial"
     for part in MEMORY_PARTS:
-        size = told.get("parts", {}).get(part)
+        size, count = told.get("parts", {}).get(part), counts.get(part)
         if size is not None:
             figures[part] = Figure(size, "memory worker: instrumented steps of this batch size")
-        elif counted.get(part) is not None:
-            figures[part] = Figure(counted[part], own)
+        elif isinstance(count, int):
+            figures[part] = Figure(count, "the framework's adapter, at the end of the trial")
         else:
             figures[part] = unknown("memory worker", why_not(told))
     if "peak" in told:
@@ -46,20 +48,26 @@ def why_not(told: Told) -> str:
 
 def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec, told: Told) -> dict[str, Figure]:
     """Bytes, by who counted them: the kernel, NVML, the framework's allocator."""
-    counted = found.get(Event.FINISHED, {}).get("memory", {})
-    figures = parts(told, counted) | host(found, samples)
-    figures |= allocator(counted, figures["steps_peak_bytes"])
+    counts = counted(found)
+    figures = parts(told, counts) | host(found, samples)
+    figures |= allocator(counts, figures["steps_peak_bytes"])
     return figures if spec.device == "cpu" else figures | device(found, samples)
 
 
-def allocator(counted: dict[str, int | None], steps_peak: Figure) -> dict[str, Figure]:
+def counted(found: dict[str, Any]) -> dict[str, Count]:
+    """What the framework counted when the trial had been measured, by kind; the reason for each where it could not."""
+    event = found.get(Event.ALLOCATOR_COUNTED, {"reason": "the trial did not get that far"})
+    return event["counts"] if "counts" in event else dict.fromkeys(ALLOCATOR_KINDS, event["reason"])
+
+
+def allocator(counts: dict[str, Count], steps_peak: Figure) -> dict[str, Figure]:
     """The trial's own counters; where the framework has none outside of instrumented steps, the peak of those."""
     source = "the framework's allocator, over the whole trial"
-    peak, reserved = counted.get("allocator_peak"), counted.get("allocator_reserved")
+    peak, reserved = (counts.get(kind, "the framework does not tell it") for kind in ALLOCATOR_KINDS)
     return {
-        "allocator_peak_bytes": steps_peak if peak is None else Figure(peak, source),
+        "allocator_peak_bytes": Figure(peak, source) if isinstance(peak, int) else steps_peak,
         "allocator_reserved_bytes": (
-            unknown(source, "the framework does not tell here") if reserved is None else Figure(reserved, source)
+            Figure(reserved, source) if isinstance(reserved, int) else unknown(source, reserved)
         ),
     }
 
@@ -70,11 +78,14 @@ def host(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
     before = found.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
     peak = found.get(Event.WINDOW_ENDED, {}).get("peak_resident_bytes")
     sampled = samples["host_memory_bytes"]
-    opened = found.get(Event.OPENED, {}).get("t_ns", -np.inf)  # until then a copy of the worker may run: adapters.kernels
-    trial = np.array([before or np.nan, peak or np.nan, *sampled[samples["t_ns"] >= opened]])
+    # A copy of the worker may run until `opened` (adapters.kernels), and what is asked behind `finished` takes memory of
+    # its own.
+    opened, finished = (found.get(event, {}).get("t_ns") for event in (Event.OPENED, Event.FINISHED))
+    measured = sampled[(samples["t_ns"] >= (opened or 0)) & (samples["t_ns"] <= (finished or np.inf))]
+    trial = np.array([before or np.nan, peak or np.nan, *measured])
     kernel = "peak resident size of the worker in the steady window (VmHWM, reset at its start)"
     polled = "resident size of the process tree, polled at 10 Hz, highest in the steady window"
-    proportional = found.get(Event.FINISHED, {}).get("proportional_bytes")
+    proportional = found.get(Event.HOST_COUNTED, {}).get("proportional_bytes")
     context = found.get(Event.OPENED, {}).get("resident_bytes")
     return {
         "host_memory_bytes": highest(sampled[inside], polled) if peak is None else Figure(peak, kernel),

@@ -59,7 +59,9 @@ class Event(Word):
     EPOCH_EVALUATED = "epoch_evaluated"
     WINDOW_STARTED = "window_started"
     WINDOW_ENDED = "window_ended"
-    FINISHED = "finished"  # everything that is timed or sampled has been
+    FINISHED = "finished"  # everything that is timed or sampled has been; what comes behind it is optional
+    ALLOCATOR_COUNTED = "allocator_counted"  # the framework's bytes by kind, or the reason why there are none
+    HOST_COUNTED = "host_counted"  # the kernel's
     ENDED = "ended"  # not finished: carries status and reason
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from mxnet import autograd, gluon
 
 from adapters import kernels
-from adapters.base import ALONE, MEMORY_KINDS, Floats, MemoryUse, Order, Probe, Unsupported
+from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.mxnet.layers import LAYERS, ROLES
 from workloads.datasets import Images, Labels
 from workloads.layers import Branch, Layer, Shape
@@ -176,17 +176,25 @@ class Adapter:
         keys = self.workload.weight_shapes()
         return channels_last(self.workload, {key: self._parameter(key).data().asnumpy() for key in keys})
 
-    def memory(self) -> dict[str, int | None]:
-        parameters = [p for p in self.net.collect_params().values() if p.grad_req != "null"]
+    def memory(self) -> dict[str, Count]:
         states = [state for updater in self.trainer._updaters for state in updater.states.values()]
-        return dict.fromkeys(MEMORY_KINDS) | {
-            "parameters": sum(_bytes(p.data()) for p in parameters),
-            "gradients": sum(_bytes(p.grad()) for p in parameters),
+        counts: dict[str, Count] = dict.fromkeys(MEMORY_KINDS, "MXNet tells it to its profiler alone")
+        return counts | {
+            "parameters": sum(_bytes(p.data()) for p in self._trained()),
+            "gradients": self._gradient_bytes(),
             "optimizer": sum(_bytes(state) for state in states),
         }
 
-    def count_memory(self) -> None:
-        mx.profiler.set_config(profile_memory=True, aggregate_stats=True, filename=os.devnull)
+    def _trained(self) -> list[gluon.Parameter]:
+        return [p for p in self.net.collect_params().values() if p.grad_req != "null"]
+
+    def _gradient_bytes(self) -> int:
+        return sum(_bytes(p.grad()) for p in self._trained())
+
+    def count_memory(self, folder: Path) -> None:
+        # MXNet removes a file of this name and writes it anew when the process ends: it must be one of our own.
+        profile = folder / "mxnet_profile.json"
+        mx.profiler.set_config(profile_memory=True, aggregate_stats=True, filename=str(profile))
         mx.profiler.set_state("run")
 
     def memory_use(self, order: Order) -> MemoryUse:
@@ -204,7 +212,7 @@ class Adapter:
             self._in_use()
             self.train(steps)
             peaks.append(self._most_in_use())
-        return MemoryUse(before, inputs, held, self.memory()["gradients"] or 0, max(peaks[:-1]), peaks[-1])
+        return MemoryUse(before, inputs, held, self._gradient_bytes(), max(peaks[:-1]), peaks[-1])
 
     def _in_use(self) -> int:
         """The profiler tells the most only: here of a moment in which nothing but one number is made."""

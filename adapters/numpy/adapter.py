@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adapters import kernels
-from adapters.base import MEMORY_KINDS, Floats, MemoryUse, Order, Probe, Unsupported
+from adapters.base import MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.numpy.layers import Array, Parameters, Pass, sequence
 from workloads.datasets import Images, Labels
 from workloads.spec import OptimizerSpec, Workload
@@ -115,13 +115,13 @@ class Adapter:
     def weights(self) -> Weights:
         return {key: array.copy() for key, array in self.state.items()}
 
-    def memory(self) -> dict[str, int | None]:
+    def memory(self) -> dict[str, Count]:
         size = sum(array.nbytes for array in self.first.values())
         slots = {"sgd": 0, "momentum": 1, "nesterov": 1, "adam": 2}[self.optimizer.name]
-        found: dict[str, int | None] = dict.fromkeys(MEMORY_KINDS)
-        return found | {"parameters": size, "gradients": size, "optimizer": slots * size}
+        counts: dict[str, Count] = dict.fromkeys(MEMORY_KINDS, "numpy does not count what is in use")
+        return counts | {"parameters": size, "gradients": size, "optimizer": slots * size}
 
-    def count_memory(self) -> None:
+    def count_memory(self, folder: Path) -> None:
         raise Unsupported("the referee is no rival: nobody asks what its memory holds")
 
     def memory_use(self, order: Order) -> MemoryUse:

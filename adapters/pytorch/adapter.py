@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch._dynamo  # the first optimizer would import it (1.5 s): count it as
 from torch import nn
 
 from adapters import kernels
-from adapters.base import ALONE, MEMORY_KINDS, Floats, MemoryUse, Order, Probe, Unsupported
+from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.pytorch.layers import LAYERS, ROLES
 from workloads.datasets import Images, Labels
 from workloads.layers import BatchNorm, Branch, Layer, Shape
@@ -213,23 +214,22 @@ class Adapter:
         keys = self.workload.weight_shapes()
         return channels_last(self.workload, {key: self._weight(key).detach().cpu().numpy().copy() for key in keys})
 
-    def memory(self) -> dict[str, int | None]:
-        found: dict[str, int | None] = dict.fromkeys(MEMORY_KINDS)
-        parameters = list(self.model.parameters())
-        found["parameters"] = sum(p.nbytes for p in parameters)
-        found["gradients"] = sum(p.grad.nbytes for p in parameters if p.grad is not None)
-        found["optimizer"] = sum(
-            value.nbytes
-            for state in self.optimizer.state.values()
-            for value in state.values()
-            if isinstance(value, torch.Tensor)
-        )
+    def memory(self) -> dict[str, Count]:
+        counts: dict[str, Count] = dict.fromkeys(MEMORY_KINDS, "PyTorch does not count what is in use on a CPU")
         if self.device.type == "cuda":
-            found["allocator_peak"] = torch.cuda.max_memory_allocated()
-            found["allocator_reserved"] = torch.cuda.max_memory_reserved()
-        return found
+            counts["allocator_peak"] = torch.cuda.max_memory_allocated()
+            counts["allocator_reserved"] = torch.cuda.max_memory_reserved()
+        counts["parameters"] = sum(p.nbytes for p in self.model.parameters())
+        return counts | {"gradients": self._gradient_bytes(), "optimizer": self._optimizer_bytes()}
 
-    def count_memory(self) -> None:
+    def _gradient_bytes(self) -> int:
+        return sum(p.grad.nbytes for p in self.model.parameters() if p.grad is not None)
+
+    def _optimizer_bytes(self) -> int:
+        values = (value for state in self.optimizer.state.values() for value in state.values())
+        return sum(value.nbytes for value in values if isinstance(value, torch.Tensor))
+
+    def count_memory(self, folder: Path) -> None:
         pass
 
     def memory_use(self, order: Order) -> MemoryUse:
@@ -239,7 +239,7 @@ class Adapter:
         del images, labels
         resident = self.images.nbytes + self.labels.nbytes if self.resident else 0
         kept = [*self.model.parameters(), *self.model.buffers()]
-        before = resident + sum(tensor.nbytes for tensor in kept) + (self.memory()["optimizer"] or 0)
+        before = resident + sum(tensor.nbytes for tensor in kept) + self._optimizer_bytes()
         if self.device.type == "cuda":
             before = torch.cuda.memory_allocated()
 
@@ -249,7 +249,7 @@ class Adapter:
 
         (images, labels, loss), held, _ = self._watched(forward)
         loss.backward()
-        gradients = self.memory()["gradients"] or 0
+        gradients = self._gradient_bytes()
         del images, labels, loss
         peaks = []
         for steps in (*order[:ALONE, None], order):

@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -13,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from adapters import kernels
-from adapters.base import ALONE, MEMORY_KINDS, Floats, MemoryUse, Order, Probe, Unsupported
+from adapters.base import ALONE, Count, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.tensorflow.layers import ROLES, apply
 from workloads.datasets import Images, Labels
 from workloads.spec import OptimizerSpec, Workload
@@ -171,31 +172,42 @@ class Adapter:
     def weights(self) -> Weights:
         return {key: self._native(key, self._variable(key).numpy()) for key in self.workload.weight_shapes()}
 
-    def memory(self) -> dict[str, int | None]:
-        found: dict[str, int | None] = dict.fromkeys(MEMORY_KINDS)  # gradients live inside the compiled step
-        found["parameters"] = sum(v.numpy().nbytes for v in self.model.trainable_variables)
-        found["optimizer"] = sum(v.numpy().nbytes for v in self.optimizer.variables)
-        if self._counts():
-            found["allocator_peak"] = self._in_use()["peak"]
-        return found
+    def memory(self) -> dict[str, Count]:
+        silence = self._silence()
+        return {
+            "parameters": sum(v.numpy().nbytes for v in self.model.trainable_variables),
+            "gradients": "they live inside the compiled step",
+            "optimizer": sum(v.numpy().nbytes for v in self.optimizer.variables),
+            "allocator_peak": silence or self._in_use()["peak"],
+            "allocator_reserved": "TensorFlow does not tell it",
+        }
 
     def _in_use(self) -> dict[str, int]:
+        """Raises ValueError where TensorFlow keeps no statistics, as on a CPU without oneDNN."""
         return tf.config.experimental.get_memory_info(self.device[1:])
 
-    def _counts(self) -> bool:
-        """By itself TensorFlow counts on a CPU only blocks of 256 KiB and more, some versions none."""
-        before = self._in_use()["current"]
+    def _silence(self) -> str | None:
+        """Why what is in use is unknown; None where TensorFlow counts every block.
+
+        By itself it counts on a CPU only blocks of 256 KiB and more, and with oneDNN off none.
+        """
+        try:
+            before = self._in_use()["current"]
+        except ValueError as error:
+            return f"TensorFlow {tf.__version__}: {error}"
         with tf.device(self.device):
             kept = tf.zeros(256)
         self.synchronize()
-        return self._in_use()["current"] - before >= kept.numpy().nbytes
+        if self._in_use()["current"] - before >= kept.numpy().nbytes:
+            return None
+        return f"TensorFlow {tf.__version__} does not count every block in use on {self.device[1:]}"
 
-    def count_memory(self) -> None:
+    def count_memory(self, folder: Path) -> None:
         os.environ["TF_CPU_ALLOCATOR_USE_BFC"] = "1"  # it counts every block; read when the device is first used
 
     def memory_use(self, order: Order) -> MemoryUse:
-        if not self._counts():
-            raise Unsupported(f"TensorFlow {tf.__version__} does not count what is in use on {self.device[1:]}")
+        if silence := self._silence():
+            raise Unsupported(silence)
 
         @tf.function(input_signature=self.step.input_signature)
         def forward(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

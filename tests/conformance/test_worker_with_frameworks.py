@@ -33,7 +33,7 @@ NO_SUCH_GPU = "GPU-00000000-0000-0000-0000-000000000000"
 def told(folder):
     """Everything a worker computed: losses, accuracies, the gate's evidence; no times."""
     events = read_events(folder / EVENTS_FILE)
-    aside = ("t_ns", "memory", "facts", "resident_bytes", "proportional_bytes")
+    aside = ("t_ns", "counts", "facts", "resident_bytes", "proportional_bytes")
     computed = [{k: v for k, v in event.items() if k not in aside} for event in events]
     return [event for event in computed if event["event"] not in (Event.WINDOW_STARTED, Event.WINDOW_ENDED)]
 

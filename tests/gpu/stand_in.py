@@ -131,7 +131,7 @@ class Replay:
         events = [
             {"event": Event.WINDOW_STARTED, "t_ns": ZERO_NS + round(start_s * SECOND)},
             {"event": Event.WINDOW_ENDED, "t_ns": ZERO_NS + round(end_s * SECOND), "steps": 10, "images": images},
-            {"event": Event.FINISHED, "t_ns": ZERO_NS + round(end_s * SECOND), "memory": {}},
+            {"event": Event.FINISHED, "t_ns": ZERO_NS + round(end_s * SECOND)},
         ]
         (self.folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
         return assemble(self.folder, spec, Outcome(0, False, 12.0), {}, "2026-01-01T00:00:00+00:00", False, {})

@@ -41,7 +41,9 @@ def trained(steps=125, images=4000):
         (Event.EPOCH_EVALUATED, 6.5, {"epoch": 0, "test_loss": 0.5, "test_accuracy": 0.9}),
         (Event.WINDOW_STARTED, 7, {}),
         (Event.WINDOW_ENDED, 12, {"steps": steps, "images": images}),
-        (Event.FINISHED, 12.1, {"memory": {"parameters": 8, "gradients": None}}),
+        (Event.FINISHED, 12.1, {}),
+        (Event.HOST_COUNTED, 12.2, {"proportional_bytes": 300}),
+        (Event.ALLOCATOR_COUNTED, 12.3, {"counts": {"parameters": 8, "gradients": "inside the step"}}),
     ]
 
 
@@ -97,6 +99,8 @@ def test_times_of_the_phases_and_epochs_are_wrong(tmp_path):
             "window_started": 0.5,
             "window_ended": 5,
             "finished": 0.1,
+            "host_counted": 0.1,
+            "allocator_counted": 0.1,
         }
     )
     (epoch,) = result.epochs
@@ -130,13 +134,41 @@ def test_parts_of_the_memory_that_nobody_told_become_zero(tmp_path):
 
 
 def test_the_trials_own_count_of_its_allocator_gives_way_to_the_memory_workers(tmp_path):
-    counted = {"allocator_peak": 75, "allocator_reserved": 90}
-    events = [*trained()[:-1], (Event.FINISHED, 12.1, {"memory": counted, "proportional_bytes": 300})]
+    counts = {"allocator_peak": 75, "allocator_reserved": 90}
+    events = [*trained()[:-1], (Event.ALLOCATOR_COUNTED, 12.3, {"counts": counts})]
     figures = result_of(tmp_path, events, busy_window()).figures
     assert figures["steps_peak_bytes"].value == 70
     assert figures["allocator_peak_bytes"].value == 75 and "whole trial" in figures["allocator_peak_bytes"].source
     assert figures["allocator_reserved_bytes"].value == 90
     assert figures["host_memory_pss_bytes"].value == 300
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        [(Event.ALLOCATOR_COUNTED, 12.3, {"reason": "ValueError: Allocator stats not available"})],
+        [(Event.ENDED, 12.3, {"status": "failed", "reason": "ValueError: Allocator stats not available"})],
+        [],
+    ],
+    ids=["it gave a reason", "it ended the worker", "it was killed"],
+)
+def test_a_trial_that_was_measured_stays_ok_whatever_happens_to_what_is_optional(tmp_path, behind):
+    events = [*trained()[:-2], *behind]
+    result = result_of(
+        tmp_path, events, busy_window(), outcome=Outcome(-signal.SIGSEGV if not behind else 0, False, 13)
+    )
+    assert (result.status, result.reason) == (Status.OK, None)
+    figures = result.figures
+    assert figures["images_per_s"].value == 800 and figures["steps_peak_bytes"].value == 70
+    for name in ("allocator_reserved_bytes", "host_memory_pss_bytes"):
+        assert figures[name].value is None and figures[name].reason, name
+    if Event.ALLOCATOR_COUNTED in dict((event, data) for event, _, data in behind):
+        assert figures["allocator_reserved_bytes"].reason == "ValueError: Allocator stats not available"
+
+
+def test_memory_taken_behind_the_end_is_no_peak_of_the_trial(tmp_path):
+    samples = [s | {"host_memory_bytes": 5000 * 2**20} if s["t_ns"] > 12.2 * SECOND else s for s in busy_window()]
+    assert result_of(tmp_path, trained(), samples).figures["host_memory_peak_bytes"].value == 900 * 2**20
 
 
 def test_a_peak_between_two_samples_is_missed(tmp_path):

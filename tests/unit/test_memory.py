@@ -38,7 +38,9 @@ def test_gradients_that_come_when_activations_have_gone_make_a_negative_workspac
 
 
 def test_what_the_trial_counted_itself_is_lost_where_the_memory_worker_died():
-    figures = memory_figures({"reason": "it died"}, {"parameters": 100, "optimizer": 200, "gradients": None})
+    figures = memory_figures(
+        {"reason": "it died"}, {"parameters": 100, "optimizer": 200, "gradients": "inside the step"}
+    )
     assert (figures["parameters_bytes"].value, figures["optimizer_bytes"].value) == (100, 200)
     for name in ("gradients_bytes", "activations_bytes", "steps_peak_bytes"):
         assert figures[name].value is None and figures[name].reason == "it died"
