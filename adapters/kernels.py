@@ -20,7 +20,7 @@ from typing import Any
 
 ANSWER_S = 10.0
 VERBOSE = ("ONEDNN_VERBOSE", "DNNL_VERBOSE")  # the second is that of versions before 2.5
-ISA = re.compile(r"^(?:one)?dnn[ln]_verbose,(?:v1,)?info,cpu,isa:(.+)$", re.MULTILINE)
+ISA = re.compile(r"^(?:onednn|dnnl)_verbose,(?:v1,)?info,cpu,isa:(.+)$", re.MULTILINE)
 OPENBLAS_CALLS = tuple(
     prefix + "openblas_get_corename" + suffix for prefix in ("", "scipy_") for suffix in ("", "64_", "_64_")
 )

@@ -5,7 +5,8 @@ to their publishers; the checksums of what every worker read are in its trial.js
 whatever it is and wherever it came from. No file holds an environment variable but those that can change a figure, or
 the name of the host. A log is free text, and may name both a home directory and a host (a traceback does, TensorFlow
 does where it finds no GPU): these are replaced in it, `/home/NAME` by `~`, and the host by `HOST`. All other files stay
-as they are byte for byte, because figures and ids are computed from them again; those that name a home directory are told.
+as they are byte for byte, because figures and ids are computed from them again; those that name a home directory are
+told.
 """
 
 from __future__ import annotations
