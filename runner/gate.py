@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import environments
+from runner.assemble import as_it_converged
 from runner.evidence import Truth, difference, losses_differ
 from runner.launch import LaunchFailed, Local, Way, run_worker
 from workloads.catalogue import WORKLOADS
@@ -38,7 +39,7 @@ PROBES = "probes"
 REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above, the referee takes more than a minute for each repeat
 REFEREE_TIMEOUT_S = 300.0
 
-JUDGED = (Status.OK, Status.UNVERIFIED)
+JUDGED = (Status.OK, Status.UNVERIFIED, Status.DIVERGED)
 
 Group = tuple[Any, ...]
 Told = tuple[str, str]  # (whom it differs from, in what)
@@ -106,12 +107,12 @@ class Gate:
             asked += [rival.spec.framework for rival in same if rival.spec.framework not in asked]
         doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"
         if told:
-            reason = f"differs from {', '.join(name for name, _ in told)}: {told[0][1]}"
-            check, status = Check(GATE, False, reason), Status.UNVERIFIED
-        else:
-            held = f"held against {', '.join(asked)}" if asked else "nothing to hold it against: no other framework"
-            check, status, reason = Check(GATE, bool(asked), held + doubt), Status.OK, None
-        return replace(trial, status=status, reason=reason, checks=[*before, check])
+            differs = f"differs from {', '.join(name for name, _ in told)}: {told[0][1]}"
+            check = Check(GATE, False, differs)
+            return replace(trial, status=Status.UNVERIFIED, reason=differs, checks=[*before, check])
+        held = f"held against {', '.join(asked)}" if asked else "nothing to hold it against: no other framework"
+        status, reason = as_it_converged(trial.figures)
+        return replace(trial, status=status, reason=reason, checks=[*before, Check(GATE, bool(asked), held + doubt)])
 
     def _truth(self, spec: TrialSpec) -> Truth | str:
         """Of the trial's group; or why there is none."""

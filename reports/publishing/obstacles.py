@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
-from workloads.trial import Status, TrialResult
+from workloads.trial import FINDINGS, Status, TrialResult
 
 from .. import stable, unverified
 from ..checking import recheck
@@ -16,7 +16,6 @@ from ..load import Stored
 from . import archive
 
 SHOWN = 3  # examples of each kind
-FINDINGS = (Status.OK, Status.OUT_OF_MEMORY)  # out of memory is what was measured
 OTHER_SCHEMA = "schema version"
 
 
