@@ -95,9 +95,7 @@ def test_asking_leaves_no_process_and_no_open_file_behind(monkeypatch):
     before = set(os.listdir("/proc/self/fd"))
     kernels.of_onednn(True, lambda: os.write(1, b"more than a pipe holds\n" * 10_000))
     with monkeypatch.context() as patched:
-        patched.setattr(
-            os, "fork", lambda: os.open("/of no file", os.O_RDONLY)
-        )  # raises OSError, as where none is left
+        patched.setattr(os, "fork", lambda: os.open("/of no file", os.O_RDONLY))  # raises OSError
         assert kernels.of_onednn(True, lambda: 0)["onednn_isa"] is None
     assert set(os.listdir("/proc/self/fd")) == before
     with pytest.raises(ChildProcessError):
