@@ -1,7 +1,7 @@
 """Other machines within this one: what a processor, a home, a path, a locale or a Python may be elsewhere.
 
 Each is a small study of all three frameworks by the runner itself, whole: probes, memory workers, trials, report.
-`python tests/matrix/measure_matrix.py` prints what came of them as a table.
+`python -m pytest tests/matrix` prints what came of them as a table.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from copied import copy_project
 
 from runner import machine
 from runner.environments import candidates, usable
+from runner.gate import GATE
 from workloads import processor
 
 SMALL = ("--device", "cpu", "--batch-size", "128", "--epochs", "1", "--window", "0.5")
@@ -178,13 +179,14 @@ def run(place: Machine, folder: Path) -> Run:
     return Run(place, done.returncode, printed, by_cell(results), seen)
 
 
+HEAD = ("machine", "framework", "status", "gate", "images/s", "what its libraries chose")
+
+
 def rows(made: Run) -> list[tuple[str, ...]]:
-    """(machine, framework, status, gate, images/s, kernels): one for each framework."""
+    """As HEAD says, one for each framework."""
     found = []
     for (framework, _), result in sorted(made.cells.items()):
-        gate = next(
-            (check["detail"] for check in result["checks"] if check["name"].startswith("computes")), "not judged"
-        )
+        gate = next((check["detail"] for check in result["checks"] if check["name"] == GATE), "not judged")
         speed = result["figures"].get("images_per_s", {}).get("value")
         told = f"{speed:.0f}" if speed else "unknown"
         status = result["status"] + (f": {result['reason']}" if result["reason"] else "")

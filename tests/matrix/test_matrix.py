@@ -6,21 +6,37 @@ from functools import cache
 
 import machines
 import pytest
-from machines import PROCESSORS, bare_place, narrow_place, other_python, without_shm
+from machines import HEAD, PROCESSORS, bare_place, narrow_place, other_python, rows, without_shm
+from tabulate import tabulate
 
 from runner.gate import GATE
 
 
 @pytest.fixture(scope="module")
-def on(tmp_path_factory):
-    """The run on one of PROCESSORS, made when it is first asked for."""
-    return cache(lambda place: machines.run(PROCESSORS[place], tmp_path_factory.mktemp("processor")))
+def run(request):
+    """`machines.run`; at the end, the table of all that was made by it."""
+    made = []
+
+    def run(place, folder):
+        made.append(machines.run(place, folder))
+        return made[-1]
+
+    yield run
+    table = tabulate([row for one in made for row in rows(one)], HEAD, tablefmt="github", disable_numparse=True)
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print(f"\n{table}")
 
 
 @pytest.fixture(scope="module")
-def narrow(tmp_path_factory):
+def on(run, tmp_path_factory):
+    """The run on one of PROCESSORS, made when it is first asked for."""
+    return cache(lambda place: run(PROCESSORS[place], tmp_path_factory.mktemp("processor")))
+
+
+@pytest.fixture(scope="module")
+def narrow(run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("narrow")
-    return machines.run(narrow_place(folder), folder)
+    return run(narrow_place(folder), folder)
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +51,9 @@ def shm():
 
 
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory, python, shm):
+def bare(run, tmp_path_factory, python, shm):
     folder = tmp_path_factory.mktemp("bare")
-    return machines.run(bare_place(folder, python[0] or machines.sys.executable, shm[0]), folder)
+    return run(bare_place(folder, python[0] or machines.sys.executable, shm[0]), folder)
 
 
 def assert_whole(made):
@@ -51,25 +67,35 @@ def assert_whole(made):
     assert "report" in made.printed
 
 
-on_other_processors = pytest.mark.parametrize(
-    "place", range(1, len(PROCESSORS)), ids=[place.name for place in PROCESSORS[1:]]
-)
+def test_every_framework_says_which_code_its_libraries_chose_on_the_machine_as_it_is(on):
+    made = on(0)
+    assert_whole(made)
+    for (framework, _), result in made.cells.items():
+        facts = result["facts"]
+        assert facts["onednn"] in (True, False), framework
+        assert bool(facts["onednn_isa"]) != bool(facts.get("onednn_isa_reason")), framework
+        assert result["spec"]["variables"] == {}
+    assert made.cells["pytorch", 128]["facts"]["cpu_capability"]
+    assert made.cells["mxnet", 128]["facts"]["openblas_core"]
 
 
-@pytest.fixture(autouse=True)
-def needs_a_better_processor(request):
-    if "place" in request.fixturenames and not machines.has_avx2():
+others = pytest.mark.parametrize("place", range(1, len(PROCESSORS)), ids=[place.name for place in PROCESSORS[1:]])
+
+
+@pytest.fixture
+def made(on, place):
+    if not machines.has_avx2():
         pytest.skip("this processor has no AVX2 that could be forbidden")
+    return on(place)
 
 
-@on_other_processors
-def test_every_framework_computes_the_same_on_another_processor(on, place):
-    assert_whole(on(place))
+@others
+def test_every_framework_computes_the_same_on_another_processor(made):
+    assert_whole(made)
 
 
-@on_other_processors
-def test_a_trial_says_which_code_its_framework_ran_on_another_processor(on, place):
-    made = on(place)
+@others
+def test_a_trial_says_which_code_its_framework_ran_on_another_processor(made):
     for (framework, _), result in made.cells.items():
         expected = made.machine.kernels[framework]
         assert {name: result["facts"].get(name) for name in expected} == expected, framework
