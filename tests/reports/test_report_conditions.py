@@ -8,6 +8,8 @@ import pytest
 from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
 from written import make, numbers, report, rows
 
+from reports.comparing.pairing import pair
+from reports.conditions import sections
 from workloads.spec import OptimizerSpec
 from workloads.trial import Figure, InputFile, Status, TrialResult
 
@@ -170,6 +172,22 @@ def test_frameworks_whose_libraries_chose_other_code_stand_in_one_table(tmp_path
         "MXNet kernels oneDNN on, oneDNN's instruction set Intel AVX2, OpenBLAS for Zen;",
     ):
         assert told in text, told
+
+
+def test_a_comparison_says_that_the_processors_and_the_code_chosen_for_them_differ() -> None:
+    (here, there), _ = sections(
+        trial(machine=MACHINE | {"cpu_flags": flags}, facts=FACTS | {"onednn": True, "onednn_isa": isa})
+        for flags, isa in ((["fma", "avx2"], "Intel AVX2"), (["fma", "avx2", "avx512f"], "Intel AVX-512"))
+    )
+    (found,) = pair([here], [there]).pairs
+    assert found.differences == [
+        ("processor's flags", "fma avx2", "fma avx2 avx512f"),
+        (
+            "PyTorch kernels",
+            "oneDNN on, oneDNN's instruction set Intel AVX2",
+            "oneDNN on, oneDNN's instruction set Intel AVX-512",
+        ),
+    ]
 
 
 def test_a_trial_that_died_before_it_reported_joins_its_own_environment(tmp_path: Path) -> None:
