@@ -1,6 +1,7 @@
 # make bench: the main job. make test: all tests. make setup: the environments alone. make images: as images
 # (FRAMEWORK=pytorch DEVICE=cpu for one; BUILD=... for the engine). make test-images: the tests of those.
-# Each does its own set-up on a fresh machine with Python 3.11, and is quick the second time.
+# Each does its own set-up on a fresh machine with Python 3.11 (the runner alone can do with PYTHON=python3.12), and is
+# quick the second time.
 
 PYTHON ?= python3.11
 export PYTHONUNBUFFERED = 1

@@ -16,7 +16,7 @@ from .load import started
 from .table import Cell, Table
 
 NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
-VARIABLES = "C allocator's variables"
+VARIABLES = "caller's variables"
 
 
 def described(condition: Condition) -> dict[str, str]:
@@ -34,6 +34,7 @@ def described(condition: Condition) -> dict[str, str]:
         "device": f"CPU, {processor}" if on_cpu else f"GPU, {condition.gpu_name or 'model ' + NOT_REPORTED}",
         "device id": condition.device,
         "processor": processor,
+        "processor's flags": condition.cpu_flags or NOT_REPORTED,
         "cores": str(condition.cores or NOT_REPORTED),
         "GPU driver": condition.driver or NOT_REPORTED,
         "kernel": condition.kernel or NOT_REPORTED,
@@ -82,6 +83,8 @@ def _software(section: Section) -> dict[str, str]:
             words[f"{name} cuDNN"] = software.cudnn or NOT_REPORTED
         words[f"{name} environment"] = software.environment
         words[f"{name} packages"] = software.packages or NOT_REPORTED
+        if section.condition.device_kind == "cpu":
+            words[f"{name} kernels"] = software.kernels or NOT_REPORTED
     return words
 
 

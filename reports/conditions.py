@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from workloads import processor
 from workloads.spec import OptimizerSpec
 from workloads.trial import Status, TrialResult
 
@@ -20,8 +21,8 @@ DEFAULT_ALLOCATOR = "default"
 @dataclass(frozen=True)
 class Condition:
     """What all frameworks of a table share. None = the trial does not say. `seed` is that of repeat 0; `threads` also
-    counts the cores allotted; `variables` are those of the C allocator; `runner_digest` is of the code that measures;
-    `container` and `limits`, of processor time and memory, are "none" where there is none.
+    counts the cores allotted; `variables` are the caller's that can change a figure; `runner_digest` is of the code
+    that measures; `container` and `limits`, of processor time and memory, are "none" where there is none.
     """
 
     workload: str
@@ -33,6 +34,7 @@ class Condition:
     feed: str
     device: str
     cpu_model: str | None
+    cpu_flags: str | None
     cores: int | None
     gpu_name: str | None
     driver: str | None
@@ -62,6 +64,7 @@ class Software:
     cuda: str | None
     cudnn: str | None
     packages: str | None  # a digest of their versions
+    kernels: str | None  # the code that its libraries chose for this processor; on a CPU
 
 
 Told = TypeVar("Told", Condition, Software)
@@ -111,6 +114,7 @@ def condition_of(result: TrialResult) -> Condition:
         feed=spec.feed,
         device=spec.device,
         cpu_model=_text(machine.get("cpu_model")),
+        cpu_flags=processor.listed(flags) if isinstance(flags := machine.get("cpu_flags"), list) else None,
         cores=machine.get("cores") if isinstance(machine.get("cores"), int) else None,
         gpu_name=_text(gpu.get("name")),
         driver=_text(gpu.get("driver")),
@@ -132,7 +136,8 @@ def software_of(result: TrialResult) -> Software:
     version, cuda, cudnn = (
         _text(result.facts.get(key)) for key in ("framework_version", "cuda_version", "cudnn_version")
     )
-    return Software(result.spec.environment, version, cuda, cudnn, _packages_digest(result))
+    kernels = processor.kernels(result.facts)
+    return Software(result.spec.environment, version, cuda, cudnn, _packages_digest(result), kernels)
 
 
 def _packages_digest(result: TrialResult) -> str | None:

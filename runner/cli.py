@@ -235,7 +235,7 @@ def _for_containers(memory_limit_mib: int | None, isolation: str, results: Path)
         raise BadInput(f"--memory-limit {memory_limit_mib}: must be {LEAST_MEMORY_MIB} MiB or more")
     if "," in str(results.resolve()):
         raise BadInput(f"--results {results}: no container can be given a path with a comma; name another folder")
-    if "LD_PRELOAD" in machine.allocator_variables():
+    if "LD_PRELOAD" in machine.deciding_variables():
         raise BadInput("LD_PRELOAD is set: a container has no such file; unset it, or use --isolation venv")
     own = limits.memory_limit_bytes()
     return own if memory_limit_mib is None else min(memory_limit_mib * 2**20, own or sys.maxsize)

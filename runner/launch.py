@@ -23,7 +23,7 @@ GPU_GRACE_S = 10.0  # a driver is asked once more who is on the card, and may be
 SAMPLER_PID = "SAMPLER_PID"  # among a worker's arguments: stands for the sampler's process id
 
 # What a worker inherits; everything else it gets is said here or in environment.toml.
-INHERITED = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,48 @@ import pynvml
 
 from runner import limits
 from runner.environments import ROOT
+from workloads import processor
+
+# Variables of the caller that can change a figure. Those that a worker's environment sets for every framework alike
+# (thread counts, the device) are not among them: they are the trial's.
+DECIDING_PREFIXES = (
+    "MALLOC_",  # the C allocator alone can double a framework's speed on a CPU
+    "ONEDNN_",  # instruction set, cache of primitives, arithmetic by default
+    "DNNL_",  # oneDNN before 2.5
+    "MXNET_CPU_",  # of MXNet: threads, engine, oneDNN on or off, algorithms, pools of memory; not MXNET_HOME, a path
+    "MXNET_CUDA_",
+    "MXNET_CUDNN_",
+    "MXNET_ENFORCE_",
+    "MXNET_ENGINE_",
+    "MXNET_EXEC_",
+    "MXNET_GPU_",
+    "MXNET_MKLDNN_",
+    "MXNET_OMP_",
+    "MXNET_SUBGRAPH_",
+    "MXNET_USE_",
+)
+DECIDING = (
+    "LD_PRELOAD",
+    "GLIBC_TUNABLES",
+    # the code that is chosen for a processor
+    "TF_ENABLE_ONEDNN_OPTS",
+    "ATEN_CPU_CAPABILITY",
+    "OPENBLAS_CORETYPE",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "MKL_CBWR",
+    "MKL_DEBUG_CPU_TYPE",
+    "NPY_DISABLE_CPU_FEATURES",
+    "NPY_ENABLE_CPU_FEATURES",
+    "NVIDIA_TF32_OVERRIDE",
+    # how threads wait, and where they run
+    "OMP_WAIT_POLICY",
+    "OMP_PROC_BIND",
+    "OMP_PLACES",
+    "GOMP_SPINCOUNT",
+    "GOMP_CPU_AFFINITY",
+    "KMP_BLOCKTIME",
+    "KMP_AFFINITY",
+)
 
 IMAGE_VARIABLE = "BATCHWISE_IMAGE"  # set in an image of ours: "FRAMEWORK-DEVICE VERSION COMMIT"
 
@@ -104,6 +146,7 @@ def describe(device: str, found: list[Gpu]) -> dict[str, Any]:
     """Conditions to put beside every number; null where this machine does not tell."""
     return {
         "cpu_model": _cpu_model(),
+        "cpu_flags": processor.flags(_cpuinfo()),
         "cores": cores(),
         "cpu_limit_cores": limits.cpu_limit(),
         "memory_bytes": psutil.virtual_memory().total,
@@ -118,9 +161,12 @@ def describe(device: str, found: list[Gpu]) -> dict[str, Any]:
     }
 
 
-def allocator_variables() -> dict[str, str]:
-    """What the caller's environment says to the C allocator: it alone can double a framework's speed on a CPU."""
-    return {n: v for n, v in os.environ.items() if n.startswith("MALLOC_") or n in ("LD_PRELOAD", "GLIBC_TUNABLES")}
+def deciding_variables() -> dict[str, str]:
+    """What the caller's environment says to libraries that a worker computes with, and that can change its figures.
+
+    A worker gets these and none else of the caller's settings; they are conditions of its trial.
+    """
+    return {n: v for n, v in os.environ.items() if n in DECIDING or n.startswith(DECIDING_PREFIXES)}
 
 
 def runner_digest() -> str:
@@ -144,12 +190,17 @@ def out_of_memory_kills() -> int | None:
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
 
 
-def _cpu_model() -> str | None:
+def _cpuinfo() -> str:
+    """Empty where this system does not tell."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return platform.processor() or None
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
+        return ""
+
+
+def _cpu_model() -> str | None:
+    lines = _cpuinfo().splitlines() or [f"model name: {platform.processor()}"]
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None) or None
 
 
 def commit() -> str | None:

@@ -130,8 +130,9 @@ def host(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
     before = found.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
     peak = found.get(Event.WINDOW_ENDED, {}).get("peak_resident_bytes")
     sampled = samples["host_memory_bytes"]
-    # What is asked behind `finished` takes memory of its own.
-    measured = sampled[samples["t_ns"] <= found.get(Event.FINISHED, {}).get("t_ns", np.inf)]
+    # A copy of the worker may run until `opened` (adapters.kernels); what is asked behind `finished` takes memory, too.
+    opened, finished = (found.get(event, {}).get("t_ns") for event in (Event.OPENED, Event.FINISHED))
+    measured = sampled[(samples["t_ns"] >= (opened or 0)) & (samples["t_ns"] <= (finished or np.inf))]
     trial = np.array([before or np.nan, peak or np.nan, *measured])
     kernel = "peak resident size of the worker in the steady window (VmHWM, reset at its start)"
     polled = "resident size of the process tree, polled at 10 Hz, highest in the steady window"

@@ -77,7 +77,7 @@ def run(asked: Request, pairs: int, console: Console) -> int:
         "threads": asked.threads,
         "workload": asked.study.workload,
         "dataset": asked.study.dataset,
-        "allocator_variables": machine.allocator_variables(),
+        "variables": machine.deciding_variables(),
     }
     path = asked.results / OVERHEAD_FILE
     stored = earlier(path, conditions) or {

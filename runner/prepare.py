@@ -112,7 +112,7 @@ def plan_of(
         request.threads,
         request.isolation,
         request.memory_limit_bytes,
-        machine.allocator_variables(),
+        machine.deciding_variables(),
         {name for name in request.frameworks if environments.preallocates(name, request.device_kind)},
         repeats,
         written,

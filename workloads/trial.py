@@ -121,7 +121,7 @@ class TrialSpec:
     timeout_s: float
     isolation: str  # "venv" | "docker" | "here"
     environment: str  # digest of the environment's definition, or of the image or interpreter in use
-    variables: dict[str, str]  # the C allocator's, taken over from the caller: MALLOC_*, LD_PRELOAD, GLIBC_TUNABLES
+    variables: dict[str, str]  # the caller's that can change a figure: runner.machine.deciding_variables
     inputs: dict[str, InputFile]  # train_images, train_labels, test_images, test_labels, order, weights
     memory_limit_bytes: int | None = None  # of the worker's container
 

@@ -14,6 +14,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon
 
+from adapters import kernels
 from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.mxnet.layers import LAYERS, ROLES
 from workloads.activations import pooled_values
@@ -54,9 +55,20 @@ def version(library: str, call: str) -> str | None:
     return str(told.value) if asked(ctypes.byref(told)) == 0 else None
 
 
+def chosen_kernels() -> dict[str, Any]:
+    on = mx.runtime.Features().is_enabled("MKLDNN") and os.environ.get("MXNET_MKLDNN_ENABLED") != "0"
+    return kernels.of_onednn(on, convolve) | kernels.of_openblas(Path(mx.__file__).parent)
+
+
+def convolve() -> None:
+    images, weights = mx.nd.zeros((4, 3, 8, 8)), mx.nd.zeros((16, 3, 3, 3))
+    mx.nd.Convolution(images, weights, no_bias=True, kernel=(3, 3), num_filter=16).asnumpy()
+
+
 class Adapter:
     def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
         self.context = mx.cpu()
+        chosen = chosen_kernels() if device == "cpu" else {}
         if device == "cuda":
             self.context = mx.gpu(0)
             try:
@@ -73,6 +85,7 @@ class Adapter:
             "tf32": device == "cuda" and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0",
             "intra_op_threads": int(os.environ["OMP_NUM_THREADS"]),  # MXNet has no call for it
             "allocator_policy": "pool" if device == "cuda" else "host",
+            **chosen,
         }
 
     def load(self, images: Images, labels: Labels) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from adapters import kernels
 from adapters.base import MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.numpy.layers import Array, Parameters, Pass, sequence
 from workloads.datasets import Images, Labels
@@ -50,7 +51,11 @@ class Adapter:
             raise Unsupported("the numpy referee runs on the CPU only")
         if profile == "float64":
             self.dtype = np.float64
-        return {"framework_version": np.__version__, "precision": np.dtype(self.dtype).name}
+        return {
+            "framework_version": np.__version__,
+            "precision": np.dtype(self.dtype).name,
+            **kernels.of_openblas(Path(np.__file__).parent.parent),
+        }
 
     def load(self, images: Images, labels: Labels) -> None:
         self.images, self.labels = images, labels

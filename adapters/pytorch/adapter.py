@@ -13,6 +13,7 @@ import torch
 import torch._dynamo  # the first optimizer would import it (1.5 s): count it as import
 from torch import nn
 
+from adapters import kernels
 from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.pytorch.layers import LAYERS, ROLES
 from workloads.activations import pooled_values
@@ -63,8 +64,19 @@ class BiasedVariance:
             self.start, self.steps = running.clone(), 0
 
 
+def chosen_kernels() -> dict[str, Any]:
+    on = torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled
+    return {"cpu_capability": torch.backends.cpu.get_cpu_capability(), **kernels.of_onednn(on, convolve)}
+
+
+def convolve() -> None:
+    torch.set_num_threads(1)
+    nn.functional.conv2d(torch.zeros(4, 3, 32, 32), torch.zeros(16, 3, 3, 3))
+
+
 class Adapter:
     def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
+        chosen = chosen_kernels() if device == "cpu" else {}
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(threads)
         if device == "cuda":
@@ -86,6 +98,7 @@ class Adapter:
             "intra_op_threads": torch.get_num_threads(),
             "inter_op_threads": torch.get_num_interop_threads(),
             "allocator_policy": "caching" if device == "cuda" else "host",
+            **chosen,
         }
 
     def load(self, images: Images, labels: Labels) -> None:

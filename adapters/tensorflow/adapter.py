@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from adapters import kernels
 from adapters.base import ALONE, Count, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.tensorflow.layers import ROLES, apply
 from workloads.datasets import Images, Labels
@@ -32,8 +33,27 @@ def make_optimizer(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
     return keras.optimizers.SGD(spec.learning_rate, momentum, nesterov=spec.name == "nesterov")
 
 
+def onednn_is_on() -> bool | None:
+    """By itself, where the processor has AVX-512 VNNI, AVX-VNNI or AMX; TF_ENABLE_ONEDNN_OPTS decides it elsewhere.
+
+    None where this TensorFlow does not tell: the call is none of its public ones.
+    """
+    try:
+        from tensorflow.python.util import _pywrap_util_port
+
+        return bool(_pywrap_util_port.IsMklEnabled())
+    except (ImportError, AttributeError):
+        return None
+
+
+def convolve() -> None:
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.nn.conv2d(tf.zeros((4, 8, 8, 3)), tf.zeros((3, 3, 3, 16)), 1, "SAME").numpy()
+
+
 class Adapter:
     def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
+        chosen = kernels.of_onednn(onednn_is_on(), convolve) if device == "cpu" else {}
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
         gpus = tf.config.list_physical_devices("GPU")
@@ -58,6 +78,7 @@ class Adapter:
             "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
             "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
             "allocator_policy": {"cpu": "host", "cuda": "growth" if allocator == "on-demand" else "whole card"}[device],
+            **chosen,
         }
 
     def load(self, images: Images, labels: Labels) -> None:

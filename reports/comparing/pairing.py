@@ -136,6 +136,7 @@ def _words(section: Section, frameworks: Sequence[str] | None = None) -> dict[st
             f"{name} cuDNN": software.cudnn or NOT_REPORTED,
             f"{name} environment": software.environment,
             f"{name} packages": software.packages or NOT_REPORTED,
+            f"{name} kernels": software.kernels or NOT_REPORTED,
         }
     return words
 

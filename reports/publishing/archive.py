@@ -2,10 +2,11 @@
 
 Published of a trial: what was asked, events, samples, meter, log and result. Not published: `inputs/` (data sets belong
 to their publishers; the checksums of what every worker read are in its trial.json), and any file that no report reads,
-whatever it is and wherever it came from. No file holds an environment variable but those of the C allocator, or the
-name of the host. A log is free text, and may name both a home directory and a host (a traceback does, TensorFlow does
-where it finds no GPU): these are replaced in it, `/home/NAME` by `~`, and the host by `HOST`. All other files stay as
-they are byte for byte, because figures and ids are computed from them again; those that name a home directory are told.
+whatever it is and wherever it came from. No file holds an environment variable but those that can change a figure, or
+the name of the host. A log is free text, and may name both a home directory and a host (a traceback does, TensorFlow
+does where it finds no GPU): these are replaced in it, `/home/NAME` by `~`, and the host by `HOST`. All other files stay
+as they are byte for byte, because figures and ids are computed from them again; those that name a home directory are
+told.
 """
 
 from __future__ import annotations

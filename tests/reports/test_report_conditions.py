@@ -8,6 +8,8 @@ import pytest
 from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
 from written import make, numbers, report, rows
 
+from reports.comparing.pairing import pair
+from reports.conditions import sections
 from workloads.spec import OptimizerSpec
 from workloads.trial import Figure, InputFile, Status, TrialResult
 
@@ -36,11 +38,14 @@ ADAM, FASTER = OptimizerSpec("adam", 0.001), OptimizerSpec("momentum", 0.02)
         {"seed": 7},
         {"device": "GPU-1"},
         {"machine": MACHINE | {"cpu_model": "another"}},
+        {"machine": MACHINE | {"cpu_flags": ["fma", "avx2"]}},
+        {"machine": MACHINE | {"cpu_flags": []}},
         {"machine": MACHINE | {"cores": 4}},
         {"machine": MACHINE | {"os": "Linux-6.2-x86_64"}},
         {"machine": MACHINE | {"libc": "glibc 2.41"}},
         {"machine": MACHINE | {"runner_digest": "0a1b2c3d"}},
         {"variables": {"MALLOC_TRIM_THRESHOLD_": "-1"}},
+        {"variables": {"ONEDNN_MAX_CPU_ISA": "AVX2"}},
         {"facts": {"precision": "bfloat16"}},
         {"facts": {"precision": "float32", "tf32": True}},
     ],
@@ -83,8 +88,12 @@ def test_the_newest_of_the_same_cell_wins_across_time_zones_and_the_report_says_
         ({"environment": "e2"}, "PyTorch environment e2"),
         ({"facts": {"framework_version": "2.14.0", "precision": "float32", "tf32": False}}, "PyTorch version 2.14.0"),
         ({"facts": FACTS | {"packages": {"numpy": "2.0.0", "torch": "2.13.0"}}}, "PyTorch packages 8f999c43"),
+        ({"facts": FACTS | {"onednn": False}}, "PyTorch kernels oneDNN off"),
+        ({"facts": FACTS | {"onednn_isa": "Intel AVX2"}}, "PyTorch kernels oneDNN's instruction set Intel AVX2"),
+        ({"facts": FACTS | {"cpu_capability": "DEFAULT"}}, "PyTorch kernels PyTorch's CPU capability DEFAULT"),
+        ({"facts": FACTS | {"openblas_core": "Haswell"}}, "PyTorch kernels OpenBLAS for Haswell"),
     ],
-    ids=["environment", "version", "packages"],
+    ids=["environment", "version", "packages", "onednn", "onednn_isa", "cpu_capability", "openblas_core"],
 )
 def test_one_framework_in_two_softwares_is_never_in_one_table(
     tmp_path: Path, changes: dict[str, Any], told: str
@@ -146,6 +155,41 @@ def test_frameworks_may_differ_from_each_other_in_their_software(tmp_path: Path)
     assert len(rows(out / "usage.md")) == 3
 
 
+def test_frameworks_whose_libraries_chose_other_code_stand_in_one_table(tmp_path: Path) -> None:
+    kernels: dict[str, dict[str, Any]] = {
+        "tensorflow": {"onednn": False, "onednn_isa": None, "onednn_isa_reason": "oneDNN is off"},
+        "pytorch": {"onednn": True, "onednn_isa": "Intel AVX2", "cpu_capability": "AVX2"},
+        "mxnet": {"onednn": True, "onednn_isa": "Intel AVX2", "openblas_core": "Zen"},
+    }
+    study = [trial(name, machine=MACHINE | {"cpu_flags": ["fma", "avx2"]}) for name in kernels]
+    out = report(tmp_path, *(replace(one, facts=one.facts | kernels[one.spec.framework]) for one in study))
+    assert len(rows(out / "usage.md")) == 1 + len(kernels)
+    text = (out / "usage.md").read_text().replace("\\", "")
+    for told in (
+        "processor's flags fma avx2",
+        "TensorFlow kernels oneDNN off;",
+        "PyTorch kernels oneDNN on, oneDNN's instruction set Intel AVX2, PyTorch's CPU capability AVX2;",
+        "MXNet kernels oneDNN on, oneDNN's instruction set Intel AVX2, OpenBLAS for Zen;",
+    ):
+        assert told in text, told
+
+
+def test_a_comparison_says_that_the_processors_and_the_code_chosen_for_them_differ() -> None:
+    (here, there), _ = sections(
+        trial(machine=MACHINE | {"cpu_flags": flags}, facts=FACTS | {"onednn": True, "onednn_isa": isa})
+        for flags, isa in ((["fma", "avx2"], "Intel AVX2"), (["fma", "avx2", "avx512f"], "Intel AVX-512"))
+    )
+    (found,) = pair([here], [there]).pairs
+    assert found.differences == [
+        ("processor's flags", "fma avx2", "fma avx2 avx512f"),
+        (
+            "PyTorch kernels",
+            "oneDNN on, oneDNN's instruction set Intel AVX2",
+            "oneDNN on, oneDNN's instruction set Intel AVX-512",
+        ),
+    ]
+
+
 def test_a_trial_that_died_before_it_reported_joins_its_own_environment(tmp_path: Path) -> None:
     newer = trial("pytorch", 64, environment="e2", started_at="2025-11-22T10:00:00+00:00")
     died = ended(Status.TIMEOUT, "slow", "pytorch", 128)
@@ -183,8 +227,8 @@ def test_a_table_on_its_own_says_its_conditions(tmp_path: Path) -> None:
     for name in ("usage", "speed", "memory-kinds", "memory-parts"):
         text = (out / f"{name}.md").read_text()
         for told in (
-            "processor Intel(R) Xeon(R) Processor; cores 2; GPU driver 570.1",
-            "C allocator's variables MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=-1",
+            "processor Intel(R) Xeon(R) Processor; processor's flags not reported; cores 2; GPU driver 570.1",
+            "caller's variables MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=-1",
             "precision float32; TF32 off; seed 0; container none; limits none",
             "PyTorch CUDA 12.4; PyTorch cuDNN 90100",
             "commit afa2864",

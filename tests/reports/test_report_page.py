@@ -163,9 +163,9 @@ def test_the_page_says_on_what_and_with_what_the_numbers_were_made(tmp_path: Pat
     for told in (
         "optimizer SGD with momentum 0.9, learning rate 0.01; epochs 10; last batch kept; profile default; feed host",
         "device GPU, NVIDIA H200; device id GPU-8e0f2d6c",
-        "processor Intel(R) Xeon(R) Processor; cores 2; GPU driver 570.1; kernel Linux-6.1-x86_64; libc glibc 2.36; "
-        "runner's code not reported",
-        "; threads 2; C allocator's variables none set; steady window 3 s; precision float32; TF32 off; seed 0; "
+        "processor Intel(R) Xeon(R) Processor; processor's flags not reported; cores 2; GPU driver 570.1; "
+        "kernel Linux-6.1-x86_64; libc glibc 2.36; runner's code not reported",
+        "; threads 2; caller's variables none set; steady window 3 s; precision float32; TF32 off; seed 0; "
         "container none; limits none",
         "TensorFlow version 2.16.1; TensorFlow CUDA 12.4; TensorFlow cuDNN 90100; TensorFlow environment e1; "
         "TensorFlow packages ",

@@ -212,6 +212,16 @@ def test_memory_taken_behind_the_end_is_no_peak_of_the_trial(tmp_path):
     assert result_of(tmp_path, trained(), samples).figures["host_memory_peak_bytes"].value == 900 * 2**20
 
 
+def test_a_copy_of_the_worker_while_it_opens_is_in_no_peak_of_its_memory(tmp_path):
+    """`adapters.kernels` asks one: for a moment the tree is twice as large as the worker ever is."""
+    samples = busy_window()
+    samples[14]["host_memory_bytes"] = 1800 * 2**20
+    assert result_of(tmp_path, trained(), samples).figures["host_memory_peak_bytes"].value == 900 * 2**20
+    killed = [event for event in trained() if event[0] in (Event.STARTED, Event.IMPORTED)]
+    never_open = result_of(tmp_path, killed, samples, outcome=Outcome(-9, False, 12.0))
+    assert never_open.figures["host_memory_peak_bytes"].value == 1800 * 2**20
+
+
 def test_a_peak_between_two_samples_is_missed(tmp_path):
     """The kernel's own peak, reset at the window's start, stands before the 10 Hz poll."""
     at_window = {

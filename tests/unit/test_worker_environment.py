@@ -1,27 +1,87 @@
-"""What a worker's environment says to the C allocator, and that the trial says so too."""
+"""What of the caller's environment reaches a worker, and that its trial says so."""
 
 from __future__ import annotations
 
+import json
+import sys
+from dataclasses import replace
+
+import pytest
 from conftest import make_spec
 
-from runner.launch import worker_environment
-from runner.machine import allocator_variables
+from runner.containers import InContainer, run_line
+from runner.engine import Engine
+from runner.environments import read
+from runner.gate import probe_of
+from runner.images import Image
+from runner.launch import Local, worker_environment
+from runner.machine import deciding_variables
+from runner.memory_worker import kind
 
-SET = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+SET = {
+    "MALLOC_TRIM_THRESHOLD_": "4294967296",
+    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "ATEN_CPU_CAPABILITY": "default",
+    "OPENBLAS_CORETYPE": "Haswell",
+    "MXNET_MKLDNN_ENABLED": "0",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+OF_NO_WORKER = {"UNRELATED": "1", "MXNET_HOME": "/somewhere", "TF_CLI_CONFIG_FILE": "/somewhere"}
 
 
-def test_the_callers_allocator_variables_are_not_seen(monkeypatch):
-    for name in allocator_variables():
+@pytest.fixture
+def set_by_the_caller(monkeypatch):
+    for name in deciding_variables():
         monkeypatch.delenv(name)
-    monkeypatch.setenv("UNRELATED", "1")
-    for name, value in SET.items():
+    for name, value in (SET | OF_NO_WORKER).items():
         monkeypatch.setenv(name, value)
-    assert allocator_variables() == SET
 
 
-def test_a_worker_runs_under_other_allocator_variables_than_its_trial_says(monkeypatch):
+def test_the_callers_variables_that_can_change_a_figure_are_the_trials_and_no_others(set_by_the_caller):
+    assert deciding_variables() == SET
+
+
+def test_what_is_the_trials_own_to_say_is_no_variable_of_the_callers(monkeypatch):
+    """A caller's thread count or GPU would silently win over the trial's."""
+    for name in worker_environment(make_spec(), {}):
+        monkeypatch.setenv(name, "7")
+    assert not deciding_variables().keys() & worker_environment(make_spec(), {}).keys()
+
+
+def test_a_worker_runs_under_the_variables_that_its_trial_says(monkeypatch):
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")  # set after the plan was made
     given = worker_environment(make_spec(variables=SET), {"KERAS_BACKEND": "tensorflow"})
     assert {name: given[name] for name in SET} == SET
     assert "MALLOC_ARENA_MAX" not in given
     assert given["KERAS_BACKEND"] == "tensorflow"
+
+
+def test_a_trial_under_another_variable_is_another_trial():
+    plain = make_spec()
+    assert len({plain.id, *(replace(plain, variables={name: value}).id for name, value in SET.items())}) == 1 + len(SET)
+
+
+def test_the_probe_and_the_memory_worker_run_under_the_trials_variables():
+    spec = make_spec(variables=SET)
+    assert probe_of(spec).variables == kind(spec).variables == SET
+
+
+def test_a_worker_in_a_container_gets_the_same_variables(tmp_path):
+    way = InContainer(Engine("docker", "docker", "28.0"), Image(read("numpy", "cpu")), "1" * 12, "base", {})
+    line = run_line(way, "name", tmp_path / "a" / "b" / "c", make_spec(variables=SET), [])
+    assert {f"{name}={value}" for name, value in SET.items()} <= set(line)
+
+
+def test_a_worker_of_this_machine_sees_the_variables_and_not_the_callers_other_ones(set_by_the_caller, tmp_path):
+    (tmp_path / "shown.py").write_text(
+        "import json, os, pathlib, sys; pathlib.Path(sys.argv[1], 'seen').write_text(json.dumps(dict(os.environ)))"
+    )
+    spec = make_spec(variables=deciding_variables())
+    way = Local(sys.executable, {"PYTHONPATH": str(tmp_path)})
+    with (tmp_path / "log").open("w") as log:
+        worker = way.start(tmp_path, spec, log, ("shown",))
+        assert worker.wait(30) == 0
+    seen = json.loads((tmp_path / "seen").read_text())
+    assert seen.items() >= SET.items() and not seen.keys() & OF_NO_WORKER.keys()

@@ -1,0 +1,112 @@
+"""Which code a framework's CPU libraries chose for this processor, as they tell it themselves.
+
+oneDNN tells it in no call that the frameworks export, but writes it before its first primitive where ONEDNN_VERBOSE is
+set. So a copy of the process (a fork: 20 to 120 ms) computes one small thing under that variable and is read; the
+process that is measured never has it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+import select
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ANSWER_S = 30.0  # it takes 0.1 s; on a machine that is far too busy, more
+VERBOSE = ("ONEDNN_VERBOSE", "DNNL_VERBOSE")  # the second is that of versions before 2.5
+ISA = re.compile(r"^(?:onednn|dnnl)_verbose,(?:v1,)?info,cpu,isa:(.+)$", re.MULTILINE)
+OPENBLAS_CALLS = tuple(
+    prefix + "openblas_get_corename" + suffix for prefix in ("", "scipy_") for suffix in ("", "64_", "_64_")
+)
+
+
+@functools.cache
+def of_onednn(on: bool | None, compute: Callable[[], object]) -> dict[str, Any]:
+    """{"onednn", "onednn_isa"}, and "onednn_isa_reason" where the instruction set is not known. Never raises.
+
+    `on` says whether the framework uses oneDNN (None: it does not tell); `compute` is something small that it computes
+    with oneDNN. To be asked before anything else is computed: a copy has none of the threads of its original. What was
+    answered stays true of the process, and is not asked again.
+    """
+    facts: dict[str, Any] = {"onednn": on, "onednn_isa": None}
+    if on is False:
+        return facts | {"onednn_isa_reason": "oneDNN is off"}
+    try:
+        written = written_by_copy(compute)
+    except OSError as error:
+        return facts | {"onednn_isa_reason": f"no copy of the process could be asked: {error}"}
+    if written is None:
+        return facts | {"onednn_isa_reason": f"a copy of the process did not answer within {ANSWER_S:.0f} s"}
+    isa = ISA.search(written)
+    if isa is None:
+        return facts | {"onednn_isa_reason": "a small computation did not use oneDNN, or it did not tell"}
+    return facts | {"onednn_isa": isa.group(1).strip()}
+
+
+def written_by_copy(compute: Callable[[], object]) -> str | None:
+    """What a copy of this process writes to its standard output in `compute`; None where it takes too long.
+
+    Raises OSError where no process can be made. What goes wrong in the copy ends the copy.
+    """
+    reading, writing = os.pipe()
+    try:
+        copy = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
+    if copy == 0:
+        try:
+            os.dup2(writing, 1)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            os.environ.update(dict.fromkeys(VERBOSE, "1"))
+            compute()
+            ctypes.CDLL(None).fflush(None)
+        finally:
+            os._exit(0)  # none of the original's endings: neither its buffers nor its handlers are the copy's
+    os.close(writing)
+    try:
+        return _read(reading, time.monotonic() + ANSWER_S)
+    finally:
+        os.close(reading)
+        os.kill(copy, signal.SIGKILL)
+        os.waitpid(copy, 0)
+
+
+def _read(reading: int, until_s: float) -> str | None:
+    """All of it; None where its end has not come at `until_s` of the monotonic clock."""
+    written = b""
+    while select.select([reading], [], [], max(0.0, until_s - time.monotonic()))[0]:
+        if not (block := os.read(reading, 1 << 16)):
+            return written.decode(errors="replace")
+        written += block
+    return None
+
+
+def of_openblas(folder: Path) -> dict[str, Any]:
+    """{"openblas_core": the processor whose code it uses} of the OpenBLAS that is loaded from below `folder`."""
+    for library in _loaded(folder):
+        for call in OPENBLAS_CALLS:
+            try:
+                corename = getattr(ctypes.CDLL(library), call)
+            except (OSError, AttributeError):
+                continue
+            corename.restype = ctypes.c_char_p
+            return {"openblas_core": corename().decode(errors="replace")}
+    return {"openblas_core": None, "openblas_core_reason": f"no OpenBLAS that tells is loaded from {folder.name}"}
+
+
+def _loaded(folder: Path) -> list[str]:
+    """Paths of this process's libraries of OpenBLAS."""
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+    paths = {line.split(maxsplit=5)[5] for line in lines if "openblas" in line}
+    return sorted(path for path in paths if Path(path).is_relative_to(folder.resolve()))

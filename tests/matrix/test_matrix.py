@@ -1,0 +1,136 @@
+"""A small study of each framework is whole, right and says its conditions on other machines than this one."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import machines
+import pytest
+from machines import HEAD, PROCESSORS, bare_place, narrow_place, other_python, rows, without_shm
+from tabulate import tabulate
+
+from runner.gate import GATE
+
+
+@pytest.fixture(scope="module")
+def run(request):
+    """`machines.run`; at the end, the table of all that was made by it."""
+    made = []
+
+    def run(place, folder):
+        made.append(machines.run(place, folder))
+        return made[-1]
+
+    yield run
+    table = tabulate([row for one in made for row in rows(one)], HEAD, tablefmt="github", disable_numparse=True)
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print(f"\n{table}")
+
+
+@pytest.fixture(scope="module")
+def on(run, tmp_path_factory):
+    """The run on one of PROCESSORS, made when it is first asked for."""
+    return cache(lambda place: run(PROCESSORS[place], tmp_path_factory.mktemp("processor")))
+
+
+@pytest.fixture(scope="module")
+def narrow(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("narrow")
+    return run(narrow_place(folder), folder)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """(Python 3.12 with what the runner needs, why there is none)."""
+    return other_python(tmp_path_factory.mktemp("python"))
+
+
+@pytest.fixture(scope="module")
+def shm():
+    return without_shm()
+
+
+@pytest.fixture(scope="module")
+def bare(run, tmp_path_factory, python, shm):
+    folder = tmp_path_factory.mktemp("bare")
+    return run(bare_place(folder, python[0] or machines.sys.executable, shm[0]), folder)
+
+
+def assert_whole(made):
+    assert made.code == 0, made.printed
+    assert sorted(framework for framework, _ in made.cells) == sorted(made.machine.frameworks)
+    for result in made.cells.values():
+        verdict = next(check for check in result["checks"] if check["name"] == GATE)
+        assert (result["status"], verdict["passed"]) == ("ok", True), (result["reason"], verdict)
+        assert verdict["detail"].startswith("held against the referee"), verdict
+        assert result["figures"]["images_per_s"]["value"] > 0
+    assert "report" in made.printed
+
+
+def test_every_framework_says_which_code_its_libraries_chose_on_the_machine_as_it_is(on):
+    made = on(0)
+    assert_whole(made)
+    for (framework, _), result in made.cells.items():
+        facts = result["facts"]
+        assert facts["onednn"] in (True, False), framework
+        assert bool(facts["onednn_isa"]) != bool(facts.get("onednn_isa_reason")), framework
+        assert result["spec"]["variables"] == {}
+    assert made.cells["pytorch", 128]["facts"]["cpu_capability"]
+    assert made.cells["mxnet", 128]["facts"]["openblas_core"]
+
+
+others = pytest.mark.parametrize("place", range(1, len(PROCESSORS)), ids=[place.name for place in PROCESSORS[1:]])
+
+
+@pytest.fixture
+def made(on, place):
+    if not machines.has_avx2():
+        pytest.skip("this processor has no AVX2 that could be forbidden")
+    return on(place)
+
+
+@others
+def test_every_framework_computes_the_same_on_another_processor(made):
+    assert_whole(made)
+
+
+@others
+def test_a_trial_says_which_code_its_framework_ran_on_another_processor(made):
+    for (framework, _), result in made.cells.items():
+        expected = made.machine.kernels[framework]
+        assert {name: result["facts"].get(name) for name in expected} == expected, framework
+        assert result["spec"]["variables"] == made.machine.variables
+
+
+def test_every_framework_runs_on_one_core_without_a_home_in_the_locale_c_below_a_path_with_umlauts(narrow):
+    assert_whole(narrow)
+    for result in narrow.cells.values():
+        assert result["machine"]["cores"] == result["spec"]["threads"] == result["facts"]["intra_op_threads"] == 1
+    workers = narrow.of("adapters.worker")
+    assert len(workers) >= 3
+    for seen in (*workers, *narrow.of("adapters.memory"), *narrow.of("runner"), *narrow.of("reports")):
+        assert seen["cores"] == 1
+        assert seen["home"] == narrow.machine.variables["HOME"]
+        assert seen["locale"] == ["C", "C"]
+    assert all(any("Größe mit Leerzeichen" in word for word in seen["arguments"]) for seen in workers)
+
+
+def test_every_framework_runs_with_its_temporary_files_elsewhere(bare):
+    assert_whole(bare)
+    for seen in (*bare.of("adapters.worker"), *bare.of("adapters.memory"), *bare.of("runner")):
+        assert seen["temporary"] == bare.machine.variables["TMPDIR"]
+
+
+def test_every_framework_runs_without_shared_memory_to_speak_of(bare, shm):
+    if not shm[0]:
+        pytest.skip(f"no /dev/shm of its own for a test here: {shm[1]}")
+    assert_whole(bare)
+    assert {seen["shm_bytes"] for seen in bare.seen} == {64 * 1024}
+
+
+def test_the_runner_runs_by_python_3_12(bare, python):
+    if not python[0]:
+        pytest.skip(python[1])
+    assert_whole(bare)
+    assert {seen["python"] for seen in (*bare.of("runner"), *bare.of("runner.meter"), *bare.of("reports"))} == {"3.12"}
+    assert all(result["machine"]["python"].startswith("3.12.") for result in bare.cells.values())
