@@ -167,6 +167,7 @@ def request(words: argparse.Namespace) -> Request:
     if dataset.files and machine.IMAGE_VARIABLE in os.environ and not (named or words.data_dir):
         raise BadInput(f"--dataset {study.dataset}: give the image its files: -v DIR:/data:ro -e BATCHWISE_DATA=/data")
     frameworks = _frameworks(study.frameworks, isolation)
+    retry = frozenset(Status(known("status to retry", status, RETRIED)) for status in words.retry)
     results = words.results or Path("results") / study.name
     memory_limit_bytes = _for_containers(words.memory_limit, isolation, results)
     return Request(
@@ -181,7 +182,7 @@ def request(words: argparse.Namespace) -> Request:
         results=_results(results, writable=not words.plan),
         plan_only=words.plan,
         until_stable=words.until_stable,
-        retry=frozenset(Status(known("status to retry", status, RETRIED)) for status in words.retry),
+        retry=retry,
     )
 
 
