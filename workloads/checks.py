@@ -31,6 +31,7 @@ SHORTEST_S, FEWEST_SAMPLES = 5.0, 10
 ENERGY_TOLERANCE = 0.05
 SCALAR_BYTES = 256  # for each parameter tensor, beside its two moments: a step counter, beta's powers
 CLOCK_DRIFT_S = 0.05
+CONTENDED_PERCENT = 25.0  # of a CPU trial's cores, taken by others through the window: its speed is not its own
 CALL_TIMES = ("call_p50_s", "call_p95_s", "call_p99_s", "call_longest_s")
 # A worker that stood still: its longest call took this many times the median one, and this share of the window more.
 STALL_TIMES, STALL_SHARE = 5.0, 0.05
