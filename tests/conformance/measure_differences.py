@@ -62,7 +62,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Run:
-    """One process: draws 0 to `draws` - 1 of one network."""
+    """One process: so many draws of one network, from number `first` on."""
 
     who: str  # a framework, or the name of a planted error
     framework: str
@@ -71,10 +71,11 @@ class Run:
     instructions: str
     network: str
     draws: int
+    first: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.who}.{self.profile}.{self.instructions}.{self.network}.0.jsonl"
+        return f"{self.who}.{self.profile}.{self.instructions}.{self.network}.{self.first}.jsonl"
 
     def start(self, folder: Path) -> None:
         if (folder / self.name).exists():
@@ -82,7 +83,7 @@ class Run:
         environment = read(self.framework, "cpu")
         threads = "2" if self.instructions == "threads" else "1"
         part = folder / f"{self.name}.part"
-        arguments = [self.module, self.profile, threads, part, 0, self.draws, self.network]
+        arguments = [self.module, self.profile, threads, part, self.first, self.first + self.draws, self.network]
         subprocess.run(
             [environment.interpreter, HERE / "drawn.py", *map(str, arguments)],
             env={
@@ -99,7 +100,7 @@ class Run:
 
 
 def right_runs(draws: dict[str, int]) -> Iterator[Run]:
-    """The referee in float64 first, then the right adapters; TensorFlow compiles anew for each draw: a fifth of them."""
+    """The referee in float64 first, then the right adapters. TensorFlow, which compiles for each draw, has a fifth."""
     for network, count in draws.items():
         yield Run("numpy", "numpy", "adapters.numpy.adapter", "float64", "native", network, count)
         for framework, sets in SETS.items():
