@@ -38,7 +38,7 @@ from runner.evidence import Truth, difference
 from workloads import weights
 from workloads.catalogue import OSU_CNN
 from workloads.datasets import DATASETS, Split, batch_order, load
-from workloads.gate import Evidence
+from workloads.gate import PROJECTIONS, Evidence
 from workloads.layers import Dense, Flatten
 from workloads.spec import OptimizerSpec, Workload
 from workloads.trial import EVENTS_FILE, TRIAL_FILE, InputFile, TrialSpec, read_events, write_json
@@ -286,7 +286,7 @@ def test_a_probe_gives_the_evidence_of_the_trials_own_weights_images_and_optimiz
     inputs = (weights.draw(OSU_CNN, 0), spec.seed, results.train.images, results.train.labels, results.order[0])
     expected = gate.gather(referee, OSU_CNN, spec.optimizer, *inputs)
     assert difference(found, Truth(expected, expected)) is None
-    assert {len(value) for value in found.outputs.values()} == {2}
+    assert {len(value) for value in found.outputs.values()} == {1 + PROJECTIONS}
 
 
 def test_a_trial_without_epochs_is_a_probe_and_nothing_else(probe: Ran) -> None:
