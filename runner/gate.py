@@ -193,19 +193,19 @@ def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult
 def epochs_check(trial: TrialResult, same: list[TrialResult]) -> list[Check]:
     """The trial's epochs beside those of rivals that were fed the same batches and are not suspect at their own end;
     none where no epoch can be compared."""
-    workload, optimizer = WORKLOADS[trial.spec.workload], trial.spec.optimizer.name
+    workload, rule = WORKLOADS[trial.spec.workload], trial.spec.optimizer
     normalised = bool(workload.statistic_shapes())
     rivals = [
         rival
         for rival in same
-        if any(drift.differences(trial.epochs, rival.epochs, optimizer, normalised))
+        if any(drift.differences(trial.epochs, rival.epochs, rule, normalised))
         and all(check.passed for check in end_gate.checks(rival))
     ]
     if workload.draws or not rivals:
         return []
 
     def differs(rival: TrialResult) -> str | None:
-        first = drift.drifted(trial.epochs, rival.epochs, optimizer, normalised)
+        first = drift.drifted(trial.epochs, rival.epochs, rule, normalised)
         return str(first) if first else None
 
     if told := outvoted(rivals, differs):
