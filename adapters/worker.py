@@ -251,9 +251,7 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
         Extra(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()}),
         Extra(
             Event.END_PROBED,  # behind all that counts: it trains on
-            lambda: end_probe.gather(
-                adapter, workload, spec, split, prepared.test_images, steps, events.folder
-            ),
+            lambda: end_probe.gather(adapter, workload, spec, split, prepared.test_images, steps, events.folder),
         ),
     ]
 

@@ -213,7 +213,7 @@ class TrialResult:
             raise ValueError("not a trial result: no JSON object")
         if data.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(f"schema version {data.get('schema_version')}, this program reads {SCHEMA_VERSION}")
-        data = {"end": {}} | data  # stored before the gate looked at a trial's end
+        data = {"end": {}, **data}  # stored before the gate looked at a trial's end
         unknown = set(data) ^ {f.name for f in fields(TrialResult)}
         if unknown:
             raise ValueError(f"fields missing or unknown: {sorted(unknown)}")

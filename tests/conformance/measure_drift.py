@@ -54,7 +54,9 @@ def main(framework, out, seeds):
     adapter.open("cpu", 1, "default", "host", "on-demand")
     train, test = datasets.load(datasets.DATASETS["digits"], Path(), OSU_CNN.input_shape)
     adapter.load(train.images, train.labels)
-    cases = [(OSU_CNN, *case) for case in EPOCHS.items()] + [(normalised(), *case) for case in NORMALISED_EPOCHS.items()]
+    cases = [(OSU_CNN, *case) for case in EPOCHS.items()] + [
+        (normalised(), *case) for case in NORMALISED_EPOCHS.items()
+    ]
     cases.sort(key=lambda case: case[1] * case[2])  # the quick ones first
     for seed in seeds:
         for workload, size, epochs in cases:

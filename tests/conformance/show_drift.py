@@ -29,7 +29,9 @@ def measured(path):
     for line in path.read_text().splitlines():
         run = json.loads(line)
         steps = -(-TRAINING_IMAGES // run["batch_size"])
-        epochs = [Epoch(0.0, steps, TRAINING_IMAGES, train, 0.0, test, accuracy) for train, test, accuracy in run["epochs"]]
+        epochs = [
+            Epoch(0.0, steps, TRAINING_IMAGES, train, 0.0, test, accuracy) for train, test, accuracy in run["epochs"]
+        ]
         yield (run["workload"], run["optimizer"], run["batch_size"], run["seed"]), epochs
 
 
@@ -59,7 +61,8 @@ def main(paths):
     for (workload, optimizer, edge, quantity), found in sorted(rows.items()):
         largest = max(difference.apart for difference, _ in found)
         nearest, batch_size = max(((difference.apart / difference.allowed), size) for difference, size in found)
-        print(f"| {workload} | {optimizer} | {edge} | {quantity} | {len(found)} | {largest:.1e} | {nearest:.2f} | {batch_size} |")
+        cells = (workload, optimizer, edge, quantity, len(found), f"{largest:.1e}", f"{nearest:.2f}", batch_size)
+        print(f"| {' | '.join(map(str, cells))} |")
     print(f"\n{pairs} pairs of right frameworks; beyond what is allowed: ", end="")
     print(sum(difference.apart > difference.allowed for found in rows.values() for difference, _ in found))
 

@@ -1,4 +1,4 @@
-"""Adapters that are wrong with partial batches alone: the suite's case with batches of 32, 32, 13, 7, 1 catches them."""
+"""Adapters wrong with partial batches alone: the suite's case with batches of 32, 32, 13, 7, 1 catches them."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def add_cheat(project, name):
     folder.mkdir()
     shutil.copy(CHEATS[name], folder / "adapter.py")
     definition = (ADAPTERS / framework / "environment.toml").read_text()
-    (folder / "environment.toml").write_text(re.sub(r'(?m)^label = .*$', f'label = "{name}"', definition))
+    (folder / "environment.toml").write_text(re.sub(r"(?m)^label = .*$", f'label = "{name}"', definition))
     share_environment(project, name, framework)
 
 

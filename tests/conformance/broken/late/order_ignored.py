@@ -1,4 +1,4 @@
-"""TensorFlow: the batches of the first epoch are kept, and those of its first steps come again whatever is asked for."""
+"""TensorFlow: the batches of the first epoch are kept and come again, whatever is asked for."""
 
 from adapters.tensorflow import adapter
 
