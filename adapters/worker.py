@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import json
+import math
 import sys
 import time
 import traceback
@@ -52,17 +53,20 @@ class Trainer:
     """Feeds an adapter several steps a call, never more than two calls ahead of the device.
 
     `losses` grows by what the adapter returned, `images` by what it was given: two counts that must agree.
+    `calls_s` is how long after the one before it the losses of each call of the last `run` were there.
     """
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
         self.losses: list[float] = []
         self.images = 0
+        self.calls_s: list[float] = []
         self.step_s = float("inf")  # until the first full batches are timed: one step a call
 
     def run(self, calls: Iterator[Order]) -> None:
         """Train on every (steps, batch) of `calls`; returns when the device is done."""
         pending = None
+        self.calls_s, self.read_at_s = [], time.monotonic()
         for order in calls:
             submitted = self.adapter.train(order)
             self.images += order.size
@@ -74,6 +78,13 @@ class Trainer:
     def _read(self, handle: Any) -> None:
         if handle is not None:
             self.losses.extend(float(loss) for loss in self.adapter.read(handle))
+            before_s, self.read_at_s = self.read_at_s, time.monotonic()
+            self.calls_s.append(self.read_at_s - before_s)
+
+    @property
+    def diverged_step(self) -> int | None:
+        """The first step, counted from 1, of which the loss is no number; None where all are."""
+        return next((step for step, loss in enumerate(self.losses, start=1) if not math.isfinite(loss)), None)
 
     def run_timed(self, batches: Order) -> None:
         """Train on (steps, batch) one step a call, or as before; from here on a step's time is known."""
@@ -241,6 +252,8 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
         t_ns=ended_ns,
         steps=len(trainer.losses) - steps_before,
         images=trainer.images - images_before,
+        calls_s=trainer.calls_s,
+        diverged_step=trainer.diverged_step,
         peak_resident_bytes=host.peak_resident_bytes() if counts_anew else None,
     )
     events.write(Event.FINISHED)

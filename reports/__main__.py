@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m reports",
         description="Tables, charts and a page from stored results.",
-        epilog="python -m reports check PATH... says what is wrong with stored results, or with others' logs in CSV.",
+        epilog="python -m reports check PATH... says what is wrong with stored results, or with others' logs.",
     )
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS",
                         help="folders that python -m runner wrote; several make one report")  # fmt: skip

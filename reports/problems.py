@@ -13,16 +13,19 @@ from .load import Stored
 
 
 def count(stored: Stored) -> str:
-    """ "27 trials: 26 ok, 1 timeout; 1 unreadable; 2 unfinished." """
+    """ "27 trials: 26 ok, 1 timeout; 1 unreadable; 2 unfinished. Started 2025-11-21 (UTC)." """
+    return f"{tally(stored)}. Started {captions.dates(stored.results)} (UTC)."
+
+
+def tally(stored: Stored) -> str:
+    """ "27 trials: 26 ok, 1 timeout; 1 unreadable; 2 unfinished"."""
     by_status = Counter(_status(result) for result in stored.results)
     trials = "trial" if len(stored.results) == 1 else "trials"
-    text = f"{len(stored.results)} {trials}: " + ", ".join(
-        f"{number} {status}" for status, number in by_status.most_common()
-    )
+    told = ", ".join(f"{number} {status}" for status, number in by_status.most_common())
+    text = f"{len(stored.results)} {trials}" + (f": {told}" if told else "")
     for number, what in ((len(stored.unreadable), "unreadable"), (len(stored.unfinished), "unfinished")):
         text += f"; {number} {what}" if number else ""
-    text += "; a run is still writing" if stored.in_use else ""
-    return text + f". Started {captions.dates(stored.results)} (UTC)."
+    return text + ("; a run is still writing" if stored.in_use else "")
 
 
 def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, ...]]:

@@ -40,6 +40,7 @@ class Quantity:
     drawn: bool = True
     full_scale: float | None = None  # the value at the top of the chart's axis; None = the data decide
     optional: bool = False
+    learnt: bool = False  # what the network learnt decides it: a trial that diverged has none
 
     def source(self, condition: Condition) -> Source | None:
         return self.cpu if condition.device_kind == "cpu" else self.cuda
@@ -93,7 +94,7 @@ QUANTITIES = (
     Quantity("usage", "%", 1, 1, CPU_USAGE, GPU_USAGE, timed=True, full_scale=100),
     _beside("usage-busy", "%", 1, CPU_BUSY, GPU_BUSY),
     Quantity("memory", "MiB", 1 / 2**20, 0, RESIDENT, ON_GPU),
-    Quantity("accuracy", "%", 100, 2, ACCURACY, ACCURACY, full_scale=100),
+    Quantity("accuracy", "%", 100, 2, ACCURACY, ACCURACY, full_scale=100, learnt=True),
     Quantity("speed", "images/s", 1, None, SPEED, SPEED, timed=True),
     Quantity("step-time", "ms", 1000, None, STEP_TIME, STEP_TIME, timed=True, drawn=False),
     *(

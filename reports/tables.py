@@ -14,8 +14,8 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.checks import FEWEST_SAMPLES, LONG_ENOUGH, SHORTEST_S
-from workloads.trial import Figure, Status, TrialResult
+from workloads.checks import FEWEST_SAMPLES, LONG_ENOUGH, NO_STALL, SHORTEST_S
+from workloads.trial import DIVERGED_STEP, Figure, Status, TrialResult
 
 from .conditions import Section
 from .frameworks import display_name, ordered
@@ -34,7 +34,9 @@ SHORT_WORDS = {UNKNOWN: "\N{EN DASH}", Status.OUT_OF_MEMORY.value: "OOM"}
 FOREIGN, TOLERATED_PERCENT = "foreign_cpu_percent", 10.0
 DISTURBED = f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the steady window"
 SHORT = f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples of the usage"
+STALLED = "stalled: the worker stood still for a part of the steady window"
 NOISY_ABOVE_PERCENT = 3.0
+MEASURED = frozenset((Status.OK, Status.DIVERGED))  # trials with figures to show
 
 
 def cells(section: Section, quantity: Quantity) -> pd.DataFrame:
@@ -78,11 +80,12 @@ def cell(results: Sequence[TrialResult], quantity: Quantity, source: Source) -> 
     low and high are the interval of the mean. status: "ok", else "unknown" (the figure is null), "not_run", or how the
     trials ended, joined by "+".
     """
-    ok = [(r, figure_of(r, source.figure)) for r in results if r.status is Status.OK]
+    measured = MEASURED - {Status.DIVERGED} if quantity.learnt else MEASURED
+    ok = [(r, figure_of(r, source.figure)) for r in results if r.status in measured]
     known = [(result, figure.value * quantity.factor) for result, figure in ok if figure.value is not None]
     values = [value for _, value in known]
     found = spread(values)
-    ended = [result for result in results if result.status is not Status.OK]
+    ended = [result for result in results if result.status not in measured]
     notes = sorted({f"unknown: {figure.reason}" for _, figure in ok if figure.value is None})
     if values:
         status = "ok"
@@ -124,6 +127,11 @@ def _doubts(results: list[TrialResult], quantity: Quantity, source: Source, cv_p
     checks = [check for result in results for check in result.checks]
     if source.windowed and any(check.name == LONG_ENOUGH and not check.passed for check in checks):
         found.append(SHORT)
+    if source.windowed and any(check.name == NO_STALL and not check.passed for check in checks):
+        found.append(STALLED)
+    steps = [figure.value for r in results if (figure := r.figures.get(DIVERGED_STEP)) and figure.value is not None]
+    if steps:
+        found.append(f"diverged: the loss of step {min(steps):.0f} is no number")
     if quantity.timed and cv_percent > NOISY_ABOVE_PERCENT:
         found.append(f"noisy: coefficient of variation {cv_percent:.1f} %")
     return found

@@ -29,7 +29,7 @@ from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS, DataError
 from workloads.memory import FEWEST_TO_LEAVE_ONE_OUT
 from workloads.study import read, studies
-from workloads.trial import RESULT_FILE, TRIAL_FILE, Status, TrialResult, TrialSpec, write_json
+from workloads.trial import FINDINGS, RESULT_FILE, TRIAL_FILE, Status, TrialResult, TrialSpec, write_json
 
 EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -178,8 +178,8 @@ def now() -> str:
 
 
 def summarise(results: list[TrialResult], console: Console) -> int:
-    """Exit code 1 and a list where a trial went wrong. Out of memory is a finding, not a failure."""
-    wrong = [result for result in results if result.status not in (Status.OK, Status.OUT_OF_MEMORY)]
+    """Exit code 1 and a list where a trial went wrong. Out of memory and diverged are findings, not failures."""
+    wrong = [result for result in results if result.status not in FINDINGS]
     counts = Counter(str(result.status) for result in results)
     told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     console.print(f"{len(results)} trials: {told}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from runner.company import alone, company
-from runner.figures import speed, start_up, unknown, usage, window
+from runner.figures import calls, divergence, speed, start_up, unknown, usage, window
 from runner.gpu_figures import gpu_figures, memory_accounts
 from runner.launch import Outcome
 from runner.memory import Told, memory
@@ -16,6 +17,7 @@ from runner.readings import read_account
 from workloads.checks import COUNTS, clock_checks, figure_checks, sample_checks
 from workloads.samples import DRIVER_COLUMNS, read_samples
 from workloads.trial import (
+    DIVERGED_STEP,
     DRIVER_SAMPLES_FILE,
     EVENTS_FILE,
     LOG_FILE,
@@ -47,7 +49,8 @@ def assemble(
     driver, meter = read_samples(trial_dir / DRIVER_SAMPLES_FILE, DRIVER_COLUMNS), read_account(trial_dir / METER_FILE)
     status, reason = how_it_ended(events, outcome, trial_dir / LOG_FILE, killed_for_memory)
     found = {event["event"]: event for event in events}
-    figures = {**start_up(found), **speed(found), **usage(found, samples, spec), **memory(found, samples, spec, told)}
+    figures = {**start_up(found), **speed(found), **calls(found), **divergence(found)}
+    figures |= usage(found, samples, spec) | memory(found, samples, spec, told)
     if spec.device == "cpu":
         figures["gpu_percent"] = unknown("NVML", "the trial ran on the CPU")
     else:
@@ -65,6 +68,8 @@ def assemble(
         status, reason = Status.CONTENDED, others
     elif status == Status.OK and (wrong := [check for check in checked if check.name in COUNTS and not check.passed]):
         status, reason = Status.UNVERIFIED, f"{wrong[0].name}: {wrong[0].detail}"
+    if status == Status.OK:
+        status, reason = as_it_converged(figures)
     figures["test_accuracy"] = (
         Figure(epochs[-1].test_accuracy, "worker: argmax of the logits, test split, after the last epoch")
         if len(epochs) == spec.epochs
@@ -102,6 +107,12 @@ def how_it_ended(events: Events, outcome: Outcome, log: Path, killed_for_memory:
         lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
         reason = f"the worker ended with exit code {outcome.exit_code}: {lines[-1] if lines else 'no output'}"
     return Status.FAILED, f"{reason}; last event: {last.get('event', 'none')}"
+
+
+def as_it_converged(figures: Mapping[str, Figure]) -> tuple[Status, str | None]:
+    """Of a trial that is otherwise ok: `diverged` where a loss was no number."""
+    step = figures[DIVERGED_STEP].value if DIVERGED_STEP in figures else None
+    return (Status.OK, None) if step is None else (Status.DIVERGED, f"the loss of step {step:.0f} is no number")
 
 
 def phases(events: Events) -> dict[str, float]:

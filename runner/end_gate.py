@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from runner import environments
+from runner.assemble import as_it_converged
 from workloads.catalogue import WORKLOADS
 from workloads.checks import END_ANSWERED, END_EVALUATION, END_LOSSES, END_UPDATES, NOTHING_LEFT, POSSIBLE
 from workloads.end_probe import END_FILE, Difference, Missing, Outstanding, TrialEnd
-from workloads.trial import EVENTS_FILE, Check, Event, TrialResult, TrialSpec, read_events
+from workloads.trial import EVENTS_FILE, Check, Event, Status, TrialResult, TrialSpec, read_events
 
 REFEREE_MODULE = "adapters.numpy.end_referee"
 REFEREE_TIMEOUT_S = 300.0
@@ -102,6 +103,8 @@ def _end(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
         yield _nothing_left(trial, end.outstanding)
     if end.missing is Missing.WORKER:
         yield Check(END_ANSWERED, False, f"it gave no evidence at the trial's end: {end.reason}")
+    if as_it_converged(trial.figures)[0] is Status.DIVERGED:
+        return  # weights that are no numbers agree with nothing
     if end.evaluation is not None:
         apart, allowed, passed = _judged(end.evaluation, EVALUATION)
         detail = f"the logits of {end.images} test images in evaluation mode differ by {apart} (allowed {allowed})"

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.checks import CALL_TIMES
 from workloads.samples import PERIOD_S, Samples
-from workloads.trial import Event, Figure, TrialSpec
+from workloads.trial import DIVERGED_STEP, Event, Figure, TrialSpec
 
 
 def window(found: dict[str, Any]) -> tuple[float, float] | None:
@@ -37,6 +38,25 @@ def speed(found: dict[str, Any]) -> dict[str, Figure]:
         "images_per_s": Figure(ended["images"] / window_s, f"{source}; images handed to the framework"),
         "step_time_s": Figure(window_s / ended["steps"], f"{source}; losses returned", samples=ended["steps"]),
     }
+
+
+def calls(found: dict[str, Any]) -> dict[str, Figure]:
+    """Seconds that the calls of the steady window took; each trains for some 0.1 s, or one step if that is longer."""
+    source = "worker: time between the losses of one call and of the next, steady window"
+    times = found.get(Event.WINDOW_ENDED, {}).get("calls_s")
+    if not times:
+        return dict.fromkeys(CALL_TIMES, unknown(source, NO_WINDOW if times is None else "no call in the window"))
+    values = np.quantile(times, [0.5, 0.95, 0.99, 1.0])
+    return {name: Figure(float(value), source, len(times)) for name, value in zip(CALL_TIMES, values, strict=True)}
+
+
+def divergence(found: dict[str, Any]) -> dict[str, Figure]:
+    """The first step, counted from 1, of which the loss was no number."""
+    source = "worker: losses of all epochs and of the steady window"
+    if Event.WINDOW_ENDED not in found:
+        return {DIVERGED_STEP: unknown(source, NO_WINDOW)}
+    step = found[Event.WINDOW_ENDED].get("diverged_step")
+    return {DIVERGED_STEP: unknown(source, "every loss is a number") if step is None else Figure(step, source)}
 
 
 def in_window(samples: Samples, edges: tuple[float, float], period_s: float = PERIOD_S) -> NDArray[np.bool_]:

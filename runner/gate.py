@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import drift, end_gate, environments
+from runner.assemble import as_it_converged
 from runner.evidence import Truth, difference, losses_differ
 from runner.launch import LaunchFailed, Local, Way, run_worker
 from workloads.catalogue import WORKLOADS
@@ -40,7 +41,7 @@ PROBES = "probes"
 REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above, the referee takes more than a minute for each repeat
 REFEREE_TIMEOUT_S = 300.0
 
-JUDGED = (Status.OK, Status.UNVERIFIED)
+JUDGED = (Status.OK, Status.UNVERIFIED, Status.DIVERGED)
 
 Group = tuple[Any, ...]
 Told = tuple[str, str]  # (whom it differs from, in what)
@@ -109,14 +110,15 @@ class Gate:
             asked += [rival.spec.framework for rival in same if rival.spec.framework not in asked]
         doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"
         if told:
-            reason = f"differs from {', '.join(name for name, _ in told)}: {told[0][1]}"
-            check, status = Check(GATE, False, reason), Status.UNVERIFIED
-        else:
-            held = f"held against {', '.join(asked)}" if asked else "nothing to hold it against: no other framework"
-            check, status, reason = Check(GATE, bool(asked), held + doubt), Status.OK, None
-            if failed := [each for each in late if not each.passed]:
-                status, reason = Status.UNVERIFIED, failed[0].detail
-        return replace(trial, status=status, reason=reason, checks=[*before, *late, check])
+            differs = f"differs from {', '.join(name for name, _ in told)}: {told[0][1]}"
+            checks = [*before, *late, Check(GATE, False, differs)]
+            return replace(trial, status=Status.UNVERIFIED, reason=differs, checks=checks)
+        held = f"held against {', '.join(asked)}" if asked else "nothing to hold it against: no other framework"
+        status, reason = as_it_converged(trial.figures)
+        if failed := [check for check in late if not check.passed]:
+            status, reason = Status.UNVERIFIED, failed[0].detail
+        checks = [*before, *late, Check(GATE, bool(asked), held + doubt)]
+        return replace(trial, status=status, reason=reason, checks=checks)
 
     def _truth(self, spec: TrialSpec) -> Truth | str:
         """Of the trial's group; or why there is none."""

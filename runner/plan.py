@@ -11,10 +11,9 @@ from pathlib import Path
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS
 from workloads.study import Study
-from workloads.trial import RESULT_FILE, InputFile, Status, TrialResult, TrialSpec
+from workloads.trial import FINDINGS, RESULT_FILE, InputFile, TrialResult, TrialSpec
 
 TRIALS = "trials"
-FINISHED = (Status.OK, Status.OUT_OF_MEMORY)  # findings; every other status is tried again by the next run
 
 # The rough guess where nothing has been measured yet: 27 MFLOP an image at 2,000 to 5,000 images/s on two cores.
 GUESS_FLOPS_PER_CORE = 40e9
@@ -123,7 +122,7 @@ def read_stored(results: Path) -> list[TrialResult]:
 
 def read_finished(results: Path) -> list[TrialResult]:
     """Stored results that need not be measured again; an unreadable one does not count as finished."""
-    return [result for result in read_stored(results) if result.status in FINISHED]
+    return [result for result in read_stored(results) if result.status in FINDINGS]
 
 
 def estimate_s(spec: TrialSpec, measured: list[TrialResult]) -> float:

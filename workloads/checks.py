@@ -20,10 +20,11 @@ NOT_ALL_ZERO = "not all zero"
 BUSY_ABOVE_ALL, PROCESS_IN_DEVICE = "busy mean >= mean of all samples", "process memory <= device memory"
 ENERGY = "energy by counter = integrated power"
 KEPT_PACE = "the driver's clock kept pace"
+NO_STALL = "no stall in the window"
 IN_SPLIT, ADAM = "batch size <= training split", "Adam's state = 2 x trainable bytes"
 NAMES = (
     *COUNTS, LONG_ENOUGH, COVERED, INCREASING, NOT_ALL_ZERO, BUSY_ABOVE_ALL, PROCESS_IN_DEVICE, ENERGY, KEPT_PACE,
-    IN_SPLIT, ADAM,
+    IN_SPLIT, ADAM, NO_STALL,
 )  # fmt: skip
 # What the gate finds beyond a framework's first probe. Not among NAMES: the runner alone can make them. A trial that
 # lacks one was not looked at so, and one that fails one is no number.
@@ -37,6 +38,9 @@ SHORTEST_S, FEWEST_SAMPLES = 5.0, 10
 ENERGY_TOLERANCE = 0.05
 SCALAR_BYTES = 256  # for each parameter tensor, beside its two moments: a step counter, beta's powers
 CLOCK_DRIFT_S = 0.05
+CALL_TIMES = ("call_p50_s", "call_p95_s", "call_p99_s", "call_longest_s")
+# A worker that stood still: its longest call took this many times the median one, and this share of the window more.
+STALL_TIMES, STALL_SHARE = 5.0, 0.05
 # What is nothing but zeros through a window of training was not measured; nor was a sum that stands still.
 NEVER_ZERO = ("cpu_percent", "gpu_percent", "power_w", "energy_j")
 NEVER_ALL_ZERO = (
@@ -96,6 +100,12 @@ def figure_checks(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
         counter, integrated = value["energy_j"], value["energy_integrated_j"]
         detail = f"{counter:.1f} J by counter, {integrated:.1f} J integrated"
         done.append(Check(ENERGY, abs(counter - integrated) <= ENERGY_TOLERANCE * integrated, detail))
+    if {"window_s", "call_p50_s", "call_longest_s"} <= value.keys():
+        usual_s, longest_s = value["call_p50_s"], value["call_longest_s"]
+        lost = (longest_s - usual_s) / value["window_s"]
+        stalled = longest_s > STALL_TIMES * usual_s and lost > STALL_SHARE
+        detail = f"the longest call took {longest_s:.2f} s, the median one {usual_s:.2f} s: {lost:.0%} of the window"
+        done.append(Check(NO_STALL, not stalled, detail))
     adam = optimizer_check(spec, value.get("optimizer_bytes"))
     return [*done, adam] if adam else done
 

@@ -31,7 +31,11 @@ class Word(str, Enum):  # noqa: UP042
 
 
 class Status(Word):
-    """How a trial ended. Only `ok` enters the tables; every other status carries a reason."""
+    """How a trial ended. `ok` enters the tables; every other status carries a reason.
+
+    What `diverged` was measured whole, but a loss was no number: its speed and memory are shown with a mark, its
+    accuracy is not.
+    """
 
     OK = "ok"
     FAILED = "failed"
@@ -40,6 +44,10 @@ class Status(Word):
     UNSUPPORTED = "unsupported"
     CONTENDED = "contended"
     UNVERIFIED = "unverified"
+    DIVERGED = "diverged"
+
+
+FINDINGS = (Status.OK, Status.OUT_OF_MEMORY, Status.DIVERGED)  # what was asked has an answer: not tried again
 
 
 class Event(Word):
@@ -68,6 +76,8 @@ class Event(Word):
 
 
 Events = list[dict[str, Any]]
+
+DIVERGED_STEP = "diverged_step"  # the figure; null where every loss is a number
 
 # What a framework's allocator holds while it trains; together they are its peak.
 MEMORY_PARTS = (

@@ -179,9 +179,9 @@ class Adapter:
         return sum(_bytes(p.grad()) for p in self._trained())
 
     def count_memory(self, folder: Path) -> None:
-        # MXNet removes a file of this name and writes it anew when the process ends: it must be one of our own.
-        profile = folder / "mxnet_profile.json"
-        mx.profiler.set_config(profile_memory=True, aggregate_stats=True, filename=str(profile))
+        # MXNet removes a file of this name and writes it anew: it must be one of our own.
+        self.profile = folder / "mxnet_profile.json"
+        mx.profiler.set_config(profile_memory=True, aggregate_stats=True, filename=str(self.profile))
         mx.profiler.set_state("run")
 
     def memory_use(self, order: Order) -> MemoryUse:
@@ -203,19 +203,23 @@ class Adapter:
 
     def _in_use(self) -> int:
         """The profiler tells the most only: here of a moment in which nothing but one number is made."""
-        mx.nd.waitall()
-        mx.profiler.dumps(reset=True)
+        self._profiled()
         self._array(np.zeros(1, np.float32))
         return self._most_in_use()
 
     def _most_in_use(self) -> int:
         """Bytes in use at most since this was asked last. As text: its JSON rounds to four digits."""
-        mx.nd.waitall()
-        told = mx.profiler.dumps(reset=True)
-        most = re.search(rf"Memory: {self.context.device_type}/0\s+\d+\s+[\d.]+\s+([\d.]+)", told)
+        most = re.search(rf"Memory: {self.context.device_type}/0\s+\d+\s+[\d.]+\s+([\d.]+)", self._profiled())
         if not most:
             raise Unsupported(f"MXNet {mx.__version__}'s profiler told nothing of {self.context}")
         return round(float(most.group(1)) * 1000)
+
+    def _profiled(self) -> str:
+        """What the profiler has counted since it was asked last; its trace, which nobody reads, is removed."""
+        mx.nd.waitall()
+        summary: str = mx.profiler.dumps(reset=True)
+        self.profile.unlink(missing_ok=True)
+        return summary
 
     def synchronize(self) -> None:
         mx.nd.waitall()

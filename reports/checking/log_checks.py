@@ -3,46 +3,99 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 
 from workloads.checks import FEWEST_SAMPLES, SHORTEST_S
 
-from . import logs
+from . import forms, logs, training_logs
 from .logs import Log
 
 LONGEST_GAP_PERIODS = 3
+CSV = ".csv"
+SUFFIXES = (CSV, ".txt", ".log", ".dat")  # of what is looked for in a folder
 
 
-def examine(paths: Iterable[Path]) -> list[str]:
-    """A line for each finding, file by file; of files that hold the same, the later ones are named."""
-    findings = []
+class Kind(StrEnum):
+    """What a file of others holds; each value stands behind "3 "."""
+
+    SAMPLES = "with samples of a device"
+    TRAINING = "printed by training programs"
+    UNREADABLE = "that cannot be read"
+
+
+@dataclass(frozen=True)
+class _File:
+    kind: Kind
+    digest: str  # of what it says: other names, spaces and line ends make no other file
+    findings: list[str]
+    assumed: str | None
+
+
+@dataclass(frozen=True)
+class Examined:
+    """`findings`: a line each. `notes`: of files without a header, what their columns were taken for, a line each;
+    `kinds`: how many files of each kind were read."""
+
+    findings: tuple[str, ...]
+    notes: tuple[str, ...]
+    kinds: dict[Kind, int]
+
+
+def examine(paths: Iterable[Path]) -> Examined:
+    """File by file; of files that hold the same, the later ones are named."""
+    findings: list[str] = []
+    notes: list[str] = []
+    kinds: Counter[Kind] = Counter()
     seen: dict[str, Path] = {}
     for path in paths:
         try:
-            table = logs.read(path)
-            digest = hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()
-            if digest in seen:
-                findings.append(f"{path}: duplicate of {seen[digest]}")
-                continue
-            seen[digest] = path
-            findings += [f"{log.name}: {line}" for log in logs.devices(path, table) for line in worth(log)]
+            one = _content(path)
         except ValueError as error:
             findings.append(f"{path}: cannot be read: {error}")
-    return findings
+            kinds[Kind.UNREADABLE] += 1
+            continue
+        kinds[one.kind] += 1
+        notes += [f"{path}: no header: {one.assumed}"] if one.assumed else []
+        first = seen.setdefault(one.digest, path)
+        findings += one.findings if first == path else [f"{path}: duplicate of {first}"]
+    return Examined(tuple(findings), tuple(notes), dict(kinds))
+
+
+def _content(path: Path) -> _File:
+    """Raises ValueError with the reason, or with the first line that cannot be read."""
+    text = forms.content(path)
+    parse = forms.parser(text)
+    if parse is forms.separated and path.suffix.lower() != CSV:
+        training = training_logs.read(text)
+        if training is not None:
+            found = [f"{path}: {line}" for line in training_logs.worth(training)]
+            digest = hashlib.sha256("\n".join(text.split()).encode()).hexdigest()
+            return _File(Kind.TRAINING, digest, found, training_logs.assumed(training))
+        number, line = forms.first_line(text)
+        if not any(mark in line for mark in forms.SEPARATORS):
+            raise forms.unreadable(number, line)
+    cells = parse(text)
+    digest = hashlib.sha256(cells.table.to_csv(index=False).encode()).hexdigest()
+    found = [f"{log.name}: {line}" for log in logs.devices(path, cells.table) for line in worth(log)]
+    return _File(Kind.SAMPLES, digest, found, cells.assumed)
 
 
 def worth(log: Log) -> list[str]:
     """What is wrong with it, a line each."""
-    return [*_length(log), *_order(log), *_all_zero(log), *_idle(log)]
+    return [*_length(log), *_order(log), *_numbers(log), *_all_zero(log), *_idle(log)]
 
 
 def _length(log: Log) -> Iterator[str]:
     count = len(next(iter(log.quantities.values())))
     if log.times_s is None:
-        yield "no column of times: its length, order and gaps cannot be told"
+        lacking = "its length, order and gaps" if log.numbers is None else "but a running number: its length and gaps"
+        yield f"no column of times{':' * (log.numbers is None)} {lacking} cannot be told"
         length_s, told = np.inf, f"{count} samples"
     else:
         length_s = float(log.times_s.max() - log.times_s.min())
@@ -67,6 +120,17 @@ def _order(log: Log) -> Iterator[str]:
         yield f"gaps: {count} over {LONGEST_GAP_PERIODS} periods of {period_s:.3g} s, {told}"
 
 
+def _numbers(log: Log) -> Iterator[str]:
+    """Running numbers that are not, and samples that are there more than once."""
+    if log.repeated:
+        yield f"repeated: {log.repeated} rows are another one's in every column"
+    steps = np.diff(log.numbers) if log.numbers is not None else np.empty(0)
+    jumps = np.flatnonzero(steps != 1)
+    if len(jumps):
+        where = f"{len(jumps)} of {len(steps)} steps, the first before row {jumps[0] + 2}"
+        yield f"running numbers are not one after the other: {where}: samples are missing, or it is more than one run"
+
+
 def _all_zero(log: Log) -> Iterator[str]:
     known = {column: values[~np.isnan(values)] for column, values in log.quantities.items()}
     if not any(len(values) for values in known.values()):
@@ -77,15 +141,16 @@ def _all_zero(log: Log) -> Iterator[str]:
 
 
 def _idle(log: Log) -> Iterator[str]:
-    values = log.quantities[log.usage] if log.usage is not None else np.empty(0)
-    known = values[~np.isnan(values)]
-    busy = np.flatnonzero(known)
-    if not len(busy) or len(busy) == len(known):
-        return
-    leading, trailing = int(busy[0]), len(known) - 1 - int(busy[-1])
-    between = len(known) - len(busy) - leading - trailing
-    share = 100 * (1 - len(busy) / len(known))
-    yield (
-        f"idle time included: {log.usage} is 0 in {share:.1f} % of {len(known)} samples ({leading} leading, {trailing} "
-        f"trailing, {between} between): mean {known.mean():.2f} over all, {known[busy].mean():.2f} over busy ones"
-    )
+    """Samples at which nothing ran, or nothing was held, in what a mean over the log takes for a load."""
+    for column in (*((log.usage,) if log.usage is not None else ()), *log.memories):
+        known = log.quantities[column][~np.isnan(log.quantities[column])]
+        busy = np.flatnonzero(known)
+        if not len(busy) or len(busy) == len(known):
+            continue
+        leading, trailing = int(busy[0]), len(known) - 1 - int(busy[-1])
+        between = len(known) - len(busy) - leading - trailing
+        share = 100 * (1 - len(busy) / len(known))
+        zeros = f"{column} is 0 in {share:.1f} % of {len(known)} samples"
+        where = f"{leading} leading, {trailing} trailing, {between} between"
+        means = f"mean {known.mean():.2f} over all, {known[busy].mean():.2f} over busy ones"
+        yield f"idle time included: {zeros} ({where}): {means}"

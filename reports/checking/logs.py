@@ -1,8 +1,7 @@
-"""Others' samples of a device, read from CSV as nvidia-smi --query-gpu writes it, or from plain columns."""
+"""Others' samples of a device, by the columns that a file of theirs was read into."""
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ KINDS = {
     "clock": re.compile(r"clock|mhz"),
     "usage": re.compile(r"util|usage|busy|^(gpu|cpu)([^a-z]|$)"),
 }
+RUNNING_NUMBER = "number"  # of a sample, where a log has no times
 DEVICE = re.compile(r"(gpu_)?(index|uuid|bus_id)|pci\.bus_id")
 UNKNOWN = re.compile(r"|\[?(n/?a|not supported|not available|unknown error|err!?|nan|null|none)\]?", re.IGNORECASE)
 NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*[%a-z/°]*", re.IGNORECASE)
@@ -35,47 +35,19 @@ NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*[%a-z/°]*", re
 
 @dataclass(frozen=True)
 class Log:
-    """The samples of one device. `times_s` is None where there is no column of times; `quantities` are {column: values}
-    with NaN where the file says that a value is not known; `usage` names the one that tells how busy the device was.
+    """The samples of one device. `times_s` is None where there is no column of times; `numbers` are their running
+    numbers, None where there are none; `quantities` are {column: values} with NaN where the file says that a value is
+    not known; `usage` names the one that tells how busy the device was, `memories` those of memory; `repeated` are the
+    samples that another one with the same time or number repeats in every column.
     """
 
     name: str
     times_s: Values | None
+    numbers: Values | None
     quantities: dict[str, Values]
     usage: str | None
-
-
-def read(path: Path) -> pd.DataFrame:
-    """The cells as text; a last row that a kill cut short is left out. Raises ValueError with the reason.
-
-    A separator at the end of a row is no cell; a row with more cells than the header does not say which is which.
-    """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            header = file.readline()
-            separator = next((mark for mark in (",", ";", "\t") if mark in header), ",")
-            width = len(next(csv.reader([header], delimiter=separator), []))
-            rows = (row for row in csv.reader(file, delimiter=separator) if row)
-            for number, row in enumerate(rows, start=1):
-                if any(cell.strip() for cell in row[width:]):
-                    raise ValueError(f"row {number} has {len(row)} cells, the header {width}")
-        table = pd.read_csv(
-            path,
-            sep=separator,
-            dtype=str,
-            skipinitialspace=True,
-            keep_default_na=False,
-            encoding="utf-8-sig",
-            # A separator at the end of a row: neither the first column as the index, nor an error.
-            index_col=False,
-            usecols=range(width) if width else None,
-        )
-    except (OSError, UnicodeDecodeError, csv.Error, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise ValueError(" ".join(str(error).split())) from error
-    if len(table) and table.iloc[-1].isna().any():
-        table = table.iloc[:-1]
-    table.columns = [str(name).strip() for name in table.columns]
-    return table.fillna("").apply(lambda column: column.str.strip())
+    memories: tuple[str, ...]
+    repeated: int
 
 
 def devices(path: Path, table: pd.DataFrame) -> Iterator[Log]:
@@ -98,8 +70,21 @@ def _log(name: str, table: pd.DataFrame) -> Log:
         raise ValueError(f"no column of usage, memory or power; it has {', '.join(table.columns)}")
     usages = [column for column, kind in kinds.items() if kind == "usage"]
     usage = next((column for column in usages if "gpu" in column.lower()), usages[0] if usages else None)
-    quantities = {column: _numbers(column, table[column]) for column in kinds}
-    return Log(name, None if times is None else _seconds(times, table[times]), quantities, usage)
+    memories = tuple(column for column, kind in kinds.items() if kind == "memory")
+    return Log(
+        name,
+        times_s=None if times is None else _seconds(times, table[times]),
+        numbers=_numbers(RUNNING_NUMBER, table[RUNNING_NUMBER]) if RUNNING_NUMBER in table.columns else None,
+        quantities={column: _numbers(column, table[column]) for column in kinds},
+        usage=usage,
+        memories=memories,
+        repeated=int(table.duplicated().sum()) if times is not None or RUNNING_NUMBER in table.columns else 0,
+    )
+
+
+def is_number(cell: str) -> bool:
+    """Whether it is one, with or without a unit, or says that it is not known."""
+    return bool(NUMBER.fullmatch(cell) or UNKNOWN.fullmatch(cell))
 
 
 def _kind(column: str) -> str:

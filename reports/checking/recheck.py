@@ -10,16 +10,15 @@ from workloads.checks import NAMES, clock_checks, figure_checks, sample_checks
 from workloads.samples import read_samples
 from workloads.trial import EVENTS_FILE, METER_FILE, SAMPLES_FILE, Check, TrialResult, read_events
 
-from .. import load
+from ..load import Stored
 from . import recompute
 
 PASSED = {True: "passed", False: "failed"}
 
 
-def results_folder(folder: Path) -> tuple[int, list[str]]:
-    """(trials looked at, a line for each finding). Raises load.ReportError where no result file is there."""
-    stored = load.read(folder)
-    findings = [f"{item.path}: cannot be read: {item.reason}" for item in stored.unreadable]
+def trials(stored: Stored, folder: Path) -> list[str]:
+    """A line for each finding in the results that can be read; `folder` is the one that they were read of."""
+    findings = []
     seen: dict[str, list[str]] = {}
     for result, trial_dir in zip(stored.results, stored.folders, strict=True):
         findings += [f"{trial_dir}: {line}" for line in trial(result, trial_dir)]
@@ -31,7 +30,7 @@ def results_folder(folder: Path) -> tuple[int, list[str]]:
         for names in seen.values()
         if len(names) > 1
     ]
-    return len(stored.results) + len(stored.unreadable), findings
+    return findings
 
 
 def trial(result: TrialResult, trial_dir: Path) -> list[str]:

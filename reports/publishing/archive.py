@@ -10,6 +10,7 @@ they are byte for byte, because figures and ids are computed from them again; th
 
 from __future__ import annotations
 
+import lzma
 import re
 import tarfile
 from collections.abc import Iterator
@@ -89,6 +90,18 @@ def pack(folder: Path, archive: Path) -> None:
             entry.size, entry.mode = path.stat().st_size, 0o644
             with path.open("rb") as file:
                 packed.addfile(entry, file)
+
+
+def unpack(archive: Path, into: Path) -> Path:
+    """The results folder of a packed archive, below `into`. Raises ReportError for anything else."""
+    try:
+        with tarfile.open(archive) as packed:
+            packed.extractall(into, filter="data")  # refuses links and paths that lead out of `into`
+        (folder,) = into.iterdir()
+    except (OSError, EOFError, ValueError, lzma.LZMAError, tarfile.TarError) as error:
+        told = " ".join(str(error).split())
+        raise ReportError(f"{archive}: not the archive of a results folder: {told}; give one of `publish`") from error
+    return folder
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -24,7 +24,7 @@ def cff(publication: Publication, archive: str, archive_sha256: str) -> str:
         "title": f"Batchwise: {publication.title}",
         "abstract": _abstract(publication),
         "authors": [{"name": AUTHOR}],
-        "date-released": publication.last_day,
+        "date-released": publication.published_day or publication.last_day,
         "version": publication.name,
         "keywords": ["benchmark", "deep learning", "batch size", *publication.frameworks],
         "identifiers": [
@@ -35,7 +35,7 @@ def cff(publication: Publication, archive: str, archive_sha256: str) -> str:
 
 
 def bibtex(publication: Publication) -> str:
-    year, month, _ = publication.last_day.split("-")
+    year, month, _ = (publication.published_day or publication.last_day).split("-")
     values = {
         "author": f"{{{AUTHOR}}}",
         "title": f"{{{_latex('Batchwise: ' + publication.title)}}}",

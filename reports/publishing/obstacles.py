@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
 from workloads.trial import Status, TrialResult
 
-from .. import stable, unverified
 from ..checking import recheck
-from ..conditions import Section, sections
-from ..frameworks import display_name, ordered
+from ..checking.completeness import Gap, Kind, gaps, words
 from ..load import Stored
 from . import archive
 
 SHOWN = 3  # examples of each kind
-FINDINGS = (Status.OK, Status.OUT_OF_MEMORY)  # out of memory is what was measured
-OTHER_SCHEMA = "schema version"
 
 
 def obstacles(stored: Stored, folder: Path) -> list[str]:
@@ -25,27 +20,26 @@ def obstacles(stored: Stored, folder: Path) -> list[str]:
 
     `folder` is the copy that is to be published, `stored` what was read of it.
     """
+    lacking = [gap for gap in gaps(stored, folder) if gap.counts]
+    of_kind = {kind: [gap for gap in lacking if gap.kind is kind] for kind in Kind}
     found = []
-    for other, kind in ((True, "of another schema version"), (False, "unreadable")):
-        paths = [f"{i.path}: {i.reason}" for i in stored.unreadable if i.reason.startswith(OTHER_SCHEMA) is other]
-        found += _told(f"{kind}", paths, "result")
-    found += _told("unfinished", map(str, stored.unfinished))
+    for kind in (Kind.OTHER_SCHEMA, Kind.UNREADABLE):
+        found += _told(kind, map(_example, of_kind[kind]), "result")
+    found += _told(Kind.UNFINISHED, map(_example, of_kind[Kind.UNFINISHED]))
     for status in Status:
-        if status not in FINDINGS:
-            ended = [f"{r.spec.id}: {r.reason}" for r in stored.results if r.status is status]
-            found += _told(str(status).replace("_", " "), ended)
-    own, _ = sections(stored.results)
-    with_stable = (folder / stable.FILE).exists()
-    found += _told("planned and not there", [place for one in own for place in _missing(one, with_stable)])
-    found += [f"not run of {what}" for what in unverified.not_run(stored.results)]
+        found += _told(words(status), (_example(gap) for gap in of_kind[Kind.ENDED] if gap.status is status))
+    found += _told(Kind.MISSING, map(_example, of_kind[Kind.MISSING]))
+    found += [f"not run of {gap.place}" for gap in of_kind[Kind.NOT_RUN]]
     found += _told("of a commit that is unknown", [r.spec.id for r in stored.results if not r.machine.get("commit")])
     dirty = [f"{r.spec.id}: {r.machine['commit']}" for r in stored.results if _dirty(r)]
     found += _told("of a commit with uncommitted changes", dirty)
-    _, wrong = recheck.results_folder(folder)
-    unread = {str(item.path) for item in stored.unreadable}
-    found += _told("by python -m reports check", [w for w in wrong if w.split(": ")[0] not in unread], "finding")
+    found += _told("by python -m reports check", recheck.trials(stored, folder), "finding")
     found += _told("naming a home directory", archive.naming_homes(folder), "file")
     return found
+
+
+def _example(gap: Gap) -> str:
+    return f"{gap.place}: {gap.reason}" if gap.reason else gap.place
 
 
 def _told(what: str, examples: Iterable[str], noun: str = "trial") -> list[str]:
@@ -58,18 +52,3 @@ def _told(what: str, examples: Iterable[str], noun: str = "trial") -> list[str]:
 
 def _dirty(result: TrialResult) -> bool:
     return str(result.machine.get("commit") or "").endswith("-dirty")
-
-
-def _missing(section: Section, with_stable: bool) -> list[str]:
-    """Cells of frameworks x batch sizes x repeats without a trial.
-
-    `with_stable`: repeats ended when a cell was stable, so each cell has its own number of them, without a gap.
-    """
-    there = {(r.spec.framework, r.spec.batch_size, r.spec.repeat) for r in section.results}
-    sizes, repeats = ({place[axis] for place in there} for axis in (1, 2))
-    lines = []
-    for framework, size in itertools.product(ordered(place[0] for place in there), sorted(sizes)):
-        own = {repeat for name, batch_size, repeat in there if (name, batch_size) == (framework, size)}
-        planned = set(range(max(own, default=0) + 1)) if with_stable else repeats
-        lines += [f"{display_name(framework)}, batch size {size}, repeat {repeat}" for repeat in sorted(planned - own)]
-    return lines

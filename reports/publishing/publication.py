@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 
 from workloads.trial import TrialResult
@@ -25,7 +25,8 @@ AUTHOR = "Batchwise contributors"
 
 @dataclass(frozen=True)
 class Publication:
-    """Days are ISO 8601, UTC, of the first and the last trial. `marks`: why it should not have been published."""
+    """Days are ISO 8601, UTC: of the first and the last trial, and of publishing, None in a publication of before that
+    was stored. `marks`: why it should not have been published."""
 
     name: str
     title: str
@@ -39,6 +40,7 @@ class Publication:
     commits: list[str]
     findings: list[str]
     marks: list[str]
+    published_day: str | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -111,13 +113,14 @@ def read(path: Path) -> Publication:
         raise ValueError(f"cannot be read: {error.strerror}") from error
     if not isinstance(told, dict) or told.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(f"not of schema version {SCHEMA_VERSION}")
-    if set(told) != {field.name for field in fields(Publication)}:
+    needed = {field.name for field in fields(Publication) if field.default is MISSING}
+    if not needed <= set(told) <= {field.name for field in fields(Publication)}:
         raise ValueError("fields are missing or unknown")
     for name, value in told.items():
         if name == "trials":
             fits = isinstance(value, dict) and all(type(number) is int for number in value.values())
-        elif name in ("name", "title", "first_day", "last_day"):
-            fits = isinstance(value, str)
+        elif name in ("name", "title", "first_day", "last_day", "published_day"):
+            fits = isinstance(value, str) or (value is None and name == "published_day")
         else:
             fits = name == "schema_version" or (isinstance(value, list) and all(isinstance(one, str) for one in value))
         if not fits:

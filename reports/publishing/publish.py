@@ -1,8 +1,13 @@
-"""python -m reports publish RESULTS: a report with its raw trials, checksums, rules and citation, in one folder."""
+"""python -m reports publish RESULTS: a report with its raw trials, checksums, rules and citation, in one folder.
+
+RESULTS may be a publication, too: it is then published again from its archive, under its name. What was measured, by
+which commit and on which day stays as it was; the report is made by the code of now, and published today.
+"""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import fcntl
 import hashlib
 import os
@@ -12,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from .. import build, files, load
@@ -42,7 +48,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m reports publish", description="Publish a report on stored results."
     )
-    parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder that python -m runner wrote")
+    parser.add_argument("results", type=Path, metavar="RESULTS",
+                        help="the folder that python -m runner wrote, or a published one, to publish it again "
+                        f"from its {ARCHIVE}")  # fmt: skip
     parser.add_argument("--into", type=Path, metavar="DIR", default=INTO,
                         help="the folder of published reports (default: reports/published)")  # fmt: skip
     parser.add_argument("--name", help="the publication's folder (default: <date>-<machine>)")
@@ -73,9 +81,12 @@ def publish(
     """
     if name is not None and not publication.NAME.fullmatch(name):
         raise ReportError(f"--name {name}: use lower case letters, digits and single hyphens")
-    before = load.read(results)
     with tempfile.TemporaryDirectory(prefix="batchwise-") as stage:
-        left_out = archive.copy(results, Path(stage) / RESULTS)
+        packed = _packed(results)
+        name = name or (_name_beside(packed) if packed else None)
+        source = archive.unpack(packed, Path(stage) / "unpacked") if packed else results
+        before = load.read(source)
+        left_out = archive.copy(source, Path(stage) / RESULTS)
         found = ["a run is still writing into the folder"] if before.in_use else []
         with chdir(stage):
             stored = load.read(RESULTS)
@@ -94,7 +105,11 @@ def publish(
                 name = name or _name(stored, into)
                 part = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=into))
                 try:
-                    _fill(part.resolve(), Path(stage), stored, name, marks)
+                    facts = _fill(part.resolve(), Path(stage), stored, name, marks)
+                    earlier = _published_day(into / name)
+                    _seal(part, dataclasses.replace(facts, published_day=earlier or today()))
+                    if earlier and not _is_same(part, into / name):
+                        _seal(part, dataclasses.replace(facts, published_day=today()))
                     fresh = _put(part, into / name, replace)
                 finally:
                     shutil.rmtree(part, ignore_errors=True)
@@ -106,6 +121,42 @@ def publish(
     if left_out:
         warnings.append(f"left out, for no report reads it: {', '.join(left_out)}")
     return Published(into / name, fresh, (*warnings, *_large(into / name)))
+
+
+def today() -> str:
+    """ISO 8601, UTC."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def _packed(results: Path) -> Path | None:
+    """The archive of a published folder, or of its file; None for a results folder.
+
+    Raises ReportError where the checksums beside it are of other bytes.
+    """
+    packed = results / ARCHIVE if (results / ARCHIVE).is_file() and not (results / "trials").is_dir() else results
+    if not packed.is_file():
+        return None
+    sums = packed.parent / CHECKSUMS
+    digest = _sha256(packed)
+    if sums.is_file() and _sums(sums).get(packed.name, digest) != digest:
+        raise ReportError(f"{packed}: changed since it was published: {CHECKSUMS} tells another checksum; get it anew")
+    return packed
+
+
+def _name_beside(packed: Path) -> str | None:
+    """The name of the publication that an archive lies in; None where it lies alone."""
+    try:
+        return publication.read(packed.parent / publication.FILE).name
+    except ValueError:
+        return None
+
+
+def _published_day(place: Path) -> str | None:
+    """Of what is published there by now: the same again keeps its day."""
+    try:
+        return publication.read(place / publication.FILE).published_day
+    except ValueError:
+        return None
 
 
 @contextmanager
@@ -138,34 +189,46 @@ def _name(stored: Stored, into: Path) -> str:
         return long if (into / short).exists() else short
 
 
-def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, ...]) -> None:
-    """Everything of a publication. `out` is absolute: the report is made where the results' copy lies, so that every
-    path in it is the archive's, and none is of this machine."""
+def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, ...]) -> publication.Publication:
+    """Report, archive and inputs; what the publication is, for `_seal`. `out` is absolute: the report is made where the
+    results' copy lies, so that every path in it is the archive's, and none is of this machine."""
     with chdir(stage):
         report = build.report([RESULTS])
         files.write(report, out, files.FORMATS, marks)
         (out / files.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
         archive.pack(RESULTS, out / ARCHIVE)
-    facts = publication.of(stored, name, report.summary.findings, marks)
     inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})
+    _write(out / INPUTS, "".join(f"{sha256}  {path}\n" for path, sha256 in inputs))
+    return publication.of(stored, name, report.summary.findings, marks)
+
+
+def _seal(out: Path, facts: publication.Publication) -> None:
+    """What depends on the day of publishing, and the checksums of it all."""
     told = {
         publication.FILE: publication.text(facts),
-        INPUTS: "".join(f"{sha256}  {path}\n" for path, sha256 in inputs),
         "CITATION.cff": citation.cff(facts, ARCHIVE, _sha256(out / ARCHIVE)),
         "citation.bib": citation.bibtex(facts),
     }
     for file, text in told.items():
-        (out / file).write_text(text, encoding="utf-8", errors="replace", newline="\n")
-    sums = "".join(f"{_sha256(path)}  {path.name}\n" for path in sorted(out.iterdir()))
-    (out / CHECKSUMS).write_text(sums, encoding="utf-8", newline="\n")
+        _write(out / file, text)
+    sums = [f"{_sha256(path)}  {path.name}\n" for path in sorted(out.iterdir()) if path.name != CHECKSUMS]
+    _write(out / CHECKSUMS, "".join(sums))
     out.chmod(0o755)  # it was made for its owner's eyes alone
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+
+
+def _is_same(part: Path, place: Path) -> bool:
+    before = place / CHECKSUMS
+    return before.is_file() and before.read_bytes() == (part / CHECKSUMS).read_bytes() and _whole(place)
 
 
 def _put(part: Path, place: Path, replace: bool) -> bool:
     """Rename `part` to `place`; False where the same is there already. Raises ReportError where another is."""
     if place.exists():
-        before = place / CHECKSUMS
-        if before.is_file() and before.read_bytes() == (part / CHECKSUMS).read_bytes() and _whole(place):
+        if _is_same(part, place):
             return False
         if not replace:
             raise ReportError(
@@ -186,10 +249,14 @@ def _put(part: Path, place: Path, replace: bool) -> bool:
 
 def _whole(folder: Path) -> bool:
     """Whether every file is there as its checksum says, and no other."""
-    lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
-    told = {name: sha256 for sha256, _, name in (line.partition("  ") for line in lines)}
     there = {path.name: _sha256(path) for path in folder.iterdir() if path.name != CHECKSUMS and path.is_file()}
-    return told == there
+    return _sums(folder / CHECKSUMS) == there
+
+
+def _sums(path: Path) -> dict[str, str]:
+    """{file: SHA-256} of a file that `sha256sum -c` reads."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {name: sha256 for sha256, _, name in (line.partition("  ") for line in lines)}
 
 
 def _large(folder: Path) -> list[str]:

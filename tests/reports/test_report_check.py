@@ -6,11 +6,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import on_gpu, store, trial
+import stored
+from stored import on_gpu, store
 
 from reports.checking import check
 from workloads.checks import figure_checks, sample_checks
@@ -20,14 +22,24 @@ from workloads.trial import Check, Figure, TrialResult
 ROOT = Path(__file__).parents[2]
 SECOND = 10**9
 WINDOW = (10.0, 16.0)
+trial = partial(stored.trial, study="own")  # what it asks for nobody knows
 
 
 def found(capsys: pytest.CaptureFixture[str], *paths: Path) -> tuple[int, list[str]]:
-    """(exit code, findings) of the command."""
-    code = check.main([str(path) for path in paths])
-    *findings, last = capsys.readouterr().out.splitlines()
-    assert last.endswith(f"{len(findings) or 'nothing'} found")
+    """(exit code, findings) of the command; its notes do not count."""
+    code, findings, _, _ = printed(capsys, *paths)
     return code, findings
+
+
+def printed(capsys: pytest.CaptureFixture[str], *paths: Path) -> tuple[int, list[str], list[str], str]:
+    """(exit code, findings, notes, last line) of the command."""
+    code = check.main([str(path) for path in paths])
+    *lines, last = capsys.readouterr().out.splitlines()
+    notes = [line.removeprefix("note: ") for line in lines if line.startswith("note: ")]
+    findings = [line for line in lines if not line.startswith("note: ")]
+    assert last.endswith(f"{len(findings) or 'nothing'} found")
+    assert code == int(bool(findings))
+    return code, findings, notes, last
 
 
 # Stored results
@@ -235,7 +247,7 @@ def test_a_trial_of_which_nothing_was_assembled_lacks_no_figure(
 ) -> None:
     folder = run_trial(tmp_path, trial())
     rewrite(folder, lambda data: data.update(status="failed", reason="the sampler ended", figures={}, checks=[]))
-    assert found(capsys, tmp_path) == (0, [])
+    assert found(capsys, tmp_path) == (1, [f"{folder}: failed: the sampler ended"])
 
 
 def test_a_verdict_changed_by_hand_is_caught(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -342,7 +354,7 @@ def test_an_unreadable_result_is_a_finding(tmp_path: Path, capsys: pytest.Captur
     assert line.startswith(f"{folder / 'result.json'}: cannot be read: not whole JSON")
 
 
-def test_a_trial_that_timed_out_before_its_window_has_no_finding(
+def test_a_trial_that_timed_out_before_its_window_has_no_finding_but_that(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = run_trial(tmp_path, trial())
@@ -350,7 +362,7 @@ def test_a_trial_that_timed_out_before_its_window_has_no_finding(
     unknown = {"value": None, "reason": "no window"}
     rewrite(folder, lambda data: [figure.update(unknown) for figure in data["figures"].values()])
     (folder / "events.jsonl").write_text('{"event": "started", "t_ns": 1}\n')
-    assert found(capsys, tmp_path) == (0, [])
+    assert found(capsys, tmp_path) == (1, [f"{folder}: timeout: slow"])
 
 
 # Others' logs
@@ -513,15 +525,17 @@ def test_a_log_that_cannot_be_read_is_named_with_its_reason(
     assert found(capsys, path) == (1, [f"{path}: cannot be read: {reason}"])
 
 
-def test_a_folder_of_logs_is_searched_and_other_files_left_alone(
+def test_a_folder_of_logs_is_searched_and_other_files_are_named_by_their_endings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "notes.txt").write_text("no log")
+    (tmp_path / "notes.md").write_text("no log")
+    (tmp_path / "run").write_text("no log")
     log(tmp_path / "deep", nvidia_smi(GOOD), "a.CSV")
     short = log(tmp_path / "deep", nvidia_smi(GOOD[:9]), "b.csv")
-    code, lines = found(capsys, tmp_path)
+    code, lines, notes, _ = printed(capsys, tmp_path)
     assert (code, len(lines)) == (1, 1)
     assert lines[0].startswith(f"{short}: too short")
+    assert notes == ["2 files not looked at, by the ending: 1 .md, 1 without an ending, run"]
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -537,7 +551,7 @@ def test_the_command_ends_with_0_1_or_2(tmp_path: Path) -> None:
     assert command(good, bad).returncode == 1
     for path, told in (
         (tmp_path / "absent", "no such file or folder"),
-        (tmp_path / "empty", "neither trials/ nor a CSV file"),
+        (tmp_path / "empty", "neither trials/ nor a log"),
         (tmp_path / "unfinished", "no result.json found"),
     ):
         ran = command(bad, path)
@@ -551,7 +565,7 @@ def test_results_and_logs_can_be_checked_together(tmp_path: Path) -> None:
     ran = command(tmp_path / "results", log(tmp_path / "logs", nvidia_smi(GOOD[:9])))
     assert ran.returncode == 1
     assert "images/s x step time" in ran.stdout and "too short" in ran.stdout
-    assert ran.stdout.endswith("results: 1 trials; 1 CSV file: 3 found\n")
+    assert ran.stdout.endswith("results: 1 trial: 1 ok; 1 log: 1 with samples of a device: 3 found\n")
 
 
 def test_a_folder_named_check_still_makes_a_report(tmp_path: Path) -> None:

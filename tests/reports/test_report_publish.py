@@ -468,3 +468,88 @@ def test_the_page_carries_the_mark_and_pictures_are_small(
         assert (picture.mode, picture.info["Title"]) == ("P", "Training speed, images/s, mean over the steady window")
         assert round(picture.info["dpi"][0]) == 200
     assert f'href="{NAME}/report.html"' in (folder.parent / "index.html").read_text()
+
+
+def of_day(monkeypatch: pytest.MonkeyPatch, day: str) -> None:
+    monkeypatch.setattr(publish, "today", lambda: day)
+
+
+def test_a_publication_is_made_again_from_its_archive_and_only_the_day_of_publishing_is_new(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_day(monkeypatch, "2025-11-22")
+    old = publish.publish(results, tmp_path / "published", name="its-name").folder
+    before = publication.read(old / publication.FILE)
+    packed = (old / publish.ARCHIVE).read_bytes()
+    of_day(monkeypatch, "2026-01-02")
+    monkeypatch.setattr(files, "FORMATS", ("md",))  # the code for reports has changed since
+    for given in (old, old / publish.ARCHIVE):
+        done = publish.publish(given, tmp_path / "published", replace=True)
+        assert done.folder == old
+        again = publication.read(old / publication.FILE)
+        assert again == replace(before, published_day="2026-01-02")
+        assert (again.first_day, again.commits) == ("2025-11-21", ["afa2864"])
+        assert (old / publish.ARCHIVE).read_bytes() == packed
+        assert not (old / "speed.csv").exists()
+    assert yaml.safe_load((old / "CITATION.cff").read_text())["date-released"] == "2026-01-02"
+    assert "year = {2026}" in (old / "citation.bib").read_text()
+    row = re.findall(r'<td class="day">(.*?)</td>', (old.parent / "index.html").read_text())
+    assert row == ["2025-11-21", "2026-01-02"]
+
+
+def test_the_same_published_on_a_later_day_keeps_the_day_of_its_first(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_day(monkeypatch, "2025-11-22")
+    first = publish.publish(results, tmp_path / "published")
+    of_day(monkeypatch, "2026-01-02")
+    for given in (results, first.folder):
+        assert publish.publish(given, tmp_path / "published").fresh is False
+    assert publication.read(first.folder / publication.FILE).published_day == "2025-11-22"
+
+
+def test_an_incomplete_publication_without_its_mark_gets_it_when_it_is_published_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one was left by the code of before the mark."""
+    part, into = tmp_path / "part", tmp_path / "published"
+    for framework in FRAMEWORKS:
+        run_trial(part, trial(framework, 32, study="osu-2020"))
+    with monkeypatch.context() as before_marks:
+        before_marks.setattr(publish, "obstacles", lambda stored, folder: [])
+        folder = publish.publish(part, into).folder
+    assert publication.read(folder / publication.FILE).marks == []
+    with pytest.raises(ReportError, match="not run of the study osu-2020 as it is defined"):
+        publish.publish(folder, into, replace=True)
+    assert publication.read(folder / publication.FILE).marks == []
+    assert publish.publish(folder, into, anyway=True, replace=True).folder == folder
+    (mark,) = publication.read(folder / publication.FILE).marks
+    assert mark.startswith("Published although not fit to be: not run of the study osu-2020 as it is defined: ")
+    for text in (folder / "report.md", folder.parent / "index.html", folder / "citation.bib"):
+        assert mark in text.read_text()
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [("other", "changed since it was published"), ("no archive", "not the archive of a results folder")],
+)
+def test_an_archive_that_is_not_the_published_one_is_refused(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str, told: str
+) -> None:
+    folder = publish.publish(results, tmp_path / "published").folder
+    archived = folder / publish.ARCHIVE
+    archived.write_bytes(archived.read_bytes()[:1000])
+    if damage == "no archive":
+        (folder / publish.CHECKSUMS).unlink()
+    assert publish.main([str(folder), "--into", str(tmp_path / "again"), "--anyway"]) == 2
+    out, errors = capsys.readouterr()
+    assert (out, errors.count("\n")) == ("", 1)
+    assert str(archived) in errors and told in errors
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_publication_of_before_days_of_publishing_were_stored_is_read(tmp_path: Path) -> None:
+    told = json.loads(publication.text(facts()))
+    del told["published_day"]
+    (tmp_path / "publication.json").write_text(json.dumps(told))
+    assert publication.read(tmp_path / "publication.json").published_day is None

@@ -10,7 +10,7 @@ from written import numbers, report, rows
 
 from reports.quantities import QUANTITIES
 from reports.tables import CSV_COLUMNS
-from workloads.checks import LONG_ENOUGH
+from workloads.checks import LONG_ENOUGH, NO_STALL
 from workloads.trial import Check, Figure, Status, TrialResult
 
 DASH = "\N{EN DASH}"
@@ -249,3 +249,24 @@ def test_on_a_gpu_usage_and_memory_are_those_of_the_gpu(tmp_path: Path) -> None:
     assert rows(out / "usage.md")["PyTorch"] == ["51.0"]
     assert rows(out / "memory.md")["PyTorch"] == ["782"]
     assert "device GPU, NVIDIA H200" in (out / "report.md").read_text()
+
+
+def test_a_trial_that_diverged_shows_its_speed_with_a_mark_and_no_accuracy(tmp_path: Path) -> None:
+    steady = trial("pytorch", 32)
+    diverged = replace(
+        trial("mxnet", 32, figures={"diverged_step": Figure(3, "worker")}), status=Status.DIVERGED, reason="why"
+    )
+    out = report(tmp_path, steady, diverged)
+    speed = number(out / "speed.csv", "mxnet", 32)
+    assert speed["median"] == str(diverged.figures["images_per_s"].value)
+    assert speed["notes"] == "diverged: the loss of step 3 is no number"
+    assert rows(out / "accuracy.md")["MXNet"] == ["diverged"]
+    assert number(out / "accuracy.csv", "mxnet", 32)["status"] == "diverged"
+    assert number(out / "speed.csv", "pytorch", 32)["notes"] == ""
+
+
+def test_a_speed_of_a_worker_that_stood_still_says_so(tmp_path: Path) -> None:
+    stalled = replace(trial("mxnet", 32), checks=[Check(NO_STALL, False, "the longest call took 2 s")])
+    out = report(tmp_path, stalled)
+    assert "stalled: " in number(out / "speed.csv", "mxnet", 32)["notes"]
+    assert number(out / "accuracy.csv", "mxnet", 32)["notes"] == ""

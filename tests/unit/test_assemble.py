@@ -10,6 +10,7 @@ from conftest import make_spec
 
 from runner.assemble import assemble
 from runner.launch import Outcome
+from workloads.checks import CALL_TIMES, NO_STALL
 from workloads.samples import COLUMNS
 from workloads.trial import MEMORY_PARTS, Event, Status
 
@@ -19,6 +20,7 @@ TOLD = {"parts": dict.fromkeys(MEMORY_PARTS, 8), "step_peak": 64, "peak": 70, "s
 
 
 def write_trial(folder, events, samples):
+    folder.mkdir(exist_ok=True)
     with (folder / "events.jsonl").open("w") as file:
         for event, t_s, data in events:
             file.write(json.dumps({"event": event, "t_ns": int(t_s * SECOND), **data}) + "\n")
@@ -164,6 +166,45 @@ def test_a_trial_that_was_measured_stays_ok_whatever_happens_to_what_is_optional
         assert figures[name].value is None and figures[name].reason, name
     if Event.ALLOCATOR_COUNTED in dict((event, data) for event, _, data in behind):
         assert figures["allocator_reserved_bytes"].reason == "ValueError: Allocator stats not available"
+
+
+def with_window(**data):
+    return [(event, t, more | data if event == Event.WINDOW_ENDED else more) for event, t, more in trained()]
+
+
+def test_a_trial_with_a_loss_that_is_no_number_is_diverged_and_says_at_which_step(tmp_path):
+    result = result_of(tmp_path, with_window(diverged_step=3), busy_window())
+    assert (result.status, result.reason) == (Status.DIVERGED, "the loss of step 3 is no number")
+    assert result.figures["diverged_step"].value == 3 and result.figures["images_per_s"].value == 800
+    steady = result_of(tmp_path / "steady", with_window(diverged_step=None), busy_window())
+    assert steady.status == Status.OK
+    assert steady.figures["diverged_step"].value is None and steady.figures["diverged_step"].reason
+
+
+def test_the_times_of_the_calls_in_the_window_are_told_by_their_quantiles(tmp_path):
+    calls_s = [0.05] * 90 + [0.06] * 9 + [0.1]
+    figures = result_of(tmp_path, with_window(calls_s=calls_s), busy_window()).figures
+    value = {name: figures[name].value for name in CALL_TIMES}
+    assert value["call_p50_s"] == 0.05 and value["call_p95_s"] == 0.06 and value["call_longest_s"] == 0.1
+    assert figures["call_p99_s"].samples == 100
+    unknown = result_of(tmp_path / "early", trained()[:4], busy_window()).figures
+    assert all(unknown[name].value is None and unknown[name].reason for name in CALL_TIMES)
+
+
+@pytest.mark.parametrize(
+    ("calls_s", "passed"),
+    [
+        ([0.1] * 30 + [2.0], False),  # stopped for 2 of 5 s
+        ([0.1] * 45 + [0.5], True),  # five times the usual: still a neighbour's doing
+        ([0.01] * 480 + [0.2], True),  # twenty times the usual, 4 % of the window
+        ([2.5, 2.5], True),  # steps that take long
+    ],
+)
+def test_a_worker_that_stood_still_for_a_part_of_the_window_fails_the_check_of_stalls(tmp_path, calls_s, passed):
+    result = result_of(tmp_path, with_window(calls_s=calls_s), busy_window())
+    (check,) = [check for check in result.checks if check.name == NO_STALL]
+    assert check.passed == passed, check.detail
+    assert result.status == Status.OK
 
 
 def test_memory_taken_behind_the_end_is_no_peak_of_the_trial(tmp_path):

@@ -21,7 +21,7 @@ from workloads.checks import (
 )
 from workloads.end_probe import END_FILE, Difference, EndStep, Missing, Outstanding, TrialEnd
 from workloads.spec import OptimizerSpec
-from workloads.trial import EVENTS_FILE, TRIAL_FILE, Figure, Status, TrialResult, write_json
+from workloads.trial import DIVERGED_STEP, EVENTS_FILE, TRIAL_FILE, Figure, Status, TrialResult, write_json
 
 SETTLED = Outstanding(0.002, 0.001, 0.002, 0.001)
 STEPS = (
@@ -123,6 +123,14 @@ def test_a_referee_that_failed_makes_nothing_suspect_and_leaves_out_what_it_woul
     unasked = TrialEnd(SETTLED, Missing.REFEREE, "it was killed")
     assert [check.name for check in checks(trial(unasked))] == [POSSIBLE, NOTHING_LEFT]
     assert not failed(trial(unasked))
+
+
+def test_a_trial_that_diverged_is_not_held_to_numbers_that_are_none():
+    lost = replace(RIGHT, evaluation=Difference(None), steps=(EndStep(128, False, Difference(None)),))
+    diverged = trial(lost)
+    diverged.figures[DIVERGED_STEP] = Figure(3.0, "-")
+    assert not failed(diverged)
+    assert failed(trial(lost)).keys() == {END_EVALUATION, END_LOSSES}
 
 
 def test_a_speed_that_no_processor_has_is_suspect_and_one_that_a_card_may_have_is_not():

@@ -18,18 +18,20 @@ from rich.console import Console
 from runner import __main__ as runner
 from runner import gate
 from runner.evidence import LATE, LOSSES, ROUNDINGS
-from runner.gate import GATE, Gate
+from runner.gate import GATE, JUDGED, Gate
 from runner.launch import LaunchFailed, Local, Outcome, Way
 from runner.plan import Plan
 from workloads.catalogue import WORKLOADS
 from workloads.gate import PROBE_BATCH, Evidence
 from workloads.spec import OptimizerSpec
 from workloads.trial import (
+    DIVERGED_STEP,
     EVENTS_FILE,
     RESULT_FILE,
     TRIAL_FILE,
     Check,
     Event,
+    Figure,
     InputFile,
     Status,
     TrialResult,
@@ -221,7 +223,18 @@ def test_an_unverified_trial_is_ok_again_when_the_majority_changes() -> None:
 
 
 @pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize("status", [status for status in Status if status not in (Status.OK, Status.UNVERIFIED)])
+def test_a_trial_that_diverged_stays_so_where_it_agrees_and_is_unverified_where_it_does_not() -> None:
+    figures = {DIVERGED_STEP: Figure(3, "worker")}
+    right = replace(trial("right"), status=Status.DIVERGED, figures=figures)
+    differs = replace(trial("differs", wrong()), status=Status.DIVERGED, figures=figures)
+    judged = judge(right, differs, trial("other"))
+    assert (judged[0].status, judged[0].reason) == (Status.DIVERGED, "the loss of step 3 is no number")
+    assert judged[0].checks[-1].passed
+    assert judged[1].status == Status.UNVERIFIED
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize("status", [status for status in Status if status not in JUDGED])
 def test_a_trial_that_ended_otherwise_is_not_touched_and_has_no_vote(status: Status) -> None:
     ended = replace(trial("ended", wrong()), status=status, reason="because")
     bare = replace(ended, evidence={})

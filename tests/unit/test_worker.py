@@ -447,3 +447,13 @@ def test_events_stay_json_when_training_diverges(results: Results) -> None:
     ran = results.run("diverged", optimizer=OptimizerSpec("sgd", 1e30), epochs=1, window_s=0.01)
     assert ran.exit_code == 0 and ran.named("finished"), ran.log
     assert ran.named("epoch_trained")[0]["train_loss"] is None
+    step = ran.named("window_ended")[0]["diverged_step"]
+    losses = ran.named("epoch_trained")[0]["first_losses"]
+    assert step == 1 + next(number for number, loss in enumerate(losses) if loss is None)
+
+
+def test_the_window_keeps_the_time_of_every_call(ran: Ran) -> None:
+    (started,), (ended,) = ran.named("window_started"), ran.named("window_ended")
+    assert len(ended["calls_s"]) >= 2 and min(ended["calls_s"]) >= 0
+    assert sum(ended["calls_s"]) == pytest.approx((ended["t_ns"] - started["t_ns"]) / 1e9, rel=0.1)
+    assert ended["diverged_step"] is None

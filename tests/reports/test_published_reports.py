@@ -1,0 +1,49 @@
+"""The reports published in this repository are what their archives make them."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+import yaml
+
+from reports import load
+from reports.publishing import archive, publication, publish
+from reports.publishing.obstacles import obstacles
+
+FOLDERS = sorted(path.parent for path in publish.INTO.glob(f"*/{publication.FILE}"))
+
+
+def test_there_are_published_reports() -> None:
+    assert FOLDERS
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_published_report_that_is_not_complete_and_whole_says_so_wherever_it_is_met(
+    folder: Path, tmp_path: Path
+) -> None:
+    archive.unpack(folder / publish.ARCHIVE, tmp_path)
+    with chdir(tmp_path):
+        lacking = obstacles(load.read(publish.RESULTS), publish.RESULTS)
+    marks = publication.read(folder / publication.FILE).marks
+    assert bool(marks) == bool(lacking), lacking
+    told = yaml.safe_load((folder / "CITATION.cff").read_text())
+    index = html.unescape((folder.parent / "index.html").read_text())
+    for mark in marks:
+        assert all(reason in mark for reason in lacking)
+        assert mark in told["message"] and mark in told["abstract"]
+        assert mark in index
+        assert mark in html.unescape((folder / "report.html").read_text())
+        assert mark in (folder / "report.md").read_text()
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_checksums_of_a_published_report_hold(folder: Path) -> None:
+    lines = (folder / publish.CHECKSUMS).read_text().splitlines()
+    sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+    assert {line.partition("  ")[2]: line.partition("  ")[0] for line in lines} == {
+        name: digest for name, digest in sums.items() if name != publish.CHECKSUMS
+    }
