@@ -25,13 +25,13 @@ REFEREE_MODULE = "adapters.numpy.end_referee"
 REFEREE_TIMEOUT_S = 300.0
 
 # Relative. docs/gate.md has what right frameworks and wrong ones were seen to make of each.
-EVALUATION, LOSSES, UPDATES = 3e-4, 1e-3, 3e-3
+EVALUATION, LOSSES, UPDATES = 1e-4, 2e-4, 1e-3
 TURNED = 0.05  # Adam: the part of the gradient that weights may move against, where rounding decides
 ROUNDINGS = 5  # times what float32 makes of the referee's own answer
 TELLING = 0.5  # an update that may be off by more than this of itself is not judged: next to nothing is left to learn
 
 # What was still to be done, in seconds and as a part of the window.
-LEFT_S, LEFT_SHARE = 0.05, 0.02
+LEFT_S, LEFT_SHARE = 0.1, 0.02
 
 # Multiply-adds count two; a step has one forward pass and twice that backward. Fast algorithms for 3 x 3 convolutions
 # need up to four times fewer (Winograd F(4 x 4), Lavin & Gray 2016).

@@ -72,23 +72,23 @@ def test_an_end_survives_the_file_it_is_stored_in():
         (
             replace(RIGHT, evaluation=Difference(2 * EVALUATION)),
             END_EVALUATION,
-            "at the trial's end the logits of 64 test images in evaluation mode differ by 6.0e-04 (allowed 3e-04)",
+            "at the trial's end the logits of 64 test images in evaluation mode differ by 2.0e-04 (allowed 1e-04)",
         ),
         (
             with_step(0, loss=Difference(2 * LOSSES)),
             END_LOSSES,
-            "at the trial's end the loss of a step of 128 images differs by 2.0e-03 (allowed 1e-03)",
+            "at the trial's end the loss of a step of 128 images differs by 4.0e-04 (allowed 2e-04)",
         ),
         (
             with_step(2, update=Difference(0.9), parameter="dense1/kernel"),
             END_UPDATES,
-            "at the trial's end the update of dense1/kernel by a step of 29 images differs by 9.0e-01 (allowed 3e-03)",
+            "at the trial's end the update of dense1/kernel by a step of 29 images differs by 9.0e-01 (allowed 1e-03)",
         ),
         (
             with_step(1, update=Difference(None)),
             END_UPDATES,
             "at the trial's end the update of conv1/bias by a step of 128 images differs by what is no number"
-            " (allowed 3e-03)",
+            " (allowed 1e-03)",
         ),
         (replace(RIGHT, idle_steps=1), END_UPDATES, "at the trial's end 1 of 12 steps changed no weight"),
         (
