@@ -17,12 +17,12 @@ from adapters.base import Adapter
 from workloads.datasets import Images
 from workloads.end_probe import (
     END_FILE,
-    IDLE_BATCH,
     IDLE_LOSS,
     IDLE_STEPS,
     LARGE_PARAMETERS,
     Outstanding,
     evaluated_images,
+    idle_batch,
     step_sizes,
 )
 from workloads.spec import Workload
@@ -66,7 +66,7 @@ def gather(
         arrays[f"loss/{number}"] = adapter.read(adapter.train(arrays[f"batch/{number}"]))
         if small:
             arrays |= _named(number + 1, adapter.weights())
-    idle = _idle(adapter, [batch(min(spec.batch_size, IDLE_BATCH)) for _ in range(IDLE_STEPS)]) if small else {}
+    idle = _idle(adapter, [batch(idle_batch(workload, spec.batch_size)) for _ in range(IDLE_STEPS)]) if small else {}
     np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
     return idle
 

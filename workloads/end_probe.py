@@ -20,7 +20,7 @@ FEWEST_EVALUATED = 4
 # more than the forward pass; above the second it does not follow the step at all.
 BACKWARD_MULTIPLY_ADDS, FORWARD_MULTIPLY_ADDS = 6 * 10**8, 6 * 10**9
 LARGE_PARAMETERS = 10**7  # above, weights are saved once, and no update is held against the referee
-# Behind those steps, each of IDLE_BATCH images at most: does every one of them change the weights?
+# Behind those steps, each of IDLE_BATCH images at most, fewer of a large workload: does every one change the weights?
 IDLE_STEPS, IDLE_BATCH = 12, 32
 IDLE_LOSS = 0.01  # with less to learn a step may change nothing that float32 can hold
 
@@ -114,6 +114,11 @@ def evaluated_images(workload: Workload) -> int:
 
 def follows_whole_gradient(workload: Workload, batch_size: int) -> bool:
     return workload.multiply_adds * batch_size <= BACKWARD_MULTIPLY_ADDS
+
+
+def idle_batch(workload: Workload, batch_size: int) -> int:
+    """Images in each of the IDLE_STEPS: together they take no longer than a few steps of the trial."""
+    return min(batch_size, IDLE_BATCH, max(2, BACKWARD_MULTIPLY_ADDS // max(1, workload.multiply_adds)))
 
 
 def step_sizes(workload: Workload, split: int, batch_size: int, last_batch: str) -> tuple[int, ...]:

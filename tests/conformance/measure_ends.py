@@ -67,9 +67,7 @@ def measure(framework, out, seeds):
         for seed in seeds:
             for size in SIZES:
                 for rule in OPTIMIZER_NAMES:
-                    spec = replace(
-                        SPEC, batch_size=size, seed=seed, optimizer=OptimizerSpec.named(rule), inputs=inputs
-                    )
+                    spec = replace(SPEC, batch_size=size, seed=seed, optimizer=OptimizerSpec.named(rule), inputs=inputs)
                     told = end(adapter, spec, train, test, root)
                     line = {"framework": framework, "batch_size": size, "rule": asdict(spec.optimizer)["name"]}
                     with out.open("a") as file:
