@@ -1,4 +1,4 @@
-"""The gate's verdicts beyond the first steps: who is outvoted by whose epochs, and what a suspect end makes of a trial."""
+"""The gate's verdicts beyond the first steps: whose epochs outvote whose, what a suspect end makes of a trial."""
 
 from __future__ import annotations
 
