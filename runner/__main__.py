@@ -16,10 +16,10 @@ from typing import Any
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from runner import cli, environments, fits, inputs, machine, overhead, stable
+from runner import cli, end_gate, environments, fits, inputs, machine, overhead, stable
 from runner.assemble import assemble
 from runner.cli import RETRIES
-from runner.gate import Gate, group
+from runner.gate import REFEREE_MULTIPLY_ADDS, Gate, group
 from runner.launch import LaunchFailed, Way, run_worker
 from runner.memory import Told
 from runner.memory_worker import MemoryWorker, kind
@@ -137,7 +137,9 @@ def run_trials(
                     if spec.framework in ready:
                         way = ready[spec.framework]
                         evidence, told = gate.gather(spec, way), memory.gather(spec, way)
-                        result = replace(run_trial(folder, spec, way, conditions, told), evidence=evidence)
+                        result = run_trial(folder, spec, way, conditions, told)
+                        end = end_gate.gather(folder, spec, REFEREE_MULTIPLY_ADDS)
+                        result = replace(result, evidence=evidence, end=end)
                     else:
                         reason = unavailable[spec.framework]
                         result = TrialResult(spec, Status.UNSUPPORTED, reason, now(), 0.0, machine=conditions)

@@ -26,6 +26,13 @@ NAMES = (
     *COUNTS, LONG_ENOUGH, COVERED, INCREASING, NOT_ALL_ZERO, BUSY_ABOVE_ALL, PROCESS_IN_DEVICE, ENERGY, KEPT_PACE,
     IN_SPLIT, ADAM, NO_STALL,
 )  # fmt: skip
+# What the gate finds beyond a framework's first probe. Not among NAMES: the runner alone can make them. A trial that
+# lacks one was not looked at so, and one that fails one is no number.
+EPOCHS_AGREE = "epochs are as the others'"
+END_ANSWERED, END_EVALUATION = "its end answers the probe", "evaluation at its end = the referee's"
+END_LOSSES, END_UPDATES = "losses at its end = the referee's", "updates at its end = the referee's"
+NOTHING_LEFT, POSSIBLE = "nothing was left to do behind the window", "its speed is possible"
+LATE_NAMES = (POSSIBLE, NOTHING_LEFT, END_ANSWERED, END_EVALUATION, END_LOSSES, END_UPDATES, EPOCHS_AGREE)
 
 SHORTEST_S, FEWEST_SAMPLES = 5.0, 10
 ENERGY_TOLERANCE = 0.05

@@ -70,6 +70,8 @@ class Event(Word):
     FINISHED = "finished"  # everything that is timed or sampled has been; what comes behind it is optional
     ALLOCATOR_COUNTED = "allocator_counted"  # the framework's bytes by kind, or the reason why there are none
     HOST_COUNTED = "host_counted"  # the kernel's
+    WINDOW_SETTLED = "window_settled"  # right behind `finished`: how long weights were waited for, twice
+    END_PROBED = "end_probed"  # the last: the gate's second probe; what it saved is in the trial's folder
     ENDED = "ended"  # not finished: carries status and reason
 
 
@@ -217,6 +219,7 @@ class TrialResult:
     epochs: list[Epoch] = field(default_factory=list)
     first_losses: list[float | None] = field(default_factory=list)
     evidence: dict[str, Any] = field(default_factory=dict)  # its framework's, for the gate: workloads.gate.Evidence
+    end: dict[str, Any] = field(default_factory=dict)  # the gate's, of its own end: workloads.end_probe.TrialEnd
     figures: dict[str, Figure] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)  # the worker's: versions, settings
@@ -233,6 +236,7 @@ class TrialResult:
             raise ValueError("not a trial result: no JSON object")
         if data.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(f"schema version {data.get('schema_version')}, this program reads {SCHEMA_VERSION}")
+        data = {"end": {}, **data}  # stored before the gate looked at a trial's end
         unknown = set(data) ^ {f.name for f in fields(TrialResult)}
         if unknown:
             raise ValueError(f"fields missing or unknown: {sorted(unknown)}")

@@ -176,7 +176,13 @@ def test_a_result_of_another_make_is_refused(change: dict[str, Any], told: str) 
         TrialResult.from_json(through_json(RESULT.to_json() | change))
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(TrialResult)])
+def test_a_result_stored_before_the_gate_looked_at_a_trials_end_is_read() -> None:
+    data = through_json(RESULT.to_json())
+    del data["end"]
+    assert TrialResult.from_json(data) == replace(RESULT, end={})
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(TrialResult) if field.name != "end"])
 def test_a_result_that_lacks_a_field_is_refused(name: str) -> None:
     data = through_json(RESULT.to_json())
     del data[name]

@@ -270,7 +270,8 @@ def test_a_trial_ends_well_with_its_events_in_order(ran: Ran) -> None:
     assert [event["event"] for event in ran.events] == [
         *("started", "imported", "opened", "loaded", "built", "first_step", "warmed_up"),
         *["epoch_trained", "epoch_evaluated"] * EPOCHS,
-        *("window_started", "window_ended", "finished", "host_counted", "allocator_counted"),
+        *("window_started", "window_ended", "finished"),
+        *("window_settled", "host_counted", "allocator_counted", "end_probed"),
     ]
     assert ran.named("allocator_counted")[0]["counts"].keys() == set(MEMORY_KINDS)
     assert not [event for event in ran.events if "evidence" in event]
@@ -311,8 +312,9 @@ def test_a_figure_that_fails_behind_the_end_costs_the_trial_nothing_and_gives_it
     write_json(folder / TRIAL_FILE, replace(results.spec, epochs=1, window_s=0.01).to_json())
     main(folder)
     events = read_events(folder / EVENTS_FILE)
-    assert [event["event"] for event in events[-3:]] == ["finished", "host_counted", "allocator_counted"]
-    assert events[-1]["reason"] == "ValueError: Allocator stats not available for device 'CPU:0'"
+    names = ["finished", "window_settled", "host_counted", "allocator_counted", "end_probed"]
+    assert [event["event"] for event in events[-5:]] == names
+    assert events[-2]["reason"] == "ValueError: Allocator stats not available for device 'CPU:0'"
 
 
 class Measured(Adapter):
