@@ -45,6 +45,9 @@ class MemoryUse:
     gradients: int
     step_peak: int  # highest during a step that is waited for, of up to ALONE steps
     peak: int  # highest while all steps of `order` are called together
+    pool_indices: Count  # of `held`, what tells which element of each pool's window was the largest
+    in_chunks: bool = False  # what is counted are the allocator's chunks, each up to twice what was asked for
+    runs_ahead: bool = False  # a step takes its memory when it is called, also where earlier ones still run
 
 
 class Adapter(Protocol):

@@ -46,8 +46,18 @@ def run(
             events.write(Event.MEMORY_TOLD, batch_size=batch_size, reason=str(error))
             continue
         parts = divided(use, kept | {"statistics": statistics, "dataset": dataset})
-        told = {"between_steps": use.before, "step_peak": use.step_peak, "peak": use.peak, "steps": steps}
-        events.write(Event.MEMORY_TOLD, batch_size=batch_size, parts=parts, **told)
+        events.write(
+            Event.MEMORY_TOLD,
+            batch_size=batch_size,
+            parts=parts,
+            between_steps=use.before,
+            step_peak=use.step_peak,
+            peak=use.peak,
+            steps=steps,
+            pool_indices=use.pool_indices,
+            in_chunks=use.in_chunks,
+            runs_ahead=use.runs_ahead,
+        )
     events.write(Event.FINISHED)
     return []
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters import gate, host
+from adapters import end_probe, gate, host
 from adapters.base import Adapter, Order, Unsupported
 from workloads import weights as initial_weights
 from workloads.catalogue import WORKLOADS
@@ -40,6 +40,7 @@ class EventLog:
     """Appends one JSON line per event; each has left the process before the next piece of work starts."""
 
     def __init__(self, path: Path) -> None:
+        self.folder = path.parent
         self.file = path.open("a", encoding="utf-8")
 
     def write(self, event: Event, t_ns: int | None = None, **data: Any) -> None:
@@ -256,9 +257,15 @@ def run_trial(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -
         peak_resident_bytes=host.peak_resident_bytes() if counts_anew else None,
     )
     events.write(Event.FINISHED)
+    workload, split, steps = WORKLOADS[spec.workload], len(prepared.train_images), len(trainer.losses)
     return [
+        Extra(Event.WINDOW_SETTLED, lambda: end_probe.outstanding(adapter)),  # at once: it tells what was left to do
         Extra(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()}),
         Extra(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()}),
+        Extra(
+            Event.END_PROBED,  # behind all that counts: it trains on
+            lambda: end_probe.gather(adapter, workload, spec, split, prepared.test_images, steps, events.folder),
+        ),
     ]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workloads.trial import Status, TrialResult
@@ -16,9 +16,11 @@ from . import parity, problems, tables, unverified
 from .conditions import Section
 from .frameworks import display_name, ordered
 from .load import Stored
+from .order import IN_THIS_RUN, TIE_PERCENT, Extreme, Order, Point, extreme, of_cell
 from .report import Summary
 from .reproduction import calibration, comparable, literature, verdicts
 from .reproduction.comparable import QUANTITIES_BY_NAME, listed
+from .spread import LEAST_SPREAD
 
 MOST_SECTIONS = 3  # told one by one in what was run
 Cells = dict[literature.Place, Mapping[str, Any]]
@@ -89,34 +91,57 @@ def _by_size(cells: Cells) -> dict[int, list[str]]:
     return found
 
 
+def _points(cells: Cells, size: int) -> dict[str, Point]:
+    """{framework: its value there, with the interval that its repeats allow}."""
+    return {
+        name: of_cell(cells[name, size], LEAST_SPREAD * abs(cells[name, size]["mean"]))
+        for name in ordered(name for name, here in cells if here == size)
+    }
+
+
 def _speed(section: Section) -> str:
-    """Which framework is fastest where, and by how much; with repeats only where the intervals lie apart."""
+    """Which framework is fastest where, as far as `order` allows to say it, and by how much."""
     cells = _cells(section, "speed")
     ranked = _by_size(cells)
     if not cells:
         return "Training speed: no trial gave a value."
     if not ranked:
         return f"Training speed: {_alone(cells, 'images/s')}"
-    once = max(cell["n"] for cell in cells.values()) == 1
-    fastest: dict[str, list[int]] = {}
-    leads: dict[int, float] = {}
-    for size, names in ranked.items():
-        first, second, *others = (cells[name, size] for name in names)
-        apart = all(first["low"] > other["high"] for other in (second, *others))  # False without an interval
-        if second["median"] > 0 and (first["median"] > second["median"] if once else apart):
-            fastest.setdefault(names[0], []).append(size)
-            leads[size] = first["median"] / second["median"]
-    parts = [f"{display_name(name)} is fastest at {_sizes(fastest[name], len(ranked))}" for name in ordered(fastest)]
-    open_ = [size for size in ranked if size not in leads]
-    lone = any(math.isnan(cells[name, size]["low"]) for size in open_ for name in ranked[size])
-    why = "they are equal" if once else "intervals overlap" + (" or are not known" if lone else "")
-    parts += [f"at {listed(open_)} it cannot be told, for {why}"] if open_ else []
+    fastest = {size: extreme(_points(cells, size)) for size in ranked}
+    parts = [
+        *_grouped(fastest, lambda one: one.stated, lambda one: f"{display_name(one.name)} is fastest"),
+        *_grouped(fastest, lambda one: one.seen, lambda one: f"{display_name(one.name)} was fastest {IN_THIS_RUN}"),
+        *_grouped(fastest, lambda one: one.kind is Order.TIE, lambda one: f"{_tied(one)} tie within {TIE_PERCENT:g} %"),
+    ]
+    overlapping = [size for size, one in fastest.items() if one.kind is Order.OVERLAP]
+    parts += [f"at {listed(overlapping)} it cannot be told, for intervals overlap"] if overlapping else []
     text = f"Training speed by batch size: {'; '.join(parts)}."
+    leads = {
+        size: cells[ranked[size][0], size]["median"] / second
+        for size, one in fastest.items()
+        if (one.stated or one.seen) and (second := cells[ranked[size][1], size]["median"]) > 0
+    }
     if leads:
         widest = max(leads, key=lambda size: leads[size])
         pair = " against ".join(f"{display_name(name)} {_value(cells[name, widest])}" for name in ranked[widest][:2])
         text += f" The widest lead is a factor of {leads[widest]:.2f}, at {widest}: {pair} images/s."
+    once = not _repeated(cells)
     return text + _doubtful(cells) + (" One repeat: no statement about the spread." if once else "")
+
+
+def _grouped(
+    extremes: Mapping[int, Extreme], chosen: Callable[[Extreme], bool], words: Callable[[Extreme], str]
+) -> list[str]:
+    """ "WORDS at 4 and 8" for each wording of those chosen."""
+    sizes: dict[str, list[int]] = {}
+    for size, one in extremes.items():
+        if chosen(one):
+            sizes.setdefault(words(one), []).append(size)
+    return [f"{wording} at {_sizes(those, len(extremes))}" for wording, those in sizes.items()]
+
+
+def _tied(one: Extreme) -> str:
+    return listed(display_name(name) for name in ordered((one.name, *one.against)))
 
 
 def _sizes(own: list[int], all_of_them: int) -> str:
@@ -146,12 +171,24 @@ def _memory(section: Section) -> str:
         return f"{name}: no trial gave a value."
     if not ranked:
         return f"{name}: {_alone(cells, 'MiB')}"
-    told = []
+    ends = []
     for size in dict.fromkeys((min(ranked), max(ranked))):
-        most, least = ranked[size][0], ranked[size][-1]
-        pair = f"{display_name(least)} takes least, {_value(cells[least, size])} MiB"
-        told.append(f"at {size} {pair}, and {display_name(most)} most, {_value(cells[most, size])} MiB")
-    return f"{name}, {'by medians, ' if _repeated(cells) else ''}by batch size: {'; '.join(told)}."
+        points = _points(cells, size)
+        least, most = extreme(points, highest=False), extreme(points)
+        parts = [_end(one, word, _value(cells[one.name, size])) for one, word in ((least, "least"), (most, "most"))]
+        ends.append(f"at {size} {', and '.join(parts)}")
+    return f"{name}, {'by medians, ' if _repeated(cells) else ''}by batch size: {'; '.join(ends)}."
+
+
+def _end(one: Extreme, word: str, value: str) -> str:
+    """Who takes least, or most, as far as it may be said; `value` is that of the one seen there, in MiB."""
+    if one.stated:
+        return f"{display_name(one.name)} takes {word}, {value} MiB"
+    if one.seen:
+        return f"{display_name(one.name)} took {word} {IN_THIS_RUN}, {value} MiB"
+    if one.kind is Order.TIE:
+        return f"{_tied(one)} tie for {word} within {TIE_PERCENT:g} %, {value} MiB"
+    return f"who takes {word} cannot be told, for intervals overlap: {value} MiB"
 
 
 def _accuracy(section: Section) -> str:

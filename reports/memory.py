@@ -5,6 +5,7 @@ Rows are a framework, a batch size and, for the four kinds, an allocator policy;
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,11 +21,15 @@ from .frameworks import display_name, ordered
 from .quantities import (
     ALLOCATOR_PEAK,
     CONTEXT,
+    EXACT_ACTIVATIONS,
     MEMORY_KINDS,
     MEMORY_PARTS,
     NOT_ALWAYS_THERE,
+    POOL_INDICES,
     PROCESS_PEAK,
+    QUEUED_STEPS,
     STEPS_PEAK,
+    WAITED_STEP_PEAK,
     Quantity,
     Source,
 )
@@ -40,8 +45,12 @@ SUMMED = (
     replace(MEMORY_PARTS[0], name="sum", cpu=_SUM, cuda=_SUM),
     Quantity("sum_against_peak", "%", 1, 1, _GAP, _GAP),
 )
-PARTS_COLUMNS = (*MEMORY_PARTS, SUMMED[0], STEPS_PEAK, SUMMED[1], CONTEXT)
-PLACE_OF_SUM, PLACE_OF_GAP = len(MEMORY_PARTS), len(MEMORY_PARTS) + 2
+_BEHIND_ACTIVATIONS = [part.name for part in MEMORY_PARTS].index("activations") + 1
+PARTS_COLUMNS = (
+    *MEMORY_PARTS[:_BEHIND_ACTIVATIONS], EXACT_ACTIVATIONS, POOL_INDICES, *MEMORY_PARTS[_BEHIND_ACTIVATIONS:],
+    SUMMED[0], STEPS_PEAK, SUMMED[1], CONTEXT,
+)  # fmt: skip
+PLACES = {quantity.name: place for place, quantity in enumerate(PARTS_COLUMNS)}
 KINDS_HOW = """\
 Kinds of memory in MiB. "on-demand": memory is taken as it is needed; "default": as the framework does by itself; the \
 framework's own word for its policy in brackets. What a pool reserves is its policy, not the need of the network."""
@@ -52,6 +61,10 @@ away from it is marked: parts that are never there at the same time make it larg
 smaller. Where the workspace is unknown the sum is that of the other parts, and is marked too. \
 The context (on a CPU: what is resident when the framework has been imported) lies outside the allocator and is in no \
 sum."""
+EXACT_HOW = """ \
+The exact count of the activations is what the network's mathematics keeps between forward and backward, counted from \
+its layers, alike for every framework. A framework keeps more: the places of the maxima that its pools took, which \
+have a column, and smaller things. Both are in no sum, for the activations hold them."""
 LINE_HEAD = (
     "Framework", "Memory", "Fixed, MiB", "Per sample, KiB", "R^2", "Error at a size left out", "Sizes",
 )  # fmt: skip
@@ -77,9 +90,10 @@ def of_section(section: Section) -> list[Table | str]:
     made: list[Table | str] = [_table(NAMES[0], "Memory in four kinds", kinds, MEMORY_KINDS, section, KINDS_HOW)]
     if section.results:
         parts, lines = parts_rows(section), fitted(section)
-        if any(cell["n"] for row in parts for cell in row.cells[: len(MEMORY_PARTS)]):
+        if any(cell["n"] for row in parts for cell in _of_parts(row)):
             shown, columns = _without_empty(parts)
-            made.append(_table(NAMES[1], "What the memory holds", shown, columns, section, PARTS_HOW))
+            how = PARTS_HOW + (EXACT_HOW if EXACT_ACTIVATIONS in columns else "")
+            made.append(_table(NAMES[1], "What the memory holds", shown, columns, section, how))
         else:
             made.append(_no_parts(parts))
         made.append(_line_table(lines) if lines else NO_LINE)
@@ -105,7 +119,7 @@ def parts_rows(section: Section) -> list[Row]:
     summed = replace(section, results=tuple(map(_with_sum, section.results)))
     rows = _rows(section, PARTS_COLUMNS, summed)
     for row in rows:
-        total, gap = row.cells[PLACE_OF_SUM], row.cells[PLACE_OF_GAP]
+        total, gap = (row.cells[PLACES[quantity.name]] for quantity in SUMMED)
         worst = max(gap["min"], gap["max"], key=abs)
         told = f"{abs(worst):.1f} % {'less' if worst < 0 else 'more'} than the peak of the steps"
         if total["n"] and any(WITHOUT_WORKSPACE in source for source in total["sources"]):
@@ -113,8 +127,26 @@ def parts_rows(section: Section) -> list[Row]:
             for cell in (total, gap):
                 cell["notes"] += (note,)
         elif gap["n"] and abs(worst) > TOLERATED_PERCENT:
-            gap["notes"] += (f"does not add up: the parts are {told}",)
+            together = _together(section, row) if worst < 0 else ""
+            gap["notes"] += (f"does not add up: the parts are {told}{together}",)
     return rows
+
+
+def _of_parts(row: Row) -> list[dict[str, Any]]:
+    """The cells of MEMORY_PARTS in one of PARTS_COLUMNS."""
+    return [row.cells[PLACES[part.name]] for part in MEMORY_PARTS]
+
+
+def _together(section: Section, row: Row) -> str:
+    """What of a row's gap comes from steps called together, to be put behind it; empty where nothing is known of it."""
+    place = row.framework, row.batch_size
+    waited, queued = (tables.by_place(section, one)[place]["median"] for one in (WAITED_STEP_PEAK, QUEUED_STEPS))
+    if not math.isnan(queued):
+        a_step = sum(row.cells[PLACES[part]]["median"] for part in ("activations", "inputs"))
+        steps = "step's" if queued < 1.5 * a_step else f"{queued / a_step:.0f} steps'"
+        return f"; {queued:.1f} MiB of it: the next queued {steps} activations and inputs"
+    more = row.cells[PLACES[STEPS_PEAK.name]]["median"] - waited
+    return f"; steps called together hold {more:.1f} MiB more than one that is waited for" if more > 0 else ""
 
 
 def _with_sum(result: TrialResult) -> TrialResult:
@@ -141,6 +173,7 @@ def _without_empty(rows: list[Row]) -> tuple[list[Row], list[Quantity]]:
         place
         for place, quantity in enumerate(PARTS_COLUMNS)
         if quantity.name not in NOT_ALWAYS_THERE or any(row.cells[place]["max"] != 0 for row in rows)
+        if quantity not in (EXACT_ACTIVATIONS, POOL_INDICES) or any(row.cells[place]["max"] > 0 for row in rows)
     ]
     shown = [replace(row, cells=[row.cells[place] for place in kept]) for row in rows]
     return shown, [PARTS_COLUMNS[place] for place in kept]
@@ -182,7 +215,7 @@ def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], 
 
 
 def _no_parts(rows: list[Row]) -> str:
-    reasons = dict.fromkeys(note for row in rows for cell in row.cells[: len(MEMORY_PARTS)] for note in cell["notes"])
+    reasons = dict.fromkeys(note for row in rows for cell in _of_parts(row) for note in cell["notes"])
     ended = dict.fromkeys(
         tables.words(cell["status"])
         for row in rows

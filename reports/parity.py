@@ -2,13 +2,17 @@
 
 Repeat r has the same initial weights, batch order and data in every framework, so what a seed does to both falls out
 of their difference; trials whose inputs differ, by checksum, are no pair. All numbers are percentage points. Mean and
-interval are those of the paired t-test (NIST/SEMATECH e-Handbook of Statistical Methods, 7.3.1.1).
+interval are those of the paired t-test (NIST/SEMATECH e-Handbook of Statistical Methods, 7.3.1.1); repeats whose
+differences agree better than one test image are taken to spread by one. "Not comparable" is a claim, and a section
+makes it of many pairs: it takes a test that the true difference is beyond TOLERATED, corrected for their number.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -17,15 +21,16 @@ from workloads.trial import Status, TrialResult
 
 from .conditions import Section
 from .frameworks import display_name, ordered
+from .order import ERROR, benjamini_hochberg, p_beyond
 from .quantities import ACCURACY
-from .spread import CONFIDENCE_PERCENT, spread
+from .spread import CONFIDENCE_PERCENT, accuracy_step, spread
 from .table import Cell, Table
 from .tables import JOINED
 
 FEWEST, TOLERATED = 3, 1.0
 AGREE, CANNOT_BE_TOLD, NOT_COMPARABLE, NO_VERDICT = "agree", "cannot be told", "not comparable", ""
 NUMBERS = ("mean_difference_points", "low_points", "high_points")
-COLUMNS = ["framework_a", "framework_b", "batch_size", "n", *NUMBERS, "verdict", "notes", "trials"]
+COLUMNS = ["framework_a", "framework_b", "batch_size", "n", *NUMBERS, "p_beyond", "verdict", "notes", "trials"]
 NOT_STATED = (
     "Accuracy parity is not stated: it needs three repeats that are ok in two frameworks at the same batch size "
     f"(--repeat {FEWEST})."
@@ -33,7 +38,9 @@ NOT_STATED = (
 HOW_TO_READ = f"""\
 Mean of the paired differences of test accuracy, percentage points, and its {CONFIDENCE_PERCENT} % interval \
 (Student's t, n-1 degrees of freedom, each cell for itself). "{AGREE}": the whole interval is within {TOLERATED:g} \
-point of 0; "{NOT_COMPARABLE}": the mean is more than {TOLERATED:g} point from 0; "{CANNOT_BE_TOLD}": neither."""
+point of 0; "{NOT_COMPARABLE}": it is wholly beyond, and still is after a correction for the pairs of this table \
+(Benjamini and Hochberg: at most {100 * ERROR:g} % of those so called are so by chance); \
+"{CANNOT_BE_TOLD}": neither. Differences that agree better than one test image are taken to spread by one."""
 
 
 def compare(section: Section) -> pd.DataFrame:
@@ -44,6 +51,7 @@ def compare(section: Section) -> pd.DataFrame:
     trials = {(r.spec.framework, r.spec.batch_size, r.spec.repeat): r for r in section.results}
     batch_sizes = sorted({batch_size for _, batch_size, _ in trials})
     repeats = sorted({repeat for _, _, repeat in trials})
+    step = accuracy_step(section.condition.dataset)
     rows = []
     for a, b in itertools.combinations(ordered(framework for framework, _, _ in trials), 2):
         for batch_size in batch_sizes:
@@ -52,10 +60,12 @@ def compare(section: Section) -> pd.DataFrame:
             paired = [pairs[r] for r, found in obstacles.items() if not found]
             notes = tuple(f"repeat {r}: {' and '.join(found)}" for r, found in obstacles.items() if found)
             ids = tuple(trial.spec.id for pair in pairs.values() for trial in pair if trial)
-            cell = _statement([100 * (_accuracy(x) - _accuracy(y)) for x, y in paired])
+            cell = difference([100 * (_accuracy(x) - _accuracy(y)) for x, y in paired], step)
             rows.append(
                 {"framework_a": a, "framework_b": b, "batch_size": batch_size, **cell, "notes": notes, "trials": ids}
             )
+    for row, verdict in zip(rows, verdicts(rows), strict=True):
+        row["verdict"] = verdict
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -81,20 +91,32 @@ def _obstacles(frameworks: tuple[str, str], pair: tuple[TrialResult | None, Tria
     return found
 
 
-def _statement(differences: list[float]) -> dict[str, Any]:
-    """n, NUMBERS and verdict of one cell, from paired differences in percentage points."""
+def difference(differences: Sequence[float], step: float) -> dict[str, Any]:
+    """n, NUMBERS and p_beyond of one cell, from paired differences in percentage points; NaN below FEWEST.
+
+    `step`: the points that one test image is worth.
+    """
     n = len(differences)
     if n < FEWEST:
-        return {"n": n, **dict.fromkeys(NUMBERS, math.nan), "verdict": NO_VERDICT}
-    found = spread(differences)
+        return {"n": n, **dict.fromkeys((*NUMBERS, "p_beyond"), math.nan)}
+    interval = spread(differences, step)
+    error = max(statistics.stdev(differences), step) / math.sqrt(n)
     # Rounded, because 71 % - 70 % is 1 point, and in floating point a little more.
-    mean, low, high = (round(number, 9) for number in (found.mean, found.low, found.high))
-    return {"n": n, **dict(zip(NUMBERS, (mean, low, high), strict=True)), "verdict": verdict(mean, low, high)}
+    mean, low, high = (round(number, 9) for number in (interval.mean, interval.low, interval.high))
+    p = p_beyond(mean, error, n - 1, TOLERATED)
+    return {"n": n, **dict(zip(NUMBERS, (mean, low, high), strict=True)), "p_beyond": p}
 
 
-def verdict(mean: float, low: float, high: float) -> str:
-    """Of a mean difference and its interval, percentage points; exactly TOLERATED is tolerated."""
-    if abs(mean) > TOLERATED:
+def verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of all `difference`s of one table, together; an interval that ends at exactly TOLERATED is within."""
+    p_values = [cell["p_beyond"] for cell in cells if cell["n"] >= FEWEST]
+    corrected = iter(benjamini_hochberg(p_values))
+    return [_verdict(cell, next(corrected)) if cell["n"] >= FEWEST else NO_VERDICT for cell in cells]
+
+
+def _verdict(cell: Mapping[str, Any], p_corrected: float) -> str:
+    _, low, high = (cell[name] for name in NUMBERS)
+    if p_corrected <= ERROR and (low > TOLERATED or high < -TOLERATED):
         return NOT_COMPARABLE
     return AGREE if max(abs(low), abs(high)) <= TOLERATED else CANNOT_BE_TOLD
 

@@ -161,5 +161,10 @@ PART_LABELS = {
     "workspace": "Workspace",
 }
 MEMORY_PARTS = tuple(_byte(part, PART_LABELS[part]) for part in trial.MEMORY_PARTS)
+EXACT_ACTIVATIONS = _byte("activations_exact", "Activations, exact count")
+POOL_INDICES = _byte("pool_indices", "Places of pools' maxima")
+WAITED_STEP_PEAK = _byte("waited_step_peak", "Peak of a step that is waited for")
+QUEUED_STEPS = _byte("queued_steps", "Activations and inputs of queued steps")
+BESIDE_PARTS = (EXACT_ACTIVATIONS, POOL_INDICES, WAITED_STEP_PEAK, QUEUED_STEPS)
 NOT_ALWAYS_THERE = ("statistics", "dataset")  # parts of some workloads and feeds only
 CONTEXT = _kind("context", Source("context_bytes", "Resident after import", ""), Source("context_bytes", "Context", ""))

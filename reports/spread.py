@@ -13,7 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workloads.datasets import DATASETS
+
 CONFIDENCE_PERCENT = 95
+# Repeats that agree better than this do not say what a further one will do: what they hide is unknown, not nothing.
+LEAST_SPREAD = 0.005  # standard deviation over mean; of accuracies: one test image
+UNKNOWN_STEP = 1.0  # points; of a data set whose test images nobody counted
 
 
 @dataclass(frozen=True)
@@ -28,14 +33,26 @@ class Spread:
     cv_percent: float
 
 
-def spread(values: Sequence[float]) -> Spread:
+def accuracy_step(dataset: str) -> float:
+    """Percentage points that one test image is worth."""
+    known = DATASETS.get(dataset)
+    return 100 / known.test_count if known else UNKNOWN_STEP
+
+
+def spread(values: Sequence[float], least: float = 0.0) -> Spread:
+    """`least` is the standard deviation of repeats that agree better than that, in the unit of the values."""
     n = len(values)
     mean = statistics.fmean(values) if n else math.nan
     if n < 2:
         return Spread(n, mean, math.nan, math.nan, math.nan)
+    deviation = max(float(np.std(values, ddof=1)), least)
+    half = reach(n, deviation)
+    return Spread(n, mean, mean - half, mean + half, 100 * deviation / abs(mean) if mean else math.nan)
+
+
+def reach(n: int, deviation: float) -> float:
+    """Half the width of the interval of a mean of `n`, two or more, from their standard deviation."""
     # Here, not above: its import takes as long as all tables, and one repeat, the main job, has no use for it.
     from scipy import special  # type: ignore[import-untyped]
 
-    deviation = float(np.std(values, ddof=1))
-    reach = float(special.stdtrit(n - 1, (1 + CONFIDENCE_PERCENT / 100) / 2)) * deviation / math.sqrt(n)
-    return Spread(n, mean, mean - reach, mean + reach, 100 * deviation / abs(mean) if mean else math.nan)
+    return float(special.stdtrit(n - 1, (1 + CONFIDENCE_PERCENT / 100) / 2)) * deviation / math.sqrt(n)

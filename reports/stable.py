@@ -30,14 +30,16 @@ def table(results: Path) -> Table | str | None:
         for name in ("tolerated", "limit"):
             if not isinstance(stored.get(name), int | float) or isinstance(stored[name], bool):
                 raise ValueError(f"{name} is {stored.get(name)!r}")
+        if not _is_coverage(stored.get("coverage_percent", {})):
+            raise ValueError(f"coverage_percent is {stored['coverage_percent']!r}")
     except ValueError as error:
         return f"{TITLE}: {path}: left out: {error}"
     places = {name: place for place, name in enumerate(ordered(cell["framework"] for cell in stored["cells"]))}
     cells = sorted(stored["cells"], key=lambda cell: (places[cell["framework"]], cell["batch_size"]))
     how = (
         f"Repeats went on until half the width of the {CONFIDENCE_PERCENT} % interval of the mean training speed was "
-        f"at most {100 * stored['tolerated']:g} % of it, or until {stored['limit']:g} repeats. It is looked at after "
-        "every repeat, so that of a cell that stopped early is somewhat too narrow."
+        f"at most {100 * stored['tolerated']:g} % of it, or until {stored['limit']:g} repeats. "
+        + _worth(stored.get("coverage_percent"))
     )
     rows = tuple(
         (
@@ -52,3 +54,19 @@ def table(results: Path) -> Table | str | None:
         for cell in cells
     )
     return Table(NAME, TITLE, HEAD, rows, pd.DataFrame(cells, columns=list(KINDS)), below=(how,))
+
+
+def _worth(coverage: dict[str, list[float]] | None) -> str:
+    """How often such an interval holds the true mean: {spread in percent: [lowest, highest percent]}."""
+    head = "An interval that was waited for may hold the true mean less often than it says: "
+    if not coverage:
+        return f"{head}how often, the runner of that time did not store."
+    parts = [f"{low:g} to {high:g} % where repeats spread by {spread} %" for spread, (low, high) in coverage.items()]
+    return f"{head}by simulation, given that the cell ended as stable, in {', '.join(parts)}."
+
+
+def _is_coverage(stored: object) -> bool:
+    return isinstance(stored, dict) and all(
+        isinstance(ends, list) and len(ends) == 2 and all(isinstance(end, int | float) for end in ends)
+        for ends in stored.values()
+    )

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from workloads.checks import FEWEST_SAMPLES, LONG_ENOUGH, NO_STALL, SHORTEST_S
-from workloads.trial import DIVERGED_STEP, Figure, Status, TrialResult
+from workloads.trial import DIVERGED_STEP, Figure, Method, Status, TrialResult
 
 from .conditions import Section
 from .frameworks import display_name, ordered
@@ -32,6 +32,9 @@ JOINED = "; "  # how a file holds a tuple
 NOT_RUN, UNKNOWN = "not_run", "unknown"
 SHORT_WORDS = {UNKNOWN: "\N{EN DASH}", Status.OUT_OF_MEMORY.value: "OOM"}
 FOREIGN, TOLERATED_PERCENT = "foreign_cpu_percent", 10.0
+CHUNKED = (
+    "the sum of the allocator's chunks, each up to twice what was asked for: too high, and different from run to run"
+)
 DISTURBED = f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the steady window"
 SHORT = f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples of the usage"
 STALLED = "stalled: the worker stood still for a part of the steady window"
@@ -134,6 +137,8 @@ def _doubts(results: list[TrialResult], quantity: Quantity, source: Source, cv_p
         found.append(f"diverged: the loss of step {min(steps):.0f} is no number")
     if quantity.timed and cv_percent > NOISY_ABOVE_PERCENT:
         found.append(f"noisy: coefficient of variation {cv_percent:.1f} %")
+    if any(result.figures[source.figure].method is Method.CHUNKS for result in results):
+        found.append(CHUNKED)
     return found
 
 

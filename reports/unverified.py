@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from workloads.checks import LONG_ENOUGH
+from workloads.checks import END_EVALUATION, LONG_ENOUGH
 from workloads.study import read, studies
 from workloads.trial import Status, TrialResult
 
@@ -76,11 +76,13 @@ def _gate(ok: list[TrialResult]) -> list[str]:
     nothing = sum(any(NOTHING in detail for detail in own) for own in details.values())
     alone = sum(any(NO_REFEREE in detail and NOTHING not in detail for detail in own) for own in details.values())
     silent = sum(not own for own in details.values())
+    first_steps = sum(END_EVALUATION not in {check.name for check in result.checks} for result in ok) - silent
     found = []
     for count, what in (
         (nothing, "were held against nothing: whether they compute what other frameworks compute is not verified"),
         (alone, "were held against other frameworks alone, not against the referee"),
         (silent, "carry no check that they compute what the others compute"),
+        (first_steps, "were looked at in their first steps alone: nothing checked what they did at their end"),
     ):
         found += [f"{count} of {len(ok)} ok trials {what}."] if count else []
     return found

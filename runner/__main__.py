@@ -16,15 +16,16 @@ from typing import Any
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from runner import cli, environments, fits, inputs, machine, overhead, stable
+from runner import cli, end_gate, environments, fits, inputs, machine, overhead, stable
 from runner.assemble import assemble
-from runner.gate import Gate, group
+from runner.cli import RETRIES
+from runner.gate import REFEREE_MULTIPLY_ADDS, Gate, group
 from runner.launch import LaunchFailed, Way, run_worker
 from runner.memory import Told
 from runner.memory_worker import MemoryWorker, kind
 from runner.plan import TRIALS, Plan, read_stored
-from runner.prepare import digests_of, fresh_folder, make_environments, plan_of, write_data
-from runner.progress import Display, duration
+from runner.prepare import digests_of, fresh_folder, make_environments, plan_of, put_aside, write_data
+from runner.progress import Display, duration, row
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS, DataError
 from workloads.memory import FEWEST_TO_LEAVE_ONE_OUT
@@ -100,8 +101,11 @@ def run(request: cli.Request, console: Console) -> int:
     reported = report(request.results, console)  # whatever became of the trials
     code = summarise(results, console) or reported
     if request.until_stable is not None:
-        for cell in stable.cells(results):
+        cells = stable.cells(results)
+        for cell in cells:
             console.print(f"  {cell.told()}")
+        if any(cell.stable for cell in cells):
+            console.print(f"  {stable.worth()}")
     return code
 
 
@@ -128,15 +132,21 @@ def run_trials(
         with Display(console, plan.estimates_s) as display:
             for spec in plan.to_run:
                 display.start(spec)
-                folder = fresh_folder(request.results, spec)
-                if spec.framework in ready:
-                    way = ready[spec.framework]
-                    evidence, told = gate.gather(spec, way), memory.gather(spec, way)
-                    result = replace(run_trial(folder, spec, way, conditions, told), evidence=evidence)
-                else:
-                    reason = unavailable[spec.framework]
-                    result = TrialResult(spec, Status.UNSUPPORTED, reason, now(), 0.0, machine=conditions)
-                write_json(folder / RESULT_FILE, result.to_json())
+                for retries_left in reversed(range(RETRIES + 1)):
+                    folder = fresh_folder(request.results, spec)
+                    if spec.framework in ready:
+                        way = ready[spec.framework]
+                        evidence, told = gate.gather(spec, way), memory.gather(spec, way)
+                        result = run_trial(folder, spec, way, conditions, told)
+                        end = end_gate.gather(folder, spec, REFEREE_MULTIPLY_ADDS)
+                        result = replace(result, evidence=evidence, end=end)
+                    else:
+                        reason = unavailable[spec.framework]
+                        result = TrialResult(spec, Status.UNSUPPORTED, reason, now(), 0.0, machine=conditions)
+                    write_json(folder / RESULT_FILE, result.to_json())
+                    if result.status not in request.retry or not retries_left:
+                        break
+                    console.print(f"{row(result)}\n  run again; this attempt is kept in {put_aside(folder)}")
                 others = [
                     other for other in known.values() if group(other.spec) == group(spec) and other.spec.id != spec.id
                 ]

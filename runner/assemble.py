@@ -14,7 +14,7 @@ from runner.gpu_figures import gpu_figures, memory_accounts
 from runner.launch import Outcome
 from runner.memory import Told, memory
 from runner.readings import read_account
-from workloads.checks import COUNTS, clock_checks, figure_checks, sample_checks
+from workloads.checks import CONTENDED_PERCENT, COUNTS, clock_checks, figure_checks, sample_checks
 from workloads.samples import DRIVER_COLUMNS, read_samples
 from workloads.trial import (
     DIVERGED_STEP,
@@ -64,7 +64,7 @@ def assemble(
     if Event.FINISHED in found:
         detail = f"exit code {outcome.exit_code} after everything was measured"
         checked.append(Check("the worker ended well", outcome.exit_code == 0, detail))
-    if status == Status.OK and (others := company(samples, meter)):
+    if status == Status.OK and (others := company(samples, meter) or neighbours(spec, figures)):
         status, reason = Status.CONTENDED, others
     elif status == Status.OK and (wrong := [check for check in checked if check.name in COUNTS and not check.passed]):
         status, reason = Status.UNVERIFIED, f"{wrong[0].name}: {wrong[0].detail}"
@@ -107,6 +107,17 @@ def how_it_ended(events: Events, outcome: Outcome, log: Path, killed_for_memory:
         lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
         reason = f"the worker ended with exit code {outcome.exit_code}: {lines[-1] if lines else 'no output'}"
     return Status.FAILED, f"{reason}; last event: {last.get('event', 'none')}"
+
+
+def neighbours(spec: TrialSpec, figures: Mapping[str, Figure]) -> str | None:
+    """What other processes took of a CPU trial's cores, where that is more than CONTENDED_PERCENT."""
+    share = figures["foreign_cpu_percent"].value
+    if spec.device != "cpu" or share is None or share <= CONTENDED_PERCENT:
+        return None
+    return (
+        f"other processes took {share:.0f} % of the cores in the steady window (more than {CONTENDED_PERCENT:g} %): "
+        "--retry contended runs it again"
+    )
 
 
 def as_it_converged(figures: Mapping[str, Figure]) -> tuple[Status, str | None]:

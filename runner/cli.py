@@ -18,7 +18,10 @@ from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS
 from workloads.spec import OPTIMIZER_NAMES
 from workloads.study import Study, StudyError
+from workloads.trial import Status
 
+RETRIES = 3
+RETRIED = (Status.CONTENDED.value,)  # what may turn out otherwise at once; the next run tries all that failed again
 LEAST_MEMORY_MIB = 64  # below, Python itself does not start
 MOUNT_HINT = '; give the container a folder and its owner: -v "$PWD/results:/results" --user "$(id -u):$(id -g)"'
 
@@ -42,6 +45,7 @@ class Request:
     results: Path
     plan_only: bool
     until_stable: int | None  # repeats at most, where they go on until the speeds are known well enough
+    retry: frozenset[Status]  # a trial that ends so is run again at once, RETRIES times at most
 
     @property
     def device_kind(self) -> str:
@@ -79,9 +83,17 @@ def parser() -> Parser:
     words.add_argument("--last-batch", metavar="keep|drop", help="what becomes of the last, smaller batch")
     words.add_argument("--window", type=_number, metavar="SECONDS", help="length of the steady window")
     words.add_argument("--timeout", type=_number, metavar="SECONDS", help="time limit of a trial")
+    words.add_argument(
+        "--retry",
+        nargs="+",
+        default=[],
+        metavar="STATUS",
+        help=f"run a trial that ended so ({', '.join(RETRIED)}) again at once, at most {RETRIES} times",
+    )
     words.add_argument("--until-stable", nargs="?", type=whole, const=stable.LIMIT, metavar="LIMIT",
                        help=f"more repeats until each mean speed's 95 %% interval is within {100 * stable.TOLERATED:g} "
-                       f"%% of it, or there are LIMIT (default: {stable.LIMIT})")  # fmt: skip
+                       f"%% of it, with {stable.FEWEST} repeats and again with one more, or there are LIMIT (default: "
+                       f"{stable.LIMIT}); an interval that was waited for is worth less than 95 %%")  # fmt: skip
     return words
 
 
@@ -128,9 +140,11 @@ def request(words: argparse.Namespace) -> Request:
     if words.until_stable is not None:
         need_scipy("--until-stable")
         study = study.changed(repeats=max(study.repeats, stable.FEWEST))
-        if words.until_stable < study.repeats:
+        least = max(study.repeats, stable.FEWEST + 1)
+        if words.until_stable < least:
             raise BadInput(
-                f"--until-stable {words.until_stable}: must be {study.repeats} or more, the repeats that are run anyway"
+                f"--until-stable {words.until_stable}: must be {least} or more: the repeats that are run anyway, and "
+                f"one beyond the {stable.FEWEST} of the first interval"
             )
     known("workload", study.workload, WORKLOADS)
     dataset = DATASETS[known("data set", study.dataset, DATASETS)]
@@ -156,6 +170,7 @@ def request(words: argparse.Namespace) -> Request:
     if dataset.files and machine.IMAGE_VARIABLE in os.environ and not (named or words.data_dir):
         raise BadInput(f"--dataset {study.dataset}: give the image its files: -v DIR:/data:ro -e BATCHWISE_DATA=/data")
     frameworks = _frameworks(study.frameworks, isolation)
+    retry = frozenset(Status(known("status to retry", status, RETRIED)) for status in words.retry)
     results = words.results or Path("results") / study.name
     memory_limit_bytes = _for_containers(words.memory_limit, isolation, results)
     return Request(
@@ -170,6 +185,7 @@ def request(words: argparse.Namespace) -> Request:
         results=_results(results, writable=not words.plan),
         plan_only=words.plan,
         until_stable=words.until_stable,
+        retry=retry,
     )
 
 

@@ -1,7 +1,8 @@
 """The gate: trials whose frameworks did not compute the same thing are marked `unverified`.
 
 A trial's evidence (`workloads.gate`) is held against the referee's, where the referee is quick, and else against the
-other frameworks'; its first losses against those of other frameworks at the same batch size.
+other frameworks'; its first losses and its epochs against those of other frameworks at the same batch size; its end
+against what the referee makes of the same weights.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from runner import environments
+from runner import drift, end_gate, environments
 from runner.assemble import as_it_converged
 from runner.evidence import Truth, difference, losses_differ
 from runner.launch import LaunchFailed, Local, Way, run_worker
 from workloads.catalogue import WORKLOADS
+from workloads.checks import EPOCHS_AGREE, LATE_NAMES
 from workloads.gate import PROBE_BATCH, Evidence
 from workloads.trial import (
     EVENTS_FILE,
@@ -85,7 +87,7 @@ class Gate:
         return [self._verdict(t, groups[group(t.spec)]) if can_be_judged(t) else t for t in trials]
 
     def _verdict(self, trial: TrialResult, judged: list[TrialResult]) -> TrialResult:
-        before = [check for check in trial.checks if check.name != GATE]
+        before = [check for check in trial.checks if check.name not in (GATE, *LATE_NAMES)]
         if trial.status == Status.UNVERIFIED and len(before) == len(trial.checks):
             return trial  # for a reason of its own
         if not trial.evidence:
@@ -101,18 +103,22 @@ class Gate:
         else:
             asked, rounding = [rival.spec.framework for rival in rivals], []
             told += outvoted(rivals, lambda rival: difference(evidence, unrounded(rival)))
+        same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
+        late = [*end_gate.checks(trial), *epochs_check(trial, same)]
         if not told and not WORKLOADS[trial.spec.workload].draws:
-            same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
             told += outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, rounding))
             asked += [rival.spec.framework for rival in same if rival.spec.framework not in asked]
         doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"
         if told:
             differs = f"differs from {', '.join(name for name, _ in told)}: {told[0][1]}"
-            check = Check(GATE, False, differs)
-            return replace(trial, status=Status.UNVERIFIED, reason=differs, checks=[*before, check])
+            checks = [*before, *late, Check(GATE, False, differs)]
+            return replace(trial, status=Status.UNVERIFIED, reason=differs, checks=checks)
         held = f"held against {', '.join(asked)}" if asked else "nothing to hold it against: no other framework"
         status, reason = as_it_converged(trial.figures)
-        return replace(trial, status=status, reason=reason, checks=[*before, Check(GATE, bool(asked), held + doubt)])
+        if failed := [check for check in late if not check.passed]:
+            status, reason = Status.UNVERIFIED, failed[0].detail
+        checks = [*before, *late, Check(GATE, bool(asked), held + doubt)]
+        return replace(trial, status=status, reason=reason, checks=checks)
 
     def _truth(self, spec: TrialSpec) -> Truth | str:
         """Of the trial's group; or why there is none."""
@@ -184,6 +190,29 @@ def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult
         if other.spec.framework not in found or batches(other.spec) == batches(trial.spec):
             found[other.spec.framework] = other
     return [found[framework] for framework in sorted(found)]
+
+
+def epochs_check(trial: TrialResult, same: list[TrialResult]) -> list[Check]:
+    """The trial's epochs beside those of rivals that were fed the same batches and are not suspect at their own end;
+    none where no epoch can be compared."""
+    workload, rule = WORKLOADS[trial.spec.workload], trial.spec.optimizer
+    normalised = bool(workload.statistic_shapes())
+    rivals = [
+        rival
+        for rival in same
+        if any(drift.differences(trial.epochs, rival.epochs, rule, normalised))
+        and all(check.passed for check in end_gate.checks(rival))
+    ]
+    if workload.draws or not rivals:
+        return []
+
+    def differs(rival: TrialResult) -> str | None:
+        first = drift.drifted(trial.epochs, rival.epochs, rule, normalised)
+        return str(first) if first else None
+
+    if told := outvoted(rivals, differs):
+        return [Check(EPOCHS_AGREE, False, f"differs from {', '.join(name for name, _ in told)}: {told[0][1]}")]
+    return [Check(EPOCHS_AGREE, True, f"held against {', '.join(rival.spec.framework for rival in rivals)}")]
 
 
 def outvoted(rivals: list[TrialResult], differs: Callable[[TrialResult], str | None]) -> list[Told]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pynvml
 
+from runner.company import RISE_BYTES
 from runner.gpu_chains import DriverBuffer, Gpm
 from runner.metric import UNANSWERED, Implausible, Metric, Row, Way, told
 from workloads.samples import PERIOD_S
@@ -157,6 +158,7 @@ class GpuMeter:
         self.remark = ""
         self.graphics: int | None = None  # most processes listed with graphics, the worker's aside
         self.reason: str | None = None
+        self.lowest_bytes = float("inf")  # of the device's memory since the processes were listed last
         call = "nvmlInit"
         try:
             pynvml.nvmlInit()
@@ -202,7 +204,20 @@ class GpuMeter:
         if own is not None:
             self.processes.own |= own
             self.processes.phase = "during"
-        return self._ask(lambda metric: metric.due(time.monotonic()))
+        row = self._ask(lambda metric: metric.due(time.monotonic()))
+        processes = self.metrics["processes"]
+        if self._risen(row) and processes.way is not None:
+            row |= processes.ask(self.handle, out_of_turn=True)
+        return row
+
+    def _risen(self, row: Row) -> bool:
+        """Whether the device's memory has risen since the processes were listed: one may have come."""
+        used = row.get("device_memory_bytes")
+        if used is None:
+            return False
+        risen = "foreign_processes" not in row and used - self.lowest_bytes > RISE_BYTES
+        self.lowest_bytes = used if risen or "foreign_processes" in row else min(self.lowest_bytes, used)
+        return risen
 
     def last(self) -> Row:
         """Everything once more, when the worker has ended: who is still there?"""

@@ -40,7 +40,7 @@ class DriverBuffer:
             csv.writer(file).writerow(DRIVER_COLUMNS)
 
     def _newer(self, handle: Any) -> list[tuple[int, float]]:
-        """(epoch microseconds, percent), oldest first."""
+        """(epoch microseconds, percent), oldest first, each pair once: some answers hold a sample more than once."""
         kind = pynvml.NVML_GPU_UTILIZATION_SAMPLES
         try:
             value_type, samples = pynvml.nvmlDeviceGetSamples(handle, kind, self.seen_us)
@@ -49,8 +49,8 @@ class DriverBuffer:
         if not 0 <= value_type < len(VALUES):
             raise Implausible(f"values of unknown type {value_type}")
         member = VALUES[value_type]
-        found = ((sample.timeStamp, getattr(sample.sampleValue, member)) for sample in samples)
-        return sorted((at_us, percent) for at_us, percent in found if at_us > self.seen_us)
+        pairs = {(sample.timeStamp, getattr(sample.sampleValue, member)) for sample in samples}
+        return sorted((at_us, percent) for at_us, percent in pairs if at_us > self.seen_us)
 
     def ask(self, handle: Any) -> Row:
         """Writes the samples that are new; the row gets nothing of them."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.readings import Edges, Floats, Readings, Unknown
+from runner.readings import Edges, Floats, Readings, Unknown, one_a_moment
 from workloads.checks import DEVICE_RISE
 from workloads.samples import Samples
 from workloads.trial import Event, Figure
@@ -88,7 +88,8 @@ def _busy(values: Floats, busy: NDArray[np.bool_], source: str) -> Figure:
 def _driver_samples(readings: Readings) -> Floats | str:
     """Values of the driver's samples whose period lies in the window; or why they are not taken."""
     silence = readings.silence("driver_samples", "gpu_percent")
-    times = readings.driver["t_ns"]
+    driver = one_a_moment(readings.driver)
+    times = driver["t_ns"]
     whole = np.zeros(len(times), bool)
     whole[1:] = (times[:-1] >= readings.edges[0]) & (times[1:] <= readings.edges[1])
     if whole.sum() < DRIVER_SAMPLES:
@@ -97,7 +98,7 @@ def _driver_samples(readings: Readings) -> Floats | str:
     hole_ns = float(np.diff(np.concatenate([readings.edges[:1], inside, readings.edges[1:]])).max())
     if hole_ns > 3 * float(np.median(np.diff(times))):
         return "; ".join(filter(None, [f"none for {hole_ns / 1e9:.1f} s", silence]))
-    return readings.driver["gpu_percent"][whole]
+    return driver["gpu_percent"][whole]
 
 
 def gpm(readings: Readings, column: str) -> Figure:

@@ -15,8 +15,8 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
     NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.5.2. Raises statistics.StatisticsError below two values.
     """
     # Here, not above: its import takes longer than the whole start of a run, which has no use for it.
-    from scipy import stats  # type: ignore[import-untyped]
+    from scipy import special  # type: ignore[import-untyped]
 
     mean, spread = statistics.fmean(values), statistics.stdev(values)
-    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * spread / math.sqrt(len(values))
+    reach = float(special.stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * spread / math.sqrt(len(values))
     return mean, mean - reach, mean + reach

@@ -8,35 +8,86 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.figures import in_window, unknown, window
+from workloads.activations import FLOAT32_BYTES, activation_bytes
+from workloads.catalogue import WORKLOADS
 from workloads.samples import Samples
-from workloads.trial import MEMORY_PARTS, Event, Figure, TrialSpec
+from workloads.trial import MEMORY_PARTS, Event, Figure, Method, TrialSpec
 
 ALLOCATOR_KINDS = ("allocator_peak", "allocator_reserved")
+IN_USE_PARTS = ("activations", "workspace")  # read from what the allocator has in use; the others are sums of arrays
+WHOLE_STEP_TOLERANCE = 0.05  # of one step's activations and inputs
 
 Count = int | str  # bytes, or the reason why they are unknown
 Told = dict[str, Any]  # of one batch size: a MEMORY_TOLD event, or the "reason" why there is none
 
 
 def parts(told: Told, counts: dict[str, Count]) -> dict[str, Figure]:
-    """Bytes of every part, and of the peak of the steps that were divided into them.
+    """Bytes of every part, and of the peaks of the steps that were divided into them.
 
     `counts`: by the trial's own worker at its end, for what the memory worker does not tell.
     """
     figures = {}
+    chunks = Method.CHUNKS if told.get("in_chunks") else None
     for part in MEMORY_PARTS:
         size, count = told.get("parts", {}).get(part), counts.get(part)
         if size is not None:
-            figures[part] = Figure(size, "memory worker: instrumented steps of this batch size")
+            method = chunks if part in IN_USE_PARTS else None
+            figures[part] = Figure(size, "memory worker: instrumented steps of this batch size", method=method)
         elif isinstance(count, int):
             figures[part] = Figure(count, "the framework's adapter, at the end of the trial")
         else:
             figures[part] = unknown("memory worker", why_not(told))
-    if "peak" in told:
-        source = f"memory worker: highest in use by the framework's allocator, {told['steps']} steps called together"
-        peak = Figure(told["peak"], source)
-    else:
-        peak = unknown("memory worker", why_not(told))
-    return {f"{part}_bytes": figure for part, figure in figures.items()} | {"steps_peak_bytes": peak}
+    return {f"{part}_bytes": figure for part, figure in figures.items()} | peaks(told, chunks)
+
+
+def peaks(told: Told, chunks: Method | None) -> dict[str, Figure]:
+    """The peak of steps called together, of one that is waited for, and what explains the difference."""
+    names = ("steps_peak_bytes", "waited_step_peak_bytes", "queued_steps_bytes", "pool_indices_bytes")
+    if "peak" not in told:
+        return dict.fromkeys(names, unknown("memory worker", why_not(told)))
+    highest_in_use = "memory worker: highest in use by the framework's allocator"
+    indices = told.get("pool_indices", "this memory worker did not tell it")
+    source = "memory worker: what the pools of this batch size keep beside their values"
+    return {
+        "steps_peak_bytes": Figure(
+            told["peak"], f"{highest_in_use}, {told['steps']} steps called together", method=chunks
+        ),
+        "waited_step_peak_bytes": Figure(
+            told["step_peak"], f"{highest_in_use}, steps that are waited for one by one", method=chunks
+        ),
+        "queued_steps_bytes": queued_steps(told),
+        "pool_indices_bytes": Figure(indices, source) if isinstance(indices, int) else unknown(source, indices),
+    }
+
+
+def queued_steps(told: Told) -> Figure:
+    """Activations and inputs of the steps that were queued while another held its most: whole steps of them.
+
+    A framework that runs ahead takes a step's memory when the step is called. So the peak of steps called together is
+    above that of one that is waited for, by whole steps where the peaks of their parts meet. The difference is told as
+    theirs within WHOLE_STEP_TOLERANCE of a whole number of steps, more than none; else nobody can tell what it is.
+    """
+    source = "memory worker: the peak of steps called together less that of one that is waited for, in whole steps"
+    if not told.get("runs_ahead"):
+        return unknown(source, "this framework takes no memory for a step while an earlier one runs")
+    a_step = (told["parts"]["activations"] or 0) + (told["parts"]["inputs"] or 0)
+    more = told["peak"] - told["step_peak"]
+    steps = round(more / a_step) if a_step > 0 else 0
+    if steps < 1 or abs(more - steps * a_step) > WHOLE_STEP_TOLERANCE * a_step:
+        told_steps = f"{more / a_step:.2f} times" if a_step > 0 else "not to be held against"
+        reason = f"{more / 2**20:.2f} MiB more, {told_steps} a step's activations and inputs: no whole number of steps"
+        return unknown(source, reason)
+    return Figure(steps * a_step, source, samples=steps)
+
+
+def exact_activations(spec: TrialSpec) -> Figure:
+    """What the network's mathematics keeps between forward and backward, whatever the framework."""
+    source = "counted from the layers of the workload, nothing measured: what the backward pass needs"
+    workload = WORKLOADS.get(spec.workload)
+    if workload is None:
+        return unknown(source, f"the catalogue has no workload {spec.workload}")
+    value_bytes = 2 * FLOAT32_BYTES if spec.profile == "float64" else FLOAT32_BYTES
+    return Figure(activation_bytes(workload, spec.batch_size, value_bytes), source)
 
 
 def why_not(told: Told) -> str:
@@ -51,6 +102,7 @@ def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec, told: Told)
     counts = counted(found)
     figures = parts(told, counts) | host(found, samples)
     figures |= allocator(counts, figures["steps_peak_bytes"])
+    figures["activations_exact_bytes"] = exact_activations(spec)
     return figures if spec.device == "cpu" else figures | device(found, samples)
 
 

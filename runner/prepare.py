@@ -19,6 +19,7 @@ from runner.launch import Local, Way
 from runner.plan import TRIALS, Plan, make_plan
 from workloads.trial import InputFile, TrialSpec
 
+ATTEMPTS = "attempts"  # of a results folder: trials that were run again at once
 NEWER_GPUS = {"cuda": "cuda-nvidia"}  # the image for GPUs that the environment on the left holds no code for
 
 
@@ -150,3 +151,11 @@ def fresh_folder(results: Path, spec: TrialSpec, room: str = TRIALS) -> Path:
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     return folder
+
+
+def put_aside(folder: Path) -> Path:
+    """Move a trial's folder out of the trials, where the next attempt comes; its new place, below ATTEMPTS."""
+    attempts = folder.parent.parent / ATTEMPTS
+    attempts.mkdir(exist_ok=True)
+    number = 1 + len(list(attempts.glob(f"{folder.name}-*")))
+    return folder.rename(attempts / f"{folder.name}-{number}")

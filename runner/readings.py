@@ -96,6 +96,22 @@ class Readings:
         raise Unknown("; ".join(filter(None, [fault, silence])))
 
 
+def one_a_moment(driver: Samples) -> Samples:
+    """The driver's samples with each of its time stamps once, in their order.
+
+    A sample stands for the time since the stamp before it, so a second one of the same stamp stands for no time of its
+    own: the same value again is left out, and of several values, none better than another, the mean is taken. Stamps
+    are the driver's own (epoch_us): `t_ns` of the same one differs by microseconds between two answers.
+    """
+    _, first = np.unique(np.stack([driver["epoch_us"], driver["gpu_percent"]]), axis=1, return_index=True)
+    pairs = {name: values[np.sort(first)] for name, values in driver.items()}
+    _, first, group = np.unique(pairs["epoch_us"], return_index=True, return_inverse=True)
+    means = np.bincount(group, pairs["gpu_percent"]) / np.bincount(group)
+    order = np.argsort(first)
+    moments = {name: values[first[order]] for name, values in pairs.items()}
+    return moments | {"gpu_percent": means[order]}
+
+
 def read_account(path: Path) -> dict[str, Any]:
     """meter.json; empty where the sampler did not get to write it."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

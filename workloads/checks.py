@@ -26,11 +26,19 @@ NAMES = (
     *COUNTS, LONG_ENOUGH, COVERED, INCREASING, NOT_ALL_ZERO, BUSY_ABOVE_ALL, PROCESS_IN_DEVICE, ENERGY, KEPT_PACE,
     IN_SPLIT, ADAM, NO_STALL,
 )  # fmt: skip
+# What the gate finds beyond a framework's first probe. Not among NAMES: the runner alone can make them. A trial that
+# lacks one was not looked at so, and one that fails one is no number.
+EPOCHS_AGREE = "epochs are as the others'"
+END_ANSWERED, END_EVALUATION = "its end answers the probe", "evaluation at its end = the referee's"
+END_LOSSES, END_UPDATES = "losses at its end = the referee's", "updates at its end = the referee's"
+NOTHING_LEFT, POSSIBLE = "nothing was left to do behind the window", "its speed is possible"
+LATE_NAMES = (POSSIBLE, NOTHING_LEFT, END_ANSWERED, END_EVALUATION, END_LOSSES, END_UPDATES, EPOCHS_AGREE)
 
 SHORTEST_S, FEWEST_SAMPLES = 5.0, 10
 ENERGY_TOLERANCE = 0.05
 SCALAR_BYTES = 256  # for each parameter tensor, beside its two moments: a step counter, beta's powers
 CLOCK_DRIFT_S = 0.05
+CONTENDED_PERCENT = 25.0  # of a CPU trial's cores, taken by others through the window: its speed is not its own
 CALL_TIMES = ("call_p50_s", "call_p95_s", "call_p99_s", "call_longest_s")
 # A worker that stood still: its longest call took this many times the median one, and this share of the window more.
 STALL_TIMES, STALL_SHARE = 5.0, 0.05

@@ -1,38 +1,45 @@
 """The gate's probe: what a framework computes, in a process of its own, before its first trial, so that it can be
 compared: nothing of it is in what a trial measures.
 
-Its evidence is small enough to store: an array is told by two numbers that see a changed value as well as a changed
-place.
+Its evidence is small enough to store: an array is told by a few numbers that see a changed value as well as a
+changed place.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 PROBE_BATCH = 4
-PROBE_STEPS = 5
+BATCHES = (PROBE_BATCH, 3, 4, 4, 4)  # images of each step: a batch that is not full comes early
+PROBE_STEPS = len(BATCHES)
 EVALUATED_STEPS = 2  # all that a workload of more than LARGE multiply-adds an image is trained, for the gate's time
 LARGE = 10**7
-_NOISE = np.random.Generator(np.random.PCG64(2020)).standard_normal(4093)  # prime: fits no axis
+# How often everything is done, each time with other images. Where a value falls on the other side of a kink (ReLU, max
+# pooling) or a sum cancels, rounding makes much of little: in one of some hundred draws of images, not in all of them.
+PROBES, LARGE_PROBES = 3, 2
+PROJECTIONS = 4  # so many that the size of a difference is never underrated by much
+_NOISE = np.random.Generator(np.random.PCG64(2020)).standard_normal((PROJECTIONS, 4093))  # prime: fits no axis
 
-Fingerprint = tuple[float, float]
+Fingerprint = tuple[float, ...]
 
 
 def fingerprint(array: NDArray[Any]) -> Fingerprint:
-    """(Euclidean norm, projection on a fixed noise): an error e moves the second by about |e|, wherever it is.
+    """(Euclidean norm, projections on fixed noises): an error e moves each of these by about |e|, wherever it is.
 
     Places that are a multiple of the noise's length apart share a value of it: errors there may cancel.
     """
     values = np.asarray(array, np.float32).ravel()
-    whole = len(values) // len(_NOISE) * len(_NOISE)
-    rows, rest = values[:whole].reshape(-1, len(_NOISE)), values[whole:]
-    projection = rows.sum(axis=0, dtype=np.float64) @ _NOISE + rest @ _NOISE[: len(rest)]
-    return math.sqrt(np.square(values).sum(dtype=np.float64)), float(projection)
+    length = _NOISE.shape[1]
+    whole = len(values) // length * length
+    sums = values[:whole].reshape(-1, length).sum(axis=0, dtype=np.float64)
+    sums[: len(values) - whole] += values[whole:]
+    norm = math.sqrt(np.square(values).sum(dtype=np.float64))
+    return tuple(float(f"{value:.10g}") for value in (norm, *(_NOISE @ sums)))
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,8 @@ class Evidence:
     """What one framework made of the probe: PROBE_BATCH images of the training split, the trial's own weights and
     optimizer, no dropout. `evaluation` is of the logits after EVALUATED_STEPS, with BatchNorm's running statistics;
     `untrained_evaluation` is of the trial's own model before its first step, with dropout where it has any.
+
+    What has a default is not in evidence that was stored before it was gathered.
     """
 
     loss: float
@@ -49,6 +58,16 @@ class Evidence:
     losses: list[float]  # of PROBE_STEPS steps, of EVALUATED_STEPS where the workload is large
     evaluation: Fingerprint
     untrained_evaluation: Fingerprint
+    # {steps: {key: by how much they changed it}}, of everything trained and of running statistics; after the first, the
+    # evaluated and the last step
+    updates: dict[str, dict[str, Fingerprint]] = field(default_factory=dict)
+    sizes: dict[str, float] = field(default_factory=dict)  # norms of the weights that the updates are rounded with
+    again: list[Evidence] = field(default_factory=list)  # the same from other images
+
+    @property
+    def probes(self) -> list[Evidence]:
+        """This and the same from other images."""
+        return [self, *self.again]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -56,4 +75,4 @@ class Evidence:
     @staticmethod
     def from_json(data: dict[str, Any]) -> Evidence:
         """None, for what is no number, stays None."""
-        return Evidence(**data)
+        return Evidence(**{**data, "again": [Evidence.from_json(other) for other in data.get("again", [])]})

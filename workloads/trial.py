@@ -70,6 +70,8 @@ class Event(Word):
     FINISHED = "finished"  # everything that is timed or sampled has been; what comes behind it is optional
     ALLOCATOR_COUNTED = "allocator_counted"  # the framework's bytes by kind, or the reason why there are none
     HOST_COUNTED = "host_counted"  # the kernel's
+    WINDOW_SETTLED = "window_settled"  # right behind `finished`: how long weights were waited for, twice
+    END_PROBED = "end_probed"  # the last: the gate's second probe; what it saved is in the trial's folder
     ENDED = "ended"  # not finished: carries status and reason
 
 
@@ -155,6 +157,12 @@ class TrialSpec:
         )
 
 
+class Method(Word):
+    """How a figure was counted, where nobody can judge it without knowing that."""
+
+    CHUNKS = "chunks"  # the allocator's chunks, each up to twice what was asked for, and others in the next run
+
+
 @dataclass(frozen=True)
 class Figure:
     """One measured number; its unit is in its name. Unknown is None with a reason, never 0."""
@@ -163,10 +171,17 @@ class Figure:
     source: str
     samples: int | None = None
     reason: str | None = None
+    method: Method | None = None
 
     def __post_init__(self) -> None:
         if (self.value is None) != (self.reason is not None):
             raise ValueError("a figure has either a value or the reason why it has none")
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Figure:
+        """Raises ValueError for a method that there is not, TypeError for a field too many or too few."""
+        method = data.get("method")
+        return Figure(**{**data, "method": None if method is None else Method(method)})
 
 
 @dataclass(frozen=True)
@@ -204,6 +219,7 @@ class TrialResult:
     epochs: list[Epoch] = field(default_factory=list)
     first_losses: list[float | None] = field(default_factory=list)
     evidence: dict[str, Any] = field(default_factory=dict)  # its framework's, for the gate: workloads.gate.Evidence
+    end: dict[str, Any] = field(default_factory=dict)  # the gate's, of its own end: workloads.end_probe.TrialEnd
     figures: dict[str, Figure] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)  # the worker's: versions, settings
@@ -220,6 +236,7 @@ class TrialResult:
             raise ValueError("not a trial result: no JSON object")
         if data.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(f"schema version {data.get('schema_version')}, this program reads {SCHEMA_VERSION}")
+        data = {"end": {}, **data}  # stored before the gate looked at a trial's end
         unknown = set(data) ^ {f.name for f in fields(TrialResult)}
         if unknown:
             raise ValueError(f"fields missing or unknown: {sorted(unknown)}")
@@ -230,7 +247,7 @@ class TrialResult:
                     "spec": TrialSpec.from_json(data["spec"]),
                     "status": Status(data["status"]),
                     "epochs": [Epoch(**epoch) for epoch in data["epochs"]],
-                    "figures": {name: Figure(**figure) for name, figure in data["figures"].items()},
+                    "figures": {name: Figure.from_json(figure) for name, figure in data["figures"].items()},
                     "checks": [Check(**check) for check in data["checks"]],
                 }
             )

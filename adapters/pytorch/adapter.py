@@ -16,6 +16,7 @@ from torch import nn
 from adapters import kernels
 from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.pytorch.layers import LAYERS, ROLES
+from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import BatchNorm, Branch, Layer, Shape
 from workloads.spec import OptimizerSpec, Workload
@@ -234,8 +235,9 @@ class Adapter:
 
     def memory_use(self, order: Order) -> MemoryUse:
         self.optimizer.zero_grad()
-        images, labels = self._gathered(order[0])
+        (images, labels), allocated, _ = self._watched(lambda: self._gathered(order[0]))
         inputs = images.nbytes + labels.nbytes
+        outside = max(0, inputs - allocated)  # from_numpy takes numpy's memory over, which nobody counts here
         del images, labels
         resident = self.images.nbytes + self.labels.nbytes if self.resident else 0
         kept = [*self.model.parameters(), *self.model.buffers()]
@@ -255,7 +257,9 @@ class Adapter:
         for steps in (*order[:ALONE, None], order):
             self.optimizer.zero_grad()
             peaks.append(self._watched(partial(self.train, steps))[2])
-        return MemoryUse(before, inputs, before + held, gradients, before + max(peaks[:-1]), before + peaks[-1])
+        step_peak, peak = (before + outside + most for most in (max(peaks[:-1]), peaks[-1]))
+        indices = 8 * pooled_values(self.workload) * order.shape[1]  # int64
+        return MemoryUse(before, inputs, before + outside + held, gradients, step_peak, peak, indices)
 
     def _watched(self, work: Callable[[], Any]) -> tuple[Any, int, int]:
         """(what the work returns, bytes it leaves in use, the most it had in use), both above what was before."""

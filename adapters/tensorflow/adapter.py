@@ -219,10 +219,12 @@ class Adapter:
             before = self._in_use()["current"]
             images, labels = self._gathered(order[0])
             inputs = images.numpy().nbytes + labels.numpy().nbytes
+            self.synchronize()
+            outside = max(0, inputs - (self._in_use()["current"] - before))  # numpy's memory, where that was aligned
             with tf.GradientTape() as tape:
                 loss = forward(images, labels)
             self.synchronize()
-            held = self._in_use()["current"]
+            held = outside + self._in_use()["current"]
             gradients = tape.gradient(loss, self.model.trainable_variables)
         sizes = sum(gradient.numpy().nbytes for gradient in gradients)
         del images, labels, tape, loss, gradients
@@ -231,7 +233,8 @@ class Adapter:
             tf.config.experimental.reset_memory_stats(self.device[1:])
             self.read(self.train(steps))
             peaks.append(self._in_use()["peak"])
-        return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1])
+        why = "TensorFlow counts too coarsely to tell what its pools keep"
+        return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1], why, in_chunks=True)
 
     def _gathered(self, batch: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
         if self.resident:

@@ -13,16 +13,17 @@ from .. import markdown
 from ..captions import dates
 from ..frameworks import display_name
 from ..load import ReportError
-from . import compare_tables
-from .comparison import Comparison, Side, compare, failures
+from ..order import ERROR
+from . import compare_tables, mean_tables
+from .comparison import Comparison, Side, compare, ended_worse
 from .contrast import Verdict
+from .gate import Outcome, Ruling, rule
 
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code: 0; 1 where --fail-on-regression finds one; 2 for bad input, or a gate that could not fail, with one
-    line on stderr."""
+    """Exit code: 0; 2 for bad input, with one line on stderr; with --fail-on-regression that of `gate.Outcome`."""
     parser = argparse.ArgumentParser(
         prog="python -m reports compare", description="Compare two results folders, cell by cell."
     )
@@ -31,18 +32,30 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--fail-on-regression",
         metavar="X%",
-        help="exit with 1 where a cell of B is worse by more than X %% (of accuracy: percentage points) and a test, "
-        "corrected for many cells, says that it is not by chance; or where it did not end as well as in A",
+        help="exit with 1 where B loses X %% or more (of accuracy: percentage points) in a cell, or in a framework's "
+        "mean over its batch sizes, and a test, corrected for their number, says that it is no chance, or where a cell "
+        "did not end as well as in A; with 0 where each framework's mean excludes such a loss at "
+        f"{100 - 100 * ERROR:g} %%; else with 2: it cannot be told, and the smallest loss that could have been found "
+        "is named",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write compare.md and compare.csv there")
+    parser.add_argument(
+        "--every-cell",
+        action="store_true",
+        help="with --fail-on-regression: exit with 0 only where such a loss is excluded of every cell, too",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="write compare.md, compare.csv and compare-frameworks.csv there"
+    )
     told = parser.parse_args(arguments)
     try:
         tolerated = None if told.fail_on_regression is None else percent(told.fail_on_regression)
+        if told.every_cell and tolerated is None:
+            raise ReportError("--every-cell: it sharpens --fail-on-regression X%, which is not given")
         comparison = compare(told.a, told.b)
         text = page(comparison)
         if told.out:
             _write(told.out, comparison, text)
-        found = [] if tolerated is None else gate(comparison, tolerated)
+        ruling = None if tolerated is None else gate(comparison, tolerated, told.every_cell)
     except ReportError as error:
         print(f"reports: {error}", file=sys.stderr)
         return 2
@@ -53,27 +66,36 @@ def main(arguments: list[str]) -> int:
         print(text, flush=True)
     except BrokenPipeError:  # the reader, e.g. `head`, has seen enough; the exit code is still to be told
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if tolerated is not None:
-        _tell(comparison, tolerated, found)
-    return int(bool(found))
+    if ruling is None:
+        return 0
+    only_a = sum(len(one.only_a) for one in comparison.contrasts)
+    beside = f"; {only_a} cells of A are not in B" if only_a else ""
+    print(f"reports: --fail-on-regression {tolerated:g}%: {ruling.head}{beside}", file=sys.stderr)
+    for line in ruling.lines:
+        print(f"reports: {line}", file=sys.stderr)
+    return int(ruling.outcome)
 
 
 def percent(text: str) -> float:
-    """ "5%" -> 5.0. Raises ReportError for anything else, and for 100 % and more, which no speed can lose."""
+    """ "5%" -> 5.0. Raises ReportError for anything else, for 0, which no measurement excludes, and for 100 % and more,
+    which no speed can lose."""
     found = PERCENT.fullmatch(text.strip())
     if found is None:
         raise ReportError(f"--fail-on-regression {text}: not a percentage; write it as 5%")
     value = float(found[1])
+    if value == 0:
+        raise ReportError(f"--fail-on-regression {text}: no measurement excludes a loss of nothing; give more than 0%")
     if value >= 100:
         raise ReportError(f"--fail-on-regression {text}: nothing can be slower by that much; give less than 100%")
     return value
 
 
-def gate(comparison: Comparison, tolerated_percent: float) -> list[str]:
-    """A line for each cell that is worse. Raises ReportError where nothing was found, but nothing could have been."""
-    found = failures(comparison, tolerated_percent)
-    if found:
-        return found
+def gate(comparison: Comparison, tolerated_percent: float, every_cell: bool = False) -> Ruling:
+    """Raises ReportError where no loss was found, but something of A or B was not there to be looked at."""
+    judged = [one.judged for one in comparison.contrasts]
+    ruling = rule(judged, tolerated_percent, every_cell, ended_worse(comparison))
+    if ruling.outcome is Outcome.REGRESSION:
+        return ruling
     lost = [f"{display_name(name)} {size} is not in B" for one in comparison.contrasts for name, size in one.only_a]
     for cell in comparison.lost:
         lost.append(f"{display_name(cell.framework)} {cell.batch_size}: {cell.measure.quantity.name}: no value in B")
@@ -82,8 +104,8 @@ def gate(comparison: Comparison, tolerated_percent: float) -> list[str]:
         raise ReportError(f"--fail-on-regression: {lost[0]} ({len(lost)} such): what is not there cannot be tested")
     if not comparison.tested:
         raise ReportError(
-            "--fail-on-regression: no cell can be tested: two repeats on both sides are needed (three for "
-            "accuracy); run both with `--repeat 5`"
+            "--fail-on-regression: no cell can be tested: two repeats on both sides are needed; run both with "
+            "`--repeat 5`"
         )
     if all(one.pair.same_trials == len(one.pair.b.results) for one in comparison.contrasts):
         raise ReportError("--fail-on-regression: A and B hold the very same trials: nothing is tested; measure B anew")
@@ -95,7 +117,7 @@ def gate(comparison: Comparison, tolerated_percent: float) -> list[str]:
                 f"--fail-on-regression: {bad[0]}: unreadable, unfinished or still being written ({len(bad)} such in "
                 f"{side.path}): what it hides cannot be told; run it again or take it away"
             )
-    return []
+    return ruling
 
 
 def page(comparison: Comparison) -> str:
@@ -142,17 +164,7 @@ def _write(out: Path, comparison: Comparison, text: str) -> None:
         (out / "compare.md").write_text(text, encoding="utf-8", errors="replace", newline="\n")
         csv = compare_tables.tidy(comparison).to_csv(index=False, lineterminator="\n")
         (out / "compare.csv").write_text(csv, encoding="utf-8", errors="replace", newline="\n")
+        means = mean_tables.tidy(comparison).to_csv(index=False, lineterminator="\n")
+        (out / "compare-frameworks.csv").write_text(means, encoding="utf-8", errors="replace", newline="\n")
     except OSError as error:
         raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error
-
-
-def _tell(comparison: Comparison, tolerated_percent: float, found: list[str]) -> None:
-    """The gate's verdict, on stderr."""
-    untested = len(comparison.testable) - len(comparison.tested)
-    only_a = sum(len(one.only_a) for one in comparison.contrasts)
-    beside = f"; {untested} values could not be tested" if untested else ""
-    beside += f"; {only_a} cells of A are not in B" if only_a else ""
-    told = f"{len(found)} worse by more" if found else f"none of {len(comparison.tested)} tested values worse by more"
-    print(f"reports: --fail-on-regression {tolerated_percent:g}%: {told}{beside}", file=sys.stderr)
-    for line in found:
-        print(f"reports: {line}", file=sys.stderr)

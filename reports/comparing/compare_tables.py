@@ -9,25 +9,32 @@ import pandas as pd
 
 from ..captions import ABSENT
 from ..frameworks import display_name, ordered
-from ..spread import CONFIDENCE_PERCENT
+from ..order import ERROR
+from ..spread import CONFIDENCE_PERCENT, LEAST_SPREAD
 from ..table import Cell, Table
 from ..tables import significant
-from . import contrast
-from .comparison import Compared, Comparison, Contrasted, Ending
-from .contrast import ERROR, Verdict
+from . import mean_tables
+from .comparison import Comparison, Contrasted, Ending
+from .contrast import POWER, Verdict
+from .judging import Compared
+from .mean_tables import WORDS
 
 HOW = (
-    f"B against A: the ratio B/A of geometric means and its {CONFIDENCE_PERCENT} % interval (Welch's t on logarithms, "
-    f"each cell for itself); of accuracy the difference B - A in percentage points (paired by repeat where the inputs "
-    f"are the same). A cell is called better or worse where the test says so after the correction for many cells by "
-    f"Benjamini and Hochberg at {100 * ERROR:g} %: of the cells so called at most {100 * ERROR:g} % are so by chance, "
-    "in expectation, and where nothing differs that is the probability that any is.",
+    f"B against A: the ratio B/A of geometric means and its {CONFIDENCE_PERCENT} % interval (Welch's t on "
+    "logarithms); of accuracy the difference B - A in percentage points (paired by repeat where the inputs are the "
+    "same). The spread of a cell is taken to be that of all batch sizes of its framework and side, or its own where "
+    f"that is larger; repeats that agree better than {100 * LEAST_SPREAD:g} %, of accuracies than one test image, are "
+    "taken to spread by that much, for what they hide is unknown. A framework's mean over its batch sizes has the "
+    "cells' own spreads.",
+    "Better or worse: one-sided tests, corrected after Holm for the cells and means of the same quantity, each "
+    f"quantity and direction for itself: at most {100 * ERROR:g} % of comparisons call anything of a quantity worse "
+    f"that is not. The smallest loss found is the one that {100 * POWER:g} % of such comparisons would call worse.",
     "The test knows how repeats of one run differ from each other, not how runs differ: on a machine with neighbours "
     "two runs of the same code can differ by more than their repeats do.",
 )
 COLUMNS = (
     "section", "framework", "batch_size", "quantity", "unit", "n_a", "n_b", "median_a", "median_b", "effect", "value",
-    "low", "high", "p", "p_adjusted", "verdict", "notes",
+    "low", "high", "p_worse_adjusted", "p_better_adjusted", "verdict", "notes",
 )  # fmt: skip
 
 
@@ -47,6 +54,8 @@ def tables_of(comparison: Comparison) -> list[Table]:
     ]
     for number, one in enumerate(comparison.contrasts, start=1):
         suffix = f"-{number}" if several else ""
+        if one.judged.means:
+            found.append(mean_tables.table(one, suffix))
         for name in dict.fromkeys(cell.measure.quantity.name for cell in one.cells):
             found.append(_quantity(one, [cell for cell in one.cells if cell.measure.quantity.name == name], suffix))
     return found
@@ -108,16 +117,18 @@ def _changes(comparison: Comparison, verdict: Verdict, name: str, title: str) ->
                 rows.append((*_place(ending), Cell("status", notes=notes), *ended))
                 tidied.append(_ending_row(one.pair.title, ending))
         changed = [cell for cell in one.cells if cell.verdict is verdict]
-        for cell in sorted(changed, key=lambda cell: -abs(contrast.worsening_percent(cell.measure, cell.effect))):
-            quantity = cell.measure.quantity
+        for cell in sorted(changed, key=lambda cell: -abs(mean_tables.loss_percent(cell))):
+            quantity, judgement = cell.measure.quantity, cell.judgement
+            assert judgement is not None  # or it would have no such verdict
+            p = judgement.worse if verdict is Verdict.REGRESSION else judgement.better
             rows.append(
                 (
                     *_place(cell),
                     Cell(f"{quantity.name}, {quantity.unit}"),
                     _median(cell, cell.median_a),
                     _median(cell, cell.median_b),
-                    Cell(_effect(cell), cell.effect.value, cell.notes, cell.trials),
-                    Cell(f"{cell.p_adjusted:.2g}", cell.p_adjusted),
+                    Cell(mean_tables.effect(cell), mean_tables.value(cell), cell.notes, cell.trials),
+                    Cell(f"{p:.2g}", p),
                 )
             )
             tidied.append(_row(one.pair.title, cell))
@@ -149,19 +160,11 @@ def _quantity(one: Contrasted, cells: list[Compared], suffix: str) -> Table:
 
 
 def _cell(cell: Compared) -> Cell:
-    if cell.verdict is Verdict.NO_VALUE:
+    if cell.shift is None or math.isnan(cell.shift.value):
         return Cell(ABSENT, None, cell.notes or ("no value on one side",), cell.trials)
-    word = {Verdict.REGRESSION: " worse", Verdict.IMPROVEMENT: " better"}.get(cell.verdict, "")
-    return Cell(_effect(cell) + word, cell.effect.value, cell.notes, cell.trials)
-
-
-def _effect(cell: Compared) -> str:
-    """ "0.921 [0.905, 0.937]" of a ratio, "-0.28 [-0.90, 0.34]" of points; without an interval where there is none."""
-    found = cell.effect
-    form = "+z.2f" if cell.measure.in_points else f".{max(3, significant(found.value))}f"
-    if math.isnan(found.low):
-        return f"{found.value:{form}}"
-    return f"{found.value:{form}} [{found.low:{form}}, {found.high:{form}}]"
+    return Cell(
+        mean_tables.effect(cell) + WORDS.get(cell.verdict, ""), mean_tables.value(cell), cell.notes, cell.trials
+    )
 
 
 def _median(cell: Compared, median: float) -> Cell:
@@ -174,7 +177,8 @@ def _place(of: Compared | Ending) -> tuple[Cell, Cell]:
 
 
 def _row(section: str, cell: Compared) -> dict[str, object]:
-    found, quantity = cell.effect, cell.measure.quantity
+    quantity, judgement = cell.measure.quantity, cell.judgement
+    low, high = map(cell.measure.shown, judgement.estimate.interval) if judgement else (math.nan, math.nan)
     return {
         "section": section,
         "framework": cell.framework,
@@ -186,11 +190,11 @@ def _row(section: str, cell: Compared) -> dict[str, object]:
         "median_a": cell.median_a,
         "median_b": cell.median_b,
         "effect": "difference_points" if cell.measure.in_points else "ratio",
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "p": found.p if cell.measure.better else None,
-        "p_adjusted": cell.p_adjusted,
+        "value": mean_tables.value(cell),
+        "low": low,
+        "high": high,
+        "p_worse_adjusted": judgement.worse if judgement else None,
+        "p_better_adjusted": judgement.better if judgement else None,
         "verdict": str(cell.verdict),
         "notes": _joined(cell.notes),
     }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,32 +13,13 @@ from .. import load, tables
 from ..conditions import Replaced, Section, sections
 from ..frameworks import display_name, ordered
 from ..load import ReportError, Stored
-from . import contrast
-from .contrast import MEASURES, Effect, Measure, Verdict
+from ..spread import accuracy_step
+from . import contrast, judging
+from .contrast import MEASURES, Measure, Shift, Verdict
+from .judging import Compared, Judged
 from .pairing import Pair, pair
 
 Place = tuple[str, int]  # framework, batch size
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One quantity of one cell. Medians in the quantity's unit, NaN where a side has no value; n counts the values."""
-
-    framework: str
-    batch_size: int
-    measure: Measure
-    n_a: int
-    n_b: int
-    median_a: float
-    median_b: float
-    effect: Effect
-    notes: tuple[str, ...]
-    trials: tuple[str, ...]
-    p_adjusted: float | None = None
-
-    @property
-    def verdict(self) -> Verdict:
-        return contrast.verdict(self.measure, self.effect, self.p_adjusted)
 
 
 @dataclass(frozen=True)
@@ -60,11 +39,15 @@ class Contrasted:
     """What came of one pair; `uncompared`: a line for each quantity that is not the same thing on both sides."""
 
     pair: Pair
-    cells: tuple[Compared, ...]
+    judged: Judged
     endings: tuple[Ending, ...]
     only_a: tuple[Place, ...]
     only_b: tuple[Place, ...]
     uncompared: tuple[str, ...]
+
+    @property
+    def cells(self) -> tuple[Compared, ...]:
+        return self.judged.cells
 
 
 @dataclass(frozen=True)
@@ -95,7 +78,7 @@ class Comparison:
 
     @property
     def tested(self) -> list[Compared]:
-        return [cell for cell in self.cells if cell.p_adjusted is not None]
+        return [cell for cell in self.testable if cell.judgement]
 
     @property
     def lost(self) -> list[Compared]:
@@ -120,12 +103,12 @@ def compare(a: Path, b: Path) -> Comparison:
         sides.append(Side(path, stored, tuple(replaced)))
         found.append(own)
     pairing = pair(*found)
-    contrasts = [_contrasted(one) for one in pairing.pairs]
+    contrasts = _judged([_contrasted(one) for one in pairing.pairs])
     if not any(one.cells for one in contrasts):
         told = "; ".join([*pairing.alone, *(line for one in contrasts for line in one.uncompared)])
         why = told or "no framework was run at a batch size that is in both"
         raise ReportError(f"{a} and {b}: nothing in common: {why}")
-    return Comparison(sides[0], sides[1], tuple(_adjusted(contrasts)), pairing.alone)
+    return Comparison(sides[0], sides[1], tuple(contrasts), pairing.alone)
 
 
 def _contrasted(pair: Pair) -> Contrasted:
@@ -148,7 +131,7 @@ def _contrasted(pair: Pair) -> Contrasted:
     endings = [_ending(place, places_a[place], places_b[place]) for place in both]
     return Contrasted(
         pair,
-        tuple(cells),
+        Judged(tuple(cells), ()),
         tuple(ending for ending in endings if ending is not None),
         tuple(place for place in places_a if place not in places_b),
         tuple(place for place in places_b if place not in places_a),
@@ -176,18 +159,16 @@ def _cell(
 ) -> Compared:
     known_a, known_b = _known(a, measure, pair.a), _known(b, measure, pair.b)
     values_a, values_b = [value for _, value in known_a], [value for _, value in known_b]
-    if not values_a or not values_b:
-        effect = Effect(math.nan)
-    elif measure.in_points:
-        effect, told = _in_points(known_a, known_b)
-        notes += told
-    else:
-        effect = contrast.ratio(values_a, values_b)
-    if measure.better and effect.untested:
-        notes.append(effect.untested)
-    median_a, median_b = (statistics.median(values) if values else math.nan for values in (values_a, values_b))
+    shift = None
+    if values_a and values_b and measure.in_points:
+        shift, remarks = _in_points(known_a, known_b, accuracy_step(pair.a.condition.dataset))
+        notes += remarks
+    elif values_a and values_b:
+        shift = contrast.of_ratio(values_a, values_b)
+    if measure.better and shift and shift.untested:
+        notes.append(shift.untested)
     trials = tuple(result.spec.id for result in (*a, *b))
-    return Compared(*place, measure, len(values_a), len(values_b), median_a, median_b, effect, tuple(notes), trials)
+    return replace(judging.cell(*place, measure, values_a, values_b, shift), notes=tuple(notes), trials=trials)
 
 
 def _known(results: list[TrialResult], measure: Measure, section: Section) -> list[tuple[TrialResult, float]]:
@@ -198,8 +179,13 @@ def _known(results: list[TrialResult], measure: Measure, section: Section) -> li
     return [(result, figure.value * measure.quantity.factor) for result, figure in figures if figure.value is not None]
 
 
-def _in_points(a: list[tuple[TrialResult, float]], b: list[tuple[TrialResult, float]]) -> tuple[Effect, list[str]]:
-    """Paired by repeat where at least one repeat had the same inputs on both sides, else of independent repeats."""
+def _in_points(
+    a: list[tuple[TrialResult, float]], b: list[tuple[TrialResult, float]], step: float
+) -> tuple[Shift, list[str]]:
+    """Paired by repeat where at least one repeat had the same inputs on both sides, else of independent repeats.
+
+    `step`: the points that one test image is worth.
+    """
     of_b = {result.spec.repeat: (result, value) for result, value in b}
     pairs = [
         (value, of_b[result.spec.repeat][1])
@@ -207,11 +193,12 @@ def _in_points(a: list[tuple[TrialResult, float]], b: list[tuple[TrialResult, fl
         if result.spec.repeat in of_b and _inputs(result) == _inputs(of_b[result.spec.repeat][0])
     ]
     if not pairs:
-        told = ["the inputs differ between A and B: repeats are not paired"]
-        return contrast.difference([value for _, value in a], [value for _, value in b], paired=False), told
+        values_a, values_b = ([value for _, value in side] for side in (a, b))
+        remark = "the inputs differ between A and B: repeats are not paired"
+        return contrast.of_points(values_a, values_b, False, step), [remark]
     left = len(a) + len(b) - 2 * len(pairs)
-    told = [f"left out, for want of a counterpart with the same inputs: {left} of the repeats"] if left else []
-    return contrast.difference([x for x, _ in pairs], [y for _, y in pairs], paired=True), told
+    remarks = [f"left out, for want of a counterpart with the same inputs: {left} of the repeats"] if left else []
+    return contrast.of_points([x for x, _ in pairs], [y for _, y in pairs], True, step), remarks
 
 
 def _inputs(result: TrialResult) -> dict[str, str]:
@@ -240,30 +227,16 @@ def _ended(results: list[TrialResult]) -> str:
     return ", ".join([f"{counts[Status.OK]} of {len(results)} ok", *told])
 
 
-def _adjusted(found: list[Contrasted]) -> list[Contrasted]:
-    """All tests of a comparison are one family, whatever their quantity and pair."""
-    judged = [cell for one in found for cell in one.cells if cell.measure.better and cell.effect.p is not None]
-    by_cell = dict(zip(map(id, judged), contrast.adjusted([cell.effect.p or 0.0 for cell in judged]), strict=True))
+def _judged(contrasts: list[Contrasted]) -> list[Contrasted]:
+    results = judging.judged([one.cells for one in contrasts])
+    return [replace(one, judged=judged) for one, judged in zip(contrasts, results, strict=True)]
+
+
+def ended_worse(comparison: Comparison) -> list[str]:
+    """A line for each cell of B that did not end as well as in A."""
     return [
-        replace(one, cells=tuple(replace(cell, p_adjusted=by_cell.get(id(cell))) for cell in one.cells))
-        for one in found
-    ]
-
-
-def failures(comparison: Comparison, tolerated_percent: float) -> list[str]:
-    """A line for each cell of B that does not end as well as in A, or is worse by more and not by chance."""
-    lines = [
         f"{display_name(ending.framework)}, batch size {ending.batch_size}: {ending.ended_a} in A, {ending.ended_b} "
         f"in B: {ending.reason}"
         for ending in comparison.endings
         if ending.verdict is Verdict.REGRESSION
     ]
-    for cell in comparison.cells:
-        by = contrast.worsening_percent(cell.measure, cell.effect)
-        if cell.verdict is Verdict.REGRESSION and by > tolerated_percent:
-            unit = "points" if cell.measure.in_points else "%"
-            lines.append(
-                f"{display_name(cell.framework)}, batch size {cell.batch_size}: {cell.measure.quantity.name} worse "
-                f"by {by:.1f} {unit} (adjusted p {cell.p_adjusted:.2g})"
-            )
-    return lines

@@ -1,12 +1,13 @@
-"""One cell of A against the same cell of B: effect, 95 % interval, test; and the correction for many cells.
+"""One quantity of A against the same of B: the scale, the spread, the estimate of a cell and of a framework.
 
-Speed, memory, usage, energy: the ratio B/A of geometric means, by Welch's t on the logarithms, for their noise is
-relative and the two sides' need not be alike. Accuracy: the difference B - A in percentage points, paired by repeat
-where both had the same inputs, so that what a seed does to both falls out. The p-values are adjusted after Benjamini
-and Hochberg (1995): of the cells called changed at most 5 % are so by chance, in expectation; and where nothing
-differs at all, that is the probability that any cell is called changed, which is how often a gate fails for nothing.
-Holm's procedure would hold the second bound under some true differences too, at the price of missing more of them at
-the few repeats that trials of minutes allow.
+Speed, memory, usage, energy: the ratio B/A of geometric means, by logarithms, for their noise is relative. Accuracy:
+the difference B - A in percentage points, paired by repeat where both had the same inputs, so that what a seed does to
+both falls out. On that scale noise adds up, and a loss is a shift in the direction that is worse.
+
+A cell of three repeats knows little of its own spread. It is therefore taken to be that of all batch sizes of the same
+framework and side (the root of their mean variance), or the cell's own where that is larger: batch sizes need not be
+equally noisy, and a noisy one is not to pass for a change. A framework's mean over its batch sizes needs no such
+assumption: its variance is the sum of the cells' own (Welch's t, degrees of freedom after Satterthwaite).
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ..parity import FEWEST
+from ..order import ERROR
 from ..quantities import QUANTITIES, Quantity
-from ..spread import CONFIDENCE_PERCENT
+from ..spread import CONFIDENCE_PERCENT, LEAST_SPREAD
 
-ERROR = 1 - CONFIDENCE_PERCENT / 100  # of the list of changes; see above
+POWER = 0.8
 ONE_REPEAT = "cannot be tested: one repeat on a side"
+NO_RATIO = "cannot be told: a value is not above 0, so there is no ratio"
 
 
 class Verdict(StrEnum):
@@ -45,16 +47,21 @@ class Measure:
     better: int
     in_points: bool = False
 
+    def shown(self, shift: float) -> float:
+        """A shift as a ratio, or as percentage points."""
+        return shift if self.in_points else math.exp(shift)
 
-@dataclass(frozen=True)
-class Effect:
-    """Ratio or difference in points with its interval; NaN where it cannot be told. `p` None: `untested` says why."""
+    def loss_percent(self, loss: float) -> float:
+        """A shift in the direction that is worse, as percent of A, of accuracy as percentage points."""
+        if self.in_points:
+            return loss
+        return 100 * (1 - math.exp(-loss)) if self.better > 0 else 100 * (math.exp(loss) - 1)
 
-    value: float
-    low: float = math.nan
-    high: float = math.nan
-    p: float | None = None
-    untested: str = ""
+    def loss(self, percent: float) -> float:
+        """The inverse of loss_percent."""
+        if self.in_points:
+            return percent
+        return -math.log1p(-percent / 100) if self.better > 0 else math.log1p(percent / 100)
 
 
 _BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
@@ -68,79 +75,125 @@ MEASURES = (
 )
 
 
-def ratio(a: Sequence[float], b: Sequence[float]) -> Effect:
-    """Of the geometric means, b over a, from independent repeats. Without any spread the values are taken as exact."""
+@dataclass(frozen=True)
+class Group:
+    """Two or more repeats of one cell: `side` is "A", "B", or "paired" for differences; `variance` that of one."""
+
+    side: str
+    n: int
+    variance: float
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Of one cell, B minus A: logarithm of the ratio, or percentage points. No groups: `untested` says why."""
+
+    value: float
+    groups: tuple[Group, ...] = ()
+    untested: str = ""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A shift with its standard error, and the degrees of freedom of that error."""
+
+    value: float
+    error: float
+    freedom: float
+
+    def reach(self, probability: float) -> float:
+        """How far Student's t of this probability lies above 0."""
+        # Here, not above: its import takes as long as a whole report.
+        from scipy import special  # type: ignore[import-untyped]
+
+        return float(special.stdtrit(self.freedom, probability)) * self.error
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        reach = self.reach((1 + CONFIDENCE_PERCENT / 100) / 2)
+        return self.value - reach, self.value + reach
+
+    @property
+    def p_above(self) -> float:
+        """How often chance alone gives so high a value where the true shift is not above 0."""
+        from scipy import special
+
+        return float(special.stdtr(self.freedom, -self.value / self.error))
+
+    def worsening(self, better: int) -> Estimate:
+        """With the direction that is worse upwards."""
+        return replace(self, value=-better * self.value)
+
+    @property
+    def at_most(self) -> float:
+        """One-sided upper bound: in a share ERROR of all comparisons the true shift lies above it."""
+        return self.value + self.reach(1 - ERROR)
+
+    def detectable(self, tests: int) -> float:
+        """The smallest true shift that a share POWER of such comparisons finds, as one of so many tests."""
+        return self.reach(1 - ERROR / tests) + self.reach(POWER)
+
+
+def of_ratio(a: Sequence[float], b: Sequence[float]) -> Shift:
+    """Of the geometric means, b over a, from independent repeats."""
     if min(*a, *b) <= 0:
-        return Effect(math.nan, untested="cannot be told: a value is not above 0, so there is no ratio")
-    logs_a, logs_b = [math.log(x) for x in a], [math.log(x) for x in b]
-    value = math.exp(statistics.fmean(logs_b) - statistics.fmean(logs_a))
-    if min(len(a), len(b)) < 2:
-        return Effect(value, untested=ONE_REPEAT)
-    if len({*a}) == len({*b}) == 1:
-        return Effect(b[0] / a[0], b[0] / a[0], b[0] / a[0], p=float(a[0] == b[0]))
-    found = _welch(logs_a, logs_b)
-    return Effect(value, math.exp(found.low), math.exp(found.high), found.p)
+        return Shift(math.nan, untested=NO_RATIO)
+    return _of_independent([math.log(x) for x in a], [math.log(x) for x in b], LEAST_SPREAD)
 
 
-def difference(a: Sequence[float], b: Sequence[float], paired: bool) -> Effect:
-    """Of the means, b minus a, in the unit of the values; `paired`: a[i] and b[i] had the same inputs.
+def of_points(a: Sequence[float], b: Sequence[float], paired: bool, least_spread: float) -> Shift:
+    """Of the means, b minus a, in percentage points; `paired`: a[i] and b[i] had the same inputs.
 
-    Tested from FEWEST repeats on, and not where they show no spread: accuracies come in steps of one test image, and
-    two or three that fall on the same step are no proof that the next one will.
+    `least_spread`: the points that one test image is worth.
     """
+    if not paired:
+        return _of_independent(a, b, least_spread)
+    steps = [y - x for x, y in zip(a, b, strict=True)]
+    value = statistics.fmean(steps)
+    return Shift(value, (_group("paired", steps, least_spread),)) if len(a) > 1 else Shift(value, untested=ONE_REPEAT)
+
+
+def _of_independent(a: Sequence[float], b: Sequence[float], least_spread: float) -> Shift:
     value = statistics.fmean(b) - statistics.fmean(a)
     if min(len(a), len(b)) < 2:
-        return Effect(value, untested=ONE_REPEAT)
-    if min(len(a), len(b)) < FEWEST:
-        return Effect(value, untested=f"cannot be tested: fewer than {FEWEST} repeats on a side")
-    # Rounded, because 0.71 - 0.70 and 0.31 - 0.30 differ in floating point.
-    steps = [round(y - x, 9) for x, y in zip(a, b, strict=True)] if paired else []
-    if (len({*steps}) == 1) if paired else (len({*a}) == len({*b}) == 1):
-        if round(value, 9) == 0:
-            return Effect(0.0, 0.0, 0.0, p=1.0)
-        return Effect(value, untested="cannot be tested: the repeats show no spread to hold the difference against")
-    if not paired:
-        return _welch(a, b)
-    from scipy import stats  # type: ignore[import-untyped]
-
-    found = stats.ttest_1samp(steps, 0)
-    interval = found.confidence_interval(CONFIDENCE_PERCENT / 100)
-    return Effect(value, float(interval.low), float(interval.high), float(found.pvalue))
+        return Shift(value, untested=ONE_REPEAT)
+    return Shift(value, (_group("A", a, least_spread), _group("B", b, least_spread)))
 
 
-def _welch(a: Sequence[float], b: Sequence[float]) -> Effect:
-    """Difference of means, b minus a, by Welch's t-test."""
-    from scipy import stats  # here, not above: its import takes longer than all tables of a report
-
-    found = stats.ttest_ind(b, a, equal_var=False)
-    interval = found.confidence_interval(CONFIDENCE_PERCENT / 100)
-    value = statistics.fmean(b) - statistics.fmean(a)
-    return Effect(value, float(interval.low), float(interval.high), float(found.pvalue))
+def _group(side: str, values: Sequence[float], least_spread: float) -> Group:
+    mean = statistics.fmean(values)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return Group(side, len(values), max(variance, least_spread**2))
 
 
-def adjusted(p_values: Sequence[float]) -> list[float]:
-    """By Benjamini and Hochberg, in the same order."""
-    if not p_values:
-        return []
-    from scipy import stats
-
-    told = [1.0 if math.isnan(p) else p for p in p_values]  # NaN: values that differ in their last bit alone
-    return [float(p) for p in stats.false_discovery_control(told, method="bh")]
-
-
-def worsening_percent(measure: Measure, effect: Effect) -> float:
-    """By how much B is worse: percent of A, of accuracy percentage points; negative where it is better."""
-    change = effect.value if measure.in_points else 100 * (effect.value - 1)
-    return -measure.better * change
+def of_cells(shifts: Sequence[Shift]) -> list[Estimate]:
+    """Of the cells of one framework, with the spread that they share, or a cell's own where that is larger."""
+    by_side: dict[str, list[Group]] = {}
+    for group in (group for shift in shifts for group in shift.groups):
+        by_side.setdefault(group.side, []).append(group)
+    pooled = {side: _pooled(groups) for side, groups in by_side.items()}
+    return [_of_cell(shift, pooled) for shift in shifts]
 
 
-def verdict(measure: Measure, effect: Effect, p_adjusted: float | None) -> Verdict:
-    if math.isnan(effect.value):
-        return Verdict.NO_VALUE
-    if measure.better == 0:
-        return Verdict.NOT_JUDGED
-    if p_adjusted is None:
-        return Verdict.NOT_TESTED
-    if p_adjusted > ERROR:
-        return Verdict.NO_DIFFERENCE
-    return Verdict.REGRESSION if worsening_percent(measure, effect) > 0 else Verdict.IMPROVEMENT
+def _pooled(groups: Sequence[Group]) -> tuple[float, int]:
+    """(variance of one repeat, its degrees of freedom)."""
+    freedom = sum(group.n - 1 for group in groups)
+    return sum((group.n - 1) * group.variance for group in groups) / freedom, freedom
+
+
+def _of_cell(shift: Shift, pooled: dict[str, tuple[float, int]]) -> Estimate:
+    shared = [(pooled[group.side][0] / group.n, pooled[group.side][1]) for group in shift.groups]
+    variance = max(sum(part for part, _ in shared), sum(group.variance / group.n for group in shift.groups))
+    return Estimate(shift.value, math.sqrt(variance), _satterthwaite(shared))
+
+
+def of_mean(shifts: Sequence[Shift]) -> Estimate:
+    """Of the mean over the cells of one framework."""
+    parts = [(group.variance / group.n, group.n - 1) for shift in shifts for group in shift.groups]
+    error = math.sqrt(sum(variance for variance, _ in parts)) / len(shifts)
+    return Estimate(statistics.fmean(shift.value for shift in shifts), error, _satterthwaite(parts))
+
+
+def _satterthwaite(parts: Sequence[tuple[float, int]]) -> float:
+    """Degrees of freedom of a sum of (variance, degrees of freedom); NIST/SEMATECH e-Handbook, 1.3.5.3."""
+    return sum(part for part, _ in parts) ** 2 / sum(part**2 / freedom for part, freedom in parts)

@@ -27,7 +27,7 @@ TRIAL_FILES = (
     trial.TRIAL_FILE, trial.EVENTS_FILE, trial.SAMPLES_FILE, trial.DRIVER_SAMPLES_FILE, trial.METER_FILE,
     trial.LOG_FILE, trial.RESULT_FILE,
 )  # fmt: skip
-NOT_READ = ("inputs", "overhead", "report", ".lock")  # known, and left out without a word
+NOT_READ = ("inputs", "overhead", "report", "attempts", ".lock")  # known, and left out without a word
 HOME = re.compile(rb"/(?:home|Users)/[^/\s\"'\\:;,)\]]+|/root(?![\w-])")
 HOST = re.compile(rb"(?i)(hostname: |for host: )\S+")
 

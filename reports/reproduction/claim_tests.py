@@ -1,48 +1,62 @@
-"""What a claim says of values over batch sizes, tested by their intervals.
+"""What a claim says of values over batch sizes, tested by the rule of `order`.
 
 Published figures are taken at their word: their interval is the value itself. Where a value has no interval (one
-repeat) two single values are not compared; a trend over four batch sizes or more is.
+repeat) nothing holds or fails: the claim is seen in this run, or not seen, or the values are too near to each other. A
+trend over four batch sizes or more is tested even so, for the sizes are its repeats.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from ..order import ABOVE as ABOVE_EITHER
+from ..order import TIE_PERCENT, Order, Point, order
 from . import ranks
-from .comparable import Point, listed
+from .comparable import listed
 
 PEAK, BELOW, ABOVE = (64, 128), 32, 256
 FALL, JUMP = (128, 256, 512, 1024), (64, 128)
 STRONG, FLAT, TWICE = 0.8, 1.5, 2.0
+NEAR = f"one repeat, within {TIE_PERCENT:g} %"
 
 
 class Outcome(StrEnum):
     HOLDS = "holds"
     FAILS = "does not hold"
     UNTOLD = "cannot be told"
+    SEEN = "seen in this run"
+    UNSEEN = "not seen in this run"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`compared`: intervals of two values were held against each other."""
-
     outcome: Outcome
     why: str
-    compared: bool = False
 
 
 def all_above(pairs: list[tuple[Point, Point]], told: str) -> Verdict:
-    """Whether the first of each pair lies above the second, by their intervals."""
-    if any(math.isnan(point.low) for pair in pairs for point in pair):
-        return Verdict(Outcome.UNTOLD, f"one repeat; in this run {told}")
-    if any(a.high < b.low or (a == b and a.low == a.high) for a, b in pairs):
-        return Verdict(Outcome.FAILS, told, True)
-    if all(a.low > b.high for a, b in pairs):
-        return Verdict(Outcome.HOLDS, told, True)
-    return Verdict(Outcome.UNTOLD, f"intervals overlap; {told}", True)
+    """Whether the first of each pair lies above the second."""
+    orders = [order(a, b) for a, b in pairs]
+    if any(one in (Order.BELOW, Order.EQUAL) for one in orders):
+        return Verdict(Outcome.FAILS, told)
+    if all(one is Order.ABOVE for one in orders):
+        return Verdict(Outcome.HOLDS, told)
+    if Order.BELOW_ONCE in orders:
+        return Verdict(Outcome.UNSEEN, f"one repeat; {told}")
+    if Order.TIE in orders:
+        return Verdict(Outcome.UNTOLD, f"{NEAR}; in this run {told}")
+    if Order.OVERLAP in orders:
+        return Verdict(Outcome.UNTOLD, f"intervals overlap; {told}")
+    return Verdict(Outcome.SEEN, f"one repeat; {told}")
+
+
+def _once(above: Order, why: str) -> Verdict:
+    """Of a claim that one repeat shows where a value lies above another one."""
+    outcome = {Order.ABOVE_ONCE: Outcome.SEEN, Order.BELOW_ONCE: Outcome.UNSEEN}.get(above, Outcome.UNTOLD)
+    return Verdict(outcome, f"{NEAR}; in this run {why}" if outcome is Outcome.UNTOLD else f"one repeat; {why}")
 
 
 def rises(values: dict[int, Point]) -> Verdict:
@@ -61,15 +75,14 @@ def rises(values: dict[int, Point]) -> Verdict:
 
 
 def is_flat(values: dict[int, Point]) -> Verdict:
-    """Spread between runs can only widen the range, so one repeat can show that it is flat, not that it is not."""
     if len(values) < ranks.FEWEST:
         return Verdict(Outcome.UNTOLD, f"{len(values)} batch sizes, {ranks.FEWEST} are needed")
     points = list(values.values())
     top, bottom = max(points, key=lambda point: point.value), min(points, key=lambda point: point.value)
     told = f"highest is {top.value / bottom.value:.2f} times the lowest" if bottom.value else "the lowest is 0"
-    if any(math.isnan(point.low) for point in points):
-        flat = top.value <= FLAT * bottom.value
-        return Verdict(Outcome.HOLDS if flat else Outcome.UNTOLD, told if flat else f"one repeat; in this run {told}")
+    if not all(point.sure for point in points):
+        bound = replace(bottom.times(FLAT), low=math.nan)  # another point may lack its interval than these two
+        return _once(order(bound, top), told)
     if max(point.high for point in points) <= FLAT * min(point.low for point in points):
         return Verdict(Outcome.HOLDS, told)
     if max(point.low for point in points) > FLAT * min(point.high for point in points):
@@ -84,8 +97,8 @@ def jumps(values: dict[int, Point]) -> Verdict:
         return Verdict(Outcome.UNTOLD, f"no value at {listed(missing)}")
     a, b = values[before], values[after]
     told = f"{b.value / a.value:.2f} times the value at {before}" if a.value else f"the value at {before} is 0"
-    if math.isnan(a.low) or math.isnan(b.low):
-        return Verdict(Outcome.UNTOLD, f"one repeat; in this run {told}")
+    if not (a.sure and b.sure):
+        return _once(order(b, a.times(TWICE)), told)
     if b.low >= TWICE * a.high:
         return Verdict(Outcome.HOLDS, told)
     if b.high < TWICE * a.low:
@@ -103,13 +116,20 @@ def peaks(values: dict[int, Point]) -> Verdict:
     best = max(inside, key=lambda size: values[size].value)
     rival = max(outside, key=lambda size: values[size].value)
     told = f"{values[best].value:.2f} % at {best}, outside at most {values[rival].value:.2f} % at {rival}"
-    if any(math.isnan(point.low) for point in values.values()):
-        return Verdict(Outcome.UNTOLD, f"one repeat; in this run {told}")
-    if all(values[best].low > values[size].high for size in outside):
-        return Verdict(Outcome.HOLDS, told, True)
-    if any(all(values[size].low > values[mine].high for mine in inside) for size in outside):
-        return Verdict(Outcome.FAILS if len(inside) == len(PEAK) else Outcome.UNTOLD, told, True)
-    return Verdict(Outcome.UNTOLD, f"intervals overlap; {told}", True)
+    ahead = [order(values[best], values[size]) for size in outside]
+    if all(one is Order.ABOVE for one in ahead):
+        return Verdict(Outcome.HOLDS, told)
+    if all(one in ABOVE_EITHER for one in ahead):
+        return Verdict(Outcome.SEEN, f"one repeat; {told}")
+    beaten = [[order(values[size], values[mine]) for mine in inside] for size in outside]
+    whole = len(inside) == len(PEAK)  # or the size that was not run might be higher
+    if whole and any(all(one is Order.ABOVE for one in orders) for orders in beaten):
+        return Verdict(Outcome.FAILS, told)
+    if whole and any(all(one in ABOVE_EITHER for one in orders) for orders in beaten):
+        return Verdict(Outcome.UNSEEN, f"one repeat; {told}")
+    if Order.TIE in ahead:
+        return Verdict(Outcome.UNTOLD, f"{NEAR}; in this run {told}")
+    return Verdict(Outcome.UNTOLD, f"intervals overlap; {told}" if Order.OVERLAP in ahead else told)
 
 
 def falls(values: dict[int, Point]) -> Verdict:

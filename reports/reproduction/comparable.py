@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from workloads.datasets import DATASETS
-
-from .. import tables
+from .. import order, tables
 from ..conditions import Section
 from ..frameworks import ordered
+from ..order import Point
 from ..quantities import QUANTITIES, Quantity
+from ..spread import LEAST_SPREAD, accuracy_step
 from . import literature
-
-REACH = 1.96  # standard errors on either side: the 95 % of a normal distribution
-BINOMIAL = (
-    "With one repeat the interval of an accuracy is that of the test images alone: 1.96 binomial standard errors on "
-    "either side. Another seed moves it by more, so it is too narrow."
-)
 
 
 @dataclass(frozen=True)
@@ -49,17 +42,6 @@ USAGE = Metric("gpu_usage_percent", "GPU usage", QUANTITIES_BY_NAME["usage"], "p
 MEMORY = Metric("gpu_memory_mib", "GPU memory", QUANTITIES_BY_NAME["memory"], "MiB", 0, True)
 ACCURACY = Metric("accuracy_percent", "Test accuracy", QUANTITIES_BY_NAME["accuracy"], "points", 2, False, "tensorflow")
 METRICS = (USAGE, MEMORY, ACCURACY)
-
-
-@dataclass(frozen=True)
-class Point:
-    """A value with its interval, in the metric's unit; NaN where nothing is known of the spread. n counts the repeats;
-    0 = published."""
-
-    value: float
-    low: float
-    high: float
-    n: int
 
 
 Points = dict[literature.Place, Point]
@@ -98,21 +80,14 @@ def cells(section: Section, metric: Metric) -> pd.DataFrame:
 
 
 def points(found: pd.DataFrame, metric: Metric, section: Section) -> Points:
-    """Of the cells that have a value. An accuracy of one repeat has the interval of its test images."""
-    dataset = DATASETS.get(section.condition.dataset)
-    images = dataset.test_count if dataset and metric is ACCURACY else 0
-    return {
-        (row["framework"], row["batch_size"]): _point(row, images) for row in found.to_dict("records") if row["n"] > 0
-    }
+    """Of the cells that have a value."""
+    return {(row["framework"], row["batch_size"]): _point(row, metric, section) for row in found.to_dict("records")
+            if row["n"] > 0}  # fmt: skip
 
 
-def _point(row: dict[Any, Any], images: int) -> Point:
-    value, n = float(row["median"]), int(row["n"])
-    if n > 1:
-        return Point(value, float(row["low"]), float(row["high"]), n)
-    share = value / 100
-    reach = REACH * 100 * math.sqrt(share * (1 - share) / images) if images else math.nan
-    return Point(value, value - reach, value + reach, n)
+def _point(row: dict[Any, Any], metric: Metric, section: Section) -> Point:
+    least = accuracy_step(section.condition.dataset) if metric is ACCURACY else LEAST_SPREAD * abs(row["mean"])
+    return order.of_cell(row, least)
 
 
 def exact(series: str, metric: Metric) -> Points:

@@ -8,6 +8,10 @@ from collections.abc import Iterable
 from .. import tables
 from ..conditions import Section
 from ..frameworks import display_name
+from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT, Order
+from ..order import of_cell as order_of_cell
+from ..order import order as compared
+from ..spread import LEAST_SPREAD
 from . import literature, ranks
 from .comparable import MEMORY, QUANTITIES_BY_NAME, USAGE, Metric, Points, frameworks, listed, obstacles
 from .literature import CHART, TABLE
@@ -47,13 +51,15 @@ def order(ours: Points, metric: Metric, series: str) -> str:
         ]
         if not pairs:
             continue
-        one_repeat = any(math.isnan(point.low) for pair in pairs for point in pair)
-        if any(a.value < b.value if one_repeat else a.high < b.low for a, b in pairs):
+        orders = [compared(a, b) for a, b in pairs]
+        one_repeat = any(one in ONCE for one in orders)
+        if any(one in BELOW for one in orders):
             word = "another"
-        elif all(a.value > b.value if one_repeat else a.low > b.high for a, b in pairs):
+        elif all(one in ABOVE for one in orders):
             word = "the same"
         else:
-            word = "with equal values" if one_repeat else "cannot be told, intervals overlap,"
+            near = f"within {TIE_PERCENT:g} % of each other"
+            word = near if Order.TIE in orders else "cannot be told, intervals overlap,"
         (once if one_repeat else judged).setdefault(word, []).append(size)
     told, told_once = (
         "; ".join(f"{word} at {listed(sizes)}" for word, sizes in found.items()) for found in (judged, once)
@@ -151,10 +157,12 @@ def _policy(section: Section, ours: Points) -> list[str]:
         if not cell["n"] or place not in ours or place not in published:
             continue
         demand, own = ours[place].value, cell["median"]
+        kind = compared(order_of_cell(cell, LEAST_SPREAD * abs(own)), ours[place])
         nearer = "its own policy" if abs(own - published[place]) < abs(demand - published[place]) else "on demand"
+        apart = f"nearer to {nearer}" if kind in (*ABOVE, *BELOW) else "and the two cannot be told apart"
         told.append(
             f"Allocator's policy, measured: with its own policy {display_name(place[0])} holds {own:.0f} MiB at batch "
-            f"size {place[1]}, on demand {demand:.0f}; published are {published[place]:.0f}, nearer to {nearer}."
+            f"size {place[1]}, on demand {demand:.0f}; published are {published[place]:.0f}, {apart}."
         )
     return told
 

@@ -11,7 +11,7 @@ from typing import Any
 from workloads.trial import LOG_FILE, SAMPLES_FILE, Status, TrialResult
 
 from ..conditions import Section
-from ..quantities import MEMORY_KINDS, MEMORY_PARTS, QUANTITIES, Quantity
+from ..quantities import BESIDE_PARTS, MEMORY_KINDS, MEMORY_PARTS, QUANTITIES, Quantity
 from ..report import Report
 from ..tables import significant
 from . import raw as web_raw
@@ -170,7 +170,7 @@ def _figures(trials: Trials) -> Iterator[tuple[str, Callable[[], Any]]]:
 def _shown_as(name: str) -> tuple[str, str, float]:
     """(label, unit, factor) of a figure; the label of one that no table has is its name in words."""
     known: dict[str, tuple[str, str, float]] = {}
-    for quantity in (*QUANTITIES, *MEMORY_KINDS, *MEMORY_PARTS):
+    for quantity in (*QUANTITIES, *MEMORY_KINDS, *MEMORY_PARTS, *BESIDE_PARTS):
         for source in (quantity.cpu, quantity.cuda):
             if source:
                 known.setdefault(source.figure, (source.label, quantity.unit, quantity.factor))

@@ -31,6 +31,14 @@ def predict(adapter, images, count, batch_size):
     return np.concatenate([adapter.predict(images[i : i + batch_size]) for i in range(0, count, batch_size)])
 
 
+def train(adapter, case, order, done, mark):
+    """Losses of the steps from `done` up to `mark`; a call's batches are of one size."""
+    if not case.sizes:
+        return adapter.read(adapter.train(order[done:mark]))
+    calls = [order[step : step + 1, : case.sizes[step]] for step in range(done, mark)]
+    return np.concatenate([adapter.read(adapter.train(call)) for call in calls])
+
+
 def run(adapter, case, given, initial):
     images, labels, order = given["images"], given["labels"], given["order"]
     adapter.build(case.workload, case.optimizer, initial, seed=5)
@@ -42,7 +50,7 @@ def run(adapter, case, given, initial):
     found |= kept("after/0", adapter.weights())
     losses, done = [], 0
     for mark in case.marks:
-        losses.append(adapter.read(adapter.train(order[done:mark])))
+        losses.append(train(adapter, case, order, done, mark))
         done = mark
         found |= kept(f"after/{mark}", adapter.weights())
         found[f"evaluation/{mark}"] = adapter.predict(images[:4])

@@ -188,6 +188,7 @@ DROPOUT = Workload(
     (16, 12, 3),
     (Flatten("flatten"), Dropout("dropout1", 0.3), Dropout("dropout2", 0.5), Dense("dense", 4)),
 )
+PARTIAL, PARTIAL_SIZES = "partial", (32, 32, 13, 7, 1)  # an epoch's last batch is smaller than the others
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,7 @@ class Case:
     batch_size: int = 16
     marks: tuple[int, ...] = (1, 10)
     profile: str = "default"
+    sizes: tuple[int, ...] = ()  # of each step's batch, where they are not all `batch_size`
     blank: bool = False  # half of every image is black and biases start at 0, so that kinks are hit exactly
 
     @property
@@ -225,6 +227,10 @@ def _cases() -> list[Case]:
         for batch_size in (2, 32):
             name = f"{STATISTICS.name}-{batch_size}{tag}"
             cases.append(Case(name, STATISTICS, OPTIMIZERS["sgd"], batch_size, profile=profile))
+        for network, rule in ((PLAIN, "momentum"), (STATISTICS, "sgd")):
+            name = f"{network.name}-{PARTIAL}{tag}"
+            sizes = PARTIAL_SIZES
+            cases.append(Case(name, network, OPTIMIZERS[rule], sizes[0], (1, len(sizes)), profile, sizes))
         for name, workload in WORKLOADS.items():
             gentle = OptimizerSpec("momentum", 0.001)
             cases.append(Case(f"{name}{tag}", workload.without_dropout(), gentle, 2, (1, 3), profile))

@@ -27,7 +27,9 @@ REFEREE = "numpy"
 Arrays = dict[str, np.ndarray]
 
 
-def run_probe(framework: str, module: str, profile: str, inputs: Path, out: Path, cases: list[Case]) -> None:
+def run_probe(
+    framework: str, module: str, profile: str, inputs: Path, out: Path, cases: list[Case], **variables: str
+) -> None:
     """`probe.py` in the framework's environment. An environment that is missing is a failure."""
     environment = read(framework, "cpu")
     assert environment.state == "ready", f"{environment.folder} is {environment.state}: make setup"
@@ -39,6 +41,7 @@ def run_probe(framework: str, module: str, profile: str, inputs: Path, out: Path
             "OMP_NUM_THREADS": str(settings.THREADS),
             "OPENBLAS_NUM_THREADS": str(settings.THREADS),
             **worker_variables(environment),
+            **variables,
         },
         capture_output=True,
         text=True,

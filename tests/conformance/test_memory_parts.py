@@ -8,7 +8,6 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from conftest import ROOT
 from suite import FRAMEWORKS, REFEREE
@@ -17,6 +16,7 @@ from runner.environments import read
 from runner.inputs import INPUTS
 from runner.memory_worker import MemoryWorker
 from runner.prepare import local
+from workloads.activations import activation_bytes
 from workloads.catalogue import OSU_CNN
 from workloads.spec import OptimizerSpec
 from workloads.trial import MEMORY_PARTS, TrialSpec
@@ -24,8 +24,6 @@ from workloads.trial import MEMORY_PARTS, TrialSpec
 SIZES = (8, 16, 32, 64, 128)
 PARAMETERS = 4 * OSU_CNN.parameter_count
 IMAGE = 32 * 32 * 3 + 4  # uint8, and an int32 label
-# float32 outputs of the convolutions and of the pools, which the backward pass needs whatever the framework.
-LEAST_ACTIVATIONS = 4 * (30 * 30 * 32 + 15 * 15 * 32 + 13 * 13 * 64 + 6 * 6 * 64 + 4 * 4 * 64)
 
 
 @pytest.fixture(scope="module", params=[name for name in FRAMEWORKS if name != REFEREE])
@@ -85,13 +83,24 @@ def test_pytorchs_own_tracker_of_memory_tells_another_peak(told):
     assert json.loads(done.stdout.splitlines()[-1]) == pytest.approx(found[128]["step_peak"], rel=0.05)
 
 
-def test_activations_do_not_grow_with_the_batch_as_a_line(told):
-    sizes = np.array(SIZES)
-    activations = np.array([told[1][size]["parts"]["activations"] for size in SIZES])
-    assert (activations >= sizes * LEAST_ACTIVATIONS).all()
-    assert (activations <= sizes * 2.5 * LEAST_ACTIVATIONS).all()
-    if told[0] != "tensorflow":  # its allocator pads a block up to twice its size: the bounds above are all it keeps
-        assert np.corrcoef(sizes, activations)[0, 1] ** 2 > 0.999
+def test_activations_are_the_exact_count_and_what_the_framework_is_known_to_keep(told):
+    """PyTorch's to the byte: the places of maxima, labels as int64, the loss and the sum of its weights."""
+    framework, found = told
+    for batch_size in SIZES:
+        activations, exact = found[batch_size]["parts"]["activations"], activation_bytes(OSU_CNN, batch_size)
+        indices = found[batch_size]["pool_indices"]
+        if framework == "pytorch":
+            assert activations == exact + indices + 8 * batch_size + 8
+        elif framework == "mxnet":
+            assert 0 <= activations - exact - indices <= 0.05 * exact
+        else:  # its allocator pads a block up to twice its size
+            assert exact <= activations <= 2 * (exact + found[batch_size]["parts"]["inputs"])
+
+
+def test_how_the_framework_counts_is_told_with_its_counts(told):
+    framework, found = told
+    assert {one["in_chunks"] for one in found.values()} == {framework == "tensorflow"}
+    assert {one["runs_ahead"] for one in found.values()} == {framework == "mxnet"}
 
 
 def test_parts_do_not_add_up_to_the_peak(told):

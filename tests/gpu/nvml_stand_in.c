@@ -19,6 +19,9 @@
  * NVML_FAIL        call=code,...; "*" is every call, code -1 never returns, any other -N succeeds after N ms.
  *                  NVML_FAIL_FROM names a file: they fail once it is there.
  *                  A name of a field or of a GPM metric fails that one alone: FIELD_186=3, GPM_5=3
+ * NVML_SAMPLES     doubled: an answer holds the driver's samples above 50 % twice;
+ *                  repeated: an answer starts with all that the ones before it held;
+ *                  disputed: samples from 10 % on come twice in an answer, 10 below and 10 above their value
  * NVML_MIG=1       MIG mode is on: no utilisation
  * NVML_GPM=0       a card older than Hopper
  * Compiled with -DOLD_DRIVER it lacks the calls that older drivers lack.
@@ -323,18 +326,22 @@ int nvmlDeviceGetFieldValues(void *handle, int count, field *fields) {
 }
 
 int nvmlDeviceGetSamples(void *handle, int kind, unsigned long long seen, int *type, unsigned int *count, sample *room) {
-    unsigned int there = 0, room_for = room ? *count : 0;
+    unsigned int there = 0, room_for = room ? *count : 0, percent, times;
+    const char *how = getenv("NVML_SAMPLES") ? getenv("NVML_SAMPLES") : "";
+    int disputed = strcmp(how, "disputed") == 0;
     long newest = (long)(now_ms() / SAMPLE_MS), oldest = newest > KEPT ? newest - KEPT + 1 : 1;
     MAY_FAIL;
     if (set("NVML_MIG") || kind != 1) return NOT_SUPPORTED;
     for (long k = oldest; k <= newest; k++) {
         unsigned long long at = epoch_us((double)k * SAMPLE_MS);
-        if (at <= seen + 500) continue; /* two reads of two clocks differ by microseconds */
-        if (room && there < room_for) {
+        if (at <= seen + 500 && strcmp(how, "repeated") != 0) continue; /* two clocks' reads differ by microseconds */
+        percent = mean(handle, GPU, (k - 1.0) * SAMPLE_MS, (double)k * SAMPLE_MS) + 0.5;
+        times = (strcmp(how, "doubled") == 0 && percent > 50) || (disputed && percent >= 10) ? 2 : 1;
+        for (unsigned int i = 0; i < times; i++, there++) {
+            if (!room || there >= room_for) continue;
             room[there].time_us = at;
-            room[there].value.u = mean(handle, GPU, (k - 1.0) * SAMPLE_MS, (double)k * SAMPLE_MS) + 0.5;
+            room[there].value.u = disputed && times == 2 ? percent + 20 * i - 10 : percent;
         }
-        there++;
     }
     *type = 1;
     *count = room && room_for < there ? room_for : there;

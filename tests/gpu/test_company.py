@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 
 import numpy as np
 import pytest
-from stand_in import BATCH, MIB, STEPS, WINDOW, Replay, load, switched
+from stand_in import BATCH, MIB, STEPS, WINDOW, ZERO_NS, Replay, load, switched
 
+from runner.company import RISE_BYTES
 from workloads.checks import PROCESS_IN_DEVICE
 from workloads.samples import read_samples
 from workloads.trial import Status
@@ -114,3 +116,107 @@ def test_a_desktop_on_the_card_goes_unsaid_or_marks_every_trial(monkeypatch, tmp
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
     passed, detail = alone(result)
     assert result.status == Status.OK and passed and detail.endswith("; 2 with graphics, which are not counted")
+
+
+FROM_MS, TO_MS = 4250, 4550  # between two lists, of 4 s and of 5 s: seen by three rows
+
+
+def visited(more_mib, own_too=False):
+    """Memory that comes and goes again, the worker's own or not, in a trial that is busy from 1 s to 7 s."""
+    process = 1500 + (more_mib if own_too else 0)
+    return [
+        (0, {}),
+        (950, {"gpu": 90, "used": 2000, "process": 1500, "power": 260, "throttle": 0}),
+        (FROM_MS, {"used": 2000 + more_mib, "process": process}),
+        (TO_MS, {"used": 2000, "process": 1500}),
+        (6950, {"gpu": 0, "power": 60}),
+    ]
+
+
+def there_between(from_ms, to_ms):
+    """The `at` of a run: another process is on the card then."""
+    return {
+        from_ms: [lambda: os.environ.update(NVML_FOREIGN="during")],
+        to_ms: [lambda: os.environ.pop("NVML_FOREIGN")],
+    }
+
+
+def test_a_process_that_lives_a_quarter_of_a_second_between_two_lists_is_seen(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, visited(400), NVML_FOREIGN="")
+    replay.run(9, at=there_between(4300, 4600))
+    samples = read_samples(tmp_path / "samples.csv")
+    assert np.sum(samples["foreign_processes"] > 0) == 1, "one list out of turn, when the memory rose"
+    result = replay.result(gpu_spec, *WINDOW, **BATCH)
+    assert result.status == Status.CONTENDED and "(during" in result.reason
+
+
+def test_memory_that_comes_and_goes_without_anybody_listed_leaves_open_who_was_there(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, visited(400))
+    replay.run(9)
+    result = replay.result(gpu_spec, *WINDOW, **BATCH)
+    passed, detail = alone(result)
+    assert result.status == Status.OK and not passed
+    assert detail == "cannot be told during: 400 MiB came and went that no list tells of, in 1 row(s)"
+
+
+def test_memory_that_comes_and_goes_while_no_list_is_to_be_had_leaves_open_who_was_there(
+    monkeypatch, tmp_path, gpu_spec
+):
+    """As in trials sampled before lists were asked for out of turn."""
+    replay = Replay(
+        monkeypatch, tmp_path, visited(400), NVML_FAIL_FROM=str(tmp_path / "lost"),
+        NVML_FAIL="nvmlDeviceGetComputeRunningProcesses_v3=999",
+    )  # fmt: skip
+    replay.run(9, at=switched(tmp_path, 4100, 4900))
+    passed, detail = alone(replay.result(gpu_spec, *WINDOW, **BATCH))
+    assert not passed and "cannot be told during: " in detail
+    assert "400 MiB came and went that no list tells of, in 3 row(s)" in detail
+
+
+@pytest.mark.parametrize("variables", [{}, {"NVML_CONTAINER": "1"}])
+def test_memory_that_the_worker_takes_and_keeps_is_nobody_elses(variables, monkeypatch, tmp_path, gpu_spec):
+    """Also where no id that is listed is the worker's."""
+    replay = Replay(monkeypatch, tmp_path, STEPS, **variables)
+    replay.run(9)
+    assert alone(replay.result(gpu_spec, *WINDOW, **BATCH))[0]
+
+
+def test_memory_that_the_worker_takes_and_gives_back_is_nobody_elses(monkeypatch, tmp_path, gpu_spec):
+    replay = Replay(monkeypatch, tmp_path, visited(400, own_too=True))
+    replay.run(9)
+    result = replay.result(gpu_spec, *WINDOW, **BATCH)
+    assert alone(result)[0] and result.status == Status.OK
+    assert result.figures["process_gpu_memory_bytes"].value == 1900 * MIB  # the list out of turn saw it
+
+
+@pytest.mark.parametrize(("more_mib", "passed"), [(64, True), (65, False)])
+def test_memory_that_comes_and_goes_counts_from_the_stated_rise_on(more_mib, passed, monkeypatch, tmp_path, gpu_spec):
+    assert RISE_BYTES == 64 * MIB
+    replay = Replay(monkeypatch, tmp_path, visited(more_mib))
+    replay.run(9)
+    assert alone(replay.result(gpu_spec, *WINDOW, **BATCH))[0] is passed
+
+
+def test_a_list_out_of_turn_puts_no_other_off(monkeypatch, tmp_path):
+    replay = Replay(monkeypatch, tmp_path, visited(400))
+    replay.run(9)
+    samples = read_samples(tmp_path / "samples.csv")
+    listed_ms = (samples["t_ns"][~np.isnan(samples["foreign_processes"])] - ZERO_NS) / 1e6
+    assert listed_ms[1:-1].tolist() == [1000, 2000, 3000, 4000, 4300, 5000, 6000, 7000, 8000, 9000]
+
+
+def test_a_worker_that_grows_while_a_row_is_read_is_not_taken_for_company(monkeypatch, tmp_path, gpu_spec):
+    """The list comes milliseconds behind the device's memory: at 2 s and at 4 s it tells 300 MiB more than that."""
+    replay = Replay(monkeypatch, tmp_path, visited(0))
+    replay.run(9)
+    path = tmp_path / "samples.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        if (int(row["t_ns"]) - ZERO_NS) / 1e6 in (2000, 4000):
+            row["process_memory_bytes"] = str(int(row["process_memory_bytes"]) + 300 * MIB)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    assert alone(replay.result(gpu_spec, *WINDOW, **BATCH))[0]

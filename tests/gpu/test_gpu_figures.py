@@ -196,6 +196,32 @@ def test_driver_samples_with_a_hole_pass_for_the_windows(monkeypatch, tmp_path, 
     assert figure.samples == 51 and figure.value == pytest.approx((30 * 90 + 10 * 30) / 51)
 
 
+@pytest.mark.parametrize("how", ["doubled", "repeated", "disputed"])
+def test_a_sample_that_the_driver_tells_more_than_once_counts_once(how, monkeypatch, tmp_path, gpu_spec):
+    """Twice in one answer, in every later answer, or twice with two values, of which the mean is taken."""
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_SAMPLES=how)
+    replay.run(9)
+    figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
+    assert "nvmlDeviceGetSamples" in figures["gpu_percent"].source and figures["gpu_percent"].samples == 60
+    assert figures["gpu_percent"].value == pytest.approx((90 * 3 + 30 * 1) / 6, abs=1e-9)
+    assert figures["gpu_busy_percent"].value == pytest.approx(3000 / 41)
+    rows = (tmp_path / "driver_samples.csv").read_text().splitlines()[1:]
+    assert len(rows) == len({tuple(row.split(",")[1:]) for row in rows}) == (131 if how == "disputed" else 90)
+
+
+def test_stored_samples_that_a_driver_told_twice_count_once(monkeypatch, tmp_path, gpu_spec):
+    """As earlier code stored them, the second time from another answer: microseconds apart on the monotonic clock."""
+    replay = Replay(monkeypatch, tmp_path, STEPS)
+    replay.run(9)
+    path = tmp_path / "driver_samples.csv"
+    head, *rows = path.read_text().splitlines()
+    busy = [row.split(",") for row in rows if int(row.split(",")[2]) > 50]
+    again = [",".join([str(int(t_ns) + 3000), epoch_us, percent]) for t_ns, epoch_us, percent in busy]
+    path.write_text("\n".join([head, *sorted([*rows, *again])]) + "\n")
+    figure = replay.result(gpu_spec, *WINDOW, **BATCH).figures["gpu_percent"]
+    assert figure.samples == 60 and figure.value == pytest.approx((90 * 3 + 30 * 1) / 6, abs=1e-9)
+
+
 def test_power_read_without_the_utilisation_counts_as_idle(monkeypatch, tmp_path, gpu_spec):
     replay = Replay(
         monkeypatch, tmp_path, STEPS, NVML_FAIL_FROM=str(tmp_path / "lost"),

@@ -32,6 +32,7 @@ CASES = {
     "negative seed": (["--seed", "-1"], "seed: must not be negative"),
     "learning rate 0": (["--learning-rate", "0"], "learning_rate: must be more than 0"),
     "window that is not a number": (["--window", "nan"], "window_s: must be more than 0"),
+    "retry of what comes out the same": (["--retry", "failed"], "known are contended"),
     "more threads than cores": (["--threads", "4096"], "this process may use"),
 }
 

@@ -249,6 +249,35 @@ def test_all_forgets_the_referee_named_beside_it(tmp_path):
     assert planned == {*REAL_FRAMEWORKS, "numpy"}
 
 
+def busy_neighbour():
+    """A process that takes what it can of the core that a worker with one thread gets."""
+    core = min(os.sched_getaffinity(0))
+    code = f"import os\nos.sched_setaffinity(0, [{core}])\nwhile True: pass"
+    return subprocess.Popen([sys.executable, "-c", code])
+
+
+def test_a_contended_trial_is_run_again_at_once_and_the_first_attempt_is_kept(tmp_path):
+    """The neighbour goes when the first attempt has been told contended."""
+    neighbour = busy_neighbour()
+    try:
+        asked = (*NUMPY, "--epochs", 1, "--threads", 1, "--window", 1, "--retry", "contended", "--results", tmp_path)
+        runner = start_runner(*asked)
+        printed = ""
+        for line in runner.stdout:
+            printed += line
+            if "run again" in line:
+                neighbour.kill()
+        assert runner.wait(300) == 0, printed
+    finally:
+        neighbour.kill()
+        neighbour.wait()
+    (result,) = by_cell(tmp_path).values()
+    assert result["status"] == "ok", printed
+    aside = [json.loads(path.read_text()) for path in tmp_path.glob("attempts/*/result.json")]
+    assert [attempt["status"] for attempt in aside] == ["contended"] * len(aside) and 1 <= len(aside) <= 3
+    assert all((path.parent / "samples.csv").is_file() for path in tmp_path.glob("attempts/*/result.json"))
+
+
 def test_two_runs_write_into_one_results_folder(tmp_path):
     first = start_runner(*NUMPY, "--epochs", 500, "--results", tmp_path)
     worker_of(first, "numpy")

@@ -44,37 +44,38 @@ def project(tmp_path):
 
 def test_repeats_stop_elsewhere_or_start_again(project, tmp_path):
     (folder, tolerate), results = project, tmp_path / "results"
-    done = run_in(folder, *COMMAND, "--until-stable", 3, "--results", results)
+    done = run_in(folder, *COMMAND, "--until-stable", 6, "--results", results)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "numpy batch 32: limit reached, ±" in done.stdout and " % after 3 repeats" in done.stdout
+    assert "numpy batch 32: limit reached, ±" in done.stdout and " % after 6 repeats" in done.stdout
     first = repeats(results)
-    assert sorted(first) == [0, 1, 2] and len(set(first.values())) == 3, "repeats share their initial weights"
+    assert sorted(first) == [*range(6)] and len(set(first.values())) == 6, "repeats share their initial weights"
 
-    done = run_in(folder, *COMMAND, "--until-stable", 4, "--results", results)
-    assert done.returncode == 0 and "3 of 3 trials are finished" in done.stdout, done.stdout + done.stderr
-    assert " % after 4 repeats" in done.stdout
+    done = run_in(folder, *COMMAND, "--until-stable", 7, "--results", results)
+    assert done.returncode == 0 and "5 of 5 trials are finished" in done.stdout, done.stdout + done.stderr
+    assert " % after 7 repeats" in done.stdout
     again = repeats(results)
-    assert sorted(again) == [0, 1, 2, 3] and first.items() <= again.items()
+    assert sorted(again) == [*range(7)] and first.items() <= again.items()
 
     tolerate(100)
     done = run_in(folder, *COMMAND, "--until-stable", "--results", results)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "numpy batch 32: stable after 4 repeats, ±" in done.stdout
+    assert "numpy batch 32: stable after 7 repeats, ±" in done.stdout
+    assert "± of a stable cell holds the true mean, by simulation, in" in " ".join(done.stdout.split())
     assert repeats(results) == again
     (cell,) = json.loads((results / "stable.json").read_text())["cells"]
-    assert (cell["framework"], cell["batch_size"], cell["repeats"], cell["ended"]) == ("numpy", 32, 4, "stable")
+    assert (cell["framework"], cell["batch_size"], cell["repeats"], cell["ended"]) == ("numpy", 32, 7, "stable")
 
 
 def test_the_plan_gives_an_open_number_for_certain(tmp_path):
     done = run_runner(*COMMAND, "--until-stable", "--plan", "--results", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "3 trials to run" in done.stdout
+    assert "5 trials to run" in done.stdout
     assert "single repeats up to 10 in all: their number is open" in done.stdout
 
 
 def test_a_limit_below_the_repeats_is_accepted(tmp_path):
-    for arguments, least in (((), 3), (("--repeat", 5), 5)):
-        done = run_runner(*COMMAND, *arguments, "--until-stable", 2, "--results", tmp_path / "results")
+    for arguments, least in (((), 6), (("--repeat", 8), 8)):
+        done = run_runner(*COMMAND, *arguments, "--until-stable", 5, "--results", tmp_path / "results")
         assert done.returncode == 2
-        assert f"--until-stable 2: must be {least} or more" in done.stderr and len(done.stderr.splitlines()) == 1
+        assert f"--until-stable 5: must be {least} or more" in done.stderr and len(done.stderr.splitlines()) == 1
         assert not (tmp_path / "results").exists()

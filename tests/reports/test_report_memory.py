@@ -9,7 +9,7 @@ import pytest
 from stored import memory_parts, on_gpu, study, trial
 from written import numbers, report
 
-from workloads.trial import Figure, Status, TrialResult
+from workloads.trial import Figure, Method, Status, TrialResult
 
 MIB = 2**20
 DASH = "\N{EN DASH}"
@@ -141,6 +141,76 @@ def test_parts_that_do_not_add_up_are_marked_with_how_far_they_are_off(
     text = (out / "memory-parts.md").read_text()
     assert ("does not add up" in text) is (note is not None)
     assert note is None or f"- [1] {note}\n" in text
+
+
+def counted(framework: str, batch_size: int, exact: float, indices: float | str, more: float = 0) -> TrialResult:
+    """A trial with the figures beside the parts; steps called together hold `more` bytes than one waited for."""
+    told = parts(framework, batch_size)
+    waited = sum(memory_parts(batch_size).values())
+    beside = {
+        "activations_exact_bytes": Figure(exact, "records"),
+        "pool_indices_bytes": Figure(None, "w", reason=indices) if isinstance(indices, str) else Figure(indices, "w"),
+        "waited_step_peak_bytes": Figure(waited, "w"),
+        "steps_peak_bytes": Figure(waited + more, "w"),
+        "queued_steps_bytes": Figure(None, "w", reason="no whole number of steps"),
+    }
+    return replace(told, figures=told.figures | beside)
+
+
+def test_the_exact_count_stands_beside_the_activations_and_the_places_of_maxima_beside_it(tmp_path: Path) -> None:
+    silent = counted("tensorflow", 32, 7.0 * MIB, "it counts too coarsely")
+    out = report(tmp_path, counted("pytorch", 32, 7.0 * MIB, 2.5 * MIB), silent)
+    head, tensorflow, pytorch = table(out / "memory-parts.md")
+    at = head.index("Activations")
+    assert head[at : at + 3] == ["Activations", "Activations, exact count", "Places of pools' maxima"]
+    assert pytorch[at : at + 3] == ["8.00", "7.00", "2.50"]
+    assert tensorflow[at : at + 3] == ["8.00", "7.00", DASH + " [1]"]
+    found = dict(zip(head, pytorch, strict=True))
+    assert (found["Sum"], found["Sum against the peak, %"]) == ("13.1", "0.0")  # neither is in it
+    text = (out / "memory-parts.md").read_text()
+    assert "- [1] unknown: it counts too coarsely\n" in text and "The exact count of the activations is" in text
+    tidy = {(row["framework"], row["kind"]): row["median"] for row in numbers(out / "memory-parts.csv")}
+    assert float(tidy["pytorch", "activations_exact"]) == 7 and float(tidy["pytorch", "pool_indices"]) == 2.5
+
+
+def test_results_without_an_exact_count_have_no_column_for_it(tmp_path: Path) -> None:
+    out = report(tmp_path, trial("pytorch", 32))
+    assert not {"Activations, exact count", "Places of pools' maxima"} & set(table(out / "memory-parts.md")[0])
+    assert "exact count" not in (out / "memory-parts.md").read_text()
+
+
+def test_figures_counted_in_chunks_say_so_in_their_cells_whatever_their_source_is_called(tmp_path: Path) -> None:
+    told = counted("tensorflow", 32, 7.0 * MIB, 0.0)
+    chunks = {
+        name: replace(told.figures[name], method=Method.CHUNKS) for name in ("activations_bytes", "workspace_bytes")
+    }
+    plain = counted("pytorch", 32, 7.0 * MIB, 0.0)
+    out = report(tmp_path, replace(told, figures=told.figures | chunks), plain)
+    head, tensorflow, pytorch = table(out / "memory-parts.md")
+    assert dict(zip(head, tensorflow, strict=True))["Activations"] == "8.00 [1]"
+    assert dict(zip(head, tensorflow, strict=True))["Workspace"].endswith(" [1]")
+    assert dict(zip(head, pytorch, strict=True))["Activations"] == "8.00"
+    text = (out / "memory-parts.md").read_text()
+    assert "- [1] the sum of the allocator's chunks, each up to twice what was asked for" in text
+
+
+@pytest.mark.parametrize(("steps", "words"), [(1, "step's"), (2, "2 steps'")])
+def test_a_gap_of_queued_steps_says_how_much_of_it_they_are(tmp_path: Path, steps: int, words: str) -> None:
+    held = memory_parts(32)
+    a_step = held["activations"] + held["inputs"]
+    told = counted("mxnet", 32, 7.0 * MIB, 0.0, more=steps * a_step + 2.0**17)
+    queued = {"queued_steps_bytes": Figure(steps * a_step, "w", samples=steps)}
+    out = report(tmp_path, replace(told, figures=told.figures | queued))
+    text = (out / "memory-parts.md").read_text()
+    mib = f"{steps * a_step / MIB:.1f} MiB"
+    assert f"than the peak of the steps; {mib} of it: the next queued {words} activations and inputs\n" in text
+
+
+def test_a_gap_that_nobody_can_explain_says_what_was_measured(tmp_path: Path) -> None:
+    out = report(tmp_path, counted("mxnet", 32, 7.0 * MIB, 0.0, more=12.0 * MIB))
+    text = (out / "memory-parts.md").read_text()
+    assert "; steps called together hold 12.0 MiB more than one that is waited for\n" in text
+    assert "queued" not in text
 
 
 def test_the_peak_of_the_whole_trial_is_one_of_the_four_kinds_and_nothing_that_parts_of_steps_add_up_to(

@@ -46,6 +46,13 @@ def test_how_each_cell_ended_is_a_table_under_the_sections(tmp_path: Path) -> No
     assert "at most 2 % of it, or until 10 repeats" in chapter
 
 
+def test_what_an_interval_that_was_waited_for_is_worth_is_said(tmp_path: Path) -> None:
+    new = built(tmp_path / "new", json.dumps(whole(coverage_percent={"1": [94, 96], "3": [73, 94]}))).markdown
+    assert "in 94 to 96 % where repeats spread by 1 %, 73 to 94 % where repeats spread by 3 %" in new
+    old = built(tmp_path / "old", json.dumps(whole())).markdown
+    assert "less often than it says: how often, the runner of that time did not store" in old
+
+
 def test_tables_of_several_folders_are_told_apart_by_their_titles(tmp_path: Path) -> None:
     folders = [store(tmp_path / name, trial(framework)) for name, framework in (("a", "pytorch"), ("b", "mxnet"))]
     for folder in folders:
@@ -65,6 +72,7 @@ def test_repeats_of_a_given_number_make_no_such_chapter(tmp_path: Path) -> None:
         (lambda data: data.pop("cells"), "cells are missing"),
         (lambda data: data.pop("tolerated"), "tolerated is None"),
         (lambda data: data.update(limit="10"), "limit is '10'"),
+        (lambda data: data.update(coverage_percent={"3": [73]}), "coverage_percent is {'3': [73]}"),
         (lambda data: data["cells"].append(7), "cells[3] is 7"),
         (lambda data: data["cells"][0].update(half_width="1"), "cells[0].half_width is '1'"),
         (lambda data: data["cells"][0].update(half_width=float("inf")), "cells[0].half_width is not finite"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -72,14 +73,30 @@ def through_json(evidence: Evidence) -> Evidence:
 
 
 def moved(evidence: Evidence, where: str, key: str | int | None, by: float) -> Evidence:
-    """`where`, a field, with one value moved by that part of its size: of a fingerprint the projection, of a list of
-    losses the one at index `key`."""
+    """`where`, a field, with one value moved by that part of its size, in every probe: of a fingerprint the
+    projections, of a list of losses the one at index `key`; of updates that of `key` after the first step."""
+    return everywhere(evidence, lambda probe: _moved(probe, where, key, by))
+
+
+def _moved(evidence: Evidence, where: str, key: str | int | None, by: float) -> Evidence:
     value = getattr(evidence, where)
+    if where == "updates":
+        return replace(evidence, updates={**value, "1": {**value["1"], key: pushed(value["1"][key], by)}})
     if isinstance(value, dict):
-        norm, projection = value[key]
-        return replace(evidence, **{where: {**value, key: [norm, projection + by * norm]}})
+        return replace(evidence, **{where: {**value, key: pushed(value[key], by)}})
     if where == "losses":
         return replace(evidence, losses=[loss * (1 + by * (i == key)) for i, loss in enumerate(value)])
     if isinstance(value, list):
-        return replace(evidence, **{where: [value[0], value[1] + by * value[0]]})
+        return replace(evidence, **{where: pushed(value, by)})
     return replace(evidence, **{where: value * (1 + by)})
+
+
+def everywhere(evidence: Evidence, change: Callable[[Evidence], Evidence]) -> Evidence:
+    """With every probe changed."""
+    return replace(change(evidence), again=[change(other) for other in evidence.again])
+
+
+def pushed(fingerprint: Any, by: float) -> list[float]:
+    """With every projection moved by that part of the norm."""
+    norm, *projections = fingerprint
+    return [norm, *(projection + by * norm for projection in projections)]

@@ -168,6 +168,20 @@ def test_a_trial_that_was_measured_stays_ok_whatever_happens_to_what_is_optional
         assert figures["allocator_reserved_bytes"].reason == "ValueError: Allocator stats not available"
 
 
+@pytest.mark.parametrize(("others", "status"), [(0.4, Status.OK), (0.6, Status.CONTENDED)])
+def test_a_cpu_trial_beside_a_neighbour_with_more_than_a_quarter_of_its_cores_is_contended(tmp_path, others, status):
+    """The trial has 1.5 of its 2 cores."""
+    samples = busy_window()
+    for sample in samples:
+        inside_s = min(max(sample["t_ns"] / SECOND - 7, 0), 5)
+        sample["cores_cpu_s"] = 50 + (1.5 + others) * inside_s
+    result = result_of(tmp_path, trained(), samples)
+    assert result.status == status
+    if status == Status.CONTENDED:
+        assert "other processes took 30 % of the cores" in result.reason
+    assert result.figures["images_per_s"].value == 800, "the figure is kept"
+
+
 def with_window(**data):
     return [(event, t, more | data if event == Event.WINDOW_ENDED else more) for event, t, more in trained()]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from conftest import make_spec
@@ -12,15 +13,17 @@ from adapters.base import MemoryUse
 from adapters.memory import divided
 from runner import memory_worker
 from runner.launch import LaunchFailed, Local, Outcome
+from runner.memory import memory
 from runner.memory import parts as memory_figures
 from runner.memory_worker import MemoryWorker
-from workloads.trial import EVENTS_FILE, LOG_FILE, Event
+from workloads.samples import read_samples
+from workloads.trial import EVENTS_FILE, LOG_FILE, MEMORY_PARTS, Event, Method
 
 COUNTED = {"parameters": 100, "statistics": 0, "optimizer": 200, "dataset": 50}
 
 
 def test_a_part_takes_what_belongs_to_another():
-    use = MemoryUse(before=350, inputs=10, held=900, gradients=100, step_peak=1300, peak=1320)
+    use = MemoryUse(before=350, inputs=10, held=900, gradients=100, step_peak=1300, peak=1320, pool_indices=0)
     parts = divided(use, COUNTED)
     assert parts["activations"] == 540 and parts["inputs"] == 10 and parts["gradients"] == 100
     assert parts["workspace"] == 1300 - (100 + 200 + 50 + 100 + 10 + 540)
@@ -28,7 +31,7 @@ def test_a_part_takes_what_belongs_to_another():
 
 
 def test_gradients_that_come_when_activations_have_gone_make_a_negative_workspace():
-    use = MemoryUse(before=350, inputs=10, held=370, gradients=100, step_peak=400, peak=400)
+    use = MemoryUse(before=350, inputs=10, held=370, gradients=100, step_peak=400, peak=400, pool_indices=0)
     parts = divided(use, COUNTED)
     assert parts["workspace"] is None
     figures = memory_figures({"parts": parts, "step_peak": 400, "peak": 400, "steps": 3}, {})
@@ -42,8 +45,60 @@ def test_what_the_trial_counted_itself_is_lost_where_the_memory_worker_died():
         {"reason": "it died"}, {"parameters": 100, "optimizer": 200, "gradients": "inside the step"}
     )
     assert (figures["parameters_bytes"].value, figures["optimizer_bytes"].value) == (100, 200)
-    for name in ("gradients_bytes", "activations_bytes", "steps_peak_bytes"):
+    for name in ("gradients_bytes", "activations_bytes", "steps_peak_bytes", "queued_steps_bytes"):
         assert figures[name].value is None and figures[name].reason == "it died"
+
+
+MIB = 2**20
+
+
+def told_of(more_bytes, **changes):
+    """Of steps whose activations and inputs are 20 MiB and whose peak, called together, is so much higher."""
+    parts = dict.fromkeys(MEMORY_PARTS, 0) | {"activations": 18 * MIB, "inputs": 2 * MIB}
+    peaks = {"step_peak": 100 * MIB, "peak": 100 * MIB + more_bytes, "steps": 6, "pool_indices": 3 * MIB}
+    return {"parts": parts, **peaks, "in_chunks": False, "runs_ahead": True} | changes
+
+
+@pytest.mark.parametrize(("more_mib", "steps"), [(20, 1), (20.9, 1), (19.1, 1), (40.5, 2), (80, 4)])
+def test_a_peak_that_is_higher_by_whole_steps_is_said_to_hold_queued_ones(more_mib, steps):
+    figure = memory_figures(told_of(round(more_mib * MIB)), {})["queued_steps_bytes"]
+    assert figure.value == steps * 20 * MIB
+
+
+@pytest.mark.parametrize("more_mib", [0, 0.5, 10, 18.9, 21.1, 28, 50])
+def test_a_peak_that_is_not_higher_by_whole_steps_is_not_explained(more_mib):
+    figure = memory_figures(told_of(round(more_mib * MIB)), {})["queued_steps_bytes"]
+    assert figure.value is None and f"{more_mib / 20:.2f} times a step's" in figure.reason
+
+
+def test_a_framework_that_does_not_run_ahead_has_no_queued_steps_whatever_its_peaks():
+    figure = memory_figures(told_of(20 * MIB, runs_ahead=False), {})["queued_steps_bytes"]
+    assert figure.value is None and "while an earlier one runs" in figure.reason
+
+
+def test_what_an_allocator_counts_in_chunks_carries_that_as_data():
+    figures = memory_figures(told_of(0, in_chunks=True), {})
+    in_chunks = {name for name, figure in figures.items() if figure.method is Method.CHUNKS}
+    assert in_chunks == {"activations_bytes", "workspace_bytes", "steps_peak_bytes", "waited_step_peak_bytes"}
+    assert not any(figure.method for figure in memory_figures(told_of(0), {}).values())
+
+
+def test_what_pools_keep_is_told_or_has_its_reason():
+    assert memory_figures(told_of(0), {})["pool_indices_bytes"].value == 3 * MIB
+    silent = memory_figures(told_of(0, pool_indices="it is not known"), {})["pool_indices_bytes"]
+    assert silent.value is None and silent.reason == "it is not known"
+    earlier = {name: value for name, value in told_of(0).items() if name != "pool_indices"}
+    assert memory_figures(earlier, {})["pool_indices_bytes"].reason == "this memory worker did not tell it"
+
+
+def test_the_exact_count_of_activations_needs_no_memory_worker():
+    figures = memory({}, read_samples(Path("nowhere")), make_spec(batch_size=128), {"reason": "it died"})
+    assert figures["activations_bytes"].value is None
+    assert figures["activations_exact_bytes"].value == 128 * 4 * 53_290
+    of_referee = memory({}, read_samples(Path("nowhere")), make_spec(batch_size=1, profile="float64"), {})
+    assert of_referee["activations_exact_bytes"].value == 8 * 53_290
+    other = memory({}, read_samples(Path("nowhere")), make_spec(workload="nobody's"), {})["activations_exact_bytes"]
+    assert other.value is None and "nobody's" in other.reason
 
 
 WAY = Local("python", {})

@@ -8,10 +8,11 @@ import pytest
 from conftest import make_spec
 
 from runner.intervals import mean_interval
-from runner.stable import cells, follow, wanted
+from runner.stable import COVERAGE_PERCENT, FEWEST, cells, follow, to_json, wanted, worth
 from workloads.trial import Figure, Status, TrialResult
 
-STEADY, UNSTEADY = (1000.0, 1001.0, 999.0), (1000.0, 1100.0, 900.0)
+STEADY = (1000.0, 1001.0, 999.0, 1000.0, 1001.0, 999.0)
+UNSTEADY = (1000.0, 1100.0, 900.0, 1000.0, 1100.0, 900.0)
 
 
 def trial(framework, batch_size, repeat, speed, status=Status.OK):
@@ -39,13 +40,21 @@ def test_the_interval_is_not_that_of_the_t_table():
 def test_a_steady_cell_asks_for_more_or_an_unsteady_one_for_none():
     assert wanted(repeats("a", 4, STEADY)) == set()
     assert wanted(repeats("a", 4, UNSTEADY)) == {("a", 4)}
-    assert wanted(repeats("a", 4, STEADY[:2])) == {("a", 4)}, "two repeats are no interval"
 
 
-def test_the_width_is_not_held_against_two_percent_of_the_mean():
-    """Half-width of three repeats m - d, m, m + d: 4.303 d / sqrt(3); 2 % of 1000 is reached at d = 8.05."""
-    assert wanted(repeats("a", 4, (992.0, 1000.0, 1008.0))) == set()
-    assert wanted(repeats("a", 4, (991.9, 1000.0, 1008.1))) == {("a", 4)}
+def test_five_repeats_are_needed_and_one_more_once_the_interval_is_narrow():
+    assert wanted(repeats("a", 4, STEADY[:4])) == {("a", 4)}
+    assert wanted(repeats("a", 4, STEADY[:5])) == {("a", 4)}, "narrow for the first time: one more"
+    assert wanted(repeats("a", 4, STEADY)) == set()
+    assert wanted(repeats("a", 4, (*STEADY[:5], 1100.0))) == {("a", 4)}, "judged on all repeats"
+    assert told(repeats("a", 4, STEADY[:4]))[0] == "a batch 4: limit reached, no interval after 4 repeats"
+
+
+def test_the_width_is_held_against_two_percent_of_the_mean():
+    """Half-width of m - d, m, m + d, m, m: t(4) at 97.5 % is 2.776, s = d sqrt(2 / 4): 2.776 d / sqrt(10); 2 % of 1000
+    is reached at d = 22.78. With a sixth m it is narrower: t(5) = 2.571, s = d sqrt(2 / 5)."""
+    assert wanted(repeats("a", 4, (977.3, 1000.0, 1022.7, 1000.0, 1000.0, 1000.0))) == set()
+    assert wanted(repeats("a", 4, (977.1, 1000.0, 1022.9, 1000.0, 1000.0, 1000.0))) == {("a", 4)}
 
 
 def test_other_frameworks_are_left_out_where_one_goes_on():
@@ -64,9 +73,9 @@ def test_a_cell_that_does_not_end_ok_goes_on_for_ever(status):
 
 
 def test_a_trial_that_failed_once_enters_the_speeds():
-    results = [*repeats("a", 4, STEADY), trial("a", 4, 3, 1.0, Status.UNVERIFIED), trial("a", 4, 4, 1000.0)]
+    results = [*repeats("a", 4, STEADY), trial("a", 4, 6, 1.0, Status.UNVERIFIED), trial("a", 4, 7, 1000.0)]
     assert wanted(results) == set()
-    assert told(results)[0].startswith("a batch 4: stable after 4 repeats, ±0.")
+    assert told(results)[0].startswith("a batch 4: stable after 7 repeats, ±0.")
 
 
 def run(results, limit, speed):
@@ -77,20 +86,28 @@ def run(results, limit, speed):
         asked.append((numbers, set(keys)))
         return [trial(*key, repeat, speed(repeat)) for repeat in numbers for key in sorted(keys)]
 
-    return follow(results, 3, limit, run_repeats), asked
+    return follow(results, FEWEST, limit, run_repeats), asked
 
 
 def test_repeats_go_on_beyond_the_limit():
-    results, asked = run(repeats("a", 4, UNSTEADY), 5, lambda repeat: 1000.0 + 300 * (-1) ** repeat)
-    assert asked == [(range(3, 4), {("a", 4)}), (range(4, 5), {("a", 4)})]
-    assert told(results)[0].startswith("a batch 4: limit reached, ±") and "after 5 repeats" in told(results)[0]
+    results, asked = run(repeats("a", 4, UNSTEADY[:5]), 7, lambda repeat: 1000.0 + 300 * (-1) ** repeat)
+    assert asked == [(range(5, 6), {("a", 4)}), (range(6, 7), {("a", 4)})]
+    assert told(results)[0].startswith("a batch 4: limit reached, ±") and "after 7 repeats" in told(results)[0]
 
 
 def test_repeats_go_on_after_all_is_stable():
-    results, asked = run(repeats("a", 4, (1000.0, 1010.0, 990.0)) + repeats("a", 8, STEADY), 10, lambda repeat: 1000.0)
-    assert [numbers for numbers, _ in asked] == [range(3, 4)] and asked[0][1] == {("a", 4)}
-    assert told(results)[0] == "a batch 4: stable after 4 repeats, ±1.3 %"
+    wide = (1000.0, 1024.0, 976.0, 1000.0, 1000.0)  # narrow with six, and again with seven
+    results, asked = run(repeats("a", 4, wide) + repeats("a", 8, STEADY), 10, lambda repeat: 1000.0)
+    assert [numbers for numbers, _ in asked] == [range(5, 6), range(6, 7)] and asked[0][1] == {("a", 4)}
+    assert told(results)[0] == "a batch 4: stable after 7 repeats, ±1.3 %"
 
 
 def test_a_limit_that_the_repeats_have_reached_adds_one():
-    assert run(repeats("a", 4, UNSTEADY), 3, lambda repeat: 1000.0)[1] == []
+    assert run(repeats("a", 4, UNSTEADY[:5]), 5, lambda repeat: 1000.0)[1] == []
+
+
+def test_what_the_interval_is_worth_is_stored_and_said():
+    stored = to_json(cells(repeats("a", 4, STEADY)), 10)["coverage_percent"]
+    assert stored == {str(spread): list(ends) for spread, ends in COVERAGE_PERCENT.items()}
+    for spread, (low, high) in COVERAGE_PERCENT.items():
+        assert f"{low} to {high} % where repeats spread by {spread} %" in worth()

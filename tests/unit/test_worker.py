@@ -38,7 +38,7 @@ from runner.evidence import Truth, difference
 from workloads import weights
 from workloads.catalogue import OSU_CNN
 from workloads.datasets import DATASETS, Split, batch_order, load
-from workloads.gate import Evidence
+from workloads.gate import PROJECTIONS, Evidence
 from workloads.layers import Dense, Flatten
 from workloads.spec import OptimizerSpec, Workload
 from workloads.trial import EVENTS_FILE, TRIAL_FILE, InputFile, TrialSpec, read_events, write_json
@@ -270,7 +270,8 @@ def test_a_trial_ends_well_with_its_events_in_order(ran: Ran) -> None:
     assert [event["event"] for event in ran.events] == [
         *("started", "imported", "opened", "loaded", "built", "first_step", "warmed_up"),
         *["epoch_trained", "epoch_evaluated"] * EPOCHS,
-        *("window_started", "window_ended", "finished", "host_counted", "allocator_counted"),
+        *("window_started", "window_ended", "finished"),
+        *("window_settled", "host_counted", "allocator_counted", "end_probed"),
     ]
     assert ran.named("allocator_counted")[0]["counts"].keys() == set(MEMORY_KINDS)
     assert not [event for event in ran.events if "evidence" in event]
@@ -286,7 +287,7 @@ def test_a_probe_gives_the_evidence_of_the_trials_own_weights_images_and_optimiz
     inputs = (weights.draw(OSU_CNN, 0), spec.seed, results.train.images, results.train.labels, results.order[0])
     expected = gate.gather(referee, OSU_CNN, spec.optimizer, *inputs)
     assert difference(found, Truth(expected, expected)) is None
-    assert {len(value) for value in found.outputs.values()} == {2}
+    assert {len(value) for value in found.outputs.values()} == {1 + PROJECTIONS}
 
 
 def test_a_trial_without_epochs_is_a_probe_and_nothing_else(probe: Ran) -> None:
@@ -311,8 +312,9 @@ def test_a_figure_that_fails_behind_the_end_costs_the_trial_nothing_and_gives_it
     write_json(folder / TRIAL_FILE, replace(results.spec, epochs=1, window_s=0.01).to_json())
     main(folder)
     events = read_events(folder / EVENTS_FILE)
-    assert [event["event"] for event in events[-3:]] == ["finished", "host_counted", "allocator_counted"]
-    assert events[-1]["reason"] == "ValueError: Allocator stats not available for device 'CPU:0'"
+    names = ["finished", "window_settled", "host_counted", "allocator_counted", "end_probed"]
+    assert [event["event"] for event in events[-5:]] == names
+    assert events[-2]["reason"] == "ValueError: Allocator stats not available for device 'CPU:0'"
 
 
 class Measured(Adapter):

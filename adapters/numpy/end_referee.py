@@ -1,0 +1,186 @@
+"""The referee of a trial's end: python -m adapters.numpy.end_referee TRIAL_DIR, in the runner's Python.
+
+Reads trial.json, END_FILE and the trial's inputs; prints one line of JSON: how far the framework is from what the same
+weights give here. In float32, which is quick and sees far less than is allowed; where that leaves a doubt, in float64,
+with the difference between the two as what rounding makes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adapters.numpy.adapter import LOSSES, Adapter
+from adapters.numpy.end_updates import Step, update_differences
+from adapters.numpy.layers import FORWARD, Array, Parameters, Pass, sequence
+from workloads.catalogue import WORKLOADS
+from workloads.datasets import Images, Labels
+from workloads.end_probe import (
+    BACKWARD_MULTIPLY_ADDS,
+    END_FILE,
+    Difference,
+    EndStep,
+    evaluated_images,
+    follows_whole_gradient,
+)
+from workloads.spec import Workload
+from workloads.trial import TRIAL_FILE, TrialSpec, without_nan
+
+DOUBTFUL = 1e-4  # below, float64 is not asked
+SMALL_LOSS = 0.01  # differences of smaller losses are relative to this
+SMALL_LOGITS = 1e-6
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the worker saved, and the split that its batches index."""
+
+    spec: TrialSpec
+    workload: Workload
+    saved: dict[str, Array]
+    images: Images
+    labels: Labels
+    test_images: Images  # those whose logits are recomputed
+
+    def weights(self, number: int) -> Parameters:
+        """After so many steps of the probe; empty where they were not saved."""
+        prefix = f"weights/{number}/"
+        return {key.removeprefix(prefix): array for key, array in self.saved.items() if key.startswith(prefix)}
+
+    def batch(self, number: int) -> Array:
+        return self.saved[f"batch/{number}"][0]
+
+    @property
+    def steps(self) -> int:
+        return sum(key.startswith("batch/") for key in self.saved)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One precision's."""
+
+    logits: Array
+    steps: list[Step]
+
+
+def answers(asked: Asked, dtype: type) -> Answers:
+    return Answers(_logits(asked, dtype), [_step(asked, number, dtype) for number in range(asked.steps)])
+
+
+def _built(asked: Asked, number: int, dtype: type) -> Adapter:
+    adapter = Adapter(dtype)
+    adapter.build(asked.workload, asked.spec.optimizer, asked.weights(number), 0)
+    return adapter
+
+
+def _chunk(workload: Workload) -> int:
+    """Images that pass at once: patches of more would not stay in a processor's cache, nor in a small memory."""
+    return max(1, BACKWARD_MULTIPLY_ADDS // max(1, workload.multiply_adds))
+
+
+def _logits(asked: Asked, dtype: type) -> Array:
+    adapter, size, images = _built(asked, 0, dtype), _chunk(asked.workload), asked.test_images
+    return np.concatenate([adapter.predict(images[first : first + size]) for first in range(0, len(images), size)])
+
+
+def _step(asked: Asked, number: int, dtype: type) -> Step:
+    """From the weights before it; of a large batch the last layer's gradients alone."""
+    batch = asked.batch(number)
+    images, labels = asked.images[batch], asked.labels[batch]
+    adapter, rule = _built(asked, number, dtype), asked.spec.optimizer.name
+    # The first step of two is needed for its loss alone where the state of the optimizer hides its update.
+    if follows_whole_gradient(asked.workload, len(batch)) and (number or rule in ("sgd", "nesterov")):
+        loss, gradients, run = adapter._gradients(images, labels)
+        return Step(loss, gradients, run.statistics)
+    *front, last = asked.workload.layers
+    size = len(batch) if asked.workload.statistic_shapes() else _chunk(asked.workload)  # BatchNorm wants it whole
+    loss, gradients, statistics = 0.0, dict[str, Array](), dict[str, Array]()
+    for first in range(0, len(batch), size):
+        piece, piece_labels = images[first : first + size], labels[first : first + size]
+        run = Pass(adapter.state, True, adapter.generator)
+        features, _ = sequence(tuple(front), piece.astype(dtype) * dtype(asked.workload.scale), run)
+        logits, backward = FORWARD[type(last)](last, features, run)
+        piece_loss, dy = LOSSES[asked.workload.loss](logits, piece_labels)
+        share = len(piece) / len(batch)
+        loss += share * piece_loss
+        for key, gradient in backward(dy)[1].items():
+            gradients[key] = gradients.get(key, dtype(0)) + dtype(share) * gradient
+        statistics |= run.statistics
+    return Step(loss, gradients, statistics)
+
+
+def evaluation_apart(logits: Array, expected: Array) -> float:
+    """The largest difference of one image's logits, relative to the mean size of all."""
+    expected = expected.astype(np.float64)
+    size = math.sqrt(float(np.square(expected).sum(axis=1).mean()))
+    return float(np.sqrt(np.square(logits - expected).sum(axis=1)).max()) / max(size, SMALL_LOGITS)
+
+
+def loss_apart(loss: float, expected: float) -> float:
+    return abs(loss - expected) / max(abs(expected), SMALL_LOSS)
+
+
+def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Difference, list[EndStep]]:
+    """(of the logits, of each step) from the more exact answers; the quick ones say what rounding makes."""
+    found = asked.saved["logits"][: len(asked.test_images)]
+    evaluation = Difference(evaluation_apart(found, exact.logits), evaluation_apart(quick.logits, exact.logits))
+    weights = [asked.weights(number) for number in range(asked.steps + 1)]
+    taken, rule = int(asked.saved["steps"]), asked.spec.optimizer
+    steps = []
+    for number in range(asked.steps):
+        loss, true_loss = float(asked.saved[f"loss/{number}"][0]), exact.steps[number].loss
+        known = update_differences(rule, weights, exact.steps, quick.steps, number, taken)
+        worst = max(known, key=lambda key: _surplus(known[key]), default=None)
+        size = len(asked.batch(number))
+        steps.append(
+            EndStep(
+                batch_size=size,
+                partial=size != asked.spec.batch_size,
+                loss=Difference(loss_apart(loss, true_loss), loss_apart(quick.steps[number].loss, true_loss)),
+                update=None if worst is None else known[worst],
+                parameter=worst,
+                whole=follows_whole_gradient(asked.workload, size),
+            )
+        )
+    return evaluation, steps
+
+
+def _surplus(difference: Difference) -> float:
+    """How much more than rounding; infinite for what is no number."""
+    surplus = math.inf if difference.apart is None else difference.apart - difference.resolution
+    return math.inf if math.isnan(surplus) else surplus
+
+
+def read(folder: Path) -> Asked:
+    spec = TrialSpec.from_json(json.loads((folder / TRIAL_FILE).read_text(encoding="utf-8")))
+    workload, root = WORKLOADS[spec.workload], folder.parent.parent
+    names = ("train_images", "train_labels", "test_images")
+    images, labels, test_images = (np.load(root / spec.inputs[name].path, mmap_mode="r") for name in names)
+    with np.load(folder / END_FILE) as archive:
+        saved = {key: archive[key] for key in archive.files}
+    return Asked(spec, workload, saved, images, labels, test_images[: evaluated_images(workload)])
+
+
+def main(folder: Path) -> None:
+    asked = read(folder)
+    quick = answers(asked, np.float32)
+    evaluation, steps = differences(asked, quick, quick)
+    all_differences = [evaluation, *(step.loss for step in steps), *(step.update for step in steps if step.update)]
+    if any(not _surplus(each) <= DOUBTFUL for each in all_differences):
+        evaluation, steps = differences(asked, answers(asked, np.float64), quick)
+    told: dict[str, Any] = {
+        "images": len(asked.test_images),
+        "evaluation": asdict(evaluation),
+        "steps": [asdict(step) for step in steps],
+    }
+    print(json.dumps(without_nan(told), allow_nan=False))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())

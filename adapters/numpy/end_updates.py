@@ -1,0 +1,101 @@
+"""What a step of the probe at a trial's end should change, and what it did, where the optimizer's state is unknown.
+
+Of plain SGD one step tells it. Momentum's state before two steps, v, falls out of them: with W the weights, g the
+gradients of two steps, r the rate, m the momentum,
+    momentum  W1 = W0 - r (m v + g0),  W2 = W1 - r (m (m v + g0) + g1)  =>  W2 - W1 - m (W1 - W0) = -r g1
+    nesterov  with a = m v + g0:  W1 = W0 - r (g0 + m a),  W2 = W1 - r (g1 + m (m a + g1))
+                                                   =>  W2 - W1 - m (W1 - W0) = -r ((1 + m) g1 - m g0)
+Adam's second moment, unknown, scales the change of each weight but cannot turn it; the first falls out as above.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from adapters.numpy.layers import Array, Parameters
+from workloads.end_probe import Difference
+from workloads.spec import OptimizerSpec
+
+SMALL_CHANGE = 1e-3  # a change is held against this part of all changes' norm where it is smaller
+FLOAT32 = 2.0**-22  # what a few operations in float32 round off, relatively
+CLEAR = 4  # times what rounding may make of it: from there on the direction of a weight's change is known
+CLEAR_SHARE = 0.01  # of all gradients: where fewer weights change clearly, none does
+SMALL_LOSS = 0.01  # below, Adam divides next to nothing by the memory of more: directions are left to rounding
+ALL = "all parameters"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step's arithmetic; `statistics` are what running statistics become. Empty where it could not be followed."""
+
+    loss: float
+    gradients: Parameters
+    statistics: Parameters
+
+
+def update_differences(
+    rule: OptimizerSpec, weights: list[Parameters], exact: list[Step], quick: list[Step], number: int, taken: int
+) -> dict[str, Difference]:
+    """{parameter: how far its change by step `number` is off}; empty where that cannot be told.
+
+    `weights` are those before each step and after the last; `taken` updates were made before the first.
+    """
+    if not weights[number + 1] or (number == 0 and rule.name != "sgd"):
+        return {}
+    if rule.name == "adam":
+        return {ALL: _turned(rule, weights, exact[number], number, taken)}
+    memory = 0.0 if rule.name == "sgd" else rule.momentum
+    expected, rounded = (_expected(rule, steps, number, weights[number]) for steps in (exact, quick))
+    floor = SMALL_CHANGE * math.sqrt(sum(_norm(change) ** 2 for change in expected.values()))
+    told = {}
+    for key, change in expected.items():
+        now, after = (each[key].astype(np.float64) for each in weights[number : number + 2])
+        kept = memory * (now - weights[number - 1][key]) if memory and key in exact[number].gradients else 0.0
+        size = max(_norm(change), floor, 1e-30)
+        noise = _norm(_spacing(now)) + FLOAT32 * (_norm(after - now) + _norm(np.asarray(kept)))
+        apart = _norm(after - now - kept - change) / size
+        told[key] = Difference(apart, _norm(rounded[key] - change) / size, noise / size)
+    return told
+
+
+def _expected(rule: OptimizerSpec, steps: list[Step], number: int, before: Parameters) -> Parameters:
+    """What a step should change beyond what momentum keeps of the step before."""
+    step = steps[number]
+    changes = {key: after.astype(np.float64) - before[key] for key, after in step.statistics.items()}
+    for key, gradient in step.gradients.items():
+        if rule.name != "nesterov":
+            changes[key] = -rule.learning_rate * gradient.astype(np.float64)
+        elif key in steps[number - 1].gradients:
+            earlier = steps[number - 1].gradients[key].astype(np.float64)
+            changes[key] = -rule.learning_rate * ((1 + rule.momentum) * gradient - rule.momentum * earlier)
+    return changes
+
+
+def _turned(rule: OptimizerSpec, weights: list[Parameters], step: Step, number: int, taken: int) -> Difference:
+    """The part of the gradient, by absolute value, whose weights were changed against it; 1 where nothing changed."""
+    rates = [
+        rule.learning_rate * math.sqrt(1 - rule.beta2**count) / (1 - rule.beta1**count)
+        for count in (taken + number, taken + number + 1)
+    ]
+    clear = against = total = 0.0
+    for key, gradient in step.gradients.items():
+        w0, w1, w2 = (each[key].astype(np.float64) for each in weights[number - 1 : number + 2])
+        change = (w1 - w2) / rates[1] - rule.beta1 * (w0 - w1) / rates[0]
+        sizes, known = np.abs(gradient), np.abs(change) > CLEAR * 2 * _spacing(w1) / rates[1]
+        total += float(sizes.sum())
+        clear += float(sizes[known].sum())
+        against += float(sizes[known & (change * gradient < 0)].sum())
+    apart = against / clear if clear > CLEAR_SHARE * total else 1.0
+    return Difference(apart, resolution=float(step.loss < SMALL_LOSS))
+
+
+def _norm(array: Array) -> float:
+    return float(np.linalg.norm(np.asarray(array, np.float64)))
+
+
+def _spacing(weights: Array) -> Array:
+    """Between neighbouring float32 numbers, at each of these."""
+    return np.spacing(np.abs(weights).astype(np.float32)).astype(np.float64)

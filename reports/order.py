@@ -1,0 +1,144 @@
+"""When one value may be said to lie above another, or a difference beyond a tolerance: the one rule of every sentence.
+
+An order is stated only where the intervals of both values support it: they do not overlap. Where a value has no
+interval (one repeat), two values within TIE_PERCENT of the larger are a tie, and beyond it the order is that of this
+run alone. A difference is held against a tolerance by its interval, and those called beyond it are corrected for how
+many were looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from .spread import reach
+
+ERROR = 0.05  # of each family of tests
+TIE_PERCENT = 5.0
+IN_THIS_RUN = "in this run"  # what is said of one repeat beside its order
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value with its interval, in one unit; NaN where nothing is known of the spread. n counts the repeats; 0 =
+    published, and taken at its word."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def sure(self) -> bool:
+        """Whether it has an interval."""
+        return not (math.isnan(self.low) or math.isnan(self.high))
+
+    def times(self, factor: float) -> Point:
+        return Point(factor * self.value, factor * self.low, factor * self.high, self.n)
+
+
+def of_cell(cell: Mapping[str, Any], least_spread: float) -> Point:
+    """The median of a cell of `tables`, with the interval of its mean; no narrower than repeats would give that spread
+    by `least_spread`, in the cell's unit."""
+    n, value, mean = cell["n"], float(cell["median"]), float(cell["mean"])
+    if n < 2:
+        return Point(value, math.nan, math.nan, n)
+    half = max(float(cell["high"]) - mean, reach(n, least_spread))
+    return Point(value, mean - half, mean + half, n)
+
+
+class Order(StrEnum):
+    """Of a first value against a second one."""
+
+    ABOVE = "above"
+    BELOW = "below"
+    EQUAL = "equal"  # both are taken at their word, and are the same
+    OVERLAP = "intervals overlap"
+    ABOVE_ONCE = "above in this run"
+    BELOW_ONCE = "below in this run"
+    TIE = "a tie"  # without an interval, and within TIE_PERCENT
+
+
+ABOVE = (Order.ABOVE, Order.ABOVE_ONCE)
+BELOW = (Order.BELOW, Order.BELOW_ONCE)
+ONCE = (Order.ABOVE_ONCE, Order.BELOW_ONCE, Order.TIE)  # what one repeat leaves to say
+
+
+def order(a: Point, b: Point) -> Order:
+    if not (a.sure and b.sure):
+        if abs(a.value - b.value) <= TIE_PERCENT / 100 * max(abs(a.value), abs(b.value)):
+            return Order.TIE
+        return Order.ABOVE_ONCE if a.value > b.value else Order.BELOW_ONCE
+    if a.low > b.high:
+        return Order.ABOVE
+    if a.high < b.low:
+        return Order.BELOW
+    exact = a.low == a.high == b.low == b.high
+    return Order.EQUAL if exact and a.n == b.n == 0 else Order.OVERLAP
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """Who has the highest, or the lowest, value.
+
+    `name` is the one seen at that end; `against` are the others whose order to it is `kind`, the weakest of all: ABOVE
+    or BELOW is a statement, ABOVE_ONCE or BELOW_ONCE what this run shows, and any other kind none.
+    """
+
+    name: str
+    kind: Order
+    against: tuple[str, ...]
+
+    @property
+    def stated(self) -> bool:
+        return self.kind in (Order.ABOVE, Order.BELOW)
+
+    @property
+    def seen(self) -> bool:
+        return self.kind in (Order.ABOVE_ONCE, Order.BELOW_ONCE)
+
+
+def extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
+    """Of two or more. Raises ValueError for fewer."""
+    if len(points) < 2:
+        raise ValueError(f"{len(points)} values have no order")
+    name = (max if highest else min)(points, key=lambda one: points[one].value)
+    wanted, wanted_once = (Order.ABOVE, Order.ABOVE_ONCE) if highest else (Order.BELOW, Order.BELOW_ONCE)
+    strength = (Order.OVERLAP, Order.EQUAL, Order.TIE, wanted_once, wanted)
+    orders = {other: order(points[name], points[other]) for other in points if other != name}
+    # A median may be ahead of another whose mean, and so whose interval, lies the other way: that is no order.
+    kinds = {other: kind if kind in strength else Order.OVERLAP for other, kind in orders.items()}
+    weakest = min(kinds.values(), key=strength.index)
+    return Extreme(name, weakest, tuple(other for other, kind in kinds.items() if kind is weakest))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted by Holm (1979), in the same order: the probability that any of those at or below ERROR is so by chance
+    alone is at most ERROR, whichever of the others are real."""
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Adjusted by Benjamini and Hochberg (1995), in the same order: of those at or below ERROR at most that share are
+    so by chance alone, in expectation; where nothing differs that is the probability that any is."""
+    if not p_values:
+        return []
+    from scipy import stats  # type: ignore[import-untyped]  # here: its import takes longer than all tables
+
+    return [float(p) for p in stats.false_discovery_control(p_values, method="bh")]
+
+
+def p_beyond(value: float, error: float, freedom: float, tolerance: float) -> float:
+    """How often chance alone gives so large a difference where the true one is at most `tolerance` from 0, by
+    Student's t; `error` is its standard error, above 0, in the same unit."""
+    from scipy import special
+
+    sides = (-(abs(value) - tolerance) / error, -(abs(value) + tolerance) / error)
+    return min(1.0, float(sum(special.stdtr(freedom, side) for side in sides)))

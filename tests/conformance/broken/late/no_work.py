@@ -1,0 +1,19 @@
+"""PyTorch: no work after step 12; what is told is the loss of that step, again and again."""
+
+from adapters.pytorch import adapter
+
+FRAMEWORK, CAUGHT_BY = "pytorch", {"its speed is possible", "losses at its end = the referee's"}
+
+
+class Adapter(adapter.Adapter):
+    def build(self, *arguments, **named):
+        super().build(*arguments, **named)
+        self.done, self.stored = 0, None
+
+    def train(self, order):
+        self.done += len(order)
+        if self.done > 12 and self.stored is not None:
+            return [self.stored] * len(order)
+        losses = super().train(order)
+        self.stored = losses[-1]
+        return losses

@@ -1,0 +1,22 @@
+"""TensorFlow: the batches of the first epoch are kept and come again, whatever is asked for."""
+
+from adapters.tensorflow import adapter
+
+FRAMEWORK, CAUGHT_BY = "tensorflow", {"losses at its end = the referee's", "updates at its end = the referee's"}
+KEPT = 11
+
+
+class Adapter(adapter.Adapter):
+    def build(self, *arguments, **named):
+        super().build(*arguments, **named)
+        self.done, self.kept = 0, []
+
+    def train(self, order):
+        losses = []
+        for batch in order:
+            if len(self.kept) < KEPT:
+                self.kept.append(batch)
+            cached = self.kept[self.done % len(self.kept)] if self.done >= KEPT else batch
+            self.done += 1
+            losses += super().train((cached if len(cached) == len(batch) else batch)[None])
+        return losses

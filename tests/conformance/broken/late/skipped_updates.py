@@ -1,0 +1,24 @@
+"""TensorFlow: of every 11th step nothing but the loss is computed."""
+
+import tensorflow as tf
+
+from adapters.tensorflow import adapter
+
+FRAMEWORK, CAUGHT_BY = "tensorflow", {"epochs are as the others'"}
+
+
+class Adapter(adapter.Adapter):
+    def build(self, *arguments, **named):
+        super().build(*arguments, **named)
+        self.done = 0
+
+    def train(self, order):
+        losses = []
+        for batch in order:
+            self.done += 1
+            if self.done % 11:
+                losses += super().train(batch[None])
+            else:
+                logits = self.logits(tf.constant(self.images[batch]))
+                losses.append(self.cross_entropy(self.labels[batch][:, None], logits))
+        return losses

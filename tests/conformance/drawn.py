@@ -1,0 +1,87 @@
+"""Run inside a framework's environment: python drawn.py ADAPTER_MODULE PROFILE THREADS OUT_FILE FIRST LAST NETWORK...
+
+Gathers the gate's evidence for draws number FIRST to LAST - 1 of each network and writes each as a line of JSON. A draw
+is one trial's worth of initial weights, images, their order and an optimizer; its number decides all of it.
+"""
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent.parent), str(HERE)]
+
+import settings  # noqa: E402
+
+from adapters import gate  # noqa: E402
+from workloads import datasets, weights  # noqa: E402
+from workloads.catalogue import WORKLOADS  # noqa: E402
+from workloads.gate import BATCHES, PROBES  # noqa: E402
+from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec  # noqa: E402
+from workloads.trial import without_nan  # noqa: E402
+
+SMALL = (
+    settings.PLAIN,
+    settings.BATCH_NORM,
+    settings.STATISTICS,
+    settings.PADDING,
+    settings.MOBILE,
+    settings.BINARY,
+)
+NETWORKS = WORKLOADS | {network.name: network for network in SMALL}
+IMAGES = PROBES * sum(BATCHES)
+
+
+def digits(shape, generator):
+    """Images of the built-in digits, cut where they are larger than `shape`, with ten labels."""
+    height, width, _ = shape
+    split, _ = datasets.load(datasets.DATASETS["digits"], Path(), (max(height, 8), max(width, 8), 3))
+    chosen = generator.choice(len(split.images), IMAGES, replace=False)
+    return split.images[chosen, :height, :width], split.labels[chosen]
+
+
+def draw(name, number):
+    """(workload, optimizer, weights, seed, images, labels, order), as `gather` takes them.
+
+    Noise and digits take turns, optimizers do, and so do biases as they start and biases that do not hide mistakes. A
+    sigmoid output always has the latter: MXNet's loss has another gradient where a logit is exactly 0, which a
+    network of a few dead units makes of it.
+    """
+    workload = NETWORKS[name]
+    generator = np.random.Generator(np.random.PCG64([2020, number]))
+    rule = OPTIMIZER_NAMES[number % 4]
+    of_the_suite = name not in WORKLOADS and number // 16 % 2
+    optimizer = settings.OPTIMIZERS[rule] if of_the_suite else OptimizerSpec.named(rule)
+    if number // 4 % 2:
+        images, labels = digits(workload.input_shape, generator)
+    else:
+        images = generator.integers(0, 256, (IMAGES, *workload.input_shape), np.uint8)
+        labels = generator.integers(0, workload.classes, IMAGES)
+    initial = weights.draw(workload, seed=number)
+    if number // 8 % 2 or workload.loss == "binary-cross-entropy":
+        for key, array in initial.items():
+            if array.ndim == 1:
+                initial[key] = (array + generator.uniform(0, 0.25, array.shape)).astype(np.float32)
+    labels = (labels % workload.classes).astype(np.int32)
+    return workload, optimizer, initial, number, images, labels, np.arange(IMAGES, dtype=np.int32)
+
+
+def main(module, profile, threads, out, first, last, *names):
+    adapter = import_module(module).Adapter()
+    adapter.open("cpu", int(threads), profile, "host", "on-demand")
+    with Path(out).open("w", encoding="utf-8") as file:
+        for name in names:
+            for number in range(int(first), int(last)):
+                task = draw(name, number)
+                adapter.load(task[4], task[5])
+                evidence = gate.gather(adapter, *task).to_json()
+                line = {"network": name, "number": number, "optimizer": task[1].name, "evidence": evidence}
+                file.write(json.dumps(without_nan(line), allow_nan=False) + "\n")
+                file.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,101 @@
+"""How far right frameworks are from the referee at a trial's end: python measure_ends.py FRAMEWORK OUT.jsonl SEED...
+
+Run inside a framework's environment: osu-cnn on the digits, four optimizers, several batch sizes, two epochs each; a
+line for each with the probe's answer. `python measure_ends.py --show OUT.jsonl...` prints them together.
+"""
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+from collections import defaultdict
+from dataclasses import asdict, replace
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent)]
+
+from adapters import end_probe  # noqa: E402
+from adapters.numpy import end_referee  # noqa: E402
+from adapters.worker import Trainer, epoch_batches  # noqa: E402
+from workloads import datasets, weights  # noqa: E402
+from workloads.catalogue import OSU_CNN  # noqa: E402
+from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec  # noqa: E402
+from workloads.trial import TRIAL_FILE, InputFile, TrialSpec, write_json  # noqa: E402
+
+SIZES, EPOCHS = (32, 128, 512), 2
+SPEC = TrialSpec(
+    study="", workload="osu-cnn", dataset="digits", framework="", batch_size=0, epochs=EPOCHS, repeat=0, seed=0,
+    optimizer=OptimizerSpec.named("sgd"), last_batch="keep", profile="default", feed="host", allocator="on-demand",
+    device="cpu", threads=1, window_s=0.0, timeout_s=0.0, isolation="here", environment="-", variables={}, inputs={},
+)  # fmt: skip
+
+
+def end(adapter, spec, train, test, root):
+    """What the referee prints of a trial without a window."""
+    folder = root / "trials" / "one"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / TRIAL_FILE, spec.to_json())
+    adapter.build(OSU_CNN, spec.optimizer, weights.draw(OSU_CNN, spec.seed), spec.seed)
+    trainer = Trainer(adapter)
+    for order in datasets.batch_order(len(train.images), spec.epochs, spec.seed)[: spec.epochs]:
+        for block in epoch_batches(order, spec.batch_size, spec.last_batch):
+            trainer.run(trainer.calls(block))
+    steps = len(trainer.losses)
+    idle = end_probe.gather(adapter, OSU_CNN, spec, len(train.images), test.images, steps, folder)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        end_referee.main(folder)
+    copies = end_probe.outstanding(adapter)
+    return json.loads(printed.getvalue()) | idle | {"outstanding": copies}
+
+
+def measure(framework, out, seeds):
+    adapter = import_module(f"adapters.{framework}.adapter").Adapter()
+    adapter.open("cpu", 1, "default", "host", "on-demand")
+    train, test = datasets.load(datasets.DATASETS["digits"], Path(), OSU_CNN.input_shape)
+    adapter.load(train.images, train.labels)
+    with tempfile.TemporaryDirectory() as folder:
+        root, inputs = Path(folder), {}
+        arrays = {"train_images": train.images, "train_labels": train.labels, "test_images": test.images}
+        for name, array in arrays.items():
+            np.save(root / f"{name}.npy", array)
+            inputs[name] = InputFile(f"{name}.npy", "-")
+        for seed in seeds:
+            for size in SIZES:
+                for rule in OPTIMIZER_NAMES:
+                    spec = replace(SPEC, batch_size=size, seed=seed, optimizer=OptimizerSpec.named(rule), inputs=inputs)
+                    told = end(adapter, spec, train, test, root)
+                    line = {"framework": framework, "batch_size": size, "rule": asdict(spec.optimizer)["name"]}
+                    with out.open("a") as file:
+                        print(json.dumps(line | {"seed": seed, "end": told}), file=file)
+
+
+def show(paths):
+    """Of each optimizer: the largest difference of each kind; updates less what keeping weights in float32 makes."""
+    rows = defaultdict(lambda: defaultdict(list))
+    for path in paths:
+        for line in path.read_text().splitlines():
+            run = json.loads(line)
+            row, told = rows[run["rule"]], run["end"]
+            row["logits"].append(told["evaluation"]["apart"])
+            row["loss"] += [step["loss"]["apart"] for step in told["steps"]]
+            known = [step["update"] for step in told["steps"] if step["update"] and step["update"]["resolution"] < 0.5]
+            row["update"] += [max(0.0, each["apart"] - each["resolution"]) for each in known]
+            row["resolution"] += [each["resolution"] for each in known]
+            row["idle steps"].append(told["idle_steps"])
+    print("| optimizer | trials | logits | loss | update | resolution | idle steps |")
+    print("|---|---|---|---|---|---|---|")
+    for rule, row in rows.items():
+        largest = [f"{max(row[name]):.1e}" for name in ("logits", "loss", "update", "resolution")]
+        print(f"| {' | '.join([rule, str(len(row['logits'])), *largest, str(sum(row['idle steps']))])} |")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--show":
+        show([Path(argument) for argument in sys.argv[2:]])
+    else:
+        measure(sys.argv[1], Path(sys.argv[2]), [int(seed) for seed in sys.argv[3:]])

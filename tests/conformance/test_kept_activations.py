@@ -1,0 +1,98 @@
+"""What every real framework keeps between forward and backward, against what the network's mathematics needs."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from runner.environments import read, worker_variables
+from workloads.activations import activation_bytes, pooled_values
+from workloads.catalogue import CATS_DOGS_CNN, MOBILENET_V3_LARGE, OSU_CNN, WORKLOADS
+from workloads.layers import Conv2D, DepthwiseConv2D, Dropout, HardSigmoid, Relu
+from workloads.spec import Workload
+
+LABEL = 8  # PyTorch's loss takes the labels in as int64, or as float32 for one logit
+LOSS, WEIGHT = 4, 4  # PyTorch's mean loss, and the sum of its labels' weights
+EXTRA = 0.05  # of MXNet, above values and places: the softmax beside the logits, a loss an image, now and then a batch
+CHUNK = 2.0  # the largest chunk that TensorFlow's allocator gives for what was asked for
+
+
+def kept(framework: str, workload: Workload, batch_size: int, folder: Path) -> tuple[int, dict]:
+    """(activations in bytes as the memory worker divides them, the whole MemoryUse)."""
+    environment = read(framework, "cpu")
+    script = str(Path(__file__).parent / "kept_by_framework.py")
+    done = subprocess.run(
+        [str(environment.interpreter), script, framework, workload.name, str(batch_size), str(folder)],
+        env=worker_variables(environment) | {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "2"},
+        capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    use = json.loads(done.stdout.splitlines()[-1])
+    return use["held"] - use["before"] - use["inputs"], use
+
+
+SETTINGS = [(OSU_CNN.name, 128), (CATS_DOGS_CNN.name, 2)]
+
+
+@pytest.mark.parametrize(("name", "batch_size"), SETTINGS)
+def test_pytorch_keeps_the_exact_count_the_places_and_the_labels_to_the_byte(name, batch_size, tmp_path):
+    """So the batch itself, which lies in numpy's memory on a CPU, is taken for no activation and missed by none."""
+    workload = WORKLOADS[name]
+    activations, use = kept("pytorch", workload, batch_size, tmp_path)
+    binary = workload.loss == "binary-cross-entropy"
+    loss = (4 * batch_size + LOSS) if binary else (LABEL * batch_size + LOSS + WEIGHT)
+    assert use["pool_indices"] == 8 * batch_size * pooled_values(workload)
+    assert activations == activation_bytes(workload, batch_size) + use["pool_indices"] + loss
+    assert use["in_chunks"] is use["runs_ahead"] is False
+    counted = use["before"] + use["inputs"] + activations
+    assert counted <= use["step_peak"]  # the peak holds the batch, too
+
+
+@pytest.mark.parametrize(("name", "batch_size"), SETTINGS)
+def test_mxnet_keeps_the_exact_count_the_places_and_little_more(name, batch_size, tmp_path):
+    workload = WORKLOADS[name]
+    activations, use = kept("mxnet", workload, batch_size, tmp_path)
+    exact = activation_bytes(workload, batch_size)
+    assert use["pool_indices"] == 4 * batch_size * pooled_values(workload)
+    assert 0 <= activations - exact - use["pool_indices"] <= EXTRA * exact
+    assert use["runs_ahead"] is True and use["in_chunks"] is False
+
+
+@pytest.mark.parametrize(("name", "batch_size"), SETTINGS)
+def test_tensorflow_keeps_at_least_the_exact_count_and_at_most_its_chunks_of_it(name, batch_size, tmp_path):
+    workload = WORKLOADS[name]
+    activations, use = kept("tensorflow", workload, batch_size, tmp_path)
+    exact = activation_bytes(workload, batch_size)
+    assert exact <= activations <= CHUNK * (exact + use["inputs"])
+    assert isinstance(use["pool_indices"], str)
+    assert use["in_chunks"] is True and use["runs_ahead"] is False
+
+
+def padded_beside(workload: Workload) -> int:
+    """Values an image that a framework which pads unevenly by hand keeps beyond the exact count: a padded copy of what
+    a ReLU keeps anyway, else the padding alone.
+    """
+    more, before = 0, None
+    for layer, shape in workload.walk():
+        if isinstance(layer, Conv2D | DepthwiseConv2D):
+            (above, below), (left, right) = layer.margins(shape)
+            if (above, left) != (below, right):
+                padded = (shape[0] + above + below) * (shape[1] + left + right) * shape[2]
+                more += padded if isinstance(before, Relu) else padded - math.prod(shape)
+        before = layer
+    return more
+
+
+def test_pytorchs_count_of_a_deep_network_is_explained_to_the_byte(tmp_path):
+    """BatchNorm, HardSwish, SqueezeExcite, Residual and Dropout: mobilenet-v3-large has them all."""
+    activations, _ = kept("pytorch", MOBILENET_V3_LARGE, 1, tmp_path)
+    walked = list(MOBILENET_V3_LARGE.walk())
+    gates = sum(math.prod(shape) for layer, shape in walked if isinstance(layer, HardSigmoid))  # it keeps the input
+    dropped = sum(math.prod(shape) for layer, shape in walked if isinstance(layer, Dropout))  # a float32 each, not 1 B
+    more = 4 * (padded_beside(MOBILENET_V3_LARGE) + gates) + 3 * dropped + LABEL + LOSS + WEIGHT
+    assert activations == activation_bytes(MOBILENET_V3_LARGE, 1) + more

@@ -1,0 +1,61 @@
+"""Right adapters as another processor would run them, on draws that no tolerance was fitted on: none is suspected."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from measure_differences import INSTRUCTION_SETS, Run, judged, truths
+from settings import CASES, TRUTH
+from suite import REFEREE, run_probe
+
+from runner.evidence import Truth, deviations, difference
+from workloads.gate import Evidence
+
+UNFITTED = 10_000  # what measure_differences.py draws is below
+DRAWS = {"osu-cnn": 4, "statistics": 4, "batchnorm": 4}  # of each rule one
+ELSEWHERE = [
+    ("pytorch", "avx2"),
+    ("pytorch", "sse41"),
+    ("mxnet", "avx2"),
+    ("mxnet", "sse41"),
+    ("tensorflow", "plain"),
+    ("tensorflow", "sse41"),
+]
+
+
+def run(folder, framework, profile, instructions):
+    for network, count in DRAWS.items():
+        module = f"adapters.{framework}.adapter"
+        Run(framework, framework, module, profile, instructions, network, count, UNFITTED).start(folder)
+
+
+@pytest.fixture(scope="module")
+def gathered(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tolerances")
+    for profile in ("default", TRUTH):
+        run(folder, REFEREE, profile, "native")
+    return folder
+
+
+@pytest.mark.parametrize(("framework", "instructions"), ELSEWHERE, ids="-".join)
+def test_a_right_adapter_is_not_suspected_with_the_instructions_of_another_processor(framework, instructions, gathered):
+    run(gathered, framework, "default", instructions)
+    trials = judged(gathered, framework, instructions, truths(gathered))
+    assert len(trials) == sum(DRAWS.values())
+    largest = [max(trial.together, key=lambda deviation: deviation.ratio) for trial in trials]
+    assert [str(one) for one in largest if one.ratio > 1] == []
+
+
+def test_the_case_that_avx2_was_suspected_in_is_allowed(found, tmp_path):
+    """MXNet, the gradient of a bias in front of BatchNorm: nothing but rounding, and another sum's rounding."""
+    case = CASES["statistics-32"]
+    for who in (TRUTH, REFEREE):
+        found.of(who, case)
+    variables = INSTRUCTION_SETS["avx2"]
+    run_probe("mxnet", "adapters.mxnet.adapter", case.profile, found.inputs, tmp_path, [case], **variables)
+    evidence = Evidence.from_json(json.loads((tmp_path / f"{case.name}.json").read_text()))
+    exact, rounded = (Evidence.from_json(found.evidence(who, case)) for who in (TRUTH, REFEREE))
+    truth = Truth(exact, rounded)
+    assert difference(evidence, truth) is None
+    assert max(deviation.ratio for deviation in deviations(evidence, truth)) < 0.5

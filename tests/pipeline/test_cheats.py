@@ -1,0 +1,125 @@
+"""Adapters that are right at first and wrong later, each run by the runner beside the right ones: the gate sees each.
+
+Run with -s, the table of what caught which is printed: docs/gate.md has it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+
+import pytest
+from conftest import REAL_FRAMEWORKS, ROOT
+from copied import copy_project, replace_in, run_in
+
+from runner.environments import ADAPTERS, ENVIRONMENTS, read
+from runner.gate import GATE
+from workloads.checks import (
+    END_EVALUATION,
+    END_LOSSES,
+    END_UPDATES,
+    EPOCHS_AGREE,
+    LATE_NAMES,
+    NOTHING_LEFT,
+    POSSIBLE,
+)
+from workloads.end_probe import END_FILE
+from workloads.trial import Status, TrialResult
+
+CHEATS = {path.stem: path for path in sorted((ROOT / "tests" / "conformance" / "broken" / "late").glob("*.py"))}
+# Eleven full batches of the digits and one of 29; two epochs are 24 steps.
+CONDITIONS = ("--device", "cpu", "--batch-size", 128, "--epochs", 2, "--window", 0.5)
+SEEN_OF_THE_RIGHT = {END_EVALUATION, END_LOSSES, END_UPDATES, EPOCHS_AGREE, NOTHING_LEFT, POSSIBLE}
+
+
+def announced(path):
+    """(framework, checks that must fail), read, not imported: its framework is not here."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+            return ast.literal_eval(node.value)
+    raise AssertionError(f"{path} does not say what it breaks")
+
+
+def add_cheat(project, name):
+    """A folder of its own, in the environment of its real framework."""
+    framework, _ = announced(CHEATS[name])
+    folder = project / "adapters" / name
+    folder.mkdir()
+    shutil.copy(CHEATS[name], folder / "adapter.py")
+    definition = (ADAPTERS / framework / "environment.toml").read_text()
+    (folder / "environment.toml").write_text(re.sub(r"(?m)^label = .*$", f'label = "{name}"', definition))
+    share_environment(project, name, framework)
+
+
+def share_environment(project, name, framework):
+    """Ready, or the runner would make it where the link leads."""
+    assert read(framework, "cpu").state == "ready", f"the environment of {framework} is not ready: make setup"
+    (project / ".envs" / f"{name}-cpu").symlink_to((ENVIRONMENTS / f"{framework}-cpu").resolve())
+
+
+def without_memory_workers(project):
+    """They take a third of the time, and what memory holds is not asked here."""
+    program = project / "adapters" / "memory.py"
+    replace_in(program, 'if __name__ == "__main__":', "if False:")
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """({framework: its result}, results folder, what was printed)"""
+    project, results = copy_project(tmp_path_factory.mktemp("project")), tmp_path_factory.mktemp("results")
+    (project / ".envs").mkdir()
+    for framework in REAL_FRAMEWORKS:
+        share_environment(project, framework, framework)
+    for name in CHEATS:
+        add_cheat(project, name)
+    without_memory_workers(project)
+    done = run_in(project, "--framework", *REAL_FRAMEWORKS, *CHEATS, *CONDITIONS, "--results", results)
+    assert done.returncode == 1, done.stdout + done.stderr
+    stored = [TrialResult.from_json(json.loads(path.read_text())) for path in results.glob("trials/*/result.json")]
+    return {result.spec.framework: result for result in stored}, results, done.stdout
+
+
+def failed(result):
+    """{check: what it says}, of the gate's."""
+    return {
+        check.name: check.detail for check in result.checks if not check.passed and check.name in (GATE, *LATE_NAMES)
+    }
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_the_gate_of_a_normal_run_catches(name, judged, capsys):
+    results, _, printed = judged
+    framework, expected = announced(CHEATS[name])
+    result, caught = results[name], failed(results[name])
+    with capsys.disabled():
+        for check, detail in caught.items():
+            print(f"\n| {name} | {framework} | {check} | {detail} |", end="")
+    assert result.status is Status.UNVERIFIED, printed
+    assert expected <= caught.keys()
+    assert result.reason in caught.values()
+    assert f"{result.spec.id}: unverified: {result.reason}" in printed
+
+
+@pytest.mark.parametrize("framework", REAL_FRAMEWORKS)
+def test_a_right_framework_stays_ok_beside_them_and_was_looked_at_in_every_way(framework, judged):
+    results, _, printed = judged
+    result = results[framework]
+    assert (result.status, result.reason) == (Status.OK, None), printed
+    passed = {check.name for check in result.checks if check.passed}
+    assert passed >= {GATE, *SEEN_OF_THE_RIGHT}
+
+
+def test_the_tables_leave_what_was_caught_out_and_name_it(judged):
+    results, folder, _ = judged
+    report = (folder / "report" / "report.md").read_text()
+    for name in CHEATS:
+        assert f"- {results[name].spec.id}: unverified: {results[name].reason}" in report
+    speeds = dict(re.findall(r"(?m)^\| (\w+) +\| +(.+?) \|$", (folder / "report" / "speed.md").read_text()))
+    assert {speeds[name] for name in CHEATS} == {"unverified"}
+
+
+def test_nothing_large_is_left_of_a_probe(judged):
+    _, folder, _ = judged
+    assert not list(folder.glob(f"trials/*/{END_FILE}"))

@@ -1,0 +1,87 @@
+"""What workers leave of the machine outside of their own folders: everything, as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+from conftest import REAL_FRAMEWORKS, ROOT, by_cell
+
+DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
+OURS = {".venv", ".envs", "results", "data"}  # of the project: environments, and what runs make
+NOT_WATCHED = {".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
+STUDY = ("--device", "cpu", "--batch-size", "128", "--threads", "1")
+USERS_KERAS = {"floatx": "float16", "epsilon": 0.1, "backend": "torch", "image_data_format": "channels_first"}
+
+
+def watched(folder):
+    """{path: what it is} of all below a folder; of devices the numbers, of files size and time."""
+    seen = {}
+    for where, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in NOT_WATCHED and not (where == str(ROOT) and name in OURS)]
+        for name in [*folders, *files]:
+            path = os.path.join(where, name)
+            entry = os.lstat(path)
+            mode = entry.st_mode
+            content = (entry.st_size, entry.st_mtime_ns) if stat.S_ISREG(mode) else entry.st_rdev
+            seen[path] = (mode, entry.st_ino, content)
+    return seen
+
+
+@cache
+def own_mounts():
+    """Whether this process may give a command a /dev of its own."""
+    return os.geteuid() == 0 and subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """(prefix of a command, variables, folders to watch): a home and, for root, a /dev that may be damaged."""
+    home, temporary, dev = tmp_path / "home", tmp_path / "tmp", tmp_path / "dev"
+    (home / ".keras").mkdir(parents=True)
+    (home / ".keras" / "keras.json").write_text(json.dumps(USERS_KERAS))
+    temporary.mkdir()
+    prefix, devices = [], "/dev"
+    if own_mounts():
+        (dev / "shm").mkdir(parents=True)
+        for name, numbers in DEVICES.items():
+            os.mknod(dev / name, 0o666 | stat.S_IFCHR, os.makedev(*numbers))
+        (dev / "fd").symlink_to("/proc/self/fd")
+        inside = f'mount --bind "{dev}" /dev && mount -t tmpfs none /dev/shm && exec "$@"'
+        prefix, devices = ["unshare", "--mount", "sh", "-c", inside, "sh"], dev
+    return prefix, {"HOME": str(home), "TMPDIR": str(temporary)}, (devices, home, ROOT)
+
+
+def test_workers_of_every_kind_change_nothing_outside_of_their_own_folders(machine, tmp_path):
+    """Trial, probe, memory worker and referee in a run, then the worker of `overhead`; a user's own settings of a
+    framework stay, and count for nothing.
+    """
+    prefix, variables, folders = machine
+    before = {folder: watched(folder) for folder in folders}
+    results = tmp_path / "results"
+    for command in (
+        ["--framework", "all", "--epochs", "1", "--window", "0.3", *STUDY, "--results", results],
+        ["overhead", "--framework", "all", "--pairs", "3", *STUDY, "--results", results],
+    ):
+        done = subprocess.run(
+            [*prefix, sys.executable, "-B", "-m", "runner", *command],
+            cwd=ROOT,
+            env=os.environ | variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode in (0, 1), done.stdout + done.stderr
+    cells = {name: cell for (name, _), cell in by_cell(results).items()}
+    assert cells.keys() == set(REAL_FRAMEWORKS)
+    for name, cell in cells.items():  # on a machine that others use, too
+        assert cell["status"] in ("ok", "contended"), (name, cell["reason"])
+    assert len(list(results.glob("memory/*/events.jsonl"))) == len(REAL_FRAMEWORKS)
+    for folder in folders:
+        assert watched(folder) == before[folder], f"changed below {folder}"

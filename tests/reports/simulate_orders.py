@@ -1,0 +1,144 @@
+"""How often parity, an order and a stable cell are stated in error: made-up repeats, real verdicts.
+
+By hand: `python tests/reports/simulate_verdicts.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+
+import numpy as np
+from conftest import make_spec
+from simulate_compare import TEST_IMAGES, accuracies
+from stored import BATCH_SIZES, VERSIONS
+
+from reports import parity
+from reports.order import Point, extreme, of_cell
+from reports.spread import LEAST_SPREAD, accuracy_step, spread
+from runner import stable
+from workloads.trial import Figure, Status, TrialResult
+
+LAST = tuple(VERSIONS)[-1]  # the framework that is apart where any is
+
+
+@dataclass(frozen=True)
+class Parity:
+    """Percent: of the reports, those that call any pair not comparable that does not differ; of the pairs that differ
+    and of those that do not, how many are called so; of all pairs, how many agree."""
+
+    false_reports: float
+    false_pairs: float
+    true_pairs: float
+    agree: float
+
+
+def parity_rates(points_apart: float, repeats: int, runs: int, seed: int) -> Parity:
+    """Reports of three frameworks at nine batch sizes; one of them so many points below the others."""
+    drawn = np.random.default_rng((seed, repeats, round(10 * points_apart)))
+    frameworks, step = tuple(VERSIONS), accuracy_step("digits")
+    assert step == 100 / TEST_IMAGES
+    reports = false = true = agree = apart = alike = 0
+    for _ in range(runs):
+        cells, differs = [], []
+        for _ in BATCH_SIZES:
+            base = drawn.normal(85, 2, repeats)
+            of = {name: accuracies(base - (points_apart if name == LAST else 0), drawn) for name in frameworks}
+            for place, a in enumerate(frameworks):
+                for b in frameworks[place + 1 :]:
+                    cells.append(parity.difference([x - y for x, y in zip(of[a], of[b], strict=True)], step))
+                    differs.append(LAST in (a, b) and points_apart > 0)
+        verdicts = parity.verdicts(cells)
+        wrong = sum(v == parity.NOT_COMPARABLE and not d for v, d in zip(verdicts, differs, strict=True))
+        true += sum(v == parity.NOT_COMPARABLE and d for v, d in zip(verdicts, differs, strict=True))
+        reports += wrong > 0
+        false += wrong
+        apart += sum(differs)
+        alike += len(differs) - sum(differs)
+        agree += verdicts.count(parity.AGREE)
+    named = 100 * true / apart if apart else math.nan
+    return Parity(100 * reports / runs, 100 * false / alike, named, 100 * agree / (apart + alike))
+
+
+@dataclass(frozen=True)
+class Orders:
+    """Percent: of the reports, those that name a wrong framework as the fastest at any batch size, as a statement or as
+    that of this run; of the batch sizes, those at which the right one is named, in either way."""
+
+    wrong_stated: float
+    wrong_seen: float
+    right: float
+
+
+def order_rates(lead: float, repeats: int, noise: float, runs: int, seed: int) -> Orders:
+    """Reports of three frameworks at nine batch sizes; one of them faster by that share, none where it is 0."""
+    drawn = np.random.default_rng((seed, repeats, round(1000 * noise), round(100 * lead)))
+    stated = seen = right = 0
+    for _ in range(runs):
+        wrong_stated = wrong_seen = False
+        for _ in BATCH_SIZES:
+            points = {name: _speed(1000 * (1 + lead * (name == LAST)), noise, repeats, drawn) for name in VERSIONS}
+            fastest = extreme(points)
+            named = fastest.stated or fastest.seen
+            good = named and lead > 0 and fastest.name == LAST
+            right += good
+            wrong_stated |= fastest.stated and not good
+            wrong_seen |= fastest.seen and not good
+        stated += wrong_stated
+        seen += wrong_seen
+    return Orders(100 * stated / runs, 100 * seen / runs, 100 * right / (runs * len(BATCH_SIZES)))
+
+
+def _speed(mean: float, noise: float, repeats: int, drawn: np.random.Generator) -> Point:
+    values = (mean * np.exp(drawn.normal(0, noise, repeats))).tolist()
+    interval = spread(values)
+    cell = {"n": interval.n, "median": statistics.median(values), "mean": interval.mean, "high": interval.high}
+    return of_cell(cell, LEAST_SPREAD * interval.mean)
+
+
+@dataclass(frozen=True)
+class Stable:
+    """Percent of cells that end as stable; of these, percent whose interval holds the true mean, NaN where fewer than
+    FEWEST_STABLE are; and how many they are."""
+
+    stable: float
+    covered: float
+    count: int
+
+
+FEWEST_STABLE = 20
+
+
+def stable_rates(noise: float, limit: int, runs: int, seed: int) -> Stable:
+    """One cell with a true mean of 1000 images/s, repeated by `stable.follow`."""
+    drawn = np.random.default_rng((seed, round(1000 * noise), limit))
+    spec = make_spec(framework="pytorch", batch_size=32)
+
+    def measured(repeats: range, keys: object = None) -> list[TrialResult]:
+        figures = ({"images_per_s": Figure(float(drawn.normal(1000, 1000 * noise)), "drawn")} for _ in repeats)
+        return [
+            TrialResult(_Repeat(spec, repeat), Status.OK, None, "", 1.0, figures=figure)  # type: ignore[arg-type]
+            for repeat, figure in zip(repeats, figures, strict=True)
+        ]
+
+    ended = held = 0
+    for _ in range(runs):
+        results = stable.follow(measured(range(stable.FEWEST)), stable.FEWEST, limit, measured)
+        (cell,) = stable.cells(results)
+        if cell.stable:
+            assert cell.reach is not None
+            mean = statistics.fmean(cell.speeds)
+            ended += 1
+            held += abs(mean - 1000) <= cell.reach * mean
+    return Stable(100 * ended / runs, 100 * held / ended if ended >= FEWEST_STABLE else math.nan, ended)
+
+
+class _Repeat:
+    """A spec of which the id and the repeat alone are new: to make and hash a whole one takes longer than a run."""
+
+    def __init__(self, spec: object, repeat: int) -> None:
+        self._spec, self.repeat, self.id = spec, repeat, str(repeat)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._spec, name)

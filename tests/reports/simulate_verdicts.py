@@ -1,0 +1,134 @@
+"""The tables of docs/verdicts.md: how often each verdict errs, and what it finds.
+
+    python tests/reports/simulate_verdicts.py [--runs 200] [--seed 1] [--write docs/verdicts.md]
+
+Prints the tables as Markdown, or puts each between its two marks in that page. Some ten minutes of one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "reports")]
+
+import simulate_compare  # noqa: E402
+import simulate_orders  # noqa: E402
+
+REPEATS, SPREADS_PERCENT = (3, 5, 10), (3, 7, 15)
+STABLE_SPREADS_PERCENT, LIMITS = (1, 3, 7, 15), (6, 10, 20)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def compare(runs: int, seed: int) -> str:
+    """Passed / regression / cannot be told, percent of the runs, at --fail-on-regression 5%."""
+    truths = simulate_compare.TRUTHS
+    head = ["repeats, spread", *(truth.name for truth in truths), "false speed loss: nothing, memory", "every cell"]
+    rows = []
+    for repeats in REPEATS:
+        for spread in SPREADS_PERCENT:
+            rates = [simulate_compare.rates(truth, repeats, spread / 100, runs, seed) for truth in truths]
+            false = f"{rates[0].false_speed:.1f}, {rates[1].false_speed:.1f}"
+            texts = [one.text for one in rates]
+            rows.append([f"{repeats}, {spread} %", *texts, false, f"{rates[0].passed_every_cell:.0f}"])
+            print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
+    return table(head, rows)
+
+
+def smallest(runs: int, seed: int) -> str:
+    """In the mean / in one cell. What is said needs few runs to be known."""
+    rows = []
+    for repeats in (2, *REPEATS):
+        rates = [
+            simulate_compare.smallest_losses(repeats, spread / 100, runs // 10, seed) for spread in SPREADS_PERCENT
+        ]
+        rows.append([str(repeats), *(f"{mean:.1f} / {cell:.1f}" for mean, cell in rates)])
+    return table(["repeats", *(f"spread {spread} %" for spread in SPREADS_PERCENT)], rows)
+
+
+def unlike(runs: int, seed: int) -> str:
+    """Where cells are not equally noisy, and nothing changed; spread 7 %."""
+    rows = []
+    for truth in simulate_compare.UNLIKE:
+        rates = [simulate_compare.rates(truth, repeats, 0.07, runs, seed) for repeats in (2, *REPEATS)]
+        rows.append([truth.name, *(f"{one.text}; {one.false_speed:.1f}" for one in rates)])
+    return table(["nothing changed, but", *(f"{repeats} repeats" for repeats in (2, *REPEATS))], rows)
+
+
+def parity(runs: int, seed: int) -> str:
+    rows = []
+    for repeats in (3, 5):
+        for apart in (0, 3, 5, 10):
+            rates = simulate_orders.parity_rates(apart, repeats, runs, seed)
+            numbers = (rates.false_reports, rates.false_pairs, rates.true_pairs, rates.agree)
+            rows.append([f"{repeats}, {apart}", *("" if math.isnan(one) else f"{one:.1f}" for one in numbers)])
+    head = ["repeats, points apart", "reports with a false one", "false pairs", "true pairs", "agree"]
+    return table(head, rows)
+
+
+def orders(runs: int, seed: int) -> str:
+    rows = []
+    for repeats in (1, 3, 5, 10):
+        for spread in (1, *SPREADS_PERCENT):
+            rates = [simulate_orders.order_rates(lead, repeats, spread / 100, runs, seed) for lead in (0, 0.15, 0.3)]
+            none = rates[0].wrong_seen if repeats == 1 else rates[0].wrong_stated
+            numbers = (none, *(one.right for one in rates[1:]))
+            rows.append([f"{repeats}, {spread} %", *(f"{one:.1f}" for one in numbers)])
+    head = ["repeats, spread", "no difference: reports that name one", "15 % ahead: named", "30 % ahead: named"]
+    return table(head, rows)
+
+
+def stable(runs: int, seed: int) -> str:
+    """More runs where few cells end as stable."""
+    rows = []
+    for spread in STABLE_SPREADS_PERCENT:
+        row = [f"{spread} %"]
+        for limit in LIMITS:
+            rates = simulate_orders.stable_rates(spread / 100, limit, runs * (40 if spread == 7 else 8), seed)
+            row += [f"{rates.stable:.1f}", "too few" if math.isnan(rates.covered) else f"{rates.covered:.0f}"]
+        rows.append(row)
+        print(" | ".join(row), file=sys.stderr, flush=True)
+    head = ["spread", *(text for limit in LIMITS for text in (f"limit {limit}: stable", "of these true"))]
+    return table(head, rows)
+
+
+TABLES: dict[str, Callable[[int, int], str]] = {
+    "compare": compare,
+    "smallest": smallest,
+    "unlike": unlike,
+    "parity": parity,
+    "orders": orders,
+    "stable": stable,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=TABLES, nargs="+", default=list(TABLES))
+    parser.add_argument("--write", type=Path, metavar="FILE")
+    arguments = parser.parse_args()
+    for name in arguments.only:
+        made = TABLES[name](arguments.runs, arguments.seed)
+        print(f"{name}\n\n{made}\n", flush=True)
+        if arguments.write:
+            page = arguments.write.read_text(encoding="utf-8")
+            marks = re.compile(f"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+            new, count = marks.subn(lambda marks, made=made: marks[1] + made + marks[2], page)
+            if count != 1:
+                sys.exit(f"{arguments.write}: the marks of {name} stand {count} times in it")
+            arguments.write.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The error rates of the verdicts, held to what they promise: made-up repeats through the functions of the commands.
+
+Small and seeded; the tables of docs/verdicts.md come from the same simulation, `simulate_verdicts.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import simulate_compare
+import simulate_orders
+import simulate_verdicts
+from scipy import stats
+from stored import store, trial
+
+from reports.comparing import compare, contrast, gate, judging
+from reports.order import ERROR
+from runner import stable
+from workloads.trial import Figure, TrialResult
+
+ALL_SLOWER = simulate_compare.lost(0.15, everywhere=True)
+AT_THE_LIMIT = simulate_compare.lost(simulate_compare.TOLERATED_PERCENT / 100, everywhere=True)
+
+
+def at_most(share: float, runs: int) -> float:
+    """Percent of the runs that a true rate of this share exceeds once in a thousand times."""
+    return 100 * float(stats.binom.ppf(0.999, runs, share)) / runs
+
+
+@pytest.mark.parametrize(
+    "truth", [simulate_compare.NOTHING, simulate_compare.MEMORY_ONLY], ids=lambda truth: truth.name
+)
+def test_what_memory_does_makes_no_false_loss_of_speed(truth: simulate_compare.Truth) -> None:
+    rates = simulate_compare.rates(truth, 3, 0.07, 100, 1)
+    assert rates.false_speed <= at_most(ERROR, rates.runs)
+    assert rates.regression <= at_most(ERROR, rates.runs)
+
+
+def test_a_loss_in_one_framework_makes_no_false_loss_in_another() -> None:
+    rates = simulate_compare.rates(ALL_SLOWER, 3, 0.07, 60, 1)
+    assert rates.false_speed <= at_most(ERROR, rates.runs)
+    assert rates.passed == 0
+    assert rates.regression >= 95, "and that framework's is found"
+
+
+def test_a_loss_of_what_is_asked_about_passes_as_seldom_as_the_bound_promises() -> None:
+    rates = simulate_compare.rates(AT_THE_LIMIT, 3, 0.03, 100, 2)
+    assert rates.passed <= at_most(ERROR, rates.runs)
+
+
+def test_small_noise_and_no_change_pass() -> None:
+    assert simulate_compare.rates(simulate_compare.NOTHING, 3, 0.03, 40, 3).passed >= 80
+
+
+def test_the_smallest_loss_that_is_said_to_be_found_is_found_as_often() -> None:
+    runs = 60
+    _, of_a_cell = simulate_compare.smallest_losses(3, 0.07, 10, 1)
+    percent = simulate_compare.found_percent(of_a_cell / 100, 3, 0.07, runs, 1)
+    low, high = (100 * float(stats.binom.ppf(p, runs, contrast.POWER)) / runs for p in (0.001, 0.999))
+    assert low <= percent <= high
+
+
+def test_unlike_noise_makes_few_false_losses() -> None:
+    """The spread that cells share is an assumption: the worst of these is held to twice the nominal rate."""
+    rates = [simulate_compare.rates(truth, 3, 0.07, 60, 1) for truth in simulate_compare.UNLIKE]
+    assert max(one.false_speed for one in rates) <= at_most(2 * ERROR, 60)
+
+
+def trials(draws: simulate_compare.Draws, side: int, **changes: str) -> list[TrialResult]:
+    """Those of one side."""
+    figures: dict[tuple[str, int, int], dict[str, Figure]] = {}
+    named = {
+        simulate_compare.SPEED: ("images_per_s", 1.0),
+        simulate_compare.MEMORY: ("host_memory_bytes", 2.0**20),
+        simulate_compare.ACCURACY: ("test_accuracy", 0.01),
+    }
+    for (framework, size, measure), sides in draws.items():
+        name, factor = named[measure]
+        for repeat, value in enumerate(sides[side]):
+            figures.setdefault((framework, size, repeat), {})[name] = Figure(factor * value, "drawn")
+    return [trial(*place, figures=values, **changes) for place, values in figures.items()]
+
+
+@pytest.mark.parametrize(("truth", "spread"), [(ALL_SLOWER, 0.07), (simulate_compare.NOTHING, 0.15)])
+def test_the_command_rules_as_the_simulation_does_and_passes_no_loss_that_it_could_not_see(
+    tmp_path: Path, truth: simulate_compare.Truth, spread: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draws = simulate_compare.draw(truth, 3, spread, np.random.default_rng(1))
+    expected = gate.rule(judging.judged([simulate_compare.cells(draws)]), 5, False, ())
+    a = store(tmp_path / "a", *trials(draws, 0))
+    b = store(tmp_path / "b", *trials(draws, 1, started_at="2025-11-22T10:00:00+00:00"))
+    code = compare.main([str(a), str(b), "--fail-on-regression", "5%"])
+    assert code == expected.outcome != gate.Outcome.PASSED
+    assert f"reports: --fail-on-regression 5%: {expected.head}\n" in capsys.readouterr().err
+
+
+def test_accuracies_that_do_not_differ_are_seldom_called_not_comparable() -> None:
+    runs = 60
+    rates = simulate_orders.parity_rates(0, 3, runs, 1)
+    assert rates.false_reports <= at_most(ERROR, runs)
+    apart = simulate_orders.parity_rates(5, 3, runs, 1)
+    assert apart.false_reports <= at_most(ERROR, runs)
+    assert apart.true_pairs > 60, "five points in every cell of one framework are found"
+
+
+def test_no_framework_is_named_the_fastest_where_none_is() -> None:
+    runs = 60
+    assert simulate_orders.order_rates(0, 3, 0.07, runs, 1).wrong_stated <= at_most(ERROR, runs)
+    assert simulate_orders.order_rates(0, 1, 0.01, runs, 1).wrong_seen == 0, "5 % are five times that spread"
+    assert simulate_orders.order_rates(0.3, 5, 0.03, 10, 1).right == 100
+
+
+@pytest.mark.parametrize("spread_percent", [1, 3])
+def test_a_stable_cells_interval_is_worth_what_is_said(spread_percent: int) -> None:
+    rates = simulate_orders.stable_rates(spread_percent / 100, 10, 200, 1)
+    low, high = stable.COVERAGE_PERCENT[spread_percent]
+    assert rates.count >= 50
+    assert rates.covered >= 100 - at_most(1 - low / 100, rates.count)
+    assert rates.covered <= at_most(high / 100, rates.count)
+
+
+def test_the_page_holds_every_table_that_the_simulation_writes() -> None:
+    page = (simulate_verdicts.ROOT / "docs" / "verdicts.md").read_text(encoding="utf-8")
+    for name in simulate_verdicts.TABLES:
+        _, _, rest = page.partition(f"<!-- {name} -->\n")
+        table, end, _ = rest.partition("\n<!-- end -->")
+        assert end and table.startswith("| "), name

@@ -1,0 +1,94 @@
+"""The one rule of what may be said of two values, and of who has the most."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from reports.order import Order, Point, extreme, of_cell, order, p_beyond
+
+ONCE = math.nan
+
+
+def sure(value: float, reach: float) -> Point:
+    return Point(value, value - reach, value + reach, 3)
+
+
+def once(value: float) -> Point:
+    return Point(value, ONCE, ONCE, 1)
+
+
+def published(value: float) -> Point:
+    return Point(value, value, value, 0)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (sure(10, 1), sure(7, 1), Order.ABOVE),
+        (sure(7, 1), sure(10, 1), Order.BELOW),
+        (sure(10, 2), sure(7, 1), Order.OVERLAP),  # 8 and 8 touch
+        (once(1234), once(1233), Order.TIE),
+        (once(68.89), once(68.76), Order.TIE),
+        (once(100), once(95), Order.TIE),  # exactly 5 % of the larger
+        (once(100), once(94.9), Order.ABOVE_ONCE),
+        (once(94.9), once(100), Order.BELOW_ONCE),
+        (once(100), sure(50, 1), Order.ABOVE_ONCE),  # one of them has no interval
+        (once(0), once(0), Order.TIE),
+        (once(-100), once(-90), Order.BELOW_ONCE),
+        (published(3), published(3), Order.EQUAL),
+        (published(3.1), published(3), Order.ABOVE),
+        (sure(3, 0), sure(3, 0), Order.OVERLAP),  # measured values are never equal for certain
+    ],
+)
+def test_an_order_needs_intervals_apart_and_one_repeat_is_a_tie_or_of_this_run(
+    a: Point, b: Point, expected: Order
+) -> None:
+    assert order(a, b) is expected
+
+
+@pytest.mark.parametrize(
+    ("points", "name", "kind", "against"),
+    [
+        ({"a": sure(10, 1), "b": sure(7, 1), "c": sure(5, 1)}, "a", Order.ABOVE, ("b", "c")),
+        ({"a": sure(10, 1), "b": sure(7, 1), "c": sure(5, 4)}, "a", Order.OVERLAP, ("c",)),
+        ({"a": once(10), "b": once(9.8), "c": once(5)}, "a", Order.TIE, ("b",)),
+        ({"a": once(10), "b": once(9), "c": once(5)}, "a", Order.ABOVE_ONCE, ("b", "c")),
+        ({"a": sure(10, 1), "b": once(9), "c": sure(5, 1)}, "a", Order.ABOVE_ONCE, ("b",)),
+        # the median is ahead, the interval of the mean behind
+        ({"a": Point(10, 1, 2, 3), "b": sure(7, 1)}, "a", Order.OVERLAP, ("b",)),
+    ],
+)
+def test_who_has_the_most_is_as_sure_as_the_weakest_of_the_orders(
+    points: dict[str, Point], name: str, kind: Order, against: tuple[str, ...]
+) -> None:
+    end = extreme(points)
+    assert (end.name, end.kind, end.against) == (name, kind, against)
+    assert end.stated is (kind is Order.ABOVE)
+    assert end.seen is (kind is Order.ABOVE_ONCE)
+
+
+def test_the_least_is_found_by_the_same_rule() -> None:
+    end = extreme({"a": sure(10, 1), "b": sure(7, 1)}, highest=False)
+    assert (end.name, end.kind, end.stated) == ("b", Order.BELOW, True)
+    with pytest.raises(ValueError, match="1 values have no order"):
+        extreme({"a": once(1)})
+
+
+def test_an_interval_is_no_narrower_than_the_least_spread_gives() -> None:
+    cell = {"n": 3, "median": 600.0, "mean": 600.0, "high": 600.0}
+    point = of_cell(cell, 3.0)
+    assert point.high == pytest.approx(600 + 4.302653 * 3 / 3**0.5)  # t(0.975, 2)
+    assert point.low == pytest.approx(600 - 4.302653 * 3 / 3**0.5)
+    assert not of_cell(cell | {"n": 1}, 3.0).sure
+
+
+def test_the_p_value_of_a_difference_beyond_a_tolerance_counts_both_sides() -> None:
+    # two degrees of freedom: P(T < -t) = (1 - t / sqrt(2 + t^2)) / 2
+    def below(t: float) -> float:
+        return (1 - t / (2 + t * t) ** 0.5) / 2
+
+    assert p_beyond(3.0, 0.5, 2, 1.0) == pytest.approx(below(4) + below(8))
+    assert p_beyond(-3.0, 0.5, 2, 1.0) == p_beyond(3.0, 0.5, 2, 1.0)
+    assert p_beyond(0.2, 0.5, 2, 1.0) > 0.9

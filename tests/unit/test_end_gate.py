@@ -1,0 +1,192 @@
+"""What the gate makes of a trial's end, of its speed and of what was left behind its window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import make_spec
+
+from runner import end_gate
+from runner.end_gate import EVALUATION, LEFT_S, LOSSES, TURNED, UPDATES, checks, gather
+from workloads.catalogue import OSU_CNN
+from workloads.checks import (
+    END_ANSWERED,
+    END_EVALUATION,
+    END_LOSSES,
+    END_UPDATES,
+    NOTHING_LEFT,
+    POSSIBLE,
+)
+from workloads.end_probe import END_FILE, Difference, EndStep, Missing, Outstanding, TrialEnd
+from workloads.spec import OptimizerSpec
+from workloads.trial import DIVERGED_STEP, EVENTS_FILE, TRIAL_FILE, Figure, Status, TrialResult, write_json
+
+SETTLED = Outstanding(0.002, 0.001, 0.002, 0.001)
+STEPS = (
+    EndStep(128, False, Difference(1e-7)),
+    EndStep(128, False, Difference(1e-7), Difference(2e-6, resolution=1e-5), "conv1/bias"),
+    EndStep(29, True, Difference(1e-7), Difference(2e-6, resolution=1e-5), "conv1/bias"),
+)
+RIGHT = TrialEnd(SETTLED, images=64, evaluation=Difference(1e-6), steps=STEPS, asked_steps=12)
+
+
+def trial(end=RIGHT, speed=3000.0, **changes):
+    return TrialResult(
+        spec=make_spec(**changes),
+        status=Status.OK,
+        reason=None,
+        started_at="2026-01-01T00:00:00+00:00",
+        wall_s=1.0,
+        figures={"images_per_s": Figure(speed, "-"), "window_s": Figure(5.0, "-")},
+        end={} if end is None else end.to_json(),
+    )
+
+
+def failed(result):
+    return {check.name: check.detail for check in checks(result) if not check.passed}
+
+
+def with_step(number, **changes):
+    steps = list(STEPS)
+    steps[number] = replace(steps[number], **changes)
+    return replace(RIGHT, steps=tuple(steps))
+
+
+def test_a_right_trial_passes_every_check_and_one_stored_before_there_was_a_probe_passes_what_it_can():
+    every = [POSSIBLE, NOTHING_LEFT, END_EVALUATION, END_LOSSES, END_UPDATES]
+    assert [(check.name, check.passed) for check in checks(trial())] == [(name, True) for name in every]
+    assert [(check.name, check.passed) for check in checks(trial(None))] == [(POSSIBLE, True)]
+
+
+def test_an_end_survives_the_file_it_is_stored_in():
+    assert TrialEnd.from_json(RIGHT.to_json()) == RIGHT
+    silent = TrialEnd(None, Missing.WORKER, "it died")
+    assert TrialEnd.from_json(silent.to_json()) == silent
+
+
+@pytest.mark.parametrize(
+    ("end", "name", "detail"),
+    [
+        (
+            replace(RIGHT, evaluation=Difference(2 * EVALUATION)),
+            END_EVALUATION,
+            "at the trial's end the logits of 64 test images in evaluation mode differ by 2.0e-04 (allowed 1e-04)",
+        ),
+        (
+            with_step(0, loss=Difference(2 * LOSSES)),
+            END_LOSSES,
+            "at the trial's end the loss of a step of 128 images differs by 4.0e-04 (allowed 2e-04)",
+        ),
+        (
+            with_step(2, update=Difference(0.9), parameter="dense1/kernel"),
+            END_UPDATES,
+            "at the trial's end the update of dense1/kernel by a step of 29 images differs by 9.0e-01 (allowed 1e-03)",
+        ),
+        (
+            with_step(1, update=Difference(None)),
+            END_UPDATES,
+            "at the trial's end the update of conv1/bias by a step of 128 images differs by what is no number"
+            " (allowed 1e-03)",
+        ),
+        (replace(RIGHT, idle_steps=1), END_UPDATES, "at the trial's end 1 of 12 steps changed no weight"),
+        (
+            TrialEnd(SETTLED, Missing.WORKER, "ValueError: no"),
+            END_ANSWERED,
+            "it gave no evidence at the trial's end: ValueError: no",
+        ),
+    ],
+)
+def test_what_differs_at_the_end_is_named_with_its_size_and_what_is_allowed(end, name, detail):
+    assert failed(trial(end)) == {name: detail}
+
+
+def test_rounding_widens_what_is_allowed_and_an_update_too_small_to_tell_is_not_judged():
+    off = with_step(1, update=Difference(2 * UPDATES))
+    assert END_UPDATES in failed(trial(off))
+    assert not failed(trial(with_step(1, update=Difference(2 * UPDATES, rounding=UPDATES))))
+    assert not failed(trial(with_step(1, update=Difference(2 * UPDATES, resolution=2 * UPDATES))))
+    unknown = Difference(30.0, resolution=0.6)
+    small = replace(RIGHT, steps=tuple(replace(step, update=step.update and unknown) for step in STEPS))
+    assert END_UPDATES not in [check.name for check in checks(trial(small))]
+
+
+def test_adams_directions_have_a_bound_of_their_own():
+    end, adam = with_step(1, update=Difference(TURNED * 0.9)), OptimizerSpec.named("adam")
+    assert not failed(trial(end, optimizer=adam))
+    assert END_UPDATES in failed(trial(end))
+    assert END_UPDATES in failed(trial(with_step(1, update=Difference(TURNED * 1.1)), optimizer=adam))
+
+
+def test_a_referee_that_failed_makes_nothing_suspect_and_leaves_out_what_it_would_have_told():
+    unasked = TrialEnd(SETTLED, Missing.REFEREE, "it was killed")
+    assert [check.name for check in checks(trial(unasked))] == [POSSIBLE, NOTHING_LEFT]
+    assert not failed(trial(unasked))
+
+
+def test_a_trial_that_diverged_is_not_held_to_numbers_that_are_none():
+    lost = replace(RIGHT, evaluation=Difference(None), steps=(EndStep(128, False, Difference(None)),))
+    diverged = trial(lost)
+    diverged.figures[DIVERGED_STEP] = Figure(3.0, "-")
+    assert not failed(diverged)
+    assert failed(trial(lost)).keys() == {END_EVALUATION, END_LOSSES}
+
+
+def test_a_speed_that_no_processor_has_is_suspect_and_one_that_a_card_may_have_is_not():
+    assert POSSIBLE in failed(trial(speed=50_980_893.0))
+    assert not failed(trial(speed=30_000.0, threads=2))
+    card = {"device": "GPU-00000000-1111-2222-3333-444444444444"}
+    assert not failed(trial(speed=1e6, **card))
+    flop = OSU_CNN.multiply_adds * 2 * 3 / 4
+    assert POSSIBLE in failed(trial(speed=2.1e15 / flop, **card))
+
+
+@pytest.mark.parametrize(
+    ("copies", "suspect"),
+    [
+        (Outstanding(0.5, 0.001, 0.9, 0.001), True),
+        (Outstanding(0.5, 0.001, 0.002, 0.001), False),  # a neighbour had the processor
+        (Outstanding(0.5, 0.5, 0.9, 0.9), False),  # a large model is copied as slowly twice
+        (Outstanding(0.9 * LEFT_S, 0.0, 0.2, 0.0), False),
+    ],
+)
+def test_work_that_the_window_left_behind_is_told_from_a_slow_copy(copies, suspect):
+    assert (NOTHING_LEFT in failed(trial(replace(RIGHT, outstanding=copies)))) == suspect
+
+
+def test_on_a_card_the_clock_alone_tells_what_was_left():
+    card = {"device": "GPU-00000000-1111-2222-3333-444444444444"}
+    waited = replace(RIGHT, outstanding=Outstanding(0.5, 0.001, 0.002, 0.001))
+    assert NOTHING_LEFT in failed(trial(waited, **card))
+
+
+def events_of(folder, *lines):
+    folder.mkdir(parents=True)
+    write_json(folder / TRIAL_FILE, make_spec().to_json())
+    (folder / EVENTS_FILE).write_text("".join(f'{{"event": "{line}", "t_ns": 1}}\n' for line in lines))
+
+
+def test_what_the_worker_left_unanswered_is_its_own_and_what_the_referee_did_is_the_referees(tmp_path, monkeypatch):
+    unfinished, silent, answered = (tmp_path / "trials" / name for name in ("unfinished", "silent", "answered"))
+    events_of(unfinished, "started")
+    assert gather(unfinished, make_spec(), 10**9) == {}
+    events_of(silent, "finished", "host_counted")
+    assert TrialEnd.from_json(gather(silent, make_spec(), 10**9)).missing is Missing.WORKER
+    events_of(answered, "finished", "end_probed")
+    np.savez(answered / END_FILE, steps=np.array(3))
+    too_large = TrialEnd.from_json(gather(answered, make_spec(), 10))
+    assert (too_large.missing, too_large.reason) == (Missing.REFEREE, "the workload is too large for it")
+    assert not (answered / END_FILE).exists()
+    np.savez(answered / END_FILE, steps=np.array(3))
+    fallen = TrialEnd.from_json(gather(answered, make_spec(), 10**9))  # its trial.json names no inputs
+    assert fallen.missing is Missing.REFEREE and "KeyError" in (fallen.reason or "")
+    assert not (answered / END_FILE).exists()
+
+
+def test_the_referee_is_a_process_that_ends(monkeypatch, tmp_path):
+    monkeypatch.setattr(end_gate, "REFEREE_TIMEOUT_S", 0.01)
+    folder = tmp_path / "trials" / "one"
+    events_of(folder, "finished", "end_probed")
+    np.savez(folder / END_FILE, steps=np.array(3))
+    assert "TimeoutExpired" in (TrialEnd.from_json(gather(folder, make_spec(), 10**9)).reason or "")

@@ -1,0 +1,86 @@
+"""The gate's verdicts beyond the first steps: whose epochs outvote whose, what a suspect end makes of a trial."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_end_gate import RIGHT
+from test_gate import asked, judge, trial, workloads  # noqa: F401
+
+from runner import end_gate
+from runner.gate import GATE, Gate
+from workloads.checks import END_EVALUATION, EPOCHS_AGREE
+from workloads.end_probe import Difference
+from workloads.trial import Epoch, Status
+
+
+def epochs(*losses):
+    return [Epoch(1.0, 3, 1437, loss, 0.1, loss, 0.5) for loss in losses]
+
+
+def runs(**losses):
+    """One trial of each framework, with these training losses."""
+    return [replace(trial(name), epochs=epochs(*each)) for name, each in losses.items()]
+
+
+@pytest.fixture(autouse=True)
+def gate_of_probed(workloads, asked):  # noqa: F811
+    """The workloads and the referee of test_gate."""
+
+
+def named(result, name):
+    return next((check for check in result.checks if check.name == name), None)
+
+
+def test_one_of_three_whose_second_epoch_differs_is_outvoted_and_the_others_stay_ok():
+    one, two, wrong = judge(*runs(mxnet=(2.0, 1.9), pytorch=(2.0, 1.9), tensorflow=(2.0, 1.8)))
+    assert (one.status, two.status, wrong.status) == (Status.OK, Status.OK, Status.UNVERIFIED)
+    assert wrong.reason == (
+        "differs from mxnet, pytorch: the training loss of epoch 2 differs by 5.3e-02 (allowed 4e-03)"
+    )
+    assert named(wrong, EPOCHS_AGREE).detail == wrong.reason and not named(wrong, EPOCHS_AGREE).passed
+    assert named(wrong, GATE).passed, "its first steps agreed"
+    assert named(one, EPOCHS_AGREE).detail == "held against pytorch, tensorflow"
+
+
+def test_of_one_against_one_both_are_in_doubt_until_a_third_has_run():
+    pair = judge(*runs(mxnet=(2.0,), pytorch=(2.1,)))
+    assert [each.status for each in pair] == [Status.UNVERIFIED] * 2
+    three = judge(*pair, *runs(tensorflow=(2.0,)))
+    assert [each.status for each in three] == [Status.OK, Status.UNVERIFIED, Status.OK]
+
+
+def test_a_rival_that_is_suspect_at_its_own_end_has_no_vote():
+    suspect = replace(RIGHT, evaluation=Difference(0.5)).to_json()
+    right, *wrong = runs(mxnet=(2.0,), pytorch=(2.1,), tensorflow=(2.2,))
+    wrong = [replace(each, end=suspect) for each in wrong]
+    judged = judge(right, *wrong)
+    assert [each.status for each in judged] == [Status.OK, Status.UNVERIFIED, Status.UNVERIFIED]
+    assert named(judged[0], EPOCHS_AGREE) is None, "nothing is left to hold it against"
+
+
+def test_epochs_of_another_batch_size_and_those_of_masks_are_not_compared():
+    one, other = runs(mxnet=(2.0,), pytorch=(2.5,))
+    elsewhere = replace(other, spec=replace(other.spec, batch_size=64))
+    assert [each.status for each in judge(one, elsewhere)] == [Status.OK] * 2
+    masked = [replace(each, spec=replace(each.spec, workload="dropping")) for each in (one, other)]
+    assert all(named(each, EPOCHS_AGREE) is None for each in judge(*masked))
+
+
+def test_a_suspect_end_is_the_reason_and_a_changed_bound_is_applied_when_the_folder_is_opened_again(monkeypatch):
+    suspect = replace(trial("mxnet"), end=replace(RIGHT, evaluation=Difference(0.01)).to_json())
+    (judged,) = judge(suspect)
+    assert judged.status is Status.UNVERIFIED
+    assert judged.reason == named(judged, END_EVALUATION).detail
+    assert judge(judged) == [judged], "nothing is added a second time"
+    monkeypatch.setattr(end_gate, "EVALUATION", 0.02)
+    (again,) = judge(judged)
+    assert (again.status, again.reason) == (Status.OK, None) and named(again, END_EVALUATION).passed
+
+
+def test_a_trial_stored_without_an_end_is_judged_by_what_it_has():
+    (judged,) = Gate(Path("nowhere")).judge([trial("mxnet")])
+    assert judged.status is Status.OK
+    assert [check.name for check in judged.checks[1:]] == [GATE]
