@@ -73,7 +73,6 @@ class Run:
 
 # MXNet's oneDNN (2.4) obeys the older name of the variable alone.
 PROCESSORS = (
-    Machine("as it is"),
     Machine(
         "AVX2, TensorFlow's oneDNN off, OpenBLAS for Haswell",
         {
