@@ -13,7 +13,7 @@ from runner.evidence import Truth, deviations, difference
 from workloads.gate import Evidence
 
 UNFITTED = 10_000  # what measure_differences.py draws is below
-DRAWS = {"osu-cnn": 4, "statistics": 4, "batchnorm": 4}  # of each rule one
+DRAWS = {"osu-cnn": 4, "statistics": 4}  # of each rule one
 ELSEWHERE = [
     ("pytorch", "avx2"),
     ("pytorch", "sse41"),
