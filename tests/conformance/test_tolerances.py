@@ -38,7 +38,7 @@ def gathered(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(("framework", "instructions"), ELSEWHERE, ids="-".join)
+@pytest.mark.parametrize(("framework", "instructions"), ELSEWHERE, ids=str)
 def test_a_right_adapter_is_not_suspected_with_the_instructions_of_another_processor(framework, instructions, gathered):
     run(gathered, framework, "default", instructions)
     trials = judged(gathered, framework, instructions, truths(gathered))
