@@ -236,7 +236,7 @@ def print_rate(network: str, trials: list[Trial]) -> None:
     probes = sum(len(trial.apart) for trial in trials)
     over = sum(trial.probes_over for trial in trials)
     single, bound = over / probes, at_most(over, probes)
-    count = min(len(trial.apart) for trial in trials)
+    independent, worst = (float(np.mean([p ** len(trial.apart) for trial in trials])) for p in (single, bound))
     pairs = [itertools.combinations([any(o.ratio > 1 for o in probe) for probe in t.apart], 2) for t in trials]
     both = [one and other for trial in pairs for one, other in trial]
     alarms = sum(trial.ratio > 1 for trial in trials)
@@ -244,8 +244,8 @@ def print_rate(network: str, trials: list[Trial]) -> None:
     print(
         f"{network}: {len(trials)} trials, {alarms} suspected: at most {at_most(alarms, len(trials)):.1e} by count. "
         f"One probe alone is over in {over} of {probes} ({single:.2%}, at most {bound:.2%}); two of a trial both in "
-        f"{sum(both)} of {len(both)} ({single**2 * len(both):.2f} if they were independent); all {count}, if "
-        f"independent, {single**count:.1e}, at most {bound**count:.1e}{beyond}.\n"
+        f"{sum(both)} of {len(both)} ({single**2 * len(both):.2f} if they were independent); all of a trial, if "
+        f"independent, {independent:.1e}, at most {worst:.1e}{beyond}.\n"
     )
 
 
