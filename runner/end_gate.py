@@ -25,8 +25,8 @@ REFEREE_MODULE = "adapters.numpy.end_referee"
 REFEREE_TIMEOUT_S = 300.0
 
 # Relative. docs/gate.md has what right frameworks and wrong ones were seen to make of each.
-EVALUATION, LOSSES, UPDATES = 1e-4, 2e-4, 1e-3
-TURNED = 0.05  # Adam: the part of the gradient that weights may move against, where rounding decides
+EVALUATION, LOSSES, UPDATES = 1e-4, 5e-4, 1e-3
+TURNED = 0.03  # Adam: the part of the gradient that weights may move against, where rounding decides
 ROUNDINGS = 5  # times what float32 makes of the referee's own answer
 TELLING = 0.5  # an update that may be off by more than this of itself is not judged: next to nothing is left to learn
 

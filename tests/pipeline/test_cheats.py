@@ -30,7 +30,7 @@ from workloads.trial import Status, TrialResult
 
 CHEATS = {path.stem: path for path in sorted((ROOT / "tests" / "conformance" / "broken" / "late").glob("*.py"))}
 # Eleven full batches of the digits and one of 29; two epochs are 24 steps.
-CONDITIONS = ("--device", "cpu", "--batch-size", 128, "--epochs", 2, "--window", 0.5)
+CONDITIONS = ("--device", "cpu", "--batch-size", 128, "--epochs", 2, "--window", 1, "--threads", 1)
 SEEN_OF_THE_RIGHT = {END_EVALUATION, END_LOSSES, END_UPDATES, EPOCHS_AGREE, NOTHING_LEFT, POSSIBLE}
 
 

@@ -4,7 +4,7 @@ import torch
 
 from adapters.pytorch import adapter
 
-FRAMEWORK, CAUGHT_BY = "pytorch", {"losses at its end = the referee's", "updates at its end = the referee's"}
+FRAMEWORK, CAUGHT_BY = "pytorch", {"updates at its end = the referee's"}
 
 
 class Adapter(adapter.Adapter):
