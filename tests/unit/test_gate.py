@@ -507,7 +507,7 @@ def run_plan(
 ) -> tuple[list[TrialResult], list[TrialResult]]:
     """(what a run of these returns, what it stored); `measured` stands for the measured worker."""
     monkeypatch.setattr(runner, "run_trial", lambda folder, spec, *_: measured(spec))
-    request = SimpleNamespace(results=results, device="cpu", gpus=())
+    request = SimpleNamespace(results=results, device="cpu", gpus=(), retry=frozenset())
     ready = {spec.framework: WAY for spec in specs}
     returned = runner.run_trials(Plan(specs, {}), request, ready, {}, Console(file=StringIO()))
     stored = [json.loads((results / "trials" / spec.id / RESULT_FILE).read_text()) for spec in specs]
