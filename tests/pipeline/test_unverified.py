@@ -63,7 +63,7 @@ def results_of(folder):
 @pytest.mark.parametrize(
     ("framework", "told"),
     [
-        ("doubled", "the first gradients agree, the loss of step 2 differs by "),
+        ("doubled", "the first gradients agree, what 1 step changed in dense2/bias differs by "),
         ("dimmed", "first layer that differs: conv1, its output by "),
     ],
 )
@@ -196,6 +196,8 @@ def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path):
     for name, other in (("numpy", "doubled"), ("doubled", "numpy")):
         status, reason, check = told[name]
         assert status == Status.UNVERIFIED and check == Check(GATE, False, reason)
-        assert reason.startswith(f"differs from {other}: the first gradients agree, the loss of step 2 differs by ")
+        assert reason.startswith(
+            f"differs from {other}: the first gradients agree, what 1 step changed in dense2/bias differs by "
+        )
     rewritten = results_of(apart)["numpy"]
     assert replace(rewritten, status=measured.status, reason=measured.reason, checks=measured.checks) == measured
