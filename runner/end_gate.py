@@ -31,7 +31,7 @@ ROUNDINGS = 5  # times what float32 makes of the referee's own answer
 TELLING = 0.5  # an update that may be off by more than this of itself is not judged: next to nothing is left to learn
 
 # What was still to be done, in seconds and as a part of the window.
-LEFT_S, LEFT_SHARE = 0.1, 0.02
+LEFT_S, LEFT_SHARE = 0.05, 0.02
 
 # Multiply-adds count two; a step has one forward pass and twice that backward. Fast algorithms for 3 x 3 convolutions
 # need up to four times fewer (Winograd F(4 x 4), Lavin & Gray 2016).

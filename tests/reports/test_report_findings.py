@@ -14,7 +14,7 @@ from reports.conditions import sections
 from reports.load import Stored, Unreadable
 from reports.report import Summary
 from runner import gate
-from workloads.checks import LONG_ENOUGH
+from workloads.checks import END_EVALUATION, EPOCHS_AGREE, LONG_ENOUGH
 from workloads.trial import Check, Figure, Status, TrialResult
 
 
@@ -294,6 +294,14 @@ def test_what_the_gate_could_not_compare_is_counted(passed: bool, detail: str, s
 def test_a_trial_held_against_the_referee_and_others_leaves_no_word() -> None:
     lines = told(checked(trial(), unverified.GATE, True, "held against the referee, pytorch")).not_verified
     assert not [line for line in lines if "held against" in line or "carry no check" in line]
+
+
+@pytest.mark.parametrize("name", [END_EVALUATION, EPOCHS_AGREE])
+def test_trials_that_were_looked_at_in_their_first_steps_alone_are_counted(name: str) -> None:
+    result = checked(trial(), unverified.GATE, True, "held against the referee, pytorch")
+    result = checked(result, name, True, "as it should be")
+    lines = [line for line in told(result).not_verified if "in their first steps alone" in line]
+    assert [line.startswith("1 of 1 ok trials") for line in lines] == [True] * (name != END_EVALUATION)
 
 
 def test_the_gates_check_is_known_by_the_name_that_the_runner_gives_it() -> None:

@@ -9,7 +9,7 @@ import pytest
 from conftest import make_spec
 
 from runner import end_gate
-from runner.end_gate import EVALUATION, LEFT_S, LOSSES, TURNED, UPDATES, checks, gather
+from runner.end_gate import EVALUATION, LEFT_SHARE, LOSSES, TURNED, UPDATES, checks, gather
 from workloads.catalogue import OSU_CNN
 from workloads.checks import (
     END_ANSWERED,
@@ -148,7 +148,7 @@ def test_a_speed_that_no_processor_has_is_suspect_and_one_that_a_card_may_have_i
         (Outstanding(0.5, 0.001, 0.9, 0.001), True),
         (Outstanding(0.5, 0.001, 0.002, 0.001), False),  # a neighbour had the processor
         (Outstanding(0.5, 0.5, 0.9, 0.9), False),  # a large model is copied as slowly twice
-        (Outstanding(0.9 * LEFT_S, 0.0, 0.2, 0.0), False),
+        (Outstanding(0.9 * LEFT_SHARE * 5.0, 0.0, 0.2, 0.0), False),
     ],
 )
 def test_work_that_the_window_left_behind_is_told_from_a_slow_copy(copies, suspect):

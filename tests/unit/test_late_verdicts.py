@@ -45,6 +45,13 @@ def test_one_of_three_whose_second_epoch_differs_is_outvoted_and_the_others_stay
     assert named(one, EPOCHS_AGREE).detail == "held against pytorch, tensorflow"
 
 
+def test_the_difference_that_is_told_is_that_from_the_nearest_for_another_rival_may_be_wrong_itself():
+    losses = {"apart": (2.0, 1.5), "mxnet": (2.0, 1.9), "pytorch": (2.0, 1.9), "tensorflow": (2.0, 1.8)}
+    *_, wrong = judge(*runs(**losses))
+    assert wrong.reason is not None and wrong.reason.startswith("differs from apart, mxnet, pytorch: ")
+    assert wrong.reason.endswith("differs by 5.3e-02 (allowed 4e-03)")
+
+
 def test_of_one_against_one_both_are_in_doubt_until_a_third_has_run():
     pair = judge(*runs(mxnet=(2.0,), pytorch=(2.1,)))
     assert [each.status for each in pair] == [Status.UNVERIFIED] * 2
