@@ -122,14 +122,14 @@ def idle_batch(workload: Workload, batch_size: int) -> int:
 
 
 def step_sizes(workload: Workload, split: int, batch_size: int, last_batch: str) -> tuple[int, ...]:
-    """The batches of the probe's steps: two full ones, and a partial one where the trial's epochs end with such.
+    """The batches of the probe's steps: three full ones, and a partial one where the trial's epochs end with such.
 
     Those that the referee can follow: none where masks are drawn; of a large workload one, whose loss alone is told.
     """
     rest = split % batch_size if last_batch == "keep" else 0
     sizes = [
         size
-        for size in (batch_size, batch_size, rest)
+        for size in (batch_size, batch_size, batch_size, rest)
         if size and not workload.draws and workload.multiply_adds * size <= FORWARD_MULTIPLY_ADDS
     ]
     return tuple(sizes if workload.parameter_count <= LARGE_PARAMETERS else sizes[:1])

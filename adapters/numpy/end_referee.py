@@ -33,7 +33,7 @@ from workloads.spec import Workload
 from workloads.trial import TRIAL_FILE, TrialSpec, without_nan
 
 DOUBTFUL = 1e-4  # below, float64 is not asked
-SMALL_LOSS = 0.01  # differences of smaller losses are relative to this
+SMALL_LOSS = 0.05  # differences of smaller losses are relative to this
 SMALL_LOGITS = 1e-6
 
 

@@ -23,7 +23,9 @@ SMALL_CHANGE = 1e-3  # a change is held against this part of all changes' norm w
 FLOAT32 = 2.0**-22  # what a few operations in float32 round off, relatively
 CLEAR = 4  # times what rounding may make of it: from there on the direction of a weight's change is known
 CLEAR_SHARE = 0.01  # of all gradients: where fewer weights change clearly, none does
-SMALL_LOSS = 0.01  # below, Adam divides next to nothing by the memory of more: directions are left to rounding
+# Below, what is left to learn is the difference of a probability and 1, which float32 rounds; and Adam divides next to
+# nothing by the memory of more. Such an update is not judged.
+SMALL_LOSS = 0.01
 ALL = "all parameters"
 
 
@@ -57,7 +59,8 @@ def update_differences(
         size = max(_norm(change), floor, 1e-30)
         noise = _norm(_spacing(now)) + FLOAT32 * (_norm(after - now) + _norm(np.asarray(kept)))
         apart = _norm(after - now - kept - change) / size
-        told[key] = Difference(apart, _norm(rounded[key] - change) / size, noise / size)
+        resolution = max(noise / size, float(exact[number].loss < SMALL_LOSS))
+        told[key] = Difference(apart, _norm(rounded[key] - change) / size, resolution)
     return told
 
 
