@@ -1,0 +1,8 @@
+"""Charts as pictures. matplotlib keeps its list of fonts beside the environments, not in the user's home, and no
+matplotlibrc of a user decides how a chart looks.
+"""
+
+import os
+from pathlib import Path
+
+os.environ["MPLCONFIGDIR"] = str(Path(__file__).resolve().parents[2] / ".envs" / ".matplotlib")

@@ -58,7 +58,7 @@ def machine(tmp_path):
 
 
 def test_workers_of_every_kind_change_nothing_outside_of_their_own_folders(machine, tmp_path):
-    """Trial, probe, memory worker and referee in a run, then the worker of `overhead`; a user's own settings of a
+    """Trial, probe, memory worker, referee and report of a run, then the worker of `overhead`; own settings of a
     framework stay, and count for nothing.
     """
     prefix, variables, folders = machine
