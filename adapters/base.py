@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from workloads.datasets import Images, Labels
 from workloads.spec import OptimizerSpec, Workload
+from workloads.trial import Count
 from workloads.weights import Weights
 
 Order = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 MEMORY_KINDS = ("parameters", "gradients", "optimizer", "allocator_peak", "allocator_reserved")
-Count = int | str  # bytes, or the reason why they are unknown
 
 ALONE = 20  # steps at most that `memory_use` waits for one by one
 

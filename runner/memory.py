@@ -11,13 +11,12 @@ from runner.figures import in_window, unknown, window
 from workloads.activations import FLOAT32_BYTES, activation_bytes
 from workloads.catalogue import WORKLOADS
 from workloads.samples import Samples
-from workloads.trial import MEMORY_PARTS, Event, Figure, Method, TrialSpec
+from workloads.trial import MEMORY_PARTS, Count, Event, Figure, Method, TrialSpec
 
 ALLOCATOR_KINDS = ("allocator_peak", "allocator_reserved")
 IN_USE_PARTS = ("activations", "workspace")  # read from what the allocator has in use; the others are sums of arrays
 WHOLE_STEP_TOLERANCE = 0.05  # of one step's activations and inputs
 
-Count = int | str  # bytes, or the reason why they are unknown
 Told = dict[str, Any]  # of one batch size: a MEMORY_TOLD event, or the "reason" why there is none
 
 

@@ -76,6 +76,7 @@ class Event(Word):
 
 
 Events = list[dict[str, Any]]
+Count = int | str  # bytes, or the reason why they are unknown
 
 DIVERGED_STEP = "diverged_step"  # the figure; null where every loss is a number
 
