@@ -42,22 +42,20 @@ def gather(
     probes = LARGE_PROBES if workload.multiply_adds > LARGE else PROBES
     task = (workload, optimizer, weights, seed)
     first, *others = (
-        _evidence(adapter, *task, images, labels, part) for part in np.resize(order, (probes, sum(BATCHES)))
+        _evidence(adapter, task, images, labels, part) for part in np.resize(order, (probes, sum(BATCHES)))
     )
     return replace(first, again=others)
 
 
 def _evidence(
     adapter: Adapter,
-    workload: Workload,
-    optimizer: OptimizerSpec,
-    weights: Weights,
-    seed: int,
+    task: tuple[Workload, OptimizerSpec, Weights, int],
     images: Images,
     labels: Labels,
     order: Order,
 ) -> Evidence:
-    """Of the images that `order` (sum of BATCHES,) names."""
+    """Of the images that `order` (sum of BATCHES,) names; `task` is what `build` takes."""
+    workload, optimizer, weights, seed = task
     batch = order[:PROBE_BATCH]
     adapter.build(workload, optimizer, weights, seed)
     untrained_evaluation = fingerprint(adapter.predict(images[batch]))
