@@ -1,4 +1,4 @@
-"""Holds the import table of ARCHITECTURE.md: which room may import what."""
+"""Holds the import table of docs/architecture.md: which room may import what."""
 
 from __future__ import annotations
 
