@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import html
+import re
 from contextlib import chdir
 from pathlib import Path
 
@@ -55,3 +56,10 @@ def test_a_published_report_in_the_repository_holds_no_file_that_its_archive_can
     fixed = {publish.ARCHIVE, publish.INPUTS, publish.CHECKSUMS} | texts
     names = {path.name for path in folder.iterdir()}
     assert fixed <= names <= fixed | pictures
+
+
+def test_every_link_of_the_index_and_of_a_published_page_leads_to_a_file_that_is_there() -> None:
+    pages = [publish.INTO / "index.html", *(folder / "report.html" for folder in FOLDERS)]
+    for page in pages:
+        links = set(re.findall(r'<a [^>]*href="([^"#:{}$`]+)"', page.read_text()))
+        assert links and [link for link in links if not (page.parent / link).is_file()] == []

@@ -81,7 +81,7 @@ def test_the_command_publishes_page_pictures_archive_and_citation_and_checksums_
     assert checked.returncode == 0
     there = {path.name for path in (into / NAME).iterdir()}
     assert set(re.findall(r"^(.*): OK$", checked.stdout, re.MULTILINE)) == there - {"SHA256SUMS"}
-    pictures = {f"{name}.png" for name in ("usage", "memory", "accuracy", "speed")}
+    pictures = {"usage.png", "memory.png", "accuracy.png", "speed.png", "memory-split.png"}
     assert there == pictures | {
         "report.html", "RULES.md", "results.tar.xz", "inputs.sha256", "publication.json", "CITATION.cff",
         "citation.bib", "SHA256SUMS",
