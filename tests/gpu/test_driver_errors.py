@@ -192,7 +192,7 @@ def test_a_card_without_gpm_has_zero_activity(monkeypatch, tmp_path, gpu_spec):
 OLD = """
 import json, sys, time
 from pathlib import Path
-from runner.gpu import GpuMeter
+from runner.sampler.gpu_meter import GpuMeter
 folder = Path(sys.argv[1])
 meter = GpuMeter(sys.argv[2], folder)
 rows = [meter.sample(None), meter.sample({1}), meter.last()]
