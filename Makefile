@@ -19,7 +19,7 @@ test: .venv/.complete-test lint
 	.venv/bin/python -m pytest --ignore=tests/images
 
 images: .venv/.complete
-	.venv/bin/python -m runner.images $(FRAMEWORK) $(if $(DEVICE),--device $(DEVICE)) $(if $(BUILD),-- $(BUILD))
+	.venv/bin/python -m runner.environments.images $(FRAMEWORK) $(if $(DEVICE),--device $(DEVICE)) $(if $(BUILD),-- $(BUILD))
 
 test-images: .venv/.complete-test
 	.venv/bin/python -m runner.environments cpu

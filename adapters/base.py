@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.datasets import Images, Labels
+from workloads.records.figures import Count
 from workloads.spec import OptimizerSpec, Workload
-from workloads.trial import Count
 from workloads.weights import Weights
 
 Order = NDArray[np.int32]

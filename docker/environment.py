@@ -23,7 +23,7 @@ except ModuleNotFoundError:  # the Python 3.10 of NVIDIA's image, whose pip carr
 
     sys.modules["tomllib"] = tomli
 
-from runner.environments import ENVIRONMENTS, Environment, install, read, worker_variables  # noqa: E402
+from runner.environments.definition import ENVIRONMENTS, Environment, install, read, worker_variables  # noqa: E402
 
 INSTALLERS = ("pip", "pip-*")
 SETUPTOOLS = ("setuptools", "setuptools-*", "pkg_resources", "_distutils_hack", "distutils-precedence.pth")

@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from workloads import processor
+from workloads.records import processor
+from workloads.records.result import Status, TrialResult
 from workloads.spec import OptimizerSpec
-from workloads.trial import Status, TrialResult
 
 from .load import started
 

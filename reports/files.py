@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.trial import without_nan
+from workloads.records.files import without_nan
 
 from . import latex, markdown
 from .charts import Chart

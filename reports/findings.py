@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from workloads.trial import Status, TrialResult
+from workloads.records.result import Status, TrialResult
 
 from . import parity, problems, tables, unverified
 from .conditions import Section

@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
-from workloads.trial import RESULT_FILE, TrialResult
+from workloads.records.files import RESULT_FILE
+from workloads.records.result import TrialResult
 
 LARGEST = 1e30
 LOCK_FILE = ".lock"  # held by the runner while it writes

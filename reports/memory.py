@@ -12,8 +12,9 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.memory import Line, fit_line
-from workloads.trial import Figure, TrialResult
+from workloads.records.figures import Figure
+from workloads.records.memory_line import Line, fit_line
+from workloads.records.result import TrialResult
 
 from . import captions, tables
 from .conditions import Section

@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.trial import Status, TrialResult
+from workloads.records.result import Status, TrialResult
 
 from .conditions import Section
 from .frameworks import display_name, ordered

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from workloads.trial import Status, TrialResult
+from workloads.records.result import Status, TrialResult
 
 from . import captions, tables
 from .conditions import Replaced

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workloads import trial
+from workloads.records import figures
 
 from .conditions import Condition
 
@@ -160,7 +160,7 @@ PART_LABELS = {
     "activations": "Activations",
     "workspace": "Workspace",
 }
-MEMORY_PARTS = tuple(_byte(part, PART_LABELS[part]) for part in trial.MEMORY_PARTS)
+MEMORY_PARTS = tuple(_byte(part, PART_LABELS[part]) for part in figures.MEMORY_PARTS)
 EXACT_ACTIVATIONS = _byte("activations_exact", "Activations, exact count")
 POOL_INDICES = _byte("pool_indices", "Places of pools' maxima")
 WAITED_STEP_PEAK = _byte("waited_step_peak", "Peak of a step that is waited for")

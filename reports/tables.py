@@ -14,8 +14,9 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.checks import FEWEST_SAMPLES, LONG_ENOUGH, NO_STALL, SHORTEST_S
-from workloads.trial import DIVERGED_STEP, Figure, Method, Status, TrialResult
+from workloads.records.checks import FEWEST_SAMPLES, LONG_ENOUGH, NO_STALL, SHORTEST_S
+from workloads.records.figures import DIVERGED_STEP, Figure, Method
+from workloads.records.result import Status, TrialResult
 
 from .conditions import Section
 from .frameworks import display_name, ordered

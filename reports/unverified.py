@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from workloads.checks import END_EVALUATION, LONG_ENOUGH
+from workloads.records.checks import END_EVALUATION, LONG_ENOUGH
+from workloads.records.result import Status, TrialResult
 from workloads.study import read, studies
-from workloads.trial import Status, TrialResult
 
 from . import tables
 from .conditions import Section

@@ -16,21 +16,27 @@ from typing import Any
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from runner import cli, end_gate, environments, fits, inputs, machine, overhead, stable
-from runner.assemble import assemble
-from runner.cli import RETRIES
-from runner.gate import REFEREE_MULTIPLY_ADDS, Gate, group
+from runner.command import cli, inputs, overhead, stable
+from runner.command.cli import RETRIES
+from runner.command.plan import TRIALS, Plan, read_stored
+from runner.command.progress import Display, duration, row
+from runner.command.setup import digests_of, fresh_folder, make_environments, plan_of, put_aside, write_data
+from runner.environments import definition
+from runner.gate import trial_end
+from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, group
 from runner.launch import LaunchFailed, Way, run_worker
-from runner.memory import Told
+from runner.machine import description
 from runner.memory_worker import MemoryWorker, kind
-from runner.plan import TRIALS, Plan, read_stored
-from runner.prepare import digests_of, fresh_folder, make_environments, plan_of, put_aside, write_data
-from runner.progress import Display, duration, row
+from runner.results import memory_forecast
+from runner.results.assemble import assemble
+from runner.results.memory import Told
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS, DataError
-from workloads.memory import FEWEST_TO_LEAVE_ONE_OUT
+from workloads.records.files import RESULT_FILE, TRIAL_FILE, write_json
+from workloads.records.job import TrialSpec
+from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT
+from workloads.records.result import FINDINGS, Status, TrialResult
 from workloads.study import read, studies
-from workloads.trial import FINDINGS, RESULT_FILE, TRIAL_FILE, Status, TrialResult, TrialSpec, write_json
 
 EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -111,11 +117,11 @@ def run(request: cli.Request, console: Console) -> int:
 
 def report(results: Path, console: Console) -> int:
     """Its exit code. An image has no reports: they are made from the stored files wherever the project is."""
-    if not (environments.ROOT / "reports").is_dir():
+    if not (definition.ROOT / "reports").is_dir():
         console.print(f"measured; the report is made outside of the image: python -m reports {results}")
         return 0
     command = [sys.executable, "-m", "reports", str(results.resolve())]
-    return EXIT_FAILED if subprocess.run(command, cwd=environments.ROOT).returncode else 0
+    return EXIT_FAILED if subprocess.run(command, cwd=definition.ROOT).returncode else 0
 
 
 def run_trials(
@@ -128,7 +134,7 @@ def run_trials(
     gate, memory = Gate(request.results), MemoryWorker(request.results, plan.trials)
     known = judge(gate, read_stored(request.results), request.results)
     if plan.to_run:
-        conditions = machine.describe(request.device, list(request.gpus))
+        conditions = description.describe(request.device, list(request.gpus))
         with Display(console, plan.estimates_s) as display:
             for spec in plan.to_run:
                 display.start(spec)
@@ -138,7 +144,7 @@ def run_trials(
                         way = ready[spec.framework]
                         evidence, told = gate.gather(spec, way), memory.gather(spec, way)
                         result = run_trial(folder, spec, way, conditions, told)
-                        end = end_gate.gather(folder, spec, REFEREE_MULTIPLY_ADDS)
+                        end = trial_end.gather(folder, spec, REFEREE_MULTIPLY_ADDS)
                         result = replace(result, evidence=evidence, end=end)
                     else:
                         reason = unavailable[spec.framework]
@@ -168,16 +174,16 @@ def judge(gate: Gate, trials: Iterable[TrialResult], results: Path) -> dict[str,
 def run_trial(folder: Path, spec: TrialSpec, way: Way, conditions: dict[str, Any], told: Told) -> TrialResult:
     """One worker in a process of its own, measured; its result, whatever became of it."""
     write_json(folder / TRIAL_FILE, spec.to_json())
-    kills_before = machine.out_of_memory_kills()
+    kills_before = description.out_of_memory_kills()
     conditions = conditions | way.conditions
-    load = {"load_average_before": machine.load_average()}
+    load = {"load_average_before": description.load_average()}
     started_at = now()
     try:
         outcome = run_worker(folder, spec, way)
     except LaunchFailed as error:
         return TrialResult(spec, Status.FAILED, str(error), started_at, 0.0, machine=conditions | load)
-    killed_for_memory = machine.out_of_memory_kills() != kills_before
-    load["load_average_after"] = machine.load_average()
+    killed_for_memory = description.out_of_memory_kills() != kills_before
+    load["load_average_after"] = description.load_average()
     return assemble(folder, spec, outcome, conditions | load, started_at, killed_for_memory, told)
 
 
@@ -201,14 +207,12 @@ def show_list(console: Console) -> None:
         console.print(f"  {name:<14}{text}")
 
     console.print("frameworks", style="bold")
-    for framework in environments.frameworks():
-        kinds = [kind for kind in environments.variants(framework) if kind in ("cpu", "cuda")]
-        states = [f"{kind}: {environments.read(framework, kind).state}" for kind in kinds]
-        if machine.IMAGE_VARIABLE in os.environ:
-            states = ["in this image" if environments.installed(environments.read(framework, "cpu")) else "not in it"]
-        line(
-            framework, ", ".join(states) + ("; referee, not part of all" if environments.is_referee(framework) else "")
-        )
+    for framework in definition.frameworks():
+        kinds = [kind for kind in definition.variants(framework) if kind in ("cpu", "cuda")]
+        states = [f"{kind}: {definition.read(framework, kind).state}" for kind in kinds]
+        if description.IMAGE_VARIABLE in os.environ:
+            states = ["in this image" if definition.installed(definition.read(framework, "cpu")) else "not in it"]
+        line(framework, ", ".join(states) + ("; referee, not part of all" if definition.is_referee(framework) else ""))
     console.print("workloads", style="bold")
     for workload in WORKLOADS.values():
         line(workload.name, f"{workload.parameter_count:,} parameters: {workload.summary}")
@@ -223,18 +227,23 @@ def show_list(console: Console) -> None:
 def show_plan(request: cli.Request, console: Console) -> None:
     plan = plan_of(request, digests_of(request), range(request.study.repeats), {})
     estimates = plan.estimates_s
-    lines = fits.lines(read_stored(request.results))
-    capacity = fits.capacity_bytes(request.device, request.gpus, request.memory_limit_bytes)
+    lines = memory_forecast.lines(read_stored(request.results))
+    capacity = memory_forecast.capacity_bytes(request.device, request.gpus, request.memory_limit_bytes)
     for number, spec in enumerate(plan.trials, start=1):
         told = "finished" if spec.id in plan.finished else f"about {duration(estimates[spec.id])}"
         name = f"{number:>4}  {spec.framework:<12} batch {spec.batch_size:>5}  repeat {spec.repeat}"
         line = lines.get(kind(spec).id)
-        if line and capacity and spec.id not in plan.finished and (doubt := fits.warning(spec, line, capacity)):
+        if (
+            line
+            and capacity
+            and spec.id not in plan.finished
+            and (doubt := memory_forecast.warning(spec, line, capacity))
+        ):
             told += f"  {doubt}"
         console.print(f"{name}  {spec.device}  {told}")
     for spec in {kind(spec).id: spec for spec in plan.trials}.values():
         if kind(spec).id in lines:
-            console.print(fits.described(spec.framework, lines[kind(spec).id]))
+            console.print(memory_forecast.described(spec.framework, lines[kind(spec).id]))
         else:
             console.print(
                 f"{spec.framework}: peak memory unknown: {FEWEST_TO_LEAVE_ONE_OUT} batch sizes must be measured"

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from runner.environments import ROOT
-from workloads.trial import LOG_FILE, SAMPLES_FILE, TrialSpec
+from runner.environments.definition import ROOT
+from workloads.records.files import LOG_FILE, SAMPLES_FILE
+from workloads.records.job import TrialSpec
 
 SAMPLER_START_S = 20.0
 GRACE_S = 2.0
@@ -93,7 +94,7 @@ def run_worker(trial_dir: Path, spec: TrialSpec, way: Way, module: tuple[str, ..
         except subprocess.TimeoutExpired:
             timed_out = True
         except BrokenPipeError as error:
-            raise LaunchFailed("the sampler, python -m runner.meter, ended before the worker started") from error
+            raise LaunchFailed("the sampler, python -m runner.sampler, ended before the worker started") from error
         finally:
             exit_code = worker.end()
         return Outcome(exit_code, timed_out, time.monotonic() - started)
@@ -164,7 +165,7 @@ class Sampling:
 @contextmanager
 def sampler(trial_dir: Path, spec: TrialSpec) -> Iterator[Sampling]:
     """Starts it, and ends it behind the block. Raises LaunchFailed."""
-    command = [sys.executable, "-m", "runner.meter", str(trial_dir / SAMPLES_FILE)]
+    command = [sys.executable, "-m", "runner.sampler", str(trial_dir / SAMPLES_FILE)]
     if spec.device != "cpu":
         command.append(spec.device)
     process = subprocess.Popen(
@@ -180,7 +181,7 @@ def sampler(trial_dir: Path, spec: TrialSpec) -> Iterator[Sampling]:
     try:
         answered, _, _ = select.select([process.stdout], [], [], SAMPLER_START_S)
         if not answered or process.stdout.readline().strip() != "ready":
-            raise LaunchFailed(f"the sampler, python -m runner.meter, did not start within {SAMPLER_START_S:.0f} s")
+            raise LaunchFailed(f"the sampler, python -m runner.sampler, did not start within {SAMPLER_START_S:.0f} s")
         yield Sampling(process.pid, watch)
     finally:
         process.send_signal(signal.SIGCONT)  # a worker that measures its cost may have died while it stood still

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from runner import machine
-from runner.assemble import how_it_ended
 from runner.launch import LaunchFailed, Way, run_worker
-from runner.memory import Told
-from workloads.trial import EVENTS_FILE, LOG_FILE, TRIAL_FILE, Event, TrialSpec, read_events, write_json
+from runner.machine import description
+from runner.results.assemble import how_it_ended
+from runner.results.memory import Told
+from workloads.records.events import Event, read_events
+from workloads.records.files import EVENTS_FILE, LOG_FILE, TRIAL_FILE, write_json
+from workloads.records.job import TrialSpec
 
 MEMORY = "memory"
 
@@ -44,12 +46,12 @@ class MemoryWorker:
         """How it ended."""
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / TRIAL_FILE, own.to_json())
-        kills_before = machine.out_of_memory_kills()
+        kills_before = description.out_of_memory_kills()
         try:
-            outcome = run_worker(folder, own, way, ("adapters.memory", *map(str, sizes)))
+            outcome = run_worker(folder, own, way, ("adapters.worker.memory_steps", *map(str, sizes)))
         except LaunchFailed as error:
             return str(error)
-        killed_for_memory = machine.out_of_memory_kills() != kills_before
+        killed_for_memory = description.out_of_memory_kills() != kills_before
         events = read_events(folder / EVENTS_FILE)
         status, reason = how_it_ended(events, outcome, folder / LOG_FILE, killed_for_memory)
         return f"{status}: {reason}" if reason else "it ended without this batch size"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from workloads.records.job import TrialSpec
 from workloads.spec import OptimizerSpec
-from workloads.trial import TrialSpec
 
 ROOT = Path(__file__).resolve().parent.parent
 REAL_FRAMEWORKS = ("mxnet", "pytorch", "tensorflow")

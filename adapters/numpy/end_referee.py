@@ -21,7 +21,7 @@ from adapters.numpy.end_updates import Step, update_differences
 from adapters.numpy.layers import FORWARD, Array, Parameters, Pass, sequence
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import Images, Labels
-from workloads.end_probe import (
+from workloads.records.end_evidence import (
     BACKWARD_MULTIPLY_ADDS,
     END_FILE,
     Difference,
@@ -29,8 +29,9 @@ from workloads.end_probe import (
     evaluated_images,
     follows_whole_gradient,
 )
+from workloads.records.files import TRIAL_FILE, without_nan
+from workloads.records.job import TrialSpec
 from workloads.spec import Workload
-from workloads.trial import TRIAL_FILE, TrialSpec, without_nan
 
 DOUBTFUL = 1e-4  # below, float64 is not asked
 SMALL_LOSS = 0.05  # differences of smaller losses are relative to this

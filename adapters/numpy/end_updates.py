@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from adapters.numpy.layers import Array, Parameters
-from workloads.end_probe import Difference
+from workloads.records.end_evidence import Difference
 from workloads.spec import OptimizerSpec
 
 SMALL_CHANGE = 1e-3  # a change is held against this part of all changes' norm where it is smaller

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from workloads.trial import FINDINGS, Status, TrialResult
+from workloads.records.result import FINDINGS, Status, TrialResult
 
 from .. import stable, unverified
 from ..conditions import Section, sections

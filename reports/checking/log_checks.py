@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.checks import FEWEST_SAMPLES, SHORTEST_S
+from workloads.records.checks import FEWEST_SAMPLES, SHORTEST_S
 
 from . import forms, logs, training_logs
 from .logs import Log

@@ -6,9 +6,11 @@ import hashlib
 import json
 from pathlib import Path
 
-from workloads.checks import NAMES, clock_checks, figure_checks, sample_checks
-from workloads.samples import read_samples
-from workloads.trial import EVENTS_FILE, METER_FILE, SAMPLES_FILE, Check, TrialResult, read_events
+from workloads.records.checks import NAMES, clock_checks, figure_checks, sample_checks
+from workloads.records.events import read_events
+from workloads.records.files import EVENTS_FILE, METER_FILE, SAMPLES_FILE
+from workloads.records.result import Check, TrialResult
+from workloads.records.samples import read_samples
 
 from ..load import Stored
 from . import recompute

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from workloads.checks import FEWEST_SAMPLES
-from workloads.samples import PERIOD_S, Samples
-from workloads.trial import EVENTS_FILE, SAMPLES_FILE, Event, Events, Status, TrialResult
+from workloads.records.checks import FEWEST_SAMPLES
+from workloads.records.events import Event, Events
+from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
+from workloads.records.result import Status, TrialResult
+from workloads.records.samples import PERIOD_S, Samples
 
 RELATIVE = 1e-6
 USAGE_POINTS, GPU_POINTS = 1.0, 5.0  # the driver's own samples, preferred to the polled ones, are others

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workloads.trial import Status, TrialResult
+from workloads.records.result import Status, TrialResult
 
 from .. import load, tables
 from ..conditions import Replaced, Section, sections

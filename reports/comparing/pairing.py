@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workloads.trial import TrialResult
+from workloads.records.result import TrialResult
 
 from ..captions import NOT_REPORTED, described, distinct
 from ..conditions import Section

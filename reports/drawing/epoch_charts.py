@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from workloads.trial import Epoch, Status, TrialResult
+from workloads.records.result import Epoch, Status, TrialResult
 
 from ..charts import Chart, Kind, Panel, Series
 from ..conditions import Section

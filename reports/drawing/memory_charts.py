@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from workloads.memory import Line
+from workloads.records.memory_line import Line
 
 from .. import memory
 from ..charts import Chart, Kind, Panel, Series

@@ -17,15 +17,15 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from workloads import trial
+from workloads.records import files
 
 from ..load import ReportError
 
 FOLDERS = ("trials", "memory", "probes")
 FILES = ("overhead.json", "stable.json")
 TRIAL_FILES = (
-    trial.TRIAL_FILE, trial.EVENTS_FILE, trial.SAMPLES_FILE, trial.DRIVER_SAMPLES_FILE, trial.METER_FILE,
-    trial.LOG_FILE, trial.RESULT_FILE,
+    files.TRIAL_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE, files.METER_FILE,
+    files.LOG_FILE, files.RESULT_FILE,
 )  # fmt: skip
 NOT_READ = ("inputs", "overhead", "report", "attempts", ".lock")  # known, and left out without a word
 HOME = re.compile(rb"/(?:home|Users)/[^/\s\"'\\:;,)\]]+|/root(?![\w-])")
@@ -65,7 +65,7 @@ def _copy_trials(folder: Path, into: Path) -> list[str]:
                 left_out.append(str(path))
                 continue
             content = path.read_bytes()
-            _write(into / trial_dir.name / path.name, nameless(content) if path.name == trial.LOG_FILE else content)
+            _write(into / trial_dir.name / path.name, nameless(content) if path.name == files.LOG_FILE else content)
     return left_out
 
 

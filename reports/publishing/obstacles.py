@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from workloads.trial import Status, TrialResult
+from workloads.records.result import Status, TrialResult
 
 from ..checking import recheck
 from ..checking.completeness import Gap, Kind, gaps, words

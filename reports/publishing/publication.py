@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 
-from workloads.trial import TrialResult
+from workloads.records.result import TrialResult
 
 from ..captions import NOT_REPORTED
 from ..conditions import condition_of, software_of

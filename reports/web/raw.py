@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.samples import read_samples
-from workloads.trial import EVENTS_FILE, LOG_FILE, SAMPLES_FILE, Event, read_events
+from workloads.records.events import Event, read_events
+from workloads.records.files import EVENTS_FILE, LOG_FILE, SAMPLES_FILE
+from workloads.records.samples import read_samples
 
 from .pack import rounded
 

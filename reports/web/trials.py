@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from workloads.trial import LOG_FILE, SAMPLES_FILE, Status, TrialResult
+from workloads.records.files import LOG_FILE, SAMPLES_FILE
+from workloads.records.result import Status, TrialResult
 
 from ..conditions import Section
 from ..quantities import BESIDE_PARTS, MEMORY_KINDS, MEMORY_PARTS, QUANTITIES, Quantity

@@ -20,8 +20,9 @@ from stored import ended, store, study
 
 from reports import build, load
 from reports.report import Report
+from workloads.records.files import EVENTS_FILE, LOG_FILE, SAMPLES_FILE
+from workloads.records.result import Epoch, Status, TrialResult
 from workloads.spec import OptimizerSpec
-from workloads.trial import EVENTS_FILE, LOG_FILE, SAMPLES_FILE, Epoch, Status, TrialResult
 
 EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 SAMPLES_HEAD = (

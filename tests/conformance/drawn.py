@@ -16,12 +16,12 @@ sys.path[:0] = [str(HERE.parent.parent), str(HERE)]
 
 import settings  # noqa: E402
 
-from adapters import gate  # noqa: E402
+from adapters.worker import first_probe  # noqa: E402
 from workloads import datasets, weights  # noqa: E402
 from workloads.catalogue import WORKLOADS  # noqa: E402
-from workloads.gate import BATCHES, PROBES  # noqa: E402
+from workloads.records.evidence import BATCHES, PROBES  # noqa: E402
+from workloads.records.files import without_nan  # noqa: E402
 from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec  # noqa: E402
-from workloads.trial import without_nan  # noqa: E402
 
 SMALL = (
     settings.PLAIN,
@@ -77,7 +77,7 @@ def main(module, profile, threads, out, first, last, *names):
             for number in range(int(first), int(last)):
                 task = draw(name, number)
                 adapter.load(task[4], task[5])
-                evidence = gate.gather(adapter, *task).to_json()
+                evidence = first_probe.gather(adapter, *task).to_json()
                 line = {"network": name, "number": number, "optimizer": task[1].name, "evidence": evidence}
                 file.write(json.dumps(without_nan(line), allow_nan=False) + "\n")
                 file.flush()

@@ -27,9 +27,9 @@ sys.path[:0] = [str(HERE.parent.parent), str(HERE)]
 from planted import PLANTED, errors_of  # noqa: E402
 from settings import CASES  # noqa: E402
 
-from runner.environments import read, worker_variables  # noqa: E402
-from runner.evidence import Deviation, Truth, deviations  # noqa: E402
-from workloads.gate import Evidence  # noqa: E402
+from runner.environments.definition import read, worker_variables  # noqa: E402
+from runner.gate.tolerances import Deviation, Truth, deviations  # noqa: E402
+from workloads.records.evidence import Evidence  # noqa: E402
 
 SMALL = ("plain", "batchnorm", "statistics", "padding", "mobile", "binary")
 LARGE = ("cats-dogs-cnn", "mobilenet-v3-large")

@@ -19,13 +19,14 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent)]
 
-from adapters import end_probe  # noqa: E402
 from adapters.numpy import end_referee  # noqa: E402
-from adapters.worker import Trainer, epoch_batches  # noqa: E402
+from adapters.worker import end_probe  # noqa: E402
+from adapters.worker.loop import Trainer, epoch_batches  # noqa: E402
 from workloads import datasets, weights  # noqa: E402
 from workloads.catalogue import OSU_CNN  # noqa: E402
+from workloads.records.files import TRIAL_FILE, write_json  # noqa: E402
+from workloads.records.job import InputFile, TrialSpec  # noqa: E402
 from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec  # noqa: E402
-from workloads.trial import TRIAL_FILE, InputFile, TrialSpec, write_json  # noqa: E402
 
 SIZES, EPOCHS = (32, 128, 512), 2
 SPEC = TrialSpec(

@@ -15,7 +15,7 @@ sys.path[:0] = [str(HERE.parent.parent), str(HERE)]
 
 import settings  # noqa: E402
 
-from adapters import gate  # noqa: E402
+from adapters.worker import first_probe  # noqa: E402
 
 EVALUATED = {"one": (1, 1), "odd": (5, 5), "ragged": (13, 5)}  # images, in batches of
 KEPT = 2**20  # values of a larger array
@@ -82,7 +82,7 @@ def main(adapter, profile, inputs, out, cases):
         np.savez(out / f"{case.name}.npz", **found)
         order = np.arange(len(given["images"]), dtype=np.int32)
         task = (case.workload, case.optimizer, initial, 5, given["images"], given["labels"], order)
-        (out / f"{case.name}.json").write_text(json.dumps(gate.gather(adapter, *task).to_json()))
+        (out / f"{case.name}.json").write_text(json.dumps(first_probe.gather(adapter, *task).to_json()))
     (out / "modules.json").write_text(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
 
 

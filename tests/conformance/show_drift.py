@@ -16,9 +16,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent)]
 
-from runner.drift import differences  # noqa: E402
+from runner.gate.drift import differences  # noqa: E402
+from workloads.records.result import Epoch, TrialResult  # noqa: E402
 from workloads.spec import OptimizerSpec  # noqa: E402
-from workloads.trial import Epoch, TrialResult  # noqa: E402
 
 TRAINING_IMAGES = 1437  # of the digits
 QUANTITIES = ("training loss", "test loss", "test accuracy")

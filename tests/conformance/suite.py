@@ -18,7 +18,7 @@ import numpy as np
 import settings
 from settings import CASES, Case
 
-from runner.environments import ADAPTERS, frameworks, read, worker_variables
+from runner.environments.definition import ADAPTERS, frameworks, read, worker_variables
 from workloads.layers import Dropout
 
 HERE = Path(__file__).parent

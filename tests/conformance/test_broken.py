@@ -8,8 +8,8 @@ from planted import PLANTED, errors_of
 from settings import CASES, TRUTH
 from suite import FRAMEWORKS, REFEREE, Seen, checks_of
 
-from runner.evidence import Truth, deviations, difference
-from workloads.gate import Evidence
+from runner.gate.tolerances import Truth, deviations, difference
+from workloads.records.evidence import Evidence
 
 MARGIN = 3  # times what is allowed: the smallest seen is in docs/tolerances.md
 

@@ -18,7 +18,7 @@ from suite import (
     verdict,
 )
 
-from runner import environments
+from runner.environments import definition
 
 COMBINATIONS = [
     pytest.param(framework, case, check, id=f"{framework}-{case.name}-{check}")
@@ -42,7 +42,7 @@ def test_a_known_deviation_hides_another_check_or_outlives_its_reason():
 
 
 def test_a_missing_environment_is_no_failure(monkeypatch, tmp_path):
-    monkeypatch.setattr(environments, "ENVIRONMENTS", tmp_path)
+    monkeypatch.setattr(definition, "ENVIRONMENTS", tmp_path)
     with pytest.raises(AssertionError, match="numpy-cpu is not made"):
         run_probe("numpy", "adapters.numpy.adapter", "default", tmp_path, tmp_path, list(CASES.values()))
 

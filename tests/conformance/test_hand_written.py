@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import REAL_FRAMEWORKS, ROOT
 
-from runner.environments import read, worker_variables
+from runner.environments.definition import read, worker_variables
 
 BATCH_SIZES = (32, 128)
 SHAPE_OF_THE_THESIS = {4: (80, 97), 1024: (40, 60)}  # accuracy % seen with other seeds: 86 and 48

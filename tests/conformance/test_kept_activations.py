@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from runner.environments import read, worker_variables
+from runner.environments.definition import read, worker_variables
 from workloads.activations import activation_bytes, pooled_values
 from workloads.catalogue import CATS_DOGS_CNN, MOBILENET_V3_LARGE, OSU_CNN, WORKLOADS
 from workloads.layers import Conv2D, DepthwiseConv2D, Dropout, HardSigmoid, Relu

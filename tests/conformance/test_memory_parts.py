@@ -12,14 +12,15 @@ import pytest
 from conftest import ROOT
 from suite import FRAMEWORKS, REFEREE
 
-from runner.environments import read
-from runner.inputs import INPUTS
+from runner.command.inputs import INPUTS
+from runner.command.setup import local
+from runner.environments.definition import read
 from runner.memory_worker import MemoryWorker
-from runner.prepare import local
 from workloads.activations import activation_bytes
 from workloads.catalogue import OSU_CNN
+from workloads.records.figures import MEMORY_PARTS
+from workloads.records.job import TrialSpec
 from workloads.spec import OptimizerSpec
-from workloads.trial import MEMORY_PARTS, TrialSpec
 
 SIZES = (8, 16, 32, 64, 128)
 PARAMETERS = 4 * OSU_CNN.parameter_count

@@ -9,8 +9,8 @@ from measure_differences import INSTRUCTION_SETS, Run, judged, truths
 from settings import CASES, TRUTH
 from suite import REFEREE, run_probe
 
-from runner.evidence import Truth, deviations, difference
-from workloads.gate import Evidence
+from runner.gate.tolerances import Truth, deviations, difference
+from workloads.records.evidence import Evidence
 
 UNFITTED = 10_000  # what measure_differences.py draws is below
 DRAWS = {"osu-cnn": 4, "statistics": 4}  # of each rule one

@@ -9,23 +9,16 @@ import pytest
 from suite import FRAMEWORKS, REFEREE
 
 from runner.__main__ import run_trial
-from runner.assemble import assemble
-from runner.environments import read
-from runner.inputs import INPUTS
+from runner.command.inputs import INPUTS
+from runner.command.setup import fresh_folder, local
+from runner.environments.definition import read
 from runner.launch import Outcome
-from runner.prepare import fresh_folder, local
-from workloads.samples import COLUMNS
-from workloads.trial import (
-    EVENTS_FILE,
-    LOG_FILE,
-    SAMPLES_FILE,
-    TRIAL_FILE,
-    Event,
-    Status,
-    TrialSpec,
-    read_events,
-    write_json,
-)
+from runner.results.assemble import assemble
+from workloads.records.events import Event, read_events
+from workloads.records.files import EVENTS_FILE, LOG_FILE, SAMPLES_FILE, TRIAL_FILE, write_json
+from workloads.records.job import TrialSpec
+from workloads.records.result import Status
+from workloads.records.samples import COLUMNS
 
 NO_SUCH_GPU = "GPU-00000000-0000-0000-0000-000000000000"
 

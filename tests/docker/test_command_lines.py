@@ -14,14 +14,14 @@ import pytest
 from conftest import ROOT, make_spec, run_runner
 from rich.console import Console
 
-from runner import containers
-from runner.containers import InContainer, inside, run_line, signalled
-from runner.engine import Engine, EngineError, find_engine, in_words
-from runner.environments import EnvironmentUnavailable, read
-from runner.images import Image
+from runner.command.setup import environment_of, offer
+from runner.environments import containers
+from runner.environments.containers import InContainer, inside, run_line, signalled
+from runner.environments.definition import EnvironmentUnavailable, read
+from runner.environments.engine import Engine, EngineError, find_engine, in_words
+from runner.environments.images import Image
 from runner.launch import LaunchFailed
-from runner.machine import Gpu
-from runner.prepare import environment_of, offer
+from runner.machine.description import Gpu
 
 GPU = "GPU-00000000-1111-2222-3333-444444444444"
 TRIAL = Path("/here/results/trials/one")
@@ -73,7 +73,7 @@ def test_cores_or_memory_are_not_limited():
 
 def test_a_share_of_processor_time_that_holds_for_the_runner_does_not_hold_for_its_containers(monkeypatch):
     assert "--cpus" not in line()
-    monkeypatch.setattr("runner.limits.cpu_limit", lambda: 1.5)
+    monkeypatch.setattr("runner.machine.cgroups.cpu_limit", lambda: 1.5)
     assert option(line(), "--cpus") == ["1.5"]
 
 
@@ -167,7 +167,7 @@ def test_docker_is_passed_over_or_podman_under_its_name_is_taken_for_it(programs
 
 
 def test_an_engine_that_hangs_hangs_the_runner(programs, monkeypatch):
-    monkeypatch.setattr("runner.engine.ANSWER_S", 0.2)
+    monkeypatch.setattr("runner.environments.engine.ANSWER_S", 0.2)
     programs("docker", 'case "$1" in --version) echo "Docker version 28";; *) /bin/sleep 9;; esac')
     with pytest.raises(EngineError, match="did not answer within"):
         find_engine()
@@ -257,11 +257,11 @@ def test_mxnet_on_a_card_newer_than_its_code_is_started_or_is_not_told_what_to_t
 def test_a_missing_image_is_not_offered_to_somebody_or_built_against_a_no(monkeypatch):
     image, missing = Image(read("numpy", "cpu")), containers.ImageMissing("there is no image")
     built = []
-    monkeypatch.setattr("runner.images.build", lambda engine, image: built.append(image))
+    monkeypatch.setattr("runner.environments.images.build", lambda engine, image: built.append(image))
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     console = Console(force_terminal=True, file=io.StringIO())
     for answer in (True, False):
-        monkeypatch.setattr("runner.prepare.Confirm.ask", lambda question, answer=answer, **_: answer)
+        monkeypatch.setattr("runner.command.setup.Confirm.ask", lambda question, answer=answer, **_: answer)
         if answer:
             offer(DOCKER, image, missing, console)
         else:
@@ -285,7 +285,7 @@ def test_a_container_that_comes_into_being_after_it_was_ended_goes_on(programs, 
     for name in ("rm", "touch"):
         (tmp_path / name).symlink_to(f"/bin/{name}")
     programs("docker", SLOW.format(log=tmp_path / "log", there=there))
-    monkeypatch.setattr("runner.containers.START_S", 0.2)
+    monkeypatch.setattr("runner.environments.containers.START_S", 0.2)
     way = InContainer(Engine("docker", "docker", "1"), Image(read("numpy", "cpu")), "a1b2", "base", {})
     with (tmp_path / "out").open("w") as log, pytest.raises(LaunchFailed, match="did not start within"):
         way.start(TRIAL, make_spec(threads=1), log, ("adapters.worker",))

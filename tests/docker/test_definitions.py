@@ -13,10 +13,10 @@ import pytest
 import yaml
 from conftest import REAL_FRAMEWORKS, ROOT
 
-from runner.containers import variables_inside
-from runner.engine import Engine
-from runner.environments import frameworks, read, variants
-from runner.images import Image, build_line, images, version
+from runner.environments.containers import variables_inside
+from runner.environments.definition import frameworks, read, variants
+from runner.environments.engine import Engine
+from runner.environments.images import Image, build_line, images, version
 
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
 PIN = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)
@@ -76,7 +76,7 @@ def test_an_image_lacks_a_package_that_the_runner_imports():
     """All but numpy, and scipy where it is asked for: both are told before a run starts."""
     names = {"pynvml": "nvidia-ml-py"}
     imported = set()
-    for path in (ROOT / "runner").glob("*.py"):
+    for path in (ROOT / "runner").rglob("*.py"):
         imported |= set(re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE))
     others = imported - sys.stdlib_module_names - {"runner", "workloads", "numpy", "__future__"}
     light = pins((ROOT / "runner" / "requirements.txt").read_text())
@@ -86,10 +86,15 @@ def test_an_image_lacks_a_package_that_the_runner_imports():
 def test_a_change_of_the_recipe_or_of_the_definition_leaves_an_image_valid(monkeypatch, tmp_path):
     image = Image(read("numpy", "cpu"))
     before = image.environment_digest
-    for path in ("docker/Dockerfile", "docker/environment.py", "runner/requirements.txt", "runner/environments.py"):
+    for path in (
+        "docker/Dockerfile",
+        "docker/environment.py",
+        "runner/requirements.txt",
+        "runner/environments/definition.py",
+    ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes((ROOT / path).read_bytes())
-    monkeypatch.setattr("runner.images.ROOT", tmp_path)
+    monkeypatch.setattr("runner.environments.images.ROOT", tmp_path)
     assert Image(image.environment).environment_digest == before
     with (tmp_path / "docker" / "Dockerfile").open("a") as file:
         file.write("# another\n")
@@ -102,7 +107,7 @@ def test_all_frameworks_are_not_built_for_both_kinds_or_the_referee_is():
 
 
 def test_version_and_commit_are_not_in_a_tag_or_the_gpu_image_is_not_the_one_without_a_tag(monkeypatch):
-    monkeypatch.setattr("runner.machine.commit", lambda: "abc123-dirty")
+    monkeypatch.setattr("runner.machine.description.commit", lambda: "abc123-dirty")
     tags = Image(read("pytorch", "cuda")).tags
     assert tags == [
         "batchwise/pytorch:cuda",
@@ -133,11 +138,15 @@ def test_make_images_does_not_pass_its_words_on():
         capture_output=True,
         text=True,
     )
-    assert done.stdout.strip() == ".venv/bin/python -m runner.images pytorch --device cpu -- --no-cache", done.stderr
+    assert done.stdout.strip() == ".venv/bin/python -m runner.environments.images pytorch --device cpu -- --no-cache", (
+        done.stderr
+    )
 
 
 def test_a_framework_that_does_not_exist_is_built():
-    done = subprocess.run([sys.executable, "-m", "runner.images", "caffe"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "runner.environments.images", "caffe"], cwd=ROOT, capture_output=True, text=True
+    )
     assert (done.returncode, done.stderr) == (2, "images: unknown framework caffe\n")
 
 
@@ -166,7 +175,7 @@ def test_a_secret_is_more_than_mounted():
 def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python_than_it_has():
     environment = read("mxnet", "cuda-nvidia")
     assert (environment.pins, environment.python, environment.in_base) == ("", "3.10", True)
-    names = ("workloads", "adapters", "adapters/mxnet")
+    names = ("workloads", "workloads/records", "adapters", "adapters/worker", "adapters/mxnet")
     rooms = [path for name in names for path in sorted((ROOT / name).glob("*.py"))]
     rooms.remove(ROOT / "workloads" / "study.py")  # the runner's
     vermin = Path(sys.executable).parent / "vermin"
@@ -174,13 +183,13 @@ def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python
         [vermin, "--no-tips", "--violations", "-t=3.10-", *map(str, rooms)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout
-    builders = [ROOT / "docker" / "environment.py", ROOT / "runner" / "environments.py"]
+    builders = [ROOT / "docker" / "environment.py", ROOT / "runner" / "environments" / "definition.py"]
     tried = [vermin, "--no-tips", "--violations", "-t=3.10-", "--exclude", "tomllib", *map(str, builders)]
     done = subprocess.run(tried, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     code = "import sys, runpy; sys.modules['tomllib'] = None; runpy.run_path('docker/environment.py')"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
-    code = "import sys, adapters.worker, adapters.memory; sys.exit('workloads.study' in sys.modules)"
+    code = "import sys, adapters.worker.loop, adapters.worker.memory_steps; sys.exit('workloads.study' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 

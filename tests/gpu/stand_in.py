@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import pytest
 from conftest import ROOT
 
-from runner.assemble import assemble
 from runner.launch import Outcome
-from runner.meter import Sampler
-from workloads.trial import Event
+from runner.results.assemble import assemble
+from runner.sampler.meter import Sampler
+from workloads.records.events import Event
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 UUID_B = "GPU-99999999-8888-7777-6666-555555555555"
@@ -89,8 +89,8 @@ class Replay:
             perf_counter_ns=self.now_ns,
             sleep=lambda seconds: self.set(self.now_ms + seconds * 1000),
         )
-        for module in ("gpu", "gpu_chains", "meter", "metric"):
-            monkeypatch.setattr(f"runner.{module}.time", time)
+        for module in ("gpu_meter", "meter", "nvml_buffers", "nvml_query"):
+            monkeypatch.setattr(f"runner.sampler.{module}.time", time)
         self.set(0)
 
     def now_ns(self) -> int:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from stand_in import BATCH, MIB, STEPS, WINDOW, ZERO_NS, Replay, load, switched
 
-from runner.company import RISE_BYTES
-from workloads.checks import PROCESS_IN_DEVICE
-from workloads.samples import read_samples
-from workloads.trial import Status
+from runner.results.gpu_contention import RISE_BYTES
+from workloads.records.checks import PROCESS_IN_DEVICE
+from workloads.records.result import Status
+from workloads.records.samples import read_samples
 
 
 @pytest.fixture(scope="module", autouse=True)

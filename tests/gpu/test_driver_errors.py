@@ -12,9 +12,9 @@ import pytest
 from conftest import ROOT
 from stand_in import MIB, UUID, Replay, build, load, write_trace
 
-from runner.gpu_figures import GPM_COLUMNS, NAMES
-from workloads.samples import read_samples
-from workloads.trial import Status
+from runner.results.gpu import GPM_COLUMNS, NAMES
+from workloads.records.result import Status
+from workloads.records.samples import read_samples
 
 CODES = [*range(2, 31), 999, 4242]
 STEPS = [(0, {"gpu": 50, "memory": 20, "used": 2000, "process": 1500, "power": 200, "throttle": 0})]
@@ -192,7 +192,7 @@ def test_a_card_without_gpm_has_zero_activity(monkeypatch, tmp_path, gpu_spec):
 OLD = """
 import json, sys, time
 from pathlib import Path
-from runner.gpu import GpuMeter
+from runner.sampler.gpu_meter import GpuMeter
 folder = Path(sys.argv[1])
 meter = GpuMeter(sys.argv[2], folder)
 rows = [meter.sample(None), meter.sample({1}), meter.last()]

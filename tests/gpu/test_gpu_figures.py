@@ -7,10 +7,10 @@ import pytest
 from stand_in import BATCH, ENERGY_J, MIB, STEPS, UUID_B, WINDOW, Replay, load, switched
 
 from reports.checking import recheck
-from runner.gpu_figures import NAMES
-from workloads.checks import KEPT_PACE
-from workloads.samples import DRIVER_COLUMNS, read_samples
-from workloads.trial import Status
+from runner.results.gpu import NAMES
+from workloads.records.checks import KEPT_PACE
+from workloads.records.result import Status
+from workloads.records.samples import DRIVER_COLUMNS, read_samples
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -18,8 +18,8 @@ from conftest import ROOT
 from stand_in import MIB, UUID, UUID_B, write_trace
 
 from runner import launch
-from runner.machine import Gpu, NoSuchDevice, resolve_device
-from workloads.samples import read_samples
+from runner.machine.description import Gpu, NoSuchDevice, resolve_device
+from workloads.records.samples import read_samples
 
 SLEEP_S = 3.0
 
@@ -46,7 +46,7 @@ def sampled(driver, tmp_path_factory):
     samples = tmp_path_factory.mktemp("trial") / "samples.csv"
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as sleeper:
         zero_ns = time.monotonic_ns()
-        command = [sys.executable, "-m", "runner.meter", str(samples), UUID]
+        command = [sys.executable, "-m", "runner.sampler", str(samples), UUID]
         with subprocess.Popen(
             command, cwd=ROOT, env=os.environ | driver | {"NVML_T0": str(zero_ns)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -128,7 +128,7 @@ def test_sampler_takes_more_of_a_core_than_it_says(sampled):
 
 
 def test_runner_does_not_see_the_gpu_the_driver_lists(driver):
-    code = "from runner.machine import gpus; print(gpus())"
+    code = "from runner.machine.description import gpus; print(gpus())"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=os.environ | driver, capture_output=True, text=True, check=True
     )
@@ -136,7 +136,7 @@ def test_runner_does_not_see_the_gpu_the_driver_lists(driver):
 
 
 def test_runner_orders_cards_by_itself(driver):
-    code = "from runner.machine import gpus; print([gpu.uuid for gpu in gpus()])"
+    code = "from runner.machine.description import gpus; print([gpu.uuid for gpu in gpus()])"
     for swapped, order in (("0", [UUID, UUID_B]), ("1", [UUID_B, UUID])):
         variables = os.environ | driver | {"NVML_DEVICES": "2", "NVML_SWAPPED": swapped}
         done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=variables, capture_output=True, text=True)
@@ -156,7 +156,7 @@ def test_one_odd_card_takes_the_cpu_away_too(driver):
 
 @pytest.mark.parametrize("fail", ["nvmlInitWithFlags=9", "nvmlInitWithFlags=999,nvmlShutdown=999", "*=15"])
 def test_runner_takes_a_driver_that_does_not_start_for_a_gpu(fail, driver):
-    code = "from runner.machine import gpus; print(gpus())"
+    code = "from runner.machine.description import gpus; print(gpus())"
     variables = os.environ | driver | {"NVML_FAIL": fail}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=variables, capture_output=True, text=True, check=True

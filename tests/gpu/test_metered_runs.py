@@ -20,10 +20,10 @@ from conftest import REAL_FRAMEWORKS, ROOT
 from copied import copy_project
 from stand_in import FOREVER_MS, MIB, UUID, write_trace
 
-from runner.gpu_figures import NAMES
-from workloads.checks import COVERED, LONG_ENOUGH
-from workloads.samples import read_samples
-from workloads.trial import Event
+from runner.results.gpu import NAMES
+from workloads.records.checks import COVERED, LONG_ENOUGH
+from workloads.records.events import Event
+from workloads.records.samples import read_samples
 
 # Appended to an adapter: it takes the CPU where the trial says the card, and tells the stand-in who it is.
 ON_THE_HOST = """
@@ -167,7 +167,7 @@ def interrupted(project, library, folder, happens, **variables):
 
 def sampler_of(runner_pid):
     children = psutil.Process(runner_pid).children()
-    (sampler,) = [child for child in children if "runner.meter" in child.cmdline()]
+    (sampler,) = [child for child in children if "runner.sampler" in child.cmdline()]
     return sampler
 
 
@@ -231,7 +231,9 @@ def test_a_driver_that_goes_away_behind_the_plan_fails_the_trial(project, librar
     seen = tmp_path / "seen"
     sitecustomize = tmp_path / "site" / "sitecustomize.py"
     sitecustomize.parent.mkdir()
-    sitecustomize.write_text(f"import sys\nif 'runner.meter' in sys.orig_argv:\n    open({str(seen)!r}, 'w').close()\n")
+    sitecustomize.write_text(
+        f"import sys\nif 'runner.sampler' in sys.orig_argv:\n    open({str(seen)!r}, 'w').close()\n"
+    )
     result, _, meter = interrupted(
         project, library, tmp_path, lambda _: None,
         NVML_FAIL="nvmlInitWithFlags=9", NVML_FAIL_FROM=str(seen),

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from conftest import REAL_FRAMEWORKS, ROOT
 
-from runner.engine import find_engine
+from runner.environments.engine import find_engine
 
 BASE = "docker.io/library/python:3.11-slim-bookworm"
 PACKAGES = "ca-certificates,python3,python3-pip,python3-venv"
@@ -180,7 +180,18 @@ def build_all(engine, folder):
 
 
 def build(framework, *options, kind="cpu"):
-    command = [sys.executable, "-m", "runner.images", framework, "--device", kind, "--", "--network", "host", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "runner.environments.images",
+        framework,
+        "--device",
+        kind,
+        "--",
+        "--network",
+        "host",
+        *options,
+    ]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 

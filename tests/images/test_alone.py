@@ -15,7 +15,7 @@ from engines import (
     learnt,
 )
 
-from workloads.samples import read_samples
+from workloads.records.samples import read_samples
 
 sys.path.append(str(ROOT / "tests" / "gpu"))
 from stand_in import UUID, build as build_stand_in, write_trace  # noqa: I001

@@ -21,10 +21,10 @@ from engines import (
     wait_for,
 )
 
-from runner.containers import find
-from runner.engine import EngineError
-from runner.environments import read
-from runner.images import Image
+from runner.environments.containers import find
+from runner.environments.definition import read
+from runner.environments.engine import EngineError
+from runner.environments.images import Image
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 
@@ -133,10 +133,12 @@ def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(built, 
         "    refused(lambda: pathlib.Path('/results/inputs').mkdir()), refused(lambda: pathlib.Path('/x').touch()),\n"
         "    [str(p) for p in pathlib.Path('/').glob('**/*.sock')], pathlib.Path('/proc/self/status').read_text()]))"
     )
-    monkeypatch.setattr("runner.containers.PROBE", script)
+    monkeypatch.setattr("runner.environments.containers.PROBE", script)
     asked = []
     real = subprocess.run
-    monkeypatch.setattr("runner.containers.subprocess.run", lambda *a, **k: asked.append(real(*a, **k)) or asked[-1])
+    monkeypatch.setattr(
+        "runner.environments.containers.subprocess.run", lambda *a, **k: asked.append(real(*a, **k)) or asked[-1]
+    )
     way = find(engine, Image(read("numpy", "cpu")))
     with pytest.raises((EngineError, ValueError)):  # it does not tell what the runner's own probe tells
         way.tried(tmp_path, make_spec(threads=1))

@@ -20,8 +20,8 @@ from engines import (
     size_mib,
 )
 
-from runner.environments import read
-from runner.images import Image
+from runner.environments.definition import read
+from runner.environments.images import Image
 
 # numpy.testing imports a test of numpy's; PyTorch and TensorFlow require setuptools, and carry libraries' headers.
 MAY_STAY = r"dist-info/|numpy/_?core/tests$|/setuptools$|/(tensorflow|torch|triton|jax)/.+/include$"
@@ -106,7 +106,7 @@ def test_an_image_on_a_base_that_has_the_framework_cannot_be_built(built, engine
         done = build("mxnet", "--build-arg", "BASE=with-mxnet", kind="cuda-nvidia")
         assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
         options = ["--entrypoint", "python", "batchwise/mxnet:cuda-nvidia"]
-        code = "import mxnet, workloads.trial; print(mxnet.told)"
+        code = "import mxnet, workloads.records.job; print(mxnet.told)"
         told = subprocess.run(["docker", "run", "--rm", *options, "-c", code], capture_output=True, text=True)
         assert told.stdout == "42\n", told.stderr
     finally:

@@ -17,10 +17,10 @@ from typing import Any
 from conftest import ROOT, by_cell
 from copied import copy_project, replace_in
 
-from runner import machine
-from runner.environments import candidates, usable
-from runner.gate import GATE
-from workloads import processor
+from runner.environments.definition import candidates, usable
+from runner.gate.judge import GATE
+from runner.machine import description
+from workloads.records import processor
 
 SMALL = ("--device", "cpu", "--batch-size", "128", "--epochs", "1", "--window", "0.5")
 AVX2, SSE41 = "Intel AVX2", "Intel SSE4.1"  # as oneDNN calls them
@@ -112,7 +112,7 @@ PROCESSORS = (
 
 
 def has_avx2() -> bool:
-    return "avx2" in (machine.describe("cpu", [])["cpu_flags"] or ())
+    return "avx2" in (description.describe("cpu", [])["cpu_flags"] or ())
 
 
 def narrow_place(folder: Path) -> Machine:
@@ -161,9 +161,9 @@ def run(place: Machine, folder: Path) -> Run:
     copy_project(project)
     (project / ".envs").symlink_to(ROOT / ".envs")
     # What is right does not depend on who else computes here; a trial that is `contended` would not be judged.
-    replace_in(project / "workloads" / "checks.py", "CONTENDED_PERCENT = 25.0", "CONTENDED_PERCENT = 100.0")
+    replace_in(project / "workloads" / "records" / "checks.py", "CONTENDED_PERCENT = 25.0", "CONTENDED_PERCENT = 100.0")
     (project / "sitecustomize.py").write_text(SITE)
-    deciding = machine.deciding_variables()
+    deciding = description.deciding_variables()
     environment = {name: value for name, value in os.environ.items() if name not in deciding}
     results = project / "results"
     done = subprocess.run(

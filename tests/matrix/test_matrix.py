@@ -9,7 +9,7 @@ import pytest
 from machines import HEAD, PROCESSORS, bare_place, narrow_place, other_python, rows, without_shm
 from tabulate import tabulate
 
-from runner.gate import GATE
+from runner.gate.judge import GATE
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_every_framework_runs_on_one_core_without_a_home_in_the_locale_c_below_a
         assert result["machine"]["cores"] == result["spec"]["threads"] == result["facts"]["intra_op_threads"] == 1
     workers = narrow.of("adapters.worker")
     assert len(workers) >= 3
-    for seen in (*workers, *narrow.of("adapters.memory"), *narrow.of("runner"), *narrow.of("reports")):
+    for seen in (*workers, *narrow.of("adapters.worker.memory_steps"), *narrow.of("runner"), *narrow.of("reports")):
         assert seen["cores"] == 1
         assert seen["home"] == narrow.machine.variables["HOME"]
         assert seen["locale"] == ["C", "C"]
@@ -115,7 +115,7 @@ def test_every_framework_runs_on_one_core_without_a_home_in_the_locale_c_below_a
 
 def test_every_framework_runs_with_its_temporary_files_elsewhere(bare):
     assert_whole(bare)
-    for seen in (*bare.of("adapters.worker"), *bare.of("adapters.memory"), *bare.of("runner")):
+    for seen in (*bare.of("adapters.worker"), *bare.of("adapters.worker.memory_steps"), *bare.of("runner")):
         assert seen["temporary"] == bare.machine.variables["TMPDIR"]
 
 
@@ -130,5 +130,7 @@ def test_the_runner_runs_by_python_3_12(bare, python):
     if not python[0]:
         pytest.skip(python[1])
     assert_whole(bare)
-    assert {seen["python"] for seen in (*bare.of("runner"), *bare.of("runner.meter"), *bare.of("reports"))} == {"3.12"}
+    assert {seen["python"] for seen in (*bare.of("runner"), *bare.of("runner.sampler"), *bare.of("reports"))} == {
+        "3.12"
+    }
     assert all(result["machine"]["python"].startswith("3.12.") for result in bare.cells.values())

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from conftest import run_runner
 
-from runner.machine import gpus
+from runner.machine.description import gpus
 from workloads.datasets import DATASETS
 
 CASES = {

@@ -14,9 +14,9 @@ import pytest
 from conftest import REAL_FRAMEWORKS, ROOT
 from copied import copy_project, replace_in, run_in
 
-from runner.environments import ADAPTERS, ENVIRONMENTS, read
-from runner.gate import GATE
-from workloads.checks import (
+from runner.environments.definition import ADAPTERS, ENVIRONMENTS, read
+from runner.gate.judge import GATE
+from workloads.records.checks import (
     END_EVALUATION,
     END_LOSSES,
     END_UPDATES,
@@ -25,8 +25,8 @@ from workloads.checks import (
     NOTHING_LEFT,
     POSSIBLE,
 )
-from workloads.end_probe import END_FILE
-from workloads.trial import Status, TrialResult
+from workloads.records.end_evidence import END_FILE
+from workloads.records.result import Status, TrialResult
 
 CHEATS = {path.stem: path for path in sorted((ROOT / "tests" / "conformance" / "broken" / "late").glob("*.py"))}
 # Eleven full batches of the digits and one of 29; two epochs are 24 steps.
@@ -61,13 +61,15 @@ def share_environment(project, name, framework):
 
 def without_memory_workers(project):
     """They take a third of the time, and what memory holds is not asked here."""
-    program = project / "adapters" / "memory.py"
+    program = project / "adapters" / "worker" / "memory_steps.py"
     replace_in(program, 'if __name__ == "__main__":', "if False:")
 
 
 def whatever_the_neighbours_do(project):
     """No trial is `contended`, which would not be judged: no speed is asked here."""
-    replace_in(project / "workloads" / "checks.py", "CONTENDED_PERCENT = 25.0", "CONTENDED_PERCENT = 1000.0")
+    replace_in(
+        project / "workloads" / "records" / "checks.py", "CONTENDED_PERCENT = 25.0", "CONTENDED_PERCENT = 1000.0"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ def project(tmp_path_factory):
 
 
 def make(project, name):
-    code = f"from runner import environments as e; e.make(e.read({name!r}, 'cpu'), print)"
+    code = f"from runner.environments import definition as e; e.make(e.read({name!r}, 'cpu'), print)"
     return subprocess.run([sys.executable, "-c", code], cwd=project, capture_output=True, text=True)
 
 
@@ -85,7 +85,7 @@ def test_a_package_with_another_hash_is_installed(project):
 
 def test_two_runners_make_one_environment_at_once_and_spoil_it(project):
     add_framework(project, "shared")
-    code = "from runner import environments as e; e.make(e.read('shared', 'cpu'), print)"
+    code = "from runner.environments import definition as e; e.make(e.read('shared', 'cpu'), print)"
     both = [
         subprocess.Popen([sys.executable, "-c", code], cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]

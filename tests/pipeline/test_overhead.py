@@ -14,8 +14,8 @@ import pytest
 from conftest import ROOT, run_runner
 from copied import copy_project, replace_in, run_in
 
-from runner.overhead import OVER, OVERHEAD_FILE
-from workloads.trial import read_events
+from runner.command.overhead import OVER, OVERHEAD_FILE
+from workloads.records.events import read_events
 
 NUMPY = ("--framework", "numpy", "--isolation", "here", "--device", "cpu", "--batch-size", 8, "--threads", 1)
 
@@ -24,7 +24,7 @@ NUMPY = ("--framework", "numpy", "--isolation", "here", "--device", "cpu", "--ba
 def project(tmp_path):
     """A copy in which no pair is measured again."""
     project = copy_project(tmp_path / "project")
-    replace_in(project / "adapters" / "overhead.py", "\nMOST_TIMES = 2\n", "\nMOST_TIMES = 1\n")
+    replace_in(project / "adapters" / "worker" / "overhead_pairs.py", "\nMOST_TIMES = 2\n", "\nMOST_TIMES = 1\n")
     return project
 
 
@@ -62,7 +62,7 @@ def test_a_real_framework_has_no_row_or_the_row_no_conditions(tmp_path):
 def test_a_heavy_sampler_is_not_caught(project, tmp_path):
     """It takes half of the one core that the worker has."""
     replace_in(
-        project / "runner" / "meter.py",
+        project / "runner" / "sampler" / "meter.py",
         "def busy_s(cores: list[int]) -> float:\n",
         "def busy_s(cores: list[int]) -> float:\n"
         "    os.sched_setaffinity(0, cores)\n"

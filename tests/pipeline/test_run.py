@@ -19,8 +19,8 @@ import psutil
 import pytest
 from conftest import QUICK, REAL_FRAMEWORKS, ROOT, by_cell, run_runner
 
-from workloads.checks import COVERED, LONG_ENOUGH
-from workloads.trial import Event
+from workloads.records.checks import COVERED, LONG_ENOUGH
+from workloads.records.events import Event
 
 ALL = ("--framework", "all", "--device", "cpu")
 NUMPY = ("--framework", "numpy", "--device", "cpu", "--isolation", "here", "--batch-size", "512", "--window", "0.3")

@@ -29,7 +29,7 @@ def project(tmp_path):
         ("    train = np.setdiff1d(np.arange(len(labels)), test)\n", "    train, test = np.arange(64), test[:16]\n"),
     ):
         replace_in(project / "workloads" / "datasets.py", old, new)
-    module = project / "runner" / "stable.py"
+    module = project / "runner" / "command" / "stable.py"
     original = module.read_text()
 
     def tolerate(share):

@@ -10,8 +10,8 @@ import pytest
 from conftest import by_cell
 from copied import add_framework, copy_project, run_in
 
-from runner.gate import GATE
-from workloads.trial import Check, Status, TrialResult
+from runner.gate.judge import GATE
+from workloads.records.result import Check, Status, TrialResult
 
 WRONG = ("doubled", "dimmed")
 CONDITIONS = (
@@ -175,7 +175,7 @@ def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path):
     """Without the referee: one against one, both are in doubt, the one that was finished too."""
     project = copy_project(tmp_path / "project")
     add_mistaken(project, *DOUBLED)
-    gate = project / "runner" / "gate.py"
+    gate = project / "runner" / "gate" / "judge.py"
     text, count = re.subn(r"(?m)^REFEREE_MULTIPLY_ADDS = .*$", "REFEREE_MULTIPLY_ADDS = 0", gate.read_text())
     assert count == 1
     gate.write_text(text)

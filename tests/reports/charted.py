@@ -11,7 +11,7 @@ import pandas as pd
 from reports.charts import Chart, Kind, Panel, Series
 from reports.conditions import sections
 from reports.drawing.section_charts import charts_of
-from workloads.trial import Epoch, TrialResult
+from workloads.records.result import Epoch, TrialResult
 
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 USAGE = {"TensorFlow": 20.0, "PyTorch": 10.0, "MXNet": 30.0}

@@ -17,8 +17,9 @@ from stored import BATCH_SIZES, VERSIONS
 from reports import parity
 from reports.order import Point, extreme, of_cell
 from reports.spread import LEAST_SPREAD, accuracy_step, spread
-from runner import stable
-from workloads.trial import Figure, Status, TrialResult
+from runner.command import stable
+from workloads.records.figures import Figure
+from workloads.records.result import Status, TrialResult
 
 LAST = tuple(VERSIONS)[-1]  # the framework that is apart where any is
 

@@ -8,7 +8,10 @@ from typing import Any
 
 from conftest import make_spec
 
-from workloads.trial import Check, Figure, InputFile, Status, TrialResult, write_json
+from workloads.records.figures import Figure
+from workloads.records.files import write_json
+from workloads.records.job import InputFile
+from workloads.records.result import Check, Status, TrialResult
 
 GPU = "GPU-8e0f2d6c-0000-1111-2222-333344445555"
 BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)

@@ -12,7 +12,8 @@ from stored import BATCH_SIZES, ended, memory_parts, on_gpu, study, trial
 from reports.charts import Kind
 from reports.conditions import sections
 from reports.drawing import section_charts
-from workloads.trial import Figure, Status, TrialResult
+from workloads.records.figures import Figure
+from workloads.records.result import Status, TrialResult
 
 MIB = 2**20
 OF_QUANTITIES = ["usage", "memory", "accuracy", "speed", "step-time"]

@@ -15,9 +15,10 @@ import stored
 from stored import on_gpu, store
 
 from reports.checking import check
-from workloads.checks import figure_checks, sample_checks
-from workloads.samples import COLUMNS, read_samples
-from workloads.trial import Check, Figure, TrialResult
+from workloads.records.checks import figure_checks, sample_checks
+from workloads.records.figures import Figure
+from workloads.records.result import Check, TrialResult
+from workloads.records.samples import COLUMNS, read_samples
 
 ROOT = Path(__file__).parents[2]
 SECOND = 10**9

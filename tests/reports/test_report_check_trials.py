@@ -15,7 +15,7 @@ from reports import load
 from reports.checking import completeness
 from reports.checking.completeness import Kind
 from reports.publishing.obstacles import obstacles
-from workloads.trial import FINDINGS, Status
+from workloads.records.result import FINDINGS, Status
 
 trial, ended = partial(stored.trial, study="own"), partial(stored.ended, study="own", checks=[])
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")

@@ -14,7 +14,8 @@ from reports.reproduction import claim_tests, claims
 from reports.reproduction.claim_tests import Outcome, Verdict
 from reports.reproduction.comparable import Point, Points
 from reports.table import Table
-from workloads.trial import Figure, TrialResult
+from workloads.records.figures import Figure
+from workloads.records.result import TrialResult
 
 HOLDS, FAILS, UNTOLD = "holds", "does not hold", "cannot be told"
 SEEN, UNSEEN = "seen in this run", "not seen in this run"

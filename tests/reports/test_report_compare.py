@@ -27,7 +27,9 @@ from reports.comparing.judging import Judgement
 from reports.comparing.pairing import pair
 from reports.conditions import sections
 from reports.load import ReportError
-from workloads.trial import Figure, InputFile, Status, TrialResult
+from workloads.records.figures import Figure
+from workloads.records.job import InputFile
+from workloads.records.result import Status, TrialResult
 
 ROOT = Path(__file__).parents[2]
 SPEED, MEMORY, ACCURACY, ENERGY, USAGE = MEASURES

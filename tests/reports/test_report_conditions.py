@@ -10,8 +10,10 @@ from written import make, numbers, report, rows
 
 from reports.comparing.pairing import pair
 from reports.conditions import sections
+from workloads.records.figures import Figure
+from workloads.records.job import InputFile
+from workloads.records.result import Status, TrialResult
 from workloads.spec import OptimizerSpec
-from workloads.trial import Figure, InputFile, Status, TrialResult
 
 
 def headings(out: Path) -> list[str]:

@@ -17,8 +17,9 @@ from stored import store, trial
 
 from reports.comparing import compare, contrast, gate, judging
 from reports.order import ERROR
-from runner import stable
-from workloads.trial import Figure, TrialResult
+from runner.command import stable
+from workloads.records.figures import Figure
+from workloads.records.result import TrialResult
 
 ALL_SLOWER = simulate_compare.lost(0.15, everywhere=True)
 AT_THE_LIMIT = simulate_compare.lost(simulate_compare.TOLERATED_PERCENT / 100, everywhere=True)

@@ -13,9 +13,10 @@ from reports import findings, unverified
 from reports.conditions import sections
 from reports.load import Stored, Unreadable
 from reports.report import Summary
-from runner import gate
-from workloads.checks import END_EVALUATION, EPOCHS_AGREE, LONG_ENOUGH
-from workloads.trial import Check, Figure, Status, TrialResult
+from runner.gate import judge
+from workloads.records.checks import END_EVALUATION, EPOCHS_AGREE, LONG_ENOUGH
+from workloads.records.figures import Figure
+from workloads.records.result import Check, Status, TrialResult
 
 
 def told(*results: TrialResult, unreadable: int = 0, unfinished: int = 0) -> Summary:
@@ -305,8 +306,8 @@ def test_trials_that_were_looked_at_in_their_first_steps_alone_are_counted(name:
 
 
 def test_the_gates_check_is_known_by_the_name_that_the_runner_gives_it() -> None:
-    assert unverified.GATE == gate.GATE
-    source = Path(gate.__file__).read_text(encoding="utf-8")
+    assert unverified.GATE == judge.GATE
+    source = Path(judge.__file__).read_text(encoding="utf-8")
     assert unverified.NOTHING in source and unverified.NO_REFEREE in source
 
 

@@ -14,7 +14,8 @@ from written import numbers
 
 from reports import build, files, latex
 from reports.__main__ import main
-from workloads.trial import Figure, Status, TrialResult
+from workloads.records.figures import Figure
+from workloads.records.result import Status, TrialResult
 
 GOLDEN = Path(__file__).parent / "golden"
 FORMATS = {"md": "md", "csv": "csv", "json": "json", "latex": "tex"}

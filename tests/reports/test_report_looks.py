@@ -10,7 +10,7 @@ import pytest
 from reports.charts import Kind, Series
 from reports.drawing.looks import PARTS, look
 from reports.frameworks import styles
-from workloads.trial import MEMORY_PARTS
+from workloads.records.figures import MEMORY_PARTS
 
 SEVEN = ["tensorflow", "pytorch", "mxnet", "jax", "numpy", "paddle", "tinygrad"]
 # Complete protanopia, deuteranopia and tritanopia on linear RGB: Machado, Oliveira, Fernandes, "A Physiologically-based

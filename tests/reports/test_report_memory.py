@@ -9,7 +9,8 @@ import pytest
 from stored import memory_parts, on_gpu, study, trial
 from written import numbers, report
 
-from workloads.trial import Figure, Method, Status, TrialResult
+from workloads.records.figures import Figure, Method
+from workloads.records.result import Status, TrialResult
 
 MIB = 2**20
 DASH = "\N{EN DASH}"

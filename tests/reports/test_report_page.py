@@ -15,7 +15,7 @@ from written import make
 
 from reports import build, files
 from reports.load import ReportError, read
-from workloads.trial import Check, Status
+from workloads.records.result import Check, Status
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,7 +9,9 @@ from stored import SPEC, ended, store, study, trial
 from written import make, numbers, report, rows
 
 from reports import parity
-from workloads.trial import Figure, InputFile, Status, TrialResult
+from workloads.records.figures import Figure
+from workloads.records.job import InputFile
+from workloads.records.result import Status, TrialResult
 
 OFF = [4.5, 5.0, 5.5]  # points: mean 5, s 0.5
 NEAR = [0.1, 0.2, 0.3]  # mean 0.2, s 0.1

@@ -15,8 +15,9 @@ from stored import BATCH_SIZES, VERSIONS, ended, on_gpu, trial
 from reports.conditions import Section, sections
 from reports.reproduction import beside as reproduction
 from reports.table import Table
+from workloads.records.figures import Figure
+from workloads.records.result import Status, TrialResult
 from workloads.spec import OptimizerSpec
-from workloads.trial import Figure, Status, TrialResult
 
 PUBLISHED = dict(zip(BATCH_SIZES, (32.55, 45.83, 63.06, 68.59, 68.97, 69.77, 64.82, 57.28, 51.02), strict=True))
 CONTRADICTED = "table and chart of the publication contradict each other here"

@@ -10,8 +10,9 @@ from written import numbers, report, rows
 
 from reports.quantities import QUANTITIES
 from reports.tables import CSV_COLUMNS
-from workloads.checks import LONG_ENOUGH, NO_STALL
-from workloads.trial import Check, Figure, Status, TrialResult
+from workloads.records.checks import LONG_ENOUGH, NO_STALL
+from workloads.records.figures import Figure
+from workloads.records.result import Check, Status, TrialResult
 
 DASH = "\N{EN DASH}"
 

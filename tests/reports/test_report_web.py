@@ -26,7 +26,7 @@ from reports.web import pack as web_pack
 from reports.web import page as web
 from reports.web import raw as web_raw
 from reports.web import trials as web_trials
-from workloads.samples import COLUMNS
+from workloads.records.samples import COLUMNS
 
 VENDOR = web.TEMPLATES / "vendor"
 EVIL = "<script>alert(1)</script>"

@@ -10,7 +10,7 @@ from stored import store
 
 from reports import build, files, markdown
 from reports.report import Report
-from workloads.trial import TrialResult
+from workloads.records.result import TrialResult
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from adapters import gate
 from adapters.numpy.adapter import Adapter
-from runner.evidence import Truth
+from adapters.worker import first_probe
+from runner.gate.tolerances import Truth
 from workloads import weights
-from workloads.gate import Evidence
 from workloads.layers import BatchNorm, Conv2D, Dense, Dropout, Flatten, MaxPool2D, Relu
+from workloads.records.evidence import Evidence
+from workloads.records.files import without_nan
 from workloads.spec import OptimizerSpec, Workload
-from workloads.trial import without_nan
 
 SEED = 5
 OPTIMIZER = OptimizerSpec("momentum", 0.01)
@@ -58,7 +58,7 @@ def gathered(
     adapter: Adapter, workload: Workload = PLAIN, optimizer: OptimizerSpec = OPTIMIZER, order: Any = ORDER
 ) -> Evidence:
     """From an opened adapter."""
-    return gate.gather(adapter, workload, optimizer, weights.draw(workload, SEED), SEED, IMAGES, LABELS, order)
+    return first_probe.gather(adapter, workload, optimizer, weights.draw(workload, SEED), SEED, IMAGES, LABELS, order)
 
 
 @cache

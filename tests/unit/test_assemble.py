@@ -8,11 +8,13 @@ import signal
 import pytest
 from conftest import make_spec
 
-from runner.assemble import assemble
 from runner.launch import Outcome
-from workloads.checks import CALL_TIMES, NO_STALL
-from workloads.samples import COLUMNS
-from workloads.trial import MEMORY_PARTS, Event, Status
+from runner.results.assemble import assemble
+from workloads.records.checks import CALL_TIMES, NO_STALL
+from workloads.records.events import Event
+from workloads.records.figures import MEMORY_PARTS
+from workloads.records.result import Status
+from workloads.records.samples import COLUMNS
 
 SECOND = 10**9
 OK = Outcome(0, False, 12.0)

@@ -5,7 +5,7 @@ import pytest
 from conftest import make_spec
 
 from workloads.catalogue import WORKLOADS
-from workloads.checks import (
+from workloads.records.checks import (
     ADAM,
     BUSY_ABOVE_ALL,
     KEPT_PACE,
@@ -16,9 +16,10 @@ from workloads.checks import (
     figure_checks,
     sample_checks,
 )
-from workloads.samples import COLUMNS, Samples
+from workloads.records.figures import Figure
+from workloads.records.result import Check
+from workloads.records.samples import COLUMNS, Samples
 from workloads.spec import OptimizerSpec
-from workloads.trial import Check, Figure
 
 OSU = WORKLOADS["osu-cnn"]
 TRAINABLE, TENSORS = 4 * OSU.parameter_count, len(OSU.parameter_shapes())

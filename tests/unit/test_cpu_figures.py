@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from conftest import make_spec
 
-from runner.figures import start_up, usage
-from workloads.samples import COLUMNS
-from workloads.trial import Event
+from runner.results.window import start_up, usage
+from workloads.records.events import Event
+from workloads.records.samples import COLUMNS
 
 SECOND = 10**9
 FOUND = {Event.WINDOW_STARTED: {"t_ns": 2 * SECOND}, Event.WINDOW_ENDED: {"t_ns": 7 * SECOND, "steps": 1, "images": 1}}

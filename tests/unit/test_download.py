@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from runner.download import extract, fetch
+from runner.command.download import extract, fetch
 from workloads.datasets import DataError, DataFile, Dataset
 
 CONTENT = bytes(range(256)) * 4096

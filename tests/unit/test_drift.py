@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.drift import CHAOS, allowed_training_loss, differences, drifted
+from runner.gate.drift import CHAOS, allowed_training_loss, differences, drifted
+from workloads.records.result import Epoch
 from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec
-from workloads.trial import Epoch
 
 MOMENTUM = OptimizerSpec.named("momentum")
 

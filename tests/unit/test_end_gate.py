@@ -8,20 +8,15 @@ import numpy as np
 import pytest
 from conftest import make_spec
 
-from runner import end_gate
-from runner.end_gate import EVALUATION, GROSS, LEFT_SHARE, LOSSES, TURNED, UPDATES, checks, gather
+from runner.gate import trial_end
+from runner.gate.trial_end import EVALUATION, GROSS, LEFT_SHARE, LOSSES, TURNED, UPDATES, checks, gather
 from workloads.catalogue import OSU_CNN
-from workloads.checks import (
-    END_ANSWERED,
-    END_EVALUATION,
-    END_LOSSES,
-    END_UPDATES,
-    NOTHING_LEFT,
-    POSSIBLE,
-)
-from workloads.end_probe import END_FILE, Difference, EndStep, Missing, Outstanding, TrialEnd
+from workloads.records.checks import END_ANSWERED, END_EVALUATION, END_LOSSES, END_UPDATES, NOTHING_LEFT, POSSIBLE
+from workloads.records.end_evidence import END_FILE, Difference, EndStep, Missing, Outstanding, TrialEnd
+from workloads.records.figures import DIVERGED_STEP, Figure
+from workloads.records.files import EVENTS_FILE, TRIAL_FILE, write_json
+from workloads.records.result import Status, TrialResult
 from workloads.spec import OptimizerSpec
-from workloads.trial import DIVERGED_STEP, EVENTS_FILE, TRIAL_FILE, Figure, Status, TrialResult, write_json
 
 SETTLED = Outstanding(0.002, 0.001, 0.002, 0.001)
 STEPS = (
@@ -195,7 +190,7 @@ def test_what_the_worker_left_unanswered_is_its_own_and_what_the_referee_did_is_
 
 
 def test_the_referee_is_a_process_that_ends(monkeypatch, tmp_path):
-    monkeypatch.setattr(end_gate, "REFEREE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(trial_end, "REFEREE_TIMEOUT_S", 0.01)
     folder = tmp_path / "trials" / "one"
     events_of(folder, "finished", "end_probed")
     np.savez(folder / END_FILE, steps=np.array(3))

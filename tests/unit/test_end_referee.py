@@ -10,16 +10,17 @@ import pytest
 from conftest import make_spec
 from probed import IMAGES, LABELS, OPTIMIZER, ORDER, PLAIN
 
-from adapters import end_probe
 from adapters.numpy import end_referee
 from adapters.numpy.adapter import Adapter
-from workloads import end_probe as bounds
+from adapters.worker import end_probe
 from workloads import weights
 from workloads.catalogue import WORKLOADS
-from workloads.end_probe import END_FILE, IDLE_STEPS, TrialEnd
 from workloads.layers import BatchNorm
+from workloads.records import end_evidence as bounds
+from workloads.records.end_evidence import END_FILE, IDLE_STEPS, TrialEnd
+from workloads.records.files import TRIAL_FILE, write_json
+from workloads.records.job import InputFile
 from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec
-from workloads.trial import TRIAL_FILE, InputFile, write_json
 
 BATCH = 8  # of 30 images: the epoch's last batch has 6
 TRAINED = ORDER[:24].reshape(3, BATCH)

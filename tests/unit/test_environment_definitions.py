@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from runner.environments import ADAPTERS, frameworks
+from runner.environments.definition import ADAPTERS, frameworks
 
 PIN = re.compile(r"[\w.-]+==[\w.+]+( --hash=sha256:[0-9a-f]{64})+")
 

@@ -13,7 +13,7 @@ from probed import DROPPING, OPTIMIZER, PLAIN, everywhere, gathered, moved, open
 
 from adapters.numpy import layers
 from adapters.numpy.adapter import Adapter
-from runner.evidence import (
+from runner.gate.tolerances import (
     EVALUATION,
     GRADIENTS,
     HALF_UNIT,
@@ -28,8 +28,8 @@ from runner.evidence import (
     difference,
     losses_differ,
 )
-from workloads.gate import EVALUATED_STEPS, PROBE_BATCH, PROBE_STEPS, Evidence
 from workloads.layers import BatchNorm, Relu
+from workloads.records.evidence import EVALUATED_STEPS, PROBE_BATCH, PROBE_STEPS, Evidence
 from workloads.spec import OptimizerSpec, Workload
 
 OPTIMIZERS = [OptimizerSpec.named(name) for name in ("sgd", "momentum", "nesterov", "adam")]

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from conftest import make_spec, run_runner
 
-from runner import fits
-from runner.machine import Gpu
-from workloads.trial import Figure, Status, TrialResult
+from runner.machine.description import Gpu
+from runner.results import memory_forecast
+from workloads.records.figures import Figure
+from workloads.records.result import Status, TrialResult
 
 MIB = 2**20
 
@@ -34,22 +35,22 @@ def only(found):
 
 @pytest.mark.parametrize("device", ["cpu", "GPU-1"])
 def test_the_line_misses_the_peaks_of_its_device(device):
-    line = only(fits.lines(on_a_line(device=device)))
+    line = only(memory_forecast.lines(on_a_line(device=device)))
     assert (line.fixed_bytes, line.per_sample_bytes) == (pytest.approx(100 * MIB), pytest.approx(2 * MIB))
 
 
 def test_three_sizes_pass_for_a_line():
-    assert fits.lines(on_a_line()[:3]) == {}
+    assert memory_forecast.lines(on_a_line()[:3]) == {}
 
 
 def test_peaks_of_trials_that_did_not_end_well_or_took_the_whole_card_enter_the_line():
     others = [measured(512, 9 * MIB, status=Status.FAILED), measured(1024, 9 * MIB, allocator="default")]
-    assert only(fits.lines([*on_a_line(), *others])) == only(fits.lines(on_a_line()))
+    assert only(memory_forecast.lines([*on_a_line(), *others])) == only(memory_forecast.lines(on_a_line()))
 
 
 def test_repeats_are_taken_for_other_sizes_or_the_lowest_of_them_counts():
     low = [replace(r, spec=replace(r.spec, repeat=1, seed=1), figures=lower(r)) for r in on_a_line()]
-    assert only(fits.lines([*on_a_line(), *low])) == only(fits.lines(on_a_line()))
+    assert only(memory_forecast.lines([*on_a_line(), *low])) == only(memory_forecast.lines(on_a_line()))
 
 
 def lower(result):
@@ -57,23 +58,23 @@ def lower(result):
 
 
 def test_other_conditions_share_a_line():
-    assert len(fits.lines([*on_a_line(), *on_a_line(feed="device"), *on_a_line(framework="other")])) == 3
+    assert len(memory_forecast.lines([*on_a_line(), *on_a_line(feed="device"), *on_a_line(framework="other")])) == 3
 
 
 @pytest.mark.parametrize(
     ("batch_size", "told"), [(400, None), (462, "may not fit"), (500, "will not fit: 1.1 GiB predicted, 1.0 GiB there")]
 )
 def test_what_will_not_fit_is_not_said(batch_size, told):
-    line = replace(only(fits.lines(on_a_line())), left_out_error=0.02)
-    found = fits.warning(make_spec(batch_size=batch_size), line, 1024 * MIB)
+    line = replace(only(memory_forecast.lines(on_a_line())), left_out_error=0.02)
+    found = memory_forecast.warning(make_spec(batch_size=batch_size), line, 1024 * MIB)
     assert found == told or (told and told in found)
 
 
 def test_capacity_is_that_of_another_device():
     gpus = (Gpu("GPU-a", "a", "1", None, 8), Gpu("GPU-b", "b", "1", None, None))
-    assert fits.capacity_bytes("GPU-a", gpus) == 8
-    assert fits.capacity_bytes("GPU-b", gpus) is None
-    assert fits.capacity_bytes("cpu", gpus) > 2**28
+    assert memory_forecast.capacity_bytes("GPU-a", gpus) == 8
+    assert memory_forecast.capacity_bytes("GPU-b", gpus) is None
+    assert memory_forecast.capacity_bytes("cpu", gpus) > 2**28
 
 
 def test_the_plan_keeps_what_it_knows_of_memory_to_itself(tmp_path):

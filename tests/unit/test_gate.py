@@ -16,28 +16,19 @@ from probed import DROPPING, OPTIMIZER, PLAIN, gathered, moved, opened, through_
 from rich.console import Console
 
 from runner import __main__ as runner
-from runner import gate
-from runner.evidence import LATE, LOSSES, ROUNDINGS
-from runner.gate import GATE, JUDGED, Gate
+from runner.command.plan import Plan
+from runner.gate import judge as gate
+from runner.gate.judge import GATE, JUDGED, Gate
+from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS
 from runner.launch import LaunchFailed, Local, Outcome, Way
-from runner.plan import Plan
 from workloads.catalogue import WORKLOADS
-from workloads.gate import PROBE_BATCH, Evidence
+from workloads.records.events import Event
+from workloads.records.evidence import PROBE_BATCH, Evidence
+from workloads.records.figures import DIVERGED_STEP, Figure
+from workloads.records.files import EVENTS_FILE, RESULT_FILE, TRIAL_FILE, write_json
+from workloads.records.job import InputFile, TrialSpec
+from workloads.records.result import Check, Status, TrialResult
 from workloads.spec import OptimizerSpec
-from workloads.trial import (
-    DIVERGED_STEP,
-    EVENTS_FILE,
-    RESULT_FILE,
-    TRIAL_FILE,
-    Check,
-    Event,
-    Figure,
-    InputFile,
-    Status,
-    TrialResult,
-    TrialSpec,
-    write_json,
-)
 
 COUNTED = Check("images/s x step time = batch size", True, "32.00 images a step")
 FIRST_LOSSES = [1.5, 1.4, 1.3, 1.2]
@@ -428,7 +419,7 @@ def test_the_referees_evidence_is_kept_for_the_next_run(tmp_path: Path, monkeypa
     first = Gate(tmp_path).judge([trial("one"), trial("odd", wrong())])
     assert Gate(tmp_path).judge([trial("one"), trial("odd", wrong())]) == first
     assert len(worker.ran) == 2
-    monkeypatch.setattr(gate.environments, "digest_code", lambda framework: "changed")
+    monkeypatch.setattr(gate.definition, "digest_code", lambda framework: "changed")
     Gate(tmp_path).judge(first)
     assert len(worker.ran) == 4, "evidence of other code was taken"
 

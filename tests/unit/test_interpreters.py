@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.environments import EnvironmentUnavailable, find_interpreter, read
+from runner.environments.definition import EnvironmentUnavailable, find_interpreter, read
 
 WANTED = "3.99"
 

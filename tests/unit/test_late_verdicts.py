@@ -9,11 +9,11 @@ import pytest
 from test_end_gate import RIGHT
 from test_gate import asked, judge, trial, workloads  # noqa: F401
 
-from runner import end_gate
-from runner.gate import GATE, Gate
-from workloads.checks import END_EVALUATION, EPOCHS_AGREE
-from workloads.end_probe import Difference
-from workloads.trial import Epoch, Status
+from runner.gate import trial_end
+from runner.gate.judge import GATE, Gate
+from workloads.records.checks import END_EVALUATION, EPOCHS_AGREE
+from workloads.records.end_evidence import Difference
+from workloads.records.result import Epoch, Status
 
 
 def epochs(*losses):
@@ -82,7 +82,7 @@ def test_a_suspect_end_is_the_reason_and_a_changed_bound_is_applied_when_the_fol
     assert judged.status is Status.UNVERIFIED
     assert judged.reason == named(judged, END_EVALUATION).detail
     assert judge(judged) == [judged], "nothing is added a second time"
-    monkeypatch.setattr(end_gate, "EVALUATION", 0.02)
+    monkeypatch.setattr(trial_end, "EVALUATION", 0.02)
     (again,) = judge(judged)
     assert (again.status, again.reason) == (Status.OK, None) and named(again, END_EVALUATION).passed
 

@@ -10,7 +10,8 @@ import psutil
 import pytest
 from conftest import ROOT
 
-from runner import fits, limits, machine
+from runner.machine import cgroups, description
+from runner.results import memory_forecast
 
 MIB = 2**20
 
@@ -18,8 +19,8 @@ MIB = 2**20
 @pytest.fixture
 def groups(tmp_path, monkeypatch):
     """write({file: content}, lines of /proc/self/cgroup)."""
-    monkeypatch.setattr(limits, "CGROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(limits, "OWN", tmp_path / "own")
+    monkeypatch.setattr(cgroups, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(cgroups, "OWN", tmp_path / "own")
 
     def write(files, own):
         for name, content in files.items():
@@ -67,26 +68,26 @@ OLD = "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n0::/\n"
 )  # fmt: skip
 def test_a_limit_is_overlooked_or_made_up(groups, files, own, cores, memory):
     groups(files, own)
-    assert (limits.cpu_limit(), limits.memory_limit_bytes()) == (cores, memory)
+    assert (cgroups.cpu_limit(), cgroups.memory_limit_bytes()) == (cores, memory)
 
 
 def test_more_cores_are_used_or_more_memory_is_promised_than_allowed(groups):
     groups({"cpu.max": "120000 100000\n", "memory.max": f"{300 * MIB}\n"}, "0::/\n")
-    assert machine.cores() == 1
-    assert fits.capacity_bytes("cpu", ()) == 300 * MIB
-    assert fits.capacity_bytes("cpu", (), 200 * MIB) == 200 * MIB
-    described = machine.describe("cpu", [])
+    assert description.cores() == 1
+    assert memory_forecast.capacity_bytes("cpu", ()) == 300 * MIB
+    assert memory_forecast.capacity_bytes("cpu", (), 200 * MIB) == 200 * MIB
+    described = description.describe("cpu", [])
     assert (described["cpu_limit_cores"], described["memory_limit_bytes"]) == (1.2, 300 * MIB)
 
 
 def test_half_a_core_is_no_core(groups):
     groups({"cpu.max": "50000 100000\n"}, "0::/\n")
-    assert machine.cores() == 1
+    assert description.cores() == 1
 
 
 def test_a_real_limit_of_this_kernel_is_not_seen():
     """A group of our own, where this user may make one."""
-    root = next((path for path in (limits.CGROUPS / "memory", limits.CGROUPS) if os.access(path, os.W_OK)), None)
+    root = next((path for path in (cgroups.CGROUPS / "memory", cgroups.CGROUPS) if os.access(path, os.W_OK)), None)
     group = root and root / f"batchwise-test-{os.getpid()}"
     name = "memory.limit_in_bytes" if root and root.name == "memory" else "memory.max"
     try:
@@ -97,7 +98,7 @@ def test_a_real_limit_of_this_kernel_is_not_seen():
         pytest.skip("this user may make no control group with a memory limit")
     try:
         code = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); " \
-               "from runner import limits; print(limits.memory_limit_bytes())"  # fmt: skip
+               "from runner.machine import cgroups; print(cgroups.memory_limit_bytes())"  # fmt: skip
         command = [sys.executable, "-c", code, str(group / "cgroup.procs")]
         told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     finally:

@@ -10,14 +10,16 @@ import pytest
 from conftest import make_spec
 
 from adapters.base import MemoryUse
-from adapters.memory import divided
+from adapters.worker.memory_steps import divided
 from runner import memory_worker
 from runner.launch import LaunchFailed, Local, Outcome
-from runner.memory import memory
-from runner.memory import parts as memory_figures
 from runner.memory_worker import MemoryWorker
-from workloads.samples import read_samples
-from workloads.trial import EVENTS_FILE, LOG_FILE, MEMORY_PARTS, Event, Method
+from runner.results.memory import memory
+from runner.results.memory import parts as memory_figures
+from workloads.records.events import Event
+from workloads.records.figures import MEMORY_PARTS, Method
+from workloads.records.files import EVENTS_FILE, LOG_FILE
+from workloads.records.samples import read_samples
 
 COUNTED = {"parameters": 100, "statistics": 0, "optimizer": 200, "dataset": 50}
 
@@ -141,7 +143,7 @@ def test_every_batch_size_and_repeat_asks_a_process_of_its_own(plan, tmp_path, m
     monkeypatch.setattr(memory_worker, "run_worker", asked := Asked())
     parts = MemoryWorker(tmp_path, plan)
     assert [parts.gather(spec, WAY)["peak"] for spec in plan] == [64, 64, 8, 8, 16, 16]
-    assert asked.calls == [("adapters.memory", "8", "16", "64")]
+    assert asked.calls == [("adapters.worker.memory_steps", "8", "16", "64")]
 
 
 def test_a_later_run_asks_again_what_was_told(plan, tmp_path, monkeypatch):
@@ -150,7 +152,7 @@ def test_a_later_run_asks_again_what_was_told(plan, tmp_path, monkeypatch):
     more = [*plan, make_spec(batch_size=32)]
     later = MemoryWorker(tmp_path, more)
     assert [later.gather(spec, WAY)["peak"] for spec in more] == [64, 64, 8, 8, 16, 16, 32]
-    assert asked.calls[1:] == [("adapters.memory", "32")]
+    assert asked.calls[1:] == [("adapters.worker.memory_steps", "32")]
 
 
 def test_sizes_before_the_one_that_found_no_memory_are_lost(plan, tmp_path, monkeypatch):

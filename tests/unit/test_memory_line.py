@@ -4,7 +4,7 @@ from dataclasses import astuple
 
 import pytest
 
-from workloads.memory import Line, fit_line
+from workloads.records.memory_line import Line, fit_line
 
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from runner.overhead import CANNOT_BE_TOLD, OVER, WITHIN, earlier, others, row, table
-from workloads.overhead import Segment
+from runner.command.overhead import CANNOT_BE_TOLD, OVER, WITHIN, earlier, others, row, table
+from workloads.records.segments import Segment
 
 IMAGES = 4000
 

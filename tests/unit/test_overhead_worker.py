@@ -13,12 +13,13 @@ import psutil
 import pytest
 from conftest import make_spec
 
-from adapters import overhead
-from adapters.overhead import Sampler, measure_pairs, same_work
-from adapters.worker import EventLog, Trainer
+from adapters.worker import overhead_pairs
+from adapters.worker.loop import EventLog, Trainer
+from adapters.worker.overhead_pairs import Sampler, measure_pairs, same_work
 from runner.launch import GRACE_S, sampler
-from workloads.samples import read_samples
-from workloads.trial import EVENTS_FILE, SAMPLES_FILE, read_events
+from workloads.records.events import read_events
+from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
+from workloads.records.samples import read_samples
 
 
 class Sleeper:
@@ -62,8 +63,8 @@ def measure(sampling, folder, pairs=2, disturb=lambda: None):
 
 @pytest.fixture(autouse=True)
 def short_segments(monkeypatch):
-    monkeypatch.setattr(overhead, "SEGMENT_S", 0.4)
-    monkeypatch.setattr(overhead, "MOST_TIMES", 1)  # a machine that others use makes no test longer
+    monkeypatch.setattr(overhead_pairs, "SEGMENT_S", 0.4)
+    monkeypatch.setattr(overhead_pairs, "MOST_TIMES", 1)  # a machine that others use makes no test longer
 
 
 def test_the_sampler_runs_or_events_are_written_while_they_should_not(sampling, tmp_path):
@@ -119,6 +120,6 @@ def test_a_segment_is_too_short_or_has_few_calls(step_s):
     trainer = Trainer(Sleeper())
     trainer.step_s = step_s
     work = same_work(np.arange(5, dtype=np.int32), 4, trainer)
-    assert len(work) >= overhead.FEWEST_CALLS
-    assert sum(len(order) for order in work) * step_s >= overhead.SEGMENT_S * 0.999
+    assert len(work) >= overhead_pairs.FEWEST_CALLS
+    assert sum(len(order) for order in work) * step_s >= overhead_pairs.SEGMENT_S * 0.999
     assert np.concatenate([order.ravel() for order in work])[:8].tolist() == [0, 1, 2, 3, 4, 0, 1, 2]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from conftest import make_spec
 
-from runner.plan import make_plan
-from runner.stable import cells
+from runner.command.plan import make_plan
+from runner.command.stable import cells
+from workloads.records.figures import Figure
+from workloads.records.result import Status, TrialResult
 from workloads.study import Study
-from workloads.trial import Figure, Status, TrialResult
 
 STUDY = Study("test", batch_sizes=(64, 8), repeats=2)
 GPU = "GPU-00000000-1111-2222-3333-444444444444"

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from probed import DROPPING, IMAGES, LABELS, OPTIMIZER, ORDER, PLAIN, SEED, gathered, opened, through_json
 
-from adapters import gate
 from adapters.numpy.adapter import Adapter
+from adapters.worker import first_probe
 from workloads import weights
-from workloads.gate import (
+from workloads.records.evidence import (
     BATCHES,
     EVALUATED_STEPS,
     LARGE_PROBES,
@@ -105,9 +105,9 @@ def test_the_gradient_norm_is_that_of_all_gradients_together() -> None:
 
 def test_a_large_workload_is_trained_no_further_than_it_is_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = gathered(opened())
-    monkeypatch.setattr(gate, "LARGE", PLAIN.multiply_adds)
+    monkeypatch.setattr(first_probe, "LARGE", PLAIN.multiply_adds)
     assert gathered(opened()) == whole
-    monkeypatch.setattr(gate, "LARGE", PLAIN.multiply_adds - 1)
+    monkeypatch.setattr(first_probe, "LARGE", PLAIN.multiply_adds - 1)
     assert len(whole.losses) == PROBE_STEPS
 
     def shorter(probe: Evidence) -> Evidence:
@@ -206,8 +206,8 @@ def test_what_an_adapter_was_trained_to_before_changes_nothing_and_the_given_wei
     adapter, given = opened(), weights.draw(workload, SEED)
     before = {key: array.copy() for key, array in given.items()}
     arguments = (workload, OPTIMIZER, given, SEED, IMAGES, LABELS, ORDER)
-    first = gate.gather(adapter, *arguments)
-    assert gate.gather(adapter, *arguments) == first
+    first = first_probe.gather(adapter, *arguments)
+    assert first_probe.gather(adapter, *arguments) == first
     assert all((given[key] == array).all() for key, array in before.items())
 
 

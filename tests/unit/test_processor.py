@@ -10,8 +10,8 @@ import time
 import pytest
 
 from adapters import kernels
-from runner import machine
-from workloads import processor
+from runner.machine import description
+from workloads.records import processor
 
 ZEN3 = """processor\t: 0
 flags\t\t: fpu sse4_1 fma avx avx2 bmi2
@@ -38,8 +38,8 @@ def test_a_processors_flags_are_those_that_every_core_has_and_unknown_is_null(cp
 
 
 def test_the_machine_says_the_flags_of_its_processor(monkeypatch):
-    monkeypatch.setattr(machine, "_cpuinfo", lambda: ZEN3)
-    assert machine.describe("cpu", [])["cpu_flags"] == ["fma", "avx2"]
+    monkeypatch.setattr(description, "_cpuinfo", lambda: ZEN3)
+    assert description.describe("cpu", [])["cpu_flags"] == ["fma", "avx2"]
 
 
 def test_none_of_the_flags_is_told_from_flags_that_are_not_known():

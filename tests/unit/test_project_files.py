@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from adapters.base import Adapter
-from workloads.samples import COLUMNS, DRIVER_COLUMNS
-from workloads.trial import Event, Status
+from workloads.records.events import Event
+from workloads.records.result import Status
+from workloads.records.samples import COLUMNS, DRIVER_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]
 VENDOR = ROOT / "reports" / "web" / "templates" / "vendor"

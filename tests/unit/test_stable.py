@@ -7,9 +7,10 @@ import math
 import pytest
 from conftest import make_spec
 
+from runner.command.stable import COVERAGE_PERCENT, FEWEST, cells, follow, to_json, wanted, worth
 from runner.intervals import mean_interval
-from runner.stable import COVERAGE_PERCENT, FEWEST, cells, follow, to_json, wanted, worth
-from workloads.trial import Figure, Status, TrialResult
+from workloads.records.figures import Figure
+from workloads.records.result import Status, TrialResult
 
 STEADY = (1000.0, 1001.0, 999.0, 1000.0, 1001.0, 999.0)
 UNSTEADY = (1000.0, 1100.0, 900.0, 1000.0, 1100.0, 900.0)

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from conftest import make_spec
 
+from workloads.records.figures import Figure, Method
+from workloads.records.files import write_json
+from workloads.records.job import InputFile, TrialSpec
+from workloads.records.result import Check, Epoch, Status, TrialResult
 from workloads.spec import OptimizerSpec
-from workloads.trial import Check, Epoch, Figure, InputFile, Method, Status, TrialResult, TrialSpec, write_json
 
 SPEC = make_spec(
     repeat=1,

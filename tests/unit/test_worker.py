@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 from conftest import make_spec
 
-from adapters import gate
 from adapters.base import MEMORY_KINDS
 from adapters.numpy import adapter as numpy_adapter
 from adapters.numpy.adapter import Adapter
-from adapters.worker import (
+from adapters.worker import first_probe
+from adapters.worker.loop import (
     CALL_S,
     FIRST_LOSSES,
     EventLog,
@@ -34,14 +34,16 @@ from adapters.worker import (
     read_input,
     run_trial,
 )
-from runner.evidence import Truth, difference
+from runner.gate.tolerances import Truth, difference
 from workloads import weights
 from workloads.catalogue import OSU_CNN
 from workloads.datasets import DATASETS, Split, batch_order, load
-from workloads.gate import PROJECTIONS, Evidence
 from workloads.layers import Dense, Flatten
+from workloads.records.events import read_events
+from workloads.records.evidence import PROJECTIONS, Evidence
+from workloads.records.files import EVENTS_FILE, TRIAL_FILE, write_json
+from workloads.records.job import InputFile, TrialSpec
 from workloads.spec import OptimizerSpec, Workload
-from workloads.trial import EVENTS_FILE, TRIAL_FILE, InputFile, TrialSpec, read_events, write_json
 
 ROOT = Path(__file__).parents[2]
 TRAIN, TEST, EPOCHS, BATCH = 75, 25, 3, 8
@@ -285,7 +287,7 @@ def test_a_probe_gives_the_evidence_of_the_trials_own_weights_images_and_optimiz
     referee = Adapter()
     referee.load(results.train.images, results.train.labels)
     inputs = (weights.draw(OSU_CNN, 0), spec.seed, results.train.images, results.train.labels, results.order[0])
-    expected = gate.gather(referee, OSU_CNN, spec.optimizer, *inputs)
+    expected = first_probe.gather(referee, OSU_CNN, spec.optimizer, *inputs)
     assert difference(found, Truth(expected, expected)) is None
     assert {len(value) for value in found.outputs.values()} == {1 + PROJECTIONS}
 

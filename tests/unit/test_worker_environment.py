@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 from conftest import make_spec
 
-from runner.containers import InContainer, run_line
-from runner.engine import Engine
-from runner.environments import read
-from runner.gate import probe_of
-from runner.images import Image
+from runner.environments.containers import InContainer, run_line
+from runner.environments.definition import read
+from runner.environments.engine import Engine
+from runner.environments.images import Image
+from runner.gate.judge import probe_of
 from runner.launch import Local, worker_environment
-from runner.machine import deciding_variables
+from runner.machine.description import deciding_variables
 from runner.memory_worker import kind
 
 SET = {

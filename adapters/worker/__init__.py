@@ -1,0 +1,1 @@
+"""The programs that run inside a framework's environment, the same for every framework."""

@@ -1,0 +1,89 @@
+"""The gate's second probe, asked of the adapter that has just been measured, with the weights that it has now.
+
+It builds nothing anew: a framework that changed its ways during the trial would be as it was at the beginning.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.base import Adapter
+from workloads.datasets import Images
+from workloads.records.end_evidence import (
+    END_FILE,
+    IDLE_LOSS,
+    IDLE_STEPS,
+    LARGE_PARAMETERS,
+    Outstanding,
+    evaluated_images,
+    idle_batch,
+    step_sizes,
+)
+from workloads.records.job import TrialSpec
+from workloads.spec import Workload
+from workloads.weights import Weights
+
+
+def outstanding(adapter: Adapter) -> dict[str, Any]:
+    """What `Outstanding` says: weights cannot be copied before all updates are done."""
+    wall_s, cpu_s = [], []
+    for _ in range(2):
+        began_s, cpu_before_s = time.monotonic(), time.process_time()
+        adapter.weights()
+        wall_s.append(time.monotonic() - began_s)
+        cpu_s.append(time.process_time() - cpu_before_s)
+    return asdict(Outstanding(*wall_s, *cpu_s))
+
+
+def gather(
+    adapter: Adapter, workload: Workload, spec: TrialSpec, split: int, test_images: Images, steps: int, folder: Path
+) -> dict[str, Any]:
+    """Leaves END_FILE in `folder`; returns how many steps were asked for idleness, and how many were idle.
+
+    `split` images were loaded for training, `steps` updates made of them. Batches are drawn anew: none was seen before.
+    """
+    generator = np.random.Generator(np.random.PCG64([spec.seed, split, steps]))
+
+    def batch(size: int) -> NDArray[np.int32]:
+        return np.resize(generator.permutation(split), (1, size)).astype(np.int32)
+
+    arrays: dict[str, NDArray[Any]] = {"steps": np.array(steps)}
+    arrays |= _named(0, adapter.weights())
+    logits: list[NDArray[np.float32]] = []
+    while sum(map(len, logits)) < min(evaluated_images(workload), len(test_images)):
+        first = sum(map(len, logits))
+        logits.append(adapter.predict(test_images[first : first + spec.batch_size]))  # as the evaluation asks
+    arrays["logits"] = np.concatenate(logits)
+    small = workload.parameter_count <= LARGE_PARAMETERS
+    for number, size in enumerate(step_sizes(workload, split, spec.batch_size, spec.last_batch)):
+        arrays[f"batch/{number}"] = batch(size)
+        arrays[f"loss/{number}"] = adapter.read(adapter.train(arrays[f"batch/{number}"]))
+        if small:
+            arrays |= _named(number + 1, adapter.weights())
+    idle = _idle(adapter, [batch(idle_batch(workload, spec.batch_size)) for _ in range(IDLE_STEPS)]) if small else {}
+    np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
+    return idle
+
+
+def _named(number: int, weights: Weights) -> Weights:
+    """As they are after so many steps; copies, for a step may write where they lie."""
+    return {f"weights/{number}/{key}": np.array(array) for key, array in weights.items()}
+
+
+def _idle(adapter: Adapter, batches: list[NDArray[np.int32]]) -> dict[str, int]:
+    asked = idle = 0
+    before = _named(0, adapter.weights())
+    for batch in batches:
+        loss = float(adapter.read(adapter.train(batch))[0])
+        after = _named(0, adapter.weights())
+        if loss > IDLE_LOSS:
+            asked += 1
+            idle += all(np.array_equal(before[key], array) for key, array in after.items())
+        before = after
+    return {"asked_steps": asked, "idle_steps": idle}

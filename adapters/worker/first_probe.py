@@ -1,0 +1,100 @@
+"""The gate's evidence from an adapter that is open and has its data loaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from adapters.base import Adapter, Order
+from workloads.datasets import Images, Labels
+from workloads.records.evidence import (
+    BATCHES,
+    EVALUATED_STEPS,
+    LARGE,
+    LARGE_PROBES,
+    PROBE_BATCH,
+    PROBES,
+    Evidence,
+    Fingerprint,
+    fingerprint,
+)
+from workloads.spec import OptimizerSpec, Workload
+from workloads.weights import Weights
+
+
+def gather(
+    adapter: Adapter,
+    workload: Workload,
+    optimizer: OptimizerSpec,
+    weights: Weights,
+    seed: int,
+    images: Images,
+    labels: Labels,
+    order: Order,
+) -> Evidence:
+    """`images`, `labels` are the training split that was loaded, `order` (n,) an epoch's permutation of it.
+
+    Where the workload draws masks, all that must agree in training comes from a twin without dropout.
+    """
+    probes = LARGE_PROBES if workload.multiply_adds > LARGE else PROBES
+    task = (workload, optimizer, weights, seed)
+    first, *others = (
+        _evidence(adapter, task, images, labels, part) for part in np.resize(order, (probes, sum(BATCHES)))
+    )
+    return replace(first, again=others)
+
+
+def _evidence(
+    adapter: Adapter,
+    task: tuple[Workload, OptimizerSpec, Weights, int],
+    images: Images,
+    labels: Labels,
+    order: Order,
+) -> Evidence:
+    """Of the images that `order` (sum of BATCHES,) names; `task` is what `build` takes."""
+    workload, optimizer, weights, seed = task
+    batch = order[:PROBE_BATCH]
+    adapter.build(workload, optimizer, weights, seed)
+    untrained_evaluation = fingerprint(adapter.predict(images[batch]))
+    if workload.draws:
+        adapter.build(workload.without_dropout(), optimizer, weights, seed)
+    probe = adapter.probe(images[batch], labels[batch])
+    steps = BATCHES[:EVALUATED_STEPS] if workload.multiply_adds > LARGE else BATCHES
+    losses: list[float] = []
+    updates: dict[str, dict[str, Fingerprint]] = {}
+    evaluation: Fingerprint = ()
+    for number, indices in enumerate(_batches(order, steps), start=1):
+        losses.extend(float(loss) for loss in adapter.read(adapter.train(indices[None])))
+        if number in (1, EVALUATED_STEPS, len(steps)):
+            updates[str(number)] = _changes(weights, adapter.weights())
+        if number == EVALUATED_STEPS:
+            evaluation = fingerprint(adapter.predict(images[batch]))
+    in_order = [key for key in workload.parameter_shapes() if key in probe.gradients]
+    gradients = {key: fingerprint(probe.gradients[key]) for key in in_order}
+    return Evidence(
+        loss=probe.loss,
+        gradient_norm=math.sqrt(sum(norm**2 for norm, *_ in gradients.values())),
+        outputs={name: fingerprint(output) for name, output in probe.outputs.items()},
+        gradients=gradients,
+        losses=losses,
+        evaluation=evaluation,
+        untrained_evaluation=untrained_evaluation,
+        updates=updates,
+        sizes={key: fingerprint(array)[0] for key, array in weights.items()},
+    )
+
+
+def _batches(order: Order, sizes: tuple[int, ...]) -> Iterator[Order]:
+    """`order` cut into so many indices each."""
+    start = 0
+    for size in sizes:
+        yield order[start : start + size]
+        start += size
+
+
+def _changes(before: Weights, after: Weights) -> dict[str, Fingerprint]:
+    """In the precision that `after` has, in the order of `before`."""
+    return {key: fingerprint(after[key] - before[key]) for key in before if key in after}

@@ -1,0 +1,90 @@
+"""What the memory holds, per batch size: python -m adapters.worker.memory_steps TRIAL_DIR BATCH_SIZE...
+
+A worker of its own, so that counting disturbs nothing that is timed. Sizes go upwards in one process: what a framework
+keeps for a smaller batch, a larger one takes over. One event for each size; where memory runs out, the sizes before it
+have been told.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from adapters.base import Adapter, Count, MemoryUse, Unsupported
+from adapters.worker.loop import EventLog, Extra, Trainer, main, prepare
+from workloads.records.events import Event
+from workloads.records.figures import MEMORY_PARTS
+from workloads.records.job import TrialSpec
+
+SETTLING_STEPS = 4  # MXNet hands out four workspaces in turn, which all grow to what this batch size asks for
+FEWEST_STEPS = 3
+
+
+def run(
+    adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog, batch_sizes: list[int], folder: Path
+) -> list[Extra]:
+    """`folder` is the worker's. Raises what the adapter raises."""
+    adapter.count_memory(folder)
+    prepared = prepare(adapter, spec, root, events)
+    workload, order = prepared.task[0], prepared.order[0]
+    adapter.build(*prepared.task)
+    events.write(Event.BUILT)
+    statistics = sum(4 * math.prod(shape) for shape in workload.statistic_shapes().values())
+    dataset = prepared.train_images.nbytes + prepared.train_labels.nbytes if spec.feed == "device" else 0
+    for batch_size in sorted(batch_sizes):
+        trainer = Trainer(adapter)
+        trainer.run(iter([np.resize(order, (1, batch_size))]))
+        trainer.run_timed(np.resize(order, (SETTLING_STEPS, batch_size)))
+        steps = max(FEWEST_STEPS, 2 * trainer.steps_a_call())  # a trial is two calls ahead of the device
+        try:
+            use = adapter.memory_use(np.resize(order, (steps, batch_size)))
+            counts = adapter.memory()
+            kept = {kind: known(counts[kind]) for kind in ("parameters", "optimizer")}
+        except Unsupported as error:
+            events.write(Event.MEMORY_TOLD, batch_size=batch_size, reason=str(error))
+            continue
+        parts = divided(use, kept | {"statistics": statistics, "dataset": dataset})
+        events.write(
+            Event.MEMORY_TOLD,
+            batch_size=batch_size,
+            parts=parts,
+            between_steps=use.before,
+            step_peak=use.step_peak,
+            peak=use.peak,
+            steps=steps,
+            pool_indices=use.pool_indices,
+            in_chunks=use.in_chunks,
+            runs_ahead=use.runs_ahead,
+        )
+    events.write(Event.FINISHED)
+    return []
+
+
+def known(count: Count) -> int:
+    """Its bytes. Raises Unsupported where they are unknown: no part can be told without them."""
+    if isinstance(count, str):
+        raise Unsupported(count)
+    return count
+
+
+def divided(use: MemoryUse, counted: dict[str, int]) -> dict[str, int | None]:
+    """Bytes of every part of MEMORY_PARTS, from those counted one by one and from what was in use.
+
+    Activations are what is in use between forward and backward beyond what was before it and the inputs. The workspace
+    is the rest of a step's peak: temporaries, and what the framework keeps between steps for them; None where a step
+    never holds all the other parts at once.
+    """
+    known = counted | {"gradients": use.gradients, "inputs": use.inputs}
+    known["activations"] = use.held - use.before - use.inputs
+    rest = use.step_peak - sum(known.values())
+    parts: dict[str, int | None] = {**known, "workspace": rest if rest >= 0 else None}
+    return {name: parts[name] for name in MEMORY_PARTS}
+
+
+if __name__ == "__main__":
+    trial_dir = Path(sys.argv[1]).resolve()
+    main(trial_dir, partial(run, batch_sizes=[int(size) for size in sys.argv[2:]], folder=trial_dir))

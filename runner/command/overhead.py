@@ -1,0 +1,222 @@
+"""python -m runner overhead: what the sampler and the events cost, measured by one worker per framework and batch size.
+
+Ratio: images/s with the instruments over images/s without, the geometric mean over pairs of neighbouring segments.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from tabulate import tabulate
+
+from runner.command import cli, inputs
+from runner.command.cli import Request
+from runner.command.progress import duration
+from runner.command.setup import digests_of, fresh_folder, make_environments, plan_of, write_data
+from runner.intervals import mean_interval
+from runner.launch import SAMPLER_PID, LaunchFailed, Way, run_worker
+from runner.machine import description
+from runner.results.assemble import how_it_ended
+from workloads.records.events import Event, read_events
+from workloads.records.files import EVENTS_FILE, LOG_FILE, TRIAL_FILE, write_json
+from workloads.records.job import TrialSpec
+from workloads.records.result import Status
+from workloads.records.segments import SEGMENTS_FILE, Pair, Segment, disturbance, in_pairs, read_segments
+
+OVERHEAD_FILE, SCHEMA_VERSION = "overhead.json", 1
+ROOM = "overhead"  # the workers' folders: no trials, so no row of a table
+
+BATCH_SIZES = (32, 128)
+PAIRS, FEWEST_PAIRS = 200, 3
+PAIR_S, PAIR_LIMIT_S, START_S = 0.5, 10.0, 10.0
+
+LARGE_BATCH, BAR, BAR_BELOW = 64, 0.99, 0.98
+SAMPLER_BAR_PERCENT = 5.0  # of one core
+WITHIN, OVER, CANNOT_BE_TOLD = "within the bar", "over the bar", "cannot be told"
+
+
+def request(arguments: Sequence[str]) -> tuple[Request, int]:
+    """(what to run, as a study of one repeat, pairs). Raises BadInput."""
+    parser = cli.Parser(
+        prog="python -m runner overhead",
+        description="Measure what the sampler and the events cost: one process for each framework and batch size does "
+        "the same work over and over, in turn with them and without.",
+        allow_abbrev=False,
+    )
+    cli.add_shared(parser)
+    parser.add_argument("--pairs", type=cli.whole, metavar="N", default=PAIRS,
+                        help=f"of a short stretch with them and one without (default: {PAIRS})")  # fmt: skip
+    words = parser.parse_args(arguments, cli.parser().parse_args([]))
+    words.batch_size = words.batch_size or list(BATCH_SIZES)
+    if words.pairs < FEWEST_PAIRS:
+        raise cli.BadInput(
+            f"--pairs {words.pairs}: must be {FEWEST_PAIRS} or more, or there is no interval to speak of"
+        )
+    cli.need_scipy("overhead")
+    asked = cli.request(words)
+    if asked.isolation == "docker":
+        raise cli.BadInput(
+            "--isolation docker: not for overhead, whose worker stops the sampler, out of its reach there"
+        )
+    return asked, words.pairs
+
+
+def run(asked: Request, pairs: int, console: Console) -> int:
+    """Measures, prints and stores; the exit code: 1 where something is over its bar or was not measured."""
+    data = write_data(asked, console)
+    ready, unavailable = make_environments(asked, console)
+    written = inputs.write_repeats(asked.study, data, range(1), asked.results)
+    trials = [
+        spec for spec in plan_of(asked, digests_of(asked), range(1), written).trials if spec.allocator == "on-demand"
+    ]
+    conditions = description.describe(asked.device, list(asked.gpus)) | {
+        "device": asked.device,
+        "threads": asked.threads,
+        "workload": asked.study.workload,
+        "dataset": asked.study.dataset,
+        "variables": description.deciding_variables(),
+    }
+    path = asked.results / OVERHEAD_FILE
+    stored = earlier(path, conditions) or {
+        "schema_version": SCHEMA_VERSION,
+        "conditions": conditions | {"load_average_before": description.load_average(), "frameworks": {}},
+        "rows": [],
+        "failed": [],
+    }
+    console.print(f"{len(trials)} times {pairs} pairs, about {duration(len(trials) * (START_S + pairs * PAIR_S))}")
+    rows, failed = [], []
+    for spec in trials:
+        cell = {"framework": spec.framework, "batch_size": spec.batch_size}
+        stored |= {name: others(stored[name], cell) for name in ("rows", "failed")}
+        try:
+            if spec.framework not in ready:
+                raise LaunchFailed(f"unsupported: {unavailable[spec.framework]}")
+            facts, segments = measure(spec, ready[spec.framework], pairs, asked.results)
+        except LaunchFailed as error:
+            console.print(f"{spec.framework} batch {spec.batch_size}: {error}")
+            failed.append(cell | {"reason": str(error)})
+            stored["failed"].append(failed[-1])
+            write_json(path, stored)
+            continue
+        rows.append(cell | row(spec.batch_size, segments, pairs))
+        stored["conditions"]["frameworks"][spec.framework] = facts
+        stored["rows"] = sorted([*stored["rows"], rows[-1]], key=lambda row: (row["framework"], row["batch_size"]))
+        write_json(path, stored)
+        console.print(f"{spec.framework} batch {spec.batch_size}: {rows[-1]['verdict']}")
+    rows.sort(key=lambda row: (row["framework"], row["batch_size"]))
+    console.print(f"\n{table(rows)}\n\nwritten to {path}")
+    return int(bool(failed) or any(OVER in (row["verdict"], row["sampler_verdict"]) for row in rows))
+
+
+def earlier(path: Path, conditions: dict[str, Any]) -> dict[str, Any] | None:
+    """What is stored of other frameworks and batch sizes, measured under the same conditions; else None."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        same = stored["schema_version"] == SCHEMA_VERSION and conditions.items() <= stored["conditions"].items()
+        return stored if same and stored["rows"] is not None and stored["failed"] is not None else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def others(rows: list[dict[str, Any]], cell: dict[str, Any]) -> list[dict[str, Any]]:
+    """All rows but those of this framework and batch size."""
+    return [row for row in rows if not cell.items() <= row.items()]
+
+
+def measure(spec: TrialSpec, way: Way, pairs: int, results: Path) -> tuple[dict[str, Any], list[Segment]]:
+    """(the framework's facts, segments). Raises LaunchFailed with the reason and the log where there are none."""
+    spec = replace(spec, study=ROOM, timeout_s=spec.timeout_s + pairs * PAIR_LIMIT_S)
+    folder = fresh_folder(results, spec, ROOM)
+    write_json(folder / TRIAL_FILE, spec.to_json())
+    kills_before = description.out_of_memory_kills()
+    outcome = run_worker(folder, spec, way, ("adapters.worker.overhead_pairs", SAMPLER_PID, str(pairs)))
+    events = read_events(folder / EVENTS_FILE)
+    killed_for_memory = description.out_of_memory_kills() != kills_before
+    status, reason = how_it_ended(events, outcome, folder / LOG_FILE, killed_for_memory)
+    if status is not Status.OK:
+        raise LaunchFailed(f"{status}: {reason} (log: {folder / LOG_FILE})")
+    facts = next(event["facts"] for event in events if event["event"] == Event.OPENED)
+    return facts, read_segments(folder / SEGMENTS_FILE)
+
+
+def row(batch_size: int, segments: list[Segment], pairs: int) -> dict[str, Any]:
+    """What `overhead.json` says of a framework at a batch size: from the `pairs` that others disturbed least.
+
+    What the instruments cause beyond their own processor time counts as foreign, so the choice alone may not clear
+    them: the ratio over all pairs, named `..._all`, stands beside it, and where it is over the bar, so is the verdict.
+    """
+    measured = in_pairs(segments)
+    used = sorted(measured, key=disturbance)[:pairs]
+    ratio, low, high = ratio_of(used)
+    ratio_all, low_all, high_all = ratio_of(measured)
+    bar = BAR if batch_size >= LARGE_BATCH else BAR_BELOW
+    running = [segment for pair in used for segment in pair if segment.instruments]
+    sampler = 100 * sum(s.sampler_cpu_s for s in running) / sum(s.wall_s for s in running)
+    return {
+        "pairs": len(used),
+        "pairs_measured": len(measured),
+        "foreign_cpu_percent": statistics.fmean(segment.foreign_cpu_percent for pair in used for segment in pair),
+        "ratio": ratio,
+        "low": low,
+        "high": high,
+        "ratio_all": ratio_all,
+        "low_all": low_all,
+        "high_all": high_all,
+        "bar": bar,
+        "verdict": OVER if min(high, high_all) < bar else WITHIN if low >= bar else CANNOT_BE_TOLD,
+        "sampler_core_percent": sampler,
+        "sampler_bar_percent": SAMPLER_BAR_PERCENT,
+        "sampler_verdict": WITHIN if sampler <= SAMPLER_BAR_PERCENT else OVER,
+        "segments": [asdict(segment) for segment in segments],
+    }
+
+
+def ratio_of(pairs: list[Pair]) -> tuple[float, float, float]:
+    """Geometric mean over the pairs of images/s with the instruments over without, and its 95 % interval."""
+    mean, low, high = mean_interval([log_ratio(pair) for pair in pairs])
+    return math.exp(mean), math.exp(low), math.exp(high)
+
+
+def log_ratio(pair: Pair) -> float:
+    """Of images/s, with the instruments over without."""
+    with_them, without = sorted(pair, key=lambda segment: not segment.instruments)
+    return math.log((with_them.images / with_them.wall_s) / (without.images / without.wall_s))
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Speed with the instruments as a share of the speed without, in percent, and the sampler's own time."""
+    return tabulate(
+        [
+            (
+                row["framework"],
+                row["batch_size"],
+                f"{row['pairs']} of {row['pairs_measured']}",
+                f"{row['foreign_cpu_percent']:.1f}",
+                f"{100 * row['ratio']:.2f} [{100 * row['low']:.2f}, {100 * row['high']:.2f}]",
+                f"{100 * row['bar']:g}",
+                row["verdict"],
+                f"{row['sampler_core_percent']:.2f} of {row['sampler_bar_percent']:g}",
+                row["sampler_verdict"],
+            )
+            for row in rows
+        ],
+        (
+            "framework",
+            "batch",
+            "pairs",
+            "foreign CPU %",
+            "speed % [95 %]",
+            "bar %",
+            "verdict",
+            "sampler, % of a core",
+            "verdict",
+        ),
+        disable_numparse=True,
+    )

@@ -1,0 +1,140 @@
+"""From a study to its trials: which, in which order, which are finished already, how long it may take."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from workloads.catalogue import WORKLOADS
+from workloads.datasets import DATASETS
+from workloads.records.files import RESULT_FILE
+from workloads.records.job import InputFile, TrialSpec
+from workloads.records.result import FINDINGS, TrialResult
+from workloads.study import Study
+
+TRIALS = "trials"
+
+# The rough guess where nothing has been measured yet: 27 MFLOP an image at 2,000 to 5,000 images/s on two cores.
+GUESS_FLOPS_PER_CORE = 40e9
+GUESS_GPU_FLOPS = 5e12
+GUESS_STEP_S = 0.001
+GUESS_START_S = 5.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Trials in the order in which they run; `finished` are results kept from earlier runs."""
+
+    trials: list[TrialSpec]
+    finished: dict[str, TrialResult]
+
+    @property
+    def to_run(self) -> list[TrialSpec]:
+        return [spec for spec in self.trials if spec.id not in self.finished]
+
+    @property
+    def estimates_s(self) -> dict[str, float]:
+        """{id: seconds} of what is to run."""
+        measured = list(self.finished.values())
+        return {spec.id: estimate_s(spec, measured) for spec in self.to_run}
+
+    def of_cells(self, cells: Collection[tuple[str, int]]) -> Plan:
+        """What of it belongs to these (framework, batch size)."""
+        trials = [spec for spec in self.trials if (spec.framework, spec.batch_size) in cells]
+        return Plan(trials, {spec.id: self.finished[spec.id] for spec in trials if spec.id in self.finished})
+
+
+def make_plan(
+    study: Study,
+    environments: dict[str, str],
+    device: str,
+    threads: int,
+    isolation: str,
+    memory_limit_bytes: int | None,
+    variables: dict[str, str],
+    preallocating: Collection[str],
+    repeats: range,
+    inputs: dict[int, dict[str, InputFile]],
+    results: Path,
+) -> Plan:
+    """Randomised blocks: every repeat and batch size is one block, in which the frameworks follow each other
+    directly, so that they meet the same state of the machine. `study.seed` decides both orders.
+
+    `environments` maps framework -> digest; `inputs` is by repeat, or empty for a plan that runs nothing. Each of the
+    `preallocating` frameworks has one trial more, the last, at the smallest batch size and with its own allocator
+    policy, to show the policy against the need.
+    """
+    shuffle = random.Random(study.seed + repeats.start)
+    blocks = [(repeat, batch_size) for repeat in repeats for batch_size in study.batch_sizes]
+    shuffle.shuffle(blocks)
+    trials = []
+    for repeat, batch_size in blocks:
+        frameworks = sorted(environments)
+        shuffle.shuffle(frameworks)
+        trials += [
+            TrialSpec(
+                study=study.name,
+                workload=study.workload,
+                dataset=study.dataset,
+                framework=framework,
+                batch_size=batch_size,
+                epochs=study.epochs,
+                repeat=repeat,
+                seed=study.seed + repeat,
+                optimizer=study.optimizer_spec,
+                last_batch=study.last_batch,
+                profile=study.profile,
+                feed=study.feed,
+                allocator="on-demand",
+                device=device,
+                threads=threads,
+                window_s=study.window_s,
+                timeout_s=study.timeout_s,
+                isolation=isolation,
+                environment=environments[framework],
+                variables=variables,
+                inputs=inputs.get(repeat, {}),
+                memory_limit_bytes=memory_limit_bytes,
+            )
+            for framework in frameworks
+        ]
+    if repeats.start == 0:
+        smallest = [spec for spec in trials if (spec.repeat, spec.batch_size) == (0, min(study.batch_sizes))]
+        trials += [replace(spec, allocator="default") for spec in smallest if spec.framework in preallocating]
+    stored = read_finished(results)
+    if not inputs:
+        stored = [replace(result, spec=replace(result.spec, inputs={})) for result in stored]
+    wanted = {spec.id for spec in trials}
+    return Plan(trials, {result.spec.id: result for result in stored if result.spec.id in wanted})
+
+
+def read_stored(results: Path) -> list[TrialResult]:
+    """Every result of the folder that can be read."""
+    found = []
+    for path in sorted((results / TRIALS).glob(f"*/{RESULT_FILE}")):
+        try:
+            found.append(TrialResult.from_json(json.loads(path.read_text(encoding="utf-8"))))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def read_finished(results: Path) -> list[TrialResult]:
+    """Stored results that need not be measured again; an unreadable one does not count as finished."""
+    return [result for result in read_stored(results) if result.status in FINDINGS]
+
+
+def estimate_s(spec: TrialSpec, measured: list[TrialResult]) -> float:
+    """Seconds that the trial may take: from the same cell measured before, else a guess good to a factor of 2 or 3."""
+    for result in measured:
+        if replace(result.spec, repeat=0, seed=0, study="", inputs={}, timeout_s=0) == replace(
+            spec, repeat=0, seed=0, study="", inputs={}, timeout_s=0
+        ):
+            return result.wall_s
+    images = DATASETS[spec.dataset].train_count * spec.epochs
+    flops = 6 * WORKLOADS[spec.workload].multiply_adds * images  # forward once, backward twice that
+    rate = GUESS_FLOPS_PER_CORE * spec.threads if spec.device == "cpu" else GUESS_GPU_FLOPS
+    return GUESS_START_S + flops / rate + images / spec.batch_size * GUESS_STEP_S + spec.window_s

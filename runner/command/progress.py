@@ -1,0 +1,89 @@
+"""What a person sees while trials run: a row per finished trial, below it a live line with the time left."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from workloads.records.figures import Figure
+from workloads.records.job import TrialSpec
+from workloads.records.result import Status, TrialResult
+
+HEADER = (
+    f"{'framework':<12}{'batch':>6}{'repeat':>8}{'status':>15}{'images/s':>10}{'usage %':>9}{'memory MiB':>12}"
+    f"{'accuracy %':>12}{'wall s':>8}"
+)
+
+
+class Display:
+    """Context manager; rows go through it so that they appear above the live line. Plain lines off a terminal."""
+
+    def __init__(self, console: Console, estimates_s: dict[str, float]) -> None:
+        self.console = console
+        self.left_s = dict(estimates_s)
+        self.estimated_s = self.measured_s = 0.0
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.task = self.progress.add_task("", total=len(estimates_s), left=self._left())
+
+    def __enter__(self) -> Display:
+        self.console.print(HEADER)
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def start(self, spec: TrialSpec) -> None:
+        self.started = time.monotonic()
+        name = f"{spec.framework} batch {spec.batch_size} repeat {spec.repeat}"
+        self.progress.update(self.task, description=name, left=self._left())
+
+    def finish(self, result: TrialResult) -> None:
+        estimate_s = self.left_s.pop(result.spec.id)
+        if result.status == Status.OK:  # one that ended early says nothing about the others
+            self.estimated_s += estimate_s
+            self.measured_s += time.monotonic() - self.started
+        self.console.print(row(result))
+        self.progress.update(self.task, advance=1, left=self._left())
+
+    def _left(self) -> str:
+        """The estimates still open, scaled by how the finished ones turned out."""
+        scale = self.measured_s / self.estimated_s if self.estimated_s else 1.0
+        return f"about {duration(scale * sum(self.left_s.values()))} left"
+
+
+def duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def row(result: TrialResult) -> str:
+    """One aligned line; a dash where the trial has no figure, the reason behind a trial that is not ok."""
+    spec, cpu = result.spec, result.spec.device == "cpu"
+    usage = _cell(result, "cpu_percent" if cpu else "gpu_percent", 1, 1)
+    memory = _cell(result, "host_memory_bytes" if cpu else "process_gpu_memory_bytes", 2**-20, 0)
+    line = (
+        f"{spec.framework:<12}{spec.batch_size:>6}{spec.repeat:>8}{result.status:>15}"
+        f"{_cell(result, 'images_per_s', 1, 0):>10}{usage:>9}{memory:>12}"
+        f"{_cell(result, 'test_accuracy', 100, 1):>12}{result.wall_s:>8.1f}"
+    )
+    return line if result.status == Status.OK else f"{line}  {result.reason}"
+
+
+def _cell(result: TrialResult, name: str, factor: float, digits: int) -> str:
+    figure = result.figures.get(name, Figure(None, "", reason="not measured"))
+    return "-" if figure.value is None else f"{figure.value * factor:,.{digits}f}"

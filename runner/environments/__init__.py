@@ -1,0 +1,1 @@
+"""Where workers run: virtual environments, images, containers."""

@@ -1,0 +1,171 @@
+"""A framework's environment as an image.
+
+python -m runner.environments.images [FRAMEWORK ...] [--device KIND ...] [-- OPTIONS]
+
+Base, pins, system libraries and smoke import are those of its environment.toml; docker/Dockerfile is the same for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+from runner.environments import definition
+from runner.environments.definition import ROOT, Environment, EnvironmentUnavailable
+from runner.environments.engine import Engine, EngineError, find_engine, in_words
+from runner.machine import description
+
+RECIPE = ("docker/Dockerfile", "docker/environment.py", "runner/environments/definition.py", "runner/requirements.txt")
+LATEST = "cuda"  # what `docker run --gpus all batchwise/FRAMEWORK` means
+TOLD_LINES = 40  # of a build that fails: enough to hold the engine's own error
+
+
+@dataclass(frozen=True)
+class Image:
+    """What is built of an environment, and under which names."""
+
+    environment: Environment
+
+    @property
+    def reference(self) -> str:
+        return f"batchwise/{self.environment.framework}:{self.environment.device_kind}"
+
+    @property
+    def tags(self) -> list[str]:
+        """By device; by version and commit, too; the one for a GPU without any word."""
+        commit = description.commit() or "unknown"
+        name, kind = self.reference.split(":")
+        tags = [self.reference, f"{self.reference}-{version()}", f"{self.reference}-{version()}-{commit}"]
+        return [*tags, f"{name}:latest"] if kind == LATEST else tags
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What must be the same in an image for it to be of this checkout."""
+        return {
+            "batchwise.environment": self.environment_digest,
+            "batchwise.code": definition.digest_code(self.environment.framework),
+        }
+
+    @cached_property
+    def environment_digest(self) -> str:
+        """Changes with everything that decides what is in the image, but for the code that runs in it."""
+        told = repr((self.environment.digest, self.environment.base, sorted(self.environment.system_libraries.items())))
+        recipe = b"\0".join((ROOT / path).read_bytes() for path in RECIPE)
+        return hashlib.sha256(told.encode() + recipe).hexdigest()[:16]
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """Of docker/Dockerfile."""
+        recipe = (*RECIPE, f"adapters/{self.environment.framework}/environment.toml")
+        return {
+            "BASE": self.environment.base,
+            "FRAMEWORK": self.environment.framework,
+            "DEVICE": self.environment.device_kind,
+            "SYSTEM_PACKAGES": " ".join(sorted(set(self.environment.system_libraries.values()))),
+            "SOURCE_DATE_EPOCH": str(time_of(*recipe)),
+            "GPUS": "void" if self.environment.device_kind == "cpu" else "all",
+            "VERSION": version(),
+            "COMMIT": description.commit() or "unknown",
+            "CREATED": datetime.fromtimestamp(time_of(), UTC).isoformat(),
+            "ENVIRONMENT_DIGEST": self.labels["batchwise.environment"],
+            "CODE_DIGEST": self.labels["batchwise.code"],
+        }
+
+    @property
+    def build_command(self) -> str:
+        """What to type where the image is missing."""
+        return f"make images FRAMEWORK={self.environment.framework} DEVICE={self.environment.device_kind}"
+
+
+def version() -> str:
+    """Of Batchwise."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+
+def time_of(*paths: str) -> int:
+    """Of the last commit, or of the last that changed one of these; 0 outside a checkout."""
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct", "--", *paths]
+    told = subprocess.run(command, capture_output=True, text=True)
+    return int(told.stdout) if told.returncode == 0 and told.stdout.strip() else 0
+
+
+def build_line(engine: Engine, image: Image, options: Sequence[str] = ()) -> list[str]:
+    """The engine's command; `options` come last, so that they may replace an argument."""
+    line = [engine.program, "build", "--file", "docker/Dockerfile"]
+    if engine.kind == "podman":
+        line += ["--timestamp", image.arguments["SOURCE_DATE_EPOCH"]]
+    line += [word for name, value in image.arguments.items() for word in ("--build-arg", f"{name}={value}")]
+    line += [word for tag in image.tags for word in ("--tag", tag)]
+    return [*line, *options, "."]
+
+
+def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
+    """Shows what the engine says. Raises EngineError."""
+    process = subprocess.Popen(
+        build_line(engine, image, options),
+        cwd=ROOT,
+        env=os.environ | {"DOCKER_BUILDKIT": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    assert process.stdout
+    lines = []
+    for text in process.stdout:
+        print(text, end="", flush=True)
+        lines.append(text)
+    if process.wait() != 0:
+        raise EngineError(f"{image.reference} was not built: {in_words(''.join(lines[-TOLD_LINES:]))}")
+
+
+def images(frameworks: Sequence[str], device_kinds: Sequence[str]) -> list[Image]:
+    """Those that are defined. Raises EnvironmentUnavailable where one that was named is not."""
+    rivals = [name for name in definition.frameworks() if not definition.is_referee(name)]
+    kinds = device_kinds or ("cpu", "cuda")
+    return [Image(definition.read(framework, kind)) for framework in frameworks or rivals for kind in kinds]
+
+
+def main(arguments: list[str]) -> int:
+    place = arguments.index("--") if "--" in arguments else len(arguments)
+    before, options = arguments[:place], arguments[place + 1 :]
+    parser = argparse.ArgumentParser(
+        prog="python -m runner.environments.images",
+        description="Build batchwise/FRAMEWORK:DEVICE with Docker or Podman, whichever is there.",
+        epilog="What follows -- goes to the engine's build, e.g. -- --secret id=pip.conf,src=/etc/pip.conf",
+        allow_abbrev=False,
+    )
+    parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help="default: all")
+    parser.add_argument("--device", nargs="+", metavar="KIND", default=[], help="cpu, cuda (default: both); "
+                        "cuda-nvidia for MXNet on GPUs newer than Ada")  # fmt: skip
+    words = parser.parse_args(before)
+    try:
+        if unknown := set(words.frameworks) - set(definition.frameworks()):
+            raise EnvironmentUnavailable(f"unknown framework {', '.join(sorted(unknown))}")
+        asked = images(words.frameworks, words.device)
+        engine = find_engine()
+    except (EnvironmentUnavailable, EngineError) as error:
+        print(f"images: {error}", file=sys.stderr)
+        return 2
+    failed = 0
+    for image in asked:
+        print(f"images: building {', '.join(image.tags)} with {engine.told}", flush=True)
+        try:
+            build(engine, image, options)
+        except EngineError as error:
+            print(f"images: {error}", file=sys.stderr)
+            failed += 1
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Whether every framework computes the same."""

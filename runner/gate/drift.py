@@ -1,0 +1,79 @@
+"""How far two frameworks' epochs may be apart: training amplifies rounding, update by update, until all is chaos.
+
+Bounds are by the number of updates made, above the most that right frameworks were seen to drift (docs/gate.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from workloads.records.result import Epoch
+from workloads.spec import OptimizerSpec
+
+# Of a training loss, relative: how far apart it may be before any update, and after how many updates ten times that,
+# where the learning rate, of all updates that momentum makes of one gradient, is 0.1; Adam's at a rate of 0.001.
+START = {"sgd": 1e-4, "momentum": 1e-5, "nesterov": 1e-5, "adam": 1e-4}
+TENFOLD = {"sgd": 10.0, "momentum": 10.0, "nesterov": 8.0, "adam": 5.0}
+TENFOLD_RATE = {"sgd": 0.1, "momentum": 0.1, "nesterov": 0.1, "adam": 0.001}
+SLOWEST = 60.0  # updates for a factor of ten, however small the rate
+NORMALISED = 100  # times that, where BatchNorm divides by the deviation of a batch
+TEST_LOSS = 10  # times that: it is of one moment, a training loss the mean of an epoch
+ACCURACY = 0.02  # beyond that: images whose two best logits are next to each other
+CHAOS = 0.03  # where rounding may have grown to this, nothing is compared any more
+SMALL_LOSS = 0.05  # differences of smaller losses are relative to this
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One quantity of one epoch (from 0) in two runs, after so many updates."""
+
+    epoch: int
+    updates: int
+    quantity: str
+    apart: float
+    allowed: float
+
+    def __str__(self) -> str:
+        return f"the {self.quantity} of epoch {self.epoch + 1} differs by {self.apart:.1e} (allowed {self.allowed:.0e})"
+
+
+def allowed_training_loss(rule: OptimizerSpec, normalised: bool, updates: int) -> float:
+    """Relative, of the mean of an epoch that ends after so many updates."""
+    rate = rule.learning_rate / (1 - rule.momentum) if rule.name in ("momentum", "nesterov") else rule.learning_rate
+    tenfold = min(SLOWEST, TENFOLD[rule.name] * TENFOLD_RATE[rule.name] / rate)
+    return START[rule.name] * (NORMALISED if normalised else 1) * 10.0 ** min(100.0, updates / tenfold)
+
+
+def differences(one: Sequence[Epoch], other: Sequence[Epoch], rule: OptimizerSpec, normalised: bool) -> Iterator[Drift]:
+    """All that can be compared, from the first epoch on; losses relative, accuracies as fractions of the test split.
+
+    Ends where rounding may have become chaos, or a run diverges: a loss that is no number, or above the first.
+    """
+    updates = 0
+    for number, (left, right) in enumerate(zip(one, other, strict=False)):
+        updates += left.steps
+        allowed = allowed_training_loss(rule, normalised, updates)
+        if allowed > CHAOS or _diverged(one[: number + 1]) or _diverged(other[: number + 1]):
+            return
+        yield Drift(number, updates, "training loss", _relative(left.train_loss, right.train_loss), allowed)
+        allowed *= TEST_LOSS
+        if allowed <= CHAOS:
+            yield Drift(number, updates, "test loss", _relative(left.test_loss, right.test_loss), allowed)
+            apart = abs(left.test_accuracy - right.test_accuracy)
+            yield Drift(number, updates, "test accuracy", apart, ACCURACY + allowed)
+
+
+def drifted(one: Sequence[Epoch], other: Sequence[Epoch], rule: OptimizerSpec, normalised: bool) -> Drift | None:
+    """The first that is further apart than it may be."""
+    return next((each for each in differences(one, other, rule, normalised) if not each.apart <= each.allowed), None)
+
+
+def _diverged(epochs: Sequence[Epoch]) -> bool:
+    losses = [loss for epoch in epochs for loss in (epoch.train_loss, epoch.test_loss)]
+    return any(loss is None or losses[0] is None or loss > 2 * losses[0] for loss in losses)
+
+
+def _relative(one: float | None, other: float | None) -> float:
+    assert one is not None and other is not None  # neither has diverged
+    return abs(one - other) / max(abs(one), abs(other), SMALL_LOSS)

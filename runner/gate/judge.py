@@ -1,0 +1,213 @@
+"""The gate: trials whose frameworks did not compute the same thing are marked `unverified`.
+
+A trial's evidence (`workloads.records.evidence`) is held against the referee's, where the referee is quick, and else
+against the other frameworks'; its first losses and its epochs against those of other frameworks at the same batch size;
+its end against what the referee makes of the same weights.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from runner.environments import definition
+from runner.gate import drift, trial_end
+from runner.gate.tolerances import Truth, difference, losses_differ
+from runner.launch import LaunchFailed, Local, Way, run_worker
+from runner.results.assemble import as_it_converged
+from workloads.catalogue import WORKLOADS
+from workloads.records.checks import EPOCHS_AGREE, LATE_NAMES
+from workloads.records.events import Event, read_events
+from workloads.records.evidence import PROBE_BATCH, Evidence
+from workloads.records.files import EVENTS_FILE, LOG_FILE, TRIAL_FILE, write_json
+from workloads.records.job import TrialSpec
+from workloads.records.result import Check, Status, TrialResult
+
+GATE = "computes what the others compute"
+REFEREE = "numpy"
+PROBES = "probes"
+REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above, the referee takes more than a minute for each repeat
+REFEREE_TIMEOUT_S = 300.0
+
+JUDGED = (Status.OK, Status.UNVERIFIED, Status.DIVERGED)
+
+Group = tuple[Any, ...]
+Told = tuple[str, str]  # (whom it differs from, in what)
+
+
+def group(spec: TrialSpec) -> Group:
+    """Trials of one group probed the same workload, weights, images and optimizer."""
+    probed = ("train_images", "train_labels", "order", "weights")
+    hashes = tuple(spec.inputs[name].sha256 for name in probed if name in spec.inputs)
+    return (spec.workload, tuple(asdict(spec.optimizer).items()), hashes)
+
+
+def probe_of(spec: TrialSpec) -> TrialSpec:
+    """What is asked of a worker that does nothing but the trial's probe: the same for every batch size."""
+    return replace(
+        spec, study=PROBES, batch_size=PROBE_BATCH, epochs=0, last_batch="keep", window_s=0.0, allocator="on-demand"
+    )
+
+
+class Gate:
+    """Gathers the evidence of frameworks and of the referee, each once for a group, and judges trials by it."""
+
+    def __init__(self, results: Path) -> None:
+        self.results = results
+        self.truths: dict[Group, Truth | str] = {}
+        self.given: dict[str, dict[str, Any]] = {}
+
+    def gather(self, spec: TrialSpec, way: Way) -> dict[str, Any]:
+        """The evidence of the trial's framework, from a worker of its own; empty where it gave none."""
+        own = probe_of(spec)
+        if own.id not in self.given:
+            self.given[own.id] = {}  # also where it dies: not asked again for each batch size
+            with suppress(LaunchFailed):
+                self.given[own.id] = self._probe(own, way)
+        return self.given[own.id]
+
+    def judge(self, trials: Iterable[TrialResult]) -> list[TrialResult]:
+        """The same trials, each with its verdict among its checks, and status `unverified` where it differs."""
+        trials = list(trials)
+        groups: dict[Group, list[TrialResult]] = defaultdict(list)
+        for trial in filter(can_be_judged, trials):
+            groups[group(trial.spec)].append(trial)
+        return [self._verdict(t, groups[group(t.spec)]) if can_be_judged(t) else t for t in trials]
+
+    def _verdict(self, trial: TrialResult, judged: list[TrialResult]) -> TrialResult:
+        before = [check for check in trial.checks if check.name not in (GATE, *LATE_NAMES)]
+        if trial.status == Status.UNVERIFIED and len(before) == len(trial.checks):
+            return trial  # for a reason of its own
+        if not trial.evidence:
+            silent = f"its framework's probe gave no evidence: see the logs in {self.results / PROBES}"
+            return replace(trial, status=Status.UNVERIFIED, reason=silent, checks=[*before, Check(GATE, False, silent)])
+        rivals = rivals_of(trial, [other for other in judged if other.evidence])
+        evidence, truth = Evidence.from_json(trial.evidence), self._truth(trial.spec)
+        told: list[Told] = []
+        if isinstance(truth, Truth):
+            asked, rounding = ["the referee"], truth.loss_rounding
+            told += [("the referee", found)] if (found := difference(evidence, truth)) else []
+            rivals = [rival for rival in rivals if not difference(Evidence.from_json(rival.evidence), truth)]
+        else:
+            asked, rounding = [rival.spec.framework for rival in rivals], []
+            told += outvoted(rivals, lambda rival: difference(evidence, unrounded(rival)))
+        same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
+        late = [*trial_end.checks(trial), *epochs_check(trial, same)]
+        if not told and not WORKLOADS[trial.spec.workload].draws:
+            told += outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, rounding))
+            asked += [rival.spec.framework for rival in same if rival.spec.framework not in asked]
+        doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"
+        if told:
+            differs = f"differs from {', '.join(name for name, _ in told)}: {told[0][1]}"
+            checks = [*before, *late, Check(GATE, False, differs)]
+            return replace(trial, status=Status.UNVERIFIED, reason=differs, checks=checks)
+        held = f"held against {', '.join(asked)}" if asked else "nothing to hold it against: no other framework"
+        status, reason = as_it_converged(trial.figures)
+        if failed := [check for check in late if not check.passed]:
+            status, reason = Status.UNVERIFIED, failed[0].detail
+        checks = [*before, *late, Check(GATE, bool(asked), held + doubt)]
+        return replace(trial, status=status, reason=reason, checks=checks)
+
+    def _truth(self, spec: TrialSpec) -> Truth | str:
+        """Of the trial's group; or why there is none."""
+        key = group(spec)
+        if key not in self.truths:
+            self.truths[key] = "the workload is too large for it"
+            if WORKLOADS[spec.workload].multiply_adds <= REFEREE_MULTIPLY_ADDS:
+                try:
+                    self.truths[key] = Truth(self._ask_referee(spec, "float64"), self._ask_referee(spec, "default"))
+                except LaunchFailed as error:
+                    self.truths[key] = str(error)
+        return self.truths[key]
+
+    def _ask_referee(self, spec: TrialSpec, profile: str) -> Evidence:
+        """In this Python, which has all that it needs. Raises LaunchFailed where it gave nothing."""
+        own = replace(
+            probe_of(spec),
+            framework=REFEREE,
+            profile=profile,
+            feed="host",
+            device="cpu",
+            timeout_s=REFEREE_TIMEOUT_S,
+            isolation="here",
+            environment=f"{definition.digest_here()}-{definition.digest_code(REFEREE)}",
+        )
+        return Evidence.from_json(self._probe(own, Local(sys.executable, {})))
+
+    def _probe(self, spec: TrialSpec, way: Way) -> dict[str, Any]:
+        """The evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed."""
+        folder = (self.results / PROBES / spec.id).resolve()
+        if not (found := _finished(folder)):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / EVENTS_FILE).unlink(missing_ok=True)
+            write_json(folder / TRIAL_FILE, spec.to_json())
+            run_worker(folder, spec, way)
+            found = _finished(folder)
+        if not found:
+            raise LaunchFailed(f"the probe of {spec.framework} gave no evidence: see {folder / LOG_FILE}")
+        return found
+
+
+def _finished(folder: Path) -> dict[str, Any]:
+    events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
+    return events[Event.PROBED]["evidence"] if Event.FINISHED in events else {}
+
+
+def can_be_judged(trial: TrialResult) -> bool:
+    """The folder may hold trials of a workload that is no more."""
+    return trial.status in JUDGED and trial.spec.workload in WORKLOADS
+
+
+def batches(spec: TrialSpec) -> tuple[int, str]:
+    """What decides, within a group, which images a step sees."""
+    return spec.batch_size, spec.last_batch
+
+
+def unrounded(trial: TrialResult) -> Truth:
+    """The trial itself as the truth, where nobody can tell what rounding does."""
+    evidence = Evidence.from_json(trial.evidence)
+    return Truth(evidence, evidence)
+
+
+def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult]:
+    """One trial of each other framework in the trial's group: of the same batch size, if there is one."""
+    found: dict[str, TrialResult] = {}
+    for other in judged:
+        if other.spec.framework == trial.spec.framework:
+            continue
+        if other.spec.framework not in found or batches(other.spec) == batches(trial.spec):
+            found[other.spec.framework] = other
+    return [found[framework] for framework in sorted(found)]
+
+
+def epochs_check(trial: TrialResult, same: list[TrialResult]) -> list[Check]:
+    """The trial's epochs beside those of rivals that were fed the same batches and are not suspect at their own end;
+    none where no epoch can be compared."""
+    workload, rule = WORKLOADS[trial.spec.workload], trial.spec.optimizer
+    normalised = bool(workload.statistic_shapes())
+    rivals = [
+        rival
+        for rival in same
+        if any(drift.differences(trial.epochs, rival.epochs, rule, normalised))
+        and all(check.passed for check in trial_end.checks(rival))
+    ]
+    if workload.draws or not rivals:
+        return []
+
+    drifts = {rival.spec.framework: drift.drifted(trial.epochs, rival.epochs, rule, normalised) for rival in rivals}
+    if told := outvoted(rivals, lambda rival: str(drifts[rival.spec.framework] or "")):
+        names = [name for name, _ in told]  # what is told is of the nearest: another may be the one that is wrong
+        nearest = min(filter(None, map(drifts.get, names)), key=lambda each: each.apart / each.allowed)
+        return [Check(EPOCHS_AGREE, False, f"differs from {', '.join(names)}: {nearest}")]
+    return [Check(EPOCHS_AGREE, True, f"held against {', '.join(rival.spec.framework for rival in rivals)}")]
+
+
+def outvoted(rivals: list[TrialResult], differs: Callable[[TrialResult], str | None]) -> list[Told]:
+    """The rivals that differ, if half of all or more agree with none of it; one against one, both are in doubt."""
+    told = [(rival.spec.framework, found) for rival in rivals if (found := differs(rival))]
+    return told if 2 * len(told) > len(rivals) else []

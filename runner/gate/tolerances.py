@@ -1,0 +1,232 @@
+"""What differs between two frameworks' evidence for the gate, and by how much it may.
+
+The tolerances are for float32; all that they rest on was seen on CPUs, over draws of weights and images, optimizers and
+instruction sets: docs/tolerances.md has the distributions, the rate of false alarms and the power. What the conformance
+suite allows is in tests/conformance/settings.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from workloads.records.evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
+
+
+class Kind(StrEnum):
+    """The quantities that are compared, each with what is said where one differs."""
+
+    OUTPUTS = "first layer that differs: {key}, its output by {told}"
+    LOSS = "every layer's output agrees, the loss of step 1 differs by {told}"
+    GRADIENTS = "outputs and loss agree, the gradient of {key} differs by {told}"
+    UNTRAINED = "training agrees, the logits in evaluation mode, before any step, differ by {told}"
+    UPDATES = "the first gradients agree, what {steps} changed in {key} differs by {told}"
+    LOSSES = "the first gradients agree, the loss of step {key} differs by {told}"
+    EVALUATION = "{steps} of training agree, the logits in evaluation mode after them differ by {told}"
+
+
+# Each relative: of outputs, gradients, updates and logits to the expected norm, of losses to the expected loss. What
+# right adapters do is in docs/tolerances.md.
+OUTPUTS = 1e-4
+LOSSES = 1e-4
+# From the fourth loss on.
+LATE, LATE_LOSSES = 4, 5e-3
+GRADIENTS = 1e-4
+UPDATES = 3e-4
+LATE_UPDATES = 1e-2  # from the same step on
+EVALUATION = 3e-4
+# Where rounding weighs more (deep networks, optimizers that divide by small numbers): this many times what it does to
+# the very same quantity of the referee, which is the difference between the referee in float32 and in float64.
+ROUNDINGS = 20
+# Gradients are held against a tenth of all gradients' norm where they are smaller, updates likewise: a bias in front of
+# BatchNorm has none but rounding, and where a sum over the batch cancels, rounding is that of its terms.
+SMALL_GRADIENT = 0.1
+# A parameter whose gradient is rounding to this part, or below this part of all, moves as rounding will: Adam makes a
+# whole step of it.
+UNDETERMINED, UNDETERMINED_OF_ALL = 1e-2, 1e-5
+# Weights after a step are rounded to float32, so a small change of a large weight is not known better than this many
+# times their half unit in the last place.
+UNITS, HALF_UNIT = 4, 2.0**-24
+SMALL = 1e-6  # a norm below which nothing is told apart
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The referee's evidence, and what rounding to float32 did to the same."""
+
+    expected: Evidence  # in float64
+    rounded: Evidence  # in float32
+
+    @property
+    def loss_rounding(self) -> list[float]:
+        """Relative, of the loss of each step; of several probes the middle one's."""
+        pairs = zip(self.rounded.probes, self.expected.probes, strict=False)
+        by_probe = [list(map(_relative, rounded.losses, expected.losses)) for rounded, expected in pairs]
+        return [_middle(step) for step in zip(*by_probe, strict=False)]
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """One quantity beside the referee's, in that one of the probes in which they are closest."""
+
+    kind: Kind
+    key: str  # a layer, a parameter, or the number of a loss
+    steps: int  # of training before it
+    apart: float
+    allowed: float
+
+    @property
+    def ratio(self) -> float:
+        """Above 1 it is more than may be."""
+        return self.apart / self.allowed if self.apart > self.allowed or math.isfinite(self.allowed) else 0.0
+
+    def __str__(self) -> str:
+        told = f"{self.apart:.1e} (allowed {self.allowed:.0e})"
+        steps = f"{self.steps} step{'s' * (self.steps != 1)}"
+        return self.kind.value.format(key=self.key, steps=steps, told=told)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """One quantity in one probe, all relative to its scale."""
+
+    apart: float
+    rounding: float  # of the referee
+    allowed: float  # whatever rounding does
+
+
+_Quantity = tuple[Kind, str, int]
+
+
+def difference(found: Evidence, truth: Truth) -> str | None:
+    """The first thing that differs by more than it may, from the input to the loss and back; None if nothing does."""
+    if any(not _alike(*pair) for pair in zip(found.probes, truth.expected.probes, strict=False)):
+        return "it has other layers or parameters"
+    return next((str(one) for one in deviations(found, truth) if one.ratio > 1), None)
+
+
+def deviations(found: Evidence, truth: Truth) -> list[Deviation]:
+    """Of every quantity, in the order in which they are computed: its smallest difference over the probes.
+
+    What a right framework does to one draw of images (a value on the other side of a kink) it does not do to all; what
+    a wrong one does, it does to all. Evidence of fewer probes is held against as many.
+    """
+    probes = zip(found.probes, truth.expected.probes, truth.rounded.probes, strict=False)
+    seen: dict[_Quantity, list[_Seen]] = {}
+    for probe in probes:
+        for quantity, one in _compared(*probe):
+            seen.setdefault(quantity, []).append(one)
+    return [_closest(quantity, ones) for quantity, ones in seen.items()]
+
+
+def _closest(quantity: _Quantity, seen: list[_Seen]) -> Deviation:
+    rounding = ROUNDINGS * _middle([one.rounding for one in seen])
+    found = sorted((Deviation(*quantity, one.apart, max(one.allowed, rounding)) for one in seen), key=_ratio)
+    return found[-1] if math.isinf(found[-1].ratio) else found[0]  # what is no number is no rounding
+
+
+def _ratio(deviation: Deviation) -> float:
+    return deviation.ratio
+
+
+def _middle(values: Sequence[float]) -> float:
+    """The median; of an even number of values the upper of two."""
+    return sorted(values)[len(values) // 2]
+
+
+def _alike(found: Evidence, expected: Evidence) -> bool:
+    return list(found.outputs) == list(expected.outputs) and found.gradients.keys() == expected.gradients.keys()
+
+
+def _compared(found: Evidence, expected: Evidence, rounded: Evidence) -> Iterator[tuple[_Quantity, _Seen]]:
+    """Every quantity of one probe."""
+
+    def seen(of: str, key: str, allowed: float, floor: float = SMALL) -> _Seen:
+        one, other, third = ((getattr(e, of)[key] if key else getattr(e, of)) for e in (found, expected, rounded))
+        return _Seen(_apart(one, other, floor), _apart(third, other, floor), allowed)
+
+    for layer in expected.outputs:
+        yield (Kind.OUTPUTS, layer, 0), seen("outputs", layer, OUTPUTS)
+    rounding = [_relative(*pair) for pair in zip(rounded.losses, expected.losses, strict=False)]
+    yield (Kind.LOSS, "1", 0), _Seen(_relative(found.loss, expected.loss), rounding[0], LOSSES)
+    floor = max(SMALL, SMALL_GRADIENT * (expected.gradient_norm or 0.0))
+    for key in reversed(expected.gradients):  # as they are computed
+        yield (Kind.GRADIENTS, key, 0), seen("gradients", key, GRADIENTS, floor)
+    yield (Kind.UNTRAINED, "", 0), seen("untrained_evaluation", "", OUTPUTS)
+    yield from _compared_updates(found, expected, rounded)
+    for step, one in _compared_losses(found.losses, expected.losses, rounding):
+        yield (Kind.LOSSES, str(step), step - 1), one
+    if not _diverged(expected.losses[:EVALUATED_STEPS]):
+        yield (Kind.EVALUATION, "", EVALUATED_STEPS), seen("evaluation", "", EVALUATION)
+
+
+def _compared_updates(found: Evidence, expected: Evidence, rounded: Evidence) -> Iterator[tuple[_Quantity, _Seen]]:
+    """What steps changed in everything trained and in running statistics, as far as there is something to compare."""
+    unknown = {key for key in expected.gradients if _undetermined(key, expected, rounded)}
+    for steps in expected.updates:
+        if (number := int(steps)) > 1 and _diverged(expected.losses[:number]):
+            return
+        changes = [evidence.updates.get(steps, {}) for evidence in (found, expected, rounded)]
+        for keys in (reversed(expected.gradients), (key for key in changes[1] if key not in expected.gradients)):
+            kept = [key for key in keys if all(key in change for change in changes)]
+            whole = math.hypot(*(changes[1][key][0] or 0.0 for key in kept))
+            for key in kept:
+                change, truth, other = (one[key] for one in changes)
+                floor = max(SMALL_GRADIENT * whole, HALF_UNIT * expected.sizes.get(key, 0.0), 1e-30)
+                scale = max(truth[0] or 0.0, floor)
+                units = UNITS * HALF_UNIT * math.sqrt(number) * expected.sizes.get(key, 0.0) / scale
+                allowed = max(UPDATES if number < LATE else LATE_UPDATES, units)
+                if key not in unknown:
+                    one = _Seen(_apart(change, truth, floor), _apart(other, truth, floor), allowed)
+                    yield (Kind.UPDATES, key, number), one
+
+
+def _undetermined(key: str, expected: Evidence, rounded: Evidence) -> bool:
+    norm = expected.gradients[key][0] or 0.0
+    moved = _apart(rounded.gradients[key], expected.gradients[key], 1e-30)
+    return moved > UNDETERMINED or norm <= UNDETERMINED_OF_ALL * (expected.gradient_norm or 0.0)
+
+
+def losses_differ(
+    found: Sequence[float | None], expected: Sequence[float | None], rounding: Sequence[float] = ()
+) -> str | None:
+    """The first loss that differs by more than it may; `rounding` is what it moved by step, relatively."""
+    for step, one in _compared_losses(found, expected, rounding or [0.0] * PROBE_STEPS):
+        if (deviation := _closest((Kind.LOSSES, str(step), step - 1), [one])).ratio > 1:
+            return f"the loss of step {step} differs by {deviation.apart:.1e} (allowed {deviation.allowed:.0e})"
+    return None
+
+
+def _compared_losses(
+    found: Sequence[float | None], expected: Sequence[float | None], rounding: Sequence[float]
+) -> Iterator[tuple[int, _Seen]]:
+    """A run that diverges amplifies rounding without bound: it is compared until a loss is no number or above twice the
+    first, and at least two steps far (the second shows one update). Steps whose rounding nobody knows are not.
+    """
+    for step, (loss, other, moved) in enumerate(zip(found, expected, rounding, strict=False), start=1):
+        if step > 2 and _diverged(expected[:step]):
+            return
+        yield step, _Seen(_relative(loss, other), moved, LATE_LOSSES if step >= LATE else LOSSES)
+
+
+def _diverged(losses: Sequence[float | None]) -> bool:
+    return any(loss is None or losses[0] is None or loss > 2 * losses[0] for loss in losses)
+
+
+def _relative(found: float | None, expected: float | None) -> float:
+    """0 where neither is a number: None stands for what JSON cannot write."""
+    if found is None or expected is None:
+        return 0.0 if found is expected else math.inf
+    return abs(found - expected) / max(abs(expected), 1e-3)
+
+
+def _apart(found: Fingerprint, expected: Fingerprint, floor: float) -> float:
+    """The size of a difference, relative to the expected norm: the larger of what the norms and what the projections
+    (in the mean square) say of it."""
+    if None in (*found, *expected):
+        return 0.0 if list(found) == list(expected) else math.inf
+    moved = [one - other for one, other in zip(found, expected, strict=False)]
+    projected = math.sqrt(sum(move * move for move in moved[1:]) / len(moved[1:]))
+    return max(abs(moved[0]), projected) / max(expected[0], floor)

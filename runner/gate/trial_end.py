@@ -1,0 +1,160 @@
+"""The gate's look at a trial's end: the referee's answer to what the worker saved there, and what it makes suspect.
+
+All of it comes behind `finished`, when everything that is timed or sampled has been.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from runner.environments import definition
+from runner.results.assemble import as_it_converged
+from workloads.catalogue import WORKLOADS
+from workloads.records.checks import END_ANSWERED, END_EVALUATION, END_LOSSES, END_UPDATES, NOTHING_LEFT, POSSIBLE
+from workloads.records.end_evidence import END_FILE, Difference, Missing, Outstanding, TrialEnd
+from workloads.records.events import Event, read_events
+from workloads.records.files import EVENTS_FILE
+from workloads.records.job import TrialSpec
+from workloads.records.result import Check, Status, TrialResult
+
+REFEREE_MODULE = "adapters.numpy.end_referee"
+REFEREE_TIMEOUT_S = 300.0
+
+# Relative. docs/gate.md has what right frameworks and wrong ones were seen to make of each.
+EVALUATION, LOSSES, UPDATES = 1e-4, 5e-4, 1e-3
+TURNED = 0.03  # Adam: the part of the gradient that weights may move against, where rounding decides
+# A value on a kink (ReLU, pooling) makes much of rounding in one batch, by some percent, not in every batch. So updates
+# are suspect where all steps, and so many, are off by UPDATES, or one by GROSS.
+GROSS, FEWEST_STEPS = 0.2, 2
+ROUNDINGS = 5  # times what float32 makes of the referee's own answer
+TELLING = 0.5  # an update that may be off by more than this of itself is not judged: next to nothing is left to learn
+
+# What was still to be done, in seconds and as a part of the window.
+LEFT_S, LEFT_SHARE = 0.05, 0.02
+
+# Multiply-adds count two; a step has one forward pass and twice that backward. Fast algorithms for 3 x 3 convolutions
+# need up to four times fewer (Winograd F(4 x 4), Lavin & Gray 2016).
+STEP_PASSES, FAST_ALGORITHMS = 3, 4
+CORE_HERTZ = 6e9
+CORE_FLOP = 2 * 2 * 16  # a cycle: two units, a fused multiply-add each, of 16 lanes of float32
+GPU_FLOP_S = 2e15  # in float32: more than ten times what any card of 2026 does
+
+
+def gather(folder: Path, spec: TrialSpec, referee_multiply_adds: int) -> dict[str, Any]:
+    """`TrialEnd` as JSON from what the worker left in its folder; empty where the trial has no end. END_FILE goes."""
+    events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
+    if Event.FINISHED not in events:
+        return {}
+    settled, probed = (events.get(event, {}) for event in (Event.WINDOW_SETTLED, Event.END_PROBED))
+    names = Outstanding.__dataclass_fields__
+    end = TrialEnd(Outstanding(**{name: settled[name] for name in names}) if names.keys() <= settled.keys() else None)
+    try:
+        if not (folder / END_FILE).is_file() or "reason" in probed:
+            reason = probed.get("reason", "the worker ended before it had answered")
+            return replace(end, missing=Missing.WORKER, reason=reason).to_json()
+        if WORKLOADS[spec.workload].multiply_adds > referee_multiply_adds:
+            reason = "the workload is too large for it"
+            return replace(end, missing=Missing.REFEREE, reason=reason).to_json()
+        steps = {name: probed[name] for name in ("asked_steps", "idle_steps") if name in probed}
+        try:
+            return end.to_json() | steps | _ask(folder)
+        except (OSError, subprocess.SubprocessError, ValueError) as error:
+            return replace(end, missing=Missing.REFEREE, reason=f"{type(error).__name__}: {error}").to_json() | steps
+    finally:
+        (folder / END_FILE).unlink(missing_ok=True)
+
+
+def _ask(folder: Path) -> dict[str, Any]:
+    """The referee's line. Raises OSError, SubprocessError, ValueError."""
+    done = subprocess.run(
+        [sys.executable, "-m", REFEREE_MODULE, str(folder)],
+        cwd=definition.ROOT,
+        env=os.environ | {"PYTHONPATH": str(definition.ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=REFEREE_TIMEOUT_S,
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        raise ValueError(lines[-1] if lines else f"exit code {done.returncode}")
+    return json.loads(done.stdout)
+
+
+def checks(trial: TrialResult) -> list[Check]:
+    """What can be told of this trial alone; what nothing is known of is left out."""
+    return [*_possible(trial), *(_end(trial, TrialEnd.from_json(trial.end)) if trial.end else ())]
+
+
+def _possible(trial: TrialResult) -> Iterator[Check]:
+    speed = trial.figures.get("images_per_s")
+    if speed is None or speed.value is None:
+        return
+    needed = speed.value * WORKLOADS[trial.spec.workload].multiply_adds * 2 * STEP_PASSES / FAST_ALGORITHMS
+    most = CORE_HERTZ * CORE_FLOP * trial.spec.threads if trial.spec.device == "cpu" else GPU_FLOP_S
+    device = f"{trial.spec.threads} cores" if trial.spec.device == "cpu" else "any GPU"
+    detail = f"{speed.value:,.0f} images/s need {needed / 1e9:,.0f} GFLOP/s at least, {device} can {most / 1e9:,.0f}"
+    yield Check(POSSIBLE, needed <= most, detail)
+
+
+def _end(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
+    if end.outstanding is not None:
+        yield _nothing_left(trial, end.outstanding)
+    if end.missing is Missing.WORKER:
+        yield Check(END_ANSWERED, False, f"it gave no evidence at the trial's end: {end.reason}")
+    if as_it_converged(trial.figures)[0] is Status.DIVERGED:
+        return  # weights that are no numbers agree with nothing
+    if end.evaluation is not None:
+        apart, allowed, passed = _judged(end.evaluation, EVALUATION)
+        detail = f"the logits of {end.images} test images in evaluation mode differ by {apart} (allowed {allowed})"
+        yield Check(END_EVALUATION, passed, f"at the trial's end {detail}")
+    losses = [(step, *_judged(step.loss, LOSSES)) for step in end.steps]
+    if losses:
+        step, apart, allowed, passed = next((each for each in losses if not each[-1]), losses[0])
+        detail = f"the loss of a step of {step.batch_size} images differs by {apart} (allowed {allowed})"
+        yield Check(END_LOSSES, passed, f"at the trial's end {detail}")
+    yield from _updates(trial, end)
+
+
+def _updates(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
+    if end.idle_steps:
+        detail = f"{end.idle_steps} of {end.asked_steps} steps changed no weight"
+        yield Check(END_UPDATES, False, f"at the trial's end {detail}")
+        return
+    base = TURNED if trial.spec.optimizer.name == "adam" else UPDATES
+    telling = [(step, step.update) for step in end.steps if step.update and step.update.resolution < TELLING]
+    fine = [(step, *_judged(update, base)) for step, update in telling]
+    gross = [(step, *_judged(update, max(base, GROSS))) for step, update in telling]
+    suspect = [each for each in gross if not each[-1]]
+    if not suspect and len(fine) >= FEWEST_STEPS and not any(passed for *_, passed in fine):
+        suspect = fine
+    for step, apart, allowed, passed in (suspect or gross)[:1]:
+        what = f"the update of {step.parameter} by a step of {step.batch_size} images"
+        yield Check(END_UPDATES, passed, f"at the trial's end {what} differs by {apart} (allowed {allowed})")
+
+
+def _judged(difference: Difference, base: float) -> tuple[str, str, bool]:
+    """(how far apart, how far they may be, whether that holds)"""
+    allowed = max(base, ROUNDINGS * difference.rounding) + difference.resolution
+    if difference.apart is None:
+        return "what is no number", f"{allowed:.0e}", False
+    return f"{difference.apart:.1e}", f"{allowed:.0e}", difference.apart <= allowed
+
+
+def _nothing_left(trial: TrialResult, copies: Outstanding) -> Check:
+    """A neighbour on the machine makes a copy slow, but not its processor time: on a CPU both must be longer."""
+    left_s = copies.first_s - copies.second_s
+    if trial.spec.device == "cpu":
+        left_s = min(left_s, copies.first_cpu_s - copies.second_cpu_s)
+    window = trial.figures.get("window_s")
+    window_s = window.value if window is not None and window.value is not None else trial.spec.window_s
+    allowed_s = max(LEFT_S, LEFT_SHARE * window_s)
+    detail = f"{max(0.0, left_s):.3f} s of work were left when the window of {window_s:.2f} s had ended"
+    return Check(NOTHING_LEFT, left_s <= allowed_s, f"{detail} (allowed {allowed_s:.3f} s)")

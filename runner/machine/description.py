@@ -1,0 +1,214 @@
+"""What the numbers were measured on: processor, memory, GPUs, system, load, commit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pynvml
+
+from runner.environments.definition import ROOT
+from runner.machine import cgroups
+from workloads.records import processor
+
+# Variables of the caller that can change a figure. Those that a worker's environment sets for every framework alike
+# (thread counts, the device) are not among them: they are the trial's.
+DECIDING_PREFIXES = (
+    "MALLOC_",  # the C allocator alone can double a framework's speed on a CPU
+    "ONEDNN_",  # instruction set, cache of primitives, arithmetic by default
+    "DNNL_",  # oneDNN before 2.5
+    "MXNET_CPU_",  # of MXNet: threads, engine, oneDNN on or off, algorithms, pools of memory; not MXNET_HOME, a path
+    "MXNET_CUDA_",
+    "MXNET_CUDNN_",
+    "MXNET_ENFORCE_",
+    "MXNET_ENGINE_",
+    "MXNET_EXEC_",
+    "MXNET_GPU_",
+    "MXNET_MKLDNN_",
+    "MXNET_OMP_",
+    "MXNET_SUBGRAPH_",
+    "MXNET_USE_",
+)
+DECIDING = (
+    "LD_PRELOAD",
+    "GLIBC_TUNABLES",
+    # the code that is chosen for a processor
+    "TF_ENABLE_ONEDNN_OPTS",
+    "ATEN_CPU_CAPABILITY",
+    "OPENBLAS_CORETYPE",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "MKL_CBWR",
+    "MKL_DEBUG_CPU_TYPE",
+    "NPY_DISABLE_CPU_FEATURES",
+    "NPY_ENABLE_CPU_FEATURES",
+    "NVIDIA_TF32_OVERRIDE",
+    # how threads wait, and where they run
+    "OMP_WAIT_POLICY",
+    "OMP_PROC_BIND",
+    "OMP_PLACES",
+    "GOMP_SPINCOUNT",
+    "GOMP_CPU_AFFINITY",
+    "KMP_BLOCKTIME",
+    "KMP_AFFINITY",
+)
+
+IMAGE_VARIABLE = "BATCHWISE_IMAGE"  # set in an image of ours: "FRAMEWORK-DEVICE VERSION COMMIT"
+
+
+class NoSuchDevice(ValueError):
+    """The device asked for is not here; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    uuid: str
+    name: str
+    driver: str
+    cuda_driver: str | None  # the newest CUDA that the driver serves
+    memory_bytes: int | None  # None where the driver does not tell
+    capability: str | None = None  # compute capability, "9.0"; None where the driver does not tell
+
+
+def gpus() -> list[Gpu]:
+    """NVIDIA GPUs in PCI order; none where there is no driver that answers."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        driver = pynvml.nvmlSystemGetDriverVersion()
+        try:
+            version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
+            cuda = f"{version // 1000}.{version % 1000 // 10}"
+        except pynvml.NVMLError:
+            cuda = None
+        return [_gpu(index, driver, cuda) for index in range(pynvml.nvmlDeviceGetCount())]
+    except pynvml.NVMLError:
+        return []
+    finally:
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+
+
+def _gpu(index: int, driver: str, cuda_driver: str | None) -> Gpu:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    try:
+        memory_bytes = pynvml.nvmlDeviceGetMemoryInfo(handle).total
+    except pynvml.NVMLError:  # unified memory, MIG
+        memory_bytes = None
+    try:
+        capability = "{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle))
+    except pynvml.NVMLError:
+        capability = None
+    uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
+    return Gpu(uuid, name, driver, cuda_driver, memory_bytes, capability)
+
+
+def resolve_device(asked: str, found: list[Gpu]) -> str:
+    """ "cpu" or the UUID of a GPU, for auto | cpu | cuda | cuda:N | UUID. Raises NoSuchDevice."""
+    if asked == "cpu" or (asked == "auto" and not found):
+        return "cpu"
+    if asked in ("auto", "cuda"):
+        asked = "cuda:0"
+    kind, _, index = asked.partition(":")
+    if kind == "cuda" and index.isdigit():
+        if not found:
+            raise NoSuchDevice(
+                f"--device {asked}: no NVIDIA GPU with a working driver on this machine; use --device cpu"
+            )
+        if int(index) >= len(found):
+            raise NoSuchDevice(
+                f"--device {asked}: this machine has {len(found)} GPU(s), cuda:0 to cuda:{len(found) - 1}"
+            )
+        return found[int(index)].uuid
+    if asked in [gpu.uuid for gpu in found]:
+        return asked
+    if asked.startswith("GPU-"):
+        raise NoSuchDevice(f"--device {asked}: no such GPU; here are {[gpu.uuid for gpu in found] or 'none'}")
+    raise NoSuchDevice(f"--device {asked}: unknown; use auto, cpu, cuda:N or the UUID of a GPU")
+
+
+def cores() -> int:
+    """Cores this process may run on; of a share of processor time, the whole ones."""
+    allowed = len(os.sched_getaffinity(0))
+    limit = cgroups.cpu_limit()
+    return allowed if limit is None else max(1, min(allowed, int(limit)))
+
+
+def describe(device: str, found: list[Gpu]) -> dict[str, Any]:
+    """Conditions to put beside every number; null where this machine does not tell."""
+    return {
+        "cpu_model": _cpu_model(),
+        "cpu_flags": processor.flags(_cpuinfo()),
+        "cores": cores(),
+        "cpu_limit_cores": cgroups.cpu_limit(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "memory_limit_bytes": cgroups.memory_limit_bytes(),
+        "os": platform.platform(),
+        "libc": " ".join(platform.libc_ver()),
+        "python": platform.python_version(),
+        "gpus": [asdict(gpu) for gpu in found if gpu.uuid == device],
+        "image": os.environ.get(IMAGE_VARIABLE),
+        "commit": commit(),
+        "runner_digest": runner_digest(),
+    }
+
+
+def deciding_variables() -> dict[str, str]:
+    """What the caller's environment says to libraries that a worker computes with, and that can change its figures.
+
+    A worker gets these and none else of the caller's settings; they are conditions of its trial.
+    """
+    return {n: v for n, v in os.environ.items() if n in DECIDING or n.startswith(DECIDING_PREFIXES)}
+
+
+def runner_digest() -> str:
+    """Of every line that starts, samples and reckons, so that figures of two meters are told apart."""
+    sources = sorted(path for room in ("runner", "workloads") for path in (ROOT / room).rglob("*.py"))
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
+
+
+def load_average() -> float:
+    """Runnable processes, mean over the last minute."""
+    return os.getloadavg()[0]
+
+
+def out_of_memory_kills() -> int | None:
+    """Processes the kernel has killed for memory since boot; None where it does not tell."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
+
+
+def _cpuinfo() -> str:
+    """Empty where this system does not tell."""
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _cpu_model() -> str | None:
+    lines = _cpuinfo().splitlines() or [f"model name: {platform.processor()}"]
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None) or None
+
+
+def commit() -> str | None:
+    """The commit of this checkout or image, with "-dirty" where tracked files differed from it."""
+    if image := os.environ.get(IMAGE_VARIABLE):
+        return image.split()[-1]
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() if answer.returncode == 0 else None

@@ -1,0 +1,1 @@
+"""From a trial's files to its result."""

@@ -1,0 +1,214 @@
+"""The figures of a GPU over the steady window, each with its source, or with the reason why it has no value."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.results.gpu_window import Edges, Floats, Readings, Unknown, one_a_moment
+from workloads.records.checks import DEVICE_RISE
+from workloads.records.events import Event
+from workloads.records.figures import Figure
+from workloads.records.samples import Samples
+
+DRIVER_SAMPLES = 10  # with fewer in the window its utilisation is polled
+GPM_COLUMNS = ("sm_active_percent", "sm_occupancy_percent", "tensor_active_percent", "dram_active_percent")
+NAMES = (
+    "gpu_percent", "gpu_busy_percent", *GPM_COLUMNS, "power_w", "power_busy_w", "energy_j", "energy_integrated_j",
+    "energy_per_image_j", "sm_clock_mhz", "memory_clock_mhz", "temperature_c", "throttled_percent", "power_limit_w",
+)  # fmt: skip
+
+# Reasons why a clock is not higher, by NVML's bits. An idle GPU and clocks set by the user are not slowed down.
+SLOWING = {
+    0x004: "software power cap",
+    0x008: "hardware slowdown",
+    0x010: "sync boost",
+    0x020: "software thermal slowdown",
+    0x040: "hardware thermal slowdown",
+    0x080: "hardware power brake",
+    0x100: "display clock setting",
+}
+
+
+def gpu_figures(
+    found: dict[str, Any], edges: Edges | None, samples: Samples, driver: Samples, meter: dict[str, Any]
+) -> dict[str, Figure]:
+    """Every one of NAMES. `edges` is None where the trial did not get to the end of its window."""
+    if edges is None:
+        return dict.fromkeys(NAMES, Figure(None, "NVML", reason="the trial did not reach the end of its steady window"))
+    readings = Readings(edges, samples, driver, meter.get("gpu") or {})
+    images = found[Event.WINDOW_ENDED]["images"]
+    return {
+        **utilisation(readings),
+        **{column: gpm(readings, column) for column in GPM_COLUMNS},
+        **power(readings),
+        **energy(readings, images),
+        "sm_clock_mhz": summary(readings, "sm_clock_mhz", "mean"),
+        "memory_clock_mhz": summary(readings, "memory_clock_mhz", "mean"),
+        "temperature_c": summary(readings, "temperature_c", "max"),
+        "power_limit_w": summary(readings, "power_limit_mw", "min", 1e-3),
+        "throttled_percent": throttled(readings),
+    }
+
+
+def summary(readings: Readings, column: str, how: str, scale: float = 1.0) -> Figure:
+    """`how` is mean, max or min of the readings in the window."""
+    word = {"mean": "mean over", "max": "highest in", "min": "lowest in"}[how]
+    source = f"{readings.source(column)}, {word} the steady window"
+    try:
+        _, values = readings.inside(column)
+    except Unknown as reason:
+        return Figure(None, source, reason=str(reason))
+    return Figure(float(getattr(np, how)(values)) * scale, source, len(values))
+
+
+def utilisation(readings: Readings) -> dict[str, Figure]:
+    """From the driver's own samples where enough of them lie in the window, else polled."""
+    driver = _driver_samples(readings)
+    if isinstance(driver, str):
+        source = f"{readings.source('gpu_percent')} polled at 10 Hz (driver's own samples: {driver})"
+        try:
+            _, values = readings.inside("gpu_percent")
+        except Unknown as reason:
+            return dict.fromkeys(("gpu_percent", "gpu_busy_percent"), Figure(None, source, reason=str(reason)))
+    else:
+        source, values = readings.source("driver_samples"), driver
+    every = Figure(float(values.mean()), f"{source}, mean over the steady window", len(values))
+    return {"gpu_percent": every, "gpu_busy_percent": _busy(values, values > 0, f"{source}, mean of samples above 0")}
+
+
+def _busy(values: Floats, busy: NDArray[np.bool_], source: str) -> Figure:
+    if not busy.any():
+        return Figure(None, source, reason="the GPU was in use in none of the samples")
+    return Figure(float(values[busy].mean()), source, int(busy.sum()))
+
+
+def _driver_samples(readings: Readings) -> Floats | str:
+    """Values of the driver's samples whose period lies in the window; or why they are not taken."""
+    silence = readings.silence("driver_samples", "gpu_percent")
+    driver = one_a_moment(readings.driver)
+    times = driver["t_ns"]
+    whole = np.zeros(len(times), bool)
+    whole[1:] = (times[:-1] >= readings.edges[0]) & (times[1:] <= readings.edges[1])
+    if whole.sum() < DRIVER_SAMPLES:
+        return silence or f"{whole.sum()} in the window"
+    inside = times[(times >= readings.edges[0]) & (times <= readings.edges[1])]
+    hole_ns = float(np.diff(np.concatenate([readings.edges[:1], inside, readings.edges[1:]])).max())
+    if hole_ns > 3 * float(np.median(np.diff(times))):
+        return "; ".join(filter(None, [f"none for {hole_ns / 1e9:.1f} s", silence]))
+    return driver["gpu_percent"][whole]
+
+
+def gpm(readings: Readings, column: str) -> Figure:
+    """A row holds the mean since the row before that has any of the columns: pairs wholly in the window, by length."""
+    source = f"{readings.source('gpm')} (GPM), mean over the steady window, weighted by time"
+    ended = ~np.all([np.isnan(readings.samples[name]) for name in GPM_COLUMNS], axis=0)
+    times, values = readings.samples["t_ns"][ended], readings.samples[column][ended]
+    whole = np.zeros(len(times), bool)
+    whole[1:] = (times[:-1] >= readings.edges[0]) & (times[1:] <= readings.edges[1]) & ~np.isnan(values[1:])
+    try:
+        readings.span(times[:-1][whole[1:]], times[whole], "gpm", column)
+    except Unknown as reason:
+        return Figure(None, source, reason=str(reason))
+    lengths = np.diff(times, prepend=np.nan)[whole]
+    return Figure(float(np.average(values[whole], weights=lengths)), source, int(whole.sum()))
+
+
+def power(readings: Readings) -> dict[str, Figure]:
+    """Over all samples, and over those at which the GPU was in use.
+
+    Where that is known, the samples at which it is not are left out of both: else they could be the highest of all.
+    """
+    every = summary(readings, "power_mw", "mean", 1e-3)
+    source = f"{readings.source('power_mw')}, mean of samples with utilisation above 0 in the steady window"
+    try:
+        times, values = readings.inside("power_mw")
+        readings.inside("gpu_percent")
+    except Unknown as reason:
+        return {"power_w": every, "power_busy_w": Figure(None, source, reason=str(reason))}
+    used = readings.samples["gpu_percent"][np.isin(readings.samples["t_ns"], times)]
+    known = ~np.isnan(used)
+    if known.any() and not known.all():
+        words = f"{every.source}; {np.sum(~known)} readings without the utilisation left out"
+        every = Figure(float(values[known].mean()) / 1e3, words, int(known.sum()))
+    return {"power_w": every, "power_busy_w": _busy(values[known] / 1e3, used[known] > 0, source)}
+
+
+def energy(readings: Readings, images: int) -> dict[str, Figure]:
+    """Joules over the window: by the device's counter where it has one, else integrated from its power."""
+    integrated = _integrated(readings)
+    counted = _counted(readings)
+    if counted.value is None and integrated.value is not None:
+        counted = replace(integrated, source=f"{integrated.source}; no counter: {counted.reason}")
+    if counted.value is None:
+        per_image = counted
+    else:
+        per_image = Figure(counted.value / images, f"{counted.source}; by the images of the window", counted.samples)
+    return {"energy_j": counted, "energy_integrated_j": integrated, "energy_per_image_j": per_image}
+
+
+def _counted(readings: Readings) -> Figure:
+    source = f"{readings.source('energy_mj')}, difference between the edges of the steady window"
+    try:
+        times, values = readings.around("energy_mj", holes=True)
+    except Unknown as reason:
+        return Figure(None, source, reason=str(reason))
+    if np.any(np.diff(values) < 0):
+        return Figure(None, source, reason="the counter went back")
+    start, end = np.interp(readings.edges, times, values)
+    return Figure(float(end - start) / 1e3, source, len(readings.inside("energy_mj", holes=True)[0]))
+
+
+def _integrated(readings: Readings) -> Figure:
+    source = f"{readings.source('power_mw')}, integrated over the steady window (trapezoids)"
+    try:
+        times, values = readings.around("power_mw")
+    except Unknown as reason:
+        return Figure(None, source, reason=str(reason))
+    within = (times > readings.edges[0]) & (times < readings.edges[1])
+    at = np.concatenate([[readings.edges[0]], times[within], [readings.edges[1]]])
+    watts = np.interp(at, times, values) / 1e3
+    joules = np.sum((watts[1:] + watts[:-1]) / 2 * np.diff(at / 1e9))  # numpy's own has two names
+    return Figure(float(joules), source, int(within.sum()))
+
+
+def throttled(readings: Readings) -> Figure:
+    """Share of the samples at which something slowed the clocks down."""
+    source = f"{readings.source('throttle_reasons')}, share of samples in the steady window"
+    try:
+        _, values = readings.inside("throttle_reasons")
+    except Unknown as reason:
+        return Figure(None, source, reason=str(reason))
+    masks = values.astype(np.int64)
+    seen = [word for bit, word in SLOWING.items() if (masks & bit).any()]
+    share = 100 * float(((masks & sum(SLOWING)) != 0).mean())
+    return Figure(share, f"{source}; {', '.join(seen) or 'nothing slowed the clocks'}", len(masks))
+
+
+def memory_accounts(figures: dict[str, Figure], meter: dict[str, Any]) -> dict[str, Figure]:
+    """The figures of device memory with the call that told them, or the driver's reason where none did.
+
+    Where the list of processes tells no memory of the worker's, the device's rise stands for it.
+    """
+    readings = Readings((0, 0), {}, {}, meter.get("gpu") or {})
+    asked = {"process_gpu_memory_bytes": ("processes", "process_memory_bytes")} | dict.fromkeys(
+        ("device_memory_bytes", "device_memory_baseline_bytes", "device_memory_rise_bytes"),
+        ("device_memory_bytes", "device_memory_bytes"),
+    )
+    done = {}
+    for name, (metric, column) in asked.items():
+        figure, silence = figures[name], readings.silence(metric, column)
+        if figure.value is None and silence:
+            done[name] = replace(figure, reason=silence)
+        elif figure.value is not None and readings.metric(metric).get("source"):
+            done[name] = replace(figure, source=f"{figure.source} ({readings.source(metric)})")
+    rise, process = figures["device_memory_rise_bytes"], figures["process_gpu_memory_bytes"]
+    if process.value is None and rise.value is not None:
+        why = readings.silence("processes", "process_memory_bytes") or process.reason
+        call = readings.source("device_memory_bytes")
+        source = f"{call}: highest of the trial, {DEVICE_RISE}; the list of processes did not give it: {why}"
+        done["process_gpu_memory_bytes"] = replace(rise, source=source)
+    return done

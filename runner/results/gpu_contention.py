@@ -1,0 +1,115 @@
+"""Who else was on the GPU, before, during and after the worker's life.
+
+Two things tell it: the list of processes, asked for once a second and whenever the device's memory has risen by more
+than RISE_BYTES since it was asked last; and that memory itself, read at 10 Hz. A process that comes and goes between
+two lists takes a context, so the memory rises and falls. Where it did and the list of that moment names another
+process, the trial is contended. Where no list of that moment explains it, by another process or by more memory of the
+worker's, nobody can tell whose it was: the frameworks' pools only grow, but a library may take memory and give it back
+at once.
+
+Not seen: a process that comes and goes within the 0.1 s between two rows, or holds no more than RISE_BYTES; memory
+that no list explains and that stays through two lists (a driver keeps some beside the worker's own); memory below what
+the device held before the worker; and work that takes no memory, for the usage does not say whose it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.results.gpu_window import Readings
+from workloads.records.events import Event, Events
+from workloads.records.result import Check
+from workloads.records.samples import Samples
+
+ALONE = "alone on the device"
+APART_S = 3.0  # a list of the processes is asked for once a second
+RISE_BYTES = 64 * 2**20  # contexts take 200 MB and more; what a driver shifts about by itself is a few MiB
+
+
+def _phases(samples: Samples, meter: dict[str, Any]) -> dict[str, NDArray[np.bool_]]:
+    """Rows by the worker's life: the first is from before it; those behind the clocks' second reading, after it."""
+    clocks = meter.get("clocks", [])
+    times = samples["t_ns"]
+    before = np.arange(len(times)) == 0
+    after = ~before & (times >= (clocks[1]["monotonic_ns"] if len(clocks) > 1 else np.inf))
+    return {"before": before, "during": ~before & ~after, "after": after}
+
+
+def company(samples: Samples, meter: dict[str, Any]) -> str | None:
+    """Who else was on the device, and when; None where nobody was seen."""
+    others = samples["foreign_processes"]
+    most = {when: np.nanmax(others[rows], initial=0) for when, rows in _phases(samples, meter).items()}
+    if not any(most.values()):
+        return None
+    times = ", ".join(when for when, count in most.items() if count)
+    return f"{max(most.values()):.0f} other process(es) on the device ({times} the worker's life)"
+
+
+def alone(samples: Samples, meter: dict[str, Any], events: Events) -> Check:
+    """Whether the worker had the device to itself. What the driver did not list, or not then, cannot be told."""
+    account = meter.get("gpu") or {}
+    graphics = account.get("graphics_processes")
+    beside = f"; {graphics} with graphics, which are not counted" if graphics else ""
+    if others := company(samples, meter):
+        return Check(ALONE, False, f"{others}{beside}")
+    if unseen := _unseen(samples, meter, events):
+        why = Readings((0, 0), samples, {}, account).silence("processes", "foreign_processes")
+        whole = "; ".join(filter(None, [why, *unseen.values()]))
+        return Check(ALONE, False, f"cannot be told {', '.join(unseen)}: {whole}{beside}")
+    lists = int(np.sum(~np.isnan(samples["foreign_processes"])))
+    return Check(ALONE, True, f"{lists} lists of the processes on it{beside}")
+
+
+def _unseen(samples: Samples, meter: dict[str, Any], events: Events) -> dict[str, str]:
+    """{when: why} there is no list: before the worker, from its first event until it was measured, and after it."""
+    times, known = samples["t_ns"], ~np.isnan(samples["foreign_processes"])
+    phases = _phases(samples, meter)
+    unseen = {}
+    if not (known & phases["before"]).any():
+        unseen["before"] = "no list before the worker"
+    if events:
+        end_ns = next((event["t_ns"] for event in events if event["event"] == Event.FINISHED), events[-1]["t_ns"])
+        life = events[0]["t_ns"], end_ns
+        listed = times[known & phases["during"] & (times >= life[0]) & (times <= life[1])]
+        hole_s = float(np.diff(np.concatenate([life[:1], listed, life[1:]])).max()) / 1e9
+        if hole_s > APART_S or not len(listed):
+            unseen["during"] = f"no list for {hole_s:.1f} s"
+    if rise := _unlisted(samples, phases):
+        unseen.setdefault("during", rise)
+    if not (known & phases["after"]).any():
+        unseen["after"] = "no list after the worker"
+    return unseen
+
+
+def _unlisted(samples: Samples, phases: dict[str, NDArray[np.bool_]]) -> str | None:
+    """How much memory came and went between two lists of which no list tells who had it; None where none did.
+
+    What is not the worker's is the device's memory less its own: that of the list in this row, else the larger of the
+    lists before and behind it. It cannot be less than the device held before the worker; where it seems so, the worker
+    grew while the row was read. A row is told of where this is more than RISE_BYTES above both the list before it and
+    the list behind it.
+    """
+    there = ~np.isnan(samples["device_memory_bytes"])
+    used, others = samples["device_memory_bytes"][there], samples["foreign_processes"][there]
+    during = phases["during"][there]
+    own = np.where(during, samples["process_memory_bytes"][there], 0.0)
+    nearest = np.fmax(_last_known(own), _last_known(own[::-1])[::-1])
+    beside = used - np.where(np.isnan(own), np.nan_to_num(nearest), own)
+    beside = np.maximum(beside, beside[:1])
+    of_lists = np.where(np.isnan(others), np.nan, beside)
+    before = _last_known(np.append(np.nan, of_lists))[:-1]
+    behind = _last_known(np.append(np.nan, of_lists[::-1]))[:-1][::-1]
+    rise = beside - np.maximum(before, behind)
+    unexplained = rise[during & (rise > RISE_BYTES) & ~(others > 0)]
+    if not len(unexplained):
+        return None
+    return f"{unexplained.max() / 2**20:.0f} MiB came and went that no list tells of, in {len(unexplained)} row(s)"
+
+
+def _last_known(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each value, or the one before it where it is NaN; NaN where there is none before."""
+    known = np.maximum.accumulate(np.where(np.isnan(values), -1, np.arange(len(values))))
+    return np.where(known >= 0, values[known], np.nan)

@@ -1,0 +1,117 @@
+"""What the sampler told of one GPU, cut by the steady window: readings that span it, or the reason why none do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.results.window import in_window
+from workloads.records.samples import PERIOD_S, Samples
+
+Floats = NDArray[np.float64]
+Edges = tuple[float, float]  # ns of the monotonic clock
+
+
+class Unknown(Exception):
+    """The figure cannot be told; the message is its reason."""
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What a sampler told of one GPU, seen through the steady window."""
+
+    edges: Edges
+    samples: Samples
+    driver: Samples
+    account: dict[str, Any]  # the GPU's in meter.json
+
+    def metric(self, name: str) -> dict[str, Any]:
+        return self.account.get("metrics", {}).get(name, {})
+
+    def source(self, name: str) -> str:
+        return self.metric(name).get("source") or "NVML"
+
+    def silence(self, name: str, column: str) -> str | None:
+        """Why the sampler got no answer, or not always one."""
+        metric = self.metric(name)
+        if not metric:
+            return self.account.get("reason") or "the sampler left no account of this GPU (meter.json)"
+        if metric["reason"]:
+            return metric["reason"]
+        if column in metric["missing"]:
+            return metric["missing"][column]
+        if metric["failures"]:
+            failed = f"{metric['failures']} of {metric['calls']} calls failed"
+            return f"{metric['first_failure']['reason']}; {failed}"
+        return None
+
+    def inside(self, column: str, holes: bool = False) -> tuple[Floats, Floats]:
+        """(times, values) of the readings that describe the window alone. Raises Unknown where they do not span it.
+
+        `holes`: what matters is the edges, as with a running sum, of which a hole in the window hides nothing.
+        """
+        chosen = in_window(self.samples, self.edges, self._period_s(column)) & ~np.isnan(self.samples[column])
+        times = self.samples["t_ns"][chosen]
+        self.span(times, times, column, column, holes)
+        return times, self.samples[column][chosen]
+
+    def _period_s(self, name: str) -> float:
+        return self.metric(name).get("period_s") or 0.0
+
+    def around(self, column: str, holes: bool = False) -> tuple[Floats, Floats]:
+        """(times, values) of all readings, where some lie before the window, in it, and after it. Raises Unknown."""
+        self.inside(column, holes)
+        known = ~np.isnan(self.samples[column])
+        times, values = self.samples["t_ns"][known], self.samples[column][known]
+        if times[0] > self.edges[0] or times[-1] < self.edges[1]:
+            raise Unknown(self.silence(column, column) or "the readings do not reach over both edges of the window")
+        return times, values
+
+    def span(self, starts: Floats, ends: Floats, name: str, column: str, holes: bool = False) -> None:
+        """A mean over what was seen before a sampler ended, or beside a hole, is not the window's: raises Unknown.
+
+        `starts` and `ends`, in ns: of the time that each reading stands for, twice its own where that is a moment.
+        """
+        silence = self.silence(name, column)
+        if not len(ends):
+            raise Unknown(silence or f"no reading lies in the window of {(self.edges[1] - self.edges[0]) / 1e9:.1f} s")
+        every_s = self.metric(name).get("every_s", PERIOD_S)
+        edge_s, hole_s = max(3 * PERIOD_S, 1.5 * every_s), 3 * every_s  # of a slow metric a window has few readings
+        early_s = (self.edges[1] - ends[-1]) / 1e9
+        late_s = (starts[0] - self.edges[0]) / 1e9 - self._period_s(name)
+        longest_s = float(np.max(starts[1:] - ends[:-1], initial=0)) / 1e9
+        if early_s > edge_s:
+            fault = f"the readings end {early_s:.1f} s before the window"
+        elif late_s > edge_s:
+            fault = f"the readings start {late_s:.1f} s after the window"
+        elif longest_s > hole_s and not holes:
+            fault = f"no reading for {longest_s:.1f} s"
+        else:
+            return
+        raise Unknown("; ".join(filter(None, [fault, silence])))
+
+
+def one_a_moment(driver: Samples) -> Samples:
+    """The driver's samples with each of its time stamps once, in their order.
+
+    A sample stands for the time since the stamp before it, so a second one of the same stamp stands for no time of its
+    own: the same value again is left out, and of several values, none better than another, the mean is taken. Stamps
+    are the driver's own (epoch_us): `t_ns` of the same one differs by microseconds between two answers.
+    """
+    _, first = np.unique(np.stack([driver["epoch_us"], driver["gpu_percent"]]), axis=1, return_index=True)
+    pairs = {name: values[np.sort(first)] for name, values in driver.items()}
+    _, first, group = np.unique(pairs["epoch_us"], return_index=True, return_inverse=True)
+    means = np.bincount(group, pairs["gpu_percent"]) / np.bincount(group)
+    order = np.argsort(first)
+    moments = {name: values[first[order]] for name, values in pairs.items()}
+    return moments | {"gpu_percent": means[order]}
+
+
+def read_account(path: Path) -> dict[str, Any]:
+    """meter.json; empty where the sampler did not get to write it."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

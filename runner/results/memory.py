@@ -1,0 +1,190 @@
+"""The memory figures of one trial, from its events and samples and from what the memory worker told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.results.window import in_window, unknown, window
+from workloads.activations import FLOAT32_BYTES, activation_bytes
+from workloads.catalogue import WORKLOADS
+from workloads.records.events import Event
+from workloads.records.figures import MEMORY_PARTS, Count, Figure, Method
+from workloads.records.job import TrialSpec
+from workloads.records.samples import Samples
+
+ALLOCATOR_KINDS = ("allocator_peak", "allocator_reserved")
+IN_USE_PARTS = ("activations", "workspace")  # read from what the allocator has in use; the others are sums of arrays
+WHOLE_STEP_TOLERANCE = 0.05  # of one step's activations and inputs
+
+Told = dict[str, Any]  # of one batch size: a MEMORY_TOLD event, or the "reason" why there is none
+
+
+def parts(told: Told, counts: dict[str, Count]) -> dict[str, Figure]:
+    """Bytes of every part, and of the peaks of the steps that were divided into them.
+
+    `counts`: by the trial's own worker at its end, for what the memory worker does not tell.
+    """
+    figures = {}
+    chunks = Method.CHUNKS if told.get("in_chunks") else None
+    for part in MEMORY_PARTS:
+        size, count = told.get("parts", {}).get(part), counts.get(part)
+        if size is not None:
+            method = chunks if part in IN_USE_PARTS else None
+            figures[part] = Figure(size, "memory worker: instrumented steps of this batch size", method=method)
+        elif isinstance(count, int):
+            figures[part] = Figure(count, "the framework's adapter, at the end of the trial")
+        else:
+            figures[part] = unknown("memory worker", why_not(told))
+    return {f"{part}_bytes": figure for part, figure in figures.items()} | peaks(told, chunks)
+
+
+def peaks(told: Told, chunks: Method | None) -> dict[str, Figure]:
+    """The peak of steps called together, of one that is waited for, and what explains the difference."""
+    names = ("steps_peak_bytes", "waited_step_peak_bytes", "queued_steps_bytes", "pool_indices_bytes")
+    if "peak" not in told:
+        return dict.fromkeys(names, unknown("memory worker", why_not(told)))
+    highest_in_use = "memory worker: highest in use by the framework's allocator"
+    indices = told.get("pool_indices", "this memory worker did not tell it")
+    source = "memory worker: what the pools of this batch size keep beside their values"
+    return {
+        "steps_peak_bytes": Figure(
+            told["peak"], f"{highest_in_use}, {told['steps']} steps called together", method=chunks
+        ),
+        "waited_step_peak_bytes": Figure(
+            told["step_peak"], f"{highest_in_use}, steps that are waited for one by one", method=chunks
+        ),
+        "queued_steps_bytes": queued_steps(told),
+        "pool_indices_bytes": Figure(indices, source) if isinstance(indices, int) else unknown(source, indices),
+    }
+
+
+def queued_steps(told: Told) -> Figure:
+    """Activations and inputs of the steps that were queued while another held its most: whole steps of them.
+
+    A framework that runs ahead takes a step's memory when the step is called. So the peak of steps called together is
+    above that of one that is waited for, by whole steps where the peaks of their parts meet. The difference is told as
+    theirs within WHOLE_STEP_TOLERANCE of a whole number of steps, more than none; else nobody can tell what it is.
+    """
+    source = "memory worker: the peak of steps called together less that of one that is waited for, in whole steps"
+    if not told.get("runs_ahead"):
+        return unknown(source, "this framework takes no memory for a step while an earlier one runs")
+    a_step = (told["parts"]["activations"] or 0) + (told["parts"]["inputs"] or 0)
+    more = told["peak"] - told["step_peak"]
+    steps = round(more / a_step) if a_step > 0 else 0
+    if steps < 1 or abs(more - steps * a_step) > WHOLE_STEP_TOLERANCE * a_step:
+        told_steps = f"{more / a_step:.2f} times" if a_step > 0 else "not to be held against"
+        reason = f"{more / 2**20:.2f} MiB more, {told_steps} a step's activations and inputs: no whole number of steps"
+        return unknown(source, reason)
+    return Figure(steps * a_step, source, samples=steps)
+
+
+def exact_activations(spec: TrialSpec) -> Figure:
+    """What the network's mathematics keeps between forward and backward, whatever the framework."""
+    source = "counted from the layers of the workload, nothing measured: what the backward pass needs"
+    workload = WORKLOADS.get(spec.workload)
+    if workload is None:
+        return unknown(source, f"the catalogue has no workload {spec.workload}")
+    value_bytes = 2 * FLOAT32_BYTES if spec.profile == "float64" else FLOAT32_BYTES
+    return Figure(activation_bytes(workload, spec.batch_size, value_bytes), source)
+
+
+def why_not(told: Told) -> str:
+    if "parts" not in told:
+        return str(told.get("reason", "it was not asked"))
+    more = sum(part or 0 for part in told["parts"].values()) - told["step_peak"]
+    return f"a step never holds all the other parts at once: they are {more / 2**20:.2f} MiB more than its peak"
+
+
+def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec, told: Told) -> dict[str, Figure]:
+    """Bytes, by who counted them: the kernel, NVML, the framework's allocator."""
+    counts = counted(found)
+    figures = parts(told, counts) | host(found, samples)
+    figures |= allocator(counts, figures["steps_peak_bytes"])
+    figures["activations_exact_bytes"] = exact_activations(spec)
+    return figures if spec.device == "cpu" else figures | device(found, samples)
+
+
+def counted(found: dict[str, Any]) -> dict[str, Count]:
+    """What the framework counted when the trial had been measured, by kind; the reason for each where it could not."""
+    event = found.get(Event.ALLOCATOR_COUNTED, {"reason": "the trial did not get that far"})
+    return event["counts"] if "counts" in event else dict.fromkeys(ALLOCATOR_KINDS, event["reason"])
+
+
+def allocator(counts: dict[str, Count], steps_peak: Figure) -> dict[str, Figure]:
+    """The trial's own counters; where the framework has none outside of instrumented steps, the peak of those."""
+    source = "the framework's allocator, over the whole trial"
+    peak, reserved = (counts.get(kind, "the framework does not tell it") for kind in ALLOCATOR_KINDS)
+    return {
+        "allocator_peak_bytes": Figure(peak, source) if isinstance(peak, int) else steps_peak,
+        "allocator_reserved_bytes": (
+            Figure(reserved, source) if isinstance(reserved, int) else unknown(source, reserved)
+        ),
+    }
+
+
+def host(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
+    edges = window(found)
+    inside = in_window(samples, edges) if edges else np.zeros(len(samples["t_ns"]), bool)
+    before = found.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
+    peak = found.get(Event.WINDOW_ENDED, {}).get("peak_resident_bytes")
+    sampled = samples["host_memory_bytes"]
+    # A copy of the worker may run until `opened` (adapters.kernels); what is asked behind `finished` takes memory, too.
+    opened, finished = (found.get(event, {}).get("t_ns") for event in (Event.OPENED, Event.FINISHED))
+    measured = sampled[(samples["t_ns"] >= (opened or 0)) & (samples["t_ns"] <= (finished or np.inf))]
+    trial = np.array([before or np.nan, peak or np.nan, *measured])
+    kernel = "peak resident size of the worker in the steady window (VmHWM, reset at its start)"
+    polled = "resident size of the process tree, polled at 10 Hz, highest in the steady window"
+    proportional = found.get(Event.HOST_COUNTED, {}).get("proportional_bytes")
+    context = found.get(Event.OPENED, {}).get("resident_bytes")
+    return {
+        "host_memory_bytes": highest(sampled[inside], polled) if peak is None else Figure(peak, kernel),
+        "host_memory_peak_bytes": highest(trial, "resident size, highest of the whole trial: VmHWM and 10 Hz poll"),
+        "host_memory_pss_bytes": _told(proportional, "PSS of the worker at the end of the steady window"),
+        "context_bytes": _told(context, "resident size of the worker when import and open were done"),
+    }
+
+
+def device(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
+    """What the device held until the trial had been measured."""
+    finished = found.get(Event.FINISHED, {}).get("t_ns", np.inf)
+    until = samples["t_ns"] <= finished
+    used = samples["device_memory_bytes"]
+    # The process list is read once a second and the frameworks' pools only grow, so the whole trial is searched.
+    process = highest(samples["process_memory_bytes"][until], "NVML memory of the process, highest of the trial")
+    baseline = highest(used[:1], "NVML memory used on the device before the trial")
+    peak = highest(used[until], "NVML memory used on the device, highest of the trial")
+    rise = _above(peak, baseline, "NVML memory used on the device, highest of the trial, less its baseline")
+    opened, sampled = (found.get(event, {}).get("t_ns", np.nan) for event in (Event.OPENED, Event.CONTEXT_SAMPLED))
+    bare = highest(used[(samples["t_ns"] > opened) & (samples["t_ns"] <= sampled)], "NVML, behind the first operation")
+    source = "NVML memory used on the device behind the framework's first operation, less its baseline"
+    return {
+        "process_gpu_memory_bytes": process,
+        "device_memory_bytes": peak,
+        "device_memory_baseline_bytes": baseline,
+        "device_memory_rise_bytes": rise,
+        "context_bytes": _above(bare, baseline, source),
+    }
+
+
+def _above(figure: Figure, baseline: Figure, source: str) -> Figure:
+    if figure.value is None or baseline.value is None:
+        return unknown(source, figure.reason or baseline.reason or "")
+    return Figure(figure.value - baseline.value, source, figure.samples)
+
+
+def _told(value: int | None, source: str) -> Figure:
+    return (
+        unknown(source, "this kernel did not tell, or the trial did not get that far")
+        if value is None
+        else Figure(value, source)
+    )
+
+
+def highest(values: NDArray[np.float64], source: str) -> Figure:
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return unknown(source, "no sample gave it")
+    return Figure(float(known.max()), source, len(known))

@@ -1,0 +1,50 @@
+"""What of a plan will not fit into memory, said before it runs: by the line through the peaks of stored trials."""
+
+from __future__ import annotations
+
+import psutil
+
+from runner.machine import cgroups
+from runner.machine.description import Gpu
+from runner.memory_worker import kind
+from workloads.records.job import TrialSpec
+from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT, Line, fit_line
+from workloads.records.result import Status, TrialResult
+
+
+def capacity_bytes(device: str, gpus: tuple[Gpu, ...], limit_bytes: int | None = None) -> int | None:
+    """Of the GPU, or of the host and its limits; None where the driver does not tell."""
+    if device != "cpu":
+        return next((gpu.memory_bytes for gpu in gpus if gpu.uuid == device), None)
+    found = (psutil.virtual_memory().total, cgroups.memory_limit_bytes(), limit_bytes)
+    return min(limit for limit in found if limit is not None)
+
+
+def lines(stored: list[TrialResult]) -> dict[str, Line]:
+    """{`kind(spec).id`: peak of the process against batch size}, the highest of the repeats at each size."""
+    peaks: dict[str, dict[int, float]] = {}
+    for result in stored:
+        name = "host_memory_peak_bytes" if result.spec.device == "cpu" else "process_gpu_memory_bytes"
+        figure = result.figures.get(name)
+        if result.status == Status.OK and result.spec.allocator == "on-demand" and figure and figure.value:
+            sizes = peaks.setdefault(kind(result.spec).id, {})
+            sizes[result.spec.batch_size] = max(figure.value, sizes.get(result.spec.batch_size, 0))
+    fitted = {name: fit_line(sizes) for name, sizes in peaks.items() if len(sizes) >= FEWEST_TO_LEAVE_ONE_OUT}
+    return {name: line for name, line in fitted.items() if line}
+
+
+def warning(spec: TrialSpec, line: Line, capacity: int) -> str | None:
+    """One line for a trial whose predicted peak, with the line's own error, is beyond the capacity in bytes."""
+    predicted, error = line.at(spec.batch_size), line.left_out_error or 0.0
+    if predicted * (1 + error) <= capacity:
+        return None
+    will = "will not" if predicted * (1 - error) > capacity else "may not"
+    return f"{will} fit: {predicted / 2**30:.1f} GiB predicted, {capacity / 2**30:.1f} GiB there"
+
+
+def described(framework: str, line: Line) -> str:
+    return (
+        f"{framework}: peak memory = {line.fixed_bytes / 2**20:.0f} MiB + {line.per_sample_bytes / 2**20:.3f} MiB "
+        f"x batch size ({line.n} sizes, R^2 {line.r_squared:.4f}, a size left out is met within "
+        f"{100 * (line.left_out_error or 0):.1f} %)"
+    )

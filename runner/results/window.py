@@ -1,0 +1,141 @@
+"""The figures of one trial: speed and usage, cut from events and samples by the steady window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.records.checks import CALL_TIMES
+from workloads.records.events import Event
+from workloads.records.figures import DIVERGED_STEP, Figure
+from workloads.records.job import TrialSpec
+from workloads.records.samples import PERIOD_S, Samples
+
+
+def window(found: dict[str, Any]) -> tuple[float, float] | None:
+    """Edges of the steady window, in ns of the monotonic clock; None where the trial did not get that far."""
+    if Event.WINDOW_ENDED not in found:
+        return None
+    return found[Event.WINDOW_STARTED]["t_ns"], found[Event.WINDOW_ENDED]["t_ns"]
+
+
+NO_WINDOW = "the trial did not reach the end of its steady window"
+
+
+def unknown(source: str, reason: str) -> Figure:
+    return Figure(None, source, reason=reason)
+
+
+def speed(found: dict[str, Any]) -> dict[str, Figure]:
+    source = "worker: steady window, synchronised at its edges"
+    edges = window(found)
+    if edges is None:
+        return dict.fromkeys(("window_s", "images_per_s", "step_time_s"), unknown(source, NO_WINDOW))
+    window_s = (edges[1] - edges[0]) / 1e9
+    ended = found[Event.WINDOW_ENDED]
+    return {
+        "window_s": Figure(window_s, source),
+        "images_per_s": Figure(ended["images"] / window_s, f"{source}; images handed to the framework"),
+        "step_time_s": Figure(window_s / ended["steps"], f"{source}; losses returned", samples=ended["steps"]),
+    }
+
+
+def calls(found: dict[str, Any]) -> dict[str, Figure]:
+    """Seconds that the calls of the steady window took; each trains for some 0.1 s, or one step if that is longer."""
+    source = "worker: time between the losses of one call and of the next, steady window"
+    times = found.get(Event.WINDOW_ENDED, {}).get("calls_s")
+    if not times:
+        return dict.fromkeys(CALL_TIMES, unknown(source, NO_WINDOW if times is None else "no call in the window"))
+    values = np.quantile(times, [0.5, 0.95, 0.99, 1.0])
+    return {name: Figure(float(value), source, len(times)) for name, value in zip(CALL_TIMES, values, strict=True)}
+
+
+def divergence(found: dict[str, Any]) -> dict[str, Figure]:
+    """The first step, counted from 1, of which the loss was no number."""
+    source = "worker: losses of all epochs and of the steady window"
+    if Event.WINDOW_ENDED not in found:
+        return {DIVERGED_STEP: unknown(source, NO_WINDOW)}
+    step = found[Event.WINDOW_ENDED].get("diverged_step")
+    return {DIVERGED_STEP: unknown(source, "every loss is a number") if step is None else Figure(step, source)}
+
+
+def in_window(samples: Samples, edges: tuple[float, float], period_s: float = PERIOD_S) -> NDArray[np.bool_]:
+    """A reading at t describes the period before t: readings whose period starts before the window are left out."""
+    return (samples["t_ns"] >= edges[0] + period_s * 1e9) & (samples["t_ns"] <= edges[1])
+
+
+def start_up(found: dict[str, Any]) -> dict[str, Figure]:
+    """Seconds of what comes before training in earnest; the first step compiles where a framework does."""
+    # The wait in which the sampler sees a bare context on a GPU is no part of loading.
+    ready = Event.CONTEXT_SAMPLED if Event.CONTEXT_SAMPLED in found else Event.OPENED
+    spans = {
+        "import_s": (Event.STARTED, Event.IMPORTED),
+        "open_s": (Event.IMPORTED, Event.OPENED),
+        "load_s": (ready, Event.LOADED),
+        "build_s": (Event.LOADED, Event.BUILT),
+        "first_step_s": (Event.BUILT, Event.FIRST_STEP),
+        "warm_up_s": (Event.FIRST_STEP, Event.WARMED_UP),
+    }
+    figures = {}
+    for name, (start, end) in spans.items():
+        source = f"worker: from {start} to {end}"
+        if start in found and end in found:
+            figures[name] = Figure((found[end]["t_ns"] - found[start]["t_ns"]) / 1e9, source)
+        else:
+            missing = start if start not in found else end
+            figures[name] = unknown(source, f"the worker did not tell {missing}")
+    return figures
+
+
+def _sums(samples: Samples, column: str, edges: tuple[float, float]) -> tuple[NDArray[np.float64], int] | None:
+    """[(seconds, increase)] of a running sum between the readings in the window, and the number of those.
+
+    The edges are interpolated where readings lie on both sides of them; else the sum is not known up to the edge, and
+    the intervals end with what is known. None where the readings do not span the window.
+    """
+    known = ~np.isnan(samples[column])
+    inside = known & in_window(samples, edges)
+    if inside.sum() < 2:
+        return None
+    first_ns, last_ns = samples["t_ns"][known][[0, -1]]
+    slack_ns = 3 * PERIOD_S * 1e9
+    if first_ns > edges[0] + slack_ns or last_ns < edges[1] - slack_ns:
+        return None
+    ends = [max(edges[0], first_ns), min(edges[1], last_ns)]
+    times = np.unique(np.concatenate([ends, samples["t_ns"][inside]]))
+    sums = np.interp(times, samples["t_ns"][known], samples[column][known])
+    return np.stack([np.diff(times) / 1e9, np.diff(sums)], axis=1), int(inside.sum())
+
+
+def usage(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
+    """CPU %: of the cores allotted (`threads`); foreign CPU %: what others, the sampler too, took of the same cores."""
+    names = ("cpu_percent", "cpu_busy_percent", "foreign_cpu_percent")
+    source = "sampler at 10 Hz: user and system time of the process tree over the steady window"
+    edges = window(found)
+    if edges is None:
+        return dict.fromkeys(names, unknown(source, NO_WINDOW))
+    own, machine = _sums(samples, "cpu_s", edges), _sums(samples, "cores_cpu_s", edges)
+    if own is None or machine is None:
+        inside = int(np.sum(in_window(samples, edges) & ~np.isnan(samples["cpu_s"])))
+        few = f"{inside} samples, which do not reach both edges of the window: the sampler ended, or began late"
+        return dict.fromkeys(names, unknown(source, few))
+    intervals, count = own
+    busy = intervals[intervals[:, 1] > 0]
+    own_cores, all_cores = (float(sums[:, 1].sum() / sums[:, 0].sum()) for sums in (intervals, machine[0]))
+    return {
+        "cpu_percent": Figure(100 * own_cores / spec.threads, source, count),
+        "cpu_busy_percent": Figure(
+            100 * float(busy[:, 1].sum() / busy[:, 0].sum()) / spec.threads,
+            f"{source}; intervals between samples in which there was any",
+            len(busy),
+        )
+        if len(busy)
+        else unknown(source, "the process tree used no CPU in any interval between samples"),
+        "foreign_cpu_percent": Figure(
+            100 * max(0.0, all_cores - own_cores) / spec.threads,
+            "sampler at 10 Hz: busy time of the allotted cores less the trial's",
+            count,
+        ),
+    }

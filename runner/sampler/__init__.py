@@ -1,0 +1,1 @@
+"""The sampler, a process of its own that measures from outside."""

@@ -1,0 +1,155 @@
+"""The sampler, a process of its own: python -m runner.sampler SAMPLES_CSV [GPU_UUID].
+
+It samples the idle device, prints "ready", reads the worker's process id from standard input, and samples at 10 Hz
+until standard input closes. Times are those of the monotonic clock. CPU times are sums since the start, so a mean
+over any window is a difference. An empty cell is a value the machine did not give; beside the samples, meter.json says
+why the GPU's are empty, and what the sampling itself cost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import select
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+import psutil
+
+from runner.sampler.gpu_meter import GpuMeter
+from runner.sampler.nvml_query import Row
+from workloads.records.files import METER_FILE, write_json
+from workloads.records.samples import COLUMNS, PERIOD_S
+
+RENEW_S = 1.0  # finding the descendants is a walk through /proc
+
+
+@dataclass
+class ProcessTree:
+    """The worker and its descendants; the list of descendants is renewed once a second."""
+
+    root: psutil.Process
+    cores: list[int]  # its affinity, which its children inherit
+    processes: list[psutil.Process] = field(default_factory=list)
+    renewed_at: float = float("-inf")
+
+    @property
+    def ids(self) -> set[int]:
+        return {self.root.pid, *(process.pid for process in self.processes)}
+
+    def sample(self) -> Row:
+        if time.monotonic() - self.renewed_at >= RENEW_S:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self.processes = [self.root, *self.root.children(recursive=True)]
+            self.renewed_at = time.monotonic()
+        cpu_s, memory_bytes, alive = 0.0, 0, 0
+        for process in self.processes:
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied), process.oneshot():
+                times = process.cpu_times()
+                resident = process.memory_info().rss
+                cpu_s += times.user + times.system + times.children_user + times.children_system
+                memory_bytes += resident
+                alive += resident > 0  # a zombie has none
+        if not alive:
+            return {}
+        return {"cpu_s": cpu_s, "host_memory_bytes": memory_bytes}
+
+
+def busy_s(cores: list[int]) -> float:
+    """Sum over the cores of all time that was not idle, since boot."""
+    every = psutil.cpu_times(percpu=True)
+    return sum(t.user + t.nice + t.system + t.irq + t.softirq + t.steal for t in (every[core] for core in cores))
+
+
+def sample(tree: ProcessTree | None, gpu: GpuMeter | None) -> Row:
+    """The GPU first: its readings are closest to the row's time."""
+    row: Row = {"t_ns": time.monotonic_ns()}
+    if gpu is not None:
+        row |= gpu.sample(tree.ids if tree else None)
+    if tree is not None:
+        row |= {"cores_cpu_s": round(busy_s(tree.cores), 2)} | tree.sample()
+    return row
+
+
+def closed(stream: TextIO) -> bool:
+    """Whether the runner has closed its end: it ends sampling by that, and so does its own death."""
+    readable, _, _ = select.select([stream], [], [], 0)
+    return bool(readable) and stream.readline() == ""
+
+
+def clocks() -> dict[str, int]:
+    """The same moment on both clocks: the driver's own samples are stamped with the epoch."""
+    return {"monotonic_ns": time.monotonic_ns(), "epoch_ns": time.time_ns()}
+
+
+class Sampler:
+    """Appends rows to the samples; each has left the process before the next is taken.
+
+    The first row is from before the worker. Its end is where `clocks` of the account has its second pair.
+    """
+
+    def __init__(self, samples: Path, file: TextIO, uuid: str | None) -> None:
+        self.file = file
+        self.writer = csv.DictWriter(file, COLUMNS, restval="")
+        self.writer.writeheader()
+        self.account = samples.parent / METER_FILE
+        self.gpu = GpuMeter(uuid, samples.parent) if uuid else None
+        self.clocks = [clocks()]
+        self.rows = 0
+
+    def write(self, row: Row) -> None:
+        self.writer.writerow(row)
+        self.file.flush()
+        self.rows += 1
+
+    def store_account(self, cost: dict[str, float] | None) -> None:
+        gpu = self.gpu.account() if self.gpu else None
+        write_json(self.account, {"gpu": gpu, "clocks": self.clocks, "sampler": cost})
+
+    def follow(self, tree: ProcessTree) -> None:
+        """Sample until standard input closes; then what is left on the device, and the account."""
+        started_s, cpu_before_s, rows_before = time.monotonic(), time.process_time(), self.rows
+        due = started_s
+        while not closed(sys.stdin):
+            self.write(sample(tree, self.gpu))
+            due = max(due + PERIOD_S, time.monotonic())
+            time.sleep(max(0.0, due - time.monotonic()))
+        cost = {
+            "cpu_s": time.process_time() - cpu_before_s,
+            "wall_s": time.monotonic() - started_s,
+            "samples": self.rows - rows_before,
+        }
+        if tree.root.is_running():  # the runner ends the worker before it closes this: it has been killed itself
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(tree.root.pid, signal.SIGKILL)
+        self.end(cost)
+
+    def end(self, cost: dict[str, float]) -> None:
+        """The account comes first: the driver may not answer any more, and the runner does not wait for long."""
+        self.clocks.append(clocks())
+        self.store_account(cost)
+        if self.gpu:
+            self.write({"t_ns": time.monotonic_ns()} | self.gpu.last())
+            self.store_account(cost)
+
+
+def main(samples: Path, uuid: str | None) -> None:
+    with samples.open("w", newline="", encoding="utf-8") as file:
+        sampler = Sampler(samples, file, uuid)
+        sampler.store_account(None)
+        sampler.write(sample(None, sampler.gpu))
+        print("ready", flush=True)
+        answer = sys.stdin.readline().strip()
+        if not answer:
+            return
+        try:
+            worker = psutil.Process(int(answer))
+            tree = ProcessTree(worker, worker.cpu_affinity())
+        except psutil.NoSuchProcess:  # it has ended already
+            return
+        sampler.follow(tree)

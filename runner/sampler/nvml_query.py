@@ -1,0 +1,118 @@
+"""One question to the GPU's driver: the ways to ask it, and an account of how it answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pynvml
+
+from workloads.records.samples import PERIOD_S
+
+Row = dict[str, float | int | None]
+
+
+class Implausible(Exception):
+    """The driver's answer cannot be true; the message says why."""
+
+
+class Withdrawn(Implausible):
+    """Nothing that this question answers can be trusted: it is not asked again."""
+
+
+UNANSWERED = (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError, Implausible)
+
+
+def told(call: str, error: Exception) -> str:
+    """The call and the driver's words, on one line."""
+    code = f" (NVML error {error.value})" if isinstance(error, pynvml.NVMLError) else ""
+    return f"{call}: {error}{code}"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One call that answers. `ask` takes NVML's handle; raises one of UNANSWERED."""
+
+    call: str
+    ask: Callable[[Any], Row]
+    note: str = ""  # what a reader of the figure should know of this way
+    period_s: float = 0.0  # a reading describes the time since this long before it
+    start: Callable[[Any], Any] | None = None  # the first call, where readings go on from the one before
+
+    @property
+    def source(self) -> str:
+        return f"NVML {self.call}{', ' if self.note else ''}{self.note}"
+
+
+@dataclass
+class Metric:
+    """Probed once: the first way that answers is taken, and without one it is not asked again."""
+
+    ways: tuple[Way, ...]
+    every_s: float
+    way: Way | None = None
+    refusals: list[str] = field(default_factory=list)
+    probe_us: float = 0.0  # the last call that the probe made
+    asked_at: float = float("-inf")
+    calls: int = 0
+    busy_ns: int = 0
+    failures: int = 0
+    first_failure: dict[str, Any] | None = None
+    missing: dict[str, str] = field(default_factory=dict)  # {column: why the driver's answer lacks it}
+
+    def probe(self, handle: Any) -> None:
+        for way in self.ways:
+            started = time.perf_counter_ns()
+            try:
+                (way.start or way.ask)(handle)
+                self.way = way
+            except UNANSWERED as error:
+                self.refusals.append(told(way.call, error))
+            self.probe_us = (time.perf_counter_ns() - started) / 1e3
+            if self.way:
+                break
+        if self.way and self.way.start:
+            self.asked_at = time.monotonic()
+
+    def due(self, now_s: float) -> bool:
+        """With every row, or once in several; rows come late, then early."""
+        waited = self.every_s <= PERIOD_S or now_s - self.asked_at >= self.every_s - PERIOD_S / 2
+        return self.way is not None and waited
+
+    def ask(self, handle: Any, out_of_turn: bool = False) -> Row:
+        """The answer; nothing where there is none, which is counted. `out_of_turn` leaves as it is when one is due."""
+        assert self.way
+        if not out_of_turn:
+            self.asked_at = time.monotonic()
+        self.calls += 1
+        started = time.perf_counter_ns()
+        try:
+            return self.way.ask(handle)
+        except UNANSWERED as error:
+            self.failures += 1
+            reason = told(self.way.call, error)
+            self.first_failure = self.first_failure or {"t_ns": time.monotonic_ns(), "reason": reason}
+            if isinstance(error, Withdrawn):
+                self.refusals.append(reason)
+                self.way = None
+            return {}
+        finally:
+            self.busy_ns += time.perf_counter_ns() - started
+
+    def account(self, remark: str) -> dict[str, Any]:
+        """As it goes to meter.json; `remark` is added to the reason why nothing answers."""
+        return {
+            "source": self.way.source if self.way else None,
+            "reason": None if self.way else "; ".join([*self.refusals, *([remark] if remark else [])]),
+            "tried_before": self.refusals if self.way else [],
+            "period_s": self.way.period_s if self.way else None,
+            "every_s": self.every_s,
+            "probe_us": round(self.probe_us, 1),
+            "mean_us": round(self.busy_ns / self.calls / 1e3, 1) if self.calls else None,
+            "calls": self.calls,
+            "failures": self.failures,
+            "first_failure": self.first_failure,
+            "missing": self.missing,
+        }

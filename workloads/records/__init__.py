@@ -1,0 +1,1 @@
+"""What is written down: jobs, results, figures, events, samples, evidence, checks."""

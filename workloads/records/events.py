@@ -1,0 +1,49 @@
+"""What a worker writes down while it runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from .word import Word
+
+
+class Event(Word):
+    """What the worker writes to events.jsonl, in this order; each with `t_ns` of the monotonic clock."""
+
+    STARTED = "started"
+    IMPORTED = "imported"
+    OPENED = "opened"
+    CONTEXT_SAMPLED = "context_sampled"  # on a GPU: the sampler has had time to see the bare context's memory
+    LOADED = "loaded"
+    PROBED = "probed"  # and finished: the gate's worker does nothing else
+    MEMORY_TOLD = "memory_told"  # of one batch size, after `built`: by the memory worker, which does nothing else
+    BUILT = "built"
+    FIRST_STEP = "first_step"
+    WARMED_UP = "warmed_up"
+    EPOCH_TRAINED = "epoch_trained"
+    EPOCH_EVALUATED = "epoch_evaluated"
+    WINDOW_STARTED = "window_started"
+    WINDOW_ENDED = "window_ended"
+    FINISHED = "finished"  # everything that is timed or sampled has been; what comes behind it is optional
+    ALLOCATOR_COUNTED = "allocator_counted"  # the framework's bytes by kind, or the reason why there are none
+    HOST_COUNTED = "host_counted"  # the kernel's
+    WINDOW_SETTLED = "window_settled"  # right behind `finished`: how long weights were waited for, twice
+    END_PROBED = "end_probed"  # the last: the gate's second probe; what it saved is in the trial's folder
+    ENDED = "ended"  # not finished: carries status and reason
+
+
+Events = list[dict[str, Any]]
+
+
+def read_events(path: Path) -> Events:
+    """The worker's events; a line that a kill cut short is left out."""
+    events: Events = []
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    for line in lines:
+        try:
+            events.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return events

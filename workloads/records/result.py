@@ -1,0 +1,107 @@
+"""What came of a trial, as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from .figures import Figure
+from .job import TrialSpec
+from .word import Word
+
+SCHEMA_VERSION = 3
+
+
+class Status(Word):
+    """How a trial ended. `ok` enters the tables; every other status carries a reason.
+
+    What `diverged` was measured whole, but a loss was no number: its speed and memory are shown with a mark, its
+    accuracy is not.
+    """
+
+    OK = "ok"
+    FAILED = "failed"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMEOUT = "timeout"
+    UNSUPPORTED = "unsupported"
+    CONTENDED = "contended"
+    UNVERIFIED = "unverified"
+    DIVERGED = "diverged"
+
+
+FINDINGS = (Status.OK, Status.OUT_OF_MEMORY, Status.DIVERGED)  # what was asked has an answer: not tried again
+
+
+@dataclass(frozen=True)
+class Check:
+    """An identity that a result's own figures must satisfy."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the training split and the evaluation after it. A loss is None where it was not finite."""
+
+    train_s: float
+    steps: int
+    images: int
+    train_loss: float | None
+    evaluate_s: float
+    test_loss: float | None
+    test_accuracy: float  # fraction, 0..1
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What one trial gave. Times in seconds; `phases_s` maps an event to the time since the one before."""
+
+    spec: TrialSpec
+    status: Status
+    reason: str | None
+    started_at: str
+    wall_s: float
+    phases_s: dict[str, float] = field(default_factory=dict)
+    epochs: list[Epoch] = field(default_factory=list)
+    first_losses: list[float | None] = field(default_factory=list)
+    evidence: dict[str, Any] = field(
+        default_factory=dict
+    )  # its framework's, for the gate: workloads.records.evidence.Evidence
+    end: dict[str, Any] = field(
+        default_factory=dict
+    )  # the gate's, of its own end: workloads.records.end_evidence.TrialEnd
+    figures: dict[str, Figure] = field(default_factory=dict)
+    checks: list[Check] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)  # the worker's: versions, settings
+    machine: dict[str, Any] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> TrialResult:
+        """Raises ValueError for another schema version or a result that lacks or invents a field."""
+        if not isinstance(data, dict):
+            raise ValueError("not a trial result: no JSON object")
+        if data.get("schema_version") != SCHEMA_VERSION:
+            raise ValueError(f"schema version {data.get('schema_version')}, this program reads {SCHEMA_VERSION}")
+        data = {"end": {}, **data}  # stored before the gate looked at a trial's end
+        unknown = set(data) ^ {f.name for f in fields(TrialResult)}
+        if unknown:
+            raise ValueError(f"fields missing or unknown: {sorted(unknown)}")
+        try:
+            return TrialResult(
+                **{
+                    **data,
+                    "spec": TrialSpec.from_json(data["spec"]),
+                    "status": Status(data["status"]),
+                    "epochs": [Epoch(**epoch) for epoch in data["epochs"]],
+                    "figures": {name: Figure.from_json(figure) for name, figure in data["figures"].items()},
+                    "checks": [Check(**check) for check in data["checks"]],
+                }
+            )
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"not a trial result: {error}") from error
