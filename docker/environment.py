@@ -14,8 +14,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 try:
     import tomllib  # noqa: F401
 except ModuleNotFoundError:  # the Python 3.10 of NVIDIA's image, whose pip carries the same parser
@@ -23,7 +22,9 @@ except ModuleNotFoundError:  # the Python 3.10 of NVIDIA's image, whose pip carr
 
     sys.modules["tomllib"] = tomli
 
-from runner.environments.definition import ENVIRONMENTS, Environment, install, read, worker_variables  # noqa: E402
+from runner.environments.definition import Environment, read, worker_variables
+from runner.environments.venv import install
+from runner.project import Project
 
 INSTALLERS = ("pip", "pip-*")
 SETUPTOOLS = ("setuptools", "setuptools-*", "pkg_resources", "_distutils_hack", "distutils-precedence.pth")
@@ -37,9 +38,10 @@ NOT_FOR_RUNNING = (
 
 
 def main(framework: str, device_kind: str, requirements: Path) -> None:
-    environment = read(framework, device_kind)
+    project = Project.of_this_code()
+    environment = read(project, framework, device_kind)
     environment = replace(environment, smoke=environment.driverless_smoke)
-    ENVIRONMENTS.mkdir()
+    project.environments.mkdir()
     if environment.in_base:
         options = ["--system-site-packages", "--without-pip"]
         subprocess.run(["python3", "-m", "venv", *options, str(environment.folder)], check=True)
@@ -47,7 +49,7 @@ def main(framework: str, device_kind: str, requirements: Path) -> None:
         install(environment, f"python{environment.python}", print, (requirements,))
         take_out(environment)
     write_smoke(environment)
-    set_times(ENVIRONMENTS, int(os.environ["SOURCE_DATE_EPOCH"]))
+    set_times(project.environments, int(os.environ["SOURCE_DATE_EPOCH"]))
 
 
 def take_out(environment: Environment) -> None:

@@ -39,7 +39,7 @@ def described(condition: Condition) -> dict[str, str]:
         "GPU driver": condition.driver or NOT_REPORTED,
         "kernel": condition.kernel or NOT_REPORTED,
         "libc": condition.libc or NOT_REPORTED,
-        "runner's code": condition.runner_digest or NOT_REPORTED,
+        "runner's code": condition.measurement or NOT_REPORTED,
         "threads": str(condition.threads),
         VARIABLES: condition.variables or "none set",
         "steady window": f"{condition.window_s:g} s",

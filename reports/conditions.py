@@ -21,8 +21,9 @@ DEFAULT_ALLOCATOR = "default"
 @dataclass(frozen=True)
 class Condition:
     """What all frameworks of a table share. None = the trial does not say. `seed` is that of repeat 0; `threads` also
-    counts the cores allotted; `variables` are the caller's that can change a figure; `runner_digest` is of the code
-    that measures; `container` and `limits`, of processor time and memory, are "none" where there is none.
+    counts the cores allotted; `variables` are the caller's that can change a figure; `measurement` is the version of
+    the runner's way of measuring or, of a result older than these versions, a digest of all of its code; `container`
+    and `limits`, of processor time and memory, are "none" where there is none.
     """
 
     workload: str
@@ -40,7 +41,7 @@ class Condition:
     driver: str | None
     kernel: str | None
     libc: str | None
-    runner_digest: str | None
+    measurement: str | None
     threads: int
     variables: str
     window_s: float
@@ -120,7 +121,7 @@ def condition_of(result: TrialResult) -> Condition:
         driver=_text(gpu.get("driver")),
         kernel=_text(machine.get("os")),
         libc=None if _container(result) is None else _text(machine.get("libc")),  # the worker's
-        runner_digest=_text(machine.get("runner_digest")),
+        measurement=_measurement(machine),
         threads=spec.threads,
         variables=" ".join(f"{name}={value}" for name, value in sorted(spec.variables.items())),
         window_s=spec.window_s,
@@ -233,6 +234,11 @@ def _container(result: TrialResult) -> str | None:
     if result.spec.isolation == "docker":
         return None
     return "one for the whole study" if result.machine.get("image") else "none"
+
+
+def _measurement(machine: dict[str, Any]) -> str | None:
+    version = machine.get("measurement_version")
+    return _text(machine.get("runner_digest")) if version is None else f"measurement version {version}"
 
 
 def _limits(result: TrialResult) -> str:

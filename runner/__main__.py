@@ -27,6 +27,7 @@ from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, group
 from runner.launch import LaunchFailed, Way, run_worker
 from runner.machine import description
 from runner.memory_worker import MemoryWorker, kind
+from runner.project import Project
 from runner.results import memory_forecast
 from runner.results.assemble import assemble
 from runner.results.memory import Told
@@ -46,16 +47,17 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(highlight=False, markup=False, soft_wrap=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the worker as Ctrl-C does
     arguments = sys.argv[1:] if arguments is None else arguments
+    project = Project.of_this_code()
     try:
         if arguments[:1] == ["overhead"]:
-            request, pairs = overhead.request(arguments[1:])
+            request, pairs = overhead.request(arguments[1:], project)
             with FileLock(request.results / ".lock", timeout=0):
                 return overhead.run(request, pairs, console)
         words = cli.parser().parse_args(arguments)
         if words.list:
-            show_list(console)
+            show_list(project, console)
             return 0
-        request = cli.request(words)
+        request = cli.request(words, project)
         if request.plan_only:
             show_plan(request, console)
             return 0
@@ -104,7 +106,7 @@ def run(request: cli.Request, console: Console) -> int:
         results = stable.follow(results, request.study.repeats, request.until_stable, run_repeats)
         told = stable.to_json(stable.cells(results), request.until_stable)
         write_json(request.results / stable.STABLE_FILE, told)
-    reported = report(request.results, console)  # whatever became of the trials
+    reported = report(request, console)  # whatever became of the trials
     code = summarise(results, console) or reported
     if request.until_stable is not None:
         cells = stable.cells(results)
@@ -115,13 +117,13 @@ def run(request: cli.Request, console: Console) -> int:
     return code
 
 
-def report(results: Path, console: Console) -> int:
+def report(request: cli.Request, console: Console) -> int:
     """Its exit code. An image has no reports: they are made from the stored files wherever the project is."""
-    if not (definition.ROOT / "reports").is_dir():
-        console.print(f"measured; the report is made outside of the image: python -m reports {results}")
+    if not (request.project.root / "reports").is_dir():
+        console.print(f"measured; the report is made outside of the image: python -m reports {request.results}")
         return 0
-    command = [sys.executable, "-m", "reports", str(results.resolve())]
-    return EXIT_FAILED if subprocess.run(command, cwd=definition.ROOT).returncode else 0
+    command = [sys.executable, "-m", "reports", str(request.results.resolve())]
+    return EXIT_FAILED if subprocess.run(command, cwd=request.project.root).returncode else 0
 
 
 def run_trials(
@@ -131,10 +133,10 @@ def run_trials(
 
     After each, the gate looks again at all in the folder that it may be held against. Returns the plan's trials.
     """
-    gate, memory = Gate(request.results), MemoryWorker(request.results, plan.trials)
+    gate, memory = Gate(request.results, request.project), MemoryWorker(request.results, plan.trials)
     known = judge(gate, read_stored(request.results), request.results)
     if plan.to_run:
-        conditions = description.describe(request.device, list(request.gpus))
+        conditions = description.describe(request.project, request.device, list(request.gpus))
         with Display(console, plan.estimates_s) as display:
             for spec in plan.to_run:
                 display.start(spec)
@@ -144,7 +146,7 @@ def run_trials(
                         way = ready[spec.framework]
                         evidence, told = gate.gather(spec, way), memory.gather(spec, way)
                         result = run_trial(folder, spec, way, conditions, told)
-                        end = trial_end.gather(folder, spec, REFEREE_MULTIPLY_ADDS)
+                        end = trial_end.gather(request.project, folder, spec, REFEREE_MULTIPLY_ADDS)
                         result = replace(result, evidence=evidence, end=end)
                     else:
                         reason = unavailable[spec.framework]
@@ -202,17 +204,19 @@ def summarise(results: list[TrialResult], console: Console) -> int:
     return EXIT_FAILED if wrong else 0
 
 
-def show_list(console: Console) -> None:
+def show_list(project: Project, console: Console) -> None:
     def line(name: str, text: str) -> None:
         console.print(f"  {name:<14}{text}")
 
     console.print("frameworks", style="bold")
-    for framework in definition.frameworks():
-        kinds = [kind for kind in definition.variants(framework) if kind in ("cpu", "cuda")]
-        states = [f"{kind}: {definition.read(framework, kind).state}" for kind in kinds]
+    for framework in project.frameworks:
+        kinds = [kind for kind in definition.variants(project, framework) if kind in ("cpu", "cuda")]
+        states = [f"{kind}: {definition.read(project, framework, kind).state}" for kind in kinds]
         if description.IMAGE_VARIABLE in os.environ:
-            states = ["in this image" if definition.installed(definition.read(framework, "cpu")) else "not in it"]
-        line(framework, ", ".join(states) + ("; referee, not part of all" if definition.is_referee(framework) else ""))
+            installed = definition.installed(definition.read(project, framework, "cpu"))
+            states = ["in this image" if installed else "not in it"]
+        role = "; referee, not part of all" if definition.is_referee(project, framework) else ""
+        line(framework, ", ".join(states) + role)
     console.print("workloads", style="bold")
     for workload in WORKLOADS.values():
         line(workload.name, f"{workload.parameter_count:,} parameters: {workload.summary}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from runner.environments.definition import ROOT
+from runner.project import Project
 from workloads.records.files import LOG_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
 
@@ -72,6 +72,9 @@ class Way(Protocol):
     """How a framework's workers are started: `Local`, or `containers.InContainer`."""
 
     @property
+    def project(self) -> Project: ...
+
+    @property
     def conditions(self) -> dict[str, Any]:
         """What the machine's conditions are for such a worker where they differ from the runner's own."""
 
@@ -81,7 +84,7 @@ class Way(Protocol):
 
 def run_worker(trial_dir: Path, spec: TrialSpec, way: Way, module: tuple[str, ...] = ("adapters.worker",)) -> Outcome:
     """Blocks until the worker has ended or its time is up. Raises LaunchFailed."""
-    with sampler(trial_dir, spec) as sampling, (trial_dir / LOG_FILE).open("w", encoding="utf-8") as log:
+    with sampler(way.project, trial_dir, spec) as sampling, (trial_dir / LOG_FILE).open("w", encoding="utf-8") as log:
         started, timed_out = time.monotonic(), False
         module = tuple(str(sampling.pid) if word == SAMPLER_PID else word for word in module)
         try:
@@ -111,6 +114,7 @@ class Local:
 
     interpreter: str
     variables: dict[str, str]
+    project: Project
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -124,8 +128,8 @@ class Local:
         try:
             process = subprocess.Popen(
                 [self.interpreter, "-m", module[0], str(trial_dir), *module[1:]],
-                cwd=ROOT,
-                env=inherited | {"PYTHONPATH": str(ROOT)} | worker_environment(spec, self.variables),
+                cwd=self.project.root,
+                env=inherited | {"PYTHONPATH": str(self.project.root)} | worker_environment(spec, self.variables),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -163,13 +167,13 @@ class Sampling:
 
 
 @contextmanager
-def sampler(trial_dir: Path, spec: TrialSpec) -> Iterator[Sampling]:
+def sampler(project: Project, trial_dir: Path, spec: TrialSpec) -> Iterator[Sampling]:
     """Starts it, and ends it behind the block. Raises LaunchFailed."""
     command = [sys.executable, "-m", "runner.sampler", str(trial_dir / SAMPLES_FILE)]
     if spec.device != "cpu":
         command.append(spec.device)
     process = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        command, cwd=project.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdin and process.stdout
     told = process.stdin

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from runner.project import Project
 from workloads.records.job import TrialSpec
 from workloads.spec import OptimizerSpec
 
 ROOT = Path(__file__).resolve().parent.parent
+PROJECT = Project.at(ROOT)
 REAL_FRAMEWORKS = ("mxnet", "pytorch", "tensorflow")
 # The main job at four of its nine batch sizes, on the CPU also where there is a GPU.
 QUICK = ("--framework", "all", "--device", "cpu", "--batch-size", 4, 32, 128, 1024, "--window", 2)

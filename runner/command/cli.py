@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from runner.command import stable
 from runner.environments import definition
 from runner.machine import cgroups, description
+from runner.project import Project
 from workloads import study as studies
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS
@@ -36,6 +37,7 @@ class BadInput(ValueError):
 class Request:
     """What the command line asks for, checked as far as possible without starting anything."""
 
+    project: Project
     study: Study
     frameworks: tuple[str, ...]
     device: str
@@ -136,7 +138,7 @@ def known(kind: str, name: str, names: Iterable[str]) -> str:
     raise BadInput(f"unknown {kind} {name!r}: {offer}")
 
 
-def request(words: argparse.Namespace) -> Request:
+def request(words: argparse.Namespace, project: Project) -> Request:
     """Raises BadInput."""
     study = _study(words)
     if words.until_stable is not None:
@@ -171,11 +173,12 @@ def request(words: argparse.Namespace) -> Request:
     named = os.environ.get("BATCHWISE_DATA")
     if dataset.files and description.IMAGE_VARIABLE in os.environ and not (named or words.data_dir):
         raise BadInput(f"--dataset {study.dataset}: give the image its files: -v DIR:/data:ro -e BATCHWISE_DATA=/data")
-    frameworks = _frameworks(study.frameworks, isolation)
+    frameworks = _frameworks(project, study.frameworks, isolation)
     retry = frozenset(Status(known("status to retry", status, RETRIED)) for status in words.retry)
     results = words.results or Path("results") / study.name
     memory_limit_bytes = _for_containers(words.memory_limit, isolation, results)
     return Request(
+        project=project,
         study=study,
         frameworks=frameworks,
         device=device,
@@ -228,13 +231,13 @@ def default_isolation() -> str:
     return "here" if description.IMAGE_VARIABLE in os.environ else "venv"
 
 
-def _frameworks(asked: tuple[str, ...], isolation: str) -> tuple[str, ...]:
+def _frameworks(project: Project, asked: tuple[str, ...], isolation: str) -> tuple[str, ...]:
     """Of `all`, in this Python as it is, those that it has."""
-    found = definition.frameworks()
+    found = project.frameworks
     named = [known("framework", name, [*found, "all"]) for name in asked]
-    rivals = [name for name in found if not definition.is_referee(name)]
+    rivals = [name for name in found if not definition.is_referee(project, name)]
     if isolation == "here":
-        rivals = [name for name in rivals if definition.installed(definition.read(name, "cpu"))]
+        rivals = [name for name in rivals if definition.installed(definition.read(project, name, "cpu"))]
         if named == ["all"] and not rivals:
             raise BadInput("--isolation here: no framework is installed in this Python; use --isolation venv")
     return tuple(name for name in found if name in named or ("all" in named and name in rivals))

@@ -23,6 +23,7 @@ from runner.command.setup import digests_of, fresh_folder, make_environments, pl
 from runner.intervals import mean_interval
 from runner.launch import SAMPLER_PID, LaunchFailed, Way, run_worker
 from runner.machine import description
+from runner.project import Project
 from runner.results.assemble import how_it_ended
 from workloads.records.events import Event, read_events
 from workloads.records.files import EVENTS_FILE, LOG_FILE, TRIAL_FILE, write_json
@@ -42,7 +43,7 @@ SAMPLER_BAR_PERCENT = 5.0  # of one core
 WITHIN, OVER, CANNOT_BE_TOLD = "within the bar", "over the bar", "cannot be told"
 
 
-def request(arguments: Sequence[str]) -> tuple[Request, int]:
+def request(arguments: Sequence[str], project: Project) -> tuple[Request, int]:
     """(what to run, as a study of one repeat, pairs). Raises BadInput."""
     parser = cli.Parser(
         prog="python -m runner overhead",
@@ -60,7 +61,7 @@ def request(arguments: Sequence[str]) -> tuple[Request, int]:
             f"--pairs {words.pairs}: must be {FEWEST_PAIRS} or more, or there is no interval to speak of"
         )
     cli.need_scipy("overhead")
-    asked = cli.request(words)
+    asked = cli.request(words, project)
     if asked.isolation == "docker":
         raise cli.BadInput(
             "--isolation docker: not for overhead, whose worker stops the sampler, out of its reach there"
@@ -76,7 +77,7 @@ def run(asked: Request, pairs: int, console: Console) -> int:
     trials = [
         spec for spec in plan_of(asked, digests_of(asked), range(1), written).trials if spec.allocator == "on-demand"
     ]
-    conditions = description.describe(asked.device, list(asked.gpus)) | {
+    conditions = description.describe(asked.project, asked.device, list(asked.gpus)) | {
         "device": asked.device,
         "threads": asked.threads,
         "workload": asked.study.workload,

@@ -12,7 +12,8 @@ from rich.prompt import Confirm
 from runner.command import inputs
 from runner.command.cli import BadInput, Request
 from runner.command.plan import TRIALS, Plan, make_plan
-from runner.environments import containers, definition, images
+from runner.environments import containers, definition, images, venv
+from runner.environments.code import code_digest
 from runner.environments.containers import ImageMissing
 from runner.environments.definition import Environment, EnvironmentUnavailable
 from runner.environments.engine import Engine, EngineError, find_engine
@@ -27,7 +28,7 @@ NEWER_GPUS = {"cuda": "cuda-nvidia"}  # the image for GPUs that the environment 
 
 def write_data(request: Request, console: Console) -> dict[str, InputFile]:
     """The data set as files in the results folder, downloaded where it is not here. Raises datasets.DataError."""
-    splits = inputs.load_splits(request.study, request.data_dir, definition.ROOT / "data", console)
+    splits = inputs.load_splits(request.study, request.data_dir, request.project.data, console)
     return inputs.write_data(request.study, splits, request.results)
 
 
@@ -44,7 +45,7 @@ def make_environments(request: Request, console: Console) -> tuple[dict[str, Way
                 ready[framework] = container_of(environment, request, console)
                 continue
             if request.isolation == "venv":
-                definition.make(environment, console.print)
+                venv.make(environment, console.print)
             elif not definition.installed(environment):
                 raise EnvironmentUnavailable(f"{environment.label} is not installed in this Python")
             ready[framework] = local(environment, request.isolation)
@@ -56,7 +57,7 @@ def make_environments(request: Request, console: Console) -> tuple[dict[str, Way
 
 def environment_of(framework: str, request: Request) -> Environment:
     """The one for the request's device. Raises EnvironmentUnavailable where it holds no code for this GPU."""
-    environment = definition.read(framework, request.device_kind)
+    environment = definition.read(request.project, framework, request.device_kind)
     gpu = next((gpu for gpu in request.gpus if gpu.uuid == request.device), None)
     if gpu is None or not environment.lacks(gpu.capability):
         return environment
@@ -65,8 +66,8 @@ def environment_of(framework: str, request: Request) -> Environment:
         f"{environment.newest_capability}; this {gpu.name} has {gpu.capability}"
     )
     newer = NEWER_GPUS[request.device_kind]
-    if newer in definition.variants(framework):
-        environment = definition.read(framework, newer)
+    if newer in definition.variants(request.project, framework):
+        environment = definition.read(request.project, framework, newer)
         if not environment.lacks(gpu.capability):
             if request.isolation == "docker":
                 return environment
@@ -75,9 +76,10 @@ def environment_of(framework: str, request: Request) -> Environment:
 
 
 def local(environment: Environment, isolation: str) -> Local:
+    interpreter, site_packages = str(environment.interpreter), environment.site_packages
     if isolation == "here":
-        return Local(sys.executable, definition.worker_variables(environment, definition.SITE_PACKAGES))
-    return Local(str(environment.interpreter), definition.worker_variables(environment))
+        interpreter, site_packages = sys.executable, definition.SITE_PACKAGES
+    return Local(interpreter, definition.worker_variables(environment, site_packages), environment.project)
 
 
 def container_of(environment: Environment, request: Request, console: Console) -> Way:
@@ -116,7 +118,7 @@ def plan_of(
         request.isolation,
         request.memory_limit_bytes,
         description.deciding_variables(),
-        {name for name in request.frameworks if definition.preallocates(name, request.device_kind)},
+        {name for name in request.frameworks if definition.preallocates(request.project, name, request.device_kind)},
         repeats,
         written,
         request.results,
@@ -142,7 +144,7 @@ def digests_of(request: Request) -> dict[str, str]:
                 packages = definition.digest_here() if request.isolation == "here" else environment.digest
         except (EnvironmentUnavailable, EngineError):
             packages = "none"
-        found[framework] = f"{packages}-{definition.digest_code(framework)}"
+        found[framework] = f"{packages}-{code_digest(request.project, framework)}"
     return found
 
 

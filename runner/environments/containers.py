@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from runner.environments.definition import ROOT, Environment
+from runner.environments.definition import Environment
 from runner.environments.engine import Engine, EngineError, in_words
 from runner.environments.images import Image
 from runner.launch import GRACE_S, LaunchFailed, Worker, cores, worker_environment
 from runner.machine import cgroups
+from runner.project import Project
 from workloads.records.job import TrialSpec
 
 START_S = 60.0  # an engine unpacks nothing at the start of a container, but its disk may be busy
@@ -59,6 +60,10 @@ class InContainer:
     variables: dict[str, str]
     libc: str | None = None  # of the image; known once it was tried
     python: str | None = None
+
+    @property
+    def project(self) -> Project:
+        return self.image.project
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -215,7 +220,7 @@ def mount(source: Path, target: Path, *options: str) -> list[str]:
 
 def variables_inside(environment: Environment) -> dict[str, str]:
     """The definition's, for an image of it; its base's own search path is not kept."""
-    site_packages = IMAGE_ROOT / environment.site_packages.relative_to(ROOT)
+    site_packages = replace(environment, project=Project.at(IMAGE_ROOT)).site_packages
     return {name: value.format(site_packages=site_packages) for name, value in environment.variables.items()}
 
 

@@ -18,12 +18,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
-from runner.environments import definition
-from runner.environments.definition import ROOT, Environment, EnvironmentUnavailable
+from runner.environments.code import code_digest
+from runner.environments.definition import Environment, EnvironmentUnavailable, is_referee, read
 from runner.environments.engine import Engine, EngineError, find_engine, in_words
-from runner.machine import description
+from runner.machine.description import commit
+from runner.project import Project
 
-RECIPE = ("docker/Dockerfile", "docker/environment.py", "runner/environments/definition.py", "runner/requirements.txt")
+RECIPE = (
+    "docker/Dockerfile",
+    "docker/environment.py",
+    "runner/project.py",
+    "runner/environments/definition.py",
+    "runner/environments/venv.py",
+    "runner/requirements.txt",
+)
 LATEST = "cuda"  # what `docker run --gpus all batchwise/FRAMEWORK` means
 TOLD_LINES = 40  # of a build that fails: enough to hold the engine's own error
 
@@ -35,15 +43,19 @@ class Image:
     environment: Environment
 
     @property
+    def project(self) -> Project:
+        return self.environment.project
+
+    @property
     def reference(self) -> str:
         return f"batchwise/{self.environment.framework}:{self.environment.device_kind}"
 
     @property
     def tags(self) -> list[str]:
         """By device; by version and commit, too; the one for a GPU without any word."""
-        commit = description.commit() or "unknown"
         name, kind = self.reference.split(":")
-        tags = [self.reference, f"{self.reference}-{version()}", f"{self.reference}-{version()}-{commit}"]
+        released = f"{self.reference}-{version(self.project)}"
+        tags = [self.reference, released, f"{released}-{commit(self.project) or 'unknown'}"]
         return [*tags, f"{name}:latest"] if kind == LATEST else tags
 
     @property
@@ -51,14 +63,14 @@ class Image:
         """What must be the same in an image for it to be of this checkout."""
         return {
             "batchwise.environment": self.environment_digest,
-            "batchwise.code": definition.digest_code(self.environment.framework),
+            "batchwise.code": code_digest(self.project, self.environment.framework),
         }
 
     @cached_property
     def environment_digest(self) -> str:
         """Changes with everything that decides what is in the image, but for the code that runs in it."""
         told = repr((self.environment.digest, self.environment.base, sorted(self.environment.system_libraries.items())))
-        recipe = b"\0".join((ROOT / path).read_bytes() for path in RECIPE)
+        recipe = b"\0".join((self.project.root / path).read_bytes() for path in RECIPE)
         return hashlib.sha256(told.encode() + recipe).hexdigest()[:16]
 
     @property
@@ -70,11 +82,11 @@ class Image:
             "FRAMEWORK": self.environment.framework,
             "DEVICE": self.environment.device_kind,
             "SYSTEM_PACKAGES": " ".join(sorted(set(self.environment.system_libraries.values()))),
-            "SOURCE_DATE_EPOCH": str(time_of(*recipe)),
+            "SOURCE_DATE_EPOCH": str(time_of(self.project, *recipe)),
             "GPUS": "void" if self.environment.device_kind == "cpu" else "all",
-            "VERSION": version(),
-            "COMMIT": description.commit() or "unknown",
-            "CREATED": datetime.fromtimestamp(time_of(), UTC).isoformat(),
+            "VERSION": version(self.project),
+            "COMMIT": commit(self.project) or "unknown",
+            "CREATED": datetime.fromtimestamp(time_of(self.project), UTC).isoformat(),
             "ENVIRONMENT_DIGEST": self.labels["batchwise.environment"],
             "CODE_DIGEST": self.labels["batchwise.code"],
         }
@@ -85,14 +97,14 @@ class Image:
         return f"make images FRAMEWORK={self.environment.framework} DEVICE={self.environment.device_kind}"
 
 
-def version() -> str:
+def version(project: Project) -> str:
     """Of Batchwise."""
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    return tomllib.loads((project.root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
 
-def time_of(*paths: str) -> int:
+def time_of(project: Project, *paths: str) -> int:
     """Of the last commit, or of the last that changed one of these; 0 outside a checkout."""
-    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct", "--", *paths]
+    command = ["git", "-C", str(project.root), "log", "-1", "--format=%ct", "--", *paths]
     told = subprocess.run(command, capture_output=True, text=True)
     return int(told.stdout) if told.returncode == 0 and told.stdout.strip() else 0
 
@@ -111,7 +123,7 @@ def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
     """Shows what the engine says. Raises EngineError."""
     process = subprocess.Popen(
         build_line(engine, image, options),
-        cwd=ROOT,
+        cwd=image.project.root,
         env=os.environ | {"DOCKER_BUILDKIT": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -128,11 +140,11 @@ def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
         raise EngineError(f"{image.reference} was not built: {in_words(''.join(lines[-TOLD_LINES:]))}")
 
 
-def images(frameworks: Sequence[str], device_kinds: Sequence[str]) -> list[Image]:
+def images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[str]) -> list[Image]:
     """Those that are defined. Raises EnvironmentUnavailable where one that was named is not."""
-    rivals = [name for name in definition.frameworks() if not definition.is_referee(name)]
+    rivals = [name for name in project.frameworks if not is_referee(project, name)]
     kinds = device_kinds or ("cpu", "cuda")
-    return [Image(definition.read(framework, kind)) for framework in frameworks or rivals for kind in kinds]
+    return [Image(read(project, framework, kind)) for framework in frameworks or rivals for kind in kinds]
 
 
 def main(arguments: list[str]) -> int:
@@ -148,10 +160,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--device", nargs="+", metavar="KIND", default=[], help="cpu, cuda (default: both); "
                         "cuda-nvidia for MXNet on GPUs newer than Ada")  # fmt: skip
     words = parser.parse_args(before)
+    project = Project.of_this_code()
     try:
-        if unknown := set(words.frameworks) - set(definition.frameworks()):
+        if unknown := set(words.frameworks) - set(project.frameworks):
             raise EnvironmentUnavailable(f"unknown framework {', '.join(sorted(unknown))}")
-        asked = images(words.frameworks, words.device)
+        asked = images(project, words.frameworks, words.device)
         engine = find_engine()
     except (EnvironmentUnavailable, EngineError) as error:
         print(f"images: {error}", file=sys.stderr)

@@ -15,10 +15,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from runner.environments import definition
+from runner.environments.code import code_digest
+from runner.environments.definition import digest_here
 from runner.gate import drift, trial_end
 from runner.gate.tolerances import Truth, difference, losses_differ
 from runner.launch import LaunchFailed, Local, Way, run_worker
+from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.catalogue import WORKLOADS
 from workloads.records.checks import EPOCHS_AGREE, LATE_NAMES
@@ -57,7 +59,8 @@ def probe_of(spec: TrialSpec) -> TrialSpec:
 class Gate:
     """Gathers the evidence of frameworks and of the referee, each once for a group, and judges trials by it."""
 
-    def __init__(self, results: Path) -> None:
+    def __init__(self, results: Path, project: Project) -> None:
+        self.project = project
         self.results = results
         self.truths: dict[Group, Truth | str] = {}
         self.given: dict[str, dict[str, Any]] = {}
@@ -135,9 +138,9 @@ class Gate:
             device="cpu",
             timeout_s=REFEREE_TIMEOUT_S,
             isolation="here",
-            environment=f"{definition.digest_here()}-{definition.digest_code(REFEREE)}",
+            environment=f"{digest_here()}-{code_digest(self.project, REFEREE)}",
         )
-        return Evidence.from_json(self._probe(own, Local(sys.executable, {})))
+        return Evidence.from_json(self._probe(own, Local(sys.executable, {}, self.project)))
 
     def _probe(self, spec: TrialSpec, way: Way) -> dict[str, Any]:
         """The evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runner.environments import definition
+from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.catalogue import WORKLOADS
 from workloads.records.checks import END_ANSWERED, END_EVALUATION, END_LOSSES, END_UPDATES, NOTHING_LEFT, POSSIBLE
@@ -47,7 +47,7 @@ CORE_FLOP = 2 * 2 * 16  # a cycle: two units, a fused multiply-add each, of 16 l
 GPU_FLOP_S = 2e15  # in float32: more than ten times what any card of 2026 does
 
 
-def gather(folder: Path, spec: TrialSpec, referee_multiply_adds: int) -> dict[str, Any]:
+def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_adds: int) -> dict[str, Any]:
     """`TrialEnd` as JSON from what the worker left in its folder; empty where the trial has no end. END_FILE goes."""
     events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
     if Event.FINISHED not in events:
@@ -64,19 +64,19 @@ def gather(folder: Path, spec: TrialSpec, referee_multiply_adds: int) -> dict[st
             return replace(end, missing=Missing.REFEREE, reason=reason).to_json()
         steps = {name: probed[name] for name in ("asked_steps", "idle_steps") if name in probed}
         try:
-            return end.to_json() | steps | _ask(folder)
+            return end.to_json() | steps | _ask(project, folder)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             return replace(end, missing=Missing.REFEREE, reason=f"{type(error).__name__}: {error}").to_json() | steps
     finally:
         (folder / END_FILE).unlink(missing_ok=True)
 
 
-def _ask(folder: Path) -> dict[str, Any]:
+def _ask(project: Project, folder: Path) -> dict[str, Any]:
     """The referee's line. Raises OSError, SubprocessError, ValueError."""
     done = subprocess.run(
         [sys.executable, "-m", REFEREE_MODULE, str(folder)],
-        cwd=definition.ROOT,
-        env=os.environ | {"PYTHONPATH": str(definition.ROOT)},
+        cwd=project.root,
+        env=os.environ | {"PYTHONPATH": str(project.root)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

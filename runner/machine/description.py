@@ -14,8 +14,9 @@ from typing import Any
 import psutil
 import pynvml
 
-from runner.environments.definition import ROOT
 from runner.machine import cgroups
+from runner.measurement import MEASUREMENT_VERSION
+from runner.project import Project
 from workloads.records import processor
 
 # Variables of the caller that can change a figure. Those that a worker's environment sets for every framework alike
@@ -142,7 +143,7 @@ def cores() -> int:
     return allowed if limit is None else max(1, min(allowed, int(limit)))
 
 
-def describe(device: str, found: list[Gpu]) -> dict[str, Any]:
+def describe(project: Project, device: str, found: list[Gpu]) -> dict[str, Any]:
     """Conditions to put beside every number; null where this machine does not tell."""
     return {
         "cpu_model": _cpu_model(),
@@ -156,8 +157,9 @@ def describe(device: str, found: list[Gpu]) -> dict[str, Any]:
         "python": platform.python_version(),
         "gpus": [asdict(gpu) for gpu in found if gpu.uuid == device],
         "image": os.environ.get(IMAGE_VARIABLE),
-        "commit": commit(),
-        "runner_digest": runner_digest(),
+        "measurement_version": MEASUREMENT_VERSION,
+        "commit": commit(project),
+        "runner_digest": runner_digest(project),
     }
 
 
@@ -169,9 +171,9 @@ def deciding_variables() -> dict[str, str]:
     return {n: v for n, v in os.environ.items() if n in DECIDING or n.startswith(DECIDING_PREFIXES)}
 
 
-def runner_digest() -> str:
-    """Of every line that starts, samples and reckons, so that figures of two meters are told apart."""
-    sources = sorted(path for room in ("runner", "workloads") for path in (ROOT / room).rglob("*.py"))
+def runner_digest(project: Project) -> str:
+    """Of every line that starts, samples and reckons: where a figure comes from, no condition of it."""
+    sources = sorted(path for room in ("runner", "workloads") for path in (project.root / room).rglob("*.py"))
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
 
 
@@ -202,11 +204,11 @@ def _cpu_model() -> str | None:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None) or None
 
 
-def commit() -> str | None:
+def commit(project: Project) -> str | None:
     """The commit of this checkout or image, with "-dirty" where tracked files differed from it."""
     if image := os.environ.get(IMAGE_VARIABLE):
         return image.split()[-1]
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    command = ["git", "-C", str(project.root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):

@@ -29,6 +29,7 @@ from settings import CASES  # noqa: E402
 
 from runner.environments.definition import read, worker_variables  # noqa: E402
 from runner.gate.tolerances import Deviation, Truth, deviations  # noqa: E402
+from runner.project import Project  # noqa: E402
 from workloads.records.evidence import Evidence  # noqa: E402
 
 SMALL = ("plain", "batchnorm", "statistics", "padding", "mobile", "binary")
@@ -80,7 +81,7 @@ class Run:
     def start(self, folder: Path) -> None:
         if (folder / self.name).exists():
             return
-        environment = read(self.framework, "cpu")
+        environment = read(Project.of_this_code(), self.framework, "cpu")
         threads = "2" if self.instructions == "threads" else "1"
         part = folder / f"{self.name}.part"
         arguments = [self.module, self.profile, threads, part, self.first, self.first + self.draws, self.network]

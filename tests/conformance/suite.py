@@ -16,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import settings
+from conftest import PROJECT
 from settings import CASES, Case
 
-from runner.environments.definition import ADAPTERS, frameworks, read, worker_variables
+from runner.environments.definition import read, worker_variables
 from workloads.layers import Dropout
 
 HERE = Path(__file__).parent
-FRAMEWORKS = frameworks()
+FRAMEWORKS = PROJECT.frameworks
 REFEREE = "numpy"
 Arrays = dict[str, np.ndarray]
 
@@ -31,7 +32,7 @@ def run_probe(
     framework: str, module: str, profile: str, inputs: Path, out: Path, cases: list[Case], **variables: str
 ) -> None:
     """`probe.py` in the framework's environment. An environment that is missing is a failure."""
-    environment = read(framework, "cpu")
+    environment = read(PROJECT, framework, "cpu")
     assert environment.state == "ready", f"{environment.folder} is {environment.state}: make setup"
     out.mkdir(exist_ok=True)
     done = subprocess.run(
@@ -308,7 +309,7 @@ def imports_of_others(framework: str) -> set[str]:
     """Top-level packages that belong to other frameworks than this."""
 
     def own(name: str) -> set[str]:
-        with (ADAPTERS / name / "environment.toml").open("rb") as file:
+        with PROJECT.definition(name).open("rb") as file:
             return set(tomllib.load(file)["imports"])
 
     return set().union(*(own(name) for name in FRAMEWORKS)) - own(framework)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import suite
+from conftest import PROJECT
 from settings import CASES, TRUTH
 from suite import (
     CHECKS,
@@ -17,8 +21,6 @@ from suite import (
     under,
     verdict,
 )
-
-from runner.environments import definition
 
 COMBINATIONS = [
     pytest.param(framework, case, check, id=f"{framework}-{case.name}-{check}")
@@ -42,7 +44,7 @@ def test_a_known_deviation_hides_another_check_or_outlives_its_reason():
 
 
 def test_a_missing_environment_is_no_failure(monkeypatch, tmp_path):
-    monkeypatch.setattr(definition, "ENVIRONMENTS", tmp_path)
+    monkeypatch.setattr(suite, "PROJECT", replace(PROJECT, environments=tmp_path))
     with pytest.raises(AssertionError, match="numpy-cpu is not made"):
         run_probe("numpy", "adapters.numpy.adapter", "default", tmp_path, tmp_path, list(CASES.values()))
 

@@ -7,7 +7,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import REAL_FRAMEWORKS, ROOT
+from conftest import PROJECT, REAL_FRAMEWORKS, ROOT
 
 from runner.environments.definition import read, worker_variables
 
@@ -17,7 +17,7 @@ SHAPE_OF_THE_THESIS = {4: (80, 97), 1024: (40, 60)}  # accuracy % seen with othe
 
 def hand_written(framework, results, trial):
     """What hand_written/<framework>_loop.py gives in the framework's environment on the trial's own inputs."""
-    environment = read(framework, "cpu")
+    environment = read(PROJECT, framework, "cpu")
     paths = {name: str(results / file["path"]) for name, file in trial["spec"]["inputs"].items()}
     request = json.dumps({"batch_size": trial["spec"]["batch_size"], "epochs": trial["spec"]["epochs"], **paths})
     script = ROOT / "tests" / "conformance" / "hand_written" / f"{framework}_loop.py"

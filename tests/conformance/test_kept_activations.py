@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import PROJECT, ROOT
 
 from runner.environments.definition import read, worker_variables
 from workloads.activations import activation_bytes, pooled_values
@@ -24,7 +24,7 @@ CHUNK = 2.0  # the largest chunk that TensorFlow's allocator gives for what was 
 
 def kept(framework: str, workload: Workload, batch_size: int, folder: Path) -> tuple[int, dict]:
     """(activations in bytes as the memory worker divides them, the whole MemoryUse)."""
-    environment = read(framework, "cpu")
+    environment = read(PROJECT, framework, "cpu")
     script = str(Path(__file__).parent / "kept_by_framework.py")
     done = subprocess.run(
         [str(environment.interpreter), script, framework, workload.name, str(batch_size), str(folder)],

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import PROJECT, ROOT
 from suite import FRAMEWORKS, REFEREE
 
 from runner.command.inputs import INPUTS
@@ -36,7 +36,7 @@ def told(request, quick_run, tmp_path_factory):
     spec = TrialSpec.from_json(cells[request.param, 128]["spec"])
     specs = [replace(spec, batch_size=size, optimizer=OptimizerSpec.named("adam")) for size in SIZES]
     memory = MemoryWorker(folder, specs)
-    way = local(read(request.param, "cpu"), "venv")
+    way = local(read(PROJECT, request.param, "cpu"), "venv")
     found = {spec.batch_size: memory.gather(spec, way) for spec in specs}
     print(request.param, json.dumps(found))
     assert len(list((folder / "memory").iterdir())) == 1, "one process tells all sizes"
@@ -76,7 +76,7 @@ def test_what_is_in_use_between_steps_is_not_what_was_counted_piece_by_piece(tol
 def test_pytorchs_own_tracker_of_memory_tells_another_peak(told):
     """torch.distributed._tools.mem_tracker follows every tensor by itself; it is not what the adapter asks."""
     _, found = told
-    environment = read("pytorch", "cpu")
+    environment = read(PROJECT, "pytorch", "cpu")
     script = [str(environment.interpreter), str(Path(__file__).parent / "tracked_by_pytorch.py"), "128"]
     variables = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
     done = subprocess.run(script, env=variables, capture_output=True, text=True, timeout=120)

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from conftest import PROJECT
 from suite import FRAMEWORKS, REFEREE
 
 from runner.__main__ import run_trial
@@ -53,7 +54,7 @@ def asked(quick_run, tmp_path):
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
 def test_the_same_trial_gives_other_numbers_the_second_time(framework, asked):
     first, second, spec = asked(framework)
-    result = run_trial(second, spec, local(read(framework, "cpu"), spec.isolation), {}, {})
+    result = run_trial(second, spec, local(read(PROJECT, framework, "cpu"), spec.isolation), {}, {})
     assert result.status == Status.OK, result.reason
     assert len([event for event in told(first) if "train_loss" in event]) == 10
     assert json.dumps(told(first)) == json.dumps(told(second))
@@ -65,7 +66,7 @@ def test_a_device_that_cannot_be_had_is_no_row_with_its_reason(framework, asked)
     _, folder, spec = asked(framework, device=NO_SUCH_GPU)
     (folder / SAMPLES_FILE).write_text(",".join(COLUMNS) + "\n")
     with (folder / LOG_FILE).open("w") as log:
-        worker = local(read(framework, "cpu"), "venv").start(folder, spec, log, ("adapters.worker",))
+        worker = local(read(PROJECT, framework, "cpu"), "venv").start(folder, spec, log, ("adapters.worker",))
         exit_code = worker.wait(60)
     result = assemble(folder, spec, Outcome(exit_code, False, 1.0), {}, "2026-01-01T00:00:00+00:00", False, {})
     assert (result.status, bool(result.reason)) == (Status.UNSUPPORTED, True)

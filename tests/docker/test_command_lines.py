@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import ROOT, make_spec, run_runner
+from conftest import PROJECT, ROOT, make_spec, run_runner
 from rich.console import Console
 
 from runner.command.setup import environment_of, offer
@@ -31,7 +31,9 @@ DOCKER = Engine("docker", "docker", "28.0")
 
 
 def line(engine=DOCKER, variables=None, **changes):
-    way = InContainer(engine, Image(read("tensorflow", "cpu")), "a1b2", "base", variables or {"KERAS_BACKEND": "x"})
+    way = InContainer(
+        engine, Image(read(PROJECT, "tensorflow", "cpu")), "a1b2", "base", variables or {"KERAS_BACKEND": "x"}
+    )
     return run_line(way, "batchwise-one", TRIAL, make_spec(framework="tensorflow", threads=1, **changes), ["-m", "it"])
 
 
@@ -173,7 +175,7 @@ def test_an_engine_that_hangs_hangs_the_runner(programs, monkeypatch):
         find_engine()
 
 
-LABELS = Image(read("numpy", "cpu")).labels
+LABELS = Image(read(PROJECT, "numpy", "cpu")).labels
 INSPECTED = (
     'case "$1 $2" in "image inspect") echo \'[{{"Id": "sha256:abc", "Config": {{"Labels": {{{labels}}}}}}}]\';; esac'
 )
@@ -183,7 +185,7 @@ INSPECTED = (
 def test_an_image_of_another_checkout_is_used(programs, changed):
     labels = LABELS | ({changed: "another"} if changed else {})
     programs("docker", INSPECTED.format(labels=", ".join(f'"{name}": "{value}"' for name, value in labels.items())))
-    image, engine = Image(read("numpy", "cpu")), Engine("docker", "docker", "1")
+    image, engine = Image(read(PROJECT, "numpy", "cpu")), Engine("docker", "docker", "1")
     if changed is None:
         assert containers.find(engine, image).image_id == "abc"
     else:
@@ -238,7 +240,7 @@ def test_in_an_image_a_study_looks_for_virtual_environments_or_for_frameworks_th
 
 def asked(capability, isolation):
     gpu = Gpu(GPU, "NVIDIA H100", "550", "12.4", None, capability)
-    return SimpleNamespace(device=GPU, device_kind="cuda", gpus=(gpu,), isolation=isolation)
+    return SimpleNamespace(project=PROJECT, device=GPU, device_kind="cuda", gpus=(gpu,), isolation=isolation)
 
 
 def test_mxnet_on_a_card_newer_than_its_code_is_started_or_is_not_told_what_to_take():
@@ -255,7 +257,7 @@ def test_mxnet_on_a_card_newer_than_its_code_is_started_or_is_not_told_what_to_t
 
 
 def test_a_missing_image_is_not_offered_to_somebody_or_built_against_a_no(monkeypatch):
-    image, missing = Image(read("numpy", "cpu")), containers.ImageMissing("there is no image")
+    image, missing = Image(read(PROJECT, "numpy", "cpu")), containers.ImageMissing("there is no image")
     built = []
     monkeypatch.setattr("runner.environments.images.build", lambda engine, image: built.append(image))
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
@@ -286,7 +288,7 @@ def test_a_container_that_comes_into_being_after_it_was_ended_goes_on(programs, 
         (tmp_path / name).symlink_to(f"/bin/{name}")
     programs("docker", SLOW.format(log=tmp_path / "log", there=there))
     monkeypatch.setattr("runner.environments.containers.START_S", 0.2)
-    way = InContainer(Engine("docker", "docker", "1"), Image(read("numpy", "cpu")), "a1b2", "base", {})
+    way = InContainer(Engine("docker", "docker", "1"), Image(read(PROJECT, "numpy", "cpu")), "a1b2", "base", {})
     with (tmp_path / "out").open("w") as log, pytest.raises(LaunchFailed, match="did not start within"):
         way.start(TRIAL, make_spec(threads=1), log, ("adapters.worker",))
     time.sleep(1.5)

@@ -7,16 +7,18 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
-from conftest import REAL_FRAMEWORKS, ROOT
+from conftest import PROJECT, REAL_FRAMEWORKS, ROOT
 
 from runner.environments.containers import variables_inside
-from runner.environments.definition import frameworks, read, variants
+from runner.environments.definition import read, variants
 from runner.environments.engine import Engine
-from runner.environments.images import Image, build_line, images, version
+from runner.environments.images import RECIPE, Image, build_line, images, version
+from runner.project import Project
 
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
 PIN = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)
@@ -24,7 +26,7 @@ DOCKER, PODMAN = Engine("docker", "docker", "28.0"), Engine("podman", "podman", 
 
 
 def defined():
-    return [Image(read(name, kind)) for name in frameworks() for kind in variants(name)]
+    return [Image(read(PROJECT, name, kind)) for name in PROJECT.frameworks for kind in variants(PROJECT, name)]
 
 
 def pins(text):
@@ -83,43 +85,38 @@ def test_an_image_lacks_a_package_that_the_runner_imports():
     assert {names.get(name, name) for name in others} <= light.keys()
 
 
-def test_a_change_of_the_recipe_or_of_the_definition_leaves_an_image_valid(monkeypatch, tmp_path):
-    image = Image(read("numpy", "cpu"))
+def test_a_change_of_the_recipe_or_of_the_definition_leaves_an_image_valid(tmp_path):
+    image = Image(read(PROJECT, "numpy", "cpu"))
     before = image.environment_digest
-    for path in (
-        "docker/Dockerfile",
-        "docker/environment.py",
-        "runner/requirements.txt",
-        "runner/environments/definition.py",
-    ):
+    for path in RECIPE:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes((ROOT / path).read_bytes())
-    monkeypatch.setattr("runner.environments.images.ROOT", tmp_path)
-    assert Image(image.environment).environment_digest == before
+    image = Image(replace(image.environment, project=Project.at(tmp_path)))
+    assert image.environment_digest == before
     with (tmp_path / "docker" / "Dockerfile").open("a") as file:
         file.write("# another\n")
     assert Image(image.environment).environment_digest != before
 
 
 def test_all_frameworks_are_not_built_for_both_kinds_or_the_referee_is():
-    found = {image.reference for image in images([], [])}
+    found = {image.reference for image in images(PROJECT, [], [])}
     assert found == {f"batchwise/{name}:{kind}" for name in REAL_FRAMEWORKS for kind in ("cpu", "cuda")}
 
 
 def test_version_and_commit_are_not_in_a_tag_or_the_gpu_image_is_not_the_one_without_a_tag(monkeypatch):
-    monkeypatch.setattr("runner.machine.description.commit", lambda: "abc123-dirty")
-    tags = Image(read("pytorch", "cuda")).tags
+    monkeypatch.setattr("runner.environments.images.commit", lambda project: "abc123-dirty")
+    tags = Image(read(PROJECT, "pytorch", "cuda")).tags
     assert tags == [
         "batchwise/pytorch:cuda",
-        f"batchwise/pytorch:cuda-{version()}",
-        f"batchwise/pytorch:cuda-{version()}-abc123-dirty",
+        f"batchwise/pytorch:cuda-{version(PROJECT)}",
+        f"batchwise/pytorch:cuda-{version(PROJECT)}-abc123-dirty",
         "batchwise/pytorch:latest",
     ]
-    assert "batchwise/pytorch:latest" not in Image(read("pytorch", "cpu")).tags
+    assert "batchwise/pytorch:latest" not in Image(read(PROJECT, "pytorch", "cpu")).tags
 
 
 def test_the_build_is_given_other_words_by_docker_than_by_podman_or_loses_the_callers():
-    image = Image(read("mxnet", "cpu"))
+    image = Image(read(PROJECT, "mxnet", "cpu"))
     caller = ["--build-arg", "BASE=mirror/python:3.11", "--secret", "id=pip.conf,src=/etc/pip.conf"]
     docker, podman = build_line(DOCKER, image, caller), build_line(PODMAN, image, caller)
     assert docker[:2] == ["docker", "build"] and podman[:2] == ["podman", "build"]
@@ -173,7 +170,7 @@ def test_a_secret_is_more_than_mounted():
 
 
 def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python_than_it_has():
-    environment = read("mxnet", "cuda-nvidia")
+    environment = read(PROJECT, "mxnet", "cuda-nvidia")
     assert (environment.pins, environment.python, environment.in_base) == ("", "3.10", True)
     names = ("workloads", "workloads/records", "adapters", "adapters/worker", "adapters/mxnet")
     rooms = [path for name in names for path in sorted((ROOT / name).glob("*.py"))]
@@ -183,7 +180,7 @@ def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python
         [vermin, "--no-tips", "--violations", "-t=3.10-", *map(str, rooms)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout
-    builders = [ROOT / "docker" / "environment.py", ROOT / "runner" / "environments" / "definition.py"]
+    builders = [ROOT / path for path in RECIPE if path.endswith(".py")]
     tried = [vermin, "--no-tips", "--violations", "-t=3.10-", "--exclude", "tomllib", *map(str, builders)]
     done = subprocess.run(tried, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
@@ -206,16 +203,16 @@ def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python
     ],
 )
 def test_a_card_is_refused_that_works_or_tried_where_there_is_no_code_for_it(framework, capability, lacks):
-    assert read(framework, "cuda").lacks(capability) is lacks
+    assert read(PROJECT, framework, "cuda").lacks(capability) is lacks
 
 
 def test_variables_inside_an_image_name_folders_of_this_machine():
-    for name in frameworks():
-        for kind in variants(name):
-            environment = read(name, kind)
+    for name in PROJECT.frameworks:
+        for kind in variants(PROJECT, name):
+            environment = read(PROJECT, name, kind)
             for value in variables_inside(environment).values():
                 assert str(ROOT) not in value and "{" not in value
-    paths = variables_inside(read("mxnet", "cuda"))["LD_LIBRARY_PATH"].split(":")
+    paths = variables_inside(read(PROJECT, "mxnet", "cuda"))["LD_LIBRARY_PATH"].split(":")
     assert paths[0] == "/opt/batchwise/.envs/mxnet-cuda/lib/python3.11/site-packages/nvidia/cudnn/lib"
 
 
@@ -230,4 +227,4 @@ def test_compose_grants_more_than_a_study_needs_or_names_other_images():
 
 
 def test_the_version_of_an_image_is_not_that_of_the_project():
-    assert version() == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert version(PROJECT) == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import PROJECT, ROOT
 from stand_in import MIB, UUID, UUID_B, write_trace
 
 from runner import launch
@@ -87,7 +87,7 @@ def ended_under(driver, monkeypatch, folder, spec, fail):
         monkeypatch.setenv(name, value)
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as worker:
         try:
-            with launch.sampler(folder, spec) as sampling:
+            with launch.sampler(PROJECT, folder, spec) as sampling:
                 sampling.watch(worker.pid)
                 time.sleep(0.5)
                 worker.kill()

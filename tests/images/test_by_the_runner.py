@@ -12,7 +12,7 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT, by_cell, make_spec, run_runner
+from conftest import PROJECT, ROOT, by_cell, make_spec, run_runner
 from engines import (
     STUDY,
     containers,
@@ -139,7 +139,7 @@ def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(built, 
     monkeypatch.setattr(
         "runner.environments.containers.subprocess.run", lambda *a, **k: asked.append(real(*a, **k)) or asked[-1]
     )
-    way = find(engine, Image(read("numpy", "cpu")))
+    way = find(engine, Image(read(PROJECT, "numpy", "cpu")))
     with pytest.raises((EngineError, ValueError)):  # it does not tell what the runner's own probe tells
         way.tried(tmp_path, make_spec(threads=1))
     links, local, inputs, root, sockets, status = json.loads(asked[-1].stdout)
@@ -148,7 +148,7 @@ def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(built, 
 
 
 def test_a_missing_gpu_runtime_is_no_clear_line(built, engine, tmp_path):
-    way = find(engine, Image(read("numpy", "cpu")))
+    way = find(engine, Image(read(PROJECT, "numpy", "cpu")))
     with pytest.raises(EngineError, match="GPU runtime is missing"):
         way.tried(tmp_path, make_spec(threads=1, device=UUID))
 

@@ -9,6 +9,7 @@ import subprocess
 import tarfile
 
 import pytest
+from conftest import PROJECT
 from engines import (
     FRAMEWORKS,
     MARKER,
@@ -45,7 +46,7 @@ def test_an_image_is_large_or_carries_what_built_it(built, engine, framework):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_an_image_does_not_say_what_it_is_or_runs_as_root(built, engine, framework):
     config = json.loads(engine.ask("image", "inspect", reference(framework)))[0]["Config"]
-    labels, image = config["Labels"], Image(read(framework, "cpu"))
+    labels, image = config["Labels"], Image(read(PROJECT, framework, "cpu"))
     assert config["User"] == "1000:1000"
     assert labels.items() >= image.labels.items()
     for name in ("title", "description", "version", "revision", "created", "base.name"):

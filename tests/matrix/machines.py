@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conftest import ROOT, by_cell
+from conftest import PROJECT, ROOT, by_cell
 from copied import copy_project, replace_in
 
-from runner.environments.definition import candidates, usable
+from runner.environments.venv import candidates, usable
 from runner.gate.judge import GATE
 from runner.machine import description
 from workloads.records import processor
@@ -112,7 +112,7 @@ PROCESSORS = (
 
 
 def has_avx2() -> bool:
-    return "avx2" in (description.describe("cpu", [])["cpu_flags"] or ())
+    return "avx2" in (description.describe(PROJECT, "cpu", [])["cpu_flags"] or ())
 
 
 def narrow_place(folder: Path) -> Machine:

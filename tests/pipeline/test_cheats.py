@@ -11,10 +11,10 @@ import re
 import shutil
 
 import pytest
-from conftest import REAL_FRAMEWORKS, ROOT
+from conftest import PROJECT, REAL_FRAMEWORKS, ROOT
 from copied import copy_project, replace_in, run_in
 
-from runner.environments.definition import ADAPTERS, ENVIRONMENTS, read
+from runner.environments.definition import read
 from runner.gate.judge import GATE
 from workloads.records.checks import (
     END_EVALUATION,
@@ -48,15 +48,15 @@ def add_cheat(project, name):
     folder = project / "adapters" / name
     folder.mkdir()
     shutil.copy(CHEATS[name], folder / "adapter.py")
-    definition = (ADAPTERS / framework / "environment.toml").read_text()
+    definition = PROJECT.definition(framework).read_text()
     (folder / "environment.toml").write_text(re.sub(r"(?m)^label = .*$", f'label = "{name}"', definition))
     share_environment(project, name, framework)
 
 
 def share_environment(project, name, framework):
     """Ready, or the runner would make it where the link leads."""
-    assert read(framework, "cpu").state == "ready", f"the environment of {framework} is not ready: make setup"
-    (project / ".envs" / f"{name}-cpu").symlink_to((ENVIRONMENTS / f"{framework}-cpu").resolve())
+    assert read(PROJECT, framework, "cpu").state == "ready", f"the environment of {framework} is not ready: make setup"
+    (project / ".envs" / f"{name}-cpu").symlink_to(read(PROJECT, framework, "cpu").folder.resolve())
 
 
 def without_memory_workers(project):

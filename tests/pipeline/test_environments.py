@@ -13,6 +13,12 @@ import pytest
 from conftest import by_cell
 from copied import add_framework, copy_project, run_in
 
+MAKE = """
+from runner.environments import definition, venv
+from runner.project import Project
+venv.make(definition.read(Project.of_this_code(), {!r}, "cpu"), print)
+"""
+
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
@@ -21,7 +27,7 @@ def project(tmp_path_factory):
 
 
 def make(project, name):
-    code = f"from runner.environments import definition as e; e.make(e.read({name!r}, 'cpu'), print)"
+    code = MAKE.format(name)
     return subprocess.run([sys.executable, "-c", code], cwd=project, capture_output=True, text=True)
 
 
@@ -85,7 +91,7 @@ def test_a_package_with_another_hash_is_installed(project):
 
 def test_two_runners_make_one_environment_at_once_and_spoil_it(project):
     add_framework(project, "shared")
-    code = "from runner.environments import definition as e; e.make(e.read('shared', 'cpu'), print)"
+    code = MAKE.format("shared")
     both = [
         subprocess.Popen([sys.executable, "-c", code], cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]

@@ -46,6 +46,7 @@ ADAM, FASTER = OptimizerSpec("adam", 0.001), OptimizerSpec("momentum", 0.02)
         {"machine": MACHINE | {"os": "Linux-6.2-x86_64"}},
         {"machine": MACHINE | {"libc": "glibc 2.41"}},
         {"machine": MACHINE | {"runner_digest": "0a1b2c3d"}},
+        {"machine": MACHINE | {"measurement_version": 2}},
         {"variables": {"MALLOC_TRIM_THRESHOLD_": "-1"}},
         {"variables": {"ONEDNN_MAX_CPU_ISA": "AVX2"}},
         {"facts": {"precision": "bfloat16"}},
@@ -205,6 +206,18 @@ def test_trials_measured_by_another_code_of_the_runner_stand_apart_and_say_so(tm
                              for repeat, digest in enumerate(digests)))  # fmt: skip
     assert [row["n"] for number in (1, 2) for row in numbers(out / f"usage-{number}.csv")] == ["1", "1"]
     assert [line.split("; ")[1] for line in headings(out)] == [f"runner's code {digest}" for digest in digests]
+
+
+def test_trials_of_one_measurement_version_share_a_table_whatever_code_measured_them(tmp_path: Path) -> None:
+    measured_by = (("0a1b2c3d", 1), ("4e5f6a7b", 1), ("4e5f6a7b", 2))
+    study = [
+        trial(repeat=repeat, machine=MACHINE | {"runner_digest": digest, "measurement_version": version})
+        for repeat, (digest, version) in enumerate(measured_by)
+    ]
+    out = report(tmp_path, *study)
+    assert [row["n"] for number in (1, 2) for row in numbers(out / f"usage-{number}.csv")] == ["2", "1"]
+    versions = [line.split("; ")[1] for line in headings(out)]
+    assert versions == [f"runner's code measurement version {version}" for version in (1, 2)]
 
 
 def test_the_order_in_which_packages_are_told_is_no_other_software(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import make_spec
+from conftest import PROJECT, make_spec
 
 from runner.gate import trial_end
 from runner.gate.trial_end import EVALUATION, GROSS, LEFT_SHARE, LOSSES, TURNED, UPDATES, checks, gather
@@ -175,16 +175,16 @@ def events_of(folder, *lines):
 def test_what_the_worker_left_unanswered_is_its_own_and_what_the_referee_did_is_the_referees(tmp_path, monkeypatch):
     unfinished, silent, answered = (tmp_path / "trials" / name for name in ("unfinished", "silent", "answered"))
     events_of(unfinished, "started")
-    assert gather(unfinished, make_spec(), 10**9) == {}
+    assert gather(PROJECT, unfinished, make_spec(), 10**9) == {}
     events_of(silent, "finished", "host_counted")
-    assert TrialEnd.from_json(gather(silent, make_spec(), 10**9)).missing is Missing.WORKER
+    assert TrialEnd.from_json(gather(PROJECT, silent, make_spec(), 10**9)).missing is Missing.WORKER
     events_of(answered, "finished", "end_probed")
     np.savez(answered / END_FILE, steps=np.array(3))
-    too_large = TrialEnd.from_json(gather(answered, make_spec(), 10))
+    too_large = TrialEnd.from_json(gather(PROJECT, answered, make_spec(), 10))
     assert (too_large.missing, too_large.reason) == (Missing.REFEREE, "the workload is too large for it")
     assert not (answered / END_FILE).exists()
     np.savez(answered / END_FILE, steps=np.array(3))
-    fallen = TrialEnd.from_json(gather(answered, make_spec(), 10**9))  # its trial.json names no inputs
+    fallen = TrialEnd.from_json(gather(PROJECT, answered, make_spec(), 10**9))  # its trial.json names no inputs
     assert fallen.missing is Missing.REFEREE and "KeyError" in (fallen.reason or "")
     assert not (answered / END_FILE).exists()
 
@@ -194,4 +194,4 @@ def test_the_referee_is_a_process_that_ends(monkeypatch, tmp_path):
     folder = tmp_path / "trials" / "one"
     events_of(folder, "finished", "end_probed")
     np.savez(folder / END_FILE, steps=np.array(3))
-    assert "TimeoutExpired" in (TrialEnd.from_json(gather(folder, make_spec(), 10**9)).reason or "")
+    assert "TimeoutExpired" in (TrialEnd.from_json(gather(PROJECT, folder, make_spec(), 10**9)).reason or "")

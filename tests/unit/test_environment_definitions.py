@@ -6,15 +6,14 @@ import re
 import tomllib
 
 import pytest
-
-from runner.environments.definition import ADAPTERS, frameworks
+from conftest import PROJECT
 
 PIN = re.compile(r"[\w.-]+==[\w.+]+( --hash=sha256:[0-9a-f]{64})+")
 
 
 def variants():
-    for framework in frameworks():
-        table = tomllib.loads((ADAPTERS / framework / "environment.toml").read_text())
+    for framework in PROJECT.frameworks:
+        table = tomllib.loads(PROJECT.definition(framework).read_text())
         for device_kind in ("cpu", "cuda"):
             if device_kind in table:
                 yield pytest.param(table[device_kind], id=f"{framework}-{device_kind}")
@@ -45,9 +44,9 @@ def test_what_is_asked_for_is_not_what_is_pinned(variant):
 
 
 def test_gigabytes_of_cuda_come_to_a_machine_without_a_gpu():
-    for framework in frameworks():
-        pins = tomllib.loads((ADAPTERS / framework / "environment.toml").read_text())["cpu"]["pins"]
+    for framework in PROJECT.frameworks:
+        pins = tomllib.loads(PROJECT.definition(framework).read_text())["cpu"]["pins"]
         assert "nvidia" not in pins and "triton" not in pins and "cuda" not in pins
-    torch = tomllib.loads((ADAPTERS / "pytorch" / "environment.toml").read_text())
+    torch = tomllib.loads(PROJECT.definition("pytorch").read_text())
     hashes = {kind: re.search(r"torch==\S+ --hash=sha256:(\w+)", torch[kind]["pins"])[1] for kind in ("cpu", "cuda")}
     assert hashes["cpu"] != hashes["cuda"]

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import make_spec
+from conftest import PROJECT, make_spec
 from probed import DROPPING, OPTIMIZER, PLAIN, gathered, moved, opened, through_json, truth
 from rich.console import Console
 
@@ -108,7 +108,7 @@ TOO_LARGE = "; without the referee: the workload is too large for it"
 
 
 def judge(*trials: TrialResult) -> list[TrialResult]:
-    return Gate(Path("nowhere")).judge(trials)
+    return Gate(Path("nowhere"), PROJECT).judge(trials)
 
 
 @pytest.mark.usefixtures("asked")
@@ -143,7 +143,7 @@ def test_nothing_but_status_reason_and_the_gates_own_check_changes() -> None:
 
 
 def test_the_referee_is_asked_in_both_precisions_once_for_each_group(asked: list[tuple[TrialSpec, str]]) -> None:
-    judged = Gate(Path("nowhere"))
+    judged = Gate(Path("nowhere"), PROJECT)
     trials = [trial("one"), trial("two"), trial("one", batch_size=8), trial("one", optimizer=OptimizerSpec("sgd"))]
     judged.judge(trials)
     judged.judge(trials)
@@ -375,7 +375,7 @@ def test_trials_that_diverge_alike_are_ok() -> None:
     assert is_ok(one, "held against the referee, two") and is_ok(two, "held against the referee, one")
 
 
-WAY = Local("python", {})
+WAY = Local("python", {}, PROJECT)
 
 
 class Worker:
@@ -404,7 +404,7 @@ def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(
     worker = Worker()
     monkeypatch.setattr(gate, "run_worker", worker)
     on_gpu = {"device": "GPU-1", "feed": "device", "profile": "default", "isolation": "venv", "window_s": 3.0}
-    right, odd = Gate(tmp_path).judge([trial("right", **on_gpu), trial("odd", wrong(), **on_gpu)])
+    right, odd = Gate(tmp_path, PROJECT).judge([trial("right", **on_gpu), trial("odd", wrong(), **on_gpu)])
     assert is_ok(right, "held against the referee") and is_unverified(odd, "differs from the referee")
     assert [spec.profile for spec in worker.ran] == ["float64", "default"]
     for spec in worker.ran:
@@ -416,11 +416,11 @@ def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(
 def test_the_referees_evidence_is_kept_for_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker()
     monkeypatch.setattr(gate, "run_worker", worker)
-    first = Gate(tmp_path).judge([trial("one"), trial("odd", wrong())])
-    assert Gate(tmp_path).judge([trial("one"), trial("odd", wrong())]) == first
+    first = Gate(tmp_path, PROJECT).judge([trial("one"), trial("odd", wrong())])
+    assert Gate(tmp_path, PROJECT).judge([trial("one"), trial("odd", wrong())]) == first
     assert len(worker.ran) == 2
-    monkeypatch.setattr(gate.definition, "digest_code", lambda framework: "changed")
-    Gate(tmp_path).judge(first)
+    monkeypatch.setattr(gate, "code_digest", lambda project, framework: "changed")
+    Gate(tmp_path, PROJECT).judge(first)
     assert len(worker.ran) == 4, "evidence of other code was taken"
 
 
@@ -428,10 +428,10 @@ def test_a_referee_that_broke_off_is_asked_again_from_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gate, "run_worker", Worker(last=Event.ENDED))
-    (before,) = Gate(tmp_path).judge([trial("one")])
+    (before,) = Gate(tmp_path, PROJECT).judge([trial("one")])
     assert "gave no evidence" in verdict(before).detail
     monkeypatch.setattr(gate, "run_worker", Worker())
-    (after,) = Gate(tmp_path).judge([before])
+    (after,) = Gate(tmp_path, PROJECT).judge([before])
     assert is_ok(after, "held against the referee")
     for folder in (tmp_path / gate.PROBES).iterdir():
         assert len((folder / EVENTS_FILE).read_text().splitlines()) == 2
@@ -447,8 +447,8 @@ def test_a_framework_is_probed_as_its_trials_are_run_but_with_no_epoch_and_no_wi
     worker = Worker()
     monkeypatch.setattr(gate, "run_worker", worker)
     spec = trial("one", device="GPU-1", feed="device", threads=1, isolation="venv", batch_size=512).spec
-    way = Local("its/python", {"ITS": "variable"})
-    evidence = Gate(tmp_path).gather(spec, way)
+    way = Local("its/python", {"ITS": "variable"}, PROJECT)
+    evidence = Gate(tmp_path, PROJECT).gather(spec, way)
     assert evidence == truth().rounded.to_json()
     (probed,) = worker.ran
     own = {"study": "probes", "batch_size": PROBE_BATCH, "epochs": 0, "window_s": 0.0}
@@ -460,11 +460,11 @@ def test_a_framework_is_probed_as_its_trials_are_run_but_with_no_epoch_and_no_wi
 def test_a_framework_is_probed_once_for_all_batch_sizes_and_again_for_another_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker, first = Worker(), Gate(tmp_path)
+    worker, first = Worker(), Gate(tmp_path, PROJECT)
     monkeypatch.setattr(gate, "run_worker", worker)
     alike: list[dict[str, Any]] = [{}, {"batch_size": 8}, {"last_batch": "drop"}, {"epochs": 9}, {"window_s": 9.0}]
     given = [first.gather(trial("one", **change).spec, WAY) for change in alike]
-    given += [Gate(tmp_path).gather(trial("one", **change).spec, WAY) for change in alike]
+    given += [Gate(tmp_path, PROJECT).gather(trial("one", **change).spec, WAY) for change in alike]
     assert given == [truth().rounded.to_json()] * 10
     assert len(worker.ran) == 1
     others: list[dict[str, Any]] = [
@@ -486,11 +486,11 @@ def test_a_probe_that_gives_nothing_stops_nothing_and_is_tried_again_by_the_next
     worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gate, "run_worker", worker)
-    broken = Gate(tmp_path)
+    broken = Gate(tmp_path, PROJECT)
     assert [broken.gather(trial("one", batch_size=size).spec, WAY) for size in (8, 16)] == [{}, {}]
     assert len(worker.ran) == 1, "a probe that gives nothing was tried for every batch size"
     monkeypatch.setattr(gate, "run_worker", Worker())
-    assert Gate(tmp_path).gather(trial("one").spec, WAY) == truth().rounded.to_json()
+    assert Gate(tmp_path, PROJECT).gather(trial("one").spec, WAY) == truth().rounded.to_json()
 
 
 def run_plan(
@@ -498,7 +498,7 @@ def run_plan(
 ) -> tuple[list[TrialResult], list[TrialResult]]:
     """(what a run of these returns, what it stored); `measured` stands for the measured worker."""
     monkeypatch.setattr(runner, "run_trial", lambda folder, spec, *_: measured(spec))
-    request = SimpleNamespace(results=results, device="cpu", gpus=(), retry=frozenset())
+    request = SimpleNamespace(project=PROJECT, results=results, device="cpu", gpus=(), retry=frozenset())
     ready = {spec.framework: WAY for spec in specs}
     returned = runner.run_trials(Plan(specs, {}), request, ready, {}, Console(file=StringIO()))
     stored = [json.loads((results / "trials" / spec.id / RESULT_FILE).read_text()) for spec in specs]
@@ -588,7 +588,7 @@ def test_a_referee_that_cannot_be_started_stops_nothing_and_is_told(
 ) -> None:
     worker = Worker(instead=cannot_start)
     monkeypatch.setattr(gate, "run_worker", worker)
-    one, odd, two = Gate(tmp_path).judge([trial("one"), trial("odd", wrong()), trial("two")])
+    one, odd, two = Gate(tmp_path, PROJECT).judge([trial("one"), trial("odd", wrong()), trial("two")])
     told = "; without the referee: the worker could not be started: no such file"
     assert is_ok(one, f"held against odd, two{told}") and is_ok(two, f"held against odd, one{told}")
     assert is_unverified(odd, "differs from one, two: ")
@@ -610,7 +610,7 @@ def test_a_trial_is_stored_again_when_a_later_one_changes_its_verdict_and_only_t
     for result in (trial("one"), trial("odd", wrong()), trial("two"), trial("one", batch_size=8, losses=[2.0])):
         path(result).parent.mkdir(parents=True)
         write_json(path(result), result.to_json())
-        by_id = runner.judge(Gate(tmp_path), [*judged, result], tmp_path)
+        by_id = runner.judge(Gate(tmp_path, PROJECT), [*judged, result], tmp_path)
         judged = list(by_id.values())
         assert list(by_id) == [one.spec.id for one in judged]
         assert [stored(one) for one in judged] == judged
@@ -622,4 +622,4 @@ def test_a_trial_is_stored_again_when_a_later_one_changes_its_verdict_and_only_t
         raise AssertionError(f"{path} was written though nothing changed")
 
     monkeypatch.setattr(runner, "write_json", refuse)
-    assert list(runner.judge(Gate(tmp_path), judged, tmp_path).values()) == judged
+    assert list(runner.judge(Gate(tmp_path, PROJECT), judged, tmp_path).values()) == judged

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from conftest import PROJECT
 
-from runner.environments.definition import EnvironmentUnavailable, find_interpreter, read
+from runner.environments.definition import EnvironmentUnavailable, read
+from runner.environments.venv import find_interpreter
 
 WANTED = "3.99"
 
@@ -18,7 +20,7 @@ def environment(monkeypatch, tmp_path):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
-    return replace(read("mxnet", "cpu"), python=WANTED)
+    return replace(read(PROJECT, "mxnet", "cpu"), python=WANTED)
 
 
 def script(path, text):

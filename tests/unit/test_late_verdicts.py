@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import PROJECT
 from test_end_gate import RIGHT
 from test_gate import asked, judge, trial, workloads  # noqa: F401
 
@@ -88,6 +89,6 @@ def test_a_suspect_end_is_the_reason_and_a_changed_bound_is_applied_when_the_fol
 
 
 def test_a_trial_stored_without_an_end_is_judged_by_what_it_has():
-    (judged,) = Gate(Path("nowhere")).judge([trial("mxnet")])
+    (judged,) = Gate(Path("nowhere"), PROJECT).judge([trial("mxnet")])
     assert judged.status is Status.OK
     assert [check.name for check in judged.checks[1:]] == [GATE]

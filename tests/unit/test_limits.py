@@ -8,7 +8,7 @@ import sys
 
 import psutil
 import pytest
-from conftest import ROOT
+from conftest import PROJECT, ROOT
 
 from runner.machine import cgroups, description
 from runner.results import memory_forecast
@@ -76,7 +76,7 @@ def test_more_cores_are_used_or_more_memory_is_promised_than_allowed(groups):
     assert description.cores() == 1
     assert memory_forecast.capacity_bytes("cpu", ()) == 300 * MIB
     assert memory_forecast.capacity_bytes("cpu", (), 200 * MIB) == 200 * MIB
-    described = description.describe("cpu", [])
+    described = description.describe(PROJECT, "cpu", [])
     assert (described["cpu_limit_cores"], described["memory_limit_bytes"]) == (1.2, 300 * MIB)
 
 

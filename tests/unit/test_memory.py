@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import make_spec
+from conftest import PROJECT, make_spec
 
 from adapters.base import MemoryUse
 from adapters.worker.memory_steps import divided
@@ -103,7 +103,7 @@ def test_the_exact_count_of_activations_needs_no_memory_worker():
     assert other.value is None and "nobody's" in other.reason
 
 
-WAY = Local("python", {})
+WAY = Local("python", {}, PROJECT)
 
 
 class Asked:

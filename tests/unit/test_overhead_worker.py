@@ -11,7 +11,7 @@ import time
 import numpy as np
 import psutil
 import pytest
-from conftest import make_spec
+from conftest import PROJECT, make_spec
 
 from adapters.worker import overhead_pairs
 from adapters.worker.loop import EventLog, Trainer
@@ -44,7 +44,7 @@ class Sleeper:
 def sampling(tmp_path):
     """A sampler that samples a process which does nothing."""
     watched = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
-    with sampler(tmp_path, make_spec()) as found:
+    with sampler(PROJECT, tmp_path, make_spec()) as found:
         found.watch(watched.pid)
         yield found
         watched.communicate()
@@ -108,7 +108,7 @@ def test_any_process_can_be_stopped():
 
 def test_a_sampler_left_stopped_by_a_killed_worker_stays_so(tmp_path):
     """The runner lets it go on, so that it ends by itself instead of being killed after its grace."""
-    with sampler(tmp_path, make_spec()) as found:
+    with sampler(PROJECT, tmp_path, make_spec()) as found:
         os.kill(found.pid, signal.SIGSTOP)
         started = time.monotonic()
     assert time.monotonic() - started < GRACE_S

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from conftest import PROJECT
 
 from adapters import kernels
 from runner.machine import description
@@ -39,7 +40,7 @@ def test_a_processors_flags_are_those_that_every_core_has_and_unknown_is_null(cp
 
 def test_the_machine_says_the_flags_of_its_processor(monkeypatch):
     monkeypatch.setattr(description, "_cpuinfo", lambda: ZEN3)
-    assert description.describe("cpu", [])["cpu_flags"] == ["fma", "avx2"]
+    assert description.describe(PROJECT, "cpu", [])["cpu_flags"] == ["fma", "avx2"]
 
 
 def test_none_of_the_flags_is_told_from_flags_that_are_not_known():

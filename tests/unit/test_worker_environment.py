@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from conftest import make_spec
+from conftest import PROJECT, make_spec
 
 from runner.environments.containers import InContainer, run_line
 from runner.environments.definition import read
@@ -69,7 +69,7 @@ def test_the_probe_and_the_memory_worker_run_under_the_trials_variables():
 
 
 def test_a_worker_in_a_container_gets_the_same_variables(tmp_path):
-    way = InContainer(Engine("docker", "docker", "28.0"), Image(read("numpy", "cpu")), "1" * 12, "base", {})
+    way = InContainer(Engine("docker", "docker", "28.0"), Image(read(PROJECT, "numpy", "cpu")), "1" * 12, "base", {})
     line = run_line(way, "name", tmp_path / "a" / "b" / "c", make_spec(variables=SET), [])
     assert {f"{name}={value}" for name, value in SET.items()} <= set(line)
 
@@ -79,7 +79,7 @@ def test_a_worker_of_this_machine_sees_the_variables_and_not_the_callers_other_o
         "import json, os, pathlib, sys; pathlib.Path(sys.argv[1], 'seen').write_text(json.dumps(dict(os.environ)))"
     )
     spec = make_spec(variables=deciding_variables())
-    way = Local(sys.executable, {"PYTHONPATH": str(tmp_path)})
+    way = Local(sys.executable, {"PYTHONPATH": str(tmp_path)}, PROJECT)
     with (tmp_path / "log").open("w") as log:
         worker = way.start(tmp_path, spec, log, ("shown",))
         assert worker.wait(30) == 0

@@ -1,0 +1,88 @@
+"""Which of our code runs in a framework's workers, and what stands for it in their trials' ids.
+
+What it means decides, not how it is written: the parsed statements, without docstrings and comments.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from runner.project import Project
+
+# The programs whose figures are a trial's, started with `python -m`. A worker finds its framework's adapter by name.
+PROGRAMS = ("adapters.worker.__main__", "adapters.worker.memory_steps")
+
+
+def code_digest(project: Project, framework: str) -> str:
+    """Changes with every statement that may run in one of the framework's workers, and with nothing else."""
+    modules = worker_modules(project, framework)
+    meaning = [f"{name}\0{_parsed(path.read_text(encoding='utf-8'))[0]}" for name, path in sorted(modules.items())]
+    return hashlib.sha256("\0".join(meaning).encode()).hexdigest()[:16]
+
+
+def worker_modules(project: Project, framework: str) -> dict[str, Path]:
+    """{dotted name: file} of all of our modules that its workers import, directly or not."""
+    found: dict[str, Path] = {}
+    names = [*PROGRAMS, f"adapters.{framework}.adapter"]
+    while names:
+        name = names.pop()
+        path = _file(project, name)
+        if path is None or name in found:
+            continue
+        found[name] = path
+        names.append(name.rpartition(".")[0])
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        names += [
+            f"{'.'.join(package.split('.')[: 1 - level or None])}.{target}" if level else target
+            for level, target in _parsed(path.read_text(encoding="utf-8"))[1]
+        ]
+    return found
+
+
+def _file(project: Project, module: str) -> Path | None:
+    """None where it is not ours, not neutral or an adapter's, or no module but a name in one."""
+    room, *rest = module.split(".")
+    if room not in ("workloads", "adapters"):
+        return None
+    path = project.root.joinpath(room, *rest)
+    candidates = (path / "__init__.py", path.with_name(f"{path.name}.py"))
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+@cache  # by content; most modules are every framework's
+def _parsed(source: str) -> tuple[str, tuple[tuple[int, str], ...]]:
+    """(what it means, (level, name) of all that it may import: relative with a level, which counts its leading dots)"""
+    tree = ast.parse(source)
+    return _meaning(tree), tuple(_imports(tree))
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((0, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = f"{node.module}." if node.module else ""
+            yield from ((node.level, name) for name in (node.module, *(base + a.name for a in node.names)) if name)
+
+
+def _meaning(node: object) -> str:
+    """As text that is the same under every Python that can parse it: `ast.dump` names fields that older ones lack."""
+    if isinstance(node, list):
+        return f"[{' '.join(_meaning(item) for item in node if not _is_text_alone(item))}]"
+    if isinstance(node, ast.AST):
+        fields = [
+            f"{name}={_meaning(value)}"
+            for name, value in ast.iter_fields(node)
+            if value is not None and value != [] and name not in ("kind", "type_comment")
+        ]
+        return f"{type(node).__name__}({' '.join(fields)})"
+    return ascii(node)
+
+
+def _is_text_alone(node: object) -> bool:
+    """A docstring, or any other string that is a statement of its own."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

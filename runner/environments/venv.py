@@ -1,0 +1,140 @@
+"""A framework's virtual environment: made once, verified, the same on a host as in an image's build."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from runner.environments.definition import Environment, EnvironmentUnavailable, worker_variables
+
+
+def make(environment: Environment, say: Callable[[str], None]) -> None:
+    """Make it if it is not ready; safe against another runner doing the same. Raises EnvironmentUnavailable."""
+    if environment.state == "ready":
+        return
+    environment.folder.parent.mkdir(exist_ok=True)
+    with environment.folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if environment.state == "ready":
+            return
+        missing_libraries(environment)
+        interpreter = find_interpreter(environment, say)
+        say(f"{environment.label}: making {shown(environment.folder)} with {interpreter}")
+        shutil.rmtree(environment.folder, ignore_errors=True)
+        install(environment, interpreter, say)
+        environment.marker.write_text(environment.digest + "\n")
+        say(f"{environment.label}: ready")
+
+
+def install(
+    environment: Environment, interpreter: str, say: Callable[[str], None], more: tuple[Path, ...] = ()
+) -> None:
+    """Its pins, and what `more` requirements files pin. Raises EnvironmentUnavailable."""
+    log = environment.folder.with_suffix(".log")
+    log.write_text("")
+    requirements = environment.folder.with_suffix(".txt")
+    requirements.write_text(environment.pins)
+    run([interpreter, "-m", "venv", str(environment.folder)], log)
+    # Byte code is compiled apart: on every core, and also where PYTHONDONTWRITEBYTECODE would double import times.
+    pip = [str(environment.interpreter), "-m", "pip", "install", "--require-hashes", "--only-binary=:all:"]
+    pip += ["--no-compile", "--progress-bar=off"]
+    pip += [word for path in (requirements, *more) for word in ("-r", str(path))]
+    say(f"{environment.label}: installing {len(environment.pins.split()) // 2} packages (log: {shown(log)})")
+    try:
+        run(pip, log)
+    except EnvironmentUnavailable as error:
+        if environment.index is None:
+            raise
+        say(f"{environment.label}: {error}; asking {environment.index} too")
+        run([*pip, "--extra-index-url", environment.index], log)
+    subprocess.run(
+        [
+            *(str(environment.interpreter), "-m", "compileall", "-q", "-j", "0"),
+            *("--invalidation-mode", "unchecked-hash", str(environment.folder / "lib")),  # the same bytes every time
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,  # packages ship a few files that are no valid Python for this version
+    )
+    say(f"{environment.label}: trying the import")
+    run([str(environment.interpreter), "-c", environment.smoke], log, worker_variables(environment))
+
+
+def shown(path: Path) -> str:
+    """A path in the folder of environments, without where the project lies."""
+    return str(Path(*path.parts[-2:]))
+
+
+def run(command: list[str], log: Path, variables: dict[str, str] | None = None) -> None:
+    """Raises EnvironmentUnavailable with the last telling line of the output."""
+    with log.open("a") as file:
+        file.write(f"$ {' '.join(command)}\n")
+    result = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | (variables or {}), stdin=subprocess.DEVNULL
+    )
+    output = result.stdout + result.stderr
+    with log.open("a") as file:
+        file.write(output)
+    if result.returncode != 0:
+        lines = [line for line in output.splitlines() if line.strip() and not line.startswith("WARNING")]
+        errors = [line for line in lines if "error" in line.lower()] or lines or ["no output"]
+        what = " ".join([Path(command[0]).name, *command[1:4]])
+        raise EnvironmentUnavailable(f"{what} failed: {errors[-1].strip()} (log: {shown(log)})")
+
+
+def missing_libraries(environment: Environment) -> None:
+    """Raises EnvironmentUnavailable naming the Debian packages of system libraries that do not load."""
+    missing = {}
+    for library, package in environment.system_libraries.items():
+        try:
+            ctypes.CDLL(library)
+        except OSError:
+            missing[library] = package
+    if missing:
+        packages = " ".join(missing.values())
+        raise EnvironmentUnavailable(
+            f"{environment.label} needs the system libraries {', '.join(missing)}: apt-get install {packages}"
+        )
+
+
+def find_interpreter(environment: Environment, say: Callable[[str], None]) -> str:
+    """A Python of the version asked for that can make virtual environments; uv is asked to fetch one last."""
+    for candidate in candidates(environment.python):
+        if usable(candidate, environment.python):
+            return candidate
+    uv = shutil.which("uv")
+    if uv:
+        say(f"{environment.label}: no Python {environment.python} found, asking uv to fetch one")
+        subprocess.run([uv, "python", "install", environment.python], check=False, stdin=subprocess.DEVNULL)
+        found = subprocess.run([uv, "python", "find", environment.python], capture_output=True, text=True)
+        if found.returncode == 0 and usable(found.stdout.strip(), environment.python):
+            return found.stdout.strip()
+    raise EnvironmentUnavailable(
+        f"{environment.label} needs Python {environment.python} with venv: none on PATH, in pyenv or at uv; install one"
+    )
+
+
+def candidates(version: str) -> Iterator[str]:
+    yield getattr(sys, "_base_executable", sys.executable)
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        for name in (f"python{version}", "python3"):
+            if shutil.which(name, path=folder):
+                yield str(Path(folder) / name)
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    for installed in sorted(pyenv.glob(f"versions/{version}*"), reverse=True):
+        yield str(installed / "bin" / "python")
+
+
+def usable(interpreter: str, version: str) -> bool:
+    probe = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
+    try:
+        answer = subprocess.run([interpreter, "-c", probe], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return answer.returncode == 0 and answer.stdout.strip() == version

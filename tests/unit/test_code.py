@@ -1,0 +1,93 @@
+"""What stands for our code in a trial's id: what it means, for one framework, and not how it is written."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import PROJECT, ROOT
+
+from runner.environments.code import code_digest, worker_modules
+from runner.project import Project
+
+FRAMEWORK = "numpy"
+MODULES = sorted(worker_modules(PROJECT, FRAMEWORK))
+STATEMENTS = [name for name in MODULES if ast.parse(worker_modules(PROJECT, FRAMEWORK)[name].read_text()).body[1:]]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    for room in ("workloads", "adapters"):
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__", "data"))
+    return Project.at(tmp_path)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_docstring_a_comment_and_a_blank_line_leave_every_id_as_it_is(project: Project, module: str) -> None:
+    before = {framework: code_digest(project, framework) for framework in project.frameworks}
+    path = worker_modules(project, FRAMEWORK)[module]
+    text = re.sub(r'"""(?=\w)', '"""Otherwise said: ', path.read_text())
+    text = text.replace("\n\n\n", "\n\n\n# a comment\n\n")
+    path.write_text(f"{text}\n\n# the end\n")
+    assert {framework: code_digest(project, framework) for framework in project.frameworks} == before
+
+
+@pytest.mark.parametrize("module", STATEMENTS)
+def test_a_changed_statement_changes_the_id(project: Project, module: str) -> None:
+    before = code_digest(project, FRAMEWORK)
+    path = worker_modules(project, FRAMEWORK)[module]
+    path.write_text(path.read_text() + "\nADDED = 1\n")
+    added = code_digest(project, FRAMEWORK)
+    path.write_text(path.read_text().replace("ADDED = 1", "ADDED = 2"))
+    assert len({before, added, code_digest(project, FRAMEWORK)}) == 3
+
+
+def test_a_change_of_one_adapter_leaves_the_ids_of_the_others(project: Project) -> None:
+    before = {framework: code_digest(project, framework) for framework in project.frameworks}
+    layers = project.adapters / "pytorch" / "layers.py"
+    layers.write_text(layers.read_text() + "\nADDED = 1\n")
+    after = {framework: code_digest(project, framework) for framework in project.frameworks}
+    assert [framework for framework in before if before[framework] != after[framework]] == ["pytorch"]
+
+
+def test_what_no_worker_imports_is_in_no_id(project: Project) -> None:
+    before = code_digest(project, FRAMEWORK)
+    for path in ("workloads/study.py", "workloads/records/memory_line.py", "adapters/worker/overhead_pairs.py"):
+        (project.root / path).write_text("raise SystemExit\n")
+    assert code_digest(project, FRAMEWORK) == before
+
+
+def test_the_modules_of_a_worker_are_those_that_its_programs_load() -> None:
+    programs = "adapters.worker.__main__", "adapters.worker.memory_steps", f"adapters.{FRAMEWORK}.adapter"
+    code = f"import sys; sys.argv = ['', 'nowhere']\nfor name in {programs[1:]!r}: __import__(name)\n"
+    code += "import adapters.worker.loop\n"
+    code += "print(*(name for name in sys.modules if name.split('.')[0] in ('adapters', 'workloads')))"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(ran.stdout.split()) | {programs[0]} == set(MODULES)
+
+
+def test_no_worker_reads_its_docstrings() -> None:
+    """They are in no id."""
+    for framework in PROJECT.frameworks:
+        for name, path in worker_modules(PROJECT, framework).items():
+            assert "__doc__" not in path.read_text(), name
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
+def test_ids_are_the_same_under_every_python(version: str) -> None:
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    pythons = [*sorted(pyenv.glob(f"versions/{version}.*/bin/python")), shutil.which(f"python{version}")]
+    code = "from runner.environments.code import code_digest; from runner.project import Project\n"
+    code += "project = Project.of_this_code(); print(*(code_digest(project, name) for name in project.frameworks))"
+    lines = [[str(python), "-c", code] for python in pythons if python]
+    ran = [subprocess.run(line, cwd=ROOT, capture_output=True, text=True) for line in lines]
+    answers = [answer.stdout.split() for answer in ran if answer.returncode == 0]  # a shim may lead nowhere
+    if not answers:
+        pytest.skip(f"there is no Python {version} here")
+    assert answers[0] == [code_digest(PROJECT, name) for name in PROJECT.frameworks]
