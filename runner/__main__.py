@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
                 return overhead.run(request, pairs, console)
         words = cli.parser().parse_args(arguments)
         if words.list:
-            show_list(project, console)
+            show_list(cli.with_adapters(project, words.adapters), console)
             return 0
         request = cli.request(words, project)
         if request.plan_only:
@@ -216,7 +216,8 @@ def show_list(project: Project, console: Console) -> None:
             installed = definition.installed(definition.read(project, framework, "cpu"))
             states = ["in this image" if installed else "not in it"]
         role = "; referee, not part of all" if definition.is_referee(project, framework) else ""
-        line(framework, ", ".join(states) + role)
+        outside = f"; in {project.folder(framework)}" if project.is_outside(framework) else ""
+        line(framework, ", ".join(states) + role + outside)
     console.print("workloads", style="bold")
     for workload in WORKLOADS.values():
         line(workload.name, f"{workload.parameter_count:,} parameters: {workload.summary}")

@@ -129,7 +129,7 @@ class Local:
             process = subprocess.Popen(
                 [self.interpreter, "-m", module[0], str(trial_dir), *module[1:]],
                 cwd=self.project.root,
-                env=inherited | {"PYTHONPATH": str(self.project.root)} | worker_environment(spec, self.variables),
+                env=inherited | self.project.import_variables | worker_environment(spec, self.variables),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

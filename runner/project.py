@@ -14,6 +14,7 @@ class Project:
 
     root: Path
     environments: Path  # folder of the virtual environments
+    adapters_outside: Path | None = None  # absolute; a folder of frameworks that are not the checkout's
 
     @classmethod
     def at(cls, root: Path) -> Project:
@@ -25,19 +26,34 @@ class Project:
         return cls.at(Path(__file__).resolve().parents[1])
 
     @property
-    def adapters(self) -> Path:
-        return self.root / "adapters"
-
-    @property
     def data(self) -> Path:
         """Where data sets are downloaded to."""
         return self.root / "data"
 
     @property
+    def adapters(self) -> tuple[Path, ...]:
+        """Folders of frameworks, a folder each; the checkout's first."""
+        own = self.root / "adapters"
+        return (own,) if self.adapters_outside is None else (own, self.adapters_outside)
+
+    @property
     def frameworks(self) -> list[str]:
-        """Folders among the adapters that define an environment."""
-        return sorted(path.parent.name for path in self.adapters.glob(f"*/{DEFINITION_FILE}"))
+        """Those that define an environment."""
+        return sorted(path.parent.name for folder in self.adapters for path in folder.glob(f"*/{DEFINITION_FILE}"))
+
+    def folder(self, framework: str) -> Path:
+        """Where its adapter and its definition lie."""
+        return next(folder / framework for folder in self.adapters if (folder / framework / DEFINITION_FILE).is_file())
 
     def definition(self, framework: str) -> Path:
         """What its environment is."""
-        return self.adapters / framework / DEFINITION_FILE
+        return self.folder(framework) / DEFINITION_FILE
+
+    def is_outside(self, framework: str) -> bool:
+        return self.folder(framework).parent == self.adapters_outside
+
+    @property
+    def import_variables(self) -> dict[str, str]:
+        """By which a worker of this machine finds its modules; adapters/__init__.py reads the second."""
+        outside = {} if self.adapters_outside is None else {"BATCHWISE_ADAPTERS": str(self.adapters_outside)}
+        return {"PYTHONPATH": str(self.root)} | outside

@@ -8,14 +8,14 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from runner.command import stable
 from runner.environments import definition
 from runner.machine import cgroups, description
-from runner.project import Project
+from runner.project import DEFINITION_FILE, Project
 from workloads import study as studies
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS
@@ -104,6 +104,8 @@ def parser() -> Parser:
 def add_shared(words: Parser) -> None:
     """What `python -m runner overhead` understands too."""
     words.add_argument("--framework", nargs="+", metavar="NAME", help="all, or names (default: the study's)")
+    words.add_argument("--adapters", type=Path, metavar="DIR", help="a folder of frameworks of one's own, DIR/NAME as "
+                       "`python -m adapters new NAME --into DIR` writes it, beside the project's")  # fmt: skip
     words.add_argument("--batch-size", nargs="+", type=whole, metavar="N")
     words.add_argument("--device", metavar="auto|cpu|cuda:N|UUID")
     words.add_argument("--threads", type=whole, metavar="N", help="cores and threads of a worker (default: all)")
@@ -138,8 +140,28 @@ def known(kind: str, name: str, names: Iterable[str]) -> str:
     raise BadInput(f"unknown {kind} {name!r}: {offer}")
 
 
+def with_adapters(project: Project, folder: Path | None) -> Project:
+    """The project with the frameworks of this folder beside its own. Raises BadInput."""
+    if folder is None:
+        return project
+    if not folder.is_dir():
+        raise BadInput(f"--adapters {folder}: no such folder")
+    changed = replace(project, adapters_outside=folder.resolve())
+    names = [name for name in changed.frameworks if (folder / name / DEFINITION_FILE).is_file()]
+    checkout = project.root / "adapters"
+    if not names:
+        raise BadInput(f"--adapters {folder}: no folder in it has an {DEFINITION_FILE}")
+    for name in sorted(set(names)):
+        if (checkout / name).exists() or (checkout / f"{name}.py").exists():
+            raise BadInput(f"--adapters {folder}: {name} is a name of the project's own adapters; give it another")
+        if not (folder / name / "adapter.py").is_file():
+            raise BadInput(f"--adapters {folder}: {name} has no adapter.py")
+    return changed
+
+
 def request(words: argparse.Namespace, project: Project) -> Request:
     """Raises BadInput."""
+    project = with_adapters(project, words.adapters)
     study = _study(words)
     if words.until_stable is not None:
         need_scipy("--until-stable")
@@ -174,6 +196,10 @@ def request(words: argparse.Namespace, project: Project) -> Request:
     if dataset.files and description.IMAGE_VARIABLE in os.environ and not (named or words.data_dir):
         raise BadInput(f"--dataset {study.dataset}: give the image its files: -v DIR:/data:ro -e BATCHWISE_DATA=/data")
     frameworks = _frameworks(project, study.frameworks, isolation)
+    if isolation == "docker" and (outside := [name for name in frameworks if project.is_outside(name)]):
+        raise BadInput(
+            f"--isolation docker: there is no image of {', '.join(outside)} from --adapters; use --isolation venv"
+        )
     retry = frozenset(Status(known("status to retry", status, RETRIED)) for status in words.retry)
     results = words.results or Path("results") / study.name
     memory_limit_bytes = _for_containers(words.memory_limit, isolation, results)

@@ -48,8 +48,8 @@ def _file(project: Project, module: str) -> Path | None:
     room, *rest = module.split(".")
     if room not in ("workloads", "adapters"):
         return None
-    path = project.root.joinpath(room, *rest)
-    candidates = (path / "__init__.py", path.with_name(f"{path.name}.py"))
+    paths = [folder.joinpath(*rest) for folder in (project.adapters if room == "adapters" else (project.root / room,))]
+    candidates = [file for path in paths for file in (path / "__init__.py", path.with_name(f"{path.name}.py"))]
     return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 

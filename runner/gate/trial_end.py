@@ -76,7 +76,7 @@ def _ask(project: Project, folder: Path) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", REFEREE_MODULE, str(folder)],
         cwd=project.root,
-        env=os.environ | {"PYTHONPATH": str(project.root)},
+        env=os.environ | project.import_variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -50,7 +50,7 @@ def test_a_changed_statement_changes_the_id(project: Project, module: str) -> No
 
 def test_a_change_of_one_adapter_leaves_the_ids_of_the_others(project: Project) -> None:
     before = {framework: code_digest(project, framework) for framework in project.frameworks}
-    layers = project.adapters / "pytorch" / "layers.py"
+    layers = project.root / "adapters" / "pytorch" / "layers.py"
     layers.write_text(layers.read_text() + "\nADDED = 1\n")
     after = {framework: code_digest(project, framework) for framework in project.frameworks}
     assert [framework for framework in before if before[framework] != after[framework]] == ["pytorch"]
