@@ -1,4 +1,4 @@
-"""A copy of the project, in which frameworks can be added and nothing is ready yet."""
+"""Frameworks of one's own beside the project, and, where its own text has to change, a copy of it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def run_in(project, *arguments):
     return run_runner(*arguments, cwd=project, PYTHONPATH=str(project))
 
 
-def add_framework(project, name, **changes):
-    """One folder: the referee under another name, with lines of its definition replaced."""
-    shutil.copytree(project / "adapters" / "numpy", project / "adapters" / name)
-    definition = project / "adapters" / name / "environment.toml"
+def add_framework(adapters, name, **changes):
+    """One folder in that of `--adapters`: the referee under another name, with lines of its definition replaced."""
+    shutil.copytree(ROOT / "adapters" / "numpy", adapters / name, ignore=shutil.ignore_patterns("__pycache__"))
+    definition = adapters / name / "environment.toml"
     text = definition.read_text()
     for key, value in changes.items():
         text, count = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", text)

@@ -1,119 +1,128 @@
-"""Environments made for real, in a copy of the project that has none: found by their place, whole or not at all."""
+"""Environments made for real, of frameworks beside the project: found by their place, whole or not at all."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import time
 
 import pytest
-from conftest import by_cell
+from conftest import PROJECT, by_cell, run_runner
 from copied import add_framework, copy_project, run_in
 
+from runner.environments.definition import read
+from runner.project import Project
+
 MAKE = """
+import sys
+from pathlib import Path
 from runner.environments import definition, venv
 from runner.project import Project
-venv.make(definition.read(Project.of_this_code(), {!r}, "cpu"), print)
+root, environments, adapters = map(Path, sys.argv[1:4])
+venv.make(definition.read(Project(root, environments, adapters), sys.argv[4], "cpu"), print)
 """
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A copy of the rooms, in which only the small referee is made an environment for."""
-    return copy_project(tmp_path_factory.mktemp("project"))
+    """With no environment, and a folder for frameworks that are not the checkout's."""
+    environments, adapters = tmp_path_factory.mktemp("environments"), tmp_path_factory.mktemp("adapters")
+    return Project(PROJECT.root, environments, adapters)
+
+
+def command(project, name):
+    return [sys.executable, "-c", MAKE, project.root, project.environments, project.adapters_outside, name]
 
 
 def make(project, name):
-    code = MAKE.format(name)
-    return subprocess.run([sys.executable, "-c", code], cwd=project, capture_output=True, text=True)
+    return subprocess.run(command(project, name), cwd=project.root, capture_output=True, text=True)
 
 
 def marker(project, name):
-    return project / ".envs" / f"{name}-cpu" / ".complete"
+    return read(project, name, "cpu").marker
 
 
 SMALL = ("--device", "cpu", "--batch-size", "512", "--epochs", "1", "--window", "0.2")
 
 
-def test_a_new_folder_is_not_found_or_one_that_cannot_be_installed_stops_the_others(project, tmp_path):
-    add_framework(project, "impossible", python='"3.4"')
-    done = run_in(project, "--framework", "impossible", "numpy", *SMALL, "--results", tmp_path)
+def test_a_new_folder_is_not_found_or_one_that_cannot_be_installed_stops_the_others(tmp_path):
+    """In a copy of the project, whose command makes the environment of the other."""
+    project = copy_project(tmp_path / "project")
+    add_framework(project / "adapters", "impossible", python='"3.4"')
+    done = run_in(project, "--framework", "impossible", "numpy", *SMALL, "--results", tmp_path / "results")
     assert done.returncode == 1, done.stdout + done.stderr
-    cells = by_cell(tmp_path)
+    cells = by_cell(tmp_path / "results")
     assert cells["numpy", 512]["status"] == "ok"
     assert cells["impossible", 512]["status"] == "unsupported"
     assert "needs Python 3.4" in cells["impossible", 512]["reason"]
     assert "impossible" in run_in(project, "--list").stdout
-    shutil.rmtree(project / "adapters" / "impossible")
 
 
 def test_a_finished_environment_is_made_again_or_a_changed_one_is_kept(project):
-    add_framework(project, "changing")
+    add_framework(project.adapters_outside, "changing")
     assert make(project, "changing").returncode == 0
     before = marker(project, "changing").stat().st_mtime_ns
     again = make(project, "changing")
     assert again.returncode == 0 and again.stdout == ""
     assert marker(project, "changing").stat().st_mtime_ns == before
-    definition = project / "adapters" / "changing" / "environment.toml"
+    definition = project.definition("changing")
     definition.write_text(definition.read_text().replace('smoke = "import numpy"', 'smoke = "import numpy, json"'))
-    assert "changing" in run_in(project, "--list").stdout and "cpu: outdated" in run_in(project, "--list").stdout
+    assert read(project, "changing", "cpu").state == "outdated"
     assert "making" in make(project, "changing").stdout
     assert marker(project, "changing").stat().st_mtime_ns > before
 
 
 def test_an_environment_whose_python_is_gone_counts_as_made(project):
-    add_framework(project, "headless")
+    add_framework(project.adapters_outside, "headless")
     assert make(project, "headless").returncode == 0
-    (project / ".envs" / "headless-cpu" / "bin" / "python").unlink()
+    interpreter = read(project, "headless", "cpu").interpreter
+    interpreter.unlink()
     assert "making" in make(project, "headless").stdout
-    assert (project / ".envs" / "headless-cpu" / "bin" / "python").exists()
+    assert interpreter.exists()
 
 
 def test_an_environment_whose_import_fails_counts_as_made(project):
-    add_framework(project, "broken", smoke='"import module_that_is_not_there"')
+    add_framework(project.adapters_outside, "broken", smoke='"import module_that_is_not_there"')
     done = make(project, "broken")
     assert done.returncode != 0 and "module_that_is_not_there" in done.stderr
     assert not marker(project, "broken").exists()
 
 
 def test_a_package_with_another_hash_is_installed(project):
-    add_framework(project, "tampered")
-    definition = project / "adapters" / "tampered" / "environment.toml"
+    add_framework(project.adapters_outside, "tampered")
+    definition = project.definition("tampered")
     definition.write_text(re.sub(r"sha256:[0-9a-f]{8}", "sha256:00000000", definition.read_text()))
     done = make(project, "tampered")
     assert done.returncode != 0 and "EnvironmentUnavailable" in done.stderr
-    assert "hash" in (project / ".envs" / "tampered-cpu.log").read_text().lower()
+    assert "hash" in (project.environments / "tampered-cpu.log").read_text().lower()
     assert not marker(project, "tampered").exists()
 
 
 def test_two_runners_make_one_environment_at_once_and_spoil_it(project):
-    add_framework(project, "shared")
-    code = MAKE.format("shared")
-    both = [
-        subprocess.Popen([sys.executable, "-c", code], cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
+    add_framework(project.adapters_outside, "shared")
+    line = command(project, "shared")
+    both = [subprocess.Popen(line, cwd=project.root, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     printed = [process.communicate(timeout=300)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert sorted("making" in text for text in printed) == [False, True]
-    python = project / ".envs" / "shared-cpu" / "bin" / "python"
+    python = read(project, "shared", "cpu").interpreter
     assert subprocess.run([python, "-c", "import numpy"]).returncode == 0
 
 
 def test_missing_system_library_is_told_without_the_package_to_install(project):
-    add_framework(project, "needy")
-    definition = project / "adapters" / "needy" / "environment.toml"
+    add_framework(project.adapters_outside, "needy")
+    definition = project.definition("needy")
     text = definition.read_text().replace("[cpu]", '[system_libraries]\n"libnowhere.so.9" = "libnowhere9"\n\n[cpu]')
     definition.write_text(text)
     assert "libnowhere.so.9: apt-get install libnowhere9" in make(project, "needy").stderr
 
 
-def test_trial_costs_more_than_a_second_and_a_half_beside_import_and_training(project, tmp_path):
+def test_trial_costs_more_than_a_second_and_a_half_beside_import_and_training(tmp_path):
     """Twice the bar of 1.5 s, for a machine with busy neighbours. The probe at the end is training, too."""
     started = time.monotonic()
-    done = run_in(project, "--framework", "numpy", *SMALL, "--results", tmp_path)
+    done = run_runner("--framework", "numpy", *SMALL, "--results", tmp_path)
     assert done.returncode == 0, done.stdout
     (result,) = by_cell(tmp_path).values()
     training_s = sum(epoch["train_s"] + epoch["evaluate_s"] for epoch in result["epochs"])

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from conftest import by_cell
+from conftest import by_cell, run_runner
 from copied import add_framework, copy_project, run_in
 
 from runner.gate.judge import GATE
@@ -22,10 +22,10 @@ COMMAND = ("--framework", "numpy", *WRONG, *CONDITIONS)
 DOUBLED = "doubled", "optimizer = replace(optimizer, learning_rate=2 * optimizer.learning_rate)"
 
 
-def add_mistaken(project, name, build):
+def add_mistaken(adapters, name, build):
     """The referee, but for a line that changes what it is asked to build."""
-    add_framework(project, name, label=f'"{name}"')
-    (project / "adapters" / name / "adapter.py").write_text(
+    add_framework(adapters, name, label=f'"{name}"')
+    (adapters / name / "adapter.py").write_text(
         f"""\
 from dataclasses import replace
 from adapters.numpy import adapter
@@ -39,18 +39,18 @@ class Adapter(adapter.Adapter):
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    project = copy_project(tmp_path_factory.mktemp("project"))
-    add_mistaken(project, *DOUBLED)
-    add_mistaken(project, "dimmed", "workload = replace(workload, scale=1 / 256)")
-    return project
+def adapters(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("adapters")
+    add_mistaken(folder, *DOUBLED)
+    add_mistaken(folder, "dimmed", "workload = replace(workload, scale=1 / 256)")
+    return folder
 
 
 @pytest.fixture(scope="module")
-def gated(project, tmp_path_factory):
+def gated(adapters, tmp_path_factory):
     """(results folder, what the run printed, its exit code)."""
     results = tmp_path_factory.mktemp("results")
-    done = run_in(project, *COMMAND, "--results", results)
+    done = run_runner(*COMMAND, "--adapters", adapters, "--results", results)
     return results, done.stdout + done.stderr, done.returncode
 
 
@@ -99,14 +99,14 @@ def test_the_tables_leave_an_unverified_trial_out_and_say_so(gated):
         assert f"- {found[framework].spec.id}: unverified: differs from the referee: " in text
 
 
-def test_running_again_repeats_the_unverified_trials_and_asks_the_referee_no_more(project, gated):
+def test_running_again_repeats_the_unverified_trials_and_asks_the_referee_no_more(adapters, gated):
     results, *_ = gated
     before = results_of(results)
     probes = {path: path.stat().st_mtime_ns for path in results.glob("probes/*/events.jsonl")}
     names = [path.parent.name for path in probes]
     assert sorted(name.split("-")[0] for name in names) == ["dimmed", "doubled", "numpy", "numpy"], "the referee's two"
     assert all("-b00004-" in name for name in names)
-    done = run_in(project, *COMMAND, "--results", results)
+    done = run_runner(*COMMAND, "--adapters", adapters, "--results", results)
     assert done.returncode == 1
     assert "1 of 3 trials are finished" in done.stdout
     after = results_of(results)
@@ -124,10 +124,10 @@ DIES, RAISES = "os.kill(os.getpid(), signal.SIGKILL)", 'raise ValueError("the pr
 @pytest.fixture(scope="module")
 def silent(tmp_path_factory):
     """Frameworks whose probe fails, at two batch sizes: (results folder, what was printed, exit code, PROBED)."""
-    project, results = copy_project(tmp_path_factory.mktemp("silent")), tmp_path_factory.mktemp("results")
+    adapters, results = tmp_path_factory.mktemp("silent"), tmp_path_factory.mktemp("results")
     for name, ends in (("dying", DIES), ("raising", RAISES)):
-        add_framework(project, name, label=f'"{name}"')
-        (project / "adapters" / name / "adapter.py").write_text(
+        add_framework(adapters, name, label=f'"{name}"')
+        (adapters / name / "adapter.py").write_text(
             f"""\
 import os
 import signal
@@ -135,16 +135,16 @@ from adapters.numpy import adapter
 
 class Adapter(adapter.Adapter):
     def probe(self, images, labels):
-        with open({str(project / PROBED)!r}, "a") as file:
+        with open({str(adapters / PROBED)!r}, "a") as file:
             print("{name}", file=file)
         {ends}
 """
         )
-    done = run_in(
-        project, "--framework", "dying", "numpy", "raising", "--device", "cpu", "--isolation", "here", "--batch-size",
-        256, 512, "--epochs", 1, "--window", 0.3, "--threads", 1, "--results", results,
+    done = run_runner(
+        "--adapters", adapters, "--framework", "dying", "numpy", "raising", "--device", "cpu", "--isolation", "here",
+        "--batch-size", 256, 512, "--epochs", 1, "--window", 0.3, "--threads", 1, "--results", results,
     )  # fmt: skip
-    return results, done.stdout + done.stderr, done.returncode, (project / PROBED).read_text()
+    return results, done.stdout + done.stderr, done.returncode, (adapters / PROBED).read_text()
 
 
 def test_a_framework_whose_probe_dies_or_raises_is_unverified_and_the_run_goes_on(silent):
@@ -174,7 +174,7 @@ def test_the_named_folder_has_what_became_of_each_probe_and_each_was_tried_once(
 def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path):
     """Without the referee: one against one, both are in doubt, the one that was finished too."""
     project = copy_project(tmp_path / "project")
-    add_mistaken(project, *DOUBLED)
+    add_mistaken(project / "adapters", *DOUBLED)
     gate = project / "runner" / "gate" / "judge.py"
     text, count = re.subn(r"(?m)^REFEREE_MULTIPLY_ADDS = .*$", "REFEREE_MULTIPLY_ADDS = 0", gate.read_text())
     assert count == 1
