@@ -10,34 +10,14 @@ from numpy.typing import NDArray
 
 from runner.results.gpu_window import Edges, Floats, Readings, Unknown, one_a_moment
 from runner.results.window import NO_WINDOW, all_unknown, unknown
+from workloads.records import figures as registry
 from workloads.records.events import Event
-from workloads.records.figures import (
-    DEVICE_BASELINE,
-    DEVICE_MEMORY,
-    DEVICE_RISE,
-    ENERGY,
-    ENERGY_INTEGRATED,
-    ENERGY_PER_IMAGE,
-    FIGURES,
-    GPM,
-    GPU_BUSY,
-    GPU_USAGE,
-    MEMORY_CLOCK,
-    POWER,
-    POWER_BUSY,
-    POWER_LIMIT,
-    PROCESS_GPU_MEMORY,
-    SM_CLOCK,
-    TEMPERATURE,
-    THROTTLED,
-    Figure,
-    Method,
-)
+from workloads.records.figures import Figure, Method
 from workloads.records.samples import Samples
 
 DRIVER_SAMPLES = 10  # with fewer in the window its utilisation is polled
-GPM_COLUMNS = tuple(spec.name for spec in GPM)  # the sampler's columns are called as the figures
-NAMES = tuple(spec.name for spec in FIGURES.values() if spec.device == "cuda" and spec.windowed)
+GPM_COLUMNS = tuple(spec.name for spec in registry.GPM)  # the sampler's columns are called as the figures
+NAMES = tuple(spec.name for spec in registry.FIGURES.values() if spec.device == "cuda" and spec.windowed)
 
 # Reasons why a clock is not higher, by NVML's bits. An idle GPU and clocks set by the user are not slowed down.
 SLOWING = {
@@ -64,11 +44,11 @@ def gpu_figures(
         **{column: gpm(readings, column) for column in GPM_COLUMNS},
         **power(readings),
         **energy(readings, images),
-        SM_CLOCK.name: summary(readings, "sm_clock_mhz", "mean"),
-        MEMORY_CLOCK.name: summary(readings, "memory_clock_mhz", "mean"),
-        TEMPERATURE.name: summary(readings, "temperature_c", "max"),
-        POWER_LIMIT.name: summary(readings, "power_limit_mw", "min", 1e-3),
-        THROTTLED.name: throttled(readings),
+        registry.SM_CLOCK.name: summary(readings, "sm_clock_mhz", "mean"),
+        registry.MEMORY_CLOCK.name: summary(readings, "memory_clock_mhz", "mean"),
+        registry.TEMPERATURE.name: summary(readings, "temperature_c", "max"),
+        registry.POWER_LIMIT.name: summary(readings, "power_limit_mw", "min", 1e-3),
+        registry.THROTTLED.name: throttled(readings),
     }
 
 
@@ -91,13 +71,16 @@ def utilisation(readings: Readings) -> dict[str, Figure]:
         try:
             _, values = readings.inside("gpu_percent")
         except Unknown as reason:
-            return all_unknown((GPU_USAGE, GPU_BUSY), source, str(reason))
+            return all_unknown((registry.GPU_USAGE, registry.GPU_BUSY), source, str(reason))
         method = Method.POLLED
     else:
         source, values, method = readings.source("driver_samples"), driver, Method.DRIVER_SAMPLES
     every = Figure(float(values.mean()), f"{source}, mean over the steady window", len(values))
     busy = _busy(values, values > 0, f"{source}, mean of samples above 0")
-    return {GPU_USAGE.name: replace(every, method=method), GPU_BUSY.name: replace(busy, method=method)}
+    return {
+        registry.GPU_USAGE.name: replace(every, method=method),
+        registry.GPU_BUSY.name: replace(busy, method=method),
+    }
 
 
 def _busy(values: Floats, busy: NDArray[np.bool_], source: str) -> Figure:
@@ -124,7 +107,7 @@ def _driver_samples(readings: Readings) -> Floats | str:
 
 def gpm(readings: Readings, column: str) -> Figure:
     """A row holds the mean since the row before that has any of the columns: pairs wholly in the window, by length."""
-    source = f"{readings.source('gpm')} (GPM), mean over the steady window, weighted by time"
+    source = f"{readings.source('gpm')} (registry.GPM), mean over the steady window, weighted by time"
     ended = ~np.all([np.isnan(readings.samples[name]) for name in GPM_COLUMNS], axis=0)
     times, values = readings.samples["t_ns"][ended], readings.samples[column][ended]
     whole = np.zeros(len(times), bool)
@@ -148,13 +131,13 @@ def power(readings: Readings) -> dict[str, Figure]:
         times, values = readings.inside("power_mw")
         readings.inside("gpu_percent")
     except Unknown as reason:
-        return {POWER.name: every, POWER_BUSY.name: Figure(None, source, reason=str(reason))}
+        return {registry.POWER.name: every, registry.POWER_BUSY.name: Figure(None, source, reason=str(reason))}
     used = readings.samples["gpu_percent"][np.isin(readings.samples["t_ns"], times)]
     known = ~np.isnan(used)
     if known.any() and not known.all():
         words = f"{every.source}; {np.sum(~known)} readings without the utilisation left out"
         every = Figure(float(values[known].mean()) / 1e3, words, int(known.sum()))
-    return {POWER.name: every, POWER_BUSY.name: _busy(values[known] / 1e3, used[known] > 0, source)}
+    return {registry.POWER.name: every, registry.POWER_BUSY.name: _busy(values[known] / 1e3, used[known] > 0, source)}
 
 
 def energy(readings: Readings, images: int) -> dict[str, Figure]:
@@ -168,7 +151,11 @@ def energy(readings: Readings, images: int) -> dict[str, Figure]:
     else:
         source = f"{counted.source}; by the images of the window"
         per_image = replace(counted, value=counted.value / images, source=source)
-    return {ENERGY.name: counted, ENERGY_INTEGRATED.name: integrated, ENERGY_PER_IMAGE.name: per_image}
+    return {
+        registry.ENERGY.name: counted,
+        registry.ENERGY_INTEGRATED.name: integrated,
+        registry.ENERGY_PER_IMAGE.name: per_image,
+    }
 
 
 def _counted(readings: Readings) -> Figure:
@@ -216,8 +203,9 @@ def memory_accounts(figures: dict[str, Figure], meter: dict[str, Any]) -> dict[s
     Where the list of processes tells no memory of the worker's, the device's rise stands for it.
     """
     readings = Readings((0, 0), {}, {}, meter.get("gpu") or {})
-    asked = {PROCESS_GPU_MEMORY: ("processes", "process_memory_bytes")} | dict.fromkeys(
-        (DEVICE_MEMORY, DEVICE_BASELINE, DEVICE_RISE), ("device_memory_bytes", "device_memory_bytes")
+    asked = {registry.PROCESS_GPU_MEMORY: ("processes", "process_memory_bytes")} | dict.fromkeys(
+        (registry.DEVICE_MEMORY, registry.DEVICE_BASELINE, registry.DEVICE_RISE),
+        ("device_memory_bytes", "device_memory_bytes"),
     )
     done = {}
     for name, (metric, column) in ((spec.name, sampled) for spec, sampled in asked.items()):
@@ -226,10 +214,10 @@ def memory_accounts(figures: dict[str, Figure], meter: dict[str, Any]) -> dict[s
             done[name] = replace(figure, reason=silence)
         elif figure.value is not None and readings.metric(metric).get("source"):
             done[name] = replace(figure, source=f"{figure.source} ({readings.source(metric)})")
-    rise, process = figures[DEVICE_RISE.name], figures[PROCESS_GPU_MEMORY.name]
+    rise, process = figures[registry.DEVICE_RISE.name], figures[registry.PROCESS_GPU_MEMORY.name]
     if process.value is None and rise.value is not None:
         why = readings.silence("processes", "process_memory_bytes") or process.reason
         call = readings.source("device_memory_bytes")
         source = f"{call}: highest of the trial, less its baseline; the list of processes did not give it: {why}"
-        done[PROCESS_GPU_MEMORY.name] = replace(rise, source=source, method=Method.DEVICE_RISE)
+        done[registry.PROCESS_GPU_MEMORY.name] = replace(rise, source=source, method=Method.DEVICE_RISE)
     return done

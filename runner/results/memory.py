@@ -11,29 +11,9 @@ from numpy.typing import NDArray
 from runner.results.window import all_unknown, in_window, unknown, window
 from workloads.activations import FLOAT32_BYTES, activation_bytes
 from workloads.catalogue import WORKLOADS
+from workloads.records import figures as registry
 from workloads.records.events import Event
-from workloads.records.figures import (
-    ALLOCATOR_PEAK,
-    ALLOCATOR_RESERVED,
-    DEVICE_BASELINE,
-    DEVICE_CONTEXT,
-    DEVICE_MEMORY,
-    DEVICE_RISE,
-    EXACT_ACTIVATIONS,
-    HOST_CONTEXT,
-    HOST_MEMORY,
-    HOST_MEMORY_PEAK,
-    HOST_MEMORY_PSS,
-    MEMORY_PARTS,
-    POOL_INDICES,
-    PROCESS_GPU_MEMORY,
-    QUEUED_STEPS,
-    STEPS_PEAK,
-    WAITED_STEP_PEAK,
-    Count,
-    Figure,
-    Method,
-)
+from workloads.records.figures import Count, Figure, Method
 from workloads.records.job import TrialSpec
 from workloads.records.samples import Samples
 
@@ -51,7 +31,7 @@ def parts(told: Told, counts: dict[str, Count]) -> dict[str, Figure]:
     """
     figures = {}
     chunks = Method.CHUNKS if told.get("in_chunks") else None
-    for part, spec in MEMORY_PARTS.items():
+    for part, spec in registry.MEMORY_PARTS.items():
         size, count = told.get("parts", {}).get(part), counts.get(part)
         if size is not None:
             method = chunks if part in IN_USE_PARTS else None
@@ -66,20 +46,20 @@ def parts(told: Told, counts: dict[str, Count]) -> dict[str, Figure]:
 def peaks(told: Told, chunks: Method | None) -> dict[str, Figure]:
     """The peak of steps called together, of one that is waited for, and what explains the difference."""
     if "peak" not in told:
-        specs = (STEPS_PEAK, WAITED_STEP_PEAK, QUEUED_STEPS, POOL_INDICES)
+        specs = (registry.STEPS_PEAK, registry.WAITED_STEP_PEAK, registry.QUEUED_STEPS, registry.POOL_INDICES)
         return all_unknown(specs, "memory worker", why_not(told))
     highest_in_use = "memory worker: highest in use by the framework's allocator"
     indices = told.get("pool_indices", "this memory worker did not tell it")
     source = "memory worker: what the pools of this batch size keep beside their values"
     return {
-        STEPS_PEAK.name: Figure(
+        registry.STEPS_PEAK.name: Figure(
             told["peak"], f"{highest_in_use}, {told['steps']} steps called together", method=chunks
         ),
-        WAITED_STEP_PEAK.name: Figure(
+        registry.WAITED_STEP_PEAK.name: Figure(
             told["step_peak"], f"{highest_in_use}, steps that are waited for one by one", method=chunks
         ),
-        QUEUED_STEPS.name: queued_steps(told),
-        POOL_INDICES.name: Figure(indices, source) if isinstance(indices, int) else unknown(source, indices),
+        registry.QUEUED_STEPS.name: queued_steps(told),
+        registry.POOL_INDICES.name: Figure(indices, source) if isinstance(indices, int) else unknown(source, indices),
     }
 
 
@@ -124,8 +104,8 @@ def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec, told: Told)
     """Bytes, by who counted them: the kernel, NVML, the framework's allocator."""
     counts = counted(found)
     figures = parts(told, counts) | host(found, samples)
-    figures |= allocator(counts, figures[STEPS_PEAK.name])
-    figures[EXACT_ACTIVATIONS.name] = exact_activations(spec)
+    figures |= allocator(counts, figures[registry.STEPS_PEAK.name])
+    figures[registry.EXACT_ACTIVATIONS.name] = exact_activations(spec)
     return figures if spec.device == "cpu" else figures | device(found, samples)
 
 
@@ -140,8 +120,10 @@ def allocator(counts: dict[str, Count], steps_peak: Figure) -> dict[str, Figure]
     source = "the framework's allocator, over the whole trial"
     peak, reserved = (counts.get(kind, "the framework does not tell it") for kind in ALLOCATOR_KINDS)
     return {
-        ALLOCATOR_PEAK.name: Figure(peak, source) if isinstance(peak, int) else steps_peak,
-        ALLOCATOR_RESERVED.name: (Figure(reserved, source) if isinstance(reserved, int) else unknown(source, reserved)),
+        registry.ALLOCATOR_PEAK.name: Figure(peak, source) if isinstance(peak, int) else steps_peak,
+        registry.ALLOCATOR_RESERVED.name: (
+            Figure(reserved, source) if isinstance(reserved, int) else unknown(source, reserved)
+        ),
     }
 
 
@@ -160,14 +142,16 @@ def host(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
     proportional = found.get(Event.HOST_COUNTED, {}).get("proportional_bytes")
     context = found.get(Event.OPENED, {}).get("resident_bytes")
     return {
-        HOST_MEMORY.name: (
+        registry.HOST_MEMORY.name: (
             replace(highest(sampled[inside], polled), method=Method.POLLED)
             if peak is None
             else Figure(peak, kernel, method=Method.COUNTER)
         ),
-        HOST_MEMORY_PEAK.name: highest(trial, "resident size, highest of the whole trial: VmHWM and 10 Hz poll"),
-        HOST_MEMORY_PSS.name: _told(proportional, "PSS of the worker at the end of the steady window"),
-        HOST_CONTEXT.name: _told(context, "resident size of the worker when import and open were done"),
+        registry.HOST_MEMORY_PEAK.name: highest(
+            trial, "resident size, highest of the whole trial: VmHWM and 10 Hz poll"
+        ),
+        registry.HOST_MEMORY_PSS.name: _told(proportional, "PSS of the worker at the end of the steady window"),
+        registry.HOST_CONTEXT.name: _told(context, "resident size of the worker when import and open were done"),
     }
 
 
@@ -185,11 +169,11 @@ def device(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
     bare = highest(used[(samples["t_ns"] > opened) & (samples["t_ns"] <= sampled)], "NVML, behind the first operation")
     source = "NVML memory used on the device behind the framework's first operation, less its baseline"
     return {
-        PROCESS_GPU_MEMORY.name: replace(process, method=Method.PROCESS_LIST),
-        DEVICE_MEMORY.name: peak,
-        DEVICE_BASELINE.name: baseline,
-        DEVICE_RISE.name: rise,
-        DEVICE_CONTEXT.name: _above(bare, baseline, source),
+        registry.PROCESS_GPU_MEMORY.name: replace(process, method=Method.PROCESS_LIST),
+        registry.DEVICE_MEMORY.name: peak,
+        registry.DEVICE_BASELINE.name: baseline,
+        registry.DEVICE_RISE.name: rise,
+        registry.DEVICE_CONTEXT.name: _above(bare, baseline, source),
     }
 
 

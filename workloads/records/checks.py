@@ -10,28 +10,9 @@ import math
 import numpy as np
 
 from ..catalogue import WORKLOADS
+from . import figures as registry
 from .check_name import CheckName
-from .figures import (
-    CALL_LONGEST,
-    CALL_MEDIAN,
-    CPU_BUSY,
-    CPU_USAGE,
-    DEVICE_MEMORY,
-    ENERGY,
-    ENERGY_INTEGRATED,
-    GPU_BUSY,
-    GPU_USAGE,
-    MEMORY_PARTS,
-    POWER,
-    POWER_BUSY,
-    PROCESS_GPU_MEMORY,
-    SPEED,
-    STEP_TIME,
-    WINDOW,
-    Figure,
-    FigureSpec,
-    Method,
-)
+from .figures import Figure, FigureSpec, Method
 from .job import TrialSpec
 from .result import Check, Epoch
 from .samples import PERIOD_S, Samples
@@ -44,7 +25,7 @@ CONTENDED_PERCENT = 25.0  # of a CPU trial's cores, taken by others through the 
 # A worker that stood still: its longest call took this many times the median one, and this share of the window more.
 STALL_TIMES, STALL_SHARE = 5.0, 0.05
 # What is nothing but zeros through a window of training was not measured; nor was a sum that stands still.
-NEVER_ZERO = (CPU_USAGE, GPU_USAGE, POWER, ENERGY)
+NEVER_ZERO = (registry.CPU_USAGE, registry.GPU_USAGE, registry.POWER, registry.ENERGY)
 NEVER_ALL_ZERO = (  # of the sampler's columns
     "gpu_percent", "host_memory_bytes", "device_memory_bytes", "process_memory_bytes", "power_mw", "sm_clock_mhz",
     "temperature_c",
@@ -52,7 +33,11 @@ NEVER_ALL_ZERO = (  # of the sampler's columns
 SUMS = ("cpu_s", "energy_mj")
 # (mean of all, mean of the busy ones, tolerance). A utilisation read beside a power is that of up to a second before,
 # so the power of readings called busy may be a little below that of all; the others are exact.
-BUSY = ((CPU_USAGE, CPU_BUSY, 1e-9), (GPU_USAGE, GPU_BUSY, 1e-9), (POWER, POWER_BUSY, 0.05))
+BUSY = (
+    (registry.CPU_USAGE, registry.CPU_BUSY, 1e-9),
+    (registry.GPU_USAGE, registry.GPU_BUSY, 1e-9),
+    (registry.POWER, registry.POWER_BUSY, 0.05),
+)
 
 
 def figure_checks(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoch]) -> list[Check]:
@@ -67,7 +52,7 @@ def figure_checks(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
     if epochs and spec.batch_size > epochs[0].images:
         detail = f"epochs are one batch of {epochs[0].images}, the window's batches of {spec.batch_size} repeat images"
         done.append(Check(CheckName.IN_SPLIT, False, detail))
-    if pair := known(SPEED, STEP_TIME):
+    if pair := known(registry.SPEED, registry.STEP_TIME):
         product = pair[0] * pair[1]
         detail = f"{product:.2f} images a step, batch size {spec.batch_size}"
         done.append(Check(CheckName.SPEED_IDENTITY, abs(product / spec.batch_size - 1) <= 0.01, detail))
@@ -77,8 +62,8 @@ def figure_checks(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
         if epoch.steps != expected:
             detail = f"epoch {number}: {epoch.images} images in {epoch.steps} steps, expected {expected}"
             done.append(Check(CheckName.STEPS_IDENTITY, False, detail))
-    if window := known(WINDOW):
-        usage = figures[(CPU_USAGE if spec.device == "cpu" else GPU_USAGE).name]
+    if window := known(registry.WINDOW):
+        usage = figures[(registry.CPU_USAGE if spec.device == "cpu" else registry.GPU_USAGE).name]
         long_enough = window[0] >= SHORTEST_S and (usage.samples is None or usage.samples >= FEWEST_SAMPLES)
         counted = "" if usage.samples is None else f", {usage.samples} samples of the usage"
         detail = f"{window[0]:.2f} s{counted}; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are wanted"
@@ -90,24 +75,24 @@ def figure_checks(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
         if pair := known(every, busy):
             detail = f"{busy.name} {pair[1]:.2f}, {every.name} {pair[0]:.2f}"
             done.append(Check(CheckName.BUSY_ABOVE_ALL, pair[1] >= pair[0] * (1 - tolerance), detail))
-    pair = known(PROCESS_GPU_MEMORY, DEVICE_MEMORY)
-    if pair and figures[PROCESS_GPU_MEMORY.name].method is not Method.DEVICE_RISE:
+    pair = known(registry.PROCESS_GPU_MEMORY, registry.DEVICE_MEMORY)
+    if pair and figures[registry.PROCESS_GPU_MEMORY.name].method is not Method.DEVICE_RISE:
         process, device = pair
         detail = f"{process / 2**20:.0f} of {device / 2**20:.0f} MiB"
         done.append(Check(CheckName.PROCESS_IN_DEVICE, process <= device, detail))
     # Without a counter the one is the other.
-    pair = known(ENERGY, ENERGY_INTEGRATED)
-    if pair and figures[ENERGY.name].method is not Method.INTEGRATED:
+    pair = known(registry.ENERGY, registry.ENERGY_INTEGRATED)
+    if pair and figures[registry.ENERGY.name].method is not Method.INTEGRATED:
         counter, integrated = pair
         detail = f"{counter:.1f} J by counter, {integrated:.1f} J integrated"
         done.append(Check(CheckName.ENERGY, abs(counter - integrated) <= ENERGY_TOLERANCE * integrated, detail))
-    if calls := known(WINDOW, CALL_MEDIAN, CALL_LONGEST):
+    if calls := known(registry.WINDOW, registry.CALL_MEDIAN, registry.CALL_LONGEST):
         window_s, usual_s, longest_s = calls
         lost = (longest_s - usual_s) / window_s
         stalled = longest_s > STALL_TIMES * usual_s and lost > STALL_SHARE
         detail = f"the longest call took {longest_s:.2f} s, the median one {usual_s:.2f} s: {lost:.0%} of the window"
         done.append(Check(CheckName.NO_STALL, not stalled, detail))
-    adam = optimizer_check(spec, value.get(MEMORY_PARTS["optimizer"].name))
+    adam = optimizer_check(spec, value.get(registry.MEMORY_PARTS["optimizer"].name))
     return [*done, adam] if adam else done
 
 
@@ -157,7 +142,7 @@ def clock_checks(figures: dict[str, Figure], clocks: list[dict[str, int]]) -> li
 
     `clocks` of meter.json: the same moment as monotonic_ns and epoch_ns, before the worker's life and after it.
     """
-    usage = figures.get(GPU_USAGE.name)
+    usage = figures.get(registry.GPU_USAGE.name)
     if usage is None or usage.value is None or usage.method is not Method.DRIVER_SAMPLES:
         return []
     if len(clocks) < 2:

@@ -15,7 +15,10 @@ CONTEXT = "context_bytes"  # once the name of both HOST_CONTEXT and DEVICE_CONTE
 
 
 def translated(data: dict[str, Any]) -> dict[str, Any]:
-    """{"figures", "checks"} of a result's JSON as they would be stored now. Raises KeyError, TypeError, AttributeError for what is no result."""
+    """{"figures", "checks"} of a result's JSON as they would be stored now.
+
+    Raises KeyError, TypeError, AttributeError for what is no result.
+    """
     figures = dict(data["figures"])
     if CONTEXT in figures:
         context = HOST_CONTEXT if data["spec"]["device"] == "cpu" else DEVICE_CONTEXT
