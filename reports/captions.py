@@ -61,10 +61,10 @@ def headings(found: list[Section]) -> list[str]:
     for words in all_words:
         for key, value in words.items():
             values.setdefault(key, set()).add(value)
-    told = ("model", "data set", "device")
+    told = ["model", "data set", "device"]
+    if len(values.get("device id", ())) == len(values["device"]):
+        told.append("device id")
     differing = [key for key in values if len(values[key]) > 1 and key not in told]
-    if "device id" in differing and len(values["device id"]) == len(values["device"]):
-        differing.remove("device id")
     return [
         f"{words['model']} on {words['data set']}, {words['device']}"
         + "".join(f"; {key} {words[key]}" for key in differing if key in words)
@@ -126,23 +126,21 @@ def facts(section: Section) -> Table | None:
     told = [
         (
             result.spec.framework,
-            {key.replace("_", " "): value for key, value in result.facts.items() if key != "packages"}
-            | {f"package {name}": version for name, version in sorted(_package_versions(result).items())},
+            {(False, key.replace("_", " ")): value for key, value in result.facts.items() if key != "packages"}
+            | {(True, name): version for name, version in sorted(_package_versions(result).items())},
         )
         for result in section.every
     ]
     names = ordered(framework for framework, _ in told)
-    values: dict[str, dict[str, dict[str, None]]] = {}  # fact: framework: its words, each once
+    values: dict[tuple[bool, str], dict[str, dict[str, None]]] = {}  # (is a package, fact): framework: its words
     for framework, own in told:
         for key, value in own.items():
             if value is not None:
                 word = value if isinstance(value, str) else json.dumps(value)
                 values.setdefault(key, {}).setdefault(framework, {})[word] = None
     rows = [
-        (key, *(" / ".join(values[key].get(name, ())) or ABSENT for name in names))
-        for key in sorted(
-            values, key=lambda key: (key.startswith("package "), key if key.startswith("package ") else "")
-        )
+        (f"package {fact}" if is_package else fact, *(" / ".join(words.get(name, ())) or ABSENT for name in names))
+        for (is_package, fact), words in sorted(values.items(), key=lambda each: (each[0][0], each[0][1] * each[0][0]))
     ]
     head = ("Fact", *map(display_name, names))
     cells = tuple(tuple(Cell(word) for word in row) for row in rows)

@@ -9,7 +9,7 @@ import pandas as pd
 from . import captions, memory, parity, tables
 from .conditions import Section
 from .drawing.section_charts import charts_of
-from .quantities import QUANTITIES
+from .quantities import ACCURACY, QUANTITIES
 from .report import Chapter
 from .reproduction import beside as reproduction
 from .table import Table
@@ -19,12 +19,12 @@ def chapter(section: Section, heading: str, with_quantities: bool) -> Chapter:
     """Without the quantities where they stand side by side with those of other sections."""
     made: list[Table | str] = []
     for quantity in QUANTITIES if section.results else ():
-        if quantity.source(section.condition) is None:
+        if quantity.figure(section.condition) is None:
             continue
         if with_quantities:
             cells = tables.cells(section, quantity)
             made.append(tables.of(cells, quantity, quantity.title(section.condition)))
-        if quantity.name == "accuracy":
+        if quantity is ACCURACY:
             found = parity.compare(section)
             made.append(parity.table(found) if parity.stated(found) else parity.NOT_STATED)
     shown, silent = reproduction.of_section(section)
@@ -56,7 +56,7 @@ def side_by_side(named: dict[str, Section]) -> list[Table | str]:
     for quantity in QUANTITIES:
         parts, titles = [], dict[str, list[str]]()
         for letter, section in named.items():
-            if section.results and quantity.source(section.condition):
+            if section.results and quantity.figure(section.condition):
                 cells = tables.cells(section, quantity)
                 parts.append(cells.assign(condition=letter))
                 titles.setdefault(quantity.title(section.condition), []).append(letter)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from workloads.records.figures import FOREIGN_CPU
 from workloads.records.result import Status, TrialResult
 
 from . import parity, problems, tables, unverified
@@ -17,12 +18,15 @@ from .conditions import Section
 from .frameworks import display_name, ordered
 from .load import Stored
 from .order import IN_THIS_RUN, TIE_PERCENT, Extreme, Order, Point, extreme, of_cell
+from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .report import Summary
 from .reproduction import calibration, comparable, literature, verdicts
-from .reproduction.comparable import QUANTITIES_BY_NAME, listed
+from .reproduction.comparable import listed
 from .spread import LEAST_SPREAD
+from .tables import Doubt
 
 MOST_SECTIONS = 3  # told one by one in what was run
+UNSTEADY = {Doubt.DISTURBED, Doubt.NOISY}
 Cells = dict[literature.Place, Mapping[str, Any]]
 
 
@@ -74,9 +78,8 @@ def _setting(section: Section) -> str:
     )
 
 
-def _cells(section: Section, name: str) -> Cells:
-    """Those of this quantity with a value."""
-    quantity = QUANTITIES_BY_NAME[name]
+def _cells(section: Section, quantity: Quantity) -> Cells:
+    """Those with a value."""
     return {place: cell for place, cell in tables.by_place(section, quantity).items() if cell["n"]}
 
 
@@ -101,7 +104,7 @@ def _points(cells: Cells, size: int) -> dict[str, Point]:
 
 def _speed(section: Section) -> str:
     """Which framework is fastest where, as far as `order` allows to say it, and by how much."""
-    cells = _cells(section, "speed")
+    cells = _cells(section, SPEED)
     ranked = _by_size(cells)
     if not cells:
         return "Training speed: no trial gave a value."
@@ -156,17 +159,16 @@ def _alone(cells: Cells, unit: str) -> str:
 
 
 def _doubtful(cells: Cells) -> str:
-    doubtful = sum(any(note.startswith(("disturbed", "noisy")) for note in cell["notes"]) for cell in cells.values())
+    doubtful = sum(not cell[tables.DOUBTS].isdisjoint(UNSTEADY) for cell in cells.values())
     return f" Disturbed or noisy: {doubtful} of {len(cells)} cells." if doubtful else ""
 
 
 def _memory(section: Section) -> str:
     """Least and most at the smallest and the largest batch size that two frameworks or more have."""
-    quantity = QUANTITIES_BY_NAME["memory"]
-    source = quantity.source(section.condition)
-    cells = _cells(section, "memory")
+    spec = MEMORY.figure(section.condition)
+    cells = _cells(section, MEMORY)
     ranked = _by_size(cells)
-    name = source.label if source else "Memory"
+    name = spec.label if spec else "Memory"
     if not cells:
         return f"{name}: no trial gave a value."
     if not ranked:
@@ -199,7 +201,7 @@ def _accuracy(section: Section) -> str:
         told = "; ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
         pairs = f"{_count(counts.total(), 'pair')} of frameworks, each at one batch size"
         return f"Test accuracy to {parity.TOLERATED:g} point, of {pairs}: {told}."
-    cells = _cells(section, "accuracy")
+    cells = _cells(section, ACCURACY)
     ranked = _by_size(cells)
     if not cells:
         return "Test accuracy: no trial gave a value."
@@ -263,7 +265,7 @@ def _count(number: int, what: str) -> str:
 
 def _foreign(result: TrialResult) -> float:
     """Other processes' share of the cores in the window, percent; NaN where it is unknown."""
-    value = tables.figure_of(result, tables.FOREIGN).value
+    value = tables.figure_of(result, FOREIGN_CPU.name).value
     return math.nan if value is None else value
 
 

@@ -16,8 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
+from workloads.records.figures import ACCURACY
 from workloads.records.files import RESULT_FILE
-from workloads.records.result import TrialResult
+from workloads.records.result import OtherSchema, TrialResult
 
 LARGEST = 1e30
 LOCK_FILE = ".lock"  # held by the runner while it writes
@@ -36,6 +37,7 @@ class Unreadable:
 
     path: Path
     reason: str
+    other_schema: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def read(*folders: Path) -> Stored:
             places.append(trial_dir)
             seen.add(digest)
         except ValueError as error:
-            unreadable.append(Unreadable(path, str(error)))
+            unreadable.append(Unreadable(path, str(error), isinstance(error, OtherSchema)))
     in_use = tuple(folder for folder in folders if _in_use(folder))
     return Stored(tuple(results), tuple(places), tuple(unreadable), tuple(unfinished), in_use)
 
@@ -129,7 +131,7 @@ def _result(content: bytes) -> TrialResult:
         raise ValueError(f"not a trial result: {misfit.removeprefix('.')}")
     if not 1 <= result.spec.batch_size < 2**31:
         raise ValueError(f"not a trial result: spec.batch_size is {result.spec.batch_size}")
-    accuracy = result.figures.get("test_accuracy")
+    accuracy = result.figures.get(ACCURACY.name)
     if accuracy and accuracy.value is not None and not 0 <= accuracy.value <= 1:
         raise ValueError(f"not a trial result: figures.test_accuracy.value is {accuracy.value}, not from 0 to 1")
     started(result)
@@ -183,8 +185,8 @@ def _checker(hint: Any) -> Checker | None:
         return None
     if origin is Literal:
         return lambda value: None if value in arguments else f" is {value!r}"
-    if origin in (list, dict):
-        return _container(origin, _checker(arguments[-1]))
+    if origin in (list, tuple, dict):
+        return _container(origin, _checker(arguments[1 if origin is dict else 0]))
     if dataclasses.is_dataclass(hint):
         hints = get_type_hints(hint)
         return _record([(name, checker) for name in hints if (checker := _checker(hints[name]))])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.records.figures import Figure
+from workloads.records.figures import Figure, FigureSpec
 from workloads.records.memory_line import Line, fit_line
 from workloads.records.result import TrialResult
 
@@ -32,20 +32,17 @@ from .quantities import (
     STEPS_PEAK,
     WAITED_STEP_PEAK,
     Quantity,
-    Source,
 )
 from .table import Cell, Table
 
 NAMES = ("memory-kinds", "memory-parts", "memory-line")
 TOLERATED_PERCENT = 5.0
 FEWEST_SIZES = 3  # any line fits two points
-SUM, GAP = "parts_sum_bytes", "parts_gap_percent"
-WITHOUT_WORKSPACE = "all parts but the workspace"  # the source of such a sum
-_SUM, _GAP = Source(SUM, "Sum", ""), Source(GAP, "Sum against the peak, %", "")
-SUMMED = (
-    replace(MEMORY_PARTS[0], name="sum", cpu=_SUM, cuda=_SUM),
-    Quantity("sum_against_peak", "%", 1, 1, _GAP, _GAP),
-)
+# Made here, of the figures of one trial.
+SUM = FigureSpec("parts_sum_bytes", "Sum", "MiB", 2.0**-20)
+GAP = FigureSpec("parts_gap_percent", "Sum against the peak, %", "%", decimals=1)
+SUMMED = (Quantity("sum", (SUM,)), Quantity("sum_against_peak", (GAP,)))
+WORKSPACE = "workspace"  # the part that a sum may lack
 _BEHIND_ACTIVATIONS = [part.name for part in MEMORY_PARTS].index("activations") + 1
 PARTS_COLUMNS = (
     *MEMORY_PARTS[:_BEHIND_ACTIVATIONS], EXACT_ACTIVATIONS, POOL_INDICES, *MEMORY_PARTS[_BEHIND_ACTIVATIONS:],
@@ -105,7 +102,7 @@ def kinds_rows(section: Section) -> list[Row]:
     """Trials of the default policy directly below those on demand."""
     rows = []
     for own in (section, section.default):
-        for row in _rows(own, MEMORY_KINDS, own):
+        for row in _rows(own, MEMORY_KINDS):
             here = tables.places(own)[row.framework, row.batch_size]
             told = captions.distinct(result.facts.get("allocator_policy") for result in here)
             allocator = here[0].spec.allocator
@@ -117,13 +114,12 @@ def kinds_rows(section: Section) -> list[Row]:
 def parts_rows(section: Section) -> list[Row]:
     """PARTS_COLUMNS of each framework and batch size; a sum far from the steps' peak, or without the workspace, carries
     a note."""
-    summed = replace(section, results=tuple(map(_with_sum, section.results)))
-    rows = _rows(section, PARTS_COLUMNS, summed)
+    rows = _rows(section, PARTS_COLUMNS)
     for row in rows:
         total, gap = (row.cells[PLACES[quantity.name]] for quantity in SUMMED)
         worst = max(gap["min"], gap["max"], key=abs)
         told = f"{abs(worst):.1f} % {'less' if worst < 0 else 'more'} than the peak of the steps"
-        if total["n"] and any(WITHOUT_WORKSPACE in source for source in total["sources"]):
+        if total["n"] > row.cells[PLACES[WORKSPACE]]["n"]:
             note = "without the workspace" + (f": the other parts are {told}" if gap["n"] else "")
             for cell in (total, gap):
                 cell["notes"] += (note,)
@@ -150,22 +146,20 @@ def _together(section: Section, row: Row) -> str:
     return f"; steps called together hold {more:.1f} MiB more than one that is waited for" if more > 0 else ""
 
 
-def _with_sum(result: TrialResult) -> TrialResult:
-    """The same with the figures SUM and GAP: null with a reason where a part other than the workspace is unknown."""
-    value = {name: figure.value for name, figure in result.figures.items()}
-    parts = {part.name: value.get(f"{part.name}_bytes") for part in MEMORY_PARTS}
-    silent = [name for name, part in parts.items() if part is None]
-    source = WITHOUT_WORKSPACE if silent == ["workspace"] else ""
-    peak = tables.figure_of(result, "steps_peak_bytes")
-    if silent and not source:
-        total = gap = Figure(None, "", reason=f"cannot be told without {' and '.join(silent)}")
-    else:
-        size = sum(part for part in parts.values() if part is not None)
-        total = Figure(size, source)
-        gap = Figure(None, "", reason=f"the peak of the steps is {'0' if peak.value == 0 else 'unknown'}")
-        if peak.value:
-            gap = Figure(100 * (size / peak.value - 1), source)
-    return replace(result, figures=result.figures | {SUM: total, GAP: gap})
+def _summed(result: TrialResult, name: str) -> Figure:
+    """SUM or GAP by name: null with a reason where a part other than the workspace is unknown."""
+    parts = {part.name: tables.figure_of(result, part.figures[0].name).value for part in MEMORY_PARTS}
+    silent = [part for part, size in parts.items() if size is None]
+    if silent and silent != [WORKSPACE]:
+        return Figure(None, "", reason=f"cannot be told without {' and '.join(silent)}")
+    total = sum(size for size in parts.values() if size is not None)
+    source = "all parts but the workspace" if silent else ""
+    if name == SUM.name:
+        return Figure(total, source)
+    peak = tables.figure_of(result, STEPS_PEAK.figures[0].name).value
+    if not peak:
+        return Figure(None, "", reason=f"the peak of the steps is {'0' if peak == 0 else 'unknown'}")
+    return Figure(100 * (total / peak - 1), source)
 
 
 def _without_empty(rows: list[Row]) -> tuple[list[Row], list[Quantity]]:
@@ -180,21 +174,26 @@ def _without_empty(rows: list[Row]) -> tuple[list[Row], list[Quantity]]:
     return shown, [PARTS_COLUMNS[place] for place in kept]
 
 
-def _rows(section: Section, columns: Sequence[Quantity], summed: Section) -> list[Row]:
-    """One for each framework and batch size that was tried; SUM and GAP are figures of `summed`."""
-    found = [tables.by_place(summed if quantity in SUMMED else section, quantity) for quantity in columns]
-    return [
-        Row(framework, batch_size, "", [dict(cells[framework, batch_size]) for cells in found])
-        for framework, batch_size in found[0]
-        if found[0][framework, batch_size]["trials"]
-    ]
+def _rows(section: Section, columns: Sequence[Quantity]) -> list[Row]:
+    """One for each framework and batch size that was tried."""
+    rows = []
+    for place in tables.by_place(section, columns[0]):
+        if trials := tables.places(section).get(place):
+            cells = [
+                tables.cell(trials, quantity.figures[0], _summed)
+                if quantity in SUMMED
+                else dict(tables.by_place(section, quantity)[place])
+                for quantity in columns
+            ]
+            rows.append(Row(*place, "", cells))
+    return rows
 
 
 def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], section: Section, how: str) -> Table:
     """The policy has a column where the rows tell it."""
     most = max(cell["n"] for row in rows for cell in row.cells)
     policies = any(row.policy for row in rows)
-    labels = [source.label for quantity in columns if (source := quantity.source(section.condition))]
+    labels = [spec.label for quantity in columns if (spec := quantity.figure(section.condition))]
     read = tables.how_to_read_a_cell(cell["n"] for row in rows for cell in row.cells)
     read += " An interval that rounds to the median is left out." if most > 1 else ""
     return Table(
@@ -247,16 +246,16 @@ def fitted(section: Section) -> dict[tuple[str, str], Line]:
     """{(framework, label of the memory): its line}, of those with FEWEST_SIZES or more."""
     found = {}
     for quantity in (ALLOCATOR_PEAK, PROCESS_PEAK):
-        source = quantity.source(section.condition)
-        if source is None:
+        spec = quantity.figure(section.condition)
+        if spec is None:
             continue
-        cells = tables.cells(section, replace(quantity, factor=1, unit="bytes"))
+        cells = tables.cells(section, quantity)
         cells = cells[cells["median"] > 0]
         for framework in ordered(cells["framework"]):
             own = cells[cells["framework"] == framework]
-            line = fit_line(dict(zip(own["batch_size"].astype(int), own["median"], strict=True)))
+            line = fit_line(dict(zip(own["batch_size"].astype(int), own["median"] / spec.factor, strict=True)))
             if line is not None and line.n >= FEWEST_SIZES:
-                found[framework, source.label] = line
+                found[framework, spec.label] = line
     return found
 
 

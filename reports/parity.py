@@ -17,12 +17,12 @@ from typing import Any
 
 import pandas as pd
 
+from workloads.records.figures import ACCURACY
 from workloads.records.result import Status, TrialResult
 
 from .conditions import Section
 from .frameworks import display_name, ordered
 from .order import ERROR, benjamini_hochberg, p_beyond
-from .quantities import ACCURACY
 from .spread import CONFIDENCE_PERCENT, accuracy_step, spread
 from .table import Cell, Table
 from .tables import JOINED
@@ -71,7 +71,7 @@ def compare(section: Section) -> pd.DataFrame:
 
 def _accuracy(trial: TrialResult | None) -> float:
     """Fraction, 0..1, whatever the trial's status; NaN where there is none."""
-    figure = trial.figures.get(ACCURACY.figure) if trial else None
+    figure = trial.figures.get(ACCURACY.name) if trial else None
     return math.nan if figure is None or figure.value is None else figure.value
 
 

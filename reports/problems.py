@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from workloads.records.figures import FOREIGN_CPU
 from workloads.records.result import Status, TrialResult
 
 from . import captions, tables
@@ -32,7 +33,7 @@ def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, 
     """{what: a line each}: every trial that is not ok or not shown, and every check that failed."""
     bad = [result for result in stored.results if result.status is not Status.OK]
     checks = [(result, check) for result in stored.results for check in result.checks if not check.passed]
-    shares = [(r, figure.value) for r in stored.results if (figure := r.figures.get(tables.FOREIGN)) and figure.value]
+    shares = [(r, share) for r in stored.results if (share := tables.figure_of(r, FOREIGN_CPU.name).value)]
     found = {
         "Still being written: what is not finished is not in this report": [str(path) for path in stored.in_use],
         "Trials that are not ok": [f"{_name(r)}: {_status(r)}: {r.reason or 'no reason was stored'}" for r in bad],

@@ -8,39 +8,64 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum, auto
 from functools import lru_cache
 from typing import Any
 
 import pandas as pd
 
-from workloads.records.checks import FEWEST_SAMPLES, LONG_ENOUGH, NO_STALL, SHORTEST_S
-from workloads.records.figures import DIVERGED_STEP, Figure, Method
+from workloads.records.check_name import CheckName
+from workloads.records.checks import FEWEST_SAMPLES, SHORTEST_S
+from workloads.records.figures import DIVERGED_STEP, FOREIGN_CPU, Figure, FigureSpec, Method
 from workloads.records.result import Status, TrialResult
 
 from .conditions import Section
 from .frameworks import display_name, ordered
-from .quantities import Quantity, Source
+from .quantities import Quantity
 from .spread import CONFIDENCE_PERCENT, spread
 from .table import Cell, Table
 
 STATISTICS = ["n", "median", "min", "max", "mean", "low", "high", "cv_percent", "unit", "status"]
 BEHIND = ["notes", "sources", "trials"]  # tuples of str
 KNOWN = "known"  # those of the trials that have a value
+DOUBTS = "doubts"  # {Doubt}; what the notes say of each
 Place = tuple[str, int]  # framework, batch size
 CSV_COLUMNS = ["framework", "batch_size", *STATISTICS, *BEHIND]
 JOINED = "; "  # how a file holds a tuple
 NOT_RUN, UNKNOWN = "not_run", "unknown"
 SHORT_WORDS = {UNKNOWN: "\N{EN DASH}", Status.OUT_OF_MEMORY.value: "OOM"}
-FOREIGN, TOLERATED_PERCENT = "foreign_cpu_percent", 10.0
-CHUNKED = (
-    "the sum of the allocator's chunks, each up to twice what was asked for: too high, and different from run to run"
-)
-DISTURBED = f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the steady window"
-SHORT = f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples of the usage"
-STALLED = "stalled: the worker stood still for a part of the steady window"
+TOLERATED_PERCENT = 10.0  # of the cores, taken by others
 NOISY_ABOVE_PERCENT = 3.0
 MEASURED = frozenset((Status.OK, Status.DIVERGED))  # trials with figures to show
+
+
+class Doubt(Enum):
+    """What makes the value of a cell worth less."""
+
+    DISTURBED = auto()
+    SHORT = auto()
+    STALLED = auto()
+    DIVERGED = auto()
+    NOISY = auto()
+    CHUNKED = auto()
+
+
+DOUBTS_IN_WORDS = {
+    Doubt.DISTURBED: f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the steady "
+    "window",
+    Doubt.SHORT: f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples of the usage",
+    Doubt.STALLED: "stalled: the worker stood still for a part of the steady window",
+    Doubt.DIVERGED: "diverged: the loss of step {step:.0f} is no number",
+    Doubt.NOISY: "noisy: coefficient of variation {cv_percent:.1f} %",
+    Doubt.CHUNKED: "the sum of the allocator's chunks, each up to twice what was asked for: too high, and different "
+    "from run to run",
+}
+
+
+def figure_of(result: TrialResult, name: str) -> Figure:
+    """A null one with its reason where the result does not have it."""
+    return result.figures.get(name) or Figure(None, "", reason=f"the stored result has no figure {name}")
 
 
 def cells(section: Section, quantity: Quantity) -> pd.DataFrame:
@@ -57,12 +82,12 @@ def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str
 
     Raises ValueError where the condition's device has no such quantity.
     """
-    source = quantity.source(section.condition)
-    if source is None:
+    spec = quantity.figure(section.condition)
+    if spec is None:
         raise ValueError(f"{quantity.name}: there is none on {section.condition.device}")
     tried = places(section)
     return {
-        (framework, batch_size): cell(tried.get((framework, batch_size), []), quantity, source)
+        (framework, batch_size): cell(tried.get((framework, batch_size), []), spec)
         for framework in ordered(framework for framework, _ in tried)
         for batch_size in sorted({batch_size for _, batch_size in tried})
     }
@@ -77,24 +102,28 @@ def places(section: Section) -> Mapping[Place, list[TrialResult]]:
     return found
 
 
-def cell(results: Sequence[TrialResult], quantity: Quantity, source: Source) -> dict[str, Any]:
-    """STATISTICS, BEHIND and KNOWN of one cell from the repeats of one framework and batch size.
+def cell(
+    results: Sequence[TrialResult], spec: FigureSpec, read: Callable[[TrialResult, str], Figure] = figure_of
+) -> dict[str, Any]:
+    """STATISTICS, BEHIND, KNOWN and DOUBTS of one cell from the repeats of one framework and batch size.
 
     n counts the values behind the median; the numbers are in `unit`, NaN where they cannot be told from n values;
     low and high are the interval of the mean. status: "ok", else "unknown" (the figure is null), "not_run", or how the
     trials ended, joined by "+".
     """
-    measured = MEASURED - {Status.DIVERGED} if quantity.learnt else MEASURED
-    ok = [(r, figure_of(r, source.figure)) for r in results if r.status in measured]
-    known = [(result, figure.value * quantity.factor) for result, figure in ok if figure.value is not None]
-    values = [value for _, value in known]
+    measured = MEASURED - {Status.DIVERGED} if spec.learnt else MEASURED
+    ok = [(result, read(result, spec.name)) for result in results if result.status in measured]
+    known = [(result, figure) for result, figure in ok if figure.value is not None]
+    values = [figure.value * spec.factor for _, figure in known if figure.value is not None]
     found = spread(values)
     ended = [result for result in results if result.status not in measured]
     notes = sorted({f"unknown: {figure.reason}" for _, figure in ok if figure.value is None})
+    doubts: dict[Doubt, str] = {}
     if values:
         status = "ok"
         notes += [f"repeat {result.spec.repeat}: {words(result.status)}" for result in ended]
-        notes += _doubts([result for result, _ in known], quantity, source, found.cv_percent)
+        doubts = _doubts(known, spec, found.cv_percent)
+        notes += doubts.values()
     elif ok:
         status = UNKNOWN
     else:
@@ -108,39 +137,37 @@ def cell(results: Sequence[TrialResult], quantity: Quantity, source: Source) -> 
         "low": found.low,
         "high": found.high,
         "cv_percent": found.cv_percent,
-        "unit": quantity.unit,
+        "unit": spec.unit,
         "status": status,
         "notes": tuple(notes),
-        "sources": tuple(dict.fromkeys(result.figures[source.figure].source for result, _ in known)),
+        "sources": tuple(dict.fromkeys(figure.source for _, figure in known)),
         "trials": tuple(result.spec.id for result in results),
         KNOWN: tuple(result.spec.id for result, _ in known),
+        DOUBTS: frozenset(doubts),
     }
 
 
-def figure_of(result: TrialResult, name: str) -> Figure:
-    """A null one with its reason where the result does not have it."""
-    return result.figures.get(name) or Figure(None, "", reason=f"the stored result has no figure {name}")
-
-
-def _doubts(results: list[TrialResult], quantity: Quantity, source: Source, cv_percent: float) -> list[str]:
-    """What makes the value of these trials worth less."""
-    found = []
-    foreign = [figure.value for r in results if (figure := r.figures.get(FOREIGN)) and figure.value is not None]
-    if quantity.timed and any(share > TOLERATED_PERCENT for share in foreign):
-        found.append(DISTURBED)
-    checks = [check for result in results for check in result.checks]
-    if source.windowed and any(check.name == LONG_ENOUGH and not check.passed for check in checks):
-        found.append(SHORT)
-    if source.windowed and any(check.name == NO_STALL and not check.passed for check in checks):
-        found.append(STALLED)
-    steps = [figure.value for r in results if (figure := r.figures.get(DIVERGED_STEP)) and figure.value is not None]
-    if steps:
-        found.append(f"diverged: the loss of step {min(steps):.0f} is no number")
-    if quantity.timed and cv_percent > NOISY_ABOVE_PERCENT:
-        found.append(f"noisy: coefficient of variation {cv_percent:.1f} %")
-    if any(result.figures[source.figure].method is Method.CHUNKS for result in results):
-        found.append(CHUNKED)
-    return found
+def _doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent: float) -> dict[Doubt, str]:
+    """What makes the value of these trials worth less, each with its sentence."""
+    results = [result for result, _ in known]
+    foreign, steps = (
+        [value for result in results if (value := figure_of(result, name).value) is not None]
+        for name in (FOREIGN_CPU.name, DIVERGED_STEP.name)
+    )
+    failed = {check.name for result in results for check in result.checks if not check.passed}
+    doubted = {
+        Doubt.DISTURBED: spec.timed and any(share > TOLERATED_PERCENT for share in foreign),
+        Doubt.SHORT: spec.windowed and CheckName.LONG_ENOUGH in failed,
+        Doubt.STALLED: spec.windowed and CheckName.NO_STALL in failed,
+        Doubt.DIVERGED: bool(steps),
+        Doubt.NOISY: spec.timed and cv_percent > NOISY_ABOVE_PERCENT,
+        Doubt.CHUNKED: any(figure.method is Method.CHUNKS for _, figure in known),
+    }
+    return {
+        doubt: DOUBTS_IN_WORDS[doubt].format(step=min(steps, default=0), cv_percent=cv_percent)
+        for doubt, is_doubted in doubted.items()
+        if is_doubted
+    }
 
 
 def of(found: pd.DataFrame, quantity: Quantity, title: str) -> Table | str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from workloads.records.checks import END_EVALUATION, LONG_ENOUGH
+from workloads.records.check_name import JUDGE, CheckName
+from workloads.records.figures import FOREIGN_CPU
 from workloads.records.result import Status, TrialResult
 from workloads.study import read, studies
 
@@ -13,9 +14,6 @@ from . import tables
 from .conditions import Section
 from .load import Stored
 from .reproduction import comparable
-
-GATE = "computes what the others compute"  # the runner's check of that name
-NOTHING, NO_REFEREE = "nothing to hold it against", "without the referee"  # in what it tells
 
 UNPUBLISHED = (
     "The publication names neither data set, network nor optimizer: that they are those compared here is the best "
@@ -72,11 +70,12 @@ def _left_out(stored: Stored) -> list[str]:
 
 def _gate(ok: list[TrialResult]) -> list[str]:
     """Ok trials that were held against nothing, against other frameworks alone, or were not looked at."""
-    details = {result.spec.id: [check.detail for check in result.checks if check.name == GATE] for result in ok}
-    nothing = sum(any(NOTHING in detail for detail in own) for own in details.values())
-    alone = sum(any(NO_REFEREE in detail and NOTHING not in detail for detail in own) for own in details.values())
-    silent = sum(not own for own in details.values())
-    first_steps = sum(END_EVALUATION not in {check.name for check in result.checks} for result in ok) - silent
+    checks = [{check.name: check for check in result.checks} for result in ok]
+    verdicts = [own[CheckName.GATE].against for own in checks if CheckName.GATE in own]
+    nothing = sum(not against for against in verdicts)
+    alone = sum(bool(against) and JUDGE not in against for against in verdicts)
+    silent = len(ok) - len(verdicts)
+    first_steps = sum(CheckName.END_EVALUATION not in own for own in checks) - silent
     found = []
     for count, what in (
         (nothing, "were held against nothing: whether they compute what other frameworks compute is not verified"),
@@ -90,10 +89,12 @@ def _gate(ok: list[TrialResult]) -> list[str]:
 
 def _doubts(ok: list[TrialResult]) -> list[str]:
     """Ok trials whose figures of the steady window are worth less."""
-    shares = [tables.figure_of(result, tables.FOREIGN).value for result in ok]
+    shares = [tables.figure_of(result, FOREIGN_CPU.name).value for result in ok]
     disturbed = sum(share is not None and share > tables.TOLERATED_PERCENT for share in shares)
     unknown = sum(share is None for share in shares)
-    short = sum(any(check.name == LONG_ENOUGH and not check.passed for check in result.checks) for result in ok)
+    short = sum(
+        any(check.name == CheckName.LONG_ENOUGH and not check.passed for check in result.checks) for result in ok
+    )
     found = []
     for count, what in (
         (disturbed, "were disturbed by other processes: their speed, usage and times are worth less"),

@@ -18,7 +18,14 @@ PROFILES: tuple[Profile, ...] = get_args(Profile)
 
 
 class StudyError(ValueError):
-    """A study that cannot be run as written; the message is one line naming file, key and line."""
+    """A study that cannot be run as written; the message is one line naming file, key and line.
+
+    `key`: the one that is wrong, where that is known.
+    """
+
+    def __init__(self, reason: str, key: str = "") -> None:
+        super().__init__(f"{key}: {reason}" if key else reason)
+        self.key = key
 
 
 @dataclass(frozen=True)
@@ -51,9 +58,9 @@ class Study:
                 object.__setattr__(self, name, float(getattr(self, name)))
         for key, value in (("batch_sizes", self.batch_sizes), ("frameworks", self.frameworks)):
             if not value:
-                raise StudyError(f"{key}: at least one is needed")
+                raise StudyError("at least one is needed", key)
             if len(set(value)) != len(value):
-                raise StudyError(f"{key}: {_plain(value)} names one twice")
+                raise StudyError(f"{_plain(value)} names one twice", key)
         positive: dict[str, tuple[float | None, ...]] = {
             "batch_sizes": self.batch_sizes,
             "epochs": (self.epochs,),
@@ -66,9 +73,9 @@ class Study:
         for key, values in positive.items():
             for number in values:
                 if number is not None and not 0 < number < float("inf"):
-                    raise StudyError(f"{key}: must be more than 0, got {number}")
+                    raise StudyError(f"must be more than 0, got {number}", key)
         if self.seed < 0:
-            raise StudyError(f"seed: must not be negative, got {self.seed}")
+            raise StudyError(f"must not be negative, got {self.seed}", "seed")
 
     @property
     def optimizer_spec(self) -> OptimizerSpec:
@@ -110,8 +117,7 @@ def read(path: Path) -> Study:
     try:
         return Study(name=path.stem, **values)
     except StudyError as error:
-        key = str(error).split(":")[0]
-        raise StudyError(f"{path}, line {_line_of(key, text)}: {error}") from error
+        raise StudyError(f"{path}, line {_line_of(error.key, text)}: {error}") from error
 
 
 def _line_of(key: str, text: str) -> int:

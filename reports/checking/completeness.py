@@ -18,8 +18,6 @@ from ..conditions import Section, sections
 from ..frameworks import display_name, ordered
 from ..load import Stored
 
-OTHER_SCHEMA = "schema version"
-
 
 class Kind(StrEnum):
     """Each value completes "3 trials ..." or "3 results ..."; of ENDED the status does."""
@@ -70,7 +68,7 @@ class Gap:
 def gaps(stored: Stored, folder: Path) -> list[Gap]:
     """In the order of `Kind`; trials by status. `folder` is the results folder that `stored` was read of."""
     found = [
-        Gap(Kind.OTHER_SCHEMA if item.reason.startswith(OTHER_SCHEMA) else Kind.UNREADABLE, str(item.path), item.reason)
+        Gap(Kind.OTHER_SCHEMA if item.other_schema else Kind.UNREADABLE, str(item.path), item.reason)
         for item in stored.unreadable
     ]
     found.sort(key=lambda gap: list(Kind).index(gap.kind))

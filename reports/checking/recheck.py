@@ -6,8 +6,10 @@ import hashlib
 import json
 from pathlib import Path
 
-from workloads.records.checks import NAMES, clock_checks, figure_checks, sample_checks
+from workloads.records.check_name import MADE_AGAIN
+from workloads.records.checks import clock_checks, figure_checks, sample_checks
 from workloads.records.events import read_events
+from workloads.records.figures import WINDOW
 from workloads.records.files import EVENTS_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.result import Check, TrialResult
 from workloads.records.samples import read_samples
@@ -56,7 +58,7 @@ def trial(result: TrialResult, trial_dir: Path) -> list[str]:
         findings.append(f"{EVENTS_FILE} or {SAMPLES_FILE} cannot be read: {type(error).__name__}: {error}")
         made += [check for check in result.checks if check.name not in {other.name for other in made}]
     else:
-        window = result.figures.get("window_s")
+        window = result.figures.get(WINDOW.name)
         if edges is None and window is not None and window.value is not None:
             findings.append(f"the result has a steady window of {window.value:.2f} s, {EVENTS_FILE} has none")
     return findings + _differences(result.checks, made)
@@ -71,7 +73,7 @@ def _differences(stored: list[Check], made: list[Check]) -> list[str]:
     findings = []
     for name in dict.fromkeys(check.name for check in (*made, *stored)):
         before, now = ([check for check in checks if check.name == name] for checks in (stored, made))
-        if name not in NAMES:  # made by the run alone: how a process ended, what the gate found
+        if name not in MADE_AGAIN:  # made by the run alone: how a process ended, what the gate found
             now = before
         told = ", ".join(PASSED[check.passed] for check in before) or "not stored"
         differs = [check.passed for check in before] != [check.passed for check in now]

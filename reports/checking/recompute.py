@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from workloads.records import figures as registry
 from workloads.records.checks import FEWEST_SAMPLES
 from workloads.records.events import Event, Events
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
@@ -16,16 +17,17 @@ from workloads.records.samples import PERIOD_S, Samples
 RELATIVE = 1e-6
 USAGE_POINTS, GPU_POINTS = 1.0, 5.0  # the driver's own samples, preferred to the polled ones, are others
 GPU_PERIOD_S = 1.0  # the longest that NVML's utilisation looks back
-USAGE = ("cpu_percent", "cpu_busy_percent", "foreign_cpu_percent")
+USAGE = (registry.CPU_USAGE.name, registry.CPU_BUSY.name, registry.FOREIGN_CPU.name)
 START_UP = {
-    "import_s": (Event.STARTED, Event.IMPORTED),
-    "open_s": (Event.IMPORTED, Event.OPENED),
-    "load_s": (Event.OPENED, Event.LOADED),
-    "build_s": (Event.LOADED, Event.BUILT),
-    "first_step_s": (Event.BUILT, Event.FIRST_STEP),
-    "warm_up_s": (Event.FIRST_STEP, Event.WARMED_UP),
+    registry.IMPORT.name: (Event.STARTED, Event.IMPORTED),
+    registry.OPEN.name: (Event.IMPORTED, Event.OPENED),
+    registry.LOAD.name: (Event.OPENED, Event.LOADED),
+    registry.BUILD.name: (Event.LOADED, Event.BUILT),
+    registry.FIRST_STEP.name: (Event.BUILT, Event.FIRST_STEP),
+    registry.WARM_UP.name: (Event.FIRST_STEP, Event.WARMED_UP),
 }
-FROM_EVENTS = (*START_UP, "test_accuracy", "window_s", "images_per_s", "step_time_s")
+OF_WINDOW = (registry.WINDOW.name, registry.SPEED.name, registry.STEP_TIME.name)
+FROM_EVENTS = (*START_UP, registry.ACCURACY.name, *OF_WINDOW)
 
 Edges = tuple[float, float]  # of the steady window, ns of the monotonic clock
 Values = dict[str, float]  # by the names of figures; what the files do not tell is not there
@@ -50,9 +52,9 @@ def differences(result: TrialResult, events: Events, samples: Samples) -> list[s
     told = from_events(events, result.spec.epochs)
     if window:
         told = from_samples(samples, window, result.spec.threads) | told
-    of_window = ("window_s", "images_per_s", "step_time_s", "host_memory_bytes", *USAGE) if window else ()
+    of_window = (*OF_WINDOW, registry.HOST_MEMORY.name, *USAGE) if window else ()
     lines, silent = [], []
-    for name in dict.fromkeys((*START_UP, "test_accuracy", *of_window, *told)):
+    for name in dict.fromkeys((*START_UP, registry.ACCURACY.name, *of_window, *told)):
         figure = result.figures.get(name)
         if figure is None or figure.value is None:
             if name in told and name in FROM_EVENTS:
@@ -67,7 +69,7 @@ def differences(result: TrialResult, events: Events, samples: Samples) -> list[s
 
 
 def _tolerance(name: str, recomputed: float) -> float:
-    if name == "gpu_percent":
+    if name == registry.GPU_USAGE.name:
         return GPU_POINTS
     return USAGE_POINTS if name in USAGE else RELATIVE * abs(recomputed)
 
@@ -79,18 +81,18 @@ def from_events(events: Events, epochs: int) -> Values:
     for name, (start, end) in START_UP.items():
         if start in found and end in found:
             # On a GPU the sampler is waited for once the device is open: that is no part of loading.
-            waited = name == "load_s" and Event.CONTEXT_SAMPLED in found
+            waited = name == registry.LOAD.name and Event.CONTEXT_SAMPLED in found
             since = found[Event.CONTEXT_SAMPLED if waited else start]
             values[name] = (found[end]["t_ns"] - since["t_ns"]) / 1e9
     evaluated = [event for event in events if event["event"] == Event.EPOCH_EVALUATED]
     if evaluated and len(evaluated) == epochs:
-        values["test_accuracy"] = evaluated[-1]["test_accuracy"]
+        values[registry.ACCURACY.name] = evaluated[-1]["test_accuracy"]
     if window := edges(events):
         window_s, ended = (window[1] - window[0]) / 1e9, found[Event.WINDOW_ENDED]
-        values |= {"window_s": window_s, "images_per_s": ended["images"] / window_s}
-        values["step_time_s"] = window_s / ended["steps"]
+        values |= {registry.WINDOW.name: window_s, registry.SPEED.name: ended["images"] / window_s}
+        values[registry.STEP_TIME.name] = window_s / ended["steps"]
         if ended.get("peak_resident_bytes") is not None:
-            values["host_memory_bytes"] = ended["peak_resident_bytes"]
+            values[registry.HOST_MEMORY.name] = ended["peak_resident_bytes"]
     return values
 
 
@@ -102,17 +104,18 @@ def from_samples(samples: Samples, window: Edges, threads: int) -> Values:
         lengths, used = cpu
         busy = used > 0
         share = 100 / threads
-        values["cpu_percent"] = share * used.sum() / lengths.sum()
+        values[registry.CPU_USAGE.name] = share * used.sum() / lengths.sum()
         if busy.any():
-            values["cpu_busy_percent"] = share * used[busy].sum() / lengths[busy].sum()
+            values[registry.CPU_BUSY.name] = share * used[busy].sum() / lengths[busy].sum()
         if cores is not None:
-            values["foreign_cpu_percent"] = max(0.0, share * cores[1].sum() / cores[0].sum() - values["cpu_percent"])
+            foreign = share * cores[1].sum() / cores[0].sum() - values[registry.CPU_USAGE.name]
+            values[registry.FOREIGN_CPU.name] = max(0.0, foreign)
     resident = _readings(samples, "host_memory_bytes", window, PERIOD_S)
     if len(resident):
-        values["host_memory_bytes"] = resident.max()
+        values[registry.HOST_MEMORY.name] = resident.max()
     polled = _readings(samples, "gpu_percent", window, GPU_PERIOD_S)
     if len(polled) >= FEWEST_SAMPLES:
-        values["gpu_percent"] = polled.mean()
+        values[registry.GPU_USAGE.name] = polled.mean()
     return {name: float(value) for name, value in values.items()}
 
 

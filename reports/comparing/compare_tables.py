@@ -148,10 +148,10 @@ def _quantity(one: Contrasted, cells: list[Compared], suffix: str) -> Table:
         rows.append((Cell(display_name(framework)), *(_cell(cell) if cell else Cell("not in both") for cell in own)))
     how = "difference B - A, percentage points" if measure.in_points else "ratio B/A"
     better = {1: "more is better", -1: "less is better", 0: "neither more nor less is better: not judged"}
-    source = quantity.source(one.pair.a.condition)
+    spec = quantity.figure(one.pair.a.condition)
     return Table(
         f"compare-{quantity.name}{suffix}",
-        f"{source.label if source else quantity.name}: {how} ({better[measure.better]})",
+        f"{spec.label if spec else quantity.name}: {how} ({better[measure.better]})",
         ("Framework / batch size", *map(str, sizes)),
         tuple(rows),
         _frame([_row(one.pair.title, cell) for cell in cells]),

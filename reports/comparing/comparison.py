@@ -117,10 +117,10 @@ def _contrasted(pair: Pair) -> Contrasted:
     cells, uncompared = [], []
     for measure in MEASURES:
         quantity = measure.quantity
-        source_a, source_b = (quantity.source(section.condition) for section in (pair.a, pair.b))
-        if source_a is None or source_b is None or source_a.figure != source_b.figure:
-            if source_a or source_b:
-                told = [source.label if source else "no such quantity" for source in (source_a, source_b)]
+        spec_a, spec_b = (quantity.figure(section.condition) for section in (pair.a, pair.b))
+        if spec_a is None or spec_a is not spec_b:
+            if spec_a or spec_b:
+                told = [spec.label if spec else "no such quantity" for spec in (spec_a, spec_b)]
                 uncompared.append(f"{quantity.name} is not compared: A has {told[0]}, B {told[1]}")
             continue
         notes = _notes(pair.a, measure, "A"), _notes(pair.b, measure, "B")
@@ -173,10 +173,10 @@ def _cell(
 
 def _known(results: list[TrialResult], measure: Measure, section: Section) -> list[tuple[TrialResult, float]]:
     """The trials that are ok and have a value, in the quantity's unit."""
-    source = measure.quantity.source(section.condition)
-    assert source is not None  # such a quantity is compared with nothing
-    figures = [(result, tables.figure_of(result, source.figure)) for result in results if result.status is Status.OK]
-    return [(result, figure.value * measure.quantity.factor) for result, figure in figures if figure.value is not None]
+    spec = measure.quantity.figure(section.condition)
+    assert spec is not None  # such a quantity is compared with nothing
+    figures = [(result, tables.figure_of(result, spec.name)) for result in results if result.status is Status.OK]
+    return [(result, figure.value * spec.factor) for result, figure in figures if figure.value is not None]
 
 
 def _in_points(

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ..order import ERROR
-from ..quantities import QUANTITIES, Quantity
+from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, USAGE, Quantity
 from ..spread import CONFIDENCE_PERCENT, LEAST_SPREAD
 
 POWER = 0.8
@@ -38,14 +38,15 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Measure:
-    """`better` is 1 where more is better, -1 where less is, 0 where neither is: such a one is shown, not tested.
-
-    `in_points`: compared by difference, else by ratio.
-    """
+    """How a quantity is compared: `in_points` by difference, else by ratio. Where neither more nor less of it is better
+    it is shown, not tested."""
 
     quantity: Quantity
-    better: int
     in_points: bool = False
+
+    @property
+    def better(self) -> int:
+        return self.quantity.better
 
     def shown(self, shift: float) -> float:
         """A shift as a ratio, or as percentage points."""
@@ -64,15 +65,8 @@ class Measure:
         return -math.log1p(-percent / 100) if self.better > 0 else math.log1p(percent / 100)
 
 
-_BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
-# Step time is the batch size over the speed: the same finding twice. What start-up takes depends on the disk's cache.
-MEASURES = (
-    Measure(_BY_NAME["speed"], 1),
-    Measure(_BY_NAME["memory"], -1),
-    Measure(_BY_NAME["accuracy"], 1, in_points=True),
-    Measure(_BY_NAME["energy"], -1),
-    Measure(_BY_NAME["usage"], 0),
-)
+# What start-up takes depends on the disk's cache.
+MEASURES = (Measure(SPEED), Measure(MEMORY), Measure(ACCURACY, in_points=True), Measure(ENERGY), Measure(USAGE))
 
 
 @dataclass(frozen=True)

@@ -10,51 +10,46 @@ import pandas as pd
 from ..charts import Chart, Kind, Panel, Series
 from ..conditions import Condition, Section
 from ..frameworks import KNOWN, display_name
-from ..quantities import QUANTITIES, Quantity
+from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, STEP_TIME, USAGE, Quantity
 from ..reproduction import literature
+from ..reproduction.comparable import METRICS
 from . import chart_words
 from .chart_series import Measured, against_batch_size
 
-NAMES = ("usage", "memory", "accuracy", "speed", "step-time", "energy")
-LOGARITHMIC = ("step-time",)  # grows with the batch size itself: on a linear axis half of its points lie at 0
-AXIS_NAMES = {"energy": "GPU energy, J an image"}
+DRAWN = (USAGE, MEMORY, ACCURACY, SPEED, STEP_TIME, ENERGY)
+NAMES = tuple(quantity.name for quantity in DRAWN)
+LOGARITHMIC = (STEP_TIME,)  # grows with the batch size itself: on a linear axis half of its points lie at 0
+AXIS_NAMES = {ENERGY: "GPU energy, J an image"}
 BATCH_AXIS = "Batch size, images (logarithmic)"
-METRICS = {  # of the published figures, by quantity and kind of device: only what is the same quantity
-    ("usage", "cuda"): "gpu_usage_percent",
-    ("memory", "cuda"): "gpu_memory_mib",
-    ("accuracy", "cuda"): "accuracy_percent",
-    ("accuracy", "cpu"): "accuracy_percent",
-}
 KINDS = {literature.TABLE: Kind.PUBLISHED_TABLE, literature.CHART: Kind.PUBLISHED_CHART}
 
 
 def of_section(section: Section, published: pd.DataFrame, provenance: str) -> list[Chart]:
     """NAMES, as far as the section has values; `published` as `published_series` takes it."""
-    by_name = {quantity.name: quantity for quantity in QUANTITIES}
-    made = (_chart(section, by_name[name], published, provenance) for name in NAMES)
+    made = (_chart(section, quantity, published, provenance) for quantity in DRAWN)
     return [chart for chart in made if chart is not None]
 
 
 def _chart(section: Section, quantity: Quantity, published: pd.DataFrame, provenance: str) -> Chart | None:
-    source = quantity.source(section.condition)
-    if source is None:
+    spec = quantity.figure(section.condition)
+    if spec is None:
         return None
     ours = against_batch_size(section, quantity)
     if not ours.most:
         return None
     theirs = published_series(quantity, section.condition, published, [one.key for one in ours.series])
-    logarithmic = quantity.name in LOGARITHMIC and all(y is None or y > 0 for one in ours.series for y in one.y)
+    logarithmic = quantity in LOGARITHMIC and all(y is None or y > 0 for one in ours.series for y in one.y)
     title = quantity.title(section.condition)
     caption = [chart_words.points(ours.most), *_about(theirs, quantity, section.condition, published), provenance]
     return Chart(
         name=quantity.name,
         title=title,
         x_label=BATCH_AXIS,
-        y_label=AXIS_NAMES.get(quantity.name, f"{source.label}, {quantity.unit}"),
+        y_label=AXIS_NAMES.get(quantity, f"{spec.label}, {spec.unit}"),
         panels=(Panel("", (*ours.series, *theirs)),),
         alt=_alt(title, ours, theirs),
         caption=" ".join(caption),
-        full_scale=quantity.full_scale,
+        full_scale=spec.full_scale,
         y_log=logarithmic,
     )
 
@@ -68,17 +63,18 @@ def published_series(
     `published`: columns series ("table" | "chart"), framework (display name), framework_version, metric, batch_size,
     value (%, MiB).
     """
-    metric = METRICS.get((quantity.name, condition.device_kind))
+    shown = quantity.figure(condition)
+    metric = next((metric for metric in METRICS if metric.quantity.figures[0] is shown), None)
     if metric is None or condition.workload != literature.WORKLOAD:
         return ()
-    wanted = list(KNOWN) if quantity.name == "accuracy" else frameworks
-    here = published[published["metric"] == metric]
+    wanted = list(KNOWN) if metric.alone else frameworks
+    here, tolerance = published[published["metric"] == metric.name], literature.TOLERANCE.get(metric.name, 0.0)
     found = []
     for kind in KINDS:
         for key in wanted:
             own = here[here["framework"] == display_name(key)]
             rows = own[own["series"] == kind].sort_values("batch_size")
-            if len(rows) and (kind == literature.TABLE or _contradicts(own, literature.TOLERANCE.get(metric, 0.0))):
+            if len(rows) and (kind == literature.TABLE or _contradicts(own, tolerance)):
                 found.append(_published(key, kind, rows))
     return tuple(found)
 
@@ -118,7 +114,7 @@ def _about(theirs: tuple[Series, ...], quantity: Quantity, condition: Condition,
     ]
     if any(one.kind is Kind.PUBLISHED_CHART for one in theirs):
         told.append("Where its table and its chart contradict each other, both are drawn.")
-    if quantity.name == "memory":
+    if quantity is MEMORY:
         told.append("Its memory looks like means of polls over the whole run, ours is the highest of the trial.")
     return told
 

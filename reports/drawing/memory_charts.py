@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from workloads.records import figures
 from workloads.records.memory_line import Line
 
 from .. import memory
 from ..charts import Chart, Kind, Panel, Series
 from ..conditions import Section
 from ..frameworks import display_name
-from ..quantities import ALLOCATOR_PEAK, MEMORY_PARTS, NOT_ALWAYS_THERE, PART_LABELS, PROCESS_PEAK, STEPS_PEAK
+from ..quantities import ALLOCATOR_PEAK, MEMORY_PARTS, NOT_ALWAYS_THERE, PROCESS_PEAK, STEPS_PEAK
 from . import chart_words
 from .batch_charts import BATCH_AXIS
 from .chart_series import Measured, against_batch_size
@@ -68,7 +69,7 @@ def _splits(section: Section) -> tuple[list[Split], int]:
 
 def _part(name: str, series: Series, whole: list[bool]) -> Series:
     y = tuple(value if all_there else None for value, all_there in zip(series.y, whole, strict=True))
-    return Series(PART_LABELS[name], name, Kind.PART, series.x, y, trials=series.trials)
+    return Series(figures.MEMORY_PARTS[name].label, name, Kind.PART, series.x, y, trials=series.trials)
 
 
 def _stacked(splits: list[Split], how: str) -> Chart:
@@ -134,8 +135,8 @@ def _line_chart(section: Section, provenance: str) -> list[Chart]:
     lines = memory.fitted(section)
     panels, told, most = [], [], 0
     for quantity in (PROCESS_PEAK, ALLOCATOR_PEAK):
-        source = quantity.source(section.condition)
-        label = source.label if source else ""
+        spec = quantity.figure(section.condition)
+        label = spec.label if spec else ""
         ours = against_batch_size(section, quantity)
         own = {framework: line for (framework, of), line in lines.items() if of == label}
         if own:

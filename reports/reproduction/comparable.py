@@ -8,39 +8,47 @@ from typing import Any
 
 import pandas as pd
 
-from .. import order, tables
+from .. import order, quantities, tables
 from ..conditions import Section
 from ..frameworks import ordered
 from ..order import Point
-from ..quantities import QUANTITIES, Quantity
+from ..quantities import Quantity
 from ..spread import LEAST_SPREAD, accuracy_step
 from . import literature
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A published quantity, and ours beside it. `unit` is that of a difference."""
+    """A published figure, the first of our quantity, which a CPU may have another one in the place of."""
 
     name: str  # in the literature
-    label: str
     quantity: Quantity
-    unit: str
-    decimals: int
-    of_gpu: bool  # published for a GPU: a CPU has another quantity in its place
     alone: str = ""  # the framework it is published for, if for one: every framework is held against it
 
+    @property
+    def label(self) -> str:
+        return self.quantity.figures[0].label
+
+    @property
+    def unit(self) -> str:
+        """That of a difference."""
+        return "points" if self.quantity.unit == "%" else self.quantity.unit
+
+    @property
+    def decimals(self) -> int:
+        return self.quantity.decimals or 0
+
     def same(self, section: Section) -> bool:
-        return not self.of_gpu or section.condition.device_kind == "cuda"
+        return self.quantity.figure(section.condition) is self.quantity.figures[0]
 
     def framework(self, framework: str) -> str:
         """Whose published figure this framework is held against."""
         return self.alone or framework
 
 
-QUANTITIES_BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
-USAGE = Metric("gpu_usage_percent", "GPU usage", QUANTITIES_BY_NAME["usage"], "points", 1, True)
-MEMORY = Metric("gpu_memory_mib", "GPU memory", QUANTITIES_BY_NAME["memory"], "MiB", 0, True)
-ACCURACY = Metric("accuracy_percent", "Test accuracy", QUANTITIES_BY_NAME["accuracy"], "points", 2, False, "tensorflow")
+USAGE = Metric("gpu_usage_percent", quantities.USAGE)
+MEMORY = Metric("gpu_memory_mib", quantities.MEMORY)
+ACCURACY = Metric("accuracy_percent", quantities.ACCURACY, "tensorflow")
 METRICS = (USAGE, MEMORY, ACCURACY)
 
 
@@ -49,8 +57,8 @@ Points = dict[literature.Place, Point]
 
 def label(section: Section, metric: Metric) -> str:
     """What we measured: "CPU usage" where the published one is GPU usage."""
-    source = metric.quantity.source(section.condition)
-    return source.label if source else metric.label
+    spec = metric.quantity.figure(section.condition)
+    return spec.label if spec else metric.label
 
 
 def another_quantity(section: Section, metric: Metric) -> str:

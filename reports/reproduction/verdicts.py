@@ -11,9 +11,10 @@ from ..frameworks import display_name
 from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT, Order
 from ..order import of_cell as order_of_cell
 from ..order import order as compared
+from ..quantities import USAGE_BUSY
 from ..spread import LEAST_SPREAD
 from . import literature, ranks
-from .comparable import MEMORY, QUANTITIES_BY_NAME, USAGE, Metric, Points, frameworks, listed, obstacles
+from .comparable import MEMORY, USAGE, Metric, Points, frameworks, listed, obstacles
 from .literature import CHART, TABLE
 
 UNPUBLISHED = "Data set, network, optimizer and way of reading of the publication are unknown."
@@ -169,7 +170,7 @@ def _policy(section: Section, ours: Points) -> list[str]:
 
 def _idle(section: Section, ours: Points) -> list[str]:
     """How much of the usage idle samples in the steady window can explain."""
-    busy = tables.by_place(section, QUANTITIES_BY_NAME["usage-busy"])
+    busy = tables.by_place(section, USAGE_BUSY)
     gaps = [cell["median"] - ours[place].value for place, cell in busy.items() if cell["n"] and place in ours]
     if not gaps:
         return []

@@ -8,24 +8,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from workloads.records.figures import FIGURES, FigureSpec
 from workloads.records.files import LOG_FILE, SAMPLES_FILE
 from workloads.records.result import Status, TrialResult
 
 from ..conditions import Section
-from ..quantities import BESIDE_PARTS, MEMORY_KINDS, MEMORY_PARTS, QUANTITIES, Quantity
+from ..quantities import ACCURACY, MEMORY, SPEED, STEP_TIME, USAGE
 from ..report import Report
 from ..tables import significant
 from . import raw as web_raw
 from .chart_data import Indices
 from .pack import column, columns, fitting, flat, rounded
 
-IN_TABLE = ("speed", "step-time", "usage", "memory", "accuracy")
+IN_TABLE = (SPEED, STEP_TIME, USAGE, MEMORY, ACCURACY)
 DETAILS_DIGITS = (5, 4, 3)
-UNITS = {"_bytes": ("MiB", 1 / 2**20), "_percent": ("%", 1.0), "_per_s": ("/s", 1.0), "_w": ("W", 1.0)} | {
-    "_accuracy": ("%", 100.0),
-    "_j": ("J", 1.0),
-    "_s": ("s", 1.0),
-}
 LOG_BYTES = (20_000, 2_000)
 MOST_LOG_CHARACTERS = 6_000_000  # of all logs together, before they are compressed
 FEW, CURVE_POINTS = 200, (160, 60)  # up to so many trials have the finer curves
@@ -75,11 +71,7 @@ def trials_of(report: Report) -> Trials:
 def table_data(trials: Trials, sections: list[Section]) -> dict[str, Any]:
     """The columns of the table of all trials; its figures in the units and decimals of the quantities' tables."""
     results = trials.results
-    shown = {}
-    for quantity in sorted((q for q in QUANTITIES if q.name in IN_TABLE), key=lambda q: IN_TABLE.index(q.name)):
-        for section in sections:
-            if source := quantity.source(section.condition):
-                shown[source.figure] = (source.label, quantity)
+    shown = dict.fromkeys(quantity.figure(section.condition) for quantity in IN_TABLE for section in sections)
     return {
         "key": column(trials.keys),
         "framework": column([result.spec.framework for result in results]),
@@ -89,23 +81,24 @@ def table_data(trials: Trials, sections: list[Section]) -> dict[str, Any]:
         "section": column(trials.numbers),
         "figures": [
             {
-                "label": label,
-                "unit": quantity.unit,
-                "decimals": quantity.decimals,
-                "values": column([_value(result, figure, quantity) for result in results]),
+                "label": spec.label,
+                "unit": spec.unit,
+                "decimals": spec.decimals,
+                "values": column([_value(result, spec) for result in results]),
             }
-            for figure, (label, quantity) in shown.items()
+            for spec in shown
+            if spec
         ],
     }
 
 
-def _value(result: TrialResult, name: str, quantity: Quantity) -> float | None:
-    """As the quantity's table rounds it."""
-    figure = result.figures.get(name)
+def _value(result: TrialResult, spec: FigureSpec) -> float | None:
+    """As the figure's table rounds it."""
+    figure = result.figures.get(spec.name)
     if figure is None or figure.value is None:
         return None
-    value = figure.value * quantity.factor
-    return rounded(round(value, significant(value) if quantity.decimals is None else quantity.decimals) + 0.0, 15)
+    value = figure.value * spec.factor
+    return rounded(round(value, significant(value) if spec.decimals is None else spec.decimals) + 0.0, 15)
 
 
 def details(trials: Trials, room: int) -> tuple[dict[str, str], list[str]]:
@@ -152,10 +145,11 @@ def _figures(trials: Trials) -> Iterator[tuple[str, Callable[[], Any]]]:
     def made(digits: int) -> list[dict[str, Any]]:
         rows = []
         for name in names:
-            label, unit, factor = _shown_as(name)
+            spec = FIGURES[name]
             own = [result.figures.get(name) for result in trials.results]
-            values = [None if one is None or one.value is None else float(one.value) * factor for one in own]
-            told = {"name": name, "label": label, "unit": unit, "there": column([one is not None for one in own])}
+            values = [None if one is None or one.value is None else float(one.value) * spec.factor for one in own]
+            told: dict[str, Any] = {"name": name, "label": spec.label, "unit": spec.unit}
+            told["there"] = column([one is not None for one in own])
             told["values"] = column([rounded(value, digits) for value in values])
             for part in ("source", "samples", "reason"):
                 told[part] = column([getattr(one, part, None) for one in own])
@@ -166,20 +160,6 @@ def _figures(trials: Trials) -> Iterator[tuple[str, Callable[[], Any]]]:
         coarse = f"The figures of each trial stand here to {digits} significant digits, to keep this page small."
         yield "" if digits == DETAILS_DIGITS[0] else coarse, partial(made, digits)
     yield "All figures of each trial are left out of this page for its size; they are in the trials' result.json.", _no
-
-
-def _shown_as(name: str) -> tuple[str, str, float]:
-    """(label, unit, factor) of a figure; the label of one that no table has is its name in words."""
-    known: dict[str, tuple[str, str, float]] = {}
-    for quantity in (*QUANTITIES, *MEMORY_KINDS, *MEMORY_PARTS, *BESIDE_PARTS):
-        for source in (quantity.cpu, quantity.cuda):
-            if source:
-                known.setdefault(source.figure, (source.label, quantity.unit, quantity.factor))
-    if name in known:
-        return known[name]
-    ending = next((ending for ending in UNITS if name.endswith(ending)), "")
-    words = name.removesuffix(ending).replace("_", " ")
-    return words[:1].upper() + words[1:], *UNITS.get(ending, ("", 1.0))
 
 
 def _checks(trials: Trials) -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -30,6 +30,7 @@ from workloads.records.files import EVENTS_FILE, LOG_FILE, TRIAL_FILE, write_jso
 from workloads.records.job import TrialSpec
 from workloads.records.result import Status
 from workloads.records.segments import SEGMENTS_FILE, Pair, Segment, disturbance, in_pairs, read_segments
+from workloads.records.word import Word
 
 OVERHEAD_FILE, SCHEMA_VERSION = "overhead.json", 1
 ROOM = "overhead"  # the workers' folders: no trials, so no row of a table
@@ -40,7 +41,14 @@ PAIR_S, PAIR_LIMIT_S, START_S = 0.5, 10.0, 10.0
 
 LARGE_BATCH, BAR, BAR_BELOW = 64, 0.99, 0.98
 SAMPLER_BAR_PERCENT = 5.0  # of one core
-WITHIN, OVER, CANNOT_BE_TOLD = "within the bar", "over the bar", "cannot be told"
+
+
+class Verdict(Word):
+    """What we cost, beside what we may."""
+
+    WITHIN = "within the bar"
+    OVER = "over the bar"
+    CANNOT_BE_TOLD = "cannot be told"
 
 
 def request(arguments: Sequence[str], project: Project) -> tuple[Request, int]:
@@ -113,7 +121,7 @@ def run(asked: Request, pairs: int, console: Console) -> int:
         console.print(f"{spec.framework} batch {spec.batch_size}: {rows[-1]['verdict']}")
     rows.sort(key=lambda row: (row["framework"], row["batch_size"]))
     console.print(f"\n{table(rows)}\n\nwritten to {path}")
-    return int(bool(failed) or any(OVER in (row["verdict"], row["sampler_verdict"]) for row in rows))
+    return int(bool(failed) or any(Verdict.OVER in (row["verdict"], row["sampler_verdict"]) for row in rows))
 
 
 def earlier(path: Path, conditions: dict[str, Any]) -> dict[str, Any] | None:
@@ -158,6 +166,8 @@ def row(batch_size: int, segments: list[Segment], pairs: int) -> dict[str, Any]:
     ratio, low, high = ratio_of(used)
     ratio_all, low_all, high_all = ratio_of(measured)
     bar = BAR if batch_size >= LARGE_BATCH else BAR_BELOW
+    verdict = Verdict.WITHIN if low >= bar else Verdict.CANNOT_BE_TOLD
+    verdict = Verdict.OVER if min(high, high_all) < bar else verdict
     running = [segment for pair in used for segment in pair if segment.instruments]
     sampler = 100 * sum(s.sampler_cpu_s for s in running) / sum(s.wall_s for s in running)
     return {
@@ -171,10 +181,14 @@ def row(batch_size: int, segments: list[Segment], pairs: int) -> dict[str, Any]:
         "low_all": low_all,
         "high_all": high_all,
         "bar": bar,
-        "verdict": OVER if min(high, high_all) < bar else WITHIN if low >= bar else CANNOT_BE_TOLD,
+        "verdict": Verdict.OVER
+        if min(high, high_all) < bar
+        else Verdict.WITHIN
+        if low >= bar
+        else Verdict.CANNOT_BE_TOLD,
         "sampler_core_percent": sampler,
         "sampler_bar_percent": SAMPLER_BAR_PERCENT,
-        "sampler_verdict": WITHIN if sampler <= SAMPLER_BAR_PERCENT else OVER,
+        "sampler_verdict": Verdict.WITHIN if sampler <= SAMPLER_BAR_PERCENT else Verdict.OVER,
         "segments": [asdict(segment) for segment in segments],
     }
 

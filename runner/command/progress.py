@@ -8,7 +8,8 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from workloads.records.figures import Figure
+from workloads.records import figures as registry
+from workloads.records.figures import FigureSpec
 from workloads.records.job import TrialSpec
 from workloads.records.result import Status, TrialResult
 
@@ -74,16 +75,16 @@ def duration(seconds: float) -> str:
 def row(result: TrialResult) -> str:
     """One aligned line; a dash where the trial has no figure, the reason behind a trial that is not ok."""
     spec, cpu = result.spec, result.spec.device == "cpu"
-    usage = _cell(result, "cpu_percent" if cpu else "gpu_percent", 1, 1)
-    memory = _cell(result, "host_memory_bytes" if cpu else "process_gpu_memory_bytes", 2**-20, 0)
+    usage = _cell(result, registry.CPU_USAGE if cpu else registry.GPU_USAGE, 1)
+    memory = _cell(result, registry.HOST_MEMORY if cpu else registry.PROCESS_GPU_MEMORY, 0)
     line = (
         f"{spec.framework:<12}{spec.batch_size:>6}{spec.repeat:>8}{result.status:>15}"
-        f"{_cell(result, 'images_per_s', 1, 0):>10}{usage:>9}{memory:>12}"
-        f"{_cell(result, 'test_accuracy', 100, 1):>12}{result.wall_s:>8.1f}"
+        f"{_cell(result, registry.SPEED, 0):>10}{usage:>9}{memory:>12}"
+        f"{_cell(result, registry.ACCURACY, 1):>12}{result.wall_s:>8.1f}"
     )
     return line if result.status == Status.OK else f"{line}  {result.reason}"
 
 
-def _cell(result: TrialResult, name: str, factor: float, digits: int) -> str:
-    figure = result.figures.get(name, Figure(None, "", reason="not measured"))
-    return "-" if figure.value is None else f"{figure.value * factor:,.{digits}f}"
+def _cell(result: TrialResult, spec: FigureSpec, digits: int) -> str:
+    figure = result.figures.get(spec.name)
+    return "-" if figure is None or figure.value is None else f"{figure.value * spec.factor:,.{digits}f}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.intervals import mean_interval
+from workloads.records.figures import SPEED
 from workloads.records.job import TrialSpec
 from workloads.records.result import Status, TrialResult
 
@@ -99,7 +100,7 @@ def cells(results: list[TrialResult]) -> list[Cell]:
 
 
 def _cell(key: Key, trials: list[TrialResult]) -> Cell:
-    speeds = [t.figures["images_per_s"].value for t in trials if t.status is Status.OK]
+    speeds = [t.figures[SPEED.name].value for t in trials if t.status is Status.OK]
     last = trials[-1]
     stopped = None if last.status in PASSING else f"{last.status.replace('_', ' ')} in repeat {last.spec.repeat}"
     return Cell(key, tuple(speed for speed in speeds if speed is not None), stopped)

@@ -23,14 +23,13 @@ from runner.launch import LaunchFailed, Local, Way, run_worker
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.catalogue import WORKLOADS
-from workloads.records.checks import EPOCHS_AGREE, LATE_NAMES
+from workloads.records.check_name import JUDGE, LATE_NAMES, CheckName
 from workloads.records.events import Event, read_events
 from workloads.records.evidence import PROBE_BATCH, Evidence
 from workloads.records.files import EVENTS_FILE, LOG_FILE, TRIAL_FILE, write_json
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Status, TrialResult
 
-GATE = "computes what the others compute"
 REFEREE = "numpy"
 PROBES = "probes"
 REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above, the referee takes more than a minute for each repeat
@@ -83,17 +82,18 @@ class Gate:
         return [self._verdict(t, groups[group(t.spec)]) if can_be_judged(t) else t for t in trials]
 
     def _verdict(self, trial: TrialResult, judged: list[TrialResult]) -> TrialResult:
-        before = [check for check in trial.checks if check.name not in (GATE, *LATE_NAMES)]
+        before = [check for check in trial.checks if check.name not in (CheckName.GATE, *LATE_NAMES)]
         if trial.status == Status.UNVERIFIED and len(before) == len(trial.checks):
             return trial  # for a reason of its own
         if not trial.evidence:
             silent = f"its framework's probe gave no evidence: see the logs in {self.results / PROBES}"
-            return replace(trial, status=Status.UNVERIFIED, reason=silent, checks=[*before, Check(GATE, False, silent)])
+            checks = [*before, Check(CheckName.GATE, False, silent)]
+            return replace(trial, status=Status.UNVERIFIED, reason=silent, checks=checks)
         rivals = rivals_of(trial, [other for other in judged if other.evidence])
         evidence, truth = Evidence.from_json(trial.evidence), self._truth(trial.spec)
         told: list[Told] = []
         if isinstance(truth, Truth):
-            asked, rounding = ["the referee"], truth.loss_rounding
+            asked, rounding = [JUDGE], truth.loss_rounding
             told += [("the referee", found)] if (found := difference(evidence, truth)) else []
             rivals = [rival for rival in rivals if not difference(Evidence.from_json(rival.evidence), truth)]
         else:
@@ -107,13 +107,13 @@ class Gate:
         doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"
         if told:
             differs = f"differs from {', '.join(name for name, _ in told)}: {told[0][1]}"
-            checks = [*before, *late, Check(GATE, False, differs)]
+            checks = [*before, *late, Check(CheckName.GATE, False, differs, tuple(asked))]
             return replace(trial, status=Status.UNVERIFIED, reason=differs, checks=checks)
-        held = f"held against {', '.join(asked)}" if asked else "nothing to hold it against: no other framework"
+        held = held_against(asked) if asked else "nothing to hold it against: no other framework"
         status, reason = as_it_converged(trial.figures)
         if failed := [check for check in late if not check.passed]:
             status, reason = Status.UNVERIFIED, failed[0].detail
-        checks = [*before, *late, Check(GATE, bool(asked), held + doubt)]
+        checks = [*before, *late, Check(CheckName.GATE, bool(asked), held + doubt, tuple(asked))]
         return replace(trial, status=status, reason=reason, checks=checks)
 
     def _truth(self, spec: TrialSpec) -> Truth | str:
@@ -161,6 +161,10 @@ def _finished(folder: Path) -> dict[str, Any]:
     return events[Event.PROBED]["evidence"] if Event.FINISHED in events else {}
 
 
+def held_against(names: Iterable[str]) -> str:
+    return f"held against {', '.join('the referee' if name == JUDGE else name for name in names)}"
+
+
 def can_be_judged(trial: TrialResult) -> bool:
     """The folder may hold trials of a workload that is no more."""
     return trial.status in JUDGED and trial.spec.workload in WORKLOADS
@@ -202,12 +206,13 @@ def epochs_check(trial: TrialResult, same: list[TrialResult]) -> list[Check]:
     if workload.draws or not rivals:
         return []
 
+    against = tuple(rival.spec.framework for rival in rivals)
     drifts = {rival.spec.framework: drift.drifted(trial.epochs, rival.epochs, rule, normalised) for rival in rivals}
     if told := outvoted(rivals, lambda rival: str(drifts[rival.spec.framework] or "")):
         names = [name for name, _ in told]  # what is told is of the nearest: another may be the one that is wrong
         nearest = min(filter(None, map(drifts.get, names)), key=lambda each: each.apart / each.allowed)
-        return [Check(EPOCHS_AGREE, False, f"differs from {', '.join(names)}: {nearest}")]
-    return [Check(EPOCHS_AGREE, True, f"held against {', '.join(rival.spec.framework for rival in rivals)}")]
+        return [Check(CheckName.EPOCHS_AGREE, False, f"differs from {', '.join(names)}: {nearest}", against)]
+    return [Check(CheckName.EPOCHS_AGREE, True, held_against(against), against)]
 
 
 def outvoted(rivals: list[TrialResult], differs: Callable[[TrialResult], str | None]) -> list[Told]:

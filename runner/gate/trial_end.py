@@ -17,9 +17,10 @@ from typing import Any
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.catalogue import WORKLOADS
-from workloads.records.checks import END_ANSWERED, END_EVALUATION, END_LOSSES, END_UPDATES, NOTHING_LEFT, POSSIBLE
+from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, Missing, Outstanding, TrialEnd
 from workloads.records.events import Event, read_events
+from workloads.records.figures import SPEED, WINDOW
 from workloads.records.files import EVENTS_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Status, TrialResult
@@ -94,39 +95,39 @@ def checks(trial: TrialResult) -> list[Check]:
 
 
 def _possible(trial: TrialResult) -> Iterator[Check]:
-    speed = trial.figures.get("images_per_s")
+    speed = trial.figures.get(SPEED.name)
     if speed is None or speed.value is None:
         return
     needed = speed.value * WORKLOADS[trial.spec.workload].multiply_adds * 2 * STEP_PASSES / FAST_ALGORITHMS
     most = CORE_HERTZ * CORE_FLOP * trial.spec.threads if trial.spec.device == "cpu" else GPU_FLOP_S
     device = f"{trial.spec.threads} cores" if trial.spec.device == "cpu" else "any GPU"
     detail = f"{speed.value:,.0f} images/s need {needed / 1e9:,.0f} GFLOP/s at least, {device} can {most / 1e9:,.0f}"
-    yield Check(POSSIBLE, needed <= most, detail)
+    yield Check(CheckName.POSSIBLE, needed <= most, detail)
 
 
 def _end(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
     if end.outstanding is not None:
         yield _nothing_left(trial, end.outstanding)
     if end.missing is Missing.WORKER:
-        yield Check(END_ANSWERED, False, f"it gave no evidence at the trial's end: {end.reason}")
+        yield Check(CheckName.END_ANSWERED, False, f"it gave no evidence at the trial's end: {end.reason}")
     if as_it_converged(trial.figures)[0] is Status.DIVERGED:
         return  # weights that are no numbers agree with nothing
     if end.evaluation is not None:
         apart, allowed, passed = _judged(end.evaluation, EVALUATION)
         detail = f"the logits of {end.images} test images in evaluation mode differ by {apart} (allowed {allowed})"
-        yield Check(END_EVALUATION, passed, f"at the trial's end {detail}")
+        yield Check(CheckName.END_EVALUATION, passed, f"at the trial's end {detail}")
     losses = [(step, *_judged(step.loss, LOSSES)) for step in end.steps]
     if losses:
         step, apart, allowed, passed = next((each for each in losses if not each[-1]), losses[0])
         detail = f"the loss of a step of {step.batch_size} images differs by {apart} (allowed {allowed})"
-        yield Check(END_LOSSES, passed, f"at the trial's end {detail}")
+        yield Check(CheckName.END_LOSSES, passed, f"at the trial's end {detail}")
     yield from _updates(trial, end)
 
 
 def _updates(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
     if end.idle_steps:
         detail = f"{end.idle_steps} of {end.asked_steps} steps changed no weight"
-        yield Check(END_UPDATES, False, f"at the trial's end {detail}")
+        yield Check(CheckName.END_UPDATES, False, f"at the trial's end {detail}")
         return
     base = TURNED if trial.spec.optimizer.name == "adam" else UPDATES
     telling = [(step, step.update) for step in end.steps if step.update and step.update.resolution < TELLING]
@@ -137,7 +138,7 @@ def _updates(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
         suspect = fine
     for step, apart, allowed, passed in (suspect or gross)[:1]:
         what = f"the update of {step.parameter} by a step of {step.batch_size} images"
-        yield Check(END_UPDATES, passed, f"at the trial's end {what} differs by {apart} (allowed {allowed})")
+        yield Check(CheckName.END_UPDATES, passed, f"at the trial's end {what} differs by {apart} (allowed {allowed})")
 
 
 def _judged(difference: Difference, base: float) -> tuple[str, str, bool]:
@@ -153,8 +154,8 @@ def _nothing_left(trial: TrialResult, copies: Outstanding) -> Check:
     left_s = copies.first_s - copies.second_s
     if trial.spec.device == "cpu":
         left_s = min(left_s, copies.first_cpu_s - copies.second_cpu_s)
-    window = trial.figures.get("window_s")
+    window = trial.figures.get(WINDOW.name)
     window_s = window.value if window is not None and window.value is not None else trial.spec.window_s
     allowed_s = max(LEFT_S, LEFT_SHARE * window_s)
     detail = f"{max(0.0, left_s):.3f} s of work were left when the window of {window_s:.2f} s had ended"
-    return Check(NOTHING_LEFT, left_s <= allowed_s, f"{detail} (allowed {allowed_s:.3f} s)")
+    return Check(CheckName.NOTHING_LEFT, left_s <= allowed_s, f"{detail} (allowed {allowed_s:.3f} s)")

@@ -14,9 +14,10 @@ from runner.results.gpu_contention import alone, company
 from runner.results.gpu_window import read_account
 from runner.results.memory import Told, memory
 from runner.results.window import calls, divergence, speed, start_up, unknown, usage, window
-from workloads.records.checks import CONTENDED_PERCENT, COUNTS, clock_checks, figure_checks, sample_checks
+from workloads.records.check_name import COUNTS, CheckName
+from workloads.records.checks import CONTENDED_PERCENT, clock_checks, figure_checks, sample_checks
 from workloads.records.events import Event, Events, read_events
-from workloads.records.figures import DIVERGED_STEP, Figure
+from workloads.records.figures import ACCURACY, DIVERGED_STEP, FOREIGN_CPU, GPU_USAGE, Figure
 from workloads.records.files import DRIVER_SAMPLES_FILE, EVENTS_FILE, LOG_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Epoch, Status, TrialResult
@@ -40,7 +41,7 @@ def assemble(
     figures = {**start_up(found), **speed(found), **calls(found), **divergence(found)}
     figures |= usage(found, samples, spec) | memory(found, samples, spec, told)
     if spec.device == "cpu":
-        figures["gpu_percent"] = unknown("NVML", "the trial ran on the CPU")
+        figures[GPU_USAGE.name] = unknown("NVML", "the trial ran on the CPU")
     else:
         figures |= gpu_figures(found, window(found), samples, driver, meter) | memory_accounts(figures, meter)
     epochs = read_epochs(events)
@@ -51,14 +52,14 @@ def assemble(
         checked.append(alone(samples, meter, events))
     if Event.FINISHED in found:
         detail = f"exit code {outcome.exit_code} after everything was measured"
-        checked.append(Check("the worker ended well", outcome.exit_code == 0, detail))
+        checked.append(Check(CheckName.ENDED_WELL, outcome.exit_code == 0, detail))
     if status == Status.OK and (others := company(samples, meter) or neighbours(spec, figures)):
         status, reason = Status.CONTENDED, others
     elif status == Status.OK and (wrong := [check for check in checked if check.name in COUNTS and not check.passed]):
         status, reason = Status.UNVERIFIED, f"{wrong[0].name}: {wrong[0].detail}"
     if status == Status.OK:
         status, reason = as_it_converged(figures)
-    figures["test_accuracy"] = (
+    figures[ACCURACY.name] = (
         Figure(epochs[-1].test_accuracy, "worker: argmax of the logits, test split, after the last epoch")
         if len(epochs) == spec.epochs
         else unknown("worker", f"{len(epochs)} of {spec.epochs} epochs were evaluated")
@@ -99,7 +100,7 @@ def how_it_ended(events: Events, outcome: Outcome, log: Path, killed_for_memory:
 
 def neighbours(spec: TrialSpec, figures: Mapping[str, Figure]) -> str | None:
     """What other processes took of a CPU trial's cores, where that is more than CONTENDED_PERCENT."""
-    share = figures["foreign_cpu_percent"].value
+    share = figures[FOREIGN_CPU.name].value
     if spec.device != "cpu" or share is None or share <= CONTENDED_PERCENT:
         return None
     return (
@@ -110,7 +111,7 @@ def neighbours(spec: TrialSpec, figures: Mapping[str, Figure]) -> str | None:
 
 def as_it_converged(figures: Mapping[str, Figure]) -> tuple[Status, str | None]:
     """Of a trial that is otherwise ok: `diverged` where a loss was no number."""
-    step = figures[DIVERGED_STEP].value if DIVERGED_STEP in figures else None
+    step = figures[DIVERGED_STEP.name].value if DIVERGED_STEP.name in figures else None
     return (Status.OK, None) if step is None else (Status.DIVERGED, f"the loss of step {step:.0f} is no number")
 
 

@@ -9,17 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.results.gpu_window import Edges, Floats, Readings, Unknown, one_a_moment
-from workloads.records.checks import DEVICE_RISE
+from runner.results.window import NO_WINDOW, all_unknown, unknown
+from workloads.records import figures as registry
 from workloads.records.events import Event
-from workloads.records.figures import Figure
+from workloads.records.figures import Figure, Method
 from workloads.records.samples import Samples
 
 DRIVER_SAMPLES = 10  # with fewer in the window its utilisation is polled
-GPM_COLUMNS = ("sm_active_percent", "sm_occupancy_percent", "tensor_active_percent", "dram_active_percent")
-NAMES = (
-    "gpu_percent", "gpu_busy_percent", *GPM_COLUMNS, "power_w", "power_busy_w", "energy_j", "energy_integrated_j",
-    "energy_per_image_j", "sm_clock_mhz", "memory_clock_mhz", "temperature_c", "throttled_percent", "power_limit_w",
-)  # fmt: skip
+GPM_COLUMNS = tuple(spec.name for spec in registry.GPM)  # the sampler's columns are called as the figures
+NAMES = tuple(spec.name for spec in registry.FIGURES.values() if spec.device == "cuda" and spec.windowed)
 
 # Reasons why a clock is not higher, by NVML's bits. An idle GPU and clocks set by the user are not slowed down.
 SLOWING = {
@@ -38,7 +36,7 @@ def gpu_figures(
 ) -> dict[str, Figure]:
     """Every one of NAMES. `edges` is None where the trial did not get to the end of its window."""
     if edges is None:
-        return dict.fromkeys(NAMES, Figure(None, "NVML", reason="the trial did not reach the end of its steady window"))
+        return dict.fromkeys(NAMES, unknown("NVML", NO_WINDOW))
     readings = Readings(edges, samples, driver, meter.get("gpu") or {})
     images = found[Event.WINDOW_ENDED]["images"]
     return {
@@ -46,11 +44,11 @@ def gpu_figures(
         **{column: gpm(readings, column) for column in GPM_COLUMNS},
         **power(readings),
         **energy(readings, images),
-        "sm_clock_mhz": summary(readings, "sm_clock_mhz", "mean"),
-        "memory_clock_mhz": summary(readings, "memory_clock_mhz", "mean"),
-        "temperature_c": summary(readings, "temperature_c", "max"),
-        "power_limit_w": summary(readings, "power_limit_mw", "min", 1e-3),
-        "throttled_percent": throttled(readings),
+        registry.SM_CLOCK.name: summary(readings, "sm_clock_mhz", "mean"),
+        registry.MEMORY_CLOCK.name: summary(readings, "memory_clock_mhz", "mean"),
+        registry.TEMPERATURE.name: summary(readings, "temperature_c", "max"),
+        registry.POWER_LIMIT.name: summary(readings, "power_limit_mw", "min", 1e-3),
+        registry.THROTTLED.name: throttled(readings),
     }
 
 
@@ -73,11 +71,16 @@ def utilisation(readings: Readings) -> dict[str, Figure]:
         try:
             _, values = readings.inside("gpu_percent")
         except Unknown as reason:
-            return dict.fromkeys(("gpu_percent", "gpu_busy_percent"), Figure(None, source, reason=str(reason)))
+            return all_unknown((registry.GPU_USAGE, registry.GPU_BUSY), source, str(reason))
+        method = Method.POLLED
     else:
-        source, values = readings.source("driver_samples"), driver
+        source, values, method = readings.source("driver_samples"), driver, Method.DRIVER_SAMPLES
     every = Figure(float(values.mean()), f"{source}, mean over the steady window", len(values))
-    return {"gpu_percent": every, "gpu_busy_percent": _busy(values, values > 0, f"{source}, mean of samples above 0")}
+    busy = _busy(values, values > 0, f"{source}, mean of samples above 0")
+    return {
+        registry.GPU_USAGE.name: replace(every, method=method),
+        registry.GPU_BUSY.name: replace(busy, method=method),
+    }
 
 
 def _busy(values: Floats, busy: NDArray[np.bool_], source: str) -> Figure:
@@ -104,7 +107,7 @@ def _driver_samples(readings: Readings) -> Floats | str:
 
 def gpm(readings: Readings, column: str) -> Figure:
     """A row holds the mean since the row before that has any of the columns: pairs wholly in the window, by length."""
-    source = f"{readings.source('gpm')} (GPM), mean over the steady window, weighted by time"
+    source = f"{readings.source('gpm')} (registry.GPM), mean over the steady window, weighted by time"
     ended = ~np.all([np.isnan(readings.samples[name]) for name in GPM_COLUMNS], axis=0)
     times, values = readings.samples["t_ns"][ended], readings.samples[column][ended]
     whole = np.zeros(len(times), bool)
@@ -128,13 +131,13 @@ def power(readings: Readings) -> dict[str, Figure]:
         times, values = readings.inside("power_mw")
         readings.inside("gpu_percent")
     except Unknown as reason:
-        return {"power_w": every, "power_busy_w": Figure(None, source, reason=str(reason))}
+        return {registry.POWER.name: every, registry.POWER_BUSY.name: Figure(None, source, reason=str(reason))}
     used = readings.samples["gpu_percent"][np.isin(readings.samples["t_ns"], times)]
     known = ~np.isnan(used)
     if known.any() and not known.all():
         words = f"{every.source}; {np.sum(~known)} readings without the utilisation left out"
         every = Figure(float(values[known].mean()) / 1e3, words, int(known.sum()))
-    return {"power_w": every, "power_busy_w": _busy(values[known] / 1e3, used[known] > 0, source)}
+    return {registry.POWER.name: every, registry.POWER_BUSY.name: _busy(values[known] / 1e3, used[known] > 0, source)}
 
 
 def energy(readings: Readings, images: int) -> dict[str, Figure]:
@@ -146,8 +149,13 @@ def energy(readings: Readings, images: int) -> dict[str, Figure]:
     if counted.value is None:
         per_image = counted
     else:
-        per_image = Figure(counted.value / images, f"{counted.source}; by the images of the window", counted.samples)
-    return {"energy_j": counted, "energy_integrated_j": integrated, "energy_per_image_j": per_image}
+        source = f"{counted.source}; by the images of the window"
+        per_image = replace(counted, value=counted.value / images, source=source)
+    return {
+        registry.ENERGY.name: counted,
+        registry.ENERGY_INTEGRATED.name: integrated,
+        registry.ENERGY_PER_IMAGE.name: per_image,
+    }
 
 
 def _counted(readings: Readings) -> Figure:
@@ -159,7 +167,8 @@ def _counted(readings: Readings) -> Figure:
     if np.any(np.diff(values) < 0):
         return Figure(None, source, reason="the counter went back")
     start, end = np.interp(readings.edges, times, values)
-    return Figure(float(end - start) / 1e3, source, len(readings.inside("energy_mj", holes=True)[0]))
+    inside = len(readings.inside("energy_mj", holes=True)[0])
+    return Figure(float(end - start) / 1e3, source, inside, method=Method.COUNTER)
 
 
 def _integrated(readings: Readings) -> Figure:
@@ -172,7 +181,7 @@ def _integrated(readings: Readings) -> Figure:
     at = np.concatenate([[readings.edges[0]], times[within], [readings.edges[1]]])
     watts = np.interp(at, times, values) / 1e3
     joules = np.sum((watts[1:] + watts[:-1]) / 2 * np.diff(at / 1e9))  # numpy's own has two names
-    return Figure(float(joules), source, int(within.sum()))
+    return Figure(float(joules), source, int(within.sum()), method=Method.INTEGRATED)
 
 
 def throttled(readings: Readings) -> Figure:
@@ -194,21 +203,21 @@ def memory_accounts(figures: dict[str, Figure], meter: dict[str, Any]) -> dict[s
     Where the list of processes tells no memory of the worker's, the device's rise stands for it.
     """
     readings = Readings((0, 0), {}, {}, meter.get("gpu") or {})
-    asked = {"process_gpu_memory_bytes": ("processes", "process_memory_bytes")} | dict.fromkeys(
-        ("device_memory_bytes", "device_memory_baseline_bytes", "device_memory_rise_bytes"),
+    asked = {registry.PROCESS_GPU_MEMORY: ("processes", "process_memory_bytes")} | dict.fromkeys(
+        (registry.DEVICE_MEMORY, registry.DEVICE_BASELINE, registry.DEVICE_RISE),
         ("device_memory_bytes", "device_memory_bytes"),
     )
     done = {}
-    for name, (metric, column) in asked.items():
+    for name, (metric, column) in ((spec.name, sampled) for spec, sampled in asked.items()):
         figure, silence = figures[name], readings.silence(metric, column)
         if figure.value is None and silence:
             done[name] = replace(figure, reason=silence)
         elif figure.value is not None and readings.metric(metric).get("source"):
             done[name] = replace(figure, source=f"{figure.source} ({readings.source(metric)})")
-    rise, process = figures["device_memory_rise_bytes"], figures["process_gpu_memory_bytes"]
+    rise, process = figures[registry.DEVICE_RISE.name], figures[registry.PROCESS_GPU_MEMORY.name]
     if process.value is None and rise.value is not None:
         why = readings.silence("processes", "process_memory_bytes") or process.reason
         call = readings.source("device_memory_bytes")
-        source = f"{call}: highest of the trial, {DEVICE_RISE}; the list of processes did not give it: {why}"
-        done["process_gpu_memory_bytes"] = replace(rise, source=source)
+        source = f"{call}: highest of the trial, less its baseline; the list of processes did not give it: {why}"
+        done[registry.PROCESS_GPU_MEMORY.name] = replace(rise, source=source, method=Method.DEVICE_RISE)
     return done

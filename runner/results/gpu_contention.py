@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.results.gpu_window import Readings
+from workloads.records.check_name import CheckName
 from workloads.records.events import Event, Events
 from workloads.records.result import Check
 from workloads.records.samples import Samples
 
-ALONE = "alone on the device"
 APART_S = 3.0  # a list of the processes is asked for once a second
 RISE_BYTES = 64 * 2**20  # contexts take 200 MB and more; what a driver shifts about by itself is a few MiB
 
@@ -54,13 +54,13 @@ def alone(samples: Samples, meter: dict[str, Any], events: Events) -> Check:
     graphics = account.get("graphics_processes")
     beside = f"; {graphics} with graphics, which are not counted" if graphics else ""
     if others := company(samples, meter):
-        return Check(ALONE, False, f"{others}{beside}")
+        return Check(CheckName.ALONE, False, f"{others}{beside}")
     if unseen := _unseen(samples, meter, events):
         why = Readings((0, 0), samples, {}, account).silence("processes", "foreign_processes")
         whole = "; ".join(filter(None, [why, *unseen.values()]))
-        return Check(ALONE, False, f"cannot be told {', '.join(unseen)}: {whole}{beside}")
+        return Check(CheckName.ALONE, False, f"cannot be told {', '.join(unseen)}: {whole}{beside}")
     lists = int(np.sum(~np.isnan(samples["foreign_processes"])))
-    return Check(ALONE, True, f"{lists} lists of the processes on it{beside}")
+    return Check(CheckName.ALONE, True, f"{lists} lists of the processes on it{beside}")
 
 
 def _unseen(samples: Samples, meter: dict[str, Any], events: Events) -> dict[str, str]:

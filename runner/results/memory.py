@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.results.window import in_window, unknown, window
+from runner.results.window import all_unknown, in_window, unknown, window
 from workloads.activations import FLOAT32_BYTES, activation_bytes
 from workloads.catalogue import WORKLOADS
+from workloads.records import figures as registry
 from workloads.records.events import Event
-from workloads.records.figures import MEMORY_PARTS, Count, Figure, Method
+from workloads.records.figures import Count, Figure, Method
 from workloads.records.job import TrialSpec
 from workloads.records.samples import Samples
 
@@ -29,35 +31,35 @@ def parts(told: Told, counts: dict[str, Count]) -> dict[str, Figure]:
     """
     figures = {}
     chunks = Method.CHUNKS if told.get("in_chunks") else None
-    for part in MEMORY_PARTS:
+    for part, spec in registry.MEMORY_PARTS.items():
         size, count = told.get("parts", {}).get(part), counts.get(part)
         if size is not None:
             method = chunks if part in IN_USE_PARTS else None
-            figures[part] = Figure(size, "memory worker: instrumented steps of this batch size", method=method)
+            figures[spec.name] = Figure(size, "memory worker: instrumented steps of this batch size", method=method)
         elif isinstance(count, int):
-            figures[part] = Figure(count, "the framework's adapter, at the end of the trial")
+            figures[spec.name] = Figure(count, "the framework's adapter, at the end of the trial")
         else:
-            figures[part] = unknown("memory worker", why_not(told))
-    return {f"{part}_bytes": figure for part, figure in figures.items()} | peaks(told, chunks)
+            figures[spec.name] = unknown("memory worker", why_not(told))
+    return figures | peaks(told, chunks)
 
 
 def peaks(told: Told, chunks: Method | None) -> dict[str, Figure]:
     """The peak of steps called together, of one that is waited for, and what explains the difference."""
-    names = ("steps_peak_bytes", "waited_step_peak_bytes", "queued_steps_bytes", "pool_indices_bytes")
     if "peak" not in told:
-        return dict.fromkeys(names, unknown("memory worker", why_not(told)))
+        specs = (registry.STEPS_PEAK, registry.WAITED_STEP_PEAK, registry.QUEUED_STEPS, registry.POOL_INDICES)
+        return all_unknown(specs, "memory worker", why_not(told))
     highest_in_use = "memory worker: highest in use by the framework's allocator"
     indices = told.get("pool_indices", "this memory worker did not tell it")
     source = "memory worker: what the pools of this batch size keep beside their values"
     return {
-        "steps_peak_bytes": Figure(
+        registry.STEPS_PEAK.name: Figure(
             told["peak"], f"{highest_in_use}, {told['steps']} steps called together", method=chunks
         ),
-        "waited_step_peak_bytes": Figure(
+        registry.WAITED_STEP_PEAK.name: Figure(
             told["step_peak"], f"{highest_in_use}, steps that are waited for one by one", method=chunks
         ),
-        "queued_steps_bytes": queued_steps(told),
-        "pool_indices_bytes": Figure(indices, source) if isinstance(indices, int) else unknown(source, indices),
+        registry.QUEUED_STEPS.name: queued_steps(told),
+        registry.POOL_INDICES.name: Figure(indices, source) if isinstance(indices, int) else unknown(source, indices),
     }
 
 
@@ -102,8 +104,8 @@ def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec, told: Told)
     """Bytes, by who counted them: the kernel, NVML, the framework's allocator."""
     counts = counted(found)
     figures = parts(told, counts) | host(found, samples)
-    figures |= allocator(counts, figures["steps_peak_bytes"])
-    figures["activations_exact_bytes"] = exact_activations(spec)
+    figures |= allocator(counts, figures[registry.STEPS_PEAK.name])
+    figures[registry.EXACT_ACTIVATIONS.name] = exact_activations(spec)
     return figures if spec.device == "cpu" else figures | device(found, samples)
 
 
@@ -118,8 +120,8 @@ def allocator(counts: dict[str, Count], steps_peak: Figure) -> dict[str, Figure]
     source = "the framework's allocator, over the whole trial"
     peak, reserved = (counts.get(kind, "the framework does not tell it") for kind in ALLOCATOR_KINDS)
     return {
-        "allocator_peak_bytes": Figure(peak, source) if isinstance(peak, int) else steps_peak,
-        "allocator_reserved_bytes": (
+        registry.ALLOCATOR_PEAK.name: Figure(peak, source) if isinstance(peak, int) else steps_peak,
+        registry.ALLOCATOR_RESERVED.name: (
             Figure(reserved, source) if isinstance(reserved, int) else unknown(source, reserved)
         ),
     }
@@ -140,10 +142,16 @@ def host(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
     proportional = found.get(Event.HOST_COUNTED, {}).get("proportional_bytes")
     context = found.get(Event.OPENED, {}).get("resident_bytes")
     return {
-        "host_memory_bytes": highest(sampled[inside], polled) if peak is None else Figure(peak, kernel),
-        "host_memory_peak_bytes": highest(trial, "resident size, highest of the whole trial: VmHWM and 10 Hz poll"),
-        "host_memory_pss_bytes": _told(proportional, "PSS of the worker at the end of the steady window"),
-        "context_bytes": _told(context, "resident size of the worker when import and open were done"),
+        registry.HOST_MEMORY.name: (
+            replace(highest(sampled[inside], polled), method=Method.POLLED)
+            if peak is None
+            else Figure(peak, kernel, method=Method.COUNTER)
+        ),
+        registry.HOST_MEMORY_PEAK.name: highest(
+            trial, "resident size, highest of the whole trial: VmHWM and 10 Hz poll"
+        ),
+        registry.HOST_MEMORY_PSS.name: _told(proportional, "PSS of the worker at the end of the steady window"),
+        registry.HOST_CONTEXT.name: _told(context, "resident size of the worker when import and open were done"),
     }
 
 
@@ -161,11 +169,11 @@ def device(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
     bare = highest(used[(samples["t_ns"] > opened) & (samples["t_ns"] <= sampled)], "NVML, behind the first operation")
     source = "NVML memory used on the device behind the framework's first operation, less its baseline"
     return {
-        "process_gpu_memory_bytes": process,
-        "device_memory_bytes": peak,
-        "device_memory_baseline_bytes": baseline,
-        "device_memory_rise_bytes": rise,
-        "context_bytes": _above(bare, baseline, source),
+        registry.PROCESS_GPU_MEMORY.name: replace(process, method=Method.PROCESS_LIST),
+        registry.DEVICE_MEMORY.name: peak,
+        registry.DEVICE_BASELINE.name: baseline,
+        registry.DEVICE_RISE.name: rise,
+        registry.DEVICE_CONTEXT.name: _above(bare, baseline, source),
     }
 
 

@@ -7,6 +7,7 @@ import psutil
 from runner.machine import cgroups
 from runner.machine.description import Gpu
 from runner.memory_worker import kind
+from workloads.records.figures import HOST_MEMORY_PEAK, PROCESS_GPU_MEMORY
 from workloads.records.job import TrialSpec
 from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT, Line, fit_line
 from workloads.records.result import Status, TrialResult
@@ -24,8 +25,8 @@ def lines(stored: list[TrialResult]) -> dict[str, Line]:
     """{`kind(spec).id`: peak of the process against batch size}, the highest of the repeats at each size."""
     peaks: dict[str, dict[int, float]] = {}
     for result in stored:
-        name = "host_memory_peak_bytes" if result.spec.device == "cpu" else "process_gpu_memory_bytes"
-        figure = result.figures.get(name)
+        spec = HOST_MEMORY_PEAK if result.spec.device == "cpu" else PROCESS_GPU_MEMORY
+        figure = result.figures.get(spec.name)
         if result.status == Status.OK and result.spec.allocator == "on-demand" and figure and figure.value:
             sizes = peaks.setdefault(kind(result.spec).id, {})
             sizes[result.spec.batch_size] = max(figure.value, sizes.get(result.spec.batch_size, 0))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.records.checks import CALL_TIMES
+from workloads.records import figures as registry
 from workloads.records.events import Event
-from workloads.records.figures import DIVERGED_STEP, Figure
+from workloads.records.figures import Figure, FigureSpec
 from workloads.records.job import TrialSpec
 from workloads.records.samples import PERIOD_S, Samples
 
@@ -28,17 +29,23 @@ def unknown(source: str, reason: str) -> Figure:
     return Figure(None, source, reason=reason)
 
 
+def all_unknown(specs: Iterable[FigureSpec], source: str, reason: str) -> dict[str, Figure]:
+    return {spec.name: unknown(source, reason) for spec in specs}
+
+
 def speed(found: dict[str, Any]) -> dict[str, Figure]:
     source = "worker: steady window, synchronised at its edges"
     edges = window(found)
     if edges is None:
-        return dict.fromkeys(("window_s", "images_per_s", "step_time_s"), unknown(source, NO_WINDOW))
+        return all_unknown((registry.WINDOW, registry.SPEED, registry.STEP_TIME), source, NO_WINDOW)
     window_s = (edges[1] - edges[0]) / 1e9
     ended = found[Event.WINDOW_ENDED]
     return {
-        "window_s": Figure(window_s, source),
-        "images_per_s": Figure(ended["images"] / window_s, f"{source}; images handed to the framework"),
-        "step_time_s": Figure(window_s / ended["steps"], f"{source}; losses returned", samples=ended["steps"]),
+        registry.WINDOW.name: Figure(window_s, source),
+        registry.SPEED.name: Figure(ended["images"] / window_s, f"{source}; images handed to the framework"),
+        registry.STEP_TIME.name: Figure(
+            window_s / ended["steps"], f"{source}; losses returned", samples=ended["steps"]
+        ),
     }
 
 
@@ -47,18 +54,23 @@ def calls(found: dict[str, Any]) -> dict[str, Figure]:
     source = "worker: time between the losses of one call and of the next, steady window"
     times = found.get(Event.WINDOW_ENDED, {}).get("calls_s")
     if not times:
-        return dict.fromkeys(CALL_TIMES, unknown(source, NO_WINDOW if times is None else "no call in the window"))
+        return all_unknown(registry.CALL_TIMES, source, NO_WINDOW if times is None else "no call in the window")
     values = np.quantile(times, [0.5, 0.95, 0.99, 1.0])
-    return {name: Figure(float(value), source, len(times)) for name, value in zip(CALL_TIMES, values, strict=True)}
+    return {
+        spec.name: Figure(float(value), source, len(times))
+        for spec, value in zip(registry.CALL_TIMES, values, strict=True)
+    }
 
 
 def divergence(found: dict[str, Any]) -> dict[str, Figure]:
     """The first step, counted from 1, of which the loss was no number."""
     source = "worker: losses of all epochs and of the steady window"
     if Event.WINDOW_ENDED not in found:
-        return {DIVERGED_STEP: unknown(source, NO_WINDOW)}
+        return all_unknown((registry.DIVERGED_STEP,), source, NO_WINDOW)
     step = found[Event.WINDOW_ENDED].get("diverged_step")
-    return {DIVERGED_STEP: unknown(source, "every loss is a number") if step is None else Figure(step, source)}
+    return {
+        registry.DIVERGED_STEP.name: unknown(source, "every loss is a number") if step is None else Figure(step, source)
+    }
 
 
 def in_window(samples: Samples, edges: tuple[float, float], period_s: float = PERIOD_S) -> NDArray[np.bool_]:
@@ -71,21 +83,21 @@ def start_up(found: dict[str, Any]) -> dict[str, Figure]:
     # The wait in which the sampler sees a bare context on a GPU is no part of loading.
     ready = Event.CONTEXT_SAMPLED if Event.CONTEXT_SAMPLED in found else Event.OPENED
     spans = {
-        "import_s": (Event.STARTED, Event.IMPORTED),
-        "open_s": (Event.IMPORTED, Event.OPENED),
-        "load_s": (ready, Event.LOADED),
-        "build_s": (Event.LOADED, Event.BUILT),
-        "first_step_s": (Event.BUILT, Event.FIRST_STEP),
-        "warm_up_s": (Event.FIRST_STEP, Event.WARMED_UP),
+        registry.IMPORT: (Event.STARTED, Event.IMPORTED),
+        registry.OPEN: (Event.IMPORTED, Event.OPENED),
+        registry.LOAD: (ready, Event.LOADED),
+        registry.BUILD: (Event.LOADED, Event.BUILT),
+        registry.FIRST_STEP: (Event.BUILT, Event.FIRST_STEP),
+        registry.WARM_UP: (Event.FIRST_STEP, Event.WARMED_UP),
     }
     figures = {}
-    for name, (start, end) in spans.items():
+    for spec, (start, end) in spans.items():
         source = f"worker: from {start} to {end}"
         if start in found and end in found:
-            figures[name] = Figure((found[end]["t_ns"] - found[start]["t_ns"]) / 1e9, source)
+            figures[spec.name] = Figure((found[end]["t_ns"] - found[start]["t_ns"]) / 1e9, source)
         else:
             missing = start if start not in found else end
-            figures[name] = unknown(source, f"the worker did not tell {missing}")
+            figures[spec.name] = unknown(source, f"the worker did not tell {missing}")
     return figures
 
 
@@ -111,29 +123,29 @@ def _sums(samples: Samples, column: str, edges: tuple[float, float]) -> tuple[ND
 
 def usage(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
     """CPU %: of the cores allotted (`threads`); foreign CPU %: what others, the sampler too, took of the same cores."""
-    names = ("cpu_percent", "cpu_busy_percent", "foreign_cpu_percent")
+    specs = (registry.CPU_USAGE, registry.CPU_BUSY, registry.FOREIGN_CPU)
     source = "sampler at 10 Hz: user and system time of the process tree over the steady window"
     edges = window(found)
     if edges is None:
-        return dict.fromkeys(names, unknown(source, NO_WINDOW))
+        return all_unknown(specs, source, NO_WINDOW)
     own, machine = _sums(samples, "cpu_s", edges), _sums(samples, "cores_cpu_s", edges)
     if own is None or machine is None:
         inside = int(np.sum(in_window(samples, edges) & ~np.isnan(samples["cpu_s"])))
         few = f"{inside} samples, which do not reach both edges of the window: the sampler ended, or began late"
-        return dict.fromkeys(names, unknown(source, few))
+        return all_unknown(specs, source, few)
     intervals, count = own
     busy = intervals[intervals[:, 1] > 0]
     own_cores, all_cores = (float(sums[:, 1].sum() / sums[:, 0].sum()) for sums in (intervals, machine[0]))
     return {
-        "cpu_percent": Figure(100 * own_cores / spec.threads, source, count),
-        "cpu_busy_percent": Figure(
+        registry.CPU_USAGE.name: Figure(100 * own_cores / spec.threads, source, count),
+        registry.CPU_BUSY.name: Figure(
             100 * float(busy[:, 1].sum() / busy[:, 0].sum()) / spec.threads,
             f"{source}; intervals between samples in which there was any",
             len(busy),
         )
         if len(busy)
         else unknown(source, "the process tree used no CPU in any interval between samples"),
-        "foreign_cpu_percent": Figure(
+        registry.FOREIGN_CPU.name: Figure(
             100 * max(0.0, all_cores - own_cores) / spec.threads,
             "sampler at 10 Hz: busy time of the allotted cores less the trial's",
             count,

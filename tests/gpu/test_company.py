@@ -11,7 +11,7 @@ import pytest
 from stand_in import BATCH, MIB, STEPS, WINDOW, ZERO_NS, Replay, load, switched
 
 from runner.results.gpu_contention import RISE_BYTES
-from workloads.records.checks import PROCESS_IN_DEVICE
+from workloads.records.check_name import CheckName
 from workloads.records.result import Status
 from workloads.records.samples import read_samples
 
@@ -44,7 +44,7 @@ def test_company_of_a_container_is_not_told_from_the_worker(monkeypatch, tmp_pat
     figure = result.figures["process_gpu_memory_bytes"]
     assert figure.value == 4000 * MIB and figure.source.startswith("NVML nvmlDeviceGetMemoryInfo_v2: ")
     assert "less its baseline" in figure.source and "none of the ids listed is the worker's" in figure.source
-    assert PROCESS_IN_DEVICE not in [check.name for check in result.checks]  # it could not fail
+    assert CheckName.PROCESS_IN_DEVICE not in [check.name for check in result.checks]  # it could not fail
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_CONTAINER="1", NVML_FOREIGN="during")
     replay.run(9)
     result = replay.result(gpu_spec, *WINDOW, **BATCH)

@@ -8,7 +8,7 @@ from stand_in import BATCH, ENERGY_J, MIB, STEPS, UUID_B, WINDOW, Replay, load, 
 
 from reports.checking import recheck
 from runner.results.gpu import NAMES
-from workloads.records.checks import KEPT_PACE
+from workloads.records.check_name import CheckName
 from workloads.records.result import Status
 from workloads.records.samples import DRIVER_COLUMNS, read_samples
 
@@ -240,10 +240,10 @@ def test_a_clock_set_in_mid_run_shifts_the_drivers_samples_unseen(monkeypatch, t
         replay.run(9, at={5000: [lambda replay=replay, ahead_ms=ahead_ms: replay.set_clock(ahead_ms)]})
         result = replay.result(gpu_spec, *WINDOW, **BATCH)
         assert "GetSamples" in result.figures["gpu_percent"].source
-        (check,) = [check for check in result.checks if check.name == KEPT_PACE]
+        (check,) = [check for check in result.checks if check.name == CheckName.KEPT_PACE]
         assert check.passed is passed and f"+0.0{ahead_ms} s" in check.detail
-        again = [line for line in recheck.trial(result, tmp_path) if KEPT_PACE in line]
-        assert again == ([] if passed else [f"{KEPT_PACE}: failed: {check.detail}"])  # as it was stored
+        again = [line for line in recheck.trial(result, tmp_path) if CheckName.KEPT_PACE in line]
+        assert again == ([] if passed else [f"{CheckName.KEPT_PACE}: failed: {check.detail}"])  # as it was stored
     (tmp_path / "meter.json").write_text("{}")
     assert "meter.json cannot be read: KeyError: 'clocks'" in recheck.trial(result, tmp_path)
 

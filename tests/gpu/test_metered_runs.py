@@ -21,7 +21,7 @@ from copied import copy_project
 from stand_in import FOREVER_MS, MIB, UUID, write_trace
 
 from runner.results.gpu import NAMES
-from workloads.records.checks import COVERED, LONG_ENOUGH
+from workloads.records.check_name import CheckName
 from workloads.records.events import Event
 from workloads.records.samples import read_samples
 
@@ -120,8 +120,8 @@ def test_a_real_frameworks_trial_tells_something_else_than_the_trace(project, li
         assert result["status"] == "ok", result["reason"]
         events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
         at_ms = {event["event"]: (event["t_ns"] - zero_ns) / 1e6 for event in events}
-        compare(result["figures"], at_ms, steps, COVERED in failed_checks(result))
-        assert not failed_checks(result) - {LONG_ENOUGH, COVERED}, result["checks"]
+        compare(result["figures"], at_ms, steps, CheckName.COVERED in failed_checks(result))
+        assert not failed_checks(result) - {CheckName.LONG_ENOUGH, CheckName.COVERED}, result["checks"]
 
 
 def compare(figures, at_ms, steps, holes):
@@ -182,7 +182,7 @@ def test_a_killed_sampler_takes_the_trial_or_leaves_half_a_mean(project, library
         "end" in result["figures"]["power_w"]["reason"]
         and "before the window" in (result["figures"]["power_w"]["reason"])
     )
-    assert COVERED in failed_checks(result)
+    assert CheckName.COVERED in failed_checks(result)
     assert result["figures"]["device_memory_bytes"]["value"] == 3000 * MIB
 
 
@@ -193,7 +193,7 @@ def test_a_stalled_sampler_goes_unsaid(project, library, tmp_path):
         sampler.send_signal(signal.SIGCONT)
 
     result, samples, _ = interrupted(project, library, tmp_path, stall)
-    assert result["status"] == "ok" and COVERED in failed_checks(result)
+    assert result["status"] == "ok" and CheckName.COVERED in failed_checks(result)
     assert np.diff(samples["t_ns"]).max() > 0.9e9 and np.all(np.diff(samples["t_ns"]) > 0)
     figures = result["figures"]
     assert figures["gpu_percent"]["value"] == 60  # the driver's buffer bridges the gap
@@ -208,7 +208,7 @@ def test_a_driver_that_never_answers_holds_the_runner_up(project, library, tmp_p
         NVML_FAIL="*=-1", NVML_FAIL_FROM=str(hangs), NVML_FOREIGN="before,during",
     )  # fmt: skip
     assert meter["sampler"] is None  # it was ended before it could give its account
-    assert result["status"] == "contended" and COVERED in failed_checks(result)
+    assert result["status"] == "contended" and CheckName.COVERED in failed_checks(result)
     assert result["reason"].startswith("1 other process(es) on the device (") and "during" in result["reason"]
     assert result["figures"]["power_w"]["value"] is None and result["figures"]["images_per_s"]["value"] > 0
 

@@ -18,9 +18,9 @@ from conftest import PROJECT, ROOT, by_cell
 from copied import copy_project, replace_in
 
 from runner.environments.venv import candidates, usable
-from runner.gate.judge import GATE
 from runner.machine import description
 from workloads.records import processor
+from workloads.records.check_name import CheckName
 
 SMALL = ("--device", "cpu", "--batch-size", "128", "--epochs", "1", "--window", "0.5")
 AVX2, SSE41 = "Intel AVX2", "Intel SSE4.1"  # as oneDNN calls them
@@ -187,7 +187,7 @@ def rows(made: Run) -> list[tuple[str, ...]]:
     """As HEAD says, one for each framework."""
     found = []
     for (framework, _), result in sorted(made.cells.items()):
-        gate = next((check["detail"] for check in result["checks"] if check["name"] == GATE), "not judged")
+        gate = next((check["detail"] for check in result["checks"] if check["name"] == CheckName.GATE), "not judged")
         speed = result["figures"].get("images_per_s", {}).get("value")
         told = f"{speed:.0f}" if speed else "unknown"
         status = result["status"] + (f": {result['reason']}" if result["reason"] else "")

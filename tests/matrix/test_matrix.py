@@ -9,7 +9,7 @@ import pytest
 from machines import HEAD, PROCESSORS, bare_place, narrow_place, other_python, rows, without_shm
 from tabulate import tabulate
 
-from runner.gate.judge import GATE
+from workloads.records.check_name import CheckName
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def assert_whole(made):
     assert made.code == 0, made.printed
     assert sorted(framework for framework, _ in made.cells) == sorted(made.machine.frameworks)
     for result in made.cells.values():
-        verdict = next(check for check in result["checks"] if check["name"] == GATE)
+        verdict = next(check for check in result["checks"] if check["name"] == CheckName.GATE)
         assert (result["status"], verdict["passed"]) == ("ok", True), (result["reason"], verdict)
         assert verdict["detail"].startswith("held against the referee"), verdict
         assert result["figures"]["images_per_s"]["value"] > 0

@@ -15,23 +15,21 @@ from conftest import PROJECT, REAL_FRAMEWORKS, ROOT
 from copied import copy_project, replace_in, run_in
 
 from runner.environments.definition import read
-from runner.gate.judge import GATE
-from workloads.records.checks import (
-    END_EVALUATION,
-    END_LOSSES,
-    END_UPDATES,
-    EPOCHS_AGREE,
-    LATE_NAMES,
-    NOTHING_LEFT,
-    POSSIBLE,
-)
+from workloads.records.check_name import LATE_NAMES, CheckName
 from workloads.records.end_evidence import END_FILE
 from workloads.records.result import Status, TrialResult
 
 CHEATS = {path.stem: path for path in sorted((ROOT / "tests" / "conformance" / "broken" / "late").glob("*.py"))}
 # Eleven full batches of the digits and one of 29; two epochs are 24 steps.
 CONDITIONS = ("--device", "cpu", "--batch-size", 128, "--epochs", 2, "--window", 1, "--threads", 1)
-SEEN_OF_THE_RIGHT = {END_EVALUATION, END_LOSSES, END_UPDATES, EPOCHS_AGREE, NOTHING_LEFT, POSSIBLE}
+SEEN_OF_THE_RIGHT = {
+    CheckName.END_EVALUATION,
+    CheckName.END_LOSSES,
+    CheckName.END_UPDATES,
+    CheckName.EPOCHS_AGREE,
+    CheckName.NOTHING_LEFT,
+    CheckName.POSSIBLE,
+}
 
 
 def announced(path):
@@ -92,7 +90,9 @@ def judged(tmp_path_factory):
 def failed(result):
     """{check: what it says}, of the gate's."""
     return {
-        check.name: check.detail for check in result.checks if not check.passed and check.name in (GATE, *LATE_NAMES)
+        check.name: check.detail
+        for check in result.checks
+        if not check.passed and check.name in (CheckName.GATE, *LATE_NAMES)
     }
 
 
@@ -116,7 +116,7 @@ def test_a_right_framework_stays_ok_beside_them_and_was_looked_at_in_every_way(f
     result = results[framework]
     assert (result.status, result.reason) == (Status.OK, None), printed
     passed = {check.name for check in result.checks if check.passed}
-    assert passed >= {GATE, *SEEN_OF_THE_RIGHT}
+    assert passed >= {CheckName.GATE, *SEEN_OF_THE_RIGHT}
 
 
 def test_the_tables_leave_what_was_caught_out_and_name_it(judged):

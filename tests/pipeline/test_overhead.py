@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT, run_runner
 from copied import copy_project, replace_in, run_in
 
-from runner.command.overhead import OVER, OVERHEAD_FILE
+from runner.command.overhead import OVERHEAD_FILE, Verdict
 from workloads.records.events import read_events
 
 NUMPY = ("--framework", "numpy", "--isolation", "here", "--device", "cpu", "--batch-size", 8, "--threads", 1)
@@ -51,7 +51,7 @@ def test_a_real_framework_has_no_row_or_the_row_no_conditions(tmp_path):
     assert row["pairs"] == 10 <= row["pairs_measured"] == len(row["segments"]) / 2
     assert row["low"] < row["ratio"] < row["high"] and 0.2 < row["ratio"] < 5
     assert 0 < row["sampler_core_percent"] < 50
-    assert done.returncode == int(OVER in (row["verdict"], row["sampler_verdict"]))
+    assert done.returncode == int(Verdict.OVER in (row["verdict"], row["sampler_verdict"]))
     conditions = found["conditions"]
     assert conditions["cpu_model"] and conditions["load_average_before"] >= 0
     assert conditions["frameworks"]["mxnet"]["framework_version"]
@@ -73,7 +73,7 @@ def test_a_heavy_sampler_is_not_caught(project, tmp_path):
     done = run_in(project, "overhead", *NUMPY, "--pairs", 10, "--results", tmp_path / "results")
     assert done.returncode == 1, done.stdout + done.stderr
     (row,) = stored(tmp_path / "results")["rows"]
-    assert (row["verdict"], row["sampler_verdict"]) == (OVER, OVER)
+    assert (row["verdict"], row["sampler_verdict"]) == (Verdict.OVER, Verdict.OVER)
     assert row["ratio"] < 0.9 and row["sampler_core_percent"] > 20
 
 

@@ -19,7 +19,7 @@ import psutil
 import pytest
 from conftest import QUICK, REAL_FRAMEWORKS, ROOT, by_cell, run_runner
 
-from workloads.records.checks import COVERED, LONG_ENOUGH
+from workloads.records.check_name import CheckName
 from workloads.records.events import Event
 
 ALL = ("--framework", "all", "--device", "cpu")
@@ -48,9 +48,9 @@ def test_a_figure_contradicts_what_was_counted(quick_run):
         assert value["gpu_percent"] is None and result["figures"]["gpu_percent"]["reason"]
         assert len(result["epochs"]) == 10
         assert all(epoch["images"] == 1437 and epoch["steps"] == -(-1437 // batch_size) for epoch in result["epochs"])
-        doubtful = (COVERED, LONG_ENOUGH)  # a busy machine, and a window that is short to save time
+        doubtful = (CheckName.COVERED, CheckName.LONG_ENOUGH)  # a busy machine, and a window that is short to save time
         assert not [check for check in result["checks"] if not check["passed"] and check["name"] not in doubtful]
-        assert [check["passed"] for check in result["checks"] if check["name"] == LONG_ENOUGH] == [False]
+        assert [check["passed"] for check in result["checks"] if check["name"] == CheckName.LONG_ENOUGH] == [False]
 
 
 def test_a_number_lacks_its_conditions(quick_run):

@@ -10,7 +10,7 @@ import pytest
 from conftest import by_cell, run_runner
 from copied import add_framework, copy_project, run_in
 
-from runner.gate.judge import GATE
+from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.result import Check, Status, TrialResult
 
 WRONG = ("doubled", "dimmed")
@@ -81,7 +81,7 @@ def test_the_right_framework_stays_ok_beside_wrong_ones(gated):
     results, printed, _ = gated
     right = results_of(results)["numpy"]
     assert (right.status, right.reason) == (Status.OK, None), printed
-    assert right.checks[-1] == Check(GATE, True, "held against the referee")
+    assert right.checks[-1] == Check(CheckName.GATE, True, "held against the referee", (JUDGE,))
     assert "3 trials: 1 ok, 2 unverified" in printed
 
 
@@ -188,14 +188,14 @@ def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path):
 
     apart, together = tmp_path / "apart", tmp_path / "together"
     alone = "nothing to hold it against: no other framework; without the referee: the workload is too large for it"
-    assert run(apart, "numpy") == (0, {"numpy": (Status.OK, None, Check(GATE, False, alone))})
+    assert run(apart, "numpy") == (0, {"numpy": (Status.OK, None, Check(CheckName.GATE, False, alone))})
     measured = results_of(apart)["numpy"]
     code, told = run(apart, "doubled")
     assert (code, told) == run(together, "numpy", "doubled")
     assert code == 1
     for name, other in (("numpy", "doubled"), ("doubled", "numpy")):
         status, reason, check = told[name]
-        assert status == Status.UNVERIFIED and check == Check(GATE, False, reason)
+        assert status == Status.UNVERIFIED and check == Check(CheckName.GATE, False, reason, (other,))
         assert reason.startswith(
             f"differs from {other}: the first gradients agree, what 1 step changed in dense2/bias differs by "
         )

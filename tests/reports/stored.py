@@ -86,7 +86,7 @@ def gpu_figures(batch_size: int, rank: int = 0, repeat: int = 0) -> dict[str, Fi
     return {
         "gpu_busy_percent": Figure(21.0 + 6 * batch_size.bit_length() - 5 * rank + repeat, "NVML", 29),
         "device_memory_rise_bytes": Figure((device + 20) * 2**20, "NVML"),
-        "context_bytes": Figure(400.0 * 2**20, "NVML"),
+        "device_context_bytes": Figure(400.0 * 2**20, "NVML"),
         "power_w": Figure(150.0 + 10 * rank + batch_size / 8 + repeat, "NVML"),
         "energy_per_image_j": Figure((150.0 + batch_size / 8) / (400 + 5 * batch_size), "NVML"),
         "sm_active_percent": Figure(20.0 + 5 * batch_size.bit_length(), "GPM"),

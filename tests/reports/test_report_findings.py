@@ -13,8 +13,7 @@ from reports import findings, unverified
 from reports.conditions import sections
 from reports.load import Stored, Unreadable
 from reports.report import Summary
-from runner.gate import judge
-from workloads.records.checks import END_EVALUATION, EPOCHS_AGREE, LONG_ENOUGH
+from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.figures import Figure
 from workloads.records.result import Check, Status, TrialResult
 
@@ -271,48 +270,35 @@ def test_many_sections_are_counted_not_listed() -> None:
     assert summary.ran[-1] == "3 further sections of other conditions."
 
 
+def gated(*against: str) -> TrialResult:
+    """An ok trial with the gate's verdict, whatever its words."""
+    return replace(trial(), checks=[Check(CheckName.GATE, bool(against), "as it was", against)])
+
+
 @pytest.mark.parametrize(
-    ("passed", "detail", "sentence"),
-    [
-        (
-            False,
-            "nothing to hold it against: no other framework; without the referee: too large",
-            "held against nothing",
-        ),
-        (
-            True,
-            "held against pytorch; without the referee: too large",
-            "other frameworks alone, not against the referee",
-        ),
-    ],
+    ("against", "sentence"),
+    [((), "held against nothing"), (("pytorch",), "other frameworks alone, not against the referee")],
 )
-def test_what_the_gate_could_not_compare_is_counted(passed: bool, detail: str, sentence: str) -> None:
-    lines = told(checked(trial(), unverified.GATE, passed, detail)).not_verified
+def test_what_the_gate_could_not_compare_is_counted(against: tuple[str, ...], sentence: str) -> None:
+    lines = told(gated(*against)).not_verified
     assert [line for line in lines if sentence in line and line.startswith("1 of 1 ok trials")]
     assert not [line for line in lines if "carry no check" in line]
 
 
 def test_a_trial_held_against_the_referee_and_others_leaves_no_word() -> None:
-    lines = told(checked(trial(), unverified.GATE, True, "held against the referee, pytorch")).not_verified
+    lines = told(gated(JUDGE, "pytorch")).not_verified
     assert not [line for line in lines if "held against" in line or "carry no check" in line]
 
 
-@pytest.mark.parametrize("name", [END_EVALUATION, EPOCHS_AGREE])
+@pytest.mark.parametrize("name", [CheckName.END_EVALUATION, CheckName.EPOCHS_AGREE])
 def test_trials_that_were_looked_at_in_their_first_steps_alone_are_counted(name: str) -> None:
-    result = checked(trial(), unverified.GATE, True, "held against the referee, pytorch")
-    result = checked(result, name, True, "as it should be")
+    result = checked(gated(JUDGE, "pytorch"), name, True, "as it should be")
     lines = [line for line in told(result).not_verified if "in their first steps alone" in line]
-    assert [line.startswith("1 of 1 ok trials") for line in lines] == [True] * (name != END_EVALUATION)
-
-
-def test_the_gates_check_is_known_by_the_name_that_the_runner_gives_it() -> None:
-    assert unverified.GATE == judge.GATE
-    source = Path(judge.__file__).read_text(encoding="utf-8")
-    assert unverified.NOTHING in source and unverified.NO_REFEREE in source
+    assert [line.startswith("1 of 1 ok trials") for line in lines] == [True] * (name != CheckName.END_EVALUATION)
 
 
 def test_a_short_window_is_counted() -> None:
-    lines = told(checked(trial(), LONG_ENOUGH, False, "3.00 s")).not_verified
+    lines = told(checked(trial(), CheckName.LONG_ENOUGH, False, "3.00 s")).not_verified
     assert "1 of 1 ok trials had a steady window too short for their usage." in lines
 
 

@@ -67,7 +67,7 @@ def test_neighbours_in_a_stack_differ_in_colour_with_every_colour_vision(sight: 
 
 
 def test_every_part_has_a_look_and_in_grey_a_lightness_or_a_hatch_of_its_own() -> None:
-    assert tuple(PARTS) == MEMORY_PARTS
+    assert tuple(PARTS) == tuple(MEMORY_PARTS)
     for (one, (dark, hatch)), (other, (light, lines)) in itertools.combinations(PARTS.items(), 2):
         lightness = abs(seen(dark, "normal")[0] - seen(light, "normal")[0])
         assert hatch != lines or lightness > CLEARLY, (one, other)

@@ -271,7 +271,7 @@ def test_a_result_without_a_peak_of_the_steps_says_so(tmp_path: Path) -> None:
 def test_the_context_of_a_cpu_enters_no_sum(tmp_path: Path) -> None:
     """There it is what is resident after import."""
     told = trial("pytorch", 32)
-    told = replace(told, figures=told.figures | {"context_bytes": Figure(300.0 * 2**20, "worker")})
+    told = replace(told, figures=told.figures | {"host_context_bytes": Figure(300.0 * 2**20, "worker")})
     out = report(tmp_path, told)
     header, row = table(out / "memory-parts.md")[0], table(out / "memory-parts.md")[1]
     assert row[header.index("Resident after import")] == "300"

@@ -10,7 +10,7 @@ from written import numbers, report, rows
 
 from reports.quantities import QUANTITIES
 from reports.tables import CSV_COLUMNS
-from workloads.records.checks import LONG_ENOUGH, NO_STALL
+from workloads.records.check_name import CheckName
 from workloads.records.figures import Figure
 from workloads.records.result import Check, Status, TrialResult
 
@@ -91,7 +91,7 @@ def test_memory_and_accuracy_are_no_noise(tmp_path: Path) -> None:
 
 
 def test_a_short_window_is_marked_on_what_was_cut_from_it_and_on_nothing_else(tmp_path: Path) -> None:
-    short = [Check(LONG_ENOUGH, False, "3.00 s, 8 samples")]
+    short = [Check(CheckName.LONG_ENOUGH, False, "3.00 s, 8 samples")]
     out = report(tmp_path, trial("pytorch", 4), replace(trial("pytorch", 8), checks=short))
     for name in ("usage", "usage-busy", "speed", "step-time", "memory"):
         assert rows(out / f"{name}.md")["PyTorch"][1].endswith(" [1]"), name
@@ -267,7 +267,7 @@ def test_a_trial_that_diverged_shows_its_speed_with_a_mark_and_no_accuracy(tmp_p
 
 
 def test_a_speed_of_a_worker_that_stood_still_says_so(tmp_path: Path) -> None:
-    stalled = replace(trial("mxnet", 32), checks=[Check(NO_STALL, False, "the longest call took 2 s")])
+    stalled = replace(trial("mxnet", 32), checks=[Check(CheckName.NO_STALL, False, "the longest call took 2 s")])
     out = report(tmp_path, stalled)
     assert "stalled: " in number(out / "speed.csv", "mxnet", 32)["notes"]
     assert number(out / "accuracy.csv", "mxnet", 32)["notes"] == ""

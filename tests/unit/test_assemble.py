@@ -10,9 +10,9 @@ from conftest import make_spec
 
 from runner.launch import Outcome
 from runner.results.assemble import assemble
-from workloads.records.checks import CALL_TIMES, NO_STALL
+from workloads.records.check_name import CheckName
 from workloads.records.events import Event
-from workloads.records.figures import MEMORY_PARTS
+from workloads.records.figures import CALL_TIMES, MEMORY_PARTS
 from workloads.records.result import Status
 from workloads.records.samples import COLUMNS
 
@@ -200,11 +200,11 @@ def test_a_trial_with_a_loss_that_is_no_number_is_diverged_and_says_at_which_ste
 def test_the_times_of_the_calls_in_the_window_are_told_by_their_quantiles(tmp_path):
     calls_s = [0.05] * 90 + [0.06] * 9 + [0.1]
     figures = result_of(tmp_path, with_window(calls_s=calls_s), busy_window()).figures
-    value = {name: figures[name].value for name in CALL_TIMES}
+    value = {spec.name: figures[spec.name].value for spec in CALL_TIMES}
     assert value["call_p50_s"] == 0.05 and value["call_p95_s"] == 0.06 and value["call_longest_s"] == 0.1
     assert figures["call_p99_s"].samples == 100
     unknown = result_of(tmp_path / "early", trained()[:4], busy_window()).figures
-    assert all(unknown[name].value is None and unknown[name].reason for name in CALL_TIMES)
+    assert all(unknown[spec.name].value is None and unknown[spec.name].reason for spec in CALL_TIMES)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_the_times_of_the_calls_in_the_window_are_told_by_their_quantiles(tmp_pa
 )
 def test_a_worker_that_stood_still_for_a_part_of_the_window_fails_the_check_of_stalls(tmp_path, calls_s, passed):
     result = result_of(tmp_path, with_window(calls_s=calls_s), busy_window())
-    (check,) = [check for check in result.checks if check.name == NO_STALL]
+    (check,) = [check for check in result.checks if check.name == CheckName.NO_STALL]
     assert check.passed == passed, check.detail
     assert result.status == Status.OK
 
@@ -303,7 +303,8 @@ def test_memory_taken_after_the_last_figure_counts_as_the_trials(tmp_path, gpu_s
     events.insert(3, (Event.CONTEXT_SAMPLED, 1.8, {}))
     figures = result_of(tmp_path, events, samples, spec=gpu_spec).figures
     assert figures["device_memory_bytes"].value == 700 and figures["device_memory_rise_bytes"].value == 200
-    assert figures["context_bytes"].value == 60
+    assert figures["device_context_bytes"].value == 60
+    assert figures["host_context_bytes"].value is None, "of the worker, and not told here"
 
 
 def test_workers_own_word_is_not_taken(tmp_path):

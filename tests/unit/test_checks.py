@@ -5,17 +5,8 @@ import pytest
 from conftest import make_spec
 
 from workloads.catalogue import WORKLOADS
-from workloads.records.checks import (
-    ADAM,
-    BUSY_ABOVE_ALL,
-    KEPT_PACE,
-    NAMES,
-    NOT_ALL_ZERO,
-    PROCESS_IN_DEVICE,
-    clock_checks,
-    figure_checks,
-    sample_checks,
-)
+from workloads.records.check_name import MADE_AGAIN, CheckName
+from workloads.records.checks import clock_checks, figure_checks, sample_checks
 from workloads.records.figures import Figure
 from workloads.records.result import Check
 from workloads.records.samples import COLUMNS, Samples
@@ -29,7 +20,7 @@ ADAM_SPEC = make_spec(optimizer=OptimizerSpec.named("adam"))
 
 def adam(state_bytes: float, spec=ADAM_SPEC) -> Check | None:
     found = figure_checks(spec, {"optimizer_bytes": Figure(state_bytes, "worker")}, [])
-    return next((check for check in found if check.name == ADAM), None)
+    return next((check for check in found if check.name == CheckName.ADAM), None)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +73,7 @@ def test_every_check_can_be_found_again_by_its_name() -> None:
         "optimizer_bytes": Figure(2 * TRAINABLE, "w"),
     }  # fmt: skip
     made = figure_checks(ADAM_SPEC, figures, [])
-    assert len(made) == 6 and {check.name for check in made} <= set(NAMES)
+    assert len(made) == 6 and {check.name for check in made} <= set(MADE_AGAIN)
     assert all(check.passed for check in made)
 
 
@@ -98,7 +89,7 @@ def test_a_published_figure_of_exactly_zero_passes(name: str) -> None:
     """As of a driver's buffer that holds nothing but zeros, whatever was polled beside it."""
     spec = make_spec(device="GPU-0")
     ((check, detail),) = failed(figure_checks(spec, {name: Figure(0.0, "NVML", 60)}, []))
-    assert check == NOT_ALL_ZERO and detail.startswith(f"{name} is exactly 0")
+    assert check == CheckName.NOT_ALL_ZERO and detail.startswith(f"{name} is exactly 0")
     assert not failed(figure_checks(spec, {name: Figure(0.1, "NVML", 60)}, []))
 
 
@@ -111,7 +102,7 @@ def polled(**columns: float) -> Samples:
 
 def test_a_running_sum_that_stands_still_passes() -> None:
     made = failed(sample_checks((SECOND, 5 * SECOND), polled(cpu_s=7.5, energy_mj=5e9, power_mw=2e5)))
-    assert [name for name, _ in made] == [NOT_ALL_ZERO, NOT_ALL_ZERO]
+    assert [name for name, _ in made] == [CheckName.NOT_ALL_ZERO, CheckName.NOT_ALL_ZERO]
     assert "cpu_s: all 42 samples in the window are 7.5" in made[0][1] and "energy_mj" in made[1][1]
     samples = polled(cpu_s=0.0, power_mw=2e5)
     samples["cpu_s"] += samples["t_ns"] / SECOND * 0.01
@@ -123,12 +114,12 @@ def test_power_of_busy_readings_is_held_to_more_than_a_lagging_utilisation_tells
         figures = {"power_w": Figure(100.0, "NVML", 60), "power_busy_w": Figure(busy_w, "NVML", 40)}
         assert [check.passed for check in figure_checks(make_spec(), figures, [])] == [passed]
     exact = {"gpu_percent": Figure(50.0, "NVML", 60), "gpu_busy_percent": Figure(49.0, "NVML", 40)}
-    assert [name for name, _ in failed(figure_checks(make_spec(), exact, []))] == [BUSY_ABOVE_ALL]
+    assert [name for name, _ in failed(figure_checks(make_spec(), exact, []))] == [CheckName.BUSY_ABOVE_ALL]
 
 
 def test_memory_made_of_the_devices_is_held_against_the_device() -> None:
     figures = {"process_gpu_memory_bytes": Figure(9, "NVML list"), "device_memory_bytes": Figure(8, "NVML")}
-    assert [name for name, _ in failed(figure_checks(make_spec(), figures, []))] == [PROCESS_IN_DEVICE]
+    assert [name for name, _ in failed(figure_checks(make_spec(), figures, []))] == [CheckName.PROCESS_IN_DEVICE]
     figures["process_gpu_memory_bytes"] = Figure(5, "NVML nvmlDeviceGetMemoryInfo: highest, less its baseline; why")
     assert figure_checks(make_spec(), figures, []) == []
 
@@ -139,7 +130,7 @@ def test_a_clock_that_was_set_in_mid_run_passes(moved_ms: int, passed: bool) -> 
     start = {"monotonic_ns": 5 * SECOND, "epoch_ns": 10**18}
     end = {"monotonic_ns": 65 * SECOND, "epoch_ns": 10**18 + 60 * SECOND + moved_ms * 10**6}
     (check,) = clock_checks(figures, [start, end])
-    assert check.name == KEPT_PACE in NAMES and check.passed is passed
+    assert check.name == CheckName.KEPT_PACE in MADE_AGAIN and check.passed is passed
     (untold,) = clock_checks(figures, [start])
     assert not untold.passed and "cannot be told" in untold.detail
     polled_usage = "NVML nvmlDeviceGetUtilizationRates polled at 10 Hz (driver's own samples: nvmlDeviceGetSamples: no)"

@@ -11,7 +11,7 @@ from conftest import PROJECT, make_spec
 from runner.gate import trial_end
 from runner.gate.trial_end import EVALUATION, GROSS, LEFT_SHARE, LOSSES, TURNED, UPDATES, checks, gather
 from workloads.catalogue import OSU_CNN
-from workloads.records.checks import END_ANSWERED, END_EVALUATION, END_LOSSES, END_UPDATES, NOTHING_LEFT, POSSIBLE
+from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, EndStep, Missing, Outstanding, TrialEnd
 from workloads.records.figures import DIVERGED_STEP, Figure
 from workloads.records.files import EVENTS_FILE, TRIAL_FILE, write_json
@@ -54,9 +54,15 @@ def with_step(number, **changes):
 
 
 def test_a_right_trial_passes_every_check_and_one_stored_before_there_was_a_probe_passes_what_it_can():
-    every = [POSSIBLE, NOTHING_LEFT, END_EVALUATION, END_LOSSES, END_UPDATES]
+    every = [
+        CheckName.POSSIBLE,
+        CheckName.NOTHING_LEFT,
+        CheckName.END_EVALUATION,
+        CheckName.END_LOSSES,
+        CheckName.END_UPDATES,
+    ]
     assert [(check.name, check.passed) for check in checks(trial())] == [(name, True) for name in every]
-    assert [(check.name, check.passed) for check in checks(trial(None))] == [(POSSIBLE, True)]
+    assert [(check.name, check.passed) for check in checks(trial(None))] == [(CheckName.POSSIBLE, True)]
 
 
 def test_an_end_survives_the_file_it_is_stored_in():
@@ -70,29 +76,29 @@ def test_an_end_survives_the_file_it_is_stored_in():
     [
         (
             replace(RIGHT, evaluation=Difference(2 * EVALUATION)),
-            END_EVALUATION,
+            CheckName.END_EVALUATION,
             "at the trial's end the logits of 64 test images in evaluation mode differ by 2.0e-04 (allowed 1e-04)",
         ),
         (
             with_step(0, loss=Difference(2 * LOSSES)),
-            END_LOSSES,
+            CheckName.END_LOSSES,
             "at the trial's end the loss of a step of 128 images differs by 1.0e-03 (allowed 5e-04)",
         ),
         (
             with_step(2, update=Difference(0.9), parameter="dense1/kernel"),
-            END_UPDATES,
+            CheckName.END_UPDATES,
             "at the trial's end the update of dense1/kernel by a step of 29 images differs by 9.0e-01 (allowed 2e-01)",
         ),
         (
             with_step(1, update=Difference(None)),
-            END_UPDATES,
+            CheckName.END_UPDATES,
             "at the trial's end the update of conv1/bias by a step of 128 images differs by what is no number"
             " (allowed 2e-01)",
         ),
-        (replace(RIGHT, idle_steps=1), END_UPDATES, "at the trial's end 1 of 12 steps changed no weight"),
+        (replace(RIGHT, idle_steps=1), CheckName.END_UPDATES, "at the trial's end 1 of 12 steps changed no weight"),
         (
             TrialEnd(SETTLED, Missing.WORKER, "ValueError: no"),
-            END_ANSWERED,
+            CheckName.END_ANSWERED,
             "it gave no evidence at the trial's end: ValueError: no",
         ),
     ],
@@ -102,16 +108,16 @@ def test_what_differs_at_the_end_is_named_with_its_size_and_what_is_allowed(end,
 
 
 def test_rounding_widens_what_is_allowed_and_an_update_too_small_to_tell_is_not_judged():
-    assert END_UPDATES in failed(trial(with_updates(Difference(2 * UPDATES))))
+    assert CheckName.END_UPDATES in failed(trial(with_updates(Difference(2 * UPDATES))))
     assert not failed(trial(with_updates(Difference(2 * UPDATES, rounding=UPDATES))))
     assert not failed(trial(with_updates(Difference(2 * UPDATES, resolution=2 * UPDATES))))
     small = with_updates(Difference(30.0, resolution=0.6))
-    assert END_UPDATES not in [check.name for check in checks(trial(small))]
+    assert CheckName.END_UPDATES not in [check.name for check in checks(trial(small))]
 
 
 def test_a_value_on_a_kink_in_one_batch_is_not_suspect_and_a_gross_difference_in_one_is():
     assert not failed(trial(with_step(1, update=Difference(0.05))))
-    assert END_UPDATES in failed(trial(with_step(1, update=Difference(1.1 * GROSS))))
+    assert CheckName.END_UPDATES in failed(trial(with_step(1, update=Difference(1.1 * GROSS))))
     alone = with_updates(Difference(0.05))
     alone = replace(alone, steps=alone.steps[:2])
     assert not failed(trial(alone)), "one judged step alone cannot tell a kink from a mistake"
@@ -120,31 +126,31 @@ def test_a_value_on_a_kink_in_one_batch_is_not_suspect_and_a_gross_difference_in
 def test_adams_directions_have_a_bound_of_their_own():
     end, adam = with_updates(Difference(TURNED * 0.9)), OptimizerSpec.named("adam")
     assert not failed(trial(end, optimizer=adam))
-    assert END_UPDATES in failed(trial(end))
-    assert END_UPDATES in failed(trial(with_updates(Difference(TURNED * 1.1)), optimizer=adam))
+    assert CheckName.END_UPDATES in failed(trial(end))
+    assert CheckName.END_UPDATES in failed(trial(with_updates(Difference(TURNED * 1.1)), optimizer=adam))
 
 
 def test_a_referee_that_failed_makes_nothing_suspect_and_leaves_out_what_it_would_have_told():
     unasked = TrialEnd(SETTLED, Missing.REFEREE, "it was killed")
-    assert [check.name for check in checks(trial(unasked))] == [POSSIBLE, NOTHING_LEFT]
+    assert [check.name for check in checks(trial(unasked))] == [CheckName.POSSIBLE, CheckName.NOTHING_LEFT]
     assert not failed(trial(unasked))
 
 
 def test_a_trial_that_diverged_is_not_held_to_numbers_that_are_none():
     lost = replace(RIGHT, evaluation=Difference(None), steps=(EndStep(128, False, Difference(None)),))
     diverged = trial(lost)
-    diverged.figures[DIVERGED_STEP] = Figure(3.0, "-")
+    diverged.figures[DIVERGED_STEP.name] = Figure(3.0, "-")
     assert not failed(diverged)
-    assert failed(trial(lost)).keys() == {END_EVALUATION, END_LOSSES}
+    assert failed(trial(lost)).keys() == {CheckName.END_EVALUATION, CheckName.END_LOSSES}
 
 
 def test_a_speed_that_no_processor_has_is_suspect_and_one_that_a_card_may_have_is_not():
-    assert POSSIBLE in failed(trial(speed=50_980_893.0))
+    assert CheckName.POSSIBLE in failed(trial(speed=50_980_893.0))
     assert not failed(trial(speed=30_000.0, threads=2))
     card = {"device": "GPU-00000000-1111-2222-3333-444444444444"}
     assert not failed(trial(speed=1e6, **card))
     flop = OSU_CNN.multiply_adds * 2 * 3 / 4
-    assert POSSIBLE in failed(trial(speed=2.1e15 / flop, **card))
+    assert CheckName.POSSIBLE in failed(trial(speed=2.1e15 / flop, **card))
 
 
 @pytest.mark.parametrize(
@@ -157,13 +163,13 @@ def test_a_speed_that_no_processor_has_is_suspect_and_one_that_a_card_may_have_i
     ],
 )
 def test_work_that_the_window_left_behind_is_told_from_a_slow_copy(copies, suspect):
-    assert (NOTHING_LEFT in failed(trial(replace(RIGHT, outstanding=copies)))) == suspect
+    assert (CheckName.NOTHING_LEFT in failed(trial(replace(RIGHT, outstanding=copies)))) == suspect
 
 
 def test_on_a_card_the_clock_alone_tells_what_was_left():
     card = {"device": "GPU-00000000-1111-2222-3333-444444444444"}
     waited = replace(RIGHT, outstanding=Outstanding(0.5, 0.001, 0.002, 0.001))
-    assert NOTHING_LEFT in failed(trial(waited, **card))
+    assert CheckName.NOTHING_LEFT in failed(trial(waited, **card))
 
 
 def events_of(folder, *lines):

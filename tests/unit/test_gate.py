@@ -18,10 +18,11 @@ from rich.console import Console
 from runner import __main__ as runner
 from runner.command.plan import Plan
 from runner.gate import judge as gate
-from runner.gate.judge import GATE, JUDGED, Gate
+from runner.gate.judge import JUDGED, Gate
 from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS
 from runner.launch import LaunchFailed, Local, Outcome, Way
 from workloads.catalogue import WORKLOADS
+from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.events import Event
 from workloads.records.evidence import PROBE_BATCH, Evidence
 from workloads.records.figures import DIVERGED_STEP, Figure
@@ -58,18 +59,22 @@ def wrong(layer: str = "conv2", by: float = 0.25) -> Evidence:
 
 def verdict(result: TrialResult) -> Check:
     """The gate's; it is the last of the checks, and the others are as they were."""
-    assert result.checks[:-1] == [COUNTED] and result.checks[-1].name == GATE
+    assert result.checks[:-1] == [COUNTED] and result.checks[-1].name == CheckName.GATE
     return result.checks[-1]
 
 
 def is_ok(result: TrialResult, detail: str) -> bool:
-    return (result.status, result.reason, verdict(result)) == (Status.OK, None, Check(GATE, True, detail))
+    """Held against whom its words say, in data too."""
+    asked = detail.removeprefix("held against ").partition(";")[0].split(", ")
+    against = tuple(JUDGE if name == "the referee" else name for name in asked)
+    check = Check(CheckName.GATE, True, detail, against)
+    return (result.status, result.reason, verdict(result)) == (Status.OK, None, check)
 
 
 def is_unverified(result: TrialResult, reason: str) -> bool:
     """Whether it is, with a reason that begins so."""
     assert result.reason is not None
-    same = verdict(result) == Check(GATE, False, result.reason)
+    same = replace(verdict(result), against=()) == Check(CheckName.GATE, False, result.reason)
     return result.status == Status.UNVERIFIED and same and result.reason.startswith(reason)
 
 
@@ -201,7 +206,7 @@ def test_alone_without_the_referee_a_trial_is_ok_but_its_check_has_not_passed() 
     (alone,) = judge(trial("alone"))
     assert (alone.status, alone.reason) == (Status.OK, None)
     told = f"nothing to hold it against: no other framework{TOO_LARGE}"
-    assert verdict(alone) == Check(GATE, False, told)
+    assert verdict(alone) == Check(CheckName.GATE, False, told)
 
 
 @pytest.mark.usefixtures("no_referee")
@@ -215,7 +220,7 @@ def test_an_unverified_trial_is_ok_again_when_the_majority_changes() -> None:
 
 @pytest.mark.usefixtures("asked")
 def test_a_trial_that_diverged_stays_so_where_it_agrees_and_is_unverified_where_it_does_not() -> None:
-    figures = {DIVERGED_STEP: Figure(3, "worker")}
+    figures = {DIVERGED_STEP.name: Figure(3, "worker")}
     right = replace(trial("right"), status=Status.DIVERGED, figures=figures)
     differs = replace(trial("differs", wrong()), status=Status.DIVERGED, figures=figures)
     judged = judge(right, differs, trial("other"))

@@ -11,8 +11,8 @@ from test_end_gate import RIGHT
 from test_gate import asked, judge, trial, workloads  # noqa: F401
 
 from runner.gate import trial_end
-from runner.gate.judge import GATE, Gate
-from workloads.records.checks import END_EVALUATION, EPOCHS_AGREE
+from runner.gate.judge import Gate
+from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import Difference
 from workloads.records.result import Epoch, Status
 
@@ -41,9 +41,11 @@ def test_one_of_three_whose_second_epoch_differs_is_outvoted_and_the_others_stay
     assert wrong.reason == (
         "differs from mxnet, pytorch: the training loss of epoch 2 differs by 5.3e-02 (allowed 4e-03)"
     )
-    assert named(wrong, EPOCHS_AGREE).detail == wrong.reason and not named(wrong, EPOCHS_AGREE).passed
-    assert named(wrong, GATE).passed, "its first steps agreed"
-    assert named(one, EPOCHS_AGREE).detail == "held against pytorch, tensorflow"
+    assert (
+        named(wrong, CheckName.EPOCHS_AGREE).detail == wrong.reason and not named(wrong, CheckName.EPOCHS_AGREE).passed
+    )
+    assert named(wrong, CheckName.GATE).passed, "its first steps agreed"
+    assert named(one, CheckName.EPOCHS_AGREE).detail == "held against pytorch, tensorflow"
 
 
 def test_the_difference_that_is_told_is_that_from_the_nearest_for_another_rival_may_be_wrong_itself():
@@ -66,7 +68,7 @@ def test_a_rival_that_is_suspect_at_its_own_end_has_no_vote():
     wrong = [replace(each, end=suspect) for each in wrong]
     judged = judge(right, *wrong)
     assert [each.status for each in judged] == [Status.OK, Status.UNVERIFIED, Status.UNVERIFIED]
-    assert named(judged[0], EPOCHS_AGREE) is None, "nothing is left to hold it against"
+    assert named(judged[0], CheckName.EPOCHS_AGREE) is None, "nothing is left to hold it against"
 
 
 def test_epochs_of_another_batch_size_and_those_of_masks_are_not_compared():
@@ -74,21 +76,21 @@ def test_epochs_of_another_batch_size_and_those_of_masks_are_not_compared():
     elsewhere = replace(other, spec=replace(other.spec, batch_size=64))
     assert [each.status for each in judge(one, elsewhere)] == [Status.OK] * 2
     masked = [replace(each, spec=replace(each.spec, workload="dropping")) for each in (one, other)]
-    assert all(named(each, EPOCHS_AGREE) is None for each in judge(*masked))
+    assert all(named(each, CheckName.EPOCHS_AGREE) is None for each in judge(*masked))
 
 
 def test_a_suspect_end_is_the_reason_and_a_changed_bound_is_applied_when_the_folder_is_opened_again(monkeypatch):
     suspect = replace(trial("mxnet"), end=replace(RIGHT, evaluation=Difference(0.01)).to_json())
     (judged,) = judge(suspect)
     assert judged.status is Status.UNVERIFIED
-    assert judged.reason == named(judged, END_EVALUATION).detail
+    assert judged.reason == named(judged, CheckName.END_EVALUATION).detail
     assert judge(judged) == [judged], "nothing is added a second time"
     monkeypatch.setattr(trial_end, "EVALUATION", 0.02)
     (again,) = judge(judged)
-    assert (again.status, again.reason) == (Status.OK, None) and named(again, END_EVALUATION).passed
+    assert (again.status, again.reason) == (Status.OK, None) and named(again, CheckName.END_EVALUATION).passed
 
 
 def test_a_trial_stored_without_an_end_is_judged_by_what_it_has():
     (judged,) = Gate(Path("nowhere"), PROJECT).judge([trial("mxnet")])
     assert judged.status is Status.OK
-    assert [check.name for check in judged.checks[1:]] == [GATE]
+    assert [check.name for check in judged.checks[1:]] == [CheckName.GATE]

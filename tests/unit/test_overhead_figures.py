@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from runner.command.overhead import CANNOT_BE_TOLD, OVER, WITHIN, earlier, others, row, table
+from runner.command.overhead import Verdict, earlier, others, row, table
 from workloads.records.segments import Segment
 
 IMAGES = 4000
@@ -29,7 +29,7 @@ def measured(ratio, noise, pairs=30, seed=0, **settings):
 @pytest.mark.parametrize("batch_size", [32, 64, 1024])
 def test_a_planted_slowdown_of_5_percent_is_not_found(batch_size):
     found = row(batch_size, measured(0.95, 0.02), 30)
-    assert found["verdict"] == OVER
+    assert found["verdict"] == Verdict.OVER
     assert found["low"] < 0.95 < found["high"] < found["bar"]
     assert found["ratio"] == pytest.approx(0.95, abs=0.01)
 
@@ -37,19 +37,19 @@ def test_a_planted_slowdown_of_5_percent_is_not_found(batch_size):
 @pytest.mark.parametrize("batch_size", [32, 64, 1024])
 def test_instruments_that_cost_nothing_are_over_the_bar(batch_size):
     found = row(batch_size, measured(1.0, 0.002), 30)
-    assert found["verdict"] == WITHIN and found["bar"] < found["low"] < 1 < found["high"]
+    assert found["verdict"] == Verdict.WITHIN and found["bar"] < found["low"] < 1 < found["high"]
 
 
 @pytest.mark.parametrize("ratio", [0.95, 1.0])
 def test_noise_gets_a_verdict(ratio):
     found = row(128, measured(ratio, 0.2), 30)
-    assert found["verdict"] == CANNOT_BE_TOLD and found["low"] < 0.99 < found["high"]
+    assert found["verdict"] == Verdict.CANNOT_BE_TOLD and found["low"] < 0.99 < found["high"]
 
 
 def test_the_bar_is_the_same_below_batch_64():
     """A slowdown of 1.5 % is too much at 64 and allowed at 63."""
     segments = measured(0.985, 0.002)
-    assert [row(size, segments, 30)["verdict"] for size in (63, 64)] == [WITHIN, OVER]
+    assert [row(size, segments, 30)["verdict"] for size in (63, 64)] == [Verdict.WITHIN, Verdict.OVER]
     assert [row(size, segments, 30)["bar"] for size in (63, 64)] == [0.98, 0.99]
 
 
@@ -70,7 +70,7 @@ def test_pairs_that_others_disturbed_are_counted():
     """Five times slower in the segments with the instruments, because another process took the cores."""
     disturbed = [segment(True), segment(False, 800, foreign_percent=60)] * 5
     found = row(128, disturbed + measured(1.0, 0.002, foreign_percent=1.0), 30)
-    assert found["verdict"] == WITHIN and found["ratio"] == pytest.approx(1, abs=0.002)
+    assert found["verdict"] == Verdict.WITHIN and found["ratio"] == pytest.approx(1, abs=0.002)
     assert (found["pairs"], found["pairs_measured"], found["foreign_cpu_percent"]) == (30, 35, pytest.approx(1.0))
     assert len(found["segments"]) == 70, "what was measured is not all stored"
 
@@ -80,7 +80,7 @@ def test_segments_of_one_kind_are_a_pair():
         row(128, [segment(True), segment(True)] * 3, 3)
 
 
-@pytest.mark.parametrize(("core", "verdict"), [(0.049, WITHIN), (0.051, OVER)])
+@pytest.mark.parametrize(("core", "verdict"), [(0.049, Verdict.WITHIN), (0.051, Verdict.OVER)])
 def test_the_sampler_takes_more_than_its_bar_unnoticed(core, verdict):
     """Its time while it stood still is none, so only the segments in which it ran are the base."""
     found = row(128, measured(1.0, 0.0, sampler_core=core), 30)
@@ -92,7 +92,7 @@ def test_the_table_lacks_a_figure_or_its_bar():
     found = {"framework": "pytorch", "batch_size": 32} | row(32, measured(0.95, 0.0, sampler_core=0.06), 30)
     line = table([found]).splitlines()[-1]
     assert re.split(r"\s{2,}", line) == [
-        "pytorch", "32", "30 of 30", "0.0", "95.00 [95.00, 95.00]", "98", OVER, "6.00 of 5", OVER,
+        "pytorch", "32", "30 of 30", "0.0", "95.00 [95.00, 95.00]", "98", Verdict.OVER, "6.00 of 5", Verdict.OVER,
     ]  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def test_what_the_instruments_cause_beyond_their_own_time_clears_them():
     costly = [segment(True, 3600, foreign_percent=60), segment(False)] * 20
     found = row(128, costly + measured(1.0, 0.002, pairs=30), 30)
     assert found["ratio"] == pytest.approx(1, abs=0.002) and found["high_all"] < 0.99
-    assert found["verdict"] == OVER
+    assert found["verdict"] == Verdict.OVER
 
 
 def test_the_choice_of_pairs_is_hidden():

@@ -30,7 +30,7 @@ RESULT = TrialResult(
     epochs=[Epoch(1.0, 45, 1437, 0.5, 0.1, None, 0.875)],
     first_losses=[2.3, None],
     evidence={"loss": 2.3, "outputs": {"conv1": [1.5, None]}, "losses": [2.3, None]},
-    figures={"rate": Figure(10.0, "worker", 3), "device_memory_bytes": Figure(None, "nvml", reason="no GPU")},
+    figures={"images_per_s": Figure(10.0, "worker", 3), "device_memory_bytes": Figure(None, "nvml", reason="no GPU")},
     checks=[Check("images", True, "1437 = 1437")],
     facts={"framework_version": "1", "tf32": False, "cuda_version": None},
     machine={"cores": 2},
@@ -65,7 +65,7 @@ def test_how_a_figure_was_counted_survives_json_and_may_be_missing_in_a_stored_o
 
 def test_a_figure_counted_in_a_way_that_there_is_not_is_refused() -> None:
     stored = through_json(RESULT.to_json())
-    stored["figures"]["rate"]["method"] = "by guess"
+    stored["figures"]["images_per_s"]["method"] = "by guess"
     with pytest.raises(ValueError, match="by guess"):
         TrialResult.from_json(stored)
 

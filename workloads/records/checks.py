@@ -10,43 +10,23 @@ import math
 import numpy as np
 
 from ..catalogue import WORKLOADS
-from .figures import Figure
+from . import figures as registry
+from .check_name import CheckName
+from .figures import Figure, FigureSpec, Method
 from .job import TrialSpec
 from .result import Check, Epoch
 from .samples import PERIOD_S, Samples
-
-SPEED_IDENTITY, STEPS_IDENTITY = "images/s x step time = batch size", "steps of an epoch"
-COUNTS = (SPEED_IDENTITY, STEPS_IDENTITY)  # a trial that miscounts has no speed and no accuracy to show
-LONG_ENOUGH, COVERED, INCREASING = "window is long enough", "samples cover the window", "samples' times increase"
-NOT_ALL_ZERO = "not all zero"
-BUSY_ABOVE_ALL, PROCESS_IN_DEVICE = "busy mean >= mean of all samples", "process memory <= device memory"
-ENERGY = "energy by counter = integrated power"
-KEPT_PACE = "the driver's clock kept pace"
-NO_STALL = "no stall in the window"
-IN_SPLIT, ADAM = "batch size <= training split", "Adam's state = 2 x trainable bytes"
-NAMES = (
-    *COUNTS, LONG_ENOUGH, COVERED, INCREASING, NOT_ALL_ZERO, BUSY_ABOVE_ALL, PROCESS_IN_DEVICE, ENERGY, KEPT_PACE,
-    IN_SPLIT, ADAM, NO_STALL,
-)  # fmt: skip
-# What the gate finds beyond a framework's first probe. Not among NAMES: the runner alone can make them. A trial that
-# lacks one was not looked at so, and one that fails one is no number.
-EPOCHS_AGREE = "epochs are as the others'"
-END_ANSWERED, END_EVALUATION = "its end answers the probe", "evaluation at its end = the referee's"
-END_LOSSES, END_UPDATES = "losses at its end = the referee's", "updates at its end = the referee's"
-NOTHING_LEFT, POSSIBLE = "nothing was left to do behind the window", "its speed is possible"
-LATE_NAMES = (POSSIBLE, NOTHING_LEFT, END_ANSWERED, END_EVALUATION, END_LOSSES, END_UPDATES, EPOCHS_AGREE)
 
 SHORTEST_S, FEWEST_SAMPLES = 5.0, 10
 ENERGY_TOLERANCE = 0.05
 SCALAR_BYTES = 256  # for each parameter tensor, beside its two moments: a step counter, beta's powers
 CLOCK_DRIFT_S = 0.05
 CONTENDED_PERCENT = 25.0  # of a CPU trial's cores, taken by others through the window: its speed is not its own
-CALL_TIMES = ("call_p50_s", "call_p95_s", "call_p99_s", "call_longest_s")
 # A worker that stood still: its longest call took this many times the median one, and this share of the window more.
 STALL_TIMES, STALL_SHARE = 5.0, 0.05
 # What is nothing but zeros through a window of training was not measured; nor was a sum that stands still.
-NEVER_ZERO = ("cpu_percent", "gpu_percent", "power_w", "energy_j")
-NEVER_ALL_ZERO = (
+NEVER_ZERO = (registry.CPU_USAGE, registry.GPU_USAGE, registry.POWER, registry.ENERGY)
+NEVER_ALL_ZERO = (  # of the sampler's columns
     "gpu_percent", "host_memory_bytes", "device_memory_bytes", "process_memory_bytes", "power_mw", "sm_clock_mhz",
     "temperature_c",
 )  # fmt: skip
@@ -54,62 +34,65 @@ SUMS = ("cpu_s", "energy_mj")
 # (mean of all, mean of the busy ones, tolerance). A utilisation read beside a power is that of up to a second before,
 # so the power of readings called busy may be a little below that of all; the others are exact.
 BUSY = (
-    ("cpu_percent", "cpu_busy_percent", 1e-9),
-    ("gpu_percent", "gpu_busy_percent", 1e-9),
-    ("power_w", "power_busy_w", 0.05),
+    (registry.CPU_USAGE, registry.CPU_BUSY, 1e-9),
+    (registry.GPU_USAGE, registry.GPU_BUSY, 1e-9),
+    (registry.POWER, registry.POWER_BUSY, 0.05),
 )
-OWN_SAMPLES = "NVML nvmlDeviceGetSamples"  # how the source of a usage begins that the driver itself sampled
-DEVICE_RISE = "less its baseline"  # in the source of a process's memory that is made of the device's
 
 
 def figure_checks(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoch]) -> list[Check]:
     """From the figures alone; a check whose figures are unknown is left out."""
     done: list[Check] = []
     value = {name: figure.value for name, figure in figures.items() if figure.value is not None}
+
+    def known(*specs: FigureSpec) -> list[float] | None:
+        """Their values; None unless all are known."""
+        return [value[spec.name] for spec in specs] if all(spec.name in value for spec in specs) else None
+
     if epochs and spec.batch_size > epochs[0].images:
         detail = f"epochs are one batch of {epochs[0].images}, the window's batches of {spec.batch_size} repeat images"
-        done.append(Check(IN_SPLIT, False, detail))
-    if {"images_per_s", "step_time_s"} <= value.keys():
-        product = value["images_per_s"] * value["step_time_s"]
+        done.append(Check(CheckName.IN_SPLIT, False, detail))
+    if pair := known(registry.SPEED, registry.STEP_TIME):
+        product = pair[0] * pair[1]
         detail = f"{product:.2f} images a step, batch size {spec.batch_size}"
-        done.append(Check(SPEED_IDENTITY, abs(product / spec.batch_size - 1) <= 0.01, detail))
+        done.append(Check(CheckName.SPEED_IDENTITY, abs(product / spec.batch_size - 1) <= 0.01, detail))
     for number, epoch in enumerate(epochs):
         whole, rest = divmod(epoch.images, spec.batch_size)
         expected = whole + math.ceil(rest / spec.batch_size)
         if epoch.steps != expected:
             detail = f"epoch {number}: {epoch.images} images in {epoch.steps} steps, expected {expected}"
-            done.append(Check(STEPS_IDENTITY, False, detail))
-    if "window_s" in value:
-        usage = figures["cpu_percent" if spec.device == "cpu" else "gpu_percent"]
-        long_enough = value["window_s"] >= SHORTEST_S and (usage.samples is None or usage.samples >= FEWEST_SAMPLES)
+            done.append(Check(CheckName.STEPS_IDENTITY, False, detail))
+    if window := known(registry.WINDOW):
+        usage = figures[(registry.CPU_USAGE if spec.device == "cpu" else registry.GPU_USAGE).name]
+        long_enough = window[0] >= SHORTEST_S and (usage.samples is None or usage.samples >= FEWEST_SAMPLES)
         counted = "" if usage.samples is None else f", {usage.samples} samples of the usage"
-        detail = f"{value['window_s']:.2f} s{counted}; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are wanted"
-        done.append(Check(LONG_ENOUGH, long_enough, detail))
-    for name in NEVER_ZERO:
-        if value.get(name) == 0:
-            done.append(Check(NOT_ALL_ZERO, False, f"{name} is exactly 0 through a window of training"))
+        detail = f"{window[0]:.2f} s{counted}; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are wanted"
+        done.append(Check(CheckName.LONG_ENOUGH, long_enough, detail))
+    for never in NEVER_ZERO:
+        if value.get(never.name) == 0:
+            done.append(Check(CheckName.NOT_ALL_ZERO, False, f"{never.name} is exactly 0 through a window of training"))
     for every, busy, tolerance in BUSY:
-        if {every, busy} <= value.keys():
-            detail = f"{busy} {value[busy]:.2f}, {every} {value[every]:.2f}"
-            done.append(Check(BUSY_ABOVE_ALL, value[busy] >= value[every] * (1 - tolerance), detail))
-    by_process = "process_gpu_memory_bytes" in value and DEVICE_RISE not in figures["process_gpu_memory_bytes"].source
-    if by_process and "device_memory_bytes" in value:
-        process, device = value["process_gpu_memory_bytes"], value["device_memory_bytes"]
+        if pair := known(every, busy):
+            detail = f"{busy.name} {pair[1]:.2f}, {every.name} {pair[0]:.2f}"
+            done.append(Check(CheckName.BUSY_ABOVE_ALL, pair[1] >= pair[0] * (1 - tolerance), detail))
+    pair = known(registry.PROCESS_GPU_MEMORY, registry.DEVICE_MEMORY)
+    if pair and figures[registry.PROCESS_GPU_MEMORY.name].method is not Method.DEVICE_RISE:
+        process, device = pair
         detail = f"{process / 2**20:.0f} of {device / 2**20:.0f} MiB"
-        done.append(Check(PROCESS_IN_DEVICE, process <= device, detail))
+        done.append(Check(CheckName.PROCESS_IN_DEVICE, process <= device, detail))
     # Without a counter the one is the other.
-    by_counter = "energy_j" in value and "integrated" not in figures["energy_j"].source
-    if by_counter and "energy_integrated_j" in value:
-        counter, integrated = value["energy_j"], value["energy_integrated_j"]
+    pair = known(registry.ENERGY, registry.ENERGY_INTEGRATED)
+    if pair and figures[registry.ENERGY.name].method is not Method.INTEGRATED:
+        counter, integrated = pair
         detail = f"{counter:.1f} J by counter, {integrated:.1f} J integrated"
-        done.append(Check(ENERGY, abs(counter - integrated) <= ENERGY_TOLERANCE * integrated, detail))
-    if {"window_s", "call_p50_s", "call_longest_s"} <= value.keys():
-        usual_s, longest_s = value["call_p50_s"], value["call_longest_s"]
-        lost = (longest_s - usual_s) / value["window_s"]
+        done.append(Check(CheckName.ENERGY, abs(counter - integrated) <= ENERGY_TOLERANCE * integrated, detail))
+    if calls := known(registry.WINDOW, registry.CALL_MEDIAN, registry.CALL_LONGEST):
+        window_s, usual_s, longest_s = calls
+        lost = (longest_s - usual_s) / window_s
         stalled = longest_s > STALL_TIMES * usual_s and lost > STALL_SHARE
         detail = f"the longest call took {longest_s:.2f} s, the median one {usual_s:.2f} s: {lost:.0%} of the window"
-        done.append(Check(NO_STALL, not stalled, detail))
-    adam = optimizer_check(spec, value.get("optimizer_bytes"))
+        done.append(Check(CheckName.NO_STALL, not stalled, detail))
+    adam = optimizer_check(spec, value.get(registry.MEMORY_PARTS["optimizer"].name))
     return [*done, adam] if adam else done
 
 
@@ -127,7 +110,7 @@ def optimizer_check(spec: TrialSpec, state_bytes: float | None) -> Check | None:
     extra = state_bytes - 2 * trainable_bytes
     most = SCALAR_BYTES * len(workload.parameter_shapes())
     detail = f"{state_bytes:.0f} bytes of state, {trainable_bytes} trainable; 0 to {most} bytes of scalars are allowed"
-    return Check(ADAM, 0 <= extra <= most, detail)
+    return Check(CheckName.ADAM, 0 <= extra <= most, detail)
 
 
 def sample_checks(edges: tuple[float, float], samples: Samples) -> list[Check]:
@@ -137,20 +120,20 @@ def sample_checks(edges: tuple[float, float], samples: Samples) -> list[Check]:
     steps = np.diff(times)
     gap_s = float(np.diff(np.concatenate([[edges[0]], np.sort(times), [edges[1]]])).max()) / 1e9
     done = [
-        Check(COVERED, gap_s <= 3 * PERIOD_S, f"longest gap {gap_s:.2f} s, period {PERIOD_S} s"),
-        Check(INCREASING, bool(np.all(steps > 0)), f"{int(np.sum(steps <= 0))} of {len(times)} do not"),
+        Check(CheckName.COVERED, gap_s <= 3 * PERIOD_S, f"longest gap {gap_s:.2f} s, period {PERIOD_S} s"),
+        Check(CheckName.INCREASING, bool(np.all(steps > 0)), f"{int(np.sum(steps <= 0))} of {len(times)} do not"),
     ]
     for column in NEVER_ALL_ZERO:
         known = samples[column][inside]
         known = known[~np.isnan(known)]
         if len(known) and not known.any():
-            done.append(Check(NOT_ALL_ZERO, False, f"{column}: all {len(known)} samples in the window are 0"))
+            done.append(Check(CheckName.NOT_ALL_ZERO, False, f"{column}: all {len(known)} samples in the window are 0"))
     for column in SUMS:
         known = samples[column][inside]
         known = known[~np.isnan(known)]
         if len(known) > 1 and known.min() == known.max():
             detail = f"{column}: all {len(known)} samples in the window are {known[0]:g}, and it is a running sum"
-            done.append(Check(NOT_ALL_ZERO, False, detail))
+            done.append(Check(CheckName.NOT_ALL_ZERO, False, detail))
     return done
 
 
@@ -159,12 +142,12 @@ def clock_checks(figures: dict[str, Figure], clocks: list[dict[str, int]]) -> li
 
     `clocks` of meter.json: the same moment as monotonic_ns and epoch_ns, before the worker's life and after it.
     """
-    usage = figures.get("gpu_percent")
-    if usage is None or usage.value is None or not usage.source.startswith(OWN_SAMPLES):
+    usage = figures.get(registry.GPU_USAGE.name)
+    if usage is None or usage.value is None or usage.method is not Method.DRIVER_SAMPLES:
         return []
     if len(clocks) < 2:
-        return [Check(KEPT_PACE, False, "cannot be told: the sampler did not read the clocks at the end")]
+        return [Check(CheckName.KEPT_PACE, False, "cannot be told: the sampler did not read the clocks at the end")]
     before_ns, after_ns = (pair["epoch_ns"] - pair["monotonic_ns"] for pair in (clocks[0], clocks[-1]))
     drift_s = (after_ns - before_ns) / 1e9
     detail = f"the epoch moved by {drift_s:+.3f} s against the monotonic clock; {CLOCK_DRIFT_S:g} s are allowed"
-    return [Check(KEPT_PACE, abs(drift_s) < CLOCK_DRIFT_S, detail)]
+    return [Check(CheckName.KEPT_PACE, abs(drift_s) < CLOCK_DRIFT_S, detail)]

@@ -1,37 +1,34 @@
-"""Measured numbers: each with its source, or with the reason why it is unknown."""
+"""Measured numbers: each with its source, or with the reason why it is unknown; and the registry of all that there are.
+
+A figure is one `FigureSpec` here and nowhere else: the runner stores it by its name, and checks, tables, charts, page
+and comparison read from it what it is. A result with a figure that is not here is refused by writer and reader.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from .word import Word
 
 Count = int | str  # bytes, or the reason why they are unknown
-DIVERGED_STEP = "diverged_step"  # the figure; null where every loss is a number
-
-# What a framework's allocator holds while it trains; together they are its peak.
-MEMORY_PARTS = (
-    "parameters",
-    "statistics",  # BatchNorm's
-    "gradients",
-    "optimizer",
-    "dataset",  # the training split, where the feed keeps it on the device
-    "inputs",  # one batch
-    "activations",  # beyond all these, in use between forward and backward
-    "workspace",  # temporaries, and what the framework keeps for them
-)
 
 
 class Method(Word):
-    """How a figure was counted, where nobody can judge it without knowing that."""
+    """How a figure was got, where it can be got in several ways and somebody must know which."""
 
     CHUNKS = "chunks"  # the allocator's chunks, each up to twice what was asked for, and others in the next run
+    COUNTER = "counter"  # of the device or the kernel
+    INTEGRATED = "integrated"  # from readings of the power
+    DRIVER_SAMPLES = "driver_samples"  # by the driver, at times of its own, which are stamped with the epoch
+    POLLED = "polled"  # by the sampler
+    PROCESS_LIST = "process_list"  # the driver's, which tells each process's memory
+    DEVICE_RISE = "device_rise"  # all memory in use on the device less what was there before the trial
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number; its unit is in its name. Unknown is None with a reason, never 0."""
+    """One measured number, as its `FigureSpec` says. Unknown is None with a reason, never 0."""
 
     value: float | None
     source: str
@@ -48,3 +45,151 @@ class Figure:
         """Raises ValueError for a method that there is not, TypeError for a field too many or too few."""
         method = data.get("method")
         return Figure(**{**data, "method": None if method is None else Method(method)})
+
+
+@dataclass(frozen=True)
+class FigureSpec:
+    """What is known of a figure before it is measured.
+
+    Shown is value x `factor`, in `unit`, with `decimals`; None = three significant digits. `title` is the heading of
+    its table and may name {cores} and {epochs}. `device`: "cuda" = it exists on a GPU alone; None = everywhere.
+    """
+
+    name: str  # its key in a result, with the unit of what is stored
+    label: str
+    unit: str = ""
+    factor: float = 1.0
+    decimals: int | None = None
+    title: str = ""
+    device: Literal["cuda"] | None = None
+    windowed: bool = False  # cut from the steady window: a short one makes it worth less
+    timed: bool = False  # other work on the machine changes it: repeats that differ are noise
+    learnt: bool = False  # what the network learnt decides it: a trial that diverged has none
+    better: Literal[-1, 0, 1] = 0  # 1: more is better, -1: less is, 0: neither, or the same finding as another figure
+    full_scale: float | None = None  # the value at the top of a chart's axis; None = the data decide
+
+
+def _bytes(name: str, label: str, **more: Any) -> FigureSpec:
+    return FigureSpec(f"{name}_bytes", label, "MiB", 2.0**-20, **more)
+
+
+def _seconds(name: str, label: str, title: str = "", windowed: bool = False) -> FigureSpec:
+    return FigureSpec(f"{name}_s", label, "s", title=title, windowed=windowed)
+
+
+def _window(name: str, label: str, unit: str, decimals: int | None = None, title: str = "", **more: Any) -> FigureSpec:
+    """A percentage, power, energy or speed of the steady window."""
+    heading = f"{title} the steady window" if title else ""
+    return FigureSpec(name, label, unit, decimals=decimals, title=heading, windowed=True, timed=True, **more)
+
+
+def _gpu(name: str, label: str, unit: str, decimals: int | None = None, how: str = "", **more: Any) -> FigureSpec:
+    title = f"{label}, {how}" if how else ""
+    return _window(name, label, unit, decimals, title, device="cuda", **more)
+
+
+# Start-up; the first step compiles where a framework does.
+IMPORT = _seconds("import", "Import", "Start-up: import of the framework, s")
+OPEN = _seconds("open", "Open")
+LOAD = _seconds("load", "Load")
+BUILD = _seconds("build", "Build")
+FIRST_STEP = _seconds("first_step", "First step", "Start-up: first training step, compilation included, s")
+WARM_UP = _seconds("warm_up", "Warm-up", "Start-up: warm-up steps after the first, s")
+START_UP = (IMPORT, OPEN, LOAD, BUILD, FIRST_STEP, WARM_UP)
+
+# Speed. The step time is the batch size over the speed: the same finding twice, so neither direction of it is judged.
+WINDOW = _seconds("window", "Window", windowed=True)
+SPEED = _window("images_per_s", "Training speed", "images/s", None, "Training speed, images/s, mean over", better=1)
+STEP_TIME = _window("step_time_s", "Step time", "ms", None, "Time of a training step, ms, mean over", factor=1000.0)
+CALL_MEDIAN = _seconds("call_p50", "Call p50", windowed=True)
+CALL_P95 = _seconds("call_p95", "Call p95", windowed=True)
+CALL_P99 = _seconds("call_p99", "Call p99", windowed=True)
+CALL_LONGEST = _seconds("call_longest", "Call longest", windowed=True)
+CALL_TIMES = (CALL_MEDIAN, CALL_P95, CALL_P99, CALL_LONGEST)
+
+# What was learnt.
+ACCURACY = FigureSpec(
+    "test_accuracy", "Test accuracy", "%", 100.0, 2, "Test accuracy, %, after epoch {epochs}",
+    learnt=True, better=1, full_scale=100,
+)  # fmt: skip
+DIVERGED_STEP = FigureSpec("diverged_step", "Diverged step")  # null where every loss is a number
+
+# Usage.
+CPU_USAGE = _window("cpu_percent", "CPU usage", "%", 1, "CPU usage, % of the {cores} allotted, mean over",
+                    full_scale=100)  # fmt: skip
+CPU_BUSY = FigureSpec(
+    "cpu_busy_percent", "CPU usage when busy", "%", 1.0, 1,
+    "CPU usage, % of the {cores} allotted, mean over the busy samples of the steady window alone",
+    windowed=True, timed=True,
+)  # fmt: skip
+FOREIGN_CPU = _window("foreign_cpu_percent", "Foreign CPU", "%", 1)  # of the cores allotted, taken by others
+GPU_USAGE = _gpu("gpu_percent", "GPU usage", "%", 1, "% of the time with work on the GPU, mean over", full_scale=100)
+GPU_BUSY = FigureSpec(
+    "gpu_busy_percent", "GPU usage when busy", "%", 1.0, 1,
+    "GPU usage, % of the time with work on the GPU, mean over the busy samples of the steady window alone",
+    "cuda", windowed=True, timed=True,
+)  # fmt: skip
+SM_ACTIVE = _gpu("sm_active_percent", "SMs active", "%", 1, "% of their cycles with a warp resident, mean over")
+SM_OCCUPANCY = _gpu("sm_occupancy_percent", "SM occupancy", "%", 1, "% of the warps that fit, mean over")
+TENSOR_ACTIVE = _gpu("tensor_active_percent", "Tensor cores active", "%", 1, "% of their cycles, mean over")
+DRAM_ACTIVE = _gpu("dram_active_percent", "DRAM active", "%", 1, "% of the cycles with a transfer, mean over")
+GPM = (SM_ACTIVE, SM_OCCUPANCY, TENSOR_ACTIVE, DRAM_ACTIVE)  # the driver's own counters, Hopper and newer
+
+# Energy and what decides it.
+POWER = _gpu("power_w", "GPU power", "W", None, "W, mean over")
+POWER_BUSY = _gpu("power_busy_w", "GPU power when busy", "W")
+POWER_LIMIT = _gpu("power_limit_w", "GPU power limit", "W")
+ENERGY = _gpu("energy_j", "GPU energy of the window", "J")
+ENERGY_INTEGRATED = _gpu("energy_integrated_j", "GPU energy of the window, integrated", "J")
+ENERGY_PER_IMAGE = _gpu("energy_per_image_j", "GPU energy", "J", None, "J an image, over", better=-1)
+SM_CLOCK = _gpu("sm_clock_mhz", "SM clock", "MHz")
+MEMORY_CLOCK = _gpu("memory_clock_mhz", "Memory clock", "MHz")
+TEMPERATURE = _gpu("temperature_c", "GPU temperature, highest", "°C")
+THROTTLED = _gpu("throttled_percent", "Clocks slowed down", "%")
+
+# Memory, as the kernel and the driver count it.
+HOST_MEMORY = _bytes(
+    "host_memory", "Host memory", decimals=0, windowed=True, better=-1,
+    title="Host memory, MiB, peak resident size of the worker in the steady window",
+)  # fmt: skip
+HOST_MEMORY_PEAK = _bytes("host_memory_peak", "Host memory peak")  # of the whole trial
+HOST_MEMORY_PSS = _bytes("host_memory_pss", "PSS at the end")
+HOST_CONTEXT = _bytes("host_context", "Resident after import")
+PROCESS_GPU_MEMORY = _bytes(
+    "process_gpu_memory", "GPU memory", decimals=0, device="cuda", better=-1,
+    title="GPU memory of the process, MiB, highest of the trial",
+)  # fmt: skip
+DEVICE_MEMORY = _bytes("device_memory", "Device memory", device="cuda")
+DEVICE_BASELINE = _bytes("device_memory_baseline", "Device memory before the trial", device="cuda")
+DEVICE_RISE = _bytes("device_memory_rise", "Device peak minus baseline", device="cuda")
+DEVICE_CONTEXT = _bytes("device_context", "Context", device="cuda")
+
+# Memory, as the framework's allocator counts it.
+ALLOCATOR_PEAK = _bytes("allocator_peak", "Allocator peak in use")
+ALLOCATOR_RESERVED = _bytes("allocator_reserved", "Allocator reserved")
+STEPS_PEAK = _bytes("steps_peak", "Peak of the steps")
+WAITED_STEP_PEAK = _bytes("waited_step_peak", "Peak of a step that is waited for")
+QUEUED_STEPS = _bytes("queued_steps", "Activations and inputs of queued steps")
+POOL_INDICES = _bytes("pool_indices", "Places of pools' maxima")
+EXACT_ACTIVATIONS = _bytes("activations_exact", "Activations, exact count")
+# What the allocator holds while it trains; together they are its peak.
+MEMORY_PARTS = {
+    "parameters": _bytes("parameters", "Parameters"),
+    "statistics": _bytes("statistics", "BatchNorm statistics"),
+    "gradients": _bytes("gradients", "Gradients"),
+    "optimizer": _bytes("optimizer", "Optimizer state"),
+    "dataset": _bytes("dataset", "Data set"),  # the training split, where the feed keeps it on the device
+    "inputs": _bytes("inputs", "Inputs"),  # one batch
+    "activations": _bytes("activations", "Activations"),  # beyond all these, between forward and backward
+    "workspace": _bytes("workspace", "Workspace"),  # temporaries, and what the framework keeps for them
+}
+
+FIGURES: dict[str, FigureSpec] = {
+    spec.name: spec for spec in (*MEMORY_PARTS.values(), *vars().copy().values()) if isinstance(spec, FigureSpec)
+}
+
+
+def refuse_unknown(names: Any) -> None:
+    """Raises ValueError for a name that no figure has."""
+    if unknown := sorted(set(names) - FIGURES.keys()):
+        raise ValueError(f"no such figure: {', '.join(map(repr, unknown))}")

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from .figures import Figure
+from . import stored_before
+from .figures import Figure, refuse_unknown
 from .job import TrialSpec
 from .word import Word
 
 SCHEMA_VERSION = 3
+
+
+class OtherSchema(ValueError):
+    """A result of a schema version that is not read any more, or not yet."""
 
 
 class Status(Word):
@@ -34,11 +39,13 @@ FINDINGS = (Status.OK, Status.OUT_OF_MEMORY, Status.DIVERGED)  # what was asked 
 
 @dataclass(frozen=True)
 class Check:
-    """An identity that a result's own figures must satisfy."""
+    """An identity that a result must satisfy. `against`: the frameworks, or `check_name.JUDGE`, that it was held
+    against; empty where its own figures and files suffice, or where there was nobody."""
 
     name: str
     passed: bool
     detail: str
+    against: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,21 +85,26 @@ class TrialResult:
     machine: dict[str, Any] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for a figure that the registry does not have."""
+        refuse_unknown(self.figures)
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> TrialResult:
-        """Raises ValueError for another schema version or a result that lacks or invents a field."""
+        """Raises OtherSchema, and ValueError for a result that lacks or invents a field, or has an unknown figure."""
         if not isinstance(data, dict):
             raise ValueError("not a trial result: no JSON object")
         if data.get("schema_version") != SCHEMA_VERSION:
-            raise ValueError(f"schema version {data.get('schema_version')}, this program reads {SCHEMA_VERSION}")
+            raise OtherSchema(f"schema version {data.get('schema_version')}, this program reads {SCHEMA_VERSION}")
         data = {"end": {}, **data}  # stored before the gate looked at a trial's end
         unknown = set(data) ^ {f.name for f in fields(TrialResult)}
         if unknown:
             raise ValueError(f"fields missing or unknown: {sorted(unknown)}")
         try:
+            data |= stored_before.translated(data)
             return TrialResult(
                 **{
                     **data,
@@ -100,7 +112,7 @@ class TrialResult:
                     "status": Status(data["status"]),
                     "epochs": [Epoch(**epoch) for epoch in data["epochs"]],
                     "figures": {name: Figure.from_json(figure) for name, figure in data["figures"].items()},
-                    "checks": [Check(**check) for check in data["checks"]],
+                    "checks": [Check(**check | {"against": tuple(check["against"])}) for check in data["checks"]],
                 }
             )
         except (TypeError, KeyError, AttributeError) as error:

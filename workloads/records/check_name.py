@@ -1,0 +1,46 @@
+"""The names of all checks, and which of them mean what."""
+
+from __future__ import annotations
+
+from .word import Word
+
+JUDGE = "referee"  # in `Check.against`, beside the names of frameworks
+
+
+class CheckName(Word):
+    """What a check holds to be so."""
+
+    SPEED_IDENTITY = "images/s x step time = batch size"
+    STEPS_IDENTITY = "steps of an epoch"
+    LONG_ENOUGH = "window is long enough"
+    COVERED = "samples cover the window"
+    INCREASING = "samples' times increase"
+    NOT_ALL_ZERO = "not all zero"
+    BUSY_ABOVE_ALL = "busy mean >= mean of all samples"
+    PROCESS_IN_DEVICE = "process memory <= device memory"
+    ENERGY = "energy by counter = integrated power"
+    KEPT_PACE = "the driver's clock kept pace"
+    IN_SPLIT = "batch size <= training split"
+    ADAM = "Adam's state = 2 x trainable bytes"
+    NO_STALL = "no stall in the window"
+    # The run alone can make these.
+    ENDED_WELL = "the worker ended well"
+    ALONE = "alone on the device"
+    GATE = "computes what the others compute"
+    POSSIBLE = "its speed is possible"
+    NOTHING_LEFT = "nothing was left to do behind the window"
+    END_ANSWERED = "its end answers the probe"
+    END_EVALUATION = "evaluation at its end = the referee's"
+    END_LOSSES = "losses at its end = the referee's"
+    END_UPDATES = "updates at its end = the referee's"
+    EPOCHS_AGREE = "epochs are as the others'"
+
+
+COUNTS = (CheckName.SPEED_IDENTITY, CheckName.STEPS_IDENTITY)  # a trial that miscounts has no speed and no accuracy
+# What the gate finds beyond a framework's first probe. A trial that lacks one was not looked at so, and one that fails
+# one is no number.
+LATE_NAMES = (
+    CheckName.POSSIBLE, CheckName.NOTHING_LEFT, CheckName.END_ANSWERED, CheckName.END_EVALUATION,
+    CheckName.END_LOSSES, CheckName.END_UPDATES, CheckName.EPOCHS_AGREE,
+)  # fmt: skip
+MADE_AGAIN = (*CheckName,)[: [*CheckName].index(CheckName.ENDED_WELL)]  # from the stored files
