@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .spread import reach
+from workloads.records.intervals import reach
 
 ERROR = 0.05  # of each family of tests
 TIE_PERCENT = 5.0

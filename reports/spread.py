@@ -1,8 +1,4 @@
-"""Mean of repeats, its interval and their coefficient of variation: one way for every table.
-
-The interval is that of Student's t, mean +- t(n-1) s / sqrt(n) with n-1 in the denominator of s (NIST/SEMATECH
-e-Handbook of Statistical Methods, 1.3.5.2).
-"""
+"""Mean of repeats, its interval and their coefficient of variation: one way for every table."""
 
 from __future__ import annotations
 
@@ -14,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from workloads.datasets import DATASETS
+from workloads.records.intervals import reach
 
-CONFIDENCE_PERCENT = 95
 # Repeats that agree better than this do not say what a further one will do: what they hide is unknown, not nothing.
 LEAST_SPREAD = 0.005  # standard deviation over mean; of accuracies: one test image
 UNKNOWN_STEP = 1.0  # points; of a data set whose test images nobody counted
@@ -48,11 +44,3 @@ def spread(values: Sequence[float], least: float = 0.0) -> Spread:
     deviation = max(float(np.std(values, ddof=1)), least)
     half = reach(n, deviation)
     return Spread(n, mean, mean - half, mean + half, 100 * deviation / abs(mean) if mean else math.nan)
-
-
-def reach(n: int, deviation: float) -> float:
-    """Half the width of the interval of a mean of `n`, two or more, from their standard deviation."""
-    # Here, not above: its import takes as long as all tables, and one repeat, the main job, has no use for it.
-    from scipy import special  # type: ignore[import-untyped]
-
-    return float(special.stdtrit(n - 1, (1 + CONFIDENCE_PERCENT / 100) / 2)) * deviation / math.sqrt(n)

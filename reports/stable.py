@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from workloads.records.intervals import CONFIDENCE_PERCENT
+
 from . import captions, load
 from .frameworks import display_name, ordered
-from .spread import CONFIDENCE_PERCENT
 from .table import Cell, Table
 
 FILE, SCHEMA_VERSION = "stable.json", 1

@@ -18,12 +18,13 @@ import pandas as pd
 from workloads.records.check_name import CheckName
 from workloads.records.checks import FEWEST_SAMPLES, SHORTEST_S
 from workloads.records.figures import DIVERGED_STEP, FOREIGN_CPU, Figure, FigureSpec, Method
+from workloads.records.intervals import CONFIDENCE_PERCENT
 from workloads.records.result import Status, TrialResult
 
 from .conditions import Section
 from .frameworks import display_name, ordered
 from .quantities import Quantity
-from .spread import CONFIDENCE_PERCENT, spread
+from .spread import spread
 from .table import Cell, Table
 
 STATISTICS = ["n", "median", "min", "max", "mean", "low", "high", "cv_percent", "unit", "status"]

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from workloads.records.intervals import CONFIDENCE_PERCENT
+
 from ..captions import ABSENT
 from ..frameworks import display_name, ordered
 from ..order import ERROR
-from ..spread import CONFIDENCE_PERCENT, LEAST_SPREAD
+from ..spread import LEAST_SPREAD
 from ..table import Cell, Table
 from ..tables import significant
 from . import mean_tables

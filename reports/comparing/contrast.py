@@ -18,9 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from workloads.records.intervals import CONFIDENCE_PERCENT
+
 from ..order import ERROR
 from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, USAGE, Quantity
-from ..spread import CONFIDENCE_PERCENT, LEAST_SPREAD
+from ..spread import LEAST_SPREAD
 
 POWER = 0.8
 ONE_REPEAT = "cannot be tested: one repeat on a side"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from workloads.records.intervals import CONFIDENCE_PERCENT
+
 from ..charts import Series
-from ..spread import CONFIDENCE_PERCENT
 from ..tables import significant
 
 ONE_TRIAL = "One trial a point: nothing is said about the spread between runs."

@@ -11,9 +11,10 @@ from typing import Any
 
 import pandas as pd
 
+from workloads.records.intervals import CONFIDENCE_PERCENT
+
 from ..conditions import Section
 from ..frameworks import display_name, ordered
-from ..spread import CONFIDENCE_PERCENT
 from ..table import Cell, Table
 from ..tables import NOT_RUN, UNKNOWN, shown, words
 from . import calibration, claims, literature, verdicts

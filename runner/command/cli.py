@@ -156,6 +156,12 @@ def with_adapters(project: Project, folder: Path | None) -> Project:
             raise BadInput(f"--adapters {folder}: {name} is a name of the project's own adapters; give it another")
         if not (folder / name / "adapter.py").is_file():
             raise BadInput(f"--adapters {folder}: {name} has no adapter.py")
+        try:
+            for kind in definition.variants(changed, name):
+                definition.read(changed, name, kind)
+        except (KeyError, ValueError) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise BadInput(f"--adapters {folder}: {name}/{DEFINITION_FILE}: {what}") from error
     return changed
 
 

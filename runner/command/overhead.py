@@ -20,13 +20,13 @@ from runner.command import cli, inputs
 from runner.command.cli import Request
 from runner.command.progress import duration
 from runner.command.setup import digests_of, fresh_folder, make_environments, plan_of, write_data
-from runner.intervals import mean_interval
 from runner.launch import SAMPLER_PID, LaunchFailed, Way, run_worker
 from runner.machine import description
 from runner.project import Project
 from runner.results.assemble import how_it_ended
 from workloads.records.events import Event, read_events
 from workloads.records.files import EVENTS_FILE, LOG_FILE, TRIAL_FILE, write_json
+from workloads.records.intervals import mean_interval
 from workloads.records.job import TrialSpec
 from workloads.records.result import Status
 from workloads.records.segments import SEGMENTS_FILE, Pair, Segment, disturbance, in_pairs, read_segments

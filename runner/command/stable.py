@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runner.intervals import mean_interval
 from workloads.records.figures import SPEED
+from workloads.records.intervals import mean_interval
 from workloads.records.job import TrialSpec
 from workloads.records.result import Status, TrialResult
 

@@ -22,7 +22,7 @@ def main(rounds: int) -> None:
     from engines import alone, an_engine, build_all, learnt
     from tabulate import tabulate
 
-    from runner.intervals import mean_interval
+    from workloads.records.intervals import mean_interval
 
     def measured(framework, way, results):
         if way == WAYS[2]:

@@ -68,6 +68,12 @@ def test_bad_folders_are_one_line(folder: Path) -> None:
     assert refused(folder / "nowhere").endswith("nowhere: no such folder")
     assert refused(folder / "mine").endswith("no folder in it has an environment.toml")
     assert "mxnet is a name of the project's own adapters" in refused(ROOT / "adapters")
+    definition = folder / "mine" / "environment.toml"
+    whole = definition.read_text()
+    definition.write_text(whole.replace('label = "Mine"', ""))
+    assert refused(folder).endswith("mine/environment.toml: 'label' is missing")
+    definition.write_text(whole.replace('label = "Mine"', "label ="))
+    assert "mine/environment.toml: Invalid value (at line " in refused(folder)
     (folder / "mine" / "adapter.py").unlink()
     assert refused(folder).endswith("mine has no adapter.py")
     (folder / "mine").rename(folder / "worker")

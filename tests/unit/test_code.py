@@ -72,6 +72,10 @@ def test_the_modules_of_a_worker_are_those_that_its_programs_load() -> None:
     assert set(ran.stdout.split()) | {programs[0]} == set(MODULES)
 
 
+def test_no_worker_imports_what_needs_scipy() -> None:
+    assert not any("workloads.records.intervals" in worker_modules(PROJECT, name) for name in PROJECT.frameworks)
+
+
 def test_no_worker_reads_its_docstrings() -> None:
     """They are in no id."""
     for framework in PROJECT.frameworks:

@@ -8,8 +8,8 @@ import pytest
 from conftest import make_spec
 
 from runner.command.stable import COVERAGE_PERCENT, FEWEST, cells, follow, to_json, wanted, worth
-from runner.intervals import mean_interval
 from workloads.records.figures import Figure
+from workloads.records.intervals import mean_interval
 from workloads.records.result import Status, TrialResult
 
 STEADY = (1000.0, 1001.0, 999.0, 1000.0, 1001.0, 999.0)

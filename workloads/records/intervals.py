@@ -1,0 +1,26 @@
+"""The interval of a mean by Student's t, mean +- t(n-1) s / sqrt(n) with n-1 in s, for runner and reports.
+
+NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.5.2. No worker has scipy.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+CONFIDENCE_PERCENT = 95
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """(mean, low, high). Raises statistics.StatisticsError below two values."""
+    mean, half = statistics.fmean(values), reach(len(values), statistics.stdev(values))
+    return mean, mean - half, mean + half
+
+
+def reach(n: int, deviation: float) -> float:
+    """Half the width of the interval of a mean of `n`, two or more, from their standard deviation."""
+    # Here, not above: its import takes longer than the start of a run or all tables, and one repeat has no use for it.
+    from scipy import special  # type: ignore[import-untyped]
+
+    return float(special.stdtrit(n - 1, (1 + CONFIDENCE_PERCENT / 100) / 2)) * deviation / math.sqrt(n)
