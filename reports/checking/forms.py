@@ -183,12 +183,15 @@ def _is_value(cell: str) -> bool:
 def _names(cells: list[str], first: str) -> tuple[list[str], str]:
     """What columns without a header are, by the units of their first cells. Raises ValueError where no cell says so."""
     names: list[str] = []
+    left: list[str] = []
     for place, cell in enumerate(cells, start=1):
         unit = WITH_UNIT.fullmatch(cell)
         name = "timestamp" if MOMENT.fullmatch(cell) else UNITS.get(unit[1] if unit else "", "")
-        names.append(name if name and name not in names else f"column {place}")
-    told = [f"column {place} as {name}" for place, name in enumerate(names, start=1) if name != f"column {place}"]
-    left = [name for name in names if name.startswith("column ")]
+        if not name or name in names:
+            name = f"column {place}"
+            left.append(name)
+        names.append(name)
+    told = [f"column {place} as {name}" for place, name in enumerate(names, start=1) if name not in left]
     if not set(names) & set(UNITS.values()):
         raise ValueError(
             f"it has no header, and its cells have no units that say what they are: {first.strip()[:SHOWN]!r}"

@@ -26,7 +26,7 @@ from adapters.worker import end_probe  # noqa: E402
 from adapters.worker.loop import Trainer, epoch_batches  # noqa: E402
 from workloads import datasets, weights  # noqa: E402
 from workloads.catalogue import OSU_CNN  # noqa: E402
-from workloads.records.checks import NOTHING_LEFT  # noqa: E402
+from workloads.records.check_name import CheckName  # noqa: E402
 from workloads.records.end_evidence import TrialEnd  # noqa: E402
 from workloads.records.files import TRIAL_FILE, write_json  # noqa: E402
 from workloads.records.job import InputFile, TrialSpec  # noqa: E402
@@ -88,7 +88,7 @@ def failed(run):
     return [
         check.name
         for check in trial_end.checks(TrialResult(spec, Status.OK, None, "", 0.0, end=told))
-        if not check.passed and check.name != NOTHING_LEFT  # there was no window
+        if not check.passed and check.name != CheckName.NOTHING_LEFT  # there was no window
     ]
 
 

@@ -7,7 +7,7 @@ from conftest import make_spec
 from workloads.catalogue import WORKLOADS
 from workloads.records.check_name import MADE_AGAIN, CheckName
 from workloads.records.checks import clock_checks, figure_checks, sample_checks
-from workloads.records.figures import Figure
+from workloads.records.figures import Figure, Method
 from workloads.records.result import Check
 from workloads.records.samples import COLUMNS, Samples
 from workloads.spec import OptimizerSpec
@@ -120,18 +120,17 @@ def test_power_of_busy_readings_is_held_to_more_than_a_lagging_utilisation_tells
 def test_memory_made_of_the_devices_is_held_against_the_device() -> None:
     figures = {"process_gpu_memory_bytes": Figure(9, "NVML list"), "device_memory_bytes": Figure(8, "NVML")}
     assert [name for name, _ in failed(figure_checks(make_spec(), figures, []))] == [CheckName.PROCESS_IN_DEVICE]
-    figures["process_gpu_memory_bytes"] = Figure(5, "NVML nvmlDeviceGetMemoryInfo: highest, less its baseline; why")
+    figures["process_gpu_memory_bytes"] = Figure(5, "NVML", method=Method.DEVICE_RISE)
     assert figure_checks(make_spec(), figures, []) == []
 
 
 @pytest.mark.parametrize(("moved_ms", "passed"), [(0, True), (49, True), (-49, True), (51, False), (-3_600_000, False)])
 def test_a_clock_that_was_set_in_mid_run_passes(moved_ms: int, passed: bool) -> None:
-    figures = {"gpu_percent": Figure(90.0, "NVML nvmlDeviceGetSamples, the driver's own samples, mean", 60)}
+    figures = {"gpu_percent": Figure(90.0, "NVML", 60, method=Method.DRIVER_SAMPLES)}
     start = {"monotonic_ns": 5 * SECOND, "epoch_ns": 10**18}
     end = {"monotonic_ns": 65 * SECOND, "epoch_ns": 10**18 + 60 * SECOND + moved_ms * 10**6}
     (check,) = clock_checks(figures, [start, end])
     assert check.name == CheckName.KEPT_PACE in MADE_AGAIN and check.passed is passed
     (untold,) = clock_checks(figures, [start])
     assert not untold.passed and "cannot be told" in untold.detail
-    polled_usage = "NVML nvmlDeviceGetUtilizationRates polled at 10 Hz (driver's own samples: nvmlDeviceGetSamples: no)"
-    assert clock_checks({"gpu_percent": Figure(90.0, polled_usage, 60)}, [start, end]) == []
+    assert clock_checks({"gpu_percent": Figure(90.0, "NVML", 60, method=Method.POLLED)}, [start, end]) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import make_spec
+from conftest import ROOT, make_spec
 
 from reports import load
 from reports.quantities import MEMORY_KINDS, QUANTITIES, Quantity
@@ -59,6 +59,11 @@ def test_a_figure_has_a_label_and_the_unit_of_its_name(spec: figures.FigureSpec)
     ending = spec.name.rpartition("_")[2]
     if ending in units:
         assert spec.unit == units[ending]
+
+
+def test_every_figure_is_in_the_description_of_the_files() -> None:
+    page = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
+    assert [name for name in FIGURES if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("quantity", (*QUANTITIES, *MEMORY_KINDS), ids=lambda quantity: quantity.name)

@@ -19,10 +19,8 @@ def translated(data: dict[str, Any]) -> dict[str, Any]:
 
     Raises KeyError, TypeError, AttributeError for what is no result.
     """
-    figures = dict(data["figures"])
-    if CONTEXT in figures:
-        context = HOST_CONTEXT if data["spec"]["device"] == "cpu" else DEVICE_CONTEXT
-        figures[context.name] = figures.pop(CONTEXT)
+    context = HOST_CONTEXT if data["spec"]["device"] == "cpu" else DEVICE_CONTEXT
+    figures = {context.name if name == CONTEXT else name: figure for name, figure in data["figures"].items()}
     for name, figure in figures.items():
         if figure.get("method") is None and (method := _method(name, figure["source"])):
             figures[name] = figure | {"method": method}
