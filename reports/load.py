@@ -127,8 +127,8 @@ def _result(content: bytes) -> TrialResult:
     misfit = check and check(result)
     if misfit:
         raise ValueError(f"not a trial result: {misfit.removeprefix('.')}")
-    if not 1 <= result.spec.batch_size < 2**31:
-        raise ValueError(f"not a trial result: spec.batch_size is {result.spec.batch_size}")
+    if not 1 <= result.spec.cell.batch_size < 2**31:
+        raise ValueError(f"not a trial result: spec.cell.batch_size is {result.spec.cell.batch_size}")
     accuracy = result.figures.get("test_accuracy")
     if accuracy and accuracy.value is not None and not 0 <= accuracy.value <= 1:
         raise ValueError(f"not a trial result: figures.test_accuracy.value is {accuracy.value}, not from 0 to 1")

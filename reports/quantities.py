@@ -43,12 +43,12 @@ class Quantity:
     learnt: bool = False  # what the network learnt decides it: a trial that diverged has none
 
     def source(self, condition: Condition) -> Source | None:
-        return self.cpu if condition.device_kind == "cpu" else self.cuda
+        return self.cpu if condition.placement.device_kind == "cpu" else self.cuda
 
     def title(self, condition: Condition) -> str:
         source = self.source(condition)
-        cores = "core" if condition.threads == 1 else f"{condition.threads} cores"
-        return source.title.format(cores=cores, epochs=condition.epochs) if source else ""
+        cores = "core" if condition.placement.threads == 1 else f"{condition.placement.threads} cores"
+        return source.title.format(cores=cores, epochs=condition.passes.epochs) if source else ""
 
 
 def _beside(name: str, unit: str, decimals: int | None, cpu: Source | None, cuda: Source | None) -> Quantity:

@@ -68,8 +68,8 @@ def published_series(
     `published`: columns series ("table" | "chart"), framework (display name), framework_version, metric, batch_size,
     value (%, MiB).
     """
-    metric = METRICS.get((quantity.name, condition.device_kind))
-    if metric is None or condition.workload != literature.WORKLOAD:
+    metric = METRICS.get((quantity.name, condition.placement.device_kind))
+    if metric is None or condition.task.workload != literature.WORKLOAD:
         return ()
     wanted = list(KNOWN) if quantity.name == "accuracy" else frameworks
     here = published[published["metric"] == metric]
@@ -108,8 +108,8 @@ def _about(theirs: tuple[Series, ...], quantity: Quantity, condition: Condition,
     versions = published.drop_duplicates("framework").set_index("framework")["framework_version"]
     other = (
         ""
-        if condition.dataset == literature.DATASET
-        else f", the best guess is CIFAR-10; these trials are on {condition.dataset}"
+        if condition.task.dataset == literature.DATASET
+        else f", the best guess is CIFAR-10; these trials are on {condition.task.dataset}"
     )
     software = chart_words.listed([f"{name} {versions[name]}" for name in names])
     told = [

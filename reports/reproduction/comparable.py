@@ -30,7 +30,7 @@ class Metric:
     alone: str = ""  # the framework it is published for, if for one: every framework is held against it
 
     def same(self, section: Section) -> bool:
-        return not self.of_gpu or section.condition.device_kind == "cuda"
+        return not self.of_gpu or section.condition.placement.device_kind == "cuda"
 
     def framework(self, framework: str) -> str:
         """Whose published figure this framework is held against."""
@@ -65,12 +65,12 @@ def obstacles(section: Section, metric: Metric) -> tuple[str, ...]:
     condition, found = section.condition, []
     if not metric.same(section):
         found.append("CPU run")
-    if condition.workload != literature.WORKLOAD:
-        found.append(f"other model, {condition.workload}")
-    if condition.dataset != literature.DATASET:
-        found.append(f"other data set, {condition.dataset}")
-    if metric is ACCURACY and condition.epochs != literature.EPOCHS:
-        found.append(f"{condition.epochs} epochs, published after {literature.EPOCHS}")
+    if condition.task.workload != literature.WORKLOAD:
+        found.append(f"other model, {condition.task.workload}")
+    if condition.task.dataset != literature.DATASET:
+        found.append(f"other data set, {condition.task.dataset}")
+    if metric is ACCURACY and condition.passes.epochs != literature.EPOCHS:
+        found.append(f"{condition.passes.epochs} epochs, published after {literature.EPOCHS}")
     return tuple(found)
 
 
@@ -86,7 +86,7 @@ def points(found: pd.DataFrame, metric: Metric, section: Section) -> Points:
 
 
 def _point(row: dict[Any, Any], metric: Metric, section: Section) -> Point:
-    least = accuracy_step(section.condition.dataset) if metric is ACCURACY else LEAST_SPREAD * abs(row["mean"])
+    least = accuracy_step(section.condition.task.dataset) if metric is ACCURACY else LEAST_SPREAD * abs(row["mean"])
     return order.of_cell(row, least)
 
 

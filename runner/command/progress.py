@@ -48,7 +48,7 @@ class Display:
 
     def start(self, spec: TrialSpec) -> None:
         self.started = time.monotonic()
-        name = f"{spec.framework} batch {spec.batch_size} repeat {spec.repeat}"
+        name = f"{spec.cell.framework} batch {spec.cell.batch_size} repeat {spec.draw.repeat}"
         self.progress.update(self.task, description=name, left=self._left())
 
     def finish(self, result: TrialResult) -> None:
@@ -73,11 +73,11 @@ def duration(seconds: float) -> str:
 
 def row(result: TrialResult) -> str:
     """One aligned line; a dash where the trial has no figure, the reason behind a trial that is not ok."""
-    spec, cpu = result.spec, result.spec.device == "cpu"
+    spec, cpu = result.spec, result.spec.placement.device == "cpu"
     usage = _cell(result, "cpu_percent" if cpu else "gpu_percent", 1, 1)
     memory = _cell(result, "host_memory_bytes" if cpu else "process_gpu_memory_bytes", 2**-20, 0)
     line = (
-        f"{spec.framework:<12}{spec.batch_size:>6}{spec.repeat:>8}{result.status:>15}"
+        f"{spec.cell.framework:<12}{spec.cell.batch_size:>6}{spec.draw.repeat:>8}{result.status:>15}"
         f"{_cell(result, 'images_per_s', 1, 0):>10}{usage:>9}{memory:>12}"
         f"{_cell(result, 'test_accuracy', 100, 1):>12}{result.wall_s:>8.1f}"
     )

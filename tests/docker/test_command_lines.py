@@ -16,12 +16,13 @@ from rich.console import Console
 
 from runner.command.setup import environment_of, offer
 from runner.environments import containers
-from runner.environments.containers import InContainer, inside, run_line, signalled
+from runner.environments.containers import InContainer, run_line, signalled
 from runner.environments.definition import EnvironmentUnavailable, read
 from runner.environments.engine import Engine, EngineError, find_engine, in_words
 from runner.environments.images import Image
 from runner.launch import LaunchFailed
 from runner.machine.description import Gpu
+from workloads.records.job import Job, Kind
 
 GPU = "GPU-00000000-1111-2222-3333-444444444444"
 TRIAL = Path("/here/results/trials/one")
@@ -32,7 +33,8 @@ DOCKER = Engine("docker", "docker", "28.0")
 
 def line(engine=DOCKER, variables=None, **changes):
     way = InContainer(engine, Image(read("tensorflow", "cpu")), "a1b2", "base", variables or {"KERAS_BACKEND": "x"})
-    return run_line(way, "batchwise-one", TRIAL, make_spec(framework="tensorflow", threads=1, **changes), ["-m", "it"])
+    placement = make_spec(threads=1, **changes).placement
+    return run_line(way, "batchwise-one", TRIAL.parent.parent, TRIAL, placement, ["-m", "it"])
 
 
 def option(words, name):
@@ -53,7 +55,7 @@ def test_a_container_sees_more_than_the_results_or_writes_more_than_its_trial():
     read_only, own = option(line(), "--mount")
     assert read_only == "type=bind,source=/here/results,target=/results,readonly"
     assert own == "type=bind,source=/here/results/trials/one,target=/results/trials/one"
-    assert inside(TRIAL) == Path("/results/trials/one")
+    assert line()[-1] == "/results/trials/one"
 
 
 def test_results_belong_to_another_user():
@@ -288,7 +290,7 @@ def test_a_container_that_comes_into_being_after_it_was_ended_goes_on(programs, 
     monkeypatch.setattr("runner.environments.containers.START_S", 0.2)
     way = InContainer(Engine("docker", "docker", "1"), Image(read("numpy", "cpu")), "a1b2", "base", {})
     with (tmp_path / "out").open("w") as log, pytest.raises(LaunchFailed, match="did not start within"):
-        way.start(TRIAL, make_spec(threads=1), log, ("adapters.worker",))
+        way.start(TRIAL, Job(Kind.TRIAL, make_spec(threads=1)), log)
     time.sleep(1.5)
     assert not there.exists() and "rm --force" in (tmp_path / "log").read_text()
 

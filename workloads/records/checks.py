@@ -66,21 +66,23 @@ def figure_checks(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
     """From the figures alone; a check whose figures are unknown is left out."""
     done: list[Check] = []
     value = {name: figure.value for name, figure in figures.items() if figure.value is not None}
-    if epochs and spec.batch_size > epochs[0].images:
-        detail = f"epochs are one batch of {epochs[0].images}, the window's batches of {spec.batch_size} repeat images"
+    if epochs and spec.cell.batch_size > epochs[0].images:
+        detail = (
+            f"epochs are one batch of {epochs[0].images}, the window's batches of {spec.cell.batch_size} repeat images"
+        )
         done.append(Check(IN_SPLIT, False, detail))
     if {"images_per_s", "step_time_s"} <= value.keys():
         product = value["images_per_s"] * value["step_time_s"]
-        detail = f"{product:.2f} images a step, batch size {spec.batch_size}"
-        done.append(Check(SPEED_IDENTITY, abs(product / spec.batch_size - 1) <= 0.01, detail))
+        detail = f"{product:.2f} images a step, batch size {spec.cell.batch_size}"
+        done.append(Check(SPEED_IDENTITY, abs(product / spec.cell.batch_size - 1) <= 0.01, detail))
     for number, epoch in enumerate(epochs):
-        whole, rest = divmod(epoch.images, spec.batch_size)
-        expected = whole + math.ceil(rest / spec.batch_size)
+        whole, rest = divmod(epoch.images, spec.cell.batch_size)
+        expected = whole + math.ceil(rest / spec.cell.batch_size)
         if epoch.steps != expected:
             detail = f"epoch {number}: {epoch.images} images in {epoch.steps} steps, expected {expected}"
             done.append(Check(STEPS_IDENTITY, False, detail))
     if "window_s" in value:
-        usage = figures["cpu_percent" if spec.device == "cpu" else "gpu_percent"]
+        usage = figures["cpu_percent" if spec.placement.device == "cpu" else "gpu_percent"]
         long_enough = value["window_s"] >= SHORTEST_S and (usage.samples is None or usage.samples >= FEWEST_SAMPLES)
         counted = "" if usage.samples is None else f", {usage.samples} samples of the usage"
         detail = f"{value['window_s']:.2f} s{counted}; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are wanted"
@@ -120,10 +122,10 @@ def optimizer_check(spec: TrialSpec, state_bytes: float | None) -> Check | None:
     A tensor whose moments were forgotten, or a state shared or counted twice, lies outside: at least the two moments,
     at most SCALAR_BYTES a parameter tensor more.
     """
-    workload = WORKLOADS.get(spec.workload)
-    if spec.optimizer.name != "adam" or state_bytes is None or workload is None:
+    workload = WORKLOADS.get(spec.task.workload)
+    if spec.task.optimizer.name != "adam" or state_bytes is None or workload is None:
         return None
-    trainable_bytes = workload.parameter_count * (8 if spec.profile == "float64" else 4)
+    trainable_bytes = workload.parameter_count * (8 if spec.task.profile == "float64" else 4)
     extra = state_bytes - 2 * trainable_bytes
     most = SCALAR_BYTES * len(workload.parameter_shapes())
     detail = f"{state_bytes:.0f} bytes of state, {trainable_bytes} trainable; 0 to {most} bytes of scalars are allowed"
