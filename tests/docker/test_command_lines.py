@@ -97,7 +97,7 @@ def test_a_worker_gets_this_machines_paths_or_not_what_its_definition_says(monke
 
 
 def test_another_program_or_image_is_started():
-    assert line()[-3:] == ["a1b2", "-m", "it"]
+    assert line()[-4:] == ["a1b2", "-m", "it", "/results/trials/one"]
     assert option(line(), "--entrypoint") == ["python"]
 
 
