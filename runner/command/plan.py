@@ -20,9 +20,7 @@ from workloads.records.job import (
     InputFile,
     Installation,
     Kind,
-    Passes,
     Placement,
-    Task,
     TrialSpec,
 )
 from workloads.records.result import FINDINGS, TrialResult
@@ -87,8 +85,8 @@ def make_plan(
         trials += [
             TrialSpec(
                 Cell(framework, batch_size, ON_DEMAND),
-                Task(study.workload, study.dataset, study.optimizer_spec, study.profile, study.feed),
-                Passes(study.epochs, study.last_batch),
+                study.task,
+                study.passes,
                 placement,
                 Installation(isolation, environments[framework]),
                 Draw(repeat, study.seed + repeat),
