@@ -19,7 +19,6 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent)]
 
-from conftest import varied
 from adapters.numpy import end_referee  # noqa: E402
 from adapters.worker import end_probe  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
@@ -81,7 +80,8 @@ def measure(framework, out, seeds):
             for size in SIZES:
                 for rule in OPTIMIZER_NAMES:
                     task = replace(TASK, optimizer=OptimizerSpec.named(rule))
-                    spec = varied(SPEC, cell=replace(SPEC.cell, batch_size=size), task=task, draw=Draw(0, seed), inputs=inputs
+                    spec = replace(
+                        SPEC, cell=replace(SPEC.cell, batch_size=size), task=task, draw=Draw(0, seed), inputs=inputs
                     )
                     told = end(adapter, spec, train, test, root)
                     line = {"framework": framework, "batch_size": size, "rule": asdict(spec.task.optimizer)["name"]}

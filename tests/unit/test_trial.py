@@ -114,8 +114,8 @@ class Widened(Task):
 
 def test_an_axis_that_is_added_later_changes_the_id_where_it_is_not_as_before() -> None:
     axes = vars(SPEC.task)
-    assert varied(SPEC, task=Widened(**axes)).id == SPEC.id
-    assert varied(SPEC, task=Widened(**axes, precision="bfloat16")).id != SPEC.id
+    assert replace(SPEC, task=Widened(**axes)).id == SPEC.id
+    assert replace(SPEC, task=Widened(**axes, precision="bfloat16")).id != SPEC.id
 
 
 @pytest.mark.parametrize("kind", Kind)
