@@ -166,6 +166,16 @@ def test_sizes_before_the_one_that_found_no_memory_are_lost(plan, tmp_path, monk
     assert len(asked.calls) == 1
 
 
+def test_a_worker_that_dies_is_taken_for_the_one_before_it_that_finished(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(asking, "run_worker", Asked())
+    MemoryWorker(tmp_path, plan).gather(plan[0], WAY)
+    (events,) = tmp_path.glob("memory/*/events.jsonl")
+    events.write_text(events.read_text() + json.dumps({"event": Event.FINISHED, "t_ns": 2}) + "\n")
+    monkeypatch.setattr(asking, "run_worker", Asked(dies_at=32))
+    larger = make_spec(batch_size=32)
+    assert "out_of_memory: no room" in MemoryWorker(tmp_path, [*plan, larger]).gather(larger, WAY)["reason"]
+
+
 def test_a_worker_that_cannot_be_started_stops_the_run(plan, tmp_path, monkeypatch):
     def refuse(*_):
         raise LaunchFailed("no sampler")
