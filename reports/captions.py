@@ -10,7 +10,7 @@ import pandas as pd
 
 from workloads.records.result import Status, TrialResult
 
-from .conditions import Condition, Section
+from .conditions import Condition, Section, optimizer_label
 from .frameworks import display_name, ordered
 from .load import started
 from .table import Cell, Table
@@ -21,18 +21,19 @@ VARIABLES = "caller's variables"
 
 def described(condition: Condition) -> dict[str, str]:
     """Every part of a condition in words, for reading and for telling sections apart."""
-    on_cpu = condition.device_kind == "cpu"
+    on_cpu = condition.placement.device_kind == "cpu"
+    variables = sorted(condition.placement.variables.items())
     processor = condition.cpu_model or f"model {NOT_REPORTED}"
     words = {
-        "model": condition.workload,
-        "data set": condition.dataset,
-        "optimizer": condition.optimizer,
-        "epochs": str(condition.epochs),
-        "last batch": {"keep": "kept", "drop": "dropped"}.get(condition.last_batch, condition.last_batch),
-        "profile": condition.profile,
-        "feed": condition.feed,
+        "model": condition.task.workload,
+        "data set": condition.task.dataset,
+        "optimizer": optimizer_label(condition.task.optimizer),
+        "epochs": str(condition.passes.epochs),
+        "last batch": {"keep": "kept", "drop": "dropped"}.get(condition.passes.last_batch, condition.passes.last_batch),
+        "profile": condition.task.profile,
+        "feed": condition.task.feed,
         "device": f"CPU, {processor}" if on_cpu else f"GPU, {condition.gpu_name or 'model ' + NOT_REPORTED}",
-        "device id": condition.device,
+        "device id": condition.placement.device,
         "processor": processor,
         "processor's flags": condition.cpu_flags or NOT_REPORTED,
         "cores": str(condition.cores or NOT_REPORTED),
@@ -40,8 +41,8 @@ def described(condition: Condition) -> dict[str, str]:
         "kernel": condition.kernel or NOT_REPORTED,
         "libc": condition.libc or NOT_REPORTED,
         "runner's code": condition.measurement or NOT_REPORTED,
-        "threads": str(condition.threads),
-        VARIABLES: condition.variables or "none set",
+        "threads": str(condition.placement.threads),
+        VARIABLES: " ".join(f"{name}={value}" for name, value in variables) or "none set",
         "steady window": f"{condition.window_s:g} s",
         "precision": condition.precision or NOT_REPORTED,
         "TF32": {None: NOT_REPORTED, True: "on", False: "off"}[condition.tf32],
@@ -78,12 +79,12 @@ def _software(section: Section) -> dict[str, str]:
     for framework in ordered(section.software):
         software, name = section.software[framework], display_name(framework)
         words[f"{name} version"] = software.version or NOT_REPORTED
-        if section.condition.device_kind == "cuda":
+        if section.condition.placement.device_kind == "cuda":
             words[f"{name} CUDA"] = software.cuda or NOT_REPORTED
             words[f"{name} cuDNN"] = software.cudnn or NOT_REPORTED
         words[f"{name} environment"] = software.environment
         words[f"{name} packages"] = software.packages or NOT_REPORTED
-        if section.condition.device_kind == "cpu":
+        if section.condition.placement.device_kind == "cpu":
             words[f"{name} kernels"] = software.kernels or NOT_REPORTED
     return words
 
@@ -111,7 +112,7 @@ def conditions_list(section: Section) -> list[str]:
 
 def _packages(results: Iterable[TrialResult]) -> str:
     """Where the package versions are to be found, or whose are not."""
-    silent = ordered(result.spec.framework for result in results if not _package_versions(result))
+    silent = ordered(result.spec.cell.framework for result in results if not _package_versions(result))
     told = f" by {', '.join(map(display_name, silent))}" if silent else ""
     return f"package versions not reported{told}" if silent else 'package versions under "What the workers reported"'
 
@@ -125,7 +126,7 @@ def facts(section: Section) -> Table | None:
     """What the workers reported: a row a fact or package, a column a framework. None if nothing."""
     told = [
         (
-            result.spec.framework,
+            result.spec.cell.framework,
             {(False, key.replace("_", " ")): value for key, value in result.facts.items() if key != "packages"}
             | {(True, name): version for name, version in sorted(_package_versions(result).items())},
         )
@@ -152,8 +153,12 @@ def provenance(section: Section) -> str:
     """Device, versions, data set, optimizer, load, commit, date; plain text."""
     words, results = described(section.condition), section.every
     versions = ", ".join(_version(framework, section) for framework in ordered(section.software))
-    host = "" if section.condition.device_kind == "cpu" else f", driver {words['GPU driver']}, {words['processor']}"
-    kept = "" if section.condition.last_batch == "keep" else ", last partial batch dropped"
+    host = (
+        ""
+        if section.condition.placement.device_kind == "cpu"
+        else f", driver {words['GPU driver']}, {words['processor']}"
+    )
+    kept = "" if section.condition.passes.last_batch == "keep" else ", last partial batch dropped"
     load, commit = _load_range(results), distinct(result.machine.get("commit") for result in results)
     return (
         f"{words['device']}{host}, {words['cores']} cores, {_many(words['threads'], 'thread')}. {versions}. "
@@ -181,12 +186,12 @@ def distinct(values: Iterable[Any]) -> str:
 
 
 def _version(framework: str, section: Section) -> str:
-    software, own = section.software[framework], [r for r in section.every if r.spec.framework == framework]
+    software, own = section.software[framework], [r for r in section.every if r.spec.cell.framework == framework]
     if not software.version and not any(r.status is Status.OK for r in own):
         return f"{display_name(framework)} (did not run)"
     keras = distinct(r.facts.get("keras_version") for r in own)
     beside = [("Keras", keras)]
-    if section.condition.device_kind == "cuda":
+    if section.condition.placement.device_kind == "cuda":
         beside += [("CUDA", software.cuda or NOT_REPORTED), ("cuDNN", software.cudnn or NOT_REPORTED)]
     told = ", ".join(f"{name} {version}" for name, version in beside if version)
     version = software.version or f"version {NOT_REPORTED}"

@@ -10,30 +10,23 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from workloads.records import processor
+from workloads.records.job import AS_BY_ITSELF, Passes, Placement, Task
 from workloads.records.result import Status, TrialResult
 from workloads.spec import OptimizerSpec
 
 from .load import started
 
-DEFAULT_ALLOCATOR = "default"
-
 
 @dataclass(frozen=True)
 class Condition:
-    """What all frameworks of a table share. None = the trial does not say. `seed` is that of repeat 0; `threads` also
-    counts the cores allotted; `variables` are the caller's that can change a figure; `measurement` is the version of
-    the runner's way of measuring or, of a result older than these versions, a digest of all of its code; `container`
-    and `limits`, of processor time and memory, are "none" where there is none.
+    """What all frameworks of a table share. None = the trial does not say. `seed` is that of repeat 0; `measurement` is
+    the version of the runner's way of measuring or, of a result older than these versions, a digest of all of its code;
+    `container` and `limits`, of processor time and memory, are "none" where they are not.
     """
 
-    workload: str
-    dataset: str
-    optimizer: str
-    epochs: int
-    last_batch: str
-    profile: str
-    feed: str
-    device: str
+    task: Task
+    passes: Passes
+    placement: Placement
     cpu_model: str | None
     cpu_flags: str | None
     cores: int | None
@@ -42,18 +35,12 @@ class Condition:
     kernel: str | None
     libc: str | None
     measurement: str | None
-    threads: int
-    variables: str
     window_s: float
     precision: str | None
     tf32: bool | None
     seed: int
     container: str | None
     limits: str
-
-    @property
-    def device_kind(self) -> str:
-        return "cpu" if self.device == "cpu" else "cuda"
 
 
 @dataclass(frozen=True)
@@ -106,14 +93,9 @@ def condition_of(result: TrialResult) -> Condition:
     gpu = _gpu(result)
     precision = result.facts.get("precision")
     return Condition(
-        workload=spec.workload,
-        dataset=spec.dataset,
-        optimizer=optimizer_label(spec.optimizer),
-        epochs=spec.epochs,
-        last_batch=spec.last_batch,
-        profile=spec.profile,
-        feed=spec.feed,
-        device=spec.device,
+        task=replace(spec.task, optimizer=in_use(spec.task.optimizer)),
+        passes=spec.passes,
+        placement=spec.placement,
         cpu_model=_text(machine.get("cpu_model")),
         cpu_flags=processor.listed(flags) if isinstance(flags := machine.get("cpu_flags"), list) else None,
         cores=machine.get("cores") if isinstance(machine.get("cores"), int) else None,
@@ -122,12 +104,10 @@ def condition_of(result: TrialResult) -> Condition:
         kernel=_text(machine.get("os")),
         libc=None if _container(result) is None else _text(machine.get("libc")),  # the worker's
         measurement=_measurement(machine),
-        threads=spec.threads,
-        variables=" ".join(f"{name}={value}" for name, value in sorted(spec.variables.items())),
         window_s=spec.window_s,
         precision=_text(precision),
         tf32=None if precision is None else result.facts.get("tf32") is True,
-        seed=spec.seed - spec.repeat,
+        seed=spec.draw.first_seed,
         container=_container(result),
         limits=_limits(result),
     )
@@ -138,7 +118,7 @@ def software_of(result: TrialResult) -> Software:
         _text(result.facts.get(key)) for key in ("framework_version", "cuda_version", "cudnn_version")
     )
     kernels = processor.kernels(result.facts)
-    return Software(result.spec.environment, version, cuda, cudnn, _packages_digest(result), kernels)
+    return Software(result.spec.installation.environment, version, cuda, cudnn, _packages_digest(result), kernels)
 
 
 def _packages_digest(result: TrialResult) -> str | None:
@@ -164,12 +144,17 @@ def sections(results: Iterable[TrialResult]) -> tuple[list[Section], list[Replac
         for software, trials in _layers(groups[condition]):
             kept: dict[tuple[str, int, int, str], TrialResult] = {}
             for result in trials:
-                cell = (result.spec.framework, result.spec.batch_size, result.spec.repeat, result.spec.allocator)
+                cell = (
+                    result.spec.cell.framework,
+                    result.spec.cell.batch_size,
+                    result.spec.draw.repeat,
+                    result.spec.cell.allocator,
+                )
                 if cell in kept:
                     replaced.append(Replaced(kept[cell], result))
                 kept[cell] = result
-            by_default = tuple(result for result in kept.values() if result.spec.allocator == DEFAULT_ALLOCATOR)
-            others = tuple(result for result in kept.values() if result.spec.allocator != DEFAULT_ALLOCATOR)
+            by_default = tuple(result for result in kept.values() if result.spec.cell.allocator == AS_BY_ITSELF)
+            others = tuple(result for result in kept.values() if result.spec.cell.allocator != AS_BY_ITSELF)
             found.append(Section(condition, software, others, by_default))
     return found, replaced
 
@@ -177,8 +162,8 @@ def sections(results: Iterable[TrialResult]) -> tuple[list[Section], list[Replac
 def _layers(by_time: list[TrialResult]) -> list[tuple[dict[str, Software], list[TrialResult]]]:
     """The trials of one condition, cut so that each framework has one software in each part; the newest part first."""
     of_framework: dict[str, dict[Software, list[TrialResult]]] = {}
-    for framework in dict.fromkeys(result.spec.framework for result in by_time):
-        own = [result for result in by_time if result.spec.framework == framework]
+    for framework in dict.fromkeys(result.spec.cell.framework for result in by_time):
+        own = [result for result in by_time if result.spec.cell.framework == framework]
         for result, software in reversed(_completed(own, software_of)):
             of_framework.setdefault(framework, {}).setdefault(software, []).append(result)
     parts = []
@@ -205,6 +190,13 @@ def _completed(results: list[TrialResult], told_by: Callable[[TrialResult], Told
     return completed
 
 
+def in_use(optimizer: OptimizerSpec) -> OptimizerSpec:
+    """What its rule ignores as it is by default."""
+    used = {"sgd": (), "momentum": ("momentum",), "nesterov": ("momentum",), "adam": ("beta1", "beta2", "epsilon")}
+    settings = {name: getattr(optimizer, name) for name in used[optimizer.name]}
+    return OptimizerSpec(optimizer.name, optimizer.learning_rate, **settings)
+
+
 def optimizer_label(optimizer: OptimizerSpec) -> str:
     """The rule and those of its numbers that it uses."""
     rate = f"learning rate {optimizer.learning_rate}"
@@ -223,7 +215,7 @@ def _gpu(result: TrialResult) -> dict[str, Any]:
     """What the machine told of the trial's GPU; empty on a CPU, and where nothing was told."""
     gpus = result.machine.get("gpus")
     found = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
-    return next((gpu for gpu in found if gpu.get("uuid") == result.spec.device), {})
+    return next((gpu for gpu in found if gpu.get("uuid") == result.spec.placement.device), {})
 
 
 def _container(result: TrialResult) -> str | None:
@@ -231,7 +223,7 @@ def _container(result: TrialResult) -> str | None:
     own = result.machine.get("container")
     if isinstance(own, dict):
         return f"one for each trial, {own.get('engine')}"
-    if result.spec.isolation == "docker":
+    if result.spec.installation.isolation == "docker":
         return None
     return "one for the whole study" if result.machine.get("image") else "none"
 
@@ -243,7 +235,7 @@ def _measurement(machine: dict[str, Any]) -> str | None:
 
 def _limits(result: TrialResult) -> str:
     cores, memory = result.machine.get("cpu_limit_cores"), result.machine.get("memory_limit_bytes")
-    memory = result.spec.memory_limit_bytes or memory
+    memory = result.spec.placement.memory_limit_bytes or memory
     told = [f"{cores:g} cores"] if isinstance(cores, int | float) else []
     told += [f"{memory / 2**20:.0f} MiB"] if isinstance(memory, int | float) else []
     return ", ".join(told) or "none"

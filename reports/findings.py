@@ -14,7 +14,7 @@ from workloads.records.figures import FOREIGN_CPU
 from workloads.records.result import Status, TrialResult
 
 from . import parity, problems, tables, unverified
-from .conditions import Section
+from .conditions import Section, optimizer_label
 from .frameworks import display_name, ordered
 from .load import Stored
 from .order import IN_THIS_RUN, TIE_PERCENT, Extreme, Order, Point, extreme, of_cell
@@ -60,20 +60,21 @@ def _setting(section: Section) -> str:
     """Model, data, device, software, batch sizes, training, repeats."""
     condition, results = section.condition, section.every
     device = (
-        f"CPU {condition.cpu_model or '(model not reported)'}, {_count(condition.threads, 'thread')}"
-        if condition.device_kind == "cpu"
+        f"CPU {condition.cpu_model or '(model not reported)'}, {_count(condition.placement.threads, 'thread')}"
+        if condition.placement.device_kind == "cpu"
         else f"GPU {condition.gpu_name or '(model not reported)'}"
     )
     software = ", ".join(
         f"{display_name(name)} {section.software[name].version or '(version not reported)'}"
         for name in ordered(section.software)
     )
-    sizes = sorted({result.spec.batch_size for result in results})
+    sizes = sorted({result.spec.cell.batch_size for result in results})
     batches = f"batch size {sizes[0]}" if len(sizes) == 1 else f"{len(sizes)} batch sizes, {sizes[0]} to {sizes[-1]}"
-    repeats = len({result.spec.repeat for result in results})
-    times = "one repeat" if repeats == 1 else f"{repeats} repeats"
+    repeats = len({result.spec.draw.repeat for result in results})
+    task, times = condition.task, "one repeat" if repeats == 1 else f"{repeats} repeats"
     return (
-        f"{condition.workload} on {condition.dataset}, {condition.epochs} epochs of {condition.optimizer}; {batches}, "
+        f"{task.workload} on {task.dataset}, {condition.passes.epochs} epochs of {optimizer_label(task.optimizer)}; "
+        f"{batches}, "
         f"{times}; {device}; {software}"
     )
 

@@ -18,7 +18,8 @@ from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type
 
 from workloads.records.figures import ACCURACY
 from workloads.records.files import RESULT_FILE
-from workloads.records.result import OtherSchema, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.versions import OtherSchema
 
 LARGEST = 1e30
 LOCK_FILE = ".lock"  # held by the runner while it writes
@@ -129,8 +130,8 @@ def _result(content: bytes) -> TrialResult:
     misfit = check and check(result)
     if misfit:
         raise ValueError(f"not a trial result: {misfit.removeprefix('.')}")
-    if not 1 <= result.spec.batch_size < 2**31:
-        raise ValueError(f"not a trial result: spec.batch_size is {result.spec.batch_size}")
+    if not 1 <= result.spec.cell.batch_size < 2**31:
+        raise ValueError(f"not a trial result: spec.cell.batch_size is {result.spec.cell.batch_size}")
     accuracy = result.figures.get(ACCURACY.name)
     if accuracy and accuracy.value is not None and not 0 <= accuracy.value <= 1:
         raise ValueError(f"not a trial result: figures.test_accuracy.value is {accuracy.value}, not from 0 to 1")

@@ -105,7 +105,7 @@ def kinds_rows(section: Section) -> list[Row]:
         for row in _rows(own, MEMORY_KINDS):
             here = tables.places(own)[row.framework, row.batch_size]
             told = captions.distinct(result.facts.get("allocator_policy") for result in here)
-            allocator = here[0].spec.allocator
+            allocator = here[0].spec.cell.allocator
             rows.append(replace(row, policy=f"{allocator} ({told})" if told else allocator))
     names = ordered(row.framework for row in rows)
     return sorted(rows, key=lambda row: (names.index(row.framework), row.batch_size))

@@ -49,10 +49,10 @@ def compare(section: Section) -> pd.DataFrame:
 
     The differences are framework_a minus framework_b. Below FEWEST paired repeats: NaN and NO_VERDICT.
     """
-    trials = {(r.spec.framework, r.spec.batch_size, r.spec.repeat): r for r in section.results}
+    trials = {(r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat): r for r in section.results}
     batch_sizes = sorted({batch_size for _, batch_size, _ in trials})
     repeats = sorted({repeat for _, _, repeat in trials})
-    step = accuracy_step(section.condition.dataset)
+    step = accuracy_step(section.condition.task.dataset)
     rows = []
     for a, b in itertools.combinations(ordered(framework for framework, _, _ in trials), 2):
         for batch_size in batch_sizes:

@@ -23,12 +23,13 @@ class Quantity:
 
     def figure(self, condition: Condition) -> FigureSpec | None:
         """None = there is no such thing on that kind of device."""
-        return next((spec for spec in self.figures if spec.device in (None, condition.device_kind)), None)
+        kind = condition.placement.device_kind
+        return next((spec for spec in self.figures if spec.device in (None, kind)), None)
 
     def title(self, condition: Condition) -> str:
         spec = self.figure(condition)
-        cores = "core" if condition.threads == 1 else f"{condition.threads} cores"
-        return spec.title.format(cores=cores, epochs=condition.epochs) if spec else ""
+        cores = "core" if condition.placement.threads == 1 else f"{condition.placement.threads} cores"
+        return spec.title.format(cores=cores, epochs=condition.passes.epochs) if spec else ""
 
     @property
     def unit(self) -> str:

@@ -85,7 +85,7 @@ def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str
     """
     spec = quantity.figure(section.condition)
     if spec is None:
-        raise ValueError(f"{quantity.name}: there is none on {section.condition.device}")
+        raise ValueError(f"{quantity.name}: there is none on {section.condition.placement.device}")
     tried = places(section)
     return {
         (framework, batch_size): cell(tried.get((framework, batch_size), []), spec)
@@ -98,8 +98,8 @@ def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str
 def places(section: Section) -> Mapping[Place, list[TrialResult]]:
     """The repeats, in their order, of each framework and batch size that was tried."""
     found: dict[Place, list[TrialResult]] = {}
-    for result in sorted(section.results, key=lambda result: result.spec.repeat):
-        found.setdefault((result.spec.framework, result.spec.batch_size), []).append(result)
+    for result in sorted(section.results, key=lambda result: result.spec.draw.repeat):
+        found.setdefault((result.spec.cell.framework, result.spec.cell.batch_size), []).append(result)
     return found
 
 
@@ -122,7 +122,7 @@ def cell(
     doubts: dict[Doubt, str] = {}
     if values:
         status = "ok"
-        notes += [f"repeat {result.spec.repeat}: {words(result.status)}" for result in ended]
+        notes += [f"repeat {result.spec.draw.repeat}: {words(result.status)}" for result in ended]
         doubts = _doubts(known, spec, found.cv_percent)
         notes += doubts.values()
     elif ok:

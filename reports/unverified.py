@@ -28,7 +28,7 @@ def told(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple
         found.append(
             f"Speed, memory and parity of accuracy are told of section {main + 1} alone, the one with most ok trials."
         )
-    if sections and all(section.condition.device_kind == "cpu" for section in sections):
+    if sections and all(section.condition.placement.device_kind == "cpu" for section in sections):
         found.append("No trial ran on a GPU: nothing is said about GPU usage, GPU memory, power or energy.")
     found += [f"Not run of {what}." for what in not_run(stored.results)]
     found += _spread(stored)
@@ -44,8 +44,8 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
     for name, path in studies().items():
         own = [result for result in results if result.spec.study == name]
         asked = read(path)
-        sizes = sorted(set(asked.batch_sizes) - {result.spec.batch_size for result in own})
-        repeats = len({result.spec.repeat for result in own})
+        sizes = sorted(set(asked.batch_sizes) - {result.spec.cell.batch_size for result in own})
+        repeats = len({result.spec.draw.repeat for result in own})
         parts = [f"batch size {comparable.listed(sizes)}"] if sizes else []
         parts += [f"{asked.repeats - repeats} of {asked.repeats} repeats"] if repeats < asked.repeats else []
         if own and parts:
@@ -54,7 +54,7 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
 
 
 def _spread(stored: Stored) -> list[str]:
-    if not stored.results or len({result.spec.repeat for result in stored.results}) > 1:
+    if not stored.results or len({result.spec.draw.repeat for result in stored.results}) > 1:
         return []
     return ["Every cell has one repeat: nothing is known of the spread between runs, so close numbers have no order."]
 

@@ -16,6 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from rich.console import Console
 
+from runner.ask import ask
 from runner.command import cli, inputs, overhead, stable
 from runner.command.cli import RETRIES
 from runner.command.plan import TRIALS, Plan, read_stored
@@ -24,17 +25,17 @@ from runner.command.setup import digests_of, fresh_folder, make_environments, pl
 from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, group
-from runner.launch import LaunchFailed, Way, run_worker
+from runner.launch import LaunchFailed, Way
 from runner.machine import description
-from runner.memory_worker import MemoryWorker, kind
+from runner.memory_worker import MemoryWorker
 from runner.project import Project
 from runner.results import memory_forecast
 from runner.results.assemble import assemble
 from runner.results.memory import Told
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS, DataError
-from workloads.records.files import RESULT_FILE, TRIAL_FILE, write_json
-from workloads.records.job import TrialSpec
+from workloads.records.files import RESULT_FILE, write_json
+from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT
 from workloads.records.result import FINDINGS, Status, TrialResult
 from workloads.study import read, studies
@@ -141,15 +142,15 @@ def run_trials(
             for spec in plan.to_run:
                 display.start(spec)
                 for retries_left in reversed(range(RETRIES + 1)):
-                    folder = fresh_folder(request.results, spec)
-                    if spec.framework in ready:
-                        way = ready[spec.framework]
+                    folder = fresh_folder(request.results, Job(Kind.TRIAL, spec))
+                    if spec.cell.framework in ready:
+                        way = ready[spec.cell.framework]
                         evidence, told = gate.gather(spec, way), memory.gather(spec, way)
                         result = run_trial(folder, spec, way, conditions, told)
                         end = trial_end.gather(request.project, folder, spec, REFEREE_MULTIPLY_ADDS)
                         result = replace(result, evidence=evidence, end=end)
                     else:
-                        reason = unavailable[spec.framework]
+                        reason = unavailable[spec.cell.framework]
                         result = TrialResult(spec, Status.UNSUPPORTED, reason, now(), 0.0, machine=conditions)
                     write_json(folder / RESULT_FILE, result.to_json())
                     if result.status not in request.retry or not retries_left:
@@ -175,18 +176,15 @@ def judge(gate: Gate, trials: Iterable[TrialResult], results: Path) -> dict[str,
 
 def run_trial(folder: Path, spec: TrialSpec, way: Way, conditions: dict[str, Any], told: Told) -> TrialResult:
     """One worker in a process of its own, measured; its result, whatever became of it."""
-    write_json(folder / TRIAL_FILE, spec.to_json())
-    kills_before = description.out_of_memory_kills()
     conditions = conditions | way.conditions
     load = {"load_average_before": description.load_average()}
     started_at = now()
     try:
-        outcome = run_worker(folder, spec, way)
+        ended = ask(Job(Kind.TRIAL, spec), folder, way)
     except LaunchFailed as error:
         return TrialResult(spec, Status.FAILED, str(error), started_at, 0.0, machine=conditions | load)
-    killed_for_memory = description.out_of_memory_kills() != kills_before
     load["load_average_after"] = description.load_average()
-    return assemble(folder, spec, outcome, conditions | load, started_at, killed_for_memory, told)
+    return assemble(folder, spec, ended, conditions | load, started_at, told)
 
 
 def now() -> str:
@@ -236,8 +234,8 @@ def show_plan(request: cli.Request, console: Console) -> None:
     capacity = memory_forecast.capacity_bytes(request.device, request.gpus, request.memory_limit_bytes)
     for number, spec in enumerate(plan.trials, start=1):
         told = "finished" if spec.id in plan.finished else f"about {duration(estimates[spec.id])}"
-        name = f"{number:>4}  {spec.framework:<12} batch {spec.batch_size:>5}  repeat {spec.repeat}"
-        line = lines.get(kind(spec).id)
+        name = f"{number:>4}  {spec.cell.framework:<12} batch {spec.cell.batch_size:>5}  repeat {spec.draw.repeat}"
+        line = lines.get(spec.memory_id)
         if (
             line
             and capacity
@@ -245,13 +243,13 @@ def show_plan(request: cli.Request, console: Console) -> None:
             and (doubt := memory_forecast.warning(spec, line, capacity))
         ):
             told += f"  {doubt}"
-        console.print(f"{name}  {spec.device}  {told}")
-    for spec in {kind(spec).id: spec for spec in plan.trials}.values():
-        if kind(spec).id in lines:
-            console.print(memory_forecast.described(spec.framework, lines[kind(spec).id]))
+        console.print(f"{name}  {spec.placement.device}  {told}")
+    for spec in {spec.memory_id: spec for spec in plan.trials}.values():
+        if spec.memory_id in lines:
+            console.print(memory_forecast.described(spec.cell.framework, lines[spec.memory_id]))
         else:
             console.print(
-                f"{spec.framework}: peak memory unknown: {FEWEST_TO_LEAVE_ONE_OUT} batch sizes must be measured"
+                f"{spec.cell.framework}: peak memory unknown: {FEWEST_TO_LEAVE_ONE_OUT} batch sizes must be measured"
             )
     total = f"{len(plan.to_run)} trials to run, about {duration(sum(estimates.values()))}"
     console.print(f"{total}; a rough guess where nothing like it has been measured in {request.results}")

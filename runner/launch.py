@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from runner.project import Project
-from workloads.records.files import LOG_FILE, SAMPLES_FILE
-from workloads.records.job import TrialSpec
+from workloads.records.files import LOG_FILE, SAMPLER_FILE, SAMPLES_FILE
+from workloads.records.job import Job, Kind, Placement
 
+WORKER = "adapters.worker"
 SAMPLER_START_S = 20.0
 GRACE_S = 2.0
 GPU_GRACE_S = 10.0  # a driver is asked once more who is on the card, and may be slow to answer or to forget
-SAMPLER_PID = "SAMPLER_PID"  # among a worker's arguments: stands for the sampler's process id
 
 # What a worker inherits; everything else it gets is said here or in environment.toml.
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
@@ -36,9 +36,9 @@ class Outcome:
     wall_s: float
 
 
-def worker_environment(spec: TrialSpec, variables: dict[str, str]) -> dict[str, str]:
+def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[str, str]:
     """Small and the same for every framework: thread counts, the device by UUID, the definition's variables."""
-    threads = str(spec.threads)
+    threads = str(placement.threads)
     environment = {
         "PYTHONUNBUFFERED": "1",
         "PYTHONHASHSEED": "0",
@@ -46,9 +46,9 @@ def worker_environment(spec: TrialSpec, variables: dict[str, str]) -> dict[str, 
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": "" if spec.device == "cpu" else spec.device,
+        "CUDA_VISIBLE_DEVICES": "" if placement.device == "cpu" else placement.device,
     }
-    return environment | spec.variables | variables
+    return environment | placement.variables | variables
 
 
 class LaunchFailed(Exception):
@@ -78,22 +78,27 @@ class Way(Protocol):
     def conditions(self) -> dict[str, Any]:
         """What the machine's conditions are for such a worker where they differ from the runner's own."""
 
-    def start(self, trial_dir: Path, spec: TrialSpec, log: IO[str], module: tuple[str, ...]) -> Worker:
-        """`python -m module[0] TRIAL_DIR module[1:]`, on the first `threads` cores. Raises LaunchFailed, OSError."""
+    def start(self, folder: Path, job: Job, log: IO[str]) -> Worker:
+        """`python -m adapters.worker FOLDER`, on the first `threads` cores. Raises LaunchFailed, OSError."""
 
 
-def run_worker(trial_dir: Path, spec: TrialSpec, way: Way, module: tuple[str, ...] = ("adapters.worker",)) -> Outcome:
+def run_worker(folder: Path, job: Job, way: Way) -> Outcome:
     """Blocks until the worker has ended or its time is up. Raises LaunchFailed."""
-    with sampler(way.project, trial_dir, spec) as sampling, (trial_dir / LOG_FILE).open("w", encoding="utf-8") as log:
+    placement = job.trial.placement
+    with (
+        sampler(way.project, folder, placement) as sampling,
+        (folder / LOG_FILE).open("w", encoding="utf-8") as log,
+    ):
         started, timed_out = time.monotonic(), False
-        module = tuple(str(sampling.pid) if word == SAMPLER_PID else word for word in module)
+        if job.kind is Kind.OVERHEAD:
+            (folder / SAMPLER_FILE).write_text(str(sampling.pid))
         try:
-            worker = way.start(trial_dir, spec, log, module)
+            worker = way.start(folder, job, log)
         except OSError as error:
             raise LaunchFailed(f"the worker could not be started: {error}") from error
         try:
             sampling.watch(worker.pid)
-            worker.wait(timeout=spec.timeout_s)
+            worker.wait(timeout=job.trial.timeout_s)
         except subprocess.TimeoutExpired:
             timed_out = True
         except BrokenPipeError as error:
@@ -103,9 +108,9 @@ def run_worker(trial_dir: Path, spec: TrialSpec, way: Way, module: tuple[str, ..
         return Outcome(exit_code, timed_out, time.monotonic() - started)
 
 
-def cores(spec: TrialSpec) -> list[int]:
+def cores(placement: Placement) -> list[int]:
     """The worker's: the first `threads` of those that this process may use."""
-    return sorted(os.sched_getaffinity(0))[: spec.threads]
+    return sorted(os.sched_getaffinity(0))[: placement.threads]
 
 
 @dataclass(frozen=True)
@@ -120,16 +125,16 @@ class Local:
     def conditions(self) -> dict[str, Any]:
         return {}
 
-    def start(self, trial_dir: Path, spec: TrialSpec, log: IO[str], module: tuple[str, ...]) -> Worker:
+    def start(self, folder: Path, job: Job, log: IO[str]) -> Worker:
         """Its affinity is set before it starts: thread pools of any kind inherit it."""
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         allowed = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, cores(spec))
+        os.sched_setaffinity(0, cores(job.trial.placement))
         try:
             process = subprocess.Popen(
-                [self.interpreter, "-m", module[0], str(trial_dir), *module[1:]],
+                [self.interpreter, "-m", WORKER, str(folder)],
                 cwd=self.project.root,
-                env=inherited | self.project.import_variables | worker_environment(spec, self.variables),
+                env=inherited | self.project.import_variables | worker_environment(job.trial.placement, self.variables),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -167,11 +172,11 @@ class Sampling:
 
 
 @contextmanager
-def sampler(project: Project, trial_dir: Path, spec: TrialSpec) -> Iterator[Sampling]:
+def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[Sampling]:
     """Starts it, and ends it behind the block. Raises LaunchFailed."""
-    command = [sys.executable, "-m", "runner.sampler", str(trial_dir / SAMPLES_FILE)]
-    if spec.device != "cpu":
-        command.append(spec.device)
+    command = [sys.executable, "-m", "runner.sampler", str(folder / SAMPLES_FILE)]
+    if placement.device != "cpu":
+        command.append(placement.device)
     process = subprocess.Popen(
         command, cwd=project.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -192,7 +197,7 @@ def sampler(project: Project, trial_dir: Path, spec: TrialSpec) -> Iterator[Samp
         with suppress(BrokenPipeError):
             told.close()
         try:
-            process.wait(GRACE_S if spec.device == "cpu" else GPU_GRACE_S)
+            process.wait(GRACE_S if placement.device == "cpu" else GPU_GRACE_S)
         except subprocess.TimeoutExpired:
             end_group(process)
         process.stdout.close()

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from runner.launch import LaunchFailed, Way, run_worker
-from runner.machine import description
-from runner.results.assemble import how_it_ended
+from runner.ask import ask
+from runner.launch import LaunchFailed, Way
 from runner.results.memory import Told
 from workloads.records.events import Event, read_events
-from workloads.records.files import EVENTS_FILE, LOG_FILE, TRIAL_FILE, write_json
-from workloads.records.job import TrialSpec
-
-MEMORY = "memory"
+from workloads.records.files import EVENTS_FILE, LOG_FILE
+from workloads.records.job import ON_DEMAND, Job, Kind, TrialSpec
 
 
 class MemoryWorker:
@@ -25,52 +22,31 @@ class MemoryWorker:
         self.ended: dict[str, str] = {}  # why it told no more; it is asked once a run, also where it dies
         self.sizes: dict[str, set[int]] = {}
         for spec in trials:
-            self.sizes.setdefault(kind(spec).id, set()).add(spec.batch_size)
+            self.sizes.setdefault(spec.memory_id, set()).add(spec.cell.batch_size)
 
     def gather(self, spec: TrialSpec, way: Way) -> Told:
         """What the memory holds at the trial's batch size, or the reason why that is not known."""
-        own = kind(spec)
-        folder = (self.results / MEMORY / own.id).resolve()
+        batch_size, name = spec.cell.batch_size, spec.memory_id
+        job = Job(Kind.MEMORY, replace(spec, cell=replace(spec.cell, allocator=ON_DEMAND)))
+        folder = job.folder(self.results)
         told = read_told(folder)
-        if spec.batch_size not in told and own.id not in self.ended:
-            missing = sorted(self.sizes[own.id] - set(told))
-            own = replace(own, inputs=spec.inputs, timeout_s=spec.timeout_s * len(missing))
-            self.ended[kind(spec).id] = self._ask(folder, own, missing, way)
+        if batch_size not in told and name not in self.ended:
+            missing = tuple(sorted(self.sizes[name] - set(told)))
+            trial = replace(job.trial, timeout_s=spec.timeout_s * len(missing))
+            self.ended[name] = self._ask(replace(job, trial=trial, batch_sizes=missing), folder, way)
             told = read_told(folder)
-        if spec.batch_size in told:
-            return told[spec.batch_size]
-        return {"reason": f"the memory worker: {self.ended[kind(spec).id]} (log: {folder / LOG_FILE})"}
+        if batch_size in told:
+            return told[batch_size]
+        return {"reason": f"the memory worker: {self.ended[name]} (log: {folder / LOG_FILE})"}
 
     @staticmethod
-    def _ask(folder: Path, own: TrialSpec, sizes: list[int], way: Way) -> str:
+    def _ask(job: Job, folder: Path, way: Way) -> str:
         """How it ended."""
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / TRIAL_FILE, own.to_json())
-        kills_before = description.out_of_memory_kills()
         try:
-            outcome = run_worker(folder, own, way, ("adapters.worker.memory_steps", *map(str, sizes)))
+            ended = ask(job, folder, way)
         except LaunchFailed as error:
             return str(error)
-        killed_for_memory = description.out_of_memory_kills() != kills_before
-        events = read_events(folder / EVENTS_FILE)
-        status, reason = how_it_ended(events, outcome, folder / LOG_FILE, killed_for_memory)
-        return f"{status}: {reason}" if reason else "it ended without this batch size"
-
-
-def kind(spec: TrialSpec) -> TrialSpec:
-    """Neither repeat nor seed changes what memory holds; one worker tells it of all batch sizes."""
-    return replace(
-        spec,
-        study=MEMORY,
-        batch_size=0,
-        epochs=0,
-        repeat=0,
-        seed=0,
-        window_s=0.0,
-        timeout_s=0.0,
-        allocator="on-demand",
-        inputs={},
-    )
+        return f"{ended.status}: {ended.reason}" if ended.reason else "it ended without this batch size"
 
 
 def read_told(folder: Path) -> dict[int, Told]:

@@ -6,13 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from runner.project import Project
-from workloads.records.job import TrialSpec
+from workloads.records.job import Cell, Draw, Installation, Passes, Placement, Task, TrialSpec
 from workloads.spec import OptimizerSpec
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,34 +39,38 @@ def run_runner(*arguments, cwd=ROOT, timeout_s=900, **environment):
 def by_cell(results):
     """{(framework, batch size): result.json} of a results folder."""
     stored = [json.loads(path.read_text()) for path in Path(results).glob("trials/*/result.json")]
-    return {(result["spec"]["framework"], result["spec"]["batch_size"]): result for result in stored}
+    return {(result["spec"]["cell"]["framework"], result["spec"]["cell"]["batch_size"]): result for result in stored}
 
 
 def make_spec(**changes):
     """A valid TrialSpec of the numpy referee on the CPU, with some fields changed."""
     spec = TrialSpec(
-        study="test",
-        workload="osu-cnn",
-        dataset="digits",
-        framework="numpy",
-        batch_size=32,
-        epochs=2,
-        repeat=0,
-        seed=0,
-        optimizer=OptimizerSpec.named("momentum"),
-        last_batch="keep",
-        profile="default",
-        feed="host",
-        allocator="on-demand",
-        device="cpu",
-        threads=2,
+        cell=Cell("numpy", 32, "on-demand"),
+        task=Task("osu-cnn", "digits", OptimizerSpec.named("momentum"), "default", "host"),
+        passes=Passes(epochs=2, last_batch="keep"),
+        placement=Placement("cpu", threads=2, variables={}),
+        installation=Installation("here", "-"),
+        draw=Draw(repeat=0, seed=0),
+        inputs={},
         window_s=1.0,
         timeout_s=60.0,
-        isolation="here",
-        environment="-",
-        variables={},
-        inputs={},
+        study="test",
     )
+    return varied(spec, **changes)
+
+
+def leaves(spec):
+    """{field: the part of the spec that it is in}; None where it is in none."""
+    parts = {part.name: getattr(spec, part.name) for part in fields(spec)}
+    nested = {each.name: name for name, part in parts.items() if is_dataclass(part) for each in fields(part)}
+    return nested | {name: None for name, part in parts.items() if not is_dataclass(part)}
+
+
+def varied(spec, **changes):
+    """The same trial, but for some fields, in whatever part of it they are."""
+    for name, part in leaves(spec).items():
+        if part and name in changes:
+            spec = replace(spec, **{part: replace(getattr(spec, part), **{name: changes.pop(name)})})
     return replace(spec, **changes)
 
 

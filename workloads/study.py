@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from .records.job import Passes, Task
 from .spec import OptimizerName, OptimizerSpec
 
 STUDIES = Path(__file__).parent / "studies"
@@ -80,6 +81,14 @@ class Study:
     @property
     def optimizer_spec(self) -> OptimizerSpec:
         return OptimizerSpec.named(self.optimizer, self.learning_rate)
+
+    @property
+    def task(self) -> Task:
+        return Task(self.workload, self.dataset, self.optimizer_spec, self.profile, self.feed)
+
+    @property
+    def passes(self) -> Passes:
+        return Passes(self.epochs, self.last_batch)
 
     def changed(self, **changes: Any) -> Study:
         """The study with some axes replaced. Another optimizer brings its own learning rate unless one is given."""

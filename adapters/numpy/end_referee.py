@@ -1,6 +1,6 @@
 """The referee of a trial's end: python -m adapters.numpy.end_referee TRIAL_DIR, in the runner's Python.
 
-Reads trial.json, END_FILE and the trial's inputs; prints one line of JSON: how far the framework is from what the same
+Reads job.json, END_FILE and the trial's inputs; prints one line of JSON: how far the framework is from what the same
 weights give here. In float32, which is quick and sees far less than is allowed; where that leaves a doubt, in float64,
 with the difference between the two as what rounding makes.
 """
@@ -29,8 +29,8 @@ from workloads.records.end_evidence import (
     evaluated_images,
     follows_whole_gradient,
 )
-from workloads.records.files import TRIAL_FILE, without_nan
-from workloads.records.job import TrialSpec
+from workloads.records.files import JOB_FILE, without_nan
+from workloads.records.job import Job, TrialSpec
 from workloads.spec import Workload
 
 DOUBTFUL = 1e-4  # below, float64 is not asked
@@ -76,7 +76,7 @@ def answers(asked: Asked, dtype: type) -> Answers:
 
 def _built(asked: Asked, number: int, dtype: type) -> Adapter:
     adapter = Adapter(dtype)
-    adapter.build(asked.workload, asked.spec.optimizer, asked.weights(number), 0)
+    adapter.build(asked.workload, asked.spec.task.optimizer, asked.weights(number), 0)
     return adapter
 
 
@@ -94,7 +94,7 @@ def _step(asked: Asked, number: int, dtype: type) -> Step:
     """From the weights before it; of a large batch the last layer's gradients alone."""
     batch = asked.batch(number)
     images, labels = asked.images[batch], asked.labels[batch]
-    adapter, rule = _built(asked, number, dtype), asked.spec.optimizer.name
+    adapter, rule = _built(asked, number, dtype), asked.spec.task.optimizer.name
     # The first step of two is needed for its loss alone where the state of the optimizer hides its update.
     if follows_whole_gradient(asked.workload, len(batch)) and (number or rule in ("sgd", "nesterov")):
         loss, gradients, run = adapter._gradients(images, labels)
@@ -132,7 +132,7 @@ def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Differenc
     found = asked.saved["logits"][: len(asked.test_images)]
     evaluation = Difference(evaluation_apart(found, exact.logits), evaluation_apart(quick.logits, exact.logits))
     weights = [asked.weights(number) for number in range(asked.steps + 1)]
-    taken, rule = int(asked.saved["steps"]), asked.spec.optimizer
+    taken, rule = int(asked.saved["steps"]), asked.spec.task.optimizer
     steps = []
     for number in range(asked.steps):
         loss, true_loss = float(asked.saved[f"loss/{number}"][0]), exact.steps[number].loss
@@ -142,7 +142,7 @@ def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Differenc
         steps.append(
             EndStep(
                 batch_size=size,
-                partial=size != asked.spec.batch_size,
+                partial=size != asked.spec.cell.batch_size,
                 loss=Difference(loss_apart(loss, true_loss), loss_apart(quick.steps[number].loss, true_loss)),
                 update=None if worst is None else known[worst],
                 parameter=worst,
@@ -159,8 +159,9 @@ def _surplus(difference: Difference) -> float:
 
 
 def read(folder: Path) -> Asked:
-    spec = TrialSpec.from_json(json.loads((folder / TRIAL_FILE).read_text(encoding="utf-8")))
-    workload, root = WORKLOADS[spec.workload], folder.parent.parent
+    job = Job.from_json(json.loads((folder / JOB_FILE).read_text(encoding="utf-8")))
+    spec, root = job.trial, folder / job.results
+    workload = WORKLOADS[spec.task.workload]
     names = ("train_images", "train_labels", "test_images")
     images, labels, test_images = (np.load(root / spec.inputs[name].path, mmap_mode="r") for name in names)
     with np.load(folder / END_FILE) as archive:

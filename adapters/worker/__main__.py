@@ -1,8 +1,68 @@
-"""python -m adapters.worker TRIAL_DIR: one trial."""
+"""python -m adapters.worker JOB_DIR: the one entry of every worker.
 
+It reads job.json, does what its kind says and appends events to events.jsonl with the time of the monotonic clock.
+Exit code 0 = the last event says how it ended.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
-from adapters.worker.loop import main
+from adapters.base import Adapter, Unsupported
+from adapters.worker import first_probe, memory_steps, overhead_pairs, trial
+from adapters.worker.event_log import EventLog
+from adapters.worker.prepare import Extra
+from workloads.records.events import Event
+from workloads.records.files import EVENTS_FILE, JOB_FILE
+from workloads.records.job import Job, Kind
+from workloads.records.result import Status
 
-main(Path(sys.argv[1]).resolve())
+# Each takes the adapter, the job, its folder and the log, and writes every event up to the end of what it measures;
+# it raises what the adapter raises, and returns what may be asked behind it.
+Work = Callable[[Adapter, Job, Path, EventLog], list[Extra]]
+KINDS: dict[Kind, Work] = {
+    Kind.TRIAL: trial.run,
+    Kind.PROBE: first_probe.run,
+    Kind.MEMORY: memory_steps.run,
+    Kind.OVERHEAD: overhead_pairs.run,
+}
+
+
+def main(folder: Path) -> None:
+    """Do the work of one process, whatever the framework raises in it."""
+    job = Job.from_json(json.loads((folder / JOB_FILE).read_text(encoding="utf-8")))
+    events = EventLog(folder / EVENTS_FILE)
+    events.write(Event.STARTED)
+    adapter: Adapter | None = None
+    extras: list[Extra] = []
+    try:
+        adapter = importlib.import_module(f"adapters.{job.trial.cell.framework}.adapter").Adapter()
+        events.write(Event.IMPORTED)
+        extras = KINDS[job.kind](adapter, job, folder, events)
+    except Unsupported as error:
+        events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=str(error))
+    except Exception as error:  # blanket, as the one below: whatever a framework raises becomes a row with its reason
+        traceback.print_exc()
+        out_of_memory = adapter.out_of_memory(error) if adapter else isinstance(error, MemoryError)
+        status = Status.OUT_OF_MEMORY if out_of_memory else Status.FAILED
+        events.write(Event.ENDED, status=status, reason=in_a_line(error))
+    for extra in extras:
+        try:
+            events.write(extra.event, **extra.ask())
+        except Exception as error:
+            traceback.print_exc()
+            events.write(extra.event, reason=in_a_line(error))
+
+
+def in_a_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())

@@ -48,7 +48,7 @@ def gather(
 
     `split` images were loaded for training, `steps` updates made of them. Batches are drawn anew: none was seen before.
     """
-    generator = np.random.Generator(np.random.PCG64([spec.seed, split, steps]))
+    generator = np.random.Generator(np.random.PCG64([spec.draw.seed, split, steps]))
 
     def batch(size: int) -> NDArray[np.int32]:
         return np.resize(generator.permutation(split), (1, size)).astype(np.int32)
@@ -58,15 +58,17 @@ def gather(
     logits: list[NDArray[np.float32]] = []
     while sum(map(len, logits)) < min(evaluated_images(workload), len(test_images)):
         first = sum(map(len, logits))
-        logits.append(adapter.predict(test_images[first : first + spec.batch_size]))  # as the evaluation asks
+        logits.append(adapter.predict(test_images[first : first + spec.cell.batch_size]))  # as the evaluation asks
     arrays["logits"] = np.concatenate(logits)
     small = workload.parameter_count <= LARGE_PARAMETERS
-    for number, size in enumerate(step_sizes(workload, split, spec.batch_size, spec.last_batch)):
+    for number, size in enumerate(step_sizes(workload, split, spec.cell.batch_size, spec.passes.last_batch)):
         arrays[f"batch/{number}"] = batch(size)
         arrays[f"loss/{number}"] = adapter.read(adapter.train(arrays[f"batch/{number}"]))
         if small:
             arrays |= _named(number + 1, adapter.weights())
-    idle = _idle(adapter, [batch(idle_batch(workload, spec.batch_size)) for _ in range(IDLE_STEPS)]) if small else {}
+    idle = (
+        _idle(adapter, [batch(idle_batch(workload, spec.cell.batch_size)) for _ in range(IDLE_STEPS)]) if small else {}
+    )
     np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
     return idle
 

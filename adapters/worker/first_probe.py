@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from adapters.base import Adapter, Order
+from adapters.worker.event_log import EventLog
+from adapters.worker.prepare import Extra, prepare
 from workloads.datasets import Images, Labels
+from workloads.records.events import Event
 from workloads.records.evidence import (
     BATCHES,
     EVALUATED_STEPS,
@@ -21,8 +25,18 @@ from workloads.records.evidence import (
     Fingerprint,
     fingerprint,
 )
+from workloads.records.job import Job
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
+
+
+def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extra]:
+    """The kind `probe`: nothing is measured."""
+    prepared = prepare(adapter, job, folder, events)
+    given = (prepared.train_images, prepared.train_labels, prepared.order[0])
+    events.write(Event.PROBED, evidence=gather(adapter, *prepared.task, *given).to_json())
+    events.write(Event.FINISHED)
+    return []
 
 
 def gather(

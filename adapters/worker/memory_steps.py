@@ -1,4 +1,4 @@
-"""What the memory holds, per batch size: python -m adapters.worker.memory_steps TRIAL_DIR BATCH_SIZE...
+"""The kind `memory`: what the memory holds, per batch size.
 
 A worker of its own, so that counting disturbs nothing that is timed. Sizes go upwards in one process: what a framework
 keeps for a smaller batch, a larger one takes over. One event for each size; where memory runs out, the sizes before it
@@ -8,34 +8,32 @@ have been told.
 from __future__ import annotations
 
 import math
-import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from adapters.base import Adapter, Count, MemoryUse, Unsupported
-from adapters.worker.loop import EventLog, Extra, Trainer, main, prepare
+from adapters.worker.event_log import EventLog
+from adapters.worker.prepare import Extra, prepare
+from adapters.worker.trainer import Trainer
 from workloads.records.events import Event
 from workloads.records.figures import MEMORY_PARTS
-from workloads.records.job import TrialSpec
+from workloads.records.job import Job
 
 SETTLING_STEPS = 4  # MXNet hands out four workspaces in turn, which all grow to what this batch size asks for
 FEWEST_STEPS = 3
 
 
-def run(
-    adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog, batch_sizes: list[int], folder: Path
-) -> list[Extra]:
-    """`folder` is the worker's. Raises what the adapter raises."""
+def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extra]:
+    """Raises what the adapter raises."""
     adapter.count_memory(folder)
-    prepared = prepare(adapter, spec, root, events)
+    prepared = prepare(adapter, job, folder, events)
     workload, order = prepared.task[0], prepared.order[0]
     adapter.build(*prepared.task)
     events.write(Event.BUILT)
     statistics = sum(4 * math.prod(shape) for shape in workload.statistic_shapes().values())
-    dataset = prepared.train_images.nbytes + prepared.train_labels.nbytes if spec.feed == "device" else 0
-    for batch_size in sorted(batch_sizes):
+    dataset = prepared.train_images.nbytes + prepared.train_labels.nbytes if job.trial.task.feed == "device" else 0
+    for batch_size in sorted(job.batch_sizes):
         trainer = Trainer(adapter)
         trainer.run(iter([np.resize(order, (1, batch_size))]))
         trainer.run_timed(np.resize(order, (SETTLING_STEPS, batch_size)))
@@ -83,8 +81,3 @@ def divided(use: MemoryUse, counted: dict[str, int]) -> dict[str, int | None]:
     rest = use.step_peak - sum(known.values())
     parts: dict[str, int | None] = {**known, "workspace": rest if rest >= 0 else None}
     return {name: parts[name] for name in MEMORY_PARTS}
-
-
-if __name__ == "__main__":
-    trial_dir = Path(sys.argv[1]).resolve()
-    main(trial_dir, partial(run, batch_sizes=[int(size) for size in sys.argv[2:]], folder=trial_dir))

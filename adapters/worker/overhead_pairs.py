@@ -1,4 +1,4 @@
-"""What our own instruments cost: python -m adapters.worker.overhead_pairs TRIAL_DIR SAMPLER_PID PAIRS.
+"""The kind `overhead`: what our own instruments cost.
 
 Whole processes differ by more than the instruments cost, so one process does the same work over and over, in turn with
 the instruments and without: the sampler stands still (SIGSTOP) and no event is written. The turns are short because a
@@ -7,7 +7,7 @@ short pairs tell more than a few long ones.
 
 What is found is an upper bound. A sampler that goes on makes up for a sample that it missed and looks for child
 processes as often as the clock says, so in its turns it does up to twice what it does in a trial; and an event is
-written after every call. Writes segments.json behind the last segment; all else is as in `adapters.worker`.
+written after every call. Writes segments.json behind the last segment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import ctypes
 import math
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,11 +25,13 @@ from pathlib import Path
 import numpy as np
 
 from adapters.base import Adapter, Order
-from adapters.worker import loop
-from adapters.worker.loop import EventLog, Extra, Trainer
+from adapters.worker.event_log import EventLog
+from adapters.worker.prepare import Extra, prepare
+from adapters.worker.trainer import Trainer, epoch_batches
+from adapters.worker.trial import warm_up
 from workloads.records.events import Event
-from workloads.records.files import write_json
-from workloads.records.job import TrialSpec
+from workloads.records.files import SAMPLER_FILE, write_json
+from workloads.records.job import Job
 from workloads.records.samples import PERIOD_S
 from workloads.records.segments import DISTURBED_PERCENT, SEGMENTS_FILE, Segment, disturbance
 
@@ -138,32 +139,20 @@ def measure_pairs(
     return segments
 
 
-def measure(
-    adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog, sampler: Sampler, pairs: int
-) -> list[Segment]:
+def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extra]:
     """A trial's beginning, then two segments for each pair. Raises what the adapter raises."""
-    prepared = loop.prepare(adapter, spec, root, events)
+    batch_size, sampler = job.trial.cell.batch_size, Sampler(int((folder / SAMPLER_FILE).read_text()))
+    prepared = prepare(adapter, job, folder, events)
     adapter.build(*prepared.task)
     adapter.synchronize()
     events.write(Event.BUILT)
     order, trainer = prepared.order[0], Trainer(adapter)
-    loop.warm_up(trainer, loop.epoch_batches(order, spec.batch_size, "keep"), events)
+    warm_up(trainer, epoch_batches(order, batch_size, "keep"), events)
     for _ in range(2):  # a step is timed over a segment's length; then calls of that length have been compiled, too
-        trainer.run_timed(np.concatenate(same_work(order, spec.batch_size, trainer)))
-    calls = same_work(order, spec.batch_size, trainer)
+        trainer.run_timed(np.concatenate(same_work(order, batch_size, trainer)))
+    calls = same_work(order, batch_size, trainer)
     trainer.run(iter(calls[:1]))
-    return measure_pairs(calls, trainer, events, sampler, pairs)
-
-
-def main(trial_dir: Path, sampler_pid: int, pairs: int) -> None:
-    def run(adapter: Adapter, spec: TrialSpec, root: Path, events: EventLog) -> list[Extra]:
-        segments = measure(adapter, spec, root, events, Sampler(sampler_pid), pairs)
-        write_json(trial_dir / SEGMENTS_FILE, {"segments": [asdict(one) for one in segments]})
-        events.write(Event.FINISHED)
-        return []
-
-    loop.main(trial_dir, run)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve(), int(sys.argv[2]), int(sys.argv[3]))
+    segments = measure_pairs(calls, trainer, events, sampler, job.pairs)
+    write_json(folder / SEGMENTS_FILE, {"segments": [asdict(segment) for segment in segments]})
+    events.write(Event.FINISHED)
+    return []

@@ -95,7 +95,7 @@ def _missing(section: Section, with_stable: bool) -> Iterator[str]:
     `with_stable`: repeats ended when a cell was stable, so each cell has its own number of them, without a gap.
     """
     trials: tuple[TrialResult, ...] = section.results
-    there = {(r.spec.framework, r.spec.batch_size, r.spec.repeat) for r in trials}
+    there = {(r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat) for r in trials}
     sizes, repeats = ({place[axis] for place in there} for axis in (1, 2))
     for framework, size in itertools.product(ordered(place[0] for place in there), sorted(sizes)):
         own = {repeat for name, batch_size, repeat in there if (name, batch_size) == (framework, size)}

@@ -49,9 +49,9 @@ def differences(result: TrialResult, events: Events, samples: Samples) -> list[s
     if result.status is not Status.OK and not result.figures:
         return []  # its launch failed, and nothing was assembled
     window = edges(events)
-    told = from_events(events, result.spec.epochs)
+    told = from_events(events, result.spec.passes.epochs)
     if window:
-        told = from_samples(samples, window, result.spec.threads) | told
+        told = from_samples(samples, window, result.spec.placement.threads) | told
     of_window = (*OF_WINDOW, registry.HOST_MEMORY.name, *USAGE) if window else ()
     lines, silent = [], []
     for name in dict.fromkeys((*START_UP, registry.ACCURACY.name, *of_window, *told)):

@@ -142,8 +142,8 @@ def _contrasted(pair: Pair) -> Contrasted:
 def _places(results: Sequence[TrialResult]) -> dict[Place, list[TrialResult]]:
     """{(framework, batch size): its repeats} in the tables' order."""
     found: dict[Place, list[TrialResult]] = {}
-    for result in sorted(results, key=lambda result: (result.spec.batch_size, result.spec.repeat)):
-        found.setdefault((result.spec.framework, result.spec.batch_size), []).append(result)
+    for result in sorted(results, key=lambda result: (result.spec.cell.batch_size, result.spec.draw.repeat)):
+        found.setdefault((result.spec.cell.framework, result.spec.cell.batch_size), []).append(result)
     order = ordered(framework for framework, _ in found)
     return {place: found[place] for place in sorted(found, key=lambda place: (order.index(place[0]), place[1]))}
 
@@ -161,7 +161,7 @@ def _cell(
     values_a, values_b = [value for _, value in known_a], [value for _, value in known_b]
     shift = None
     if values_a and values_b and measure.in_points:
-        shift, remarks = _in_points(known_a, known_b, accuracy_step(pair.a.condition.dataset))
+        shift, remarks = _in_points(known_a, known_b, accuracy_step(pair.a.condition.task.dataset))
         notes += remarks
     elif values_a and values_b:
         shift = contrast.of_ratio(values_a, values_b)
@@ -186,11 +186,11 @@ def _in_points(
 
     `step`: the points that one test image is worth.
     """
-    of_b = {result.spec.repeat: (result, value) for result, value in b}
+    of_b = {result.spec.draw.repeat: (result, value) for result, value in b}
     pairs = [
-        (value, of_b[result.spec.repeat][1])
+        (value, of_b[result.spec.draw.repeat][1])
         for result, value in a
-        if result.spec.repeat in of_b and _inputs(result) == _inputs(of_b[result.spec.repeat][0])
+        if result.spec.draw.repeat in of_b and _inputs(result) == _inputs(of_b[result.spec.draw.repeat][0])
     ]
     if not pairs:
         values_a, values_b = ([value for _, value in side] for side in (a, b))

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from workloads.records.job import Passes, Task
 from workloads.records.result import TrialResult
 
 from ..captions import NOT_REPORTED, described, distinct
 from ..conditions import Section
 from ..frameworks import display_name, ordered
 
-SAME_TASK = ("model", "data set", "optimizer", "epochs", "last batch", "profile", "feed")
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def _paired(a: list[Section], b: list[Section]) -> list[Pair]:
         return [Pair(a[0], b[0])]
     telling = _telling([a, b])
     keys: tuple[Callable[[Section], tuple[str, ...]], ...] = (
-        lambda section: (section.condition.device_kind,),
+        lambda section: (section.condition.placement.device_kind,),
         lambda section: tuple(_words(section).get(key, "") for key in telling),
     )
     for key in keys:
@@ -110,19 +111,16 @@ def _telling(sides: Sequence[Sequence[Section]]) -> list[str]:
     return list(found)
 
 
-def _grouped(
-    sections: Sequence[Section], key: Callable[[Section], tuple[str, ...]]
-) -> dict[tuple[str, ...], list[Section]]:
-    groups: dict[tuple[str, ...], list[Section]] = {}
+def _grouped(sections: Sequence[Section], key: Callable[[Section], Key]) -> dict[Key, list[Section]]:
+    groups: dict[Key, list[Section]] = {}
     for section in sections:
         if section.results:  # a section of the framework's own allocator policy alone has nothing to compare
             groups.setdefault(key(section), []).append(section)
     return groups
 
 
-def _task(section: Section) -> tuple[str, ...]:
-    words = described(section.condition)
-    return tuple(words[key] for key in SAME_TASK)
+def _task(section: Section) -> tuple[Task, Passes]:
+    return section.condition.task, section.condition.passes
 
 
 def _words(section: Section, frameworks: Sequence[str] | None = None) -> dict[str, str]:
@@ -145,7 +143,7 @@ def _packages(a: Section, b: Section, framework: str) -> tuple[str, str]:
     """Those whose versions differ, in place of the digests, which say only that some do."""
     versions: list[dict[str, Any]] = []
     for section in (a, b):
-        own = [r.facts.get("packages") for r in section.results if r.spec.framework == framework]
+        own = [r.facts.get("packages") for r in section.results if r.spec.cell.framework == framework]
         versions.append(next((told for told in own if isinstance(told, dict)), {}))
     names = sorted(name for name in {*versions[0], *versions[1]} if versions[0].get(name) != versions[1].get(name))
     told_a, told_b = (", ".join(f"{name} {own[name]}" for name in names if name in own) for own in versions)
@@ -162,5 +160,5 @@ def _beside(results: Sequence[TrialResult]) -> dict[str, str]:
 
 def _named(section: Section) -> str:
     words = described(section.condition)
-    rest = ", ".join(f"{key} {words[key]}" for key in SAME_TASK[3:])
+    rest = ", ".join(f"{key} {words[key]}" for key in ("epochs", "last batch", "profile", "feed"))
     return f"{words['model']} on {words['data set']}, {words['optimizer']}, {rest}, {words['device']}"

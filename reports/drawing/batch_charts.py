@@ -65,7 +65,7 @@ def published_series(
     """
     shown = quantity.figure(condition)
     metric = next((metric for metric in METRICS if metric.quantity.figures[0] is shown), None)
-    if metric is None or condition.workload != literature.WORKLOAD:
+    if metric is None or condition.task.workload != literature.WORKLOAD:
         return ()
     wanted = list(KNOWN) if metric.alone else frameworks
     here, tolerance = published[published["metric"] == metric.name], literature.TOLERANCE.get(metric.name, 0.0)
@@ -104,8 +104,8 @@ def _about(theirs: tuple[Series, ...], quantity: Quantity, condition: Condition,
     versions = published.drop_duplicates("framework").set_index("framework")["framework_version"]
     other = (
         ""
-        if condition.dataset == literature.DATASET
-        else f", the best guess is CIFAR-10; these trials are on {condition.dataset}"
+        if condition.task.dataset == literature.DATASET
+        else f", the best guess is CIFAR-10; these trials are on {condition.task.dataset}"
     )
     software = chart_words.listed([f"{name} {versions[name]}" for name in names])
     told = [

@@ -35,11 +35,11 @@ class Curves:
 
 def of_section(section: Section, provenance: str) -> list[Chart]:
     """NAMES; none where no trial tells its epochs."""
-    by_repeat = sorted(section.results, key=lambda result: result.spec.repeat)
+    by_repeat = sorted(section.results, key=lambda result: result.spec.draw.repeat)
     trained = [result for result in by_repeat if result.status is Status.OK and result.epochs]
     if not trained:
         return []
-    every = sorted({result.spec.batch_size for result in trained})
+    every = sorted({result.spec.cell.batch_size for result in trained})
     sizes = spread_out(every)
     accuracy = [Curves(f"Batch {size}", size, lambda epoch: 100 * epoch.test_accuracy) for size in sizes]
     training = [Curves(f"Training, batch {size}", size, lambda epoch: epoch.train_loss) for size in sizes]
@@ -94,10 +94,10 @@ def _chart(
 
 
 def _series(trained: list[TrialResult], curves: Curves) -> tuple[Series, ...]:
-    here = [result for result in trained if result.spec.batch_size == curves.batch_size]
+    here = [result for result in trained if result.spec.cell.batch_size == curves.batch_size]
     return tuple(
-        _of_framework(framework, [result for result in here if result.spec.framework == framework], curves)
-        for framework in ordered(result.spec.framework for result in here)
+        _of_framework(framework, [result for result in here if result.spec.cell.framework == framework], curves)
+        for framework in ordered(result.spec.cell.framework for result in here)
     )
 
 
@@ -137,6 +137,6 @@ def _end(panel: Panel) -> str:
 def _repeats(trained: list[TrialResult]) -> int:
     counts: dict[tuple[str, int], int] = {}
     for result in trained:
-        place = (result.spec.framework, result.spec.batch_size)
+        place = (result.spec.cell.framework, result.spec.cell.batch_size)
         counts[place] = counts.get(place, 0) + 1
     return max(counts.values())

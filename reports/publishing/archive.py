@@ -1,7 +1,7 @@
 """The raw trials of a results folder as one archive: all that a report is made from, and nothing else.
 
 Published of a trial: what was asked, events, samples, meter, log and result. Not published: `inputs/` (data sets belong
-to their publishers; the checksums of what every worker read are in its trial.json), and any file that no report reads,
+to their publishers; the checksums of what every worker read are in its job.json), and any file that no report reads,
 whatever it is and wherever it came from. No file holds an environment variable but those that can change a figure, or
 the name of the host. A log is free text, and may name both a home directory and a host (a traceback does, TensorFlow
 does where it finds no GPU): these are replaced in it, `/home/NAME` by `~`, and the host by `HOST`. All other files stay
@@ -24,8 +24,8 @@ from ..load import ReportError
 FOLDERS = ("trials", "memory", "probes")
 FILES = ("overhead.json", "stable.json")
 TRIAL_FILES = (
-    files.TRIAL_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE, files.METER_FILE,
-    files.LOG_FILE, files.RESULT_FILE,
+    files.JOB_FILE, files.TRIAL_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE,
+    files.METER_FILE, files.LOG_FILE, files.RESULT_FILE,
 )  # fmt: skip
 NOT_READ = ("inputs", "overhead", "report", "attempts", ".lock")  # known, and left out without a word
 HOME = re.compile(rb"/(?:home|Users)/[^/\s\"'\\:;,)\]]+|/root(?![\w-])")

@@ -57,7 +57,7 @@ def of(stored: Stored, name: str, findings: Iterable[str], marks: Iterable[str])
     machines, tasks = _distinct(map(machine, results)), _distinct(map(_task, results))
     versions: dict[str, dict[str, None]] = {}
     for result in results:
-        versions.setdefault(result.spec.framework, {})[software_of(result).version or ""] = None
+        versions.setdefault(result.spec.cell.framework, {})[software_of(result).version or ""] = None
     frameworks = [
         f"{display_name(framework)} {' / '.join(filter(None, versions[framework])) or '(version ' + NOT_REPORTED + ')'}"
         for framework in ordered(versions)
@@ -82,7 +82,7 @@ def of(stored: Stored, name: str, findings: Iterable[str], marks: Iterable[str])
 def machine(result: TrialResult) -> str:
     """The GPU of a trial on one, else the processor and how many cores."""
     condition = condition_of(result)
-    if condition.device_kind == "cpu":
+    if condition.placement.device_kind == "cpu":
         return f"{condition.cpu_model or 'unknown processor'}, {condition.cores or 'unknown number of'} cores"
     return condition.gpu_name or "unknown GPU"
 
@@ -91,7 +91,7 @@ def names(stored: Stored) -> tuple[str, str]:
     """<date>-<machine> of the first day, and the same with the study, for where the first is another study's."""
     results = sorted(stored.results, key=started)
     models = [
-        condition.cpu_model if condition.device_kind == "cpu" else condition.gpu_name
+        condition.cpu_model if condition.placement.device_kind == "cpu" else condition.gpu_name
         for condition in map(condition_of, results)
     ]
     short = f"{started(results[0]).date().isoformat()}-{slug('-'.join(_distinct(m or 'unknown' for m in models)))}"
@@ -133,7 +133,7 @@ def text(publication: Publication) -> str:
 
 
 def _task(result: TrialResult) -> str:
-    return f"{result.spec.workload} on {result.spec.dataset}"
+    return f"{result.spec.task.workload} on {result.spec.task.dataset}"
 
 
 def _distinct(values: Iterable[str]) -> list[str]:

@@ -41,8 +41,8 @@ MEMORY_ABOVE = (
 
 def of_section(section: Section) -> tuple[tuple[Table, ...], tuple[str, ...]]:
     """(tables, the lines that say why there are none)."""
-    if section.condition.workload != literature.WORKLOAD:
-        told = f"the model here is {section.condition.workload}, that of the publication most likely"
+    if section.condition.task.workload != literature.WORKLOAD:
+        told = f"the model here is {section.condition.task.workload}, that of the publication most likely"
         return (), (f"Published beside measured: left out: {told} {literature.WORKLOAD}.",)
     if not section.results:
         return (), ("Published beside measured: left out: no trial took its memory on demand.",)
@@ -215,8 +215,10 @@ def _above(section: Section, metric: Metric, found: pd.DataFrame) -> tuple[str, 
             f"{literature.TOLERANCE[metric.name]:g} {metric.unit}, twice what the chart could be read to."
         )
     told += [MEMORY_ABOVE] if metric is MEMORY and metric.same(section) else []
-    if section.condition.dataset != literature.DATASET and metric.same(section):
-        told.append(f"The data set here is {section.condition.dataset}: the differences are also those of the data.")
+    if section.condition.task.dataset != literature.DATASET and metric.same(section):
+        told.append(
+            f"The data set here is {section.condition.task.dataset}: the differences are also those of the data."
+        )
     most = int(found["n"].max())
     if most == 1:
         told.append("Measured: one trial a cell, so no statement about the spread between runs.")

@@ -30,10 +30,10 @@ TIDY = ["row", "batch_size", "run", "accuracy_percent"]
 def fits(section: Section) -> bool:
     """Whether the section is of that setting."""
     condition = section.condition
-    setting = (condition.workload, condition.dataset, condition.epochs)
+    setting = (condition.task.workload, condition.task.dataset, condition.passes.epochs)
     return setting == (literature.WORKLOAD, literature.DATASET, literature.EPOCHS) and all(
         (spec.name, spec.learning_rate, spec.momentum) == ("momentum", 0.01, 0.9)
-        for spec in (result.spec.optimizer for result in section.results)
+        for spec in (result.spec.task.optimizer for result in section.results)
     )
 
 

@@ -73,12 +73,12 @@ def obstacles(section: Section, metric: Metric) -> tuple[str, ...]:
     condition, found = section.condition, []
     if not metric.same(section):
         found.append("CPU run")
-    if condition.workload != literature.WORKLOAD:
-        found.append(f"other model, {condition.workload}")
-    if condition.dataset != literature.DATASET:
-        found.append(f"other data set, {condition.dataset}")
-    if metric is ACCURACY and condition.epochs != literature.EPOCHS:
-        found.append(f"{condition.epochs} epochs, published after {literature.EPOCHS}")
+    if condition.task.workload != literature.WORKLOAD:
+        found.append(f"other model, {condition.task.workload}")
+    if condition.task.dataset != literature.DATASET:
+        found.append(f"other data set, {condition.task.dataset}")
+    if metric is ACCURACY and condition.passes.epochs != literature.EPOCHS:
+        found.append(f"{condition.passes.epochs} epochs, published after {literature.EPOCHS}")
     return tuple(found)
 
 
@@ -94,7 +94,7 @@ def points(found: pd.DataFrame, metric: Metric, section: Section) -> Points:
 
 
 def _point(row: dict[Any, Any], metric: Metric, section: Section) -> Point:
-    least = accuracy_step(section.condition.dataset) if metric is ACCURACY else LEAST_SPREAD * abs(row["mean"])
+    least = accuracy_step(section.condition.task.dataset) if metric is ACCURACY else LEAST_SPREAD * abs(row["mean"])
     return order.of_cell(row, least)
 
 

@@ -133,7 +133,7 @@ def causes(section: Section, metric: Metric, ours: Points) -> list[str]:
 def _differing(section: Section) -> str:
     """Hardware and versions, published and here: they differ together, so neither is shown to be the cause."""
     condition, published = section.condition, literature.versions()
-    device = condition.cpu_model if condition.device_kind == "cpu" else condition.gpu_name
+    device = condition.cpu_model if condition.placement.device_kind == "cpu" else condition.gpu_name
     differ = []
     if literature.GPU not in (device or ""):
         differ.append(f"the hardware ({literature.HARDWARE} published, {device or 'not reported'} here)")

@@ -67,7 +67,7 @@ def _page(report: Report, marks: tuple[str, ...], share: float) -> str:
     environment = _environment()
     room = Room(environment.get_template("table.html.j2").module, share)
     trials = web_trials.trials_of(report)
-    frameworks = ordered({result.spec.framework for result in trials.results})
+    frameworks = ordered({result.spec.cell.framework for result in trials.results})
     chapters = [
         (chapter, room.chapter(chapter, number, trials.finder(chapter.section)), shared_caption(chapter))
         for number, chapter in enumerate(report.chapters, 1)
@@ -112,7 +112,7 @@ def _title(report: Report) -> str:
     """What the trials are of; several sections have several, of which the first two are named."""
     subjects = list(
         dict.fromkeys(
-            f"{chapter.section.condition.workload} on {chapter.section.condition.dataset}"
+            f"{chapter.section.condition.task.workload} on {chapter.section.condition.task.dataset}"
             for chapter in report.chapters
         )
     )

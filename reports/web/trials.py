@@ -74,9 +74,9 @@ def table_data(trials: Trials, sections: list[Section]) -> dict[str, Any]:
     shown = dict.fromkeys(quantity.figure(section.condition) for quantity in IN_TABLE for section in sections)
     return {
         "key": column(trials.keys),
-        "framework": column([result.spec.framework for result in results]),
-        "batch": column([result.spec.batch_size for result in results]),
-        "repeat": column([result.spec.repeat for result in results]),
+        "framework": column([result.spec.cell.framework for result in results]),
+        "batch": column([result.spec.cell.batch_size for result in results]),
+        "repeat": column([result.spec.draw.repeat for result in results]),
         "status": column([str(result.status).replace("_", " ") for result in results]),
         "section": column(trials.numbers),
         "figures": [
@@ -219,14 +219,14 @@ def _logs(trials: Trials) -> Iterator[tuple[str, Callable[[], Any]]]:
 def _samples(trials: Trials) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Of the first repeats before the later ones, so that every cell has a curve if any cell has two."""
     results = trials.results
-    by_worth = sorted(range(len(results)), key=lambda place: (results[place].spec.repeat, place))
+    by_worth = sorted(range(len(results)), key=lambda place: (results[place].spec.draw.repeat, place))
     read: dict[int, Any] = {}
 
     def made(points: int, most: int) -> list[Any]:
         found: list[Any] = [False] * len(results)
         for place in by_worth[:most]:
             if place not in read:
-                read[place] = web_raw.samples(trials.folders[place], results[place].spec.threads, points)
+                read[place] = web_raw.samples(trials.folders[place], results[place].spec.placement.threads, points)
             found[place] = read[place]
         return found
 

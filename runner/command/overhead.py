@@ -16,24 +16,23 @@ from typing import Any
 from rich.console import Console
 from tabulate import tabulate
 
+from runner.ask import ask
 from runner.command import cli, inputs
 from runner.command.cli import Request
 from runner.command.progress import duration
 from runner.command.setup import digests_of, fresh_folder, make_environments, plan_of, write_data
-from runner.launch import SAMPLER_PID, LaunchFailed, Way, run_worker
+from runner.launch import LaunchFailed, Way
 from runner.machine import description
 from runner.project import Project
-from runner.results.assemble import how_it_ended
-from workloads.records.events import Event, read_events
-from workloads.records.files import EVENTS_FILE, LOG_FILE, TRIAL_FILE, write_json
+from workloads.records.events import Event
+from workloads.records.files import LOG_FILE, write_json
 from workloads.records.intervals import mean_interval
-from workloads.records.job import TrialSpec
+from workloads.records.job import ON_DEMAND, Job, Kind, TrialSpec
 from workloads.records.result import Status
 from workloads.records.segments import SEGMENTS_FILE, Pair, Segment, disturbance, in_pairs, read_segments
 from workloads.records.word import Word
 
 OVERHEAD_FILE, SCHEMA_VERSION = "overhead.json", 1
-ROOM = "overhead"  # the workers' folders: no trials, so no row of a table
 
 BATCH_SIZES = (32, 128)
 PAIRS, FEWEST_PAIRS = 200, 3
@@ -83,7 +82,7 @@ def run(asked: Request, pairs: int, console: Console) -> int:
     ready, unavailable = make_environments(asked, console)
     written = inputs.write_repeats(asked.study, data, range(1), asked.results)
     trials = [
-        spec for spec in plan_of(asked, digests_of(asked), range(1), written).trials if spec.allocator == "on-demand"
+        spec for spec in plan_of(asked, digests_of(asked), range(1), written).trials if spec.cell.allocator == ON_DEMAND
     ]
     conditions = description.describe(asked.project, asked.device, list(asked.gpus)) | {
         "device": asked.device,
@@ -102,23 +101,23 @@ def run(asked: Request, pairs: int, console: Console) -> int:
     console.print(f"{len(trials)} times {pairs} pairs, about {duration(len(trials) * (START_S + pairs * PAIR_S))}")
     rows, failed = [], []
     for spec in trials:
-        cell = {"framework": spec.framework, "batch_size": spec.batch_size}
+        cell = {"framework": spec.cell.framework, "batch_size": spec.cell.batch_size}
         stored |= {name: others(stored[name], cell) for name in ("rows", "failed")}
         try:
-            if spec.framework not in ready:
-                raise LaunchFailed(f"unsupported: {unavailable[spec.framework]}")
-            facts, segments = measure(spec, ready[spec.framework], pairs, asked.results)
+            if spec.cell.framework not in ready:
+                raise LaunchFailed(f"unsupported: {unavailable[spec.cell.framework]}")
+            facts, segments = measure(spec, ready[spec.cell.framework], pairs, asked.results)
         except LaunchFailed as error:
-            console.print(f"{spec.framework} batch {spec.batch_size}: {error}")
+            console.print(f"{spec.cell.framework} batch {spec.cell.batch_size}: {error}")
             failed.append(cell | {"reason": str(error)})
             stored["failed"].append(failed[-1])
             write_json(path, stored)
             continue
-        rows.append(cell | row(spec.batch_size, segments, pairs))
-        stored["conditions"]["frameworks"][spec.framework] = facts
+        rows.append(cell | row(spec.cell.batch_size, segments, pairs))
+        stored["conditions"]["frameworks"][spec.cell.framework] = facts
         stored["rows"] = sorted([*stored["rows"], rows[-1]], key=lambda row: (row["framework"], row["batch_size"]))
         write_json(path, stored)
-        console.print(f"{spec.framework} batch {spec.batch_size}: {rows[-1]['verdict']}")
+        console.print(f"{spec.cell.framework} batch {spec.cell.batch_size}: {rows[-1]['verdict']}")
     rows.sort(key=lambda row: (row["framework"], row["batch_size"]))
     console.print(f"\n{table(rows)}\n\nwritten to {path}")
     return int(bool(failed) or any(Verdict.OVER in (row["verdict"], row["sampler_verdict"]) for row in rows))
@@ -141,17 +140,13 @@ def others(rows: list[dict[str, Any]], cell: dict[str, Any]) -> list[dict[str, A
 
 def measure(spec: TrialSpec, way: Way, pairs: int, results: Path) -> tuple[dict[str, Any], list[Segment]]:
     """(the framework's facts, segments). Raises LaunchFailed with the reason and the log where there are none."""
-    spec = replace(spec, study=ROOM, timeout_s=spec.timeout_s + pairs * PAIR_LIMIT_S)
-    folder = fresh_folder(results, spec, ROOM)
-    write_json(folder / TRIAL_FILE, spec.to_json())
-    kills_before = description.out_of_memory_kills()
-    outcome = run_worker(folder, spec, way, ("adapters.worker.overhead_pairs", SAMPLER_PID, str(pairs)))
-    events = read_events(folder / EVENTS_FILE)
-    killed_for_memory = description.out_of_memory_kills() != kills_before
-    status, reason = how_it_ended(events, outcome, folder / LOG_FILE, killed_for_memory)
-    if status is not Status.OK:
-        raise LaunchFailed(f"{status}: {reason} (log: {folder / LOG_FILE})")
-    facts = next(event["facts"] for event in events if event["event"] == Event.OPENED)
+    spec = replace(spec, timeout_s=spec.timeout_s + pairs * PAIR_LIMIT_S)
+    job = Job(Kind.OVERHEAD, spec, pairs=pairs)
+    folder = fresh_folder(results, job)
+    ended = ask(job, folder, way)
+    if ended.status is not Status.OK:
+        raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder / LOG_FILE})")
+    facts = next(event["facts"] for event in ended.events if event["event"] == Event.OPENED)
     return facts, read_segments(folder / SEGMENTS_FILE)
 
 

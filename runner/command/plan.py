@@ -11,11 +11,22 @@ from pathlib import Path
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS
 from workloads.records.files import RESULT_FILE
-from workloads.records.job import InputFile, TrialSpec
+from workloads.records.job import (
+    AS_BY_ITSELF,
+    ON_DEMAND,
+    ROOMS,
+    Cell,
+    Draw,
+    InputFile,
+    Installation,
+    Kind,
+    Placement,
+    TrialSpec,
+)
 from workloads.records.result import FINDINGS, TrialResult
 from workloads.study import Study
 
-TRIALS = "trials"
+TRIALS = ROOMS[Kind.TRIAL]
 
 # The rough guess where nothing has been measured yet: 27 MFLOP an image at 2,000 to 5,000 images/s on two cores.
 GUESS_FLOPS_PER_CORE = 40e9
@@ -43,18 +54,15 @@ class Plan:
 
     def of_cells(self, cells: Collection[tuple[str, int]]) -> Plan:
         """What of it belongs to these (framework, batch size)."""
-        trials = [spec for spec in self.trials if (spec.framework, spec.batch_size) in cells]
+        trials = [spec for spec in self.trials if (spec.cell.framework, spec.cell.batch_size) in cells]
         return Plan(trials, {spec.id: self.finished[spec.id] for spec in trials if spec.id in self.finished})
 
 
 def make_plan(
     study: Study,
     environments: dict[str, str],
-    device: str,
-    threads: int,
+    placement: Placement,
     isolation: str,
-    memory_limit_bytes: int | None,
-    variables: dict[str, str],
     preallocating: Collection[str],
     repeats: range,
     inputs: dict[int, dict[str, InputFile]],
@@ -76,34 +84,26 @@ def make_plan(
         shuffle.shuffle(frameworks)
         trials += [
             TrialSpec(
-                study=study.name,
-                workload=study.workload,
-                dataset=study.dataset,
-                framework=framework,
-                batch_size=batch_size,
-                epochs=study.epochs,
-                repeat=repeat,
-                seed=study.seed + repeat,
-                optimizer=study.optimizer_spec,
-                last_batch=study.last_batch,
-                profile=study.profile,
-                feed=study.feed,
-                allocator="on-demand",
-                device=device,
-                threads=threads,
-                window_s=study.window_s,
-                timeout_s=study.timeout_s,
-                isolation=isolation,
-                environment=environments[framework],
-                variables=variables,
-                inputs=inputs.get(repeat, {}),
-                memory_limit_bytes=memory_limit_bytes,
+                Cell(framework, batch_size, ON_DEMAND),
+                study.task,
+                study.passes,
+                placement,
+                Installation(isolation, environments[framework]),
+                Draw(repeat, study.seed + repeat),
+                inputs.get(repeat, {}),
+                study.window_s,
+                study.timeout_s,
+                study.name,
             )
             for framework in frameworks
         ]
     if repeats.start == 0:
-        smallest = [spec for spec in trials if (spec.repeat, spec.batch_size) == (0, min(study.batch_sizes))]
-        trials += [replace(spec, allocator="default") for spec in smallest if spec.framework in preallocating]
+        smallest = [spec for spec in trials if (spec.draw.repeat, spec.cell.batch_size) == (0, min(study.batch_sizes))]
+        trials += [
+            replace(spec, cell=replace(spec.cell, allocator=AS_BY_ITSELF))
+            for spec in smallest
+            if spec.cell.framework in preallocating
+        ]
     stored = read_finished(results)
     if not inputs:
         stored = [replace(result, spec=replace(result.spec, inputs={})) for result in stored]
@@ -112,13 +112,15 @@ def make_plan(
 
 
 def read_stored(results: Path) -> list[TrialResult]:
-    """Every result of the folder that can be read."""
+    """Every result of the folder that can be read, and that lies where its id says: not so those of schema 1 and 2."""
     found = []
     for path in sorted((results / TRIALS).glob(f"*/{RESULT_FILE}")):
         try:
-            found.append(TrialResult.from_json(json.loads(path.read_text(encoding="utf-8"))))
+            result = TrialResult.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError):
             continue
+        if result.spec.id == path.parent.name:
+            found.append(result)
     return found
 
 
@@ -130,11 +132,9 @@ def read_finished(results: Path) -> list[TrialResult]:
 def estimate_s(spec: TrialSpec, measured: list[TrialResult]) -> float:
     """Seconds that the trial may take: from the same cell measured before, else a guess good to a factor of 2 or 3."""
     for result in measured:
-        if replace(result.spec, repeat=0, seed=0, study="", inputs={}, timeout_s=0) == replace(
-            spec, repeat=0, seed=0, study="", inputs={}, timeout_s=0
-        ):
+        if result.spec.setting == spec.setting:
             return result.wall_s
-    images = DATASETS[spec.dataset].train_count * spec.epochs
-    flops = 6 * WORKLOADS[spec.workload].multiply_adds * images  # forward once, backward twice that
-    rate = GUESS_FLOPS_PER_CORE * spec.threads if spec.device == "cpu" else GUESS_GPU_FLOPS
-    return GUESS_START_S + flops / rate + images / spec.batch_size * GUESS_STEP_S + spec.window_s
+    images = DATASETS[spec.task.dataset].train_count * spec.passes.epochs
+    flops = 6 * WORKLOADS[spec.task.workload].multiply_adds * images  # forward once, backward twice that
+    rate = GUESS_FLOPS_PER_CORE * spec.placement.threads if spec.placement.device == "cpu" else GUESS_GPU_FLOPS
+    return GUESS_START_S + flops / rate + images / spec.cell.batch_size * GUESS_STEP_S + spec.window_s

@@ -49,7 +49,7 @@ class Display:
 
     def start(self, spec: TrialSpec) -> None:
         self.started = time.monotonic()
-        name = f"{spec.framework} batch {spec.batch_size} repeat {spec.repeat}"
+        name = f"{spec.cell.framework} batch {spec.cell.batch_size} repeat {spec.draw.repeat}"
         self.progress.update(self.task, description=name, left=self._left())
 
     def finish(self, result: TrialResult) -> None:
@@ -74,11 +74,11 @@ def duration(seconds: float) -> str:
 
 def row(result: TrialResult) -> str:
     """One aligned line; a dash where the trial has no figure, the reason behind a trial that is not ok."""
-    spec, cpu = result.spec, result.spec.device == "cpu"
+    spec, cpu = result.spec, result.spec.placement.device == "cpu"
     usage = _cell(result, registry.CPU_USAGE if cpu else registry.GPU_USAGE, 1)
     memory = _cell(result, registry.HOST_MEMORY if cpu else registry.PROCESS_GPU_MEMORY, 0)
     line = (
-        f"{spec.framework:<12}{spec.batch_size:>6}{spec.repeat:>8}{result.status:>15}"
+        f"{spec.cell.framework:<12}{spec.cell.batch_size:>6}{spec.draw.repeat:>8}{result.status:>15}"
         f"{_cell(result, registry.SPEED, 0):>10}{usage:>9}{memory:>12}"
         f"{_cell(result, registry.ACCURACY, 1):>12}{result.wall_s:>8.1f}"
     )

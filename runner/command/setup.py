@@ -11,7 +11,7 @@ from rich.prompt import Confirm
 
 from runner.command import inputs
 from runner.command.cli import BadInput, Request
-from runner.command.plan import TRIALS, Plan, make_plan
+from runner.command.plan import Plan, make_plan
 from runner.environments import containers, definition, images, venv
 from runner.environments.code import code_digest
 from runner.environments.containers import ImageMissing
@@ -20,7 +20,7 @@ from runner.environments.engine import Engine, EngineError, find_engine
 from runner.environments.images import Image
 from runner.launch import Local, Way
 from runner.machine import description
-from workloads.records.job import InputFile, TrialSpec
+from workloads.records.job import InputFile, Job, Placement
 
 ATTEMPTS = "attempts"  # of a results folder: trials that were run again at once
 NEWER_GPUS = {"cuda": "cuda-nvidia"}  # the image for GPUs that the environment on the left holds no code for
@@ -93,7 +93,7 @@ def container_of(environment: Environment, request: Request, console: Console) -
             offer(engine, image, error, console)
             way = containers.find(engine, image)
         console.print(f"{environment.label}: image {image.reference} ({way.image_id[:12]}), {engine.told}")
-        return way.tried(request.results.resolve(), asked_of_containers(request))
+        return way.tried(request.results.resolve(), placement_of(request))
     except EngineError as error:
         raise BadInput(f"--isolation docker: {error}") from error
 
@@ -107,27 +107,23 @@ def offer(engine: Engine, image: Image, missing: ImageMissing, console: Console)
     images.build(engine, image)
 
 
+def placement_of(request: Request) -> Placement:
+    return Placement(request.device, request.threads, description.deciding_variables(), request.memory_limit_bytes)
+
+
 def plan_of(
     request: Request, digests: dict[str, str], repeats: range, written: dict[int, dict[str, InputFile]]
 ) -> Plan:
     return make_plan(
         request.study,
         digests,
-        request.device,
-        request.threads,
+        placement_of(request),
         request.isolation,
-        request.memory_limit_bytes,
-        description.deciding_variables(),
         {name for name in request.frameworks if definition.preallocates(request.project, name, request.device_kind)},
         repeats,
         written,
         request.results,
     )
-
-
-def asked_of_containers(request: Request) -> TrialSpec:
-    """Any trial of the request: what a container is given beyond its framework is the same for all."""
-    return plan_of(request, dict.fromkeys(request.frameworks, "-"), range(1), {}).trials[0]
 
 
 def digests_of(request: Request) -> dict[str, str]:
@@ -148,9 +144,9 @@ def digests_of(request: Request) -> dict[str, str]:
     return found
 
 
-def fresh_folder(results: Path, spec: TrialSpec, room: str = TRIALS) -> Path:
-    """The trial's folder, empty: an earlier attempt that did not finish is replaced."""
-    folder = (results / room / spec.id).resolve()
+def fresh_folder(results: Path, job: Job) -> Path:
+    """The worker's folder, empty: an earlier attempt that did not finish is replaced."""
+    folder = job.folder(results)
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)

@@ -8,12 +8,12 @@ least, and one more once the interval is narrow enough, with which it must still
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from workloads.records.figures import SPEED
 from workloads.records.intervals import mean_interval
-from workloads.records.job import TrialSpec
+from workloads.records.job import ON_DEMAND
 from workloads.records.result import Status, TrialResult
 
 FEWEST = 5
@@ -92,17 +92,17 @@ def worth() -> str:
 def cells(results: list[TrialResult]) -> list[Cell]:
     """Of all repeats of each, in the order of framework and batch size."""
     found: dict[Key, list[TrialResult]] = {}
-    for result in sorted(results, key=lambda r: (r.spec.framework, r.spec.batch_size, r.spec.repeat)):
-        if result.spec.allocator != "on-demand":
+    for result in sorted(results, key=lambda r: (r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat)):
+        if result.spec.cell.allocator != ON_DEMAND:
             continue
-        found.setdefault((result.spec.framework, result.spec.batch_size), []).append(result)
+        found.setdefault((result.spec.cell.framework, result.spec.cell.batch_size), []).append(result)
     return [_cell(key, trials) for key, trials in found.items()]
 
 
 def _cell(key: Key, trials: list[TrialResult]) -> Cell:
     speeds = [t.figures[SPEED.name].value for t in trials if t.status is Status.OK]
     last = trials[-1]
-    stopped = None if last.status in PASSING else f"{last.status.replace('_', ' ')} in repeat {last.spec.repeat}"
+    stopped = None if last.status in PASSING else f"{last.status.replace('_', ' ')} in repeat {last.spec.draw.repeat}"
     return Cell(key, tuple(speed for speed in speeds if speed is not None), stopped)
 
 
@@ -118,12 +118,8 @@ def wanted(results: list[TrialResult]) -> set[Key]:
 
 def further(results: list[TrialResult], stored: list[TrialResult]) -> list[TrialResult]:
     """Of the stored, those that differ from `results` in their repeat alone."""
-    cells_run = [_any_repeat(result.spec) for result in results]
-    return [result for result in stored if _any_repeat(result.spec) in cells_run]
-
-
-def _any_repeat(spec: TrialSpec) -> TrialSpec:
-    return replace(spec, study="", timeout_s=0.0, repeat=0, seed=spec.seed - spec.repeat, inputs={})
+    run = [(result.spec.setting, result.spec.draw.first_seed) for result in results]
+    return [result for result in stored if (result.spec.setting, result.spec.draw.first_seed) in run]
 
 
 def to_json(cells: list[Cell], limit: int) -> dict[str, Any]:

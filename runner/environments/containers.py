@@ -21,10 +21,10 @@ from typing import IO, Any
 from runner.environments.definition import Environment
 from runner.environments.engine import Engine, EngineError, in_words
 from runner.environments.images import Image
-from runner.launch import GRACE_S, LaunchFailed, Worker, cores, worker_environment
+from runner.launch import GRACE_S, WORKER, LaunchFailed, Worker, cores, worker_environment
 from runner.machine import cgroups
 from runner.project import Project
-from workloads.records.job import TrialSpec
+from workloads.records.job import Job, Placement
 
 START_S = 60.0  # an engine unpacks nothing at the start of a container, but its disk may be busy
 POLL_S = 0.02
@@ -81,11 +81,10 @@ class InContainer:
         """Of all that decides what is in the image beside our code; an image built again of the same is the same."""
         return hashlib.sha256(f"{self.image.environment_digest} {self.base}".encode()).hexdigest()[:16]
 
-    def start(self, trial_dir: Path, spec: TrialSpec, log: IO[str], module: tuple[str, ...]) -> Worker:
-        name = f"batchwise-{spec.id}-{secrets.token_hex(4)}"
-        program = ["-m", module[0], str(inside(trial_dir)), *module[1:]]
+    def start(self, folder: Path, job: Job, log: IO[str]) -> Worker:
+        name = f"batchwise-{job.id}-{secrets.token_hex(4)}"
         client = subprocess.Popen(
-            run_line(self, name, trial_dir, spec, program),
+            run_line(self, name, (folder / job.results).resolve(), folder, job.trial.placement, ["-m", WORKER]),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -99,14 +98,14 @@ class InContainer:
             raise
         return container
 
-    def tried(self, results: Path, spec: TrialSpec) -> InContainer:
+    def tried(self, results: Path, placement: Placement) -> InContainer:
         """The same, with what one container told that was started as a trial's is. Raises EngineError."""
         results.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".probe-", dir=results) as temporary:
             folder = Path(temporary) / "trial"
             folder.mkdir()
             name = f"batchwise-probe-{secrets.token_hex(4)}"
-            line = run_line(self, name, folder.resolve(), spec, ["-c", PROBE, str(inside(folder))])
+            line = run_line(self, name, results, folder, placement, ["-c", PROBE])
             try:
                 answer = subprocess.run(
                     line, capture_output=True, text=True, timeout=START_S, stdin=subprocess.DEVNULL, errors="replace"
@@ -122,9 +121,9 @@ class InContainer:
                     f"{self.engine.told} runs containers on another kernel than this one (in a virtual machine, or "
                     "remote): their clock and processes cannot be metered from here; run the image by itself instead"
                 )
-            if given != cores(spec):
+            if given != (wanted := cores(placement)):
                 raise EngineError(
-                    f"{self.engine.told} gave a container the cores {given} and not {cores(spec)}: let it limit them "
+                    f"{self.engine.told} gave a container the cores {given} and not {wanted}: let it limit them "
                     "(rootless engines need the control group `cpuset` delegated), or use --isolation venv"
                 )
         return replace(self, libc=libc, python=python)
@@ -179,31 +178,28 @@ def signalled(exit_code: int) -> int:
     return -number if number in set(signal.Signals) else exit_code
 
 
-def inside(trial_dir: Path) -> Path:
-    """Where the container sees it: the worker finds its inputs two folders above."""
-    return RESULTS / trial_dir.parent.name / trial_dir.name
-
-
-def run_line(way: InContainer, name: str, trial_dir: Path, spec: TrialSpec, program: list[str]) -> list[str]:
-    """The engine's whole command."""
-    engine = way.engine
-    environment = worker_environment(spec, way.variables) | {"PYTHONPATH": str(IMAGE_ROOT), "HOME": "/tmp"}
+def run_line(
+    way: InContainer, name: str, results: Path, folder: Path, placement: Placement, program: list[str]
+) -> list[str]:
+    """The engine's whole command: `python PROGRAM FOLDER`, both folders as the container sees them."""
+    engine, inside = way.engine, RESULTS / folder.relative_to(results)
+    environment = worker_environment(placement, way.variables) | {"PYTHONPATH": str(IMAGE_ROOT), "HOME": "/tmp"}
     line = [engine.program, "run", "--rm", "--name", name, "--pull", "never", "--entrypoint", "python"]
     line += ["--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--workdir", "/"]
     line += ["--security-opt", "no-new-privileges", "--security-opt", "label=disable", *owner(engine)]
-    line += ["--cpuset-cpus", ",".join(map(str, cores(spec)))]
+    line += ["--cpuset-cpus", ",".join(map(str, cores(placement)))]
     if (limit := cgroups.cpu_limit()) is not None:  # the runner's, whose control group a container is not in
         line += ["--cpus", f"{limit:g}"]
-    if spec.memory_limit_bytes is not None:
-        line += [word for name in ("--memory", "--memory-swap") for word in (name, f"{spec.memory_limit_bytes}b")]
-    if spec.device == "cpu":
+    if placement.memory_limit_bytes is not None:
+        line += [word for name in ("--memory", "--memory-swap") for word in (name, f"{placement.memory_limit_bytes}b")]
+    if placement.device == "cpu":
         environment["NVIDIA_VISIBLE_DEVICES"] = "void"  # some engines give every container every card
     else:
-        card = ["--gpus", f"device={spec.device}"]
-        line += card if engine.kind == "docker" else ["--device", f"nvidia.com/gpu={spec.device}"]
-    line += mount(trial_dir.parent.parent, RESULTS, "readonly") + mount(trial_dir, inside(trial_dir))
+        card = ["--gpus", f"device={placement.device}"]
+        line += card if engine.kind == "docker" else ["--device", f"nvidia.com/gpu={placement.device}"]
+    line += mount(results, RESULTS, "readonly") + mount(folder, inside)
     line += [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
-    return [*line, way.image_id, *program]
+    return [*line, way.image_id, *program, str(inside)]
 
 
 def owner(engine: Engine) -> list[str]:

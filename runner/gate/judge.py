@@ -10,28 +10,27 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from runner.ask import ask
 from runner.environments.code import code_digest
 from runner.environments.definition import digest_here
 from runner.gate import drift, trial_end
 from runner.gate.tolerances import Truth, difference, losses_differ
-from runner.launch import LaunchFailed, Local, Way, run_worker
+from runner.launch import LaunchFailed, Local, Way
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.catalogue import WORKLOADS
 from workloads.records.check_name import JUDGE, LATE_NAMES, CheckName
 from workloads.records.events import Event, read_events
 from workloads.records.evidence import PROBE_BATCH, Evidence
-from workloads.records.files import EVENTS_FILE, LOG_FILE, TRIAL_FILE, write_json
-from workloads.records.job import TrialSpec
+from workloads.records.files import EVENTS_FILE, LOG_FILE
+from workloads.records.job import ON_DEMAND, ROOMS, Installation, Job, Kind, TrialSpec
 from workloads.records.result import Check, Status, TrialResult
 
 REFEREE = "numpy"
-PROBES = "probes"
 REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above, the referee takes more than a minute for each repeat
 REFEREE_TIMEOUT_S = 300.0
 
@@ -45,14 +44,7 @@ def group(spec: TrialSpec) -> Group:
     """Trials of one group probed the same workload, weights, images and optimizer."""
     probed = ("train_images", "train_labels", "order", "weights")
     hashes = tuple(spec.inputs[name].sha256 for name in probed if name in spec.inputs)
-    return (spec.workload, tuple(asdict(spec.optimizer).items()), hashes)
-
-
-def probe_of(spec: TrialSpec) -> TrialSpec:
-    """What is asked of a worker that does nothing but the trial's probe: the same for every batch size."""
-    return replace(
-        spec, study=PROBES, batch_size=PROBE_BATCH, epochs=0, last_batch="keep", window_s=0.0, allocator="on-demand"
-    )
+    return (spec.task.workload, tuple(asdict(spec.task.optimizer).items()), hashes)
 
 
 class Gate:
@@ -63,15 +55,18 @@ class Gate:
         self.results = results
         self.truths: dict[Group, Truth | str] = {}
         self.given: dict[str, dict[str, Any]] = {}
+        self.silent: dict[str, str] = {}  # why a framework's probe gave nothing, in this run
 
     def gather(self, spec: TrialSpec, way: Way) -> dict[str, Any]:
         """The evidence of the trial's framework, from a worker of its own; empty where it gave none."""
-        own = probe_of(spec)
-        if own.id not in self.given:
-            self.given[own.id] = {}  # also where it dies: not asked again for each batch size
-            with suppress(LaunchFailed):
-                self.given[own.id] = self._probe(own, way)
-        return self.given[own.id]
+        name = spec.probe_id
+        if name not in self.given:
+            self.given[name] = {}  # also where it dies: not asked again for each batch size
+            try:
+                self.given[name] = self._probe(spec, way)
+            except LaunchFailed as error:
+                self.silent[name] = str(error)
+        return self.given[name]
 
     def judge(self, trials: Iterable[TrialResult]) -> list[TrialResult]:
         """The same trials, each with its verdict among its checks, and status `unverified` where it differs."""
@@ -86,7 +81,7 @@ class Gate:
         if trial.status == Status.UNVERIFIED and len(before) == len(trial.checks):
             return trial  # for a reason of its own
         if not trial.evidence:
-            silent = f"its framework's probe gave no evidence: see the logs in {self.results / PROBES}"
+            silent = self._silent(trial)
             checks = [*before, Check(CheckName.GATE, False, silent)]
             return replace(trial, status=Status.UNVERIFIED, reason=silent, checks=checks)
         rivals = rivals_of(trial, [other for other in judged if other.evidence])
@@ -97,13 +92,13 @@ class Gate:
             told += [("the referee", found)] if (found := difference(evidence, truth)) else []
             rivals = [rival for rival in rivals if not difference(Evidence.from_json(rival.evidence), truth)]
         else:
-            asked, rounding = [rival.spec.framework for rival in rivals], []
+            asked, rounding = [rival.spec.cell.framework for rival in rivals], []
             told += outvoted(rivals, lambda rival: difference(evidence, unrounded(rival)))
         same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
         late = [*trial_end.checks(trial), *epochs_check(trial, same)]
-        if not told and not WORKLOADS[trial.spec.workload].draws:
+        if not told and not WORKLOADS[trial.spec.task.workload].draws:
             told += outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, rounding))
-            asked += [rival.spec.framework for rival in same if rival.spec.framework not in asked]
+            asked += [rival.spec.cell.framework for rival in same if rival.spec.cell.framework not in asked]
         doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"
         if told:
             differs = f"differs from {', '.join(name for name, _ in told)}: {told[0][1]}"
@@ -116,12 +111,20 @@ class Gate:
         checks = [*before, *late, Check(CheckName.GATE, bool(asked), held + doubt, tuple(asked))]
         return replace(trial, status=status, reason=reason, checks=checks)
 
+    def _silent(self, trial: TrialResult) -> str:
+        """Why its framework gave no evidence: an earlier run's verdict says it of the probes of that run."""
+        earlier = [check.detail for check in trial.checks if check.name == CheckName.GATE]
+        if earlier and trial.spec.probe_id not in self.silent:
+            return earlier[0]
+        reason = self.silent.get(trial.spec.probe_id, f"see the logs in {self.results / ROOMS[Kind.PROBE]}")
+        return f"its framework's probe gave no evidence: {reason}"
+
     def _truth(self, spec: TrialSpec) -> Truth | str:
         """Of the trial's group; or why there is none."""
         key = group(spec)
         if key not in self.truths:
             self.truths[key] = "the workload is too large for it"
-            if WORKLOADS[spec.workload].multiply_adds <= REFEREE_MULTIPLY_ADDS:
+            if WORKLOADS[spec.task.workload].multiply_adds <= REFEREE_MULTIPLY_ADDS:
                 try:
                     self.truths[key] = Truth(self._ask_referee(spec, "float64"), self._ask_referee(spec, "default"))
                 except LaunchFailed as error:
@@ -130,30 +133,29 @@ class Gate:
 
     def _ask_referee(self, spec: TrialSpec, profile: str) -> Evidence:
         """In this Python, which has all that it needs. Raises LaunchFailed where it gave nothing."""
-        own = replace(
-            probe_of(spec),
-            framework=REFEREE,
-            profile=profile,
-            feed="host",
-            device="cpu",
+        environment = f"{digest_here()}-{code_digest(self.project, REFEREE)}"
+        asked = replace(
+            spec,
+            cell=replace(spec.cell, framework=REFEREE),
+            task=replace(spec.task, profile=profile, feed="host"),
+            placement=replace(spec.placement, device="cpu"),
+            installation=Installation("here", environment),
             timeout_s=REFEREE_TIMEOUT_S,
-            isolation="here",
-            environment=f"{digest_here()}-{code_digest(self.project, REFEREE)}",
         )
-        return Evidence.from_json(self._probe(own, Local(sys.executable, {}, self.project)))
+        return Evidence.from_json(self._probe(asked, Local(sys.executable, {}, self.project)))
 
     def _probe(self, spec: TrialSpec, way: Way) -> dict[str, Any]:
         """The evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed."""
-        folder = (self.results / PROBES / spec.id).resolve()
-        if not (found := _finished(folder)):
-            folder.mkdir(parents=True, exist_ok=True)
+        cell = replace(spec.cell, batch_size=PROBE_BATCH, allocator=ON_DEMAND)
+        job = Job(Kind.PROBE, replace(spec, cell=cell))
+        folder = job.folder(self.results)
+        if not (evidence := _finished(folder)):
             (folder / EVENTS_FILE).unlink(missing_ok=True)
-            write_json(folder / TRIAL_FILE, spec.to_json())
-            run_worker(folder, spec, way)
-            found = _finished(folder)
-        if not found:
-            raise LaunchFailed(f"the probe of {spec.framework} gave no evidence: see {folder / LOG_FILE}")
-        return found
+            ended = ask(job, folder, way)
+            evidence = _finished(folder)
+            if not evidence:
+                raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder / LOG_FILE})")
+        return evidence
 
 
 def _finished(folder: Path) -> dict[str, Any]:
@@ -167,12 +169,12 @@ def held_against(names: Iterable[str]) -> str:
 
 def can_be_judged(trial: TrialResult) -> bool:
     """The folder may hold trials of a workload that is no more."""
-    return trial.status in JUDGED and trial.spec.workload in WORKLOADS
+    return trial.status in JUDGED and trial.spec.task.workload in WORKLOADS
 
 
 def batches(spec: TrialSpec) -> tuple[int, str]:
     """What decides, within a group, which images a step sees."""
-    return spec.batch_size, spec.last_batch
+    return spec.cell.batch_size, spec.passes.last_batch
 
 
 def unrounded(trial: TrialResult) -> Truth:
@@ -185,17 +187,17 @@ def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult
     """One trial of each other framework in the trial's group: of the same batch size, if there is one."""
     found: dict[str, TrialResult] = {}
     for other in judged:
-        if other.spec.framework == trial.spec.framework:
+        if other.spec.cell.framework == trial.spec.cell.framework:
             continue
-        if other.spec.framework not in found or batches(other.spec) == batches(trial.spec):
-            found[other.spec.framework] = other
+        if other.spec.cell.framework not in found or batches(other.spec) == batches(trial.spec):
+            found[other.spec.cell.framework] = other
     return [found[framework] for framework in sorted(found)]
 
 
 def epochs_check(trial: TrialResult, same: list[TrialResult]) -> list[Check]:
     """The trial's epochs beside those of rivals that were fed the same batches and are not suspect at their own end;
     none where no epoch can be compared."""
-    workload, rule = WORKLOADS[trial.spec.workload], trial.spec.optimizer
+    workload, rule = WORKLOADS[trial.spec.task.workload], trial.spec.task.optimizer
     normalised = bool(workload.statistic_shapes())
     rivals = [
         rival
@@ -206,9 +208,11 @@ def epochs_check(trial: TrialResult, same: list[TrialResult]) -> list[Check]:
     if workload.draws or not rivals:
         return []
 
-    against = tuple(rival.spec.framework for rival in rivals)
-    drifts = {rival.spec.framework: drift.drifted(trial.epochs, rival.epochs, rule, normalised) for rival in rivals}
-    if told := outvoted(rivals, lambda rival: str(drifts[rival.spec.framework] or "")):
+    against = tuple(rival.spec.cell.framework for rival in rivals)
+    drifts = {
+        rival.spec.cell.framework: drift.drifted(trial.epochs, rival.epochs, rule, normalised) for rival in rivals
+    }
+    if told := outvoted(rivals, lambda rival: str(drifts[rival.spec.cell.framework] or "")):
         names = [name for name, _ in told]  # what is told is of the nearest: another may be the one that is wrong
         nearest = min(filter(None, map(drifts.get, names)), key=lambda each: each.apart / each.allowed)
         return [Check(CheckName.EPOCHS_AGREE, False, f"differs from {', '.join(names)}: {nearest}", against)]
@@ -217,5 +221,5 @@ def epochs_check(trial: TrialResult, same: list[TrialResult]) -> list[Check]:
 
 def outvoted(rivals: list[TrialResult], differs: Callable[[TrialResult], str | None]) -> list[Told]:
     """The rivals that differ, if half of all or more agree with none of it; one against one, both are in doubt."""
-    told = [(rival.spec.framework, found) for rival in rivals if (found := differs(rival))]
+    told = [(rival.spec.cell.framework, found) for rival in rivals if (found := differs(rival))]
     return told if 2 * len(told) > len(rivals) else []

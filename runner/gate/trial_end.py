@@ -60,7 +60,7 @@ def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_add
         if not (folder / END_FILE).is_file() or "reason" in probed:
             reason = probed.get("reason", "the worker ended before it had answered")
             return replace(end, missing=Missing.WORKER, reason=reason).to_json()
-        if WORKLOADS[spec.workload].multiply_adds > referee_multiply_adds:
+        if WORKLOADS[spec.task.workload].multiply_adds > referee_multiply_adds:
             reason = "the workload is too large for it"
             return replace(end, missing=Missing.REFEREE, reason=reason).to_json()
         steps = {name: probed[name] for name in ("asked_steps", "idle_steps") if name in probed}
@@ -98,9 +98,9 @@ def _possible(trial: TrialResult) -> Iterator[Check]:
     speed = trial.figures.get(SPEED.name)
     if speed is None or speed.value is None:
         return
-    needed = speed.value * WORKLOADS[trial.spec.workload].multiply_adds * 2 * STEP_PASSES / FAST_ALGORITHMS
-    most = CORE_HERTZ * CORE_FLOP * trial.spec.threads if trial.spec.device == "cpu" else GPU_FLOP_S
-    device = f"{trial.spec.threads} cores" if trial.spec.device == "cpu" else "any GPU"
+    needed = speed.value * WORKLOADS[trial.spec.task.workload].multiply_adds * 2 * STEP_PASSES / FAST_ALGORITHMS
+    most = CORE_HERTZ * CORE_FLOP * trial.spec.placement.threads if trial.spec.placement.device == "cpu" else GPU_FLOP_S
+    device = f"{trial.spec.placement.threads} cores" if trial.spec.placement.device == "cpu" else "any GPU"
     detail = f"{speed.value:,.0f} images/s need {needed / 1e9:,.0f} GFLOP/s at least, {device} can {most / 1e9:,.0f}"
     yield Check(CheckName.POSSIBLE, needed <= most, detail)
 
@@ -129,7 +129,7 @@ def _updates(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
         detail = f"{end.idle_steps} of {end.asked_steps} steps changed no weight"
         yield Check(CheckName.END_UPDATES, False, f"at the trial's end {detail}")
         return
-    base = TURNED if trial.spec.optimizer.name == "adam" else UPDATES
+    base = TURNED if trial.spec.task.optimizer.name == "adam" else UPDATES
     telling = [(step, step.update) for step in end.steps if step.update and step.update.resolution < TELLING]
     fine = [(step, *_judged(update, base)) for step, update in telling]
     gross = [(step, *_judged(update, max(base, GROSS))) for step, update in telling]
@@ -152,7 +152,7 @@ def _judged(difference: Difference, base: float) -> tuple[str, str, bool]:
 def _nothing_left(trial: TrialResult, copies: Outstanding) -> Check:
     """A neighbour on the machine makes a copy slow, but not its processor time: on a CPU both must be longer."""
     left_s = copies.first_s - copies.second_s
-    if trial.spec.device == "cpu":
+    if trial.spec.placement.device == "cpu":
         left_s = min(left_s, copies.first_cpu_s - copies.second_cpu_s)
     window = trial.figures.get(WINDOW.name)
     window_s = window.value if window is not None and window.value is not None else trial.spec.window_s

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from runner.launch import Outcome
+from runner.ask import Ended
 from runner.results.gpu import gpu_figures, memory_accounts
 from runner.results.gpu_contention import alone, company
 from runner.results.gpu_window import read_account
@@ -16,31 +15,25 @@ from runner.results.memory import Told, memory
 from runner.results.window import calls, divergence, speed, start_up, unknown, usage, window
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.checks import CONTENDED_PERCENT, clock_checks, figure_checks, sample_checks
-from workloads.records.events import Event, Events, read_events
+from workloads.records.events import Event, Events
 from workloads.records.figures import ACCURACY, DIVERGED_STEP, FOREIGN_CPU, GPU_USAGE, Figure
-from workloads.records.files import DRIVER_SAMPLES_FILE, EVENTS_FILE, LOG_FILE, METER_FILE, SAMPLES_FILE
+from workloads.records.files import DRIVER_SAMPLES_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Epoch, Status, TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, read_samples
 
 
 def assemble(
-    trial_dir: Path,
-    spec: TrialSpec,
-    outcome: Outcome,
-    machine: dict[str, Any],
-    started_at: str,
-    killed_for_memory: bool,
-    told: Told,
+    trial_dir: Path, spec: TrialSpec, ended: Ended, machine: dict[str, Any], started_at: str, told: Told
 ) -> TrialResult:
     """The trial's result from its files, whatever is missing in them; `told` is what its memory holds."""
-    events, samples = read_events(trial_dir / EVENTS_FILE), read_samples(trial_dir / SAMPLES_FILE)
+    events, status, reason = ended.events, ended.status, ended.reason
+    samples = read_samples(trial_dir / SAMPLES_FILE)
     driver, meter = read_samples(trial_dir / DRIVER_SAMPLES_FILE, DRIVER_COLUMNS), read_account(trial_dir / METER_FILE)
-    status, reason = how_it_ended(events, outcome, trial_dir / LOG_FILE, killed_for_memory)
     found = {event["event"]: event for event in events}
     figures = {**start_up(found), **speed(found), **calls(found), **divergence(found)}
     figures |= usage(found, samples, spec) | memory(found, samples, spec, told)
-    if spec.device == "cpu":
+    if spec.placement.device == "cpu":
         figures[GPU_USAGE.name] = unknown("NVML", "the trial ran on the CPU")
     else:
         figures |= gpu_figures(found, window(found), samples, driver, meter) | memory_accounts(figures, meter)
@@ -48,11 +41,11 @@ def assemble(
     checked = figure_checks(spec, figures, epochs) + clock_checks(figures, meter.get("clocks", []))
     if (edges := window(found)) is not None:
         checked += sample_checks(edges, samples)
-    if spec.device != "cpu":
+    if spec.placement.device != "cpu":
         checked.append(alone(samples, meter, events))
     if Event.FINISHED in found:
-        detail = f"exit code {outcome.exit_code} after everything was measured"
-        checked.append(Check(CheckName.ENDED_WELL, outcome.exit_code == 0, detail))
+        detail = f"exit code {ended.outcome.exit_code} after everything was measured"
+        checked.append(Check(CheckName.ENDED_WELL, ended.outcome.exit_code == 0, detail))
     if status == Status.OK and (others := company(samples, meter) or neighbours(spec, figures)):
         status, reason = Status.CONTENDED, others
     elif status == Status.OK and (wrong := [check for check in checked if check.name in COUNTS and not check.passed]):
@@ -61,15 +54,15 @@ def assemble(
         status, reason = as_it_converged(figures)
     figures[ACCURACY.name] = (
         Figure(epochs[-1].test_accuracy, "worker: argmax of the logits, test split, after the last epoch")
-        if len(epochs) == spec.epochs
-        else unknown("worker", f"{len(epochs)} of {spec.epochs} epochs were evaluated")
+        if len(epochs) == spec.passes.epochs
+        else unknown("worker", f"{len(epochs)} of {spec.passes.epochs} epochs were evaluated")
     )
     return TrialResult(
         spec=spec,
         status=status,
         reason=reason,
         started_at=started_at,
-        wall_s=outcome.wall_s,
+        wall_s=ended.outcome.wall_s,
         phases_s=phases(events),
         epochs=epochs,
         first_losses=next((event["first_losses"] for event in reversed(events) if "first_losses" in event), []),
@@ -80,28 +73,10 @@ def assemble(
     )
 
 
-def how_it_ended(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:
-    last = events[-1] if events else {}
-    if any(event["event"] == Event.FINISHED for event in events):  # nothing behind it loses what was measured
-        return Status.OK, None
-    if outcome.timed_out:
-        return Status.TIMEOUT, f"not finished after {outcome.wall_s:.0f} s; last event: {last.get('event', 'none')}"
-    if last.get("event") == Event.ENDED:
-        return Status(last["status"]), last["reason"]
-    if outcome.exit_code == -signal.SIGKILL and killed_for_memory:
-        return Status.OUT_OF_MEMORY, "killed by SIGKILL while the kernel's out-of-memory count (oom_kill) rose"
-    if outcome.exit_code < 0:
-        reason = f"the worker was killed by {signal.Signals(-outcome.exit_code).name}"
-    else:
-        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-        reason = f"the worker ended with exit code {outcome.exit_code}: {lines[-1] if lines else 'no output'}"
-    return Status.FAILED, f"{reason}; last event: {last.get('event', 'none')}"
-
-
 def neighbours(spec: TrialSpec, figures: Mapping[str, Figure]) -> str | None:
     """What other processes took of a CPU trial's cores, where that is more than CONTENDED_PERCENT."""
     share = figures[FOREIGN_CPU.name].value
-    if spec.device != "cpu" or share is None or share <= CONTENDED_PERCENT:
+    if spec.placement.device != "cpu" or share is None or share <= CONTENDED_PERCENT:
         return None
     return (
         f"other processes took {share:.0f} % of the cores in the steady window (more than {CONTENDED_PERCENT:g} %): "

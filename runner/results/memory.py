@@ -86,11 +86,11 @@ def queued_steps(told: Told) -> Figure:
 def exact_activations(spec: TrialSpec) -> Figure:
     """What the network's mathematics keeps between forward and backward, whatever the framework."""
     source = "counted from the layers of the workload, nothing measured: what the backward pass needs"
-    workload = WORKLOADS.get(spec.workload)
+    workload = WORKLOADS.get(spec.task.workload)
     if workload is None:
-        return unknown(source, f"the catalogue has no workload {spec.workload}")
-    value_bytes = 2 * FLOAT32_BYTES if spec.profile == "float64" else FLOAT32_BYTES
-    return Figure(activation_bytes(workload, spec.batch_size, value_bytes), source)
+        return unknown(source, f"the catalogue has no workload {spec.task.workload}")
+    value_bytes = 2 * FLOAT32_BYTES if spec.task.profile == "float64" else FLOAT32_BYTES
+    return Figure(activation_bytes(workload, spec.cell.batch_size, value_bytes), source)
 
 
 def why_not(told: Told) -> str:
@@ -106,7 +106,7 @@ def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec, told: Told)
     figures = parts(told, counts) | host(found, samples)
     figures |= allocator(counts, figures[registry.STEPS_PEAK.name])
     figures[registry.EXACT_ACTIVATIONS.name] = exact_activations(spec)
-    return figures if spec.device == "cpu" else figures | device(found, samples)
+    return figures if spec.placement.device == "cpu" else figures | device(found, samples)
 
 
 def counted(found: dict[str, Any]) -> dict[str, Count]:

@@ -6,9 +6,8 @@ import psutil
 
 from runner.machine import cgroups
 from runner.machine.description import Gpu
-from runner.memory_worker import kind
 from workloads.records.figures import HOST_MEMORY_PEAK, PROCESS_GPU_MEMORY
-from workloads.records.job import TrialSpec
+from workloads.records.job import ON_DEMAND, TrialSpec
 from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT, Line, fit_line
 from workloads.records.result import Status, TrialResult
 
@@ -22,21 +21,21 @@ def capacity_bytes(device: str, gpus: tuple[Gpu, ...], limit_bytes: int | None =
 
 
 def lines(stored: list[TrialResult]) -> dict[str, Line]:
-    """{`kind(spec).id`: peak of the process against batch size}, the highest of the repeats at each size."""
+    """{`TrialSpec.memory_id`: peak of the process against batch size}, the highest of the repeats at each size."""
     peaks: dict[str, dict[int, float]] = {}
     for result in stored:
-        spec = HOST_MEMORY_PEAK if result.spec.device == "cpu" else PROCESS_GPU_MEMORY
+        spec = HOST_MEMORY_PEAK if result.spec.placement.device == "cpu" else PROCESS_GPU_MEMORY
         figure = result.figures.get(spec.name)
-        if result.status == Status.OK and result.spec.allocator == "on-demand" and figure and figure.value:
-            sizes = peaks.setdefault(kind(result.spec).id, {})
-            sizes[result.spec.batch_size] = max(figure.value, sizes.get(result.spec.batch_size, 0))
+        if result.status == Status.OK and result.spec.cell.allocator == ON_DEMAND and figure and figure.value:
+            sizes = peaks.setdefault(result.spec.memory_id, {})
+            sizes[result.spec.cell.batch_size] = max(figure.value, sizes.get(result.spec.cell.batch_size, 0))
     fitted = {name: fit_line(sizes) for name, sizes in peaks.items() if len(sizes) >= FEWEST_TO_LEAVE_ONE_OUT}
     return {name: line for name, line in fitted.items() if line}
 
 
 def warning(spec: TrialSpec, line: Line, capacity: int) -> str | None:
     """One line for a trial whose predicted peak, with the line's own error, is beyond the capacity in bytes."""
-    predicted, error = line.at(spec.batch_size), line.left_out_error or 0.0
+    predicted, error = line.at(spec.cell.batch_size), line.left_out_error or 0.0
     if predicted * (1 + error) <= capacity:
         return None
     will = "will not" if predicted * (1 - error) > capacity else "may not"

@@ -137,16 +137,16 @@ def usage(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str,
     busy = intervals[intervals[:, 1] > 0]
     own_cores, all_cores = (float(sums[:, 1].sum() / sums[:, 0].sum()) for sums in (intervals, machine[0]))
     return {
-        registry.CPU_USAGE.name: Figure(100 * own_cores / spec.threads, source, count),
+        registry.CPU_USAGE.name: Figure(100 * own_cores / spec.placement.threads, source, count),
         registry.CPU_BUSY.name: Figure(
-            100 * float(busy[:, 1].sum() / busy[:, 0].sum()) / spec.threads,
+            100 * float(busy[:, 1].sum() / busy[:, 0].sum()) / spec.placement.threads,
             f"{source}; intervals between samples in which there was any",
             len(busy),
         )
         if len(busy)
         else unknown(source, "the process tree used no CPU in any interval between samples"),
         registry.FOREIGN_CPU.name: Figure(
-            100 * max(0.0, all_cores - own_cores) / spec.threads,
+            100 * max(0.0, all_cores - own_cores) / spec.placement.threads,
             "sampler at 10 Hz: busy time of the allotted cores less the trial's",
             count,
         ),

@@ -16,6 +16,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "reports"))
 
+from conftest import varied
 from stored import ended, store, study
 
 from reports import build, load
@@ -57,10 +58,12 @@ def write_raw(folder: Path, log: str = "", rows: int = 100) -> None:
 
 def small_results(folder: Path) -> Path:
     """The study `quick` with two repeats, one out of memory, one whose reason, log and framework are hostile."""
-    results = [result for result in study(2) if (result.spec.framework, result.spec.batch_size) != ("mxnet", 1024)]
+    results = [
+        result for result in study(2) if (result.spec.cell.framework, result.spec.cell.batch_size) != ("mxnet", 1024)
+    ]
     results += [ended(Status.OUT_OF_MEMORY, "the device has 16 GiB", "mxnet", 1024)]
     hostile = ended(Status.FAILED, EVIL, "pytorch", 4)
-    results.append(replace(hostile, spec=replace(hostile.spec, framework=EVIL.partition("</")[0])))
+    results.append(replace(hostile, spec=varied(hostile.spec, framework=EVIL.partition("</")[0])))
     return with_raw(folder, results)
 
 
@@ -95,7 +98,7 @@ def many(folder: Path, count: int) -> Path:
         for place in range(count):
             (result, raw), condition = cells[place % len(cells)]
             repeat = place // len(cells)
-            spec = replace(result.spec, repeat=repeat, seed=result.spec.seed + repeat, **condition)
+            spec = varied(result.spec, repeat=repeat, seed=result.spec.draw.seed + repeat, **condition)
             store(folder, wobbled(replace(result, spec=spec), 1 - (1 + math.sin(place)) / 40))
             for name in (SAMPLES_FILE, EVENTS_FILE, LOG_FILE):
                 shutil.copy(raw / name, folder / "trials" / spec.id)

@@ -15,7 +15,8 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent)]
 
-from adapters.worker.loop import Trainer, epoch_batches, evaluate  # noqa: E402
+from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
+from adapters.worker.trial import evaluate  # noqa: E402
 from workloads import datasets, weights  # noqa: E402
 from workloads.catalogue import OSU_CNN  # noqa: E402
 from workloads.layers import BatchNorm, Conv2D  # noqa: E402

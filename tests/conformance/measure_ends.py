@@ -23,21 +23,32 @@ sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent)]
 
 from adapters.numpy import end_referee  # noqa: E402
 from adapters.worker import end_probe  # noqa: E402
-from adapters.worker.loop import Trainer, epoch_batches  # noqa: E402
+from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
 from workloads import datasets, weights  # noqa: E402
 from workloads.catalogue import OSU_CNN  # noqa: E402
 from workloads.records.check_name import CheckName  # noqa: E402
 from workloads.records.end_evidence import TrialEnd  # noqa: E402
-from workloads.records.files import TRIAL_FILE, write_json  # noqa: E402
-from workloads.records.job import InputFile, TrialSpec  # noqa: E402
+from workloads.records.files import JOB_FILE, write_json  # noqa: E402
+from workloads.records.job import (  # noqa: E402
+    Cell,
+    Draw,
+    InputFile,
+    Installation,
+    Job,
+    Kind,
+    Passes,
+    Placement,
+    Task,
+    TrialSpec,
+)
 from workloads.records.result import Status, TrialResult  # noqa: E402
 from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec  # noqa: E402
 
 SIZES, EPOCHS = (32, 128, 512), (2, 12)
+TASK = Task("osu-cnn", "digits", OptimizerSpec.named("sgd"), "default", "host")
 SPEC = TrialSpec(
-    study="", workload="osu-cnn", dataset="digits", framework="", batch_size=0, epochs=0, repeat=0, seed=0,
-    optimizer=OptimizerSpec.named("sgd"), last_batch="keep", profile="default", feed="host", allocator="on-demand",
-    device="cpu", threads=1, window_s=0.0, timeout_s=0.0, isolation="here", environment="-", variables={}, inputs={},
+    Cell("", 32, "on-demand"), TASK, Passes(1, "keep"), Placement("cpu", 1, {}), Installation("here", "-"),
+    Draw(0, 0), inputs={}, window_s=0.0, timeout_s=0.0, study="",
 )  # fmt: skip
 
 
@@ -45,11 +56,11 @@ def end(adapter, spec, train, test, root):
     """What the referee prints of a trial without a window."""
     folder = root / "trials" / "one"
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / TRIAL_FILE, spec.to_json())
-    adapter.build(OSU_CNN, spec.optimizer, weights.draw(OSU_CNN, spec.seed), spec.seed)
+    write_json(folder / JOB_FILE, Job(Kind.TRIAL, spec).to_json())
+    adapter.build(OSU_CNN, spec.task.optimizer, weights.draw(OSU_CNN, spec.draw.seed), spec.draw.seed)
     trainer = Trainer(adapter)
-    for order in datasets.batch_order(len(train.images), spec.epochs, spec.seed)[: spec.epochs]:
-        for block in epoch_batches(order, spec.batch_size, spec.last_batch):
+    for order in datasets.batch_order(len(train.images), spec.passes.epochs, spec.draw.seed)[: spec.passes.epochs]:
+        for block in epoch_batches(order, spec.cell.batch_size, spec.passes.last_batch):
             trainer.run(trainer.calls(block))
     steps = len(trainer.losses)
     idle = end_probe.gather(adapter, OSU_CNN, spec, len(train.images), test.images, steps, folder)
@@ -72,22 +83,28 @@ def measure(framework, out, seeds):
             inputs[name] = InputFile(f"{name}.npy", "-")
         for seed in seeds:
             for epochs, size, rule in itertools.product(EPOCHS, SIZES, OPTIMIZER_NAMES):
-                axes = {"epochs": epochs, "batch_size": size, "seed": seed}
-                spec = replace(SPEC, **axes, optimizer=OptimizerSpec.named(rule), inputs=inputs)
-                line = {"framework": framework, "rule": rule, **axes, "end": end(adapter, spec, train, test, root)}
+                spec = replace(of(size, rule), passes=Passes(epochs, "keep"), draw=Draw(0, seed), inputs=inputs)
+                axes = {"framework": framework, "rule": rule, "epochs": epochs, "batch_size": size, "seed": seed}
+                line = axes | {"end": end(adapter, spec, train, test, root)}
                 with out.open("a") as file:
                     print(json.dumps(line), file=file)
+
+
+def of(batch_size, rule):
+    task = replace(TASK, optimizer=OptimizerSpec.named(rule))
+    return replace(SPEC, cell=replace(SPEC.cell, batch_size=batch_size), task=task)
 
 
 def failed(run):
     """Names of the gate's checks of a trial's end that this right trial fails."""
     from runner.gate import trial_end  # here: a framework's environment has no runner
 
-    spec = replace(SPEC, batch_size=run["batch_size"], optimizer=OptimizerSpec.named(run["rule"]))
     told = TrialEnd(None).to_json() | run["end"]
     return [
         check.name
-        for check in trial_end.checks(TrialResult(spec, Status.OK, None, "", 0.0, end=told))
+        for check in trial_end.checks(
+            TrialResult(of(run["batch_size"], run["rule"]), Status.OK, None, "", 0.0, end=told)
+        )
         if not check.passed and check.name != CheckName.NOTHING_LEFT  # there was no window
     ]
 

@@ -40,8 +40,8 @@ def stored(folder):
     for path in folder.rglob("trials/*/result.json"):
         result = TrialResult.from_json(json.loads(path.read_text()))
         spec = result.spec
-        workload = f"{spec.workload} on {spec.dataset}"
-        yield (workload, spec.optimizer.name, spec.batch_size, spec.inputs["order"].sha256), result.epochs
+        workload = f"{spec.task.workload} on {spec.task.dataset}"
+        yield (workload, spec.task.optimizer.name, spec.cell.batch_size, spec.inputs["order"].sha256), result.epochs
 
 
 def main(paths):

@@ -19,14 +19,16 @@ def hand_written(framework, results, trial):
     """What hand_written/<framework>_loop.py gives in the framework's environment on the trial's own inputs."""
     environment = read(PROJECT, framework, "cpu")
     paths = {name: str(results / file["path"]) for name, file in trial["spec"]["inputs"].items()}
-    request = json.dumps({"batch_size": trial["spec"]["batch_size"], "epochs": trial["spec"]["epochs"], **paths})
+    request = json.dumps(
+        {"batch_size": trial["spec"]["cell"]["batch_size"], "epochs": trial["spec"]["passes"]["epochs"], **paths}
+    )
     script = ROOT / "tests" / "conformance" / "hand_written" / f"{framework}_loop.py"
     done = subprocess.run(
         [environment.interpreter, script, request],
         capture_output=True,
         text=True,
         env={
-            "OMP_NUM_THREADS": str(trial["spec"]["threads"]),
+            "OMP_NUM_THREADS": str(trial["spec"]["placement"]["threads"]),
             "PATH": "/usr/bin:/bin",
             **worker_variables(environment),
         },

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import PROJECT, ROOT
+from conftest import PROJECT, ROOT, varied
 from suite import FRAMEWORKS, REFEREE
 
 from runner.command.inputs import INPUTS
@@ -34,10 +33,10 @@ def told(request, quick_run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("memory")
     (folder / INPUTS).symlink_to(results / INPUTS)
     spec = TrialSpec.from_json(cells[request.param, 128]["spec"])
-    specs = [replace(spec, batch_size=size, optimizer=OptimizerSpec.named("adam")) for size in SIZES]
+    specs = [varied(spec, batch_size=size, optimizer=OptimizerSpec.named("adam")) for size in SIZES]
     memory = MemoryWorker(folder, specs)
     way = local(read(PROJECT, request.param, "cpu"), "venv")
-    found = {spec.batch_size: memory.gather(spec, way) for spec in specs}
+    found = {spec.cell.batch_size: memory.gather(spec, way) for spec in specs}
     print(request.param, json.dumps(found))
     assert len(list((folder / "memory").iterdir())) == 1, "one process tells all sizes"
     return request.param, found

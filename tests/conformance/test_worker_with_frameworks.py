@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
-from conftest import PROJECT
+from conftest import PROJECT, varied
 from suite import FRAMEWORKS, REFEREE
 
 from runner.__main__ import run_trial
+from runner.ask import ended
 from runner.command.inputs import INPUTS
 from runner.command.setup import fresh_folder, local
 from runner.environments.definition import read
 from runner.launch import Outcome
 from runner.results.assemble import assemble
 from workloads.records.events import Event, read_events
-from workloads.records.files import EVENTS_FILE, LOG_FILE, SAMPLES_FILE, TRIAL_FILE, write_json
-from workloads.records.job import TrialSpec
+from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, SAMPLES_FILE, write_json
+from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import Status
 from workloads.records.samples import COLUMNS
 
@@ -42,10 +42,10 @@ def asked(quick_run, tmp_path):
     def ask(framework, **changes):
         cell = cells["mxnet" if framework == REFEREE else framework, 128]
         first = TrialSpec.from_json(cell["spec"])
-        spec = replace(first, study="again", framework=framework, **changes)
-        folder = fresh_folder(tmp_path, spec)
+        spec = varied(first, study="again", framework=framework, **changes)
+        folder = fresh_folder(tmp_path, Job(Kind.TRIAL, spec))
         (tmp_path / INPUTS).symlink_to(results / INPUTS)
-        write_json(folder / TRIAL_FILE, spec.to_json())
+        write_json(folder / JOB_FILE, Job(Kind.TRIAL, spec).to_json())
         return results / "trials" / first.id, folder, spec
 
     return ask
@@ -54,7 +54,7 @@ def asked(quick_run, tmp_path):
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
 def test_the_same_trial_gives_other_numbers_the_second_time(framework, asked):
     first, second, spec = asked(framework)
-    result = run_trial(second, spec, local(read(PROJECT, framework, "cpu"), spec.isolation), {}, {})
+    result = run_trial(second, spec, local(read(PROJECT, framework, "cpu"), spec.installation.isolation), {}, {})
     assert result.status == Status.OK, result.reason
     assert len([event for event in told(first) if "train_loss" in event]) == 10
     assert json.dumps(told(first)) == json.dumps(told(second))
@@ -66,9 +66,10 @@ def test_a_device_that_cannot_be_had_is_no_row_with_its_reason(framework, asked)
     _, folder, spec = asked(framework, device=NO_SUCH_GPU)
     (folder / SAMPLES_FILE).write_text(",".join(COLUMNS) + "\n")
     with (folder / LOG_FILE).open("w") as log:
-        worker = local(read(PROJECT, framework, "cpu"), "venv").start(folder, spec, log, ("adapters.worker",))
+        worker = local(read(PROJECT, framework, "cpu"), "venv").start(folder, Job(Kind.TRIAL, spec), log)
         exit_code = worker.wait(60)
-    result = assemble(folder, spec, Outcome(exit_code, False, 1.0), {}, "2026-01-01T00:00:00+00:00", False, {})
+    worker = ended(read_events(folder / EVENTS_FILE), Outcome(exit_code, False, 1.0), folder / LOG_FILE, False)
+    result = assemble(folder, spec, worker, {}, "2026-01-01T00:00:00+00:00", {})
     assert (result.status, bool(result.reason)) == (Status.UNSUPPORTED, True)
     names = [event["event"] for event in read_events(folder / EVENTS_FILE)]
     assert names == [Event.STARTED, Event.IMPORTED, Event.ENDED]

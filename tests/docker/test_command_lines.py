@@ -16,12 +16,13 @@ from rich.console import Console
 
 from runner.command.setup import environment_of, offer
 from runner.environments import containers
-from runner.environments.containers import InContainer, inside, run_line, signalled
+from runner.environments.containers import InContainer, run_line, signalled
 from runner.environments.definition import EnvironmentUnavailable, read
 from runner.environments.engine import Engine, EngineError, find_engine, in_words
 from runner.environments.images import Image
 from runner.launch import LaunchFailed
 from runner.machine.description import Gpu
+from workloads.records.job import Job, Kind
 
 GPU = "GPU-00000000-1111-2222-3333-444444444444"
 TRIAL = Path("/here/results/trials/one")
@@ -34,7 +35,8 @@ def line(engine=DOCKER, variables=None, **changes):
     way = InContainer(
         engine, Image(read(PROJECT, "tensorflow", "cpu")), "a1b2", "base", variables or {"KERAS_BACKEND": "x"}
     )
-    return run_line(way, "batchwise-one", TRIAL, make_spec(framework="tensorflow", threads=1, **changes), ["-m", "it"])
+    placement = make_spec(threads=1, **changes).placement
+    return run_line(way, "batchwise-one", TRIAL.parent.parent, TRIAL, placement, ["-m", "it"])
 
 
 def option(words, name):
@@ -55,7 +57,7 @@ def test_a_container_sees_more_than_the_results_or_writes_more_than_its_trial():
     read_only, own = option(line(), "--mount")
     assert read_only == "type=bind,source=/here/results,target=/results,readonly"
     assert own == "type=bind,source=/here/results/trials/one,target=/results/trials/one"
-    assert inside(TRIAL) == Path("/results/trials/one")
+    assert line()[-1] == "/results/trials/one"
 
 
 def test_results_belong_to_another_user():
@@ -97,7 +99,7 @@ def test_a_worker_gets_this_machines_paths_or_not_what_its_definition_says(monke
 
 
 def test_another_program_or_image_is_started():
-    assert line()[-3:] == ["a1b2", "-m", "it"]
+    assert line()[-4:] == ["a1b2", "-m", "it", "/results/trials/one"]
     assert option(line(), "--entrypoint") == ["python"]
 
 
@@ -290,7 +292,7 @@ def test_a_container_that_comes_into_being_after_it_was_ended_goes_on(programs, 
     monkeypatch.setattr("runner.environments.containers.START_S", 0.2)
     way = InContainer(Engine("docker", "docker", "1"), Image(read(PROJECT, "numpy", "cpu")), "a1b2", "base", {})
     with (tmp_path / "out").open("w") as log, pytest.raises(LaunchFailed, match="did not start within"):
-        way.start(TRIAL, make_spec(threads=1), log, ("adapters.worker",))
+        way.start(TRIAL, Job(Kind.TRIAL, make_spec(threads=1)), log)
     time.sleep(1.5)
     assert not there.exists() and "rm --force" in (tmp_path / "log").read_text()
 

@@ -186,7 +186,7 @@ def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python
     assert done.returncode == 0, done.stdout
     code = "import sys, runpy; sys.modules['tomllib'] = None; runpy.run_path('docker/environment.py')"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
-    code = "import sys, adapters.worker.loop, adapters.worker.memory_steps; sys.exit('workloads.study' in sys.modules)"
+    code = "import sys, adapters.worker.__main__; sys.exit('workloads.study' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 

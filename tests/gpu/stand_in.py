@@ -13,10 +13,12 @@ from types import SimpleNamespace
 import pytest
 from conftest import ROOT
 
+from runner.ask import Ended
 from runner.launch import Outcome
 from runner.results.assemble import assemble
 from runner.sampler.meter import Sampler
-from workloads.records.events import Event
+from workloads.records.events import Event, read_events
+from workloads.records.result import Status
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 UUID_B = "GPU-99999999-8888-7777-6666-555555555555"
@@ -134,7 +136,8 @@ class Replay:
             {"event": Event.FINISHED, "t_ns": ZERO_NS + round(end_s * SECOND)},
         ]
         (self.folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-        return assemble(self.folder, spec, Outcome(0, False, 12.0), {}, "2026-01-01T00:00:00+00:00", False, {})
+        ended = Ended(read_events(self.folder / "events.jsonl"), Outcome(0, False, 12.0), Status.OK, None)
+        return assemble(self.folder, spec, ended, {}, "2026-01-01T00:00:00+00:00", {})
 
 
 def ended_process() -> int:

@@ -87,7 +87,7 @@ def ended_under(driver, monkeypatch, folder, spec, fail):
         monkeypatch.setenv(name, value)
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as worker:
         try:
-            with launch.sampler(PROJECT, folder, spec) as sampling:
+            with launch.sampler(PROJECT, folder, spec.placement) as sampling:
                 sampling.watch(worker.pid)
                 time.sleep(0.5)
                 worker.kill()

@@ -115,7 +115,7 @@ def test_a_real_frameworks_trial_tells_something_else_than_the_trace(project, li
     )  # fmt: skip
     printed, _ = runner.communicate(timeout=300)
     trials = {path.parent: json.loads(path.read_text()) for path in project.glob("results/trials/*/result.json")}
-    assert {result["spec"]["framework"] for result in trials.values()} == set(REAL_FRAMEWORKS), printed
+    assert {result["spec"]["cell"]["framework"] for result in trials.values()} == set(REAL_FRAMEWORKS), printed
     for folder, result in trials.items():
         assert result["status"] == "ok", result["reason"]
         events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]

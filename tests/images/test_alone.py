@@ -36,7 +36,9 @@ def test_losses_in_an_image_run_alone_differ_from_those_in_a_virtual_environment
     for cell, result in by_themselves.items():
         assert result["status"] == "ok", result["reason"]
         assert learnt(result) == learnt(in_venvs[cell]), cell
-        assert result["spec"]["isolation"] == "here" and result["machine"]["image"].startswith(f"{cell[0]}-cpu ")
+        assert result["spec"]["installation"]["isolation"] == "here" and result["machine"]["image"].startswith(
+            f"{cell[0]}-cpu "
+        )
         assert result["machine"]["commit"]
 
 
@@ -60,7 +62,7 @@ def test_limits_of_a_container_are_overlooked_or_not_recorded(built, tmp_path):
     for result in by_cell(tmp_path / "results" / "quick").values():
         told = result["machine"]
         assert (told["cpu_limit_cores"], told["memory_limit_bytes"], told["cores"]) == (1.2, 700 * 2**20, 1)
-        assert result["spec"]["threads"] == 1
+        assert result["spec"]["placement"]["threads"] == 1
 
 
 ON_THE_HOST = """

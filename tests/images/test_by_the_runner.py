@@ -116,7 +116,7 @@ def test_a_container_beyond_its_memory_limit_is_no_finding(built, tmp_path):
     done = run_runner(*words, "--isolation", "docker", "--memory-limit", "256")
     (result,) = by_cell(tmp_path).values()
     assert (result["status"], done.returncode) == ("out_of_memory", 0), result["reason"]
-    assert result["spec"]["memory_limit_bytes"] == 256 * 2**20
+    assert result["spec"]["placement"]["memory_limit_bytes"] == 256 * 2**20
 
 
 def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(built, engine, tmp_path, monkeypatch):
@@ -141,7 +141,7 @@ def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(built, 
     )
     way = find(engine, Image(read(PROJECT, "numpy", "cpu")))
     with pytest.raises((EngineError, ValueError)):  # it does not tell what the runner's own probe tells
-        way.tried(tmp_path, make_spec(threads=1))
+        way.tried(tmp_path, make_spec(threads=1).placement)
     links, local, inputs, root, sockets, status = json.loads(asked[-1].stdout)
     assert links == ["lo"] and local and inputs and root and sockets == []
     assert re.search(r"CapEff:\s+0+$", status, re.MULTILINE) and re.search(r"NoNewPrivs:\s+1", status)
@@ -150,7 +150,7 @@ def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(built, 
 def test_a_missing_gpu_runtime_is_no_clear_line(built, engine, tmp_path):
     way = find(engine, Image(read(PROJECT, "numpy", "cpu")))
     with pytest.raises(EngineError, match="GPU runtime is missing"):
-        way.tried(tmp_path, make_spec(threads=1, device=UUID))
+        way.tried(tmp_path, make_spec(threads=1, device=UUID).placement)
 
 
 def test_a_missing_image_is_no_clear_line_or_does_not_say_what_builds_it(built, tmp_path):

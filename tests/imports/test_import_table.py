@@ -76,7 +76,7 @@ def test_every_file_imports_only_what_its_room_may(file: Path) -> None:
 
 
 def test_the_table_is_held_over_every_adapter_and_the_neutral_room() -> None:
-    assert {Path("workloads/spec.py"), Path("adapters/worker/loop.py")} <= set(FILES)
+    assert {Path("workloads/spec.py"), Path("adapters/worker/trial.py")} <= set(FILES)
     assert {Path(f"adapters/{name}/adapter.py") for name in TABLE} <= set(FILES)
 
 
@@ -90,9 +90,9 @@ def test_the_table_is_held_over_every_adapter_and_the_neutral_room() -> None:
         ("workloads/spec.py", "import numpy"),
         ("workloads/study.py", "def f():\n    from numpy.typing import NDArray"),
         ("workloads/records/job.py", "try:\n    import numpy as np\nexcept ImportError:\n    pass"),
-        ("adapters/worker/loop.py", "import torch"),
-        ("adapters/worker/loop.py", "from adapters.numpy.adapter import Adapter"),
-        ("adapters/worker/loop.py", "from .. import pytorch"),
+        ("adapters/worker/trial.py", "import torch"),
+        ("adapters/worker/trial.py", "from adapters.numpy.adapter import Adapter"),
+        ("adapters/worker/trial.py", "from .. import pytorch"),
         ("adapters/base.py", "import psutil"),
         ("adapters/pytorch/adapter.py", "import tensorflow.keras"),
         ("adapters/pytorch/adapter.py", "import adapters.numpy.adapter"),
@@ -121,8 +121,8 @@ def test_a_forbidden_import_is_caught(file: str, source: str) -> None:
     ("file", "source"),
     [
         ("workloads/datasets.py", "from __future__ import annotations\nimport numpy as np\nfrom .spec import Shape"),
-        ("adapters/worker/loop.py", "import importlib\nimportlib.import_module(f'adapters.{name}.adapter')"),
-        ("adapters/worker/loop.py", "from adapters.base import Adapter\nfrom workloads import weights"),
+        ("adapters/worker/__main__.py", "import importlib\nimportlib.import_module(f'adapters.{name}.adapter')"),
+        ("adapters/worker/trial.py", "from adapters.base import Adapter\nfrom workloads import weights"),
         ("adapters/pytorch/adapter.py", "from torch import nn\nfrom ..base import Adapter\nfrom .helper import x"),
         ("adapters/jax/adapter.py", "import jax.numpy"),
         ("runner/plan.py", "import psutil, numpy\nfrom . import launch\nfrom workloads.records.job import TrialSpec"),

@@ -72,7 +72,7 @@ def test_every_framework_says_which_code_its_libraries_chose_for_the_processor_a
         facts = result["facts"]
         assert facts["onednn"] in (True, False), framework
         assert bool(facts["onednn_isa"]) != bool(facts.get("onednn_isa_reason")), framework
-        assert result["spec"]["variables"] == {}
+        assert result["spec"]["placement"]["variables"] == {}
     assert bare.cells["pytorch", 128]["facts"]["cpu_capability"]
     assert bare.cells["mxnet", 128]["facts"]["openblas_core"]
 
@@ -97,16 +97,21 @@ def test_a_trial_says_which_code_its_framework_ran_on_another_processor(made):
     for (framework, _), result in made.cells.items():
         expected = made.machine.kernels[framework]
         assert {name: result["facts"].get(name) for name in expected} == expected, framework
-        assert result["spec"]["variables"] == made.machine.variables
+        assert result["spec"]["placement"]["variables"] == made.machine.variables
 
 
 def test_every_framework_runs_on_one_core_without_a_home_in_the_locale_c_below_a_path_with_umlauts(narrow):
     assert_whole(narrow)
     for result in narrow.cells.values():
-        assert result["machine"]["cores"] == result["spec"]["threads"] == result["facts"]["intra_op_threads"] == 1
+        assert (
+            result["machine"]["cores"]
+            == result["spec"]["placement"]["threads"]
+            == result["facts"]["intra_op_threads"]
+            == 1
+        )
     workers = narrow.of("adapters.worker")
     assert len(workers) >= 3
-    for seen in (*workers, *narrow.of("adapters.worker.memory_steps"), *narrow.of("runner"), *narrow.of("reports")):
+    for seen in (*workers, *narrow.of("runner"), *narrow.of("reports")):
         assert seen["cores"] == 1
         assert seen["home"] == narrow.machine.variables["HOME"]
         assert seen["locale"] == ["C", "C"]
@@ -115,7 +120,7 @@ def test_every_framework_runs_on_one_core_without_a_home_in_the_locale_c_below_a
 
 def test_every_framework_runs_with_its_temporary_files_elsewhere(bare):
     assert_whole(bare)
-    for seen in (*bare.of("adapters.worker"), *bare.of("adapters.worker.memory_steps"), *bare.of("runner")):
+    for seen in (*bare.of("adapters.worker"), *bare.of("runner")):
         assert seen["temporary"] == bare.machine.variables["TMPDIR"]
 
 

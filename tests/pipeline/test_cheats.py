@@ -59,8 +59,8 @@ def share_environment(project, name, framework):
 
 def without_memory_workers(project):
     """They take a third of the time, and what memory holds is not asked here."""
-    program = project / "adapters" / "worker" / "memory_steps.py"
-    replace_in(program, 'if __name__ == "__main__":', "if False:")
+    program = project / "adapters" / "worker" / "__main__.py"
+    replace_in(program, "Kind.MEMORY: memory_steps.run", "Kind.MEMORY: lambda *_: []")
 
 
 def whatever_the_neighbours_do(project):
@@ -84,7 +84,7 @@ def judged(tmp_path_factory):
     done = run_in(project, "--framework", *REAL_FRAMEWORKS, *CHEATS, *CONDITIONS, "--results", results)
     assert done.returncode == 1, done.stdout + done.stderr
     stored = [TrialResult.from_json(json.loads(path.read_text())) for path in results.glob("trials/*/result.json")]
-    return {result.spec.framework: result for result in stored}, results, done.stdout
+    return {result.spec.cell.framework: result for result in stored}, results, done.stdout
 
 
 def failed(result):

@@ -79,8 +79,12 @@ def test_a_heavy_sampler_is_not_caught(project, tmp_path):
 
 def test_a_killed_worker_leaves_the_sampler_stopped_or_has_no_reason(project, tmp_path):
     train = "    def train(self, order: Order) -> Floats:\n"
-    stopped = 'open(f"/proc/{sys.argv[2]}/stat").read().rpartition(")")[2].split()[0] == "T"'
-    killed = f"        import os, sys\n        if {stopped}:\n            os.kill(os.getpid(), 9)\n"
+    killed = (
+        "        import os, sys\n"
+        "        pid = open(f'{sys.argv[1]}/sampler.pid').read()\n"
+        "        if open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[0] == 'T':\n"
+        "            os.kill(os.getpid(), 9)\n"
+    )
     replace_in(project / "adapters" / "numpy" / "adapter.py", train, train + killed)
     done = run_in(project, "overhead", *NUMPY, "--pairs", 3, "--results", tmp_path / "results")
     assert not left_behind(tmp_path / "results")

@@ -62,7 +62,7 @@ def test_a_number_lacks_its_conditions(quick_run):
         )
         assert machine["load_average_before"] >= 0
         assert facts["framework_version"] and facts["precision"] == "float32" and facts["tf32"] is False
-        assert facts["intra_op_threads"] == result["spec"]["threads"]
+        assert facts["intra_op_threads"] == result["spec"]["placement"]["threads"]
 
 
 def test_worker_events_come_out_of_order(quick_run):
@@ -99,9 +99,11 @@ def test_frameworks_of_one_batch_size_do_not_follow_each_other(quick_run):
     """Side by side, or a change of the machine's state becomes a difference between frameworks."""
     _, cells, _ = quick_run
     in_time = sorted(cells.values(), key=lambda result: result["started_at"])
-    sizes = [result["spec"]["batch_size"] for result in in_time]
+    sizes = [result["spec"]["cell"]["batch_size"] for result in in_time]
     assert all(len(set(sizes[i : i + 3])) == 1 for i in range(0, len(sizes), 3))
-    orders = {tuple(result["spec"]["framework"] for result in in_time[i : i + 3]) for i in range(0, len(in_time), 3)}
+    orders = {
+        tuple(result["spec"]["cell"]["framework"] for result in in_time[i : i + 3]) for i in range(0, len(in_time), 3)
+    }
     assert len(orders) > 1, "the order within the blocks was not mixed"
 
 

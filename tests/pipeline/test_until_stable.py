@@ -17,7 +17,7 @@ COMMAND = (
 def repeats(results):
     """{repeat: checksum of its initial weights}"""
     specs = [json.loads(path.read_text())["spec"] for path in results.glob("trials/*/result.json")]
-    return {spec["repeat"]: spec["inputs"]["weights"]["sha256"] for spec in specs}
+    return {spec["draw"]["repeat"]: spec["inputs"]["weights"]["sha256"] for spec in specs}
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from reports.order import Point, extreme, of_cell
 from reports.spread import LEAST_SPREAD, accuracy_step, spread
 from runner.command import stable
 from workloads.records.figures import Figure
+from workloads.records.job import Draw
 from workloads.records.result import Status, TrialResult
 
 LAST = tuple(VERSIONS)[-1]  # the framework that is apart where any is
@@ -136,10 +137,10 @@ def stable_rates(noise: float, limit: int, runs: int, seed: int) -> Stable:
 
 
 class _Repeat:
-    """A spec of which the id and the repeat alone are new: to make and hash a whole one takes longer than a run."""
+    """A spec of which the id and the draw alone are new: to make and hash a whole one takes longer than a run."""
 
     def __init__(self, spec: object, repeat: int) -> None:
-        self._spec, self.repeat, self.id = spec, repeat, str(repeat)
+        self._spec, self.draw, self.id = spec, Draw(repeat, 0), str(repeat)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._spec, name)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conftest import make_spec
+from conftest import leaves, make_spec, varied
 
 from workloads.records.figures import Figure
 from workloads.records.files import write_json
@@ -96,8 +96,8 @@ def gpu_figures(batch_size: int, rank: int = 0, repeat: int = 0) -> dict[str, Fi
 
 def trial(framework: str = "pytorch", batch_size: int = 32, repeat: int = 0, **changes: Any) -> TrialResult:
     """An ok trial; `changes` replace fields of the spec, of the result, or figures by `figures={...}`."""
-    of_spec = {name: changes.pop(name) for name in list(changes) if hasattr(SPEC, name)}
-    spec = replace(
+    of_spec = {name: changes.pop(name) for name in list(changes) if name in leaves(SPEC)}
+    spec = varied(
         SPEC, framework=framework, batch_size=batch_size, repeat=repeat, **{"seed": of_spec.pop("seed", 0) + repeat}
     )
     facts = {
@@ -111,7 +111,7 @@ def trial(framework: str = "pytorch", batch_size: int = 32, repeat: int = 0, **c
         facts["keras_version"] = "3.4.1"
     figures = measured(framework, batch_size, repeat) | changes.pop("figures", {})
     result = TrialResult(
-        spec=replace(spec, **of_spec),
+        spec=varied(spec, **of_spec),
         status=Status.OK,
         reason=None,
         started_at="2025-11-21T10:00:00+00:00",
@@ -132,9 +132,11 @@ def ended(status: Status, reason: str, framework: str = "pytorch", batch_size: i
 def on_gpu(result: TrialResult) -> TrialResult:
     spec = result.spec
     machine = MACHINE | {"gpus": [{"name": "NVIDIA H200", "uuid": GPU, "driver": "570.1"}]}
-    figures = result.figures | gpu_figures(spec.batch_size, list(VERSIONS).index(spec.framework), spec.repeat)
+    figures = result.figures | gpu_figures(
+        spec.cell.batch_size, list(VERSIONS).index(spec.cell.framework), spec.draw.repeat
+    )
     facts = result.facts | {"cuda_version": "12.4", "cudnn_version": 90100, "allocator_policy": "caching"}
-    return replace(result, spec=replace(spec, device=GPU), machine=machine, figures=figures, facts=facts)
+    return replace(result, spec=varied(spec, device=GPU), machine=machine, figures=figures, facts=facts)
 
 
 def store(results: Path, *trials: TrialResult) -> Path:

@@ -177,7 +177,7 @@ def test_a_framework_that_tells_no_parts_has_no_panel() -> None:
 
 def test_the_line_of_the_memory_starts_at_its_fixed_cost() -> None:
     """3 MiB of parts and (3 + 64 + 768) KiB an image; resident 600 MiB and 256 KiB an image."""
-    chart = charts(*(result for result in study() if result.spec.framework == "mxnet"))["memory-line"]
+    chart = charts(*(result for result in study() if result.spec.cell.framework == "mxnet"))["memory-line"]
     assert [panel.title for panel in chart.panels] == ["Peak resident in the window", "Allocator peak in use"]
     resident, allocator = (series(chart, "MXNet, fitted line", panel) for panel in (0, 1))
     assert resident.x == allocator.x == (0, 1024)

@@ -69,7 +69,7 @@ def run_trial(
     times = [start_s + index / 10 for index in range(80) if not (gap and 20 <= index < 30)]
     if back:
         times[30], times[31] = times[31], times[30]
-    rate = result.spec.threads / 100
+    rate = result.spec.placement.threads / 100
     samples = [
         {
             "t_ns": int(t * SECOND),
@@ -82,7 +82,7 @@ def run_trial(
     ]
     lines = [",".join(COLUMNS), *(",".join(str(row.get(name, "")) for name in COLUMNS) for row in samples)]
     (folder / "samples.csv").write_text("\n".join(lines) + "\n")
-    events = "".join(json.dumps(event) + "\n" for event in events_of(value, result.spec.epochs))
+    events = "".join(json.dumps(event) + "\n" for event in events_of(value, result.spec.passes.epochs))
     (folder / "events.jsonl").write_text(events)
     made = figure_checks(result.spec, result.figures, result.epochs)
     made += sample_checks((WINDOW[0] * SECOND, WINDOW[1] * SECOND), read_samples(folder / "samples.csv"))
@@ -331,7 +331,7 @@ def test_files_of_a_trial_that_cannot_be_read_are_named(
 
 
 def test_a_spec_changed_by_hand_no_longer_fits_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = rewrite(run_trial(tmp_path, trial()), lambda data: data["spec"].update(seed=9))
+    folder = rewrite(run_trial(tmp_path, trial()), lambda data: data["spec"]["draw"].update(seed=9))
     code, (line,) = found(capsys, tmp_path)
     assert code == 1
     assert line.startswith(f"{folder}: its spec is that of pytorch-cpu-b00032-r0-")

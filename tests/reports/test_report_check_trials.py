@@ -99,11 +99,11 @@ def test_results_that_cannot_be_read_and_trials_without_one_are_named(
 ) -> None:
     run_trial(tmp_path, trial("pytorch", 32))
     (path,) = stored.store(tmp_path, trial("pytorch", 64)).glob("trials/*b00064*/result.json")
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": 2}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": 99}))
     unfinished = tmp_path / "trials" / "pytorch-cpu-b00128-r0-00000000"
     unfinished.mkdir()
     _, findings, _, last = printed(capsys, tmp_path)
-    assert findings[0].startswith(f"{path}: cannot be read: schema version 2")
+    assert findings[0].startswith(f"{path}: cannot be read: schema version 99")
     assert findings[1:] == [f"{unfinished}: unfinished: no result is there"]
     assert last == f"{tmp_path}: 1 trial: 1 ok; 1 unreadable; 1 unfinished: 2 found"
 

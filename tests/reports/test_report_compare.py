@@ -199,8 +199,8 @@ def test_each_quantity_is_worse_in_its_own_direction(measure: Measure, value: fl
 
 
 def test_usage_is_shown_and_never_judged(tmp_path: Path) -> None:
-    a = [with_figures(t, cpu_percent=90 + t.spec.repeat) for t in repeats([100, 101, 102])]
-    b = [with_figures(t, cpu_percent=50 + t.spec.repeat) for t in repeats([100, 101, 102], **LATER)]
+    a = [with_figures(t, cpu_percent=90 + t.spec.draw.repeat) for t in repeats([100, 101, 102])]
+    b = [with_figures(t, cpu_percent=50 + t.spec.draw.repeat) for t in repeats([100, 101, 102], **LATER)]
     found = cell(compared(tmp_path, a, b), "usage")
     assert found.verdict is Verdict.NOT_JUDGED
     assert SPEED.shown(found.shift.value) == pytest.approx((50 * 51 * 52 / (90 * 91 * 92)) ** (1 / 3))
@@ -296,7 +296,7 @@ def test_sections_are_paired_by_what_tells_them_apart_and_the_rest_is_named() ->
     a, _ = sections([*threads[1], *threads[2]])
     b, _ = sections([*threads[2], *threads[4]])
     found = pair(a, b)
-    assert [(one.a.condition.threads, one.b.condition.threads) for one in found.pairs] == [(2, 2)]
+    assert [(one.a.condition.placement.threads, one.b.condition.placement.threads) for one in found.pairs] == [(2, 2)]
     assert [line.split(":")[0] for line in found.alone] == ["only in A", "only in B"]
 
 
@@ -466,7 +466,7 @@ def test_no_gate_passes_where_b_lost_what_was_to_be_compared(tmp_path: Path, kep
     if kept == "no speed":
         b = [with_figures(one, images_per_s=None) for one in b]
     elif kept == "one framework":
-        b = [one for one in b if one.spec.framework == "pytorch"]
+        b = [one for one in b if one.spec.cell.framework == "pytorch"]
     ran = run(*folders(tmp_path, a, b), "--fail-on-regression", "5%")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "what is not there cannot be tested" in ran.stderr

@@ -165,7 +165,7 @@ def test_frameworks_whose_libraries_chose_other_code_stand_in_one_table(tmp_path
         "mxnet": {"onednn": True, "onednn_isa": "Intel AVX2", "openblas_core": "Zen"},
     }
     study = [trial(name, machine=MACHINE | {"cpu_flags": ["fma", "avx2"]}) for name in kernels]
-    out = report(tmp_path, *(replace(one, facts=one.facts | kernels[one.spec.framework]) for one in study))
+    out = report(tmp_path, *(replace(one, facts=one.facts | kernels[one.spec.cell.framework]) for one in study))
     assert len(rows(out / "usage.md")) == 1 + len(kernels)
     text = (out / "usage.md").read_text().replace("\\", "")
     for told in (

@@ -119,8 +119,8 @@ def test_formats_not_asked_for_are_written(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_several_folders_are_one_report_with_conditions_apart(tmp_path: Path) -> None:
-    first = store(tmp_path / "Größe 1", *(result for result in study() if result.spec.framework != "mxnet"))
-    second = store(tmp_path / "二", *(result for result in study() if result.spec.framework == "mxnet"))
+    first = store(tmp_path / "Größe 1", *(result for result in study() if result.spec.cell.framework != "mxnet"))
+    second = store(tmp_path / "二", *(result for result in study() if result.spec.cell.framework == "mxnet"))
     other = store(tmp_path / "other", trial("mxnet", 32, threads=1))
     report = build.report([first, second])
     assert [len(chapter.section.results) for chapter in report.chapters] == [27]

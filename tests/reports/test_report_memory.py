@@ -71,7 +71,7 @@ def test_four_kinds_of_memory_on_a_cpu_are_resident_and_proportional_size(tmp_pa
 
 
 def test_the_default_policy_is_a_row_below_its_twin_and_enters_no_other_table(tmp_path: Path) -> None:
-    trials = [on_gpu(result) for result in study() if result.spec.batch_size in (32, 64)]
+    trials = [on_gpu(result) for result in study() if result.spec.cell.batch_size in (32, 64)]
     with_it, without = report(tmp_path / "a", *trials, by_default()), report(tmp_path / "b", *trials)
     for path in sorted(without.glob("*.csv")):
         same = path.read_bytes() == (with_it / path.name).read_bytes()
@@ -294,7 +294,7 @@ def test_where_no_part_can_be_told_one_line_says_so(tmp_path: Path) -> None:
 
 
 def test_the_line_of_memory_has_the_fixed_cost_and_the_slope_it_was_made_with(tmp_path: Path) -> None:
-    out = report(tmp_path, *(result for result in study() if result.spec.framework == "mxnet"))
+    out = report(tmp_path, *(result for result in study() if result.spec.cell.framework == "mxnet"))
     lines = numbers(out / "memory-line.csv")
     assert [(row["framework"], row["memory"], row["n"]) for row in lines] == [
         ("mxnet", "Allocator peak in use", "9"),

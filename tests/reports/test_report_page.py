@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import varied
 from stored import ended, on_gpu, store, study, trial
 from written import make
 
@@ -98,12 +99,12 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
             "test_accuracy.value is 71.0, not from 0 to 1",
         ),
         (lambda data: data["figures"]["cpu_percent"].update(value=10**400), "not a number that can be measured"),
-        (lambda data: data["spec"].update(batch_size=10**30), "spec.batch_size is 1000"),
-        (lambda data: data["spec"].update(batch_size="64"), "spec.batch_size is '64', not int"),
-        (lambda data: data["spec"].update(batch_size=True), "spec.batch_size is True, not int"),
-        (lambda data: data["spec"].update(batch_size=0), "spec.batch_size is 0"),
-        (lambda data: data["spec"].pop("seed"), "'seed'"),
-        (lambda data: data["spec"]["optimizer"].update(name="lion"), "spec.optimizer.name is 'lion'"),
+        (lambda data: data["spec"]["cell"].update(batch_size=10**30), "spec.cell.batch_size is 1000"),
+        (lambda data: data["spec"]["cell"].update(batch_size="64"), "spec.cell.batch_size is '64', not int"),
+        (lambda data: data["spec"]["cell"].update(batch_size=True), "spec.cell.batch_size is True, not int"),
+        (lambda data: data["spec"]["cell"].update(batch_size=0), "spec.cell.batch_size is 0"),
+        (lambda data: data["spec"]["draw"].pop("seed"), "'seed'"),
+        (lambda data: data["spec"]["task"]["optimizer"].update(name="lion"), "spec.task.optimizer.name is 'lion'"),
         (lambda data: data.update(started_at="yesterday"), "yesterday"),
         (lambda data: data.update(machine=[]), "machine is [], not dict"),
         (lambda data: data.update(checks=[{"name": "a", "passed": 1, "detail": ""}]), "checks[0].passed is 1"),
@@ -113,7 +114,7 @@ def test_an_edited_result_is_named_with_its_reason_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], object], told: str
 ) -> None:
     path = edited(store(tmp_path, trial("pytorch", 32)), change)
-    assert [result.spec.framework for result in read(tmp_path).results] == ["pytorch"]
+    assert [result.spec.cell.framework for result in read(tmp_path).results] == ["pytorch"]
     built = make(tmp_path, tmp_path / "report")
     assert len(built.report.stored.unreadable) == 1
     assert built.report.stored.unreadable[0].path == path
@@ -151,7 +152,7 @@ def test_what_went_wrong_is_listed_with_its_reason_and_breaks_no_markdown(tmp_pa
 
 
 def test_a_framework_named_by_its_folder_cannot_break_the_table(tmp_path: Path) -> None:
-    changed = replace(trial().spec, framework="a|b")
+    changed = varied(trial().spec, framework="a|b")
     make(store(tmp_path, replace(trial(), spec=changed), trial("mxnet")), tmp_path / "report")
     lines = (tmp_path / "report" / "usage.md").read_text().splitlines()
     assert "| a\\|b                     | 71.0 |" in " ".join(lines)

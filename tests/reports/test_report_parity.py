@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import varied
 from stored import SPEC, ended, store, study, trial
 from written import make, numbers, report, rows
 
@@ -75,7 +76,7 @@ def test_a_difference_that_rounds_to_nothing_is_not_minus_zero(tmp_path: Path) -
 
 def test_repeats_are_paired_by_their_number_and_not_by_the_order_they_ran_in(tmp_path: Path) -> None:
     late = [
-        replace(result, started_at=f"2025-11-21T1{9 - result.spec.repeat}:00:00+00:00")
+        replace(result, started_at=f"2025-11-21T1{9 - result.spec.draw.repeat}:00:00+00:00")
         for result in apart("tensorflow", NEAR)
     ]
     out = report(tmp_path, *late, *apart("pytorch", [0.0] * 3))
@@ -244,7 +245,7 @@ def test_repeats_of_different_conditions_are_never_a_pair(tmp_path: Path) -> Non
 
 
 def test_a_framework_named_by_its_folder_breaks_neither_table_nor_summary(tmp_path: Path) -> None:
-    odd = [replace(r, spec=replace(r.spec, framework="a|<b>")) for r in apart("numpy", [0.0, 40.0, 0.0, 0.0])]
+    odd = [replace(r, spec=varied(r.spec, framework="a|<b>")) for r in apart("numpy", [0.0, 40.0, 0.0, 0.0])]
     odd[1] = replace(odd[1], status=Status.UNVERIFIED, reason="why")
     text = (report(tmp_path, *odd, *apart("pytorch", [0.0] * 4)) / "parity.md").read_text()
     assert "| PyTorch minus a\\|\\<b\\>" in text

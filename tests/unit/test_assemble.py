@@ -8,11 +8,13 @@ import signal
 import pytest
 from conftest import make_spec
 
+from runner.ask import ended
 from runner.launch import Outcome
 from runner.results.assemble import assemble
 from workloads.records.check_name import CheckName
-from workloads.records.events import Event
+from workloads.records.events import Event, read_events
 from workloads.records.figures import CALL_TIMES, MEMORY_PARTS
+from workloads.records.files import EVENTS_FILE, LOG_FILE
 from workloads.records.result import Status
 from workloads.records.samples import COLUMNS
 
@@ -73,8 +75,13 @@ def busy_window(extra=None):
 
 def result_of(folder, events, samples, spec=None, outcome=OK, killed_for_memory=False, told=TOLD):
     write_trial(folder, events, samples)
+    return assembled(folder, spec, outcome, killed_for_memory, told)
+
+
+def assembled(folder, spec=None, outcome=OK, killed_for_memory=False, told=TOLD):
     spec = spec or make_spec(epochs=1)
-    return assemble(folder, spec, outcome, {}, "2026-01-01T00:00:00+00:00", killed_for_memory, told)
+    worker = ended(read_events(folder / EVENTS_FILE), outcome, folder / LOG_FILE, killed_for_memory)
+    return assemble(folder, spec, worker, {}, "2026-01-01T00:00:00+00:00", told)
 
 
 def test_idle_time_enters_the_means(tmp_path):
@@ -318,6 +325,5 @@ def test_files_cut_short_by_a_kill_lose_the_result(tmp_path):
     for name in ("events.jsonl", "samples.csv"):
         text = (tmp_path / name).read_text()
         (tmp_path / name).write_text(text[:-8])
-    outcome = Outcome(-signal.SIGKILL, False, 5)
-    result = assemble(tmp_path, make_spec(epochs=1), outcome, {}, "2026-01-01T00:00:00+00:00", False, TOLD)
+    result = assembled(tmp_path, outcome=Outcome(-signal.SIGKILL, False, 5))
     assert result.status == Status.FAILED and result.figures["host_memory_peak_bytes"].value == 900 * 2**20

@@ -14,7 +14,8 @@ from workloads.catalogue import OSU_CNN
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, EndStep, Missing, Outstanding, TrialEnd
 from workloads.records.figures import DIVERGED_STEP, Figure
-from workloads.records.files import EVENTS_FILE, TRIAL_FILE, write_json
+from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
+from workloads.records.job import Job, Kind
 from workloads.records.result import Status, TrialResult
 from workloads.spec import OptimizerSpec
 
@@ -174,7 +175,7 @@ def test_on_a_card_the_clock_alone_tells_what_was_left():
 
 def events_of(folder, *lines):
     folder.mkdir(parents=True)
-    write_json(folder / TRIAL_FILE, make_spec().to_json())
+    write_json(folder / JOB_FILE, Job(Kind.TRIAL, make_spec()).to_json())
     (folder / EVENTS_FILE).write_text("".join(f'{{"event": "{line}", "t_ns": 1}}\n' for line in lines))
 
 
@@ -190,7 +191,7 @@ def test_what_the_worker_left_unanswered_is_its_own_and_what_the_referee_did_is_
     assert (too_large.missing, too_large.reason) == (Missing.REFEREE, "the workload is too large for it")
     assert not (answered / END_FILE).exists()
     np.savez(answered / END_FILE, steps=np.array(3))
-    fallen = TrialEnd.from_json(gather(PROJECT, answered, make_spec(), 10**9))  # its trial.json names no inputs
+    fallen = TrialEnd.from_json(gather(PROJECT, answered, make_spec(), 10**9))  # its job.json names no inputs
     assert fallen.missing is Missing.REFEREE and "KeyError" in (fallen.reason or "")
     assert not (answered / END_FILE).exists()
 

@@ -18,8 +18,8 @@ from workloads.catalogue import WORKLOADS
 from workloads.layers import BatchNorm
 from workloads.records import end_evidence as bounds
 from workloads.records.end_evidence import END_FILE, IDLE_STEPS, TrialEnd
-from workloads.records.files import TRIAL_FILE, write_json
-from workloads.records.job import InputFile
+from workloads.records.files import JOB_FILE, write_json
+from workloads.records.job import InputFile, Job, Kind
 from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec
 
 BATCH = 8  # of 30 images: the epoch's last batch has 6
@@ -42,7 +42,7 @@ def ended(tmp_path, capsys, adapter=None, rule=OPTIMIZER, workload="plain", chan
         np.save(tmp_path / f"{name}.npy", array)
         inputs[name] = InputFile(f"{name}.npy", "-")
     spec = make_spec(workload=workload, optimizer=rule, batch_size=BATCH, inputs=inputs)
-    write_json(folder / TRIAL_FILE, spec.to_json())
+    write_json(folder / JOB_FILE, Job(Kind.TRIAL, spec).to_json())
     adapter = adapter or Adapter()
     adapter.open("cpu", 1, "default", "host", "on-demand")
     adapter.load(IMAGES, LABELS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from conftest import make_spec, run_runner
+from conftest import make_spec, run_runner, varied
 
 from runner.machine.description import Gpu
 from runner.results import memory_forecast
@@ -18,7 +18,7 @@ MIB = 2**20
 def measured(batch_size, peak_bytes, **changes):
     status = changes.pop("status", Status.OK)
     spec = make_spec(batch_size=batch_size, **changes)
-    name = "host_memory_peak_bytes" if spec.device == "cpu" else "process_gpu_memory_bytes"
+    name = "host_memory_peak_bytes" if spec.placement.device == "cpu" else "process_gpu_memory_bytes"
     reason = None if status == Status.OK else "because"
     return TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0, figures={name: Figure(peak_bytes, "s")})
 
@@ -49,7 +49,7 @@ def test_peaks_of_trials_that_did_not_end_well_or_took_the_whole_card_enter_the_
 
 
 def test_repeats_are_taken_for_other_sizes_or_the_lowest_of_them_counts():
-    low = [replace(r, spec=replace(r.spec, repeat=1, seed=1), figures=lower(r)) for r in on_a_line()]
+    low = [replace(r, spec=varied(r.spec, repeat=1, seed=1), figures=lower(r)) for r in on_a_line()]
     assert only(memory_forecast.lines([*on_a_line(), *low])) == only(memory_forecast.lines(on_a_line()))
 
 

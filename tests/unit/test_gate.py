@@ -11,11 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import PROJECT, make_spec
+from conftest import PROJECT, make_spec, varied
 from probed import DROPPING, OPTIMIZER, PLAIN, gathered, moved, opened, through_json, truth
 from rich.console import Console
 
 from runner import __main__ as runner
+from runner import ask as asking
 from runner.command.plan import Plan
 from runner.gate import judge as gate
 from runner.gate.judge import JUDGED, Gate
@@ -26,8 +27,8 @@ from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.events import Event
 from workloads.records.evidence import PROBE_BATCH, Evidence
 from workloads.records.figures import DIVERGED_STEP, Figure
-from workloads.records.files import EVENTS_FILE, RESULT_FILE, TRIAL_FILE, write_json
-from workloads.records.job import InputFile, TrialSpec
+from workloads.records.files import EVENTS_FILE, JOB_FILE, RESULT_FILE, write_json
+from workloads.records.job import InputFile, Job, Kind, TrialSpec
 from workloads.records.result import Check, Status, TrialResult
 from workloads.spec import OptimizerSpec
 
@@ -40,7 +41,7 @@ def trial(framework: str, evidence: Evidence | None = None, losses: Any = FIRST_
     """An ok trial whose evidence is the float32 referee's; `changes` are of the spec."""
     told = {"framework": framework, "workload": "plain", "optimizer": OPTIMIZER, "inputs": INPUTS}
     spec = make_spec(**told | changes)
-    evidence = evidence or truth(WORKLOADS[spec.workload], spec.optimizer).rounded
+    evidence = evidence or truth(WORKLOADS[spec.task.workload], spec.task.optimizer).rounded
     return TrialResult(
         spec=spec,
         status=Status.OK,
@@ -91,7 +92,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrialSpec, str]]:
 
     def answer(_: Gate, spec: TrialSpec, profile: str) -> Evidence:
         calls.append((spec, profile))
-        told = truth(WORKLOADS[spec.workload], spec.optimizer)
+        told = truth(WORKLOADS[spec.task.workload], spec.task.optimizer)
         return told.expected if profile == "float64" else told.rounded
 
     monkeypatch.setattr(Gate, "_ask_referee", answer)
@@ -153,7 +154,7 @@ def test_the_referee_is_asked_in_both_precisions_once_for_each_group(asked: list
     judged.judge(trials)
     judged.judge(trials)
     assert [profile for _, profile in asked] == ["float64", "default"] * 2
-    assert [spec.optimizer.name for spec, _ in asked] == ["momentum", "momentum", "sgd", "sgd"]
+    assert [spec.task.optimizer.name for spec, _ in asked] == ["momentum", "momentum", "sgd", "sgd"]
 
 
 @pytest.mark.usefixtures("asked")
@@ -183,7 +184,7 @@ def test_without_the_referee_only_more_than_half_of_all_are_believed(sides: tupl
     group, unverified = sides
     evidence = {"a": truth().rounded, "b": wrong(), "c": wrong("conv1")}
     judged = judge(*(trial(f"{side}{number}", evidence[side]) for number, side in enumerate(group)))
-    found = [result.spec.framework[0] for result in judged if result.status == Status.UNVERIFIED]
+    found = [result.spec.cell.framework[0] for result in judged if result.status == Status.UNVERIFIED]
     assert "".join(found) == unverified
 
 
@@ -390,16 +391,20 @@ class Worker:
         self.instead, self.last, self.ran = instead, last, list[TrialSpec]()
         self.started_with: list[Way] = []
 
-    def __call__(self, folder: Path, spec: TrialSpec, way: Way) -> Outcome:
-        assert TrialSpec.from_json(json.loads((folder / TRIAL_FILE).read_text())) == spec
+    def __call__(self, folder: Path, job: Job, way: Way) -> Outcome:
+        if job.kind is Kind.MEMORY:
+            raise LaunchFailed("nobody asks here what memory holds")
+        assert Job.from_json(json.loads((folder / JOB_FILE).read_text())) == job
+        spec = job.trial
         self.ran.append(spec)
         self.started_with.append(way)
         if self.instead:
             self.instead()
-        evidence = through_json(gathered(opened(profile=spec.profile), PLAIN, spec.optimizer))
+        evidence = through_json(gathered(opened(profile=spec.task.profile), PLAIN, spec.task.optimizer))
         with (folder / EVENTS_FILE).open("a") as file:
             file.write(json.dumps({"event": Event.PROBED, "t_ns": 0, "evidence": evidence.to_json()}) + "\n")
-            file.write(json.dumps({"event": self.last, "t_ns": 0}) + "\n")
+            ending = {"event": self.last, "t_ns": 0, "status": Status.OUT_OF_MEMORY, "reason": "no room"}
+            file.write(json.dumps(ending) + "\n")
         return Outcome(0, False, 1.0)
 
 
@@ -407,20 +412,26 @@ def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = Worker()
-    monkeypatch.setattr(gate, "run_worker", worker)
+    monkeypatch.setattr(asking, "run_worker", worker)
     on_gpu = {"device": "GPU-1", "feed": "device", "profile": "default", "isolation": "venv", "window_s": 3.0}
     right, odd = Gate(tmp_path, PROJECT).judge([trial("right", **on_gpu), trial("odd", wrong(), **on_gpu)])
     assert is_ok(right, "held against the referee") and is_unverified(odd, "differs from the referee")
-    assert [spec.profile for spec in worker.ran] == ["float64", "default"]
+    assert [spec.task.profile for spec in worker.ran] == ["float64", "default"]
     for spec in worker.ran:
-        told = (spec.framework, spec.epochs, spec.batch_size, spec.device, spec.feed, spec.isolation)
-        assert told == ("numpy", 0, PROBE_BATCH, "cpu", "host", "here")
-        assert (spec.workload, spec.optimizer, spec.inputs) == ("plain", OPTIMIZER, INPUTS)
+        told = (
+            spec.cell.framework,
+            spec.cell.batch_size,
+            spec.placement.device,
+            spec.task.feed,
+            spec.installation.isolation,
+        )
+        assert told == ("numpy", PROBE_BATCH, "cpu", "host", "here")
+        assert (spec.task.workload, spec.task.optimizer, spec.inputs) == ("plain", OPTIMIZER, INPUTS)
 
 
 def test_the_referees_evidence_is_kept_for_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker()
-    monkeypatch.setattr(gate, "run_worker", worker)
+    monkeypatch.setattr(asking, "run_worker", worker)
     first = Gate(tmp_path, PROJECT).judge([trial("one"), trial("odd", wrong())])
     assert Gate(tmp_path, PROJECT).judge([trial("one"), trial("odd", wrong())]) == first
     assert len(worker.ran) == 2
@@ -432,13 +443,13 @@ def test_the_referees_evidence_is_kept_for_the_next_run(tmp_path: Path, monkeypa
 def test_a_referee_that_broke_off_is_asked_again_from_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "run_worker", Worker(last=Event.ENDED))
+    monkeypatch.setattr(asking, "run_worker", Worker(last=Event.ENDED))
     (before,) = Gate(tmp_path, PROJECT).judge([trial("one")])
-    assert "gave no evidence" in verdict(before).detail
-    monkeypatch.setattr(gate, "run_worker", Worker())
+    assert "without the referee: out_of_memory: no room" in verdict(before).detail
+    monkeypatch.setattr(asking, "run_worker", Worker())
     (after,) = Gate(tmp_path, PROJECT).judge([before])
     assert is_ok(after, "held against the referee")
-    for folder in (tmp_path / gate.PROBES).iterdir():
+    for folder in (tmp_path / "probes").iterdir():
         assert len((folder / EVENTS_FILE).read_text().splitlines()) == 2
 
 
@@ -446,27 +457,24 @@ def cannot_start() -> None:
     raise LaunchFailed("the worker could not be started: no such file")
 
 
-def test_a_framework_is_probed_as_its_trials_are_run_but_with_no_epoch_and_no_window(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_framework_is_probed_as_its_trials_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker()
-    monkeypatch.setattr(gate, "run_worker", worker)
+    monkeypatch.setattr(asking, "run_worker", worker)
     spec = trial("one", device="GPU-1", feed="device", threads=1, isolation="venv", batch_size=512).spec
     way = Local("its/python", {"ITS": "variable"}, PROJECT)
     evidence = Gate(tmp_path, PROJECT).gather(spec, way)
     assert evidence == truth().rounded.to_json()
     (probed,) = worker.ran
-    own = {"study": "probes", "batch_size": PROBE_BATCH, "epochs": 0, "window_s": 0.0}
-    assert probed == replace(spec, **own)
+    assert probed == varied(spec, batch_size=PROBE_BATCH)
     assert worker.started_with == [way]
-    assert (tmp_path / "probes" / probed.id / EVENTS_FILE).exists()
+    assert (tmp_path / "probes" / spec.probe_id / EVENTS_FILE).exists()
 
 
 def test_a_framework_is_probed_once_for_all_batch_sizes_and_again_for_another_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, first = Worker(), Gate(tmp_path, PROJECT)
-    monkeypatch.setattr(gate, "run_worker", worker)
+    monkeypatch.setattr(asking, "run_worker", worker)
     alike: list[dict[str, Any]] = [{}, {"batch_size": 8}, {"last_batch": "drop"}, {"epochs": 9}, {"window_s": 9.0}]
     given = [first.gather(trial("one", **change).spec, WAY) for change in alike]
     given += [Gate(tmp_path, PROJECT).gather(trial("one", **change).spec, WAY) for change in alike]
@@ -480,21 +488,29 @@ def test_a_framework_is_probed_once_for_all_batch_sizes_and_again_for_another_gr
     ]
     for number, change in enumerate(others, start=2):
         first.gather(trial("one", batch_size=8).spec, WAY)
-        first.gather(replace(trial("one").spec, **change), WAY)
+        first.gather(varied(trial("one").spec, **change), WAY)
         assert len(worker.ran) == number, change
 
 
 @pytest.mark.parametrize(
-    "worker", [Worker(last=Event.ENDED), Worker(instead=cannot_start)], ids=["breaks off", "cannot start"]
+    ("worker", "reason"),
+    [
+        (Worker(last=Event.ENDED), "out_of_memory: no room (log: "),
+        (Worker(instead=cannot_start), "the worker could not be started: no such file"),
+    ],
+    ids=["runs out of memory", "cannot start"],
 )
 def test_a_probe_that_gives_nothing_stops_nothing_and_is_tried_again_by_the_next_run_alone(
-    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    worker: Worker, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "run_worker", worker)
-    broken = Gate(tmp_path, PROJECT)
-    assert [broken.gather(trial("one", batch_size=size).spec, WAY) for size in (8, 16)] == [{}, {}]
+    monkeypatch.setattr(asking, "run_worker", worker)
+    broken, silent = Gate(tmp_path, PROJECT), [trial("one", batch_size=size) for size in (8, 16)]
+    assert [broken.gather(one.spec, WAY) for one in silent] == [{}, {}]
     assert len(worker.ran) == 1, "a probe that gives nothing was tried for every batch size"
-    monkeypatch.setattr(gate, "run_worker", Worker())
+    judged = broken.judge([replace(one, evidence={}) for one in silent])
+    assert all(is_unverified(one, f"its framework's probe gave no evidence: {reason}") for one in judged)
+    assert Gate(tmp_path, PROJECT).judge(judged) == judged, "a later run, that asks nothing of it, forgets the reason"
+    monkeypatch.setattr(asking, "run_worker", Worker())
     assert Gate(tmp_path, PROJECT).gather(trial("one").spec, WAY) == truth().rounded.to_json()
 
 
@@ -504,28 +520,28 @@ def run_plan(
     """(what a run of these returns, what it stored); `measured` stands for the measured worker."""
     monkeypatch.setattr(runner, "run_trial", lambda folder, spec, *_: measured(spec))
     request = SimpleNamespace(project=PROJECT, results=results, device="cpu", gpus=(), retry=frozenset())
-    ready = {spec.framework: WAY for spec in specs}
+    ready = {spec.cell.framework: WAY for spec in specs}
     returned = runner.run_trials(Plan(specs, {}), request, ready, {}, Console(file=StringIO()))
     stored = [json.loads((results / "trials" / spec.id / RESULT_FILE).read_text()) for spec in specs]
     return returned, [TrialResult.from_json(result) for result in stored]
 
 
 def bare(spec: TrialSpec) -> TrialResult:
-    return replace(trial(spec.framework), spec=spec, evidence={})
+    return replace(trial(spec.cell.framework), spec=spec, evidence={})
 
 
 def test_one_probes_evidence_is_in_the_result_of_every_batch_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = Worker()
-    monkeypatch.setattr(gate, "run_worker", worker)
+    monkeypatch.setattr(asking, "run_worker", worker)
     specs = [trial(name, batch_size=size).spec for size in (8, 16, 32) for name in ("one", "two")]
     returned, stored = run_plan(tmp_path, specs, bare, monkeypatch)
-    assert sorted(spec.framework for spec in worker.ran) == ["numpy", "numpy", "one", "two"]
+    assert sorted(spec.cell.framework for spec in worker.ran) == ["numpy", "numpy", "one", "two"]
     assert returned == stored
     assert [result.spec for result in stored] == specs
     for result in stored:
-        other = "two" if result.spec.framework == "one" else "one"
+        other = "two" if result.spec.cell.framework == "one" else "one"
         assert result.evidence == truth().rounded.to_json()
         assert is_ok(result, f"held against the referee, {other}")
 
@@ -533,7 +549,7 @@ def test_one_probes_evidence_is_in_the_result_of_every_batch_size(
 def test_a_failed_trial_keeps_its_status_and_has_its_frameworks_evidence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "run_worker", Worker())
+    monkeypatch.setattr(asking, "run_worker", Worker())
     (_, stored) = run_plan(
         tmp_path,
         [trial("one").spec],
@@ -549,7 +565,7 @@ def test_a_failed_trial_keeps_its_status_and_has_its_frameworks_evidence(
 def test_every_result_of_the_folder_is_judged_and_only_the_requests_are_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "run_worker", Worker())
+    monkeypatch.setattr(asking, "run_worker", Worker())
     earlier = trial("earlier", wrong(), batch_size=8)
     unreadable = tmp_path / "trials" / "unreadable" / RESULT_FILE
     for path in (tmp_path / "trials" / earlier.spec.id / RESULT_FILE, unreadable):
@@ -568,7 +584,7 @@ def test_a_trial_that_is_run_again_is_no_longer_judged_beside_its_earlier_self(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the earlier one belonged to another study: its id is the same."""
-    monkeypatch.setattr(gate, "run_worker", Worker())
+    monkeypatch.setattr(asking, "run_worker", Worker())
     earlier = replace(trial("one", wrong(), study="earlier"), status=Status.UNVERIFIED, reason="it miscounts")
     path = tmp_path / "trials" / earlier.spec.id / RESULT_FILE
     path.parent.mkdir(parents=True)
@@ -592,7 +608,7 @@ def test_a_referee_that_cannot_be_started_stops_nothing_and_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = Worker(instead=cannot_start)
-    monkeypatch.setattr(gate, "run_worker", worker)
+    monkeypatch.setattr(asking, "run_worker", worker)
     one, odd, two = Gate(tmp_path, PROJECT).judge([trial("one"), trial("odd", wrong()), trial("two")])
     told = "; without the referee: the worker could not be started: no such file"
     assert is_ok(one, f"held against odd, two{told}") and is_ok(two, f"held against odd, one{told}")

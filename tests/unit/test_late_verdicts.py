@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import PROJECT
+from conftest import PROJECT, varied
 from test_end_gate import RIGHT
 from test_gate import asked, judge, trial, workloads  # noqa: F401
 
@@ -73,9 +73,9 @@ def test_a_rival_that_is_suspect_at_its_own_end_has_no_vote():
 
 def test_epochs_of_another_batch_size_and_those_of_masks_are_not_compared():
     one, other = runs(mxnet=(2.0,), pytorch=(2.5,))
-    elsewhere = replace(other, spec=replace(other.spec, batch_size=64))
+    elsewhere = replace(other, spec=varied(other.spec, batch_size=64))
     assert [each.status for each in judge(one, elsewhere)] == [Status.OK] * 2
-    masked = [replace(each, spec=replace(each.spec, workload="dropping")) for each in (one, other)]
+    masked = [replace(each, spec=varied(each.spec, workload="dropping")) for each in (one, other)]
     assert all(named(each, CheckName.EPOCHS_AGREE) is None for each in judge(*masked))
 
 

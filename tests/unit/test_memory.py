@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import PROJECT, make_spec
+from conftest import PROJECT, make_spec, varied
 
 from adapters.base import MemoryUse
 from adapters.worker.memory_steps import divided
-from runner import memory_worker
+from runner import ask as asking
 from runner.launch import LaunchFailed, Local, Outcome
 from runner.memory_worker import MemoryWorker
 from runner.results.memory import memory
@@ -19,6 +18,7 @@ from runner.results.memory import parts as memory_figures
 from workloads.records.events import Event
 from workloads.records.figures import MEMORY_PARTS, Method
 from workloads.records.files import EVENTS_FILE, LOG_FILE
+from workloads.records.job import Kind
 from workloads.records.samples import read_samples
 
 COUNTED = {"parameters": 100, "statistics": 0, "optimizer": 200, "dataset": 50}
@@ -112,11 +112,12 @@ class Asked:
     def __init__(self, dies_at=None):
         self.calls, self.dies_at = [], dies_at
 
-    def __call__(self, folder, spec, way, module):
-        self.calls.append(module)
+    def __call__(self, folder, job, way):
+        assert job.kind is Kind.MEMORY
+        self.calls.append(job.batch_sizes)
         (folder / LOG_FILE).write_text("")
         with (folder / EVENTS_FILE).open("a") as file:
-            for size in map(int, module[1:]):
+            for size in job.batch_sizes:
                 if size == self.dies_at:
                     ended = {"event": Event.ENDED, "t_ns": 1, "status": "out_of_memory", "reason": "no room"}
                     file.write(json.dumps(ended) + "\n")
@@ -140,52 +141,62 @@ def plan():
 
 
 def test_every_batch_size_and_repeat_asks_a_process_of_its_own(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory_worker, "run_worker", asked := Asked())
+    monkeypatch.setattr(asking, "run_worker", asked := Asked())
     parts = MemoryWorker(tmp_path, plan)
     assert [parts.gather(spec, WAY)["peak"] for spec in plan] == [64, 64, 8, 8, 16, 16]
-    assert asked.calls == [("adapters.worker.memory_steps", "8", "16", "64")]
+    assert asked.calls == [(8, 16, 64)]
 
 
 def test_a_later_run_asks_again_what_was_told(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory_worker, "run_worker", asked := Asked())
+    monkeypatch.setattr(asking, "run_worker", asked := Asked())
     MemoryWorker(tmp_path, plan).gather(plan[0], WAY)
     more = [*plan, make_spec(batch_size=32)]
     later = MemoryWorker(tmp_path, more)
     assert [later.gather(spec, WAY)["peak"] for spec in more] == [64, 64, 8, 8, 16, 16, 32]
-    assert asked.calls[1:] == [("adapters.worker.memory_steps", "32")]
+    assert asked.calls[1:] == [(32,)]
 
 
 def test_sizes_before_the_one_that_found_no_memory_are_lost(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory_worker, "run_worker", asked := Asked(dies_at=16))
+    monkeypatch.setattr(asking, "run_worker", asked := Asked(dies_at=16))
     parts = MemoryWorker(tmp_path, plan)
-    told = {spec.batch_size: parts.gather(spec, WAY) for spec in plan}
+    told = {spec.cell.batch_size: parts.gather(spec, WAY) for spec in plan}
     assert told[8]["peak"] == 8
     for size in (16, 64):
         assert "out_of_memory: no room" in told[size]["reason"]
     assert len(asked.calls) == 1
 
 
+def test_a_worker_that_dies_is_taken_for_the_one_before_it_that_finished(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(asking, "run_worker", Asked())
+    MemoryWorker(tmp_path, plan).gather(plan[0], WAY)
+    (events,) = tmp_path.glob("memory/*/events.jsonl")
+    events.write_text(events.read_text() + json.dumps({"event": Event.FINISHED, "t_ns": 2}) + "\n")
+    monkeypatch.setattr(asking, "run_worker", Asked(dies_at=32))
+    larger = make_spec(batch_size=32)
+    assert "out_of_memory: no room" in MemoryWorker(tmp_path, [*plan, larger]).gather(larger, WAY)["reason"]
+
+
 def test_a_worker_that_cannot_be_started_stops_the_run(plan, tmp_path, monkeypatch):
     def refuse(*_):
         raise LaunchFailed("no sampler")
 
-    monkeypatch.setattr(memory_worker, "run_worker", refuse)
+    monkeypatch.setattr(asking, "run_worker", refuse)
     assert "no sampler" in MemoryWorker(tmp_path, plan).gather(plan[0], WAY)["reason"]
 
 
 def test_a_line_that_a_kill_cut_short_takes_all_behind_it_along(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory_worker, "run_worker", Asked())
+    monkeypatch.setattr(asking, "run_worker", Asked())
     first = MemoryWorker(tmp_path, plan[:1])
     first.gather(plan[0], WAY)
     (events,) = tmp_path.glob("memory/*/events.jsonl")
     events.write_text(events.read_text() + '{"event": "memory_told", "batch_si')
     told = MemoryWorker(tmp_path, plan)
-    assert [told.gather(spec, WAY)["peak"] for spec in plan if spec.batch_size != 8] == [64, 64, 16, 16]
+    assert [told.gather(spec, WAY)["peak"] for spec in plan if spec.cell.batch_size != 8] == [64, 64, 16, 16]
 
 
 def test_what_changes_the_memory_is_asked_apart(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory_worker, "run_worker", asked := Asked())
-    other = replace(plan[0], feed="device")
+    monkeypatch.setattr(asking, "run_worker", asked := Asked())
+    other = varied(plan[0], feed="device")
     parts = MemoryWorker(tmp_path, [plan[0], other])
     for spec in (plan[0], other):
         parts.gather(spec, WAY)

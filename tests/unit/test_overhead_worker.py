@@ -14,8 +14,9 @@ import pytest
 from conftest import PROJECT, make_spec
 
 from adapters.worker import overhead_pairs
-from adapters.worker.loop import EventLog, Trainer
+from adapters.worker.event_log import EventLog
 from adapters.worker.overhead_pairs import Sampler, measure_pairs, same_work
+from adapters.worker.trainer import Trainer
 from runner.launch import GRACE_S, sampler
 from workloads.records.events import read_events
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
@@ -44,7 +45,7 @@ class Sleeper:
 def sampling(tmp_path):
     """A sampler that samples a process which does nothing."""
     watched = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
-    with sampler(PROJECT, tmp_path, make_spec()) as found:
+    with sampler(PROJECT, tmp_path, make_spec().placement) as found:
         found.watch(watched.pid)
         yield found
         watched.communicate()
@@ -108,7 +109,7 @@ def test_any_process_can_be_stopped():
 
 def test_a_sampler_left_stopped_by_a_killed_worker_stays_so(tmp_path):
     """The runner lets it go on, so that it ends by itself instead of being killed after its grace."""
-    with sampler(PROJECT, tmp_path, make_spec()) as found:
+    with sampler(PROJECT, tmp_path, make_spec().placement) as found:
         os.kill(found.pid, signal.SIGSTOP)
         started = time.monotonic()
     assert time.monotonic() - started < GRACE_S

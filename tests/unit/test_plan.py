@@ -7,6 +7,7 @@ from conftest import make_spec
 from runner.command.plan import make_plan
 from runner.command.stable import cells
 from workloads.records.figures import Figure
+from workloads.records.job import Cell, Placement
 from workloads.records.result import Status, TrialResult
 from workloads.study import Study
 
@@ -16,19 +17,20 @@ GPU = "GPU-00000000-1111-2222-3333-444444444444"
 
 def planned(tmp_path, repeats=range(2), preallocating=("tensorflow",)):
     environments = {"mxnet": "a", "pytorch": "b", "tensorflow": "c"}
-    plan = make_plan(STUDY, environments, GPU, 2, "venv", None, {}, preallocating, repeats, {}, tmp_path)
+    placement = Placement(GPU, 2, {})
+    plan = make_plan(STUDY, environments, placement, "venv", preallocating, repeats, {}, tmp_path)
     return plan.trials
 
 
 def test_policy_of_a_framework_that_preallocates_is_never_measured_or_more_than_once(tmp_path):
     *others, last = planned(tmp_path)
-    assert (last.framework, last.batch_size, last.repeat, last.allocator) == ("tensorflow", 8, 0, "default")
-    assert len(others) == 12 and {spec.allocator for spec in others} == {"on-demand"}
+    assert (last.cell, last.draw.repeat) == (Cell("tensorflow", 8, "default"), 0)
+    assert len(others) == 12 and {spec.cell.allocator for spec in others} == {"on-demand"}
     assert len({spec.id for spec in [*others, last]}) == 13
 
 
 def test_further_repeats_measure_the_policy_again(tmp_path):
-    assert {spec.allocator for spec in planned(tmp_path, repeats=range(2, 3))} == {"on-demand"}
+    assert {spec.cell.allocator for spec in planned(tmp_path, repeats=range(2, 3))} == {"on-demand"}
 
 
 def test_a_framework_that_takes_memory_as_it_needs_it_is_measured_twice(tmp_path):

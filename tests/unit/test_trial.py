@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import make_spec
+from conftest import leaves, make_spec, varied
 
 from workloads.records.figures import Figure, Method
 from workloads.records.files import write_json
-from workloads.records.job import InputFile, TrialSpec
+from workloads.records.job import InputFile, Job, Kind, Task, TrialSpec
 from workloads.records.result import Check, Epoch, Status, TrialResult
 from workloads.spec import OptimizerSpec
 
@@ -95,36 +95,63 @@ CHANGED: dict[str, Any] = {
 HARMLESS: dict[str, Any] = {"study": "other", "timeout_s": 61.0}
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(TrialSpec) if field.name not in HARMLESS])
+@pytest.mark.parametrize("name", [name for name in leaves(SPEC) if name not in HARMLESS])
 def test_the_id_changes_with_every_field_that_can_change_a_figure(name: str) -> None:
-    assert replace(SPEC, **{name: CHANGED[name]}).id != SPEC.id
+    assert varied(SPEC, **{name: CHANGED[name]}).id != SPEC.id
 
 
-def test_a_trial_stored_before_there_were_limits_is_another_one_or_cannot_be_read() -> None:
-    stored = {name: value for name, value in SPEC.to_json().items() if name != "memory_limit_bytes"}
-    assert TrialSpec.from_json(json.loads(json.dumps(stored))) == SPEC
+def test_a_trial_stored_before_there_were_limits_keeps_its_id() -> None:
+    stored = through_json(SPEC.to_json())
+    del stored["placement"]["memory_limit_bytes"]
+    assert TrialSpec.from_json(stored) == SPEC
     assert SPEC.id == "numpy-cpu-b00032-r1-9a090da8"
+
+
+@dataclass(frozen=True)
+class Widened(Task):
+    precision: str = "float32"
+
+
+def test_an_axis_that_is_added_later_changes_the_id_where_it_is_not_as_before() -> None:
+    axes = vars(SPEC.task)
+    assert replace(SPEC, task=Widened(**axes)).id == SPEC.id
+    assert replace(SPEC, task=Widened(**axes, precision="bfloat16")).id != SPEC.id
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_job_survives_json(kind: Kind) -> None:
+    job = Job(kind, SPEC, batch_sizes=(8, 16), pairs=3)
+    assert Job.from_json(through_json(job.to_json())) == job
+
+
+def test_one_memory_worker_is_asked_for_all_that_changes_no_memory_and_one_probe_for_a_repeat() -> None:
+    alike = {"batch_size": 64, "allocator": "default", "epochs": 9, "last_batch": "drop", "window_s": 9.0, **HARMLESS}
+    drawn = {"repeat": 2, "seed": 1, "inputs": CHANGED["inputs"]}
+    for name in leaves(SPEC):
+        other = varied(SPEC, **{name: (CHANGED | HARMLESS)[name]})
+        assert (other.probe_id == SPEC.probe_id) == (name in alike), name
+        assert (other.memory_id == SPEC.memory_id) == (name in {**alike, **drawn}), name
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(OptimizerSpec)])
 def test_the_id_changes_with_every_field_of_the_optimizer(name: str) -> None:
-    optimizer = replace(SPEC.optimizer, **{name: "sgd" if name == "name" else 0.5})
-    assert replace(SPEC, optimizer=optimizer).id != SPEC.id
+    optimizer = replace(SPEC.task.optimizer, **{name: "sgd" if name == "name" else 0.5})
+    assert varied(SPEC, optimizer=optimizer).id != SPEC.id
 
 
 @pytest.mark.parametrize("name", HARMLESS)
 def test_the_id_does_not_change_with_what_changes_no_figure(name: str) -> None:
-    assert replace(SPEC, **{name: HARMLESS[name]}).id == SPEC.id
+    assert varied(SPEC, **{name: HARMLESS[name]}).id == SPEC.id
 
 
 def test_the_id_depends_on_what_an_input_holds_and_not_on_where_it_lies() -> None:
     moved = {name: InputFile(f"elsewhere/{name}", file.sha256) for name, file in SPEC.inputs.items()}
-    assert replace(SPEC, inputs=moved).id == SPEC.id
+    assert varied(SPEC, inputs=moved).id == SPEC.id
 
 
 def test_the_id_reads_as_framework_device_batch_and_repeat_and_hides_the_uuid() -> None:
     assert SPEC.id.startswith("numpy-cpu-b00032-r1-")
-    assert replace(SPEC, device="GPU-1").id.startswith("numpy-cuda-b00032-r1-")
+    assert varied(SPEC, device="GPU-1").id.startswith("numpy-cuda-b00032-r1-")
 
 
 @pytest.mark.parametrize(("value", "reason"), [(None, None), (1.0, "because"), (0.0, "because")])
@@ -161,7 +188,8 @@ def test_what_json_cannot_say_becomes_null(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"schema_version": 1}, "schema version 1, this program reads 3"),
+        ({"schema_version": 5}, "schema version 5, this program reads 1 to 4"),
+        ({"schema_version": 3}, "not a trial result of schema version 3: KeyError"),
         ({"schema_version": None}, "schema version None"),
         ({"invented": 1}, "invented"),
         ({"status": "fine"}, "fine"),
@@ -171,7 +199,8 @@ def test_what_json_cannot_say_becomes_null(tmp_path: Path) -> None:
         ({"figures": {"rate": {"value": 1.0, "source": "x", "reason": "y"}}}, "either a value or the reason"),
         ({"spec": {}}, "not a trial result"),
         ({"spec": SPEC.to_json() | {"invented": 1}}, "invented"),
-        ({"spec": {key: value for key, value in SPEC.to_json().items() if key != "seed"}}, "seed"),
+        ({"spec": {key: value for key, value in SPEC.to_json().items() if key != "draw"}}, "draw"),
+        ({"spec": SPEC.to_json() | {"draw": {"repeat": 0}}}, "seed"),
     ],
 )
 def test_a_result_of_another_make_is_refused(change: dict[str, Any], told: str) -> None:
@@ -179,13 +208,7 @@ def test_a_result_of_another_make_is_refused(change: dict[str, Any], told: str) 
         TrialResult.from_json(through_json(RESULT.to_json() | change))
 
 
-def test_a_result_stored_before_the_gate_looked_at_a_trials_end_is_read() -> None:
-    data = through_json(RESULT.to_json())
-    del data["end"]
-    assert TrialResult.from_json(data) == replace(RESULT, end={})
-
-
-@pytest.mark.parametrize("name", [field.name for field in fields(TrialResult) if field.name != "end"])
+@pytest.mark.parametrize("name", [field.name for field in fields(TrialResult)])
 def test_a_result_that_lacks_a_field_is_refused(name: str) -> None:
     data = through_json(RESULT.to_json())
     del data[name]

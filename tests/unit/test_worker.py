@@ -16,24 +16,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import make_spec
+from conftest import make_spec, varied
 
 from adapters.base import MEMORY_KINDS
 from adapters.numpy import adapter as numpy_adapter
 from adapters.numpy.adapter import Adapter
 from adapters.worker import first_probe
-from adapters.worker.loop import (
-    CALL_S,
-    FIRST_LOSSES,
-    EventLog,
-    Trainer,
-    endless_batches,
-    epoch_batches,
-    evaluate,
-    main,
-    read_input,
-    run_trial,
-)
+from adapters.worker import trial as trial_worker
+from adapters.worker.__main__ import main
+from adapters.worker.event_log import EventLog
+from adapters.worker.prepare import read_input
+from adapters.worker.trainer import CALL_S, Trainer, endless_batches, epoch_batches
+from adapters.worker.trial import FIRST_LOSSES, evaluate
 from runner.gate.tolerances import Truth, difference
 from workloads import weights
 from workloads.catalogue import OSU_CNN
@@ -41,8 +35,8 @@ from workloads.datasets import DATASETS, Split, batch_order, load
 from workloads.layers import Dense, Flatten
 from workloads.records.events import read_events
 from workloads.records.evidence import PROJECTIONS, Evidence
-from workloads.records.files import EVENTS_FILE, TRIAL_FILE, write_json
-from workloads.records.job import InputFile, TrialSpec
+from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
+from workloads.records.job import InputFile, Job, Kind, TrialSpec
 from workloads.spec import OptimizerSpec, Workload
 
 ROOT = Path(__file__).parents[2]
@@ -179,10 +173,15 @@ class Results:
     test: Split
     order: np.ndarray
 
-    def run(self, name: str, address_space: int | None = None, **changes: Any) -> Ran:
-        trial_dir = self.folder / "trials" / name
-        trial_dir.mkdir(parents=True)
-        write_json(trial_dir / TRIAL_FILE, replace(self.spec, **changes).to_json())
+    def asked(self, name: str, kind: Kind = Kind.TRIAL, **changes: Any) -> Path:
+        """The folder of a job."""
+        folder = self.folder / "trials" / name
+        folder.mkdir(parents=True)
+        write_json(folder / JOB_FILE, Job(kind, varied(self.spec, **changes)).to_json())
+        return folder
+
+    def run(self, name: str, address_space: int | None = None, kind: Kind = Kind.TRIAL, **changes: Any) -> Ran:
+        trial_dir = self.asked(name, kind, **changes)
 
         def limit() -> None:
             if address_space:
@@ -253,17 +252,18 @@ def ran(results: Results) -> Ran:
 
 @pytest.fixture(scope="module")
 def probe(results: Results) -> Ran:
-    return results.run("probe", epochs=0)
+    return results.run("probe", kind=Kind.PROBE)
 
 
 def test_an_unchanged_input_is_found_and_a_changed_one_refused(results: Results, tmp_path: Path) -> None:
-    assert read_input(results.folder, results.spec, "order") == results.folder / "inputs" / "order.npy"
+    asked = results.spec.inputs["order"]
+    assert read_input(results.folder, asked) == results.folder / "inputs" / "order.npy"
     path = tmp_path / "inputs" / "order.npy"
     path.parent.mkdir()
     path.write_bytes((results.folder / "inputs" / "order.npy").read_bytes() + b"\0")
     with pytest.raises(ValueError, match="sha256 expected") as caught:
-        read_input(tmp_path, results.spec, "order")
-    for told in (str(path), results.spec.inputs["order"].sha256, hashlib.sha256(path.read_bytes()).hexdigest()):
+        read_input(tmp_path, asked)
+    for told in (str(path), asked.sha256, hashlib.sha256(path.read_bytes()).hexdigest()):
         assert told in str(caught.value)
 
 
@@ -286,13 +286,13 @@ def test_a_probe_gives_the_evidence_of_the_trials_own_weights_images_and_optimiz
     found, spec = Evidence.from_json(probed["evidence"]), results.spec
     referee = Adapter()
     referee.load(results.train.images, results.train.labels)
-    inputs = (weights.draw(OSU_CNN, 0), spec.seed, results.train.images, results.train.labels, results.order[0])
-    expected = first_probe.gather(referee, OSU_CNN, spec.optimizer, *inputs)
+    inputs = (weights.draw(OSU_CNN, 0), spec.draw.seed, results.train.images, results.train.labels, results.order[0])
+    expected = first_probe.gather(referee, OSU_CNN, spec.task.optimizer, *inputs)
     assert difference(found, Truth(expected, expected)) is None
     assert {len(value) for value in found.outputs.values()} == {1 + PROJECTIONS}
 
 
-def test_a_trial_without_epochs_is_a_probe_and_nothing_else(probe: Ran) -> None:
+def test_a_probe_trains_no_epoch(probe: Ran) -> None:
     assert probe.exit_code == 0, probe.log
     names = [event["event"] for event in probe.events]
     assert names == ["started", "imported", "opened", "loaded", "probed", "finished"]
@@ -309,9 +309,7 @@ def test_a_figure_that_fails_behind_the_end_costs_the_trial_nothing_and_gives_it
     results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(numpy_adapter, "Adapter", Silent)
-    folder = results.folder / "trials" / "silent"
-    folder.mkdir(parents=True)
-    write_json(folder / TRIAL_FILE, replace(results.spec, epochs=1, window_s=0.01).to_json())
+    folder = results.asked("silent", epochs=1, window_s=0.01)
     main(folder)
     events = read_events(folder / EVENTS_FILE)
     names = ["finished", "window_settled", "host_counted", "allocator_counted", "end_probed"]
@@ -343,8 +341,8 @@ class Measured(Adapter):
 def test_a_measured_worker_probes_nothing_and_lets_go_of_the_initial_weights_once_it_has_built(
     results: Results, tmp_path: Path
 ) -> None:
-    adapter, spec = Measured(), replace(results.spec, epochs=1, window_s=0.01)
-    run_trial(adapter, spec, results.folder, EventLog(tmp_path / EVENTS_FILE))
+    adapter, job = Measured(), Job(Kind.TRIAL, varied(results.spec, epochs=1, window_s=0.01), results=".")
+    trial_worker.run(adapter, job, results.folder, EventLog(tmp_path / EVENTS_FILE))
     assert len(adapter.given) == len(OSU_CNN.parameter_shapes())
     assert len(adapter.alive) > 2 and set(adapter.alive) == {0}
     assert '"probed"' not in (tmp_path / EVENTS_FILE).read_text()
@@ -376,7 +374,7 @@ def test_the_window_lasts_and_counts_its_steps(ran: Ran) -> None:
 def test_the_worker_trains_in_the_given_order_and_evaluates_after_each_epoch(results: Results, ran: Ran) -> None:
     referee = Adapter()
     referee.load(results.train.images, results.train.labels)
-    referee.build(OSU_CNN, results.spec.optimizer, weights.draw(OSU_CNN, 0), results.spec.seed)
+    referee.build(OSU_CNN, results.spec.task.optimizer, weights.draw(OSU_CNN, 0), results.spec.draw.seed)
     trained, evaluated = ran.named("epoch_trained"), ran.named("epoch_evaluated")
     for epoch in range(EPOCHS):
         blocks = epoch_batches(results.order[epoch], BATCH, "keep")

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 
 import pytest
-from conftest import PROJECT, make_spec
+from conftest import PROJECT, make_spec, varied
 
+from runner import ask as asking
+from runner import launch
 from runner.environments.containers import InContainer, run_line
 from runner.environments.definition import read
 from runner.environments.engine import Engine
 from runner.environments.images import Image
-from runner.gate.judge import probe_of
-from runner.launch import Local, worker_environment
+from runner.gate.judge import Gate
+from runner.launch import LaunchFailed, Local, worker_environment
 from runner.machine.description import deciding_variables
-from runner.memory_worker import kind
+from runner.memory_worker import MemoryWorker
+from workloads.records.job import Job, Kind
 
 SET = {
     "MALLOC_TRIM_THRESHOLD_": "4294967296",
@@ -45,14 +47,14 @@ def test_the_callers_variables_that_can_change_a_figure_are_the_trials_and_no_ot
 
 def test_what_is_the_trials_own_to_say_is_no_variable_of_the_callers(monkeypatch):
     """A caller's thread count or GPU would silently win over the trial's."""
-    for name in worker_environment(make_spec(), {}):
+    for name in worker_environment(make_spec().placement, {}):
         monkeypatch.setenv(name, "7")
-    assert not deciding_variables().keys() & worker_environment(make_spec(), {}).keys()
+    assert not deciding_variables().keys() & worker_environment(make_spec().placement, {}).keys()
 
 
 def test_a_worker_runs_under_the_variables_that_its_trial_says(monkeypatch):
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")  # set after the plan was made
-    given = worker_environment(make_spec(variables=SET), {"KERAS_BACKEND": "tensorflow"})
+    given = worker_environment(make_spec(variables=SET).placement, {"KERAS_BACKEND": "tensorflow"})
     assert {name: given[name] for name in SET} == SET
     assert "MALLOC_ARENA_MAX" not in given
     assert given["KERAS_BACKEND"] == "tensorflow"
@@ -60,28 +62,39 @@ def test_a_worker_runs_under_the_variables_that_its_trial_says(monkeypatch):
 
 def test_a_trial_under_another_variable_is_another_trial():
     plain = make_spec()
-    assert len({plain.id, *(replace(plain, variables={name: value}).id for name, value in SET.items())}) == 1 + len(SET)
+    assert len({plain.id, *(varied(plain, variables={name: value}).id for name, value in SET.items())}) == 1 + len(SET)
 
 
-def test_the_probe_and_the_memory_worker_run_under_the_trials_variables():
-    spec = make_spec(variables=SET)
-    assert probe_of(spec).variables == kind(spec).variables == SET
+def test_the_probe_and_the_memory_worker_run_under_the_trials_variables(monkeypatch, tmp_path):
+    spec, jobs = make_spec(variables=SET), []
+
+    def refuse(folder, job, way):
+        jobs.append(job)
+        raise LaunchFailed("enough is seen")
+
+    monkeypatch.setattr(asking, "run_worker", refuse)
+    Gate(tmp_path).gather(spec, Local("python", {}))
+    MemoryWorker(tmp_path, [spec]).gather(spec, Local("python", {}))
+    assert [(job.kind, job.trial.placement.variables) for job in jobs] == [(Kind.PROBE, SET), (Kind.MEMORY, SET)]
 
 
 def test_a_worker_in_a_container_gets_the_same_variables(tmp_path):
     way = InContainer(Engine("docker", "docker", "28.0"), Image(read(PROJECT, "numpy", "cpu")), "1" * 12, "base", {})
-    line = run_line(way, "name", tmp_path / "a" / "b" / "c", make_spec(variables=SET), [])
+    line = run_line(way, "name", tmp_path, tmp_path / "b" / "c", make_spec(variables=SET).placement, [])
     assert {f"{name}={value}" for name, value in SET.items()} <= set(line)
 
 
-def test_a_worker_of_this_machine_sees_the_variables_and_not_the_callers_other_ones(set_by_the_caller, tmp_path):
+def test_a_worker_of_this_machine_sees_the_variables_and_not_the_callers_other_ones(
+    set_by_the_caller, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(launch, "WORKER", "shown")
     (tmp_path / "shown.py").write_text(
         "import json, os, pathlib, sys; pathlib.Path(sys.argv[1], 'seen').write_text(json.dumps(dict(os.environ)))"
     )
     spec = make_spec(variables=deciding_variables())
     way = Local(sys.executable, {"PYTHONPATH": str(tmp_path)}, PROJECT)
     with (tmp_path / "log").open("w") as log:
-        worker = way.start(tmp_path, spec, log, ("shown",))
+        worker = way.start(tmp_path, Job(Kind.TRIAL, spec), log)
         assert worker.wait(30) == 0
     seen = json.loads((tmp_path / "seen").read_text())
     assert seen.items() >= SET.items() and not seen.keys() & OF_NO_WORKER.keys()

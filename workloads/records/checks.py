@@ -49,21 +49,23 @@ def figure_checks(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
         """Their values; None unless all are known."""
         return [value[spec.name] for spec in specs] if all(spec.name in value for spec in specs) else None
 
-    if epochs and spec.batch_size > epochs[0].images:
-        detail = f"epochs are one batch of {epochs[0].images}, the window's batches of {spec.batch_size} repeat images"
+    if epochs and spec.cell.batch_size > epochs[0].images:
+        detail = (
+            f"epochs are one batch of {epochs[0].images}, the window's batches of {spec.cell.batch_size} repeat images"
+        )
         done.append(Check(CheckName.IN_SPLIT, False, detail))
     if pair := known(registry.SPEED, registry.STEP_TIME):
         product = pair[0] * pair[1]
-        detail = f"{product:.2f} images a step, batch size {spec.batch_size}"
-        done.append(Check(CheckName.SPEED_IDENTITY, abs(product / spec.batch_size - 1) <= 0.01, detail))
+        detail = f"{product:.2f} images a step, batch size {spec.cell.batch_size}"
+        done.append(Check(CheckName.SPEED_IDENTITY, abs(product / spec.cell.batch_size - 1) <= 0.01, detail))
     for number, epoch in enumerate(epochs):
-        whole, rest = divmod(epoch.images, spec.batch_size)
-        expected = whole + math.ceil(rest / spec.batch_size)
+        whole, rest = divmod(epoch.images, spec.cell.batch_size)
+        expected = whole + math.ceil(rest / spec.cell.batch_size)
         if epoch.steps != expected:
             detail = f"epoch {number}: {epoch.images} images in {epoch.steps} steps, expected {expected}"
             done.append(Check(CheckName.STEPS_IDENTITY, False, detail))
     if window := known(registry.WINDOW):
-        usage = figures[(registry.CPU_USAGE if spec.device == "cpu" else registry.GPU_USAGE).name]
+        usage = figures[(registry.CPU_USAGE if spec.placement.device == "cpu" else registry.GPU_USAGE).name]
         long_enough = window[0] >= SHORTEST_S and (usage.samples is None or usage.samples >= FEWEST_SAMPLES)
         counted = "" if usage.samples is None else f", {usage.samples} samples of the usage"
         detail = f"{window[0]:.2f} s{counted}; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are wanted"
@@ -103,10 +105,10 @@ def optimizer_check(spec: TrialSpec, state_bytes: float | None) -> Check | None:
     A tensor whose moments were forgotten, or a state shared or counted twice, lies outside: at least the two moments,
     at most SCALAR_BYTES a parameter tensor more.
     """
-    workload = WORKLOADS.get(spec.workload)
-    if spec.optimizer.name != "adam" or state_bytes is None or workload is None:
+    workload = WORKLOADS.get(spec.task.workload)
+    if spec.task.optimizer.name != "adam" or state_bytes is None or workload is None:
         return None
-    trainable_bytes = workload.parameter_count * (8 if spec.profile == "float64" else 4)
+    trainable_bytes = workload.parameter_count * (8 if spec.task.profile == "float64" else 4)
     extra = state_bytes - 2 * trainable_bytes
     most = SCALAR_BYTES * len(workload.parameter_shapes())
     detail = f"{state_bytes:.0f} bytes of state, {trainable_bytes} trainable; 0 to {most} bytes of scalars are allowed"

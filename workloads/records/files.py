@@ -7,12 +7,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-TRIAL_FILE = "trial.json"
+JOB_FILE = "job.json"
+TRIAL_FILE = "trial.json"  # in its place up to schema version 3: the trial alone
 EVENTS_FILE = "events.jsonl"
 SAMPLES_FILE = "samples.csv"
 DRIVER_SAMPLES_FILE = "driver_samples.csv"
 METER_FILE = "meter.json"
 LOG_FILE = "log.txt"
+SAMPLER_FILE = "sampler.pid"  # of a worker that measures what the sampler costs
 RESULT_FILE = "result.json"
 
 

@@ -1,14 +1,18 @@
-"""What is asked of a worker, as JSON."""
+"""What is asked of a worker, as JSON: a trial, or what is told of several trials at once."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from ..spec import OptimizerSpec
+from .word import Word
+
+ON_DEMAND, AS_BY_ITSELF = "on-demand", "default"  # memory is taken as it is needed | as the framework does by itself
 
 
 @dataclass(frozen=True)
@@ -20,57 +24,168 @@ class InputFile:
 
 
 @dataclass(frozen=True)
-class TrialSpec:
-    """Everything a worker is told. `id` is derived from all fields that can change a figure."""
+class Cell:
+    """What a table compares."""
 
-    study: str
-    workload: str
-    dataset: str
     framework: str
     batch_size: int
-    epochs: int  # 0: nothing but the gate's probe
-    repeat: int
-    seed: int
+    allocator: str  # ON_DEMAND | AS_BY_ITSELF
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a step computes, and from where it takes its images."""
+
+    workload: str
+    dataset: str
     optimizer: OptimizerSpec
-    last_batch: str  # "keep" | "drop"
     profile: str  # "default"; the referee has "float64" too
     feed: str  # "host" | "device"
-    allocator: str  # "on-demand": memory is taken as it is needed | "default": as the framework does by itself
+
+
+@dataclass(frozen=True)
+class Passes:
+    """How a trial goes through the training split."""
+
+    epochs: int
+    last_batch: str  # "keep" | "drop"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a trial runs, and what it may use there."""
+
     device: str  # "cpu" or the UUID of a GPU
     threads: int
-    window_s: float
-    timeout_s: float
-    isolation: str  # "venv" | "docker" | "here"
-    environment: str  # digest of the environment's definition, or of the image or interpreter in use
-    variables: dict[str, str]  # the caller's that can change a figure: runner.machine.description.deciding_variables
-    inputs: dict[str, InputFile]  # train_images, train_labels, test_images, test_labels, order, weights
+    variables: dict[str, str] = field(hash=False)  # the caller's: runner.machine.description.deciding_variables
     memory_limit_bytes: int | None = None  # of the worker's container
 
     @property
     def device_kind(self) -> str:
         return "cpu" if self.device == "cpu" else "cuda"
 
+
+@dataclass(frozen=True)
+class Installation:
+    """What the framework is started from."""
+
+    isolation: str  # "venv" | "docker" | "here"
+    environment: str  # digest of the environment's definition, or of the image or interpreter in use
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What chance decides: initial weights, the order of the images, masks."""
+
+    repeat: int
+    seed: int
+
+    @property
+    def first_seed(self) -> int:
+        """That of repeat 0, which all repeats share."""
+        return self.seed - self.repeat
+
+
+@dataclass(frozen=True)
+class TrialSpec:
+    """One trial. `id` is derived from all that can change a figure."""
+
+    cell: Cell
+    task: Task
+    passes: Passes
+    placement: Placement
+    installation: Installation
+    draw: Draw
+    inputs: dict[str, InputFile]  # train_images, train_labels, test_images, test_labels, order, weights
+    window_s: float
+    timeout_s: float
+    study: str
+
     @cached_property
     def id(self) -> str:
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        for irrelevant in ("study", "timeout_s"):
-            del told[irrelevant]
-        if self.memory_limit_bytes is None:
-            del told["memory_limit_bytes"]
-        told["optimizer"] = asdict(self.optimizer)
-        told["inputs"] = {name: file.sha256 for name, file in self.inputs.items()}
-        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
-        return f"{self.framework}-{self.device_kind}-b{self.batch_size:05d}-r{self.repeat}-{digest}"
+        *parts, window_s = self.setting
+        digest = _digest(*parts, self.draw, window_s=window_s, inputs=_hashes(self.inputs))
+        return f"{self._prefix}-b{self.cell.batch_size:05d}-r{self.draw.repeat}-{digest}"
+
+    @property
+    def probe_id(self) -> str:
+        """The same for all trials whose frameworks are probed alike."""
+        parts = (self.task, self.placement, self.installation, self.draw)
+        return f"{self._prefix}-r{self.draw.repeat}-{_digest(*parts, inputs=_hashes(self.inputs))}"
+
+    @property
+    def memory_id(self) -> str:
+        """The same for all trials that differ in their batch size, and in what does not change the memory it takes."""
+        return f"{self._prefix}-{_digest(self.task, self.placement, self.installation)}"
+
+    @property
+    def setting(self) -> tuple[Cell, Task, Passes, Placement, Installation, float]:
+        """What repeats have in common."""
+        return self.cell, self.task, self.passes, self.placement, self.installation, self.window_s
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self.cell.framework}-{self.placement.device_kind}"
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> TrialSpec:
-        return TrialSpec(
-            **{
-                **data,
-                "optimizer": OptimizerSpec(**data["optimizer"]),
-                "inputs": {name: InputFile(**file) for name, file in data["inputs"].items()},
-            }
-        )
+        """Raises TypeError, KeyError for what is not the newest version's: `versions.newest` makes it that."""
+        task = {**data["task"], "optimizer": OptimizerSpec(**data["task"]["optimizer"])}
+        inputs = {name: InputFile(**file) for name, file in data["inputs"].items()}
+        parts = (Cell, Passes, Placement, Installation, Draw)
+        nested = {part.__name__.lower(): part(**data[part.__name__.lower()]) for part in parts}
+        return TrialSpec(**{**data, **nested, "task": Task(**task), "inputs": inputs})
+
+
+def _hashes(inputs: dict[str, InputFile]) -> dict[str, str]:
+    return {name: file.sha256 for name, file in inputs.items()}
+
+
+def _digest(*parts: Any, **others: Any) -> str:
+    """A field that came later has a default, and counts where it differs: trials stored before keep their ids."""
+    for part in parts:
+        others |= {f.name: value for f in fields(part) if (value := getattr(part, f.name)) != f.default}
+    text = json.dumps(others, sort_keys=True, default=asdict)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+class Kind(Word):
+    """What a worker does."""
+
+    TRIAL = "trial"
+    PROBE = "probe"  # gives the gate's evidence of a framework
+    MEMORY = "memory"  # tells what memory holds, per batch size
+    OVERHEAD = "overhead"  # measures what the instruments cost
+
+
+ROOMS = {Kind.TRIAL: "trials", Kind.PROBE: "probes", Kind.MEMORY: "memory", Kind.OVERHEAD: "overhead"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one worker does. `trial` is the trial, or one of those that are asked about."""
+
+    kind: Kind
+    trial: TrialSpec
+    batch_sizes: tuple[int, ...] = ()  # of MEMORY
+    pairs: int = 0  # of OVERHEAD
+    results: str = "../.."  # the results folder as seen from the job's own: a container has both elsewhere
+
+    @property
+    def id(self) -> str:
+        ids = {Kind.PROBE: self.trial.probe_id, Kind.MEMORY: self.trial.memory_id}
+        return ids.get(self.kind, self.trial.id)
+
+    def folder(self, results: Path) -> Path:
+        return (results / ROOMS[self.kind] / self.id).resolve()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Job:
+        known = {"kind": Kind(data["kind"]), "trial": TrialSpec.from_json(data["trial"])}
+        return Job(**{**data, **known, "batch_sizes": tuple(data["batch_sizes"])})

@@ -5,16 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from . import stored_before
+from . import versions
 from .figures import Figure, refuse_unknown
 from .job import TrialSpec
 from .word import Word
-
-SCHEMA_VERSION = 3
-
-
-class OtherSchema(ValueError):
-    """A result of a schema version that is not read any more, or not yet."""
 
 
 class Status(Word):
@@ -83,28 +77,24 @@ class TrialResult:
     checks: list[Check] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)  # the worker's: versions, settings
     machine: dict[str, Any] = field(default_factory=dict)
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = versions.NEWEST  # of the file that it was read from
 
     def __post_init__(self) -> None:
         """Raises ValueError for a figure that the registry does not have."""
         refuse_unknown(self.figures)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "schema_version": versions.NEWEST}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> TrialResult:
-        """Raises OtherSchema, and ValueError for a result that lacks or invents a field, or has an unknown figure."""
-        if not isinstance(data, dict):
-            raise ValueError("not a trial result: no JSON object")
-        if data.get("schema_version") != SCHEMA_VERSION:
-            raise OtherSchema(f"schema version {data.get('schema_version')}, this program reads {SCHEMA_VERSION}")
-        data = {"end": {}, **data}  # stored before the gate looked at a trial's end
+        """Of any schema version. Raises versions.OtherSchema, and ValueError for a result that lacks or invents a
+        field, or has an unknown figure."""
+        data = versions.newest(data)
         unknown = set(data) ^ {f.name for f in fields(TrialResult)}
         if unknown:
             raise ValueError(f"fields missing or unknown: {sorted(unknown)}")
         try:
-            data |= stored_before.translated(data)
             return TrialResult(
                 **{
                     **data,

@@ -1,0 +1,91 @@
+"""Batches, and the one loop that feeds them to an adapter, the same for every framework."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.base import Adapter, Order
+
+CALL_S = 0.1  # how much work one `train` call is given, once steps are timed
+
+
+class Trainer:
+    """Feeds an adapter several steps a call, never more than two calls ahead of the device.
+
+    `losses` grows by what the adapter returned, `images` by what it was given: two counts that must agree.
+    `calls_s` is how long after the one before it the losses of each call of the last `run` were there.
+    """
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.adapter = adapter
+        self.losses: list[float] = []
+        self.images = 0
+        self.calls_s: list[float] = []
+        self.step_s = float("inf")  # until the first full batches are timed: one step a call
+
+    def run(self, calls: Iterator[Order]) -> None:
+        """Train on every (steps, batch) of `calls`; returns when the device is done."""
+        pending = None
+        self.calls_s, self.read_at_s = [], time.monotonic()
+        for order in calls:
+            submitted = self.adapter.train(order)
+            self.images += order.size
+            self._read(pending)
+            pending = submitted
+        self._read(pending)
+        self.adapter.synchronize()
+
+    def _read(self, handle: Any) -> None:
+        if handle is not None:
+            self.losses.extend(float(loss) for loss in self.adapter.read(handle))
+            before_s, self.read_at_s = self.read_at_s, time.monotonic()
+            self.calls_s.append(self.read_at_s - before_s)
+
+    @property
+    def diverged_step(self) -> int | None:
+        """The first step, counted from 1, of which the loss is no number; None where all are."""
+        return next((step for step, loss in enumerate(self.losses, start=1) if not math.isfinite(loss)), None)
+
+    def run_timed(self, batches: Order) -> None:
+        """Train on (steps, batch) one step a call, or as before; from here on a step's time is known."""
+        started = time.monotonic()
+        self.run(self.calls(batches))
+        if len(batches):
+            self.step_s = (time.monotonic() - started) / len(batches)
+
+    def steps_a_call(self) -> int:
+        return max(1, int(CALL_S / self.step_s))
+
+    def calls(self, batches: Order) -> Iterator[Order]:
+        """Cut (steps, batch) into calls."""
+        done = 0
+        while done < len(batches):
+            steps = self.steps_a_call()
+            yield batches[done : done + steps]
+            done += steps
+
+
+def epoch_batches(order: NDArray[np.int32], batch_size: int, last_batch: str) -> list[Order]:
+    """One epoch's permutation (n,) as [(steps, batch_size)], and [(1, rest)] behind it where the rest is kept."""
+    full = len(order) // batch_size
+    batches = [order[: full * batch_size].reshape(full, batch_size)] if full else []
+    rest = order[full * batch_size :]
+    if len(rest) and last_batch == "keep":
+        batches.append(rest[None])
+    return batches
+
+
+def endless_batches(order: NDArray[np.int32], batch_size: int, trainer: Trainer, until_s: float) -> Iterator[Order]:
+    """Full batches, round and round one permutation, until the monotonic clock passes `until_s`."""
+    position = 0
+    while time.monotonic() < until_s:
+        steps = trainer.steps_a_call()
+        indices = np.arange(position, position + steps * batch_size) % len(order)
+        yield order[indices].reshape(steps, batch_size)
+        position = int(indices[-1]) + 1

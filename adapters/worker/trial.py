@@ -1,0 +1,125 @@
+"""The kind `trial`: the measured epochs, and the steady window behind them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.base import Adapter, Order
+from adapters.worker import end_probe, host
+from adapters.worker.event_log import EventLog
+from adapters.worker.prepare import Extra, prepare
+from adapters.worker.trainer import Trainer, endless_batches, epoch_batches
+from workloads.catalogue import WORKLOADS
+from workloads.records.events import Event
+from workloads.records.job import Job
+
+FIRST_LOSSES = 10  # recorded one by one, so that frameworks can be compared
+WARM_UP_STEPS = 5
+
+
+def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extra]:
+    """Everything between the import and `finished`, and what may be asked behind it; raises what the adapter raises."""
+    spec, prepared = job.trial, prepare(adapter, job, folder, events)
+    batch_size, split = spec.cell.batch_size, len(prepared.train_images)
+    if batch_size > split and spec.passes.last_batch == "drop":
+        raise ValueError(f"batch size {batch_size} is larger than the split of {split}: all is dropped")
+    adapter.build(*prepared.task)
+    del prepared.task  # the weights as they were given, or they would count as the framework's memory
+    adapter.synchronize()
+    events.write(Event.BUILT)
+
+    trainer = Trainer(adapter)
+    for epoch in range(spec.passes.epochs):
+        batches = epoch_batches(prepared.order[epoch], batch_size, spec.passes.last_batch)
+        train_epoch(trainer, epoch, batches, events)
+        test_loss, test_accuracy = evaluate(adapter, prepared.test_images, prepared.test_labels, batch_size)
+        events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=test_loss, test_accuracy=test_accuracy)
+    train_window(trainer, prepared.order[-1], batch_size, spec.window_s, events)
+    events.write(Event.FINISHED)
+
+    workload, steps = WORKLOADS[spec.task.workload], len(trainer.losses)
+    return [
+        Extra(Event.WINDOW_SETTLED, lambda: end_probe.outstanding(adapter)),  # at once: it tells what was left to do
+        Extra(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()}),
+        Extra(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()}),
+        Extra(
+            Event.END_PROBED,  # behind all that counts: it trains on
+            lambda: end_probe.gather(adapter, workload, spec, split, prepared.test_images, steps, folder),
+        ),
+    ]
+
+
+def train_epoch(trainer: Trainer, epoch: int, batches: list[Order], events: EventLog) -> None:
+    """From here on a step's time is that of the epoch without what was warm-up."""
+    first_step, first_image = len(trainer.losses), trainer.images
+    if epoch == 0:
+        batches = warm_up(trainer, batches, events)
+    started_ns, warm_up_steps = time.monotonic_ns(), len(trainer.losses)
+    for block in batches:
+        trainer.run(trainer.calls(block))
+    ended_ns = time.monotonic_ns()
+    if len(trainer.losses) > warm_up_steps:
+        trainer.step_s = (ended_ns - started_ns) / 1e9 / (len(trainer.losses) - warm_up_steps)
+    events.write(
+        Event.EPOCH_TRAINED,
+        t_ns=ended_ns,
+        epoch=epoch,
+        steps=len(trainer.losses) - first_step,
+        images=trainer.images - first_image,
+        train_loss=float(np.mean(trainer.losses[first_step:])),
+        **({"first_losses": trainer.losses[:FIRST_LOSSES]} if first_step < FIRST_LOSSES else {}),
+    )
+
+
+def train_window(trainer: Trainer, order: Order, batch_size: int, window_s: float, events: EventLog) -> None:
+    """Trains on, round and round `order` (n,); its updates come after the last evaluation and enter no accuracy."""
+    trainer.run(iter([order[np.arange(batch_size) % len(order)][None]]))
+    steps_before, images_before = len(trainer.losses), trainer.images
+    peak_before = host.peak_resident_bytes()
+    counts_anew = host.reset_peak()
+    started_ns = time.monotonic_ns()
+    events.write(Event.WINDOW_STARTED, t_ns=started_ns, peak_resident_bytes=peak_before)
+    trainer.run(endless_batches(order, batch_size, trainer, started_ns / 1e9 + window_s))
+    ended_ns = time.monotonic_ns()
+    events.write(
+        Event.WINDOW_ENDED,
+        t_ns=ended_ns,
+        steps=len(trainer.losses) - steps_before,
+        images=trainer.images - images_before,
+        calls_s=trainer.calls_s,
+        diverged_step=trainer.diverged_step,
+        peak_resident_bytes=host.peak_resident_bytes() if counts_anew else None,
+    )
+
+
+def warm_up(trainer: Trainer, batches: list[Order], events: EventLog) -> list[Order]:
+    """The first steps of the first epoch, timed apart: the first alone (it compiles), then a few more.
+
+    They are ordinary updates. Returns the epoch's remaining batches.
+    """
+    first, *others = batches
+    trainer.run(iter([first[:1]]))
+    events.write(Event.FIRST_STEP)
+    trainer.run_timed(first[1 : 1 + WARM_UP_STEPS])
+    events.write(Event.WARMED_UP)
+    return [first[1 + WARM_UP_STEPS :], *others]
+
+
+def evaluate(adapter: Adapter, images: Any, labels: NDArray[np.int32], batch_size: int) -> tuple[float, float]:
+    """(mean loss, accuracy 0..1) from logits, in batches of the trial's size, in float64.
+
+    One logit an image is that of class 1: the loss is the binary cross-entropy.
+    """
+    parts = [adapter.predict(images[i : i + batch_size]) for i in range(0, len(images), batch_size)]
+    logits = np.concatenate(parts).astype(np.float64)
+    if logits.shape[1] == 1:
+        logits = np.concatenate([np.zeros_like(logits), logits], axis=1)  # softmax of (0, z) is the sigmoid of z
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    log_sums = np.log(np.exp(shifted).sum(axis=1))
+    losses = log_sums - shifted[np.arange(len(labels)), labels]
+    return float(losses.mean()), float((logits.argmax(axis=1) == labels).mean())

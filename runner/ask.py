@@ -1,0 +1,58 @@
+"""One worker asked for one job: its folder, its process, and how that ended."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.launch import Outcome, Way, run_worker
+from runner.machine import description
+from workloads.records.events import Event, Events, read_events
+from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, write_json
+from workloads.records.job import Job
+from workloads.records.result import Status
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What came of it; `reason` is None where it is ok."""
+
+    events: Events
+    outcome: Outcome
+    status: Status
+    reason: str | None
+
+
+def ask(job: Job, folder: Path, way: Way) -> Ended:
+    """Blocks until the worker has ended. An earlier one in the folder keeps its events, which are not among those that
+    are returned. Raises LaunchFailed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    earlier = len(read_events(folder / EVENTS_FILE))
+    write_json(folder / JOB_FILE, job.to_json())
+    kills_before = description.out_of_memory_kills()
+    outcome = run_worker(folder, job, way)
+    killed_for_memory = description.out_of_memory_kills() != kills_before
+    return ended(read_events(folder / EVENTS_FILE)[earlier:], outcome, folder / LOG_FILE, killed_for_memory)
+
+
+def ended(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> Ended:
+    return Ended(events, outcome, *_how(events, outcome, log, killed_for_memory))
+
+
+def _how(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:
+    last = events[-1] if events else {}
+    if any(event["event"] == Event.FINISHED for event in events):  # nothing behind it loses what was measured
+        return Status.OK, None
+    if outcome.timed_out:
+        return Status.TIMEOUT, f"not finished after {outcome.wall_s:.0f} s; last event: {last.get('event', 'none')}"
+    if last.get("event") == Event.ENDED:
+        return Status(last["status"]), last["reason"]
+    if outcome.exit_code == -signal.SIGKILL and killed_for_memory:
+        return Status.OUT_OF_MEMORY, "killed by SIGKILL while the kernel's out-of-memory count (oom_kill) rose"
+    if outcome.exit_code < 0:
+        reason = f"the worker was killed by {signal.Signals(-outcome.exit_code).name}"
+    else:
+        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        reason = f"the worker ended with exit code {outcome.exit_code}: {lines[-1] if lines else 'no output'}"
+    return Status.FAILED, f"{reason}; last event: {last.get('event', 'none')}"
