@@ -7,7 +7,7 @@ import json
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -41,11 +41,18 @@ class Placed:
     conditions: tuple[str, ...]
 
 
-def write(report: Report, out: Path, formats: Sequence[str] = USUAL, marks: tuple[str, ...] = ()) -> list[Path]:
+def write(
+    report: Report,
+    out: Path,
+    formats: Sequence[str] = USUAL,
+    marks: tuple[str, ...] = (),
+    charts: Collection[str] | None = None,
+) -> list[Path]:
     """Write the report into `out`, and nothing of an earlier one stays there; returns its main files.
 
-    `formats` are some of FORMATS; `marks` are sentences that report.md and the page show before all else. Raises
-    ReportError: no rules to bring along, or `out` not writable.
+    `formats` are some of FORMATS; `marks` are sentences that report.md and the page show before all else; `charts` are
+    the names of those that are drawn as pictures, None for all. Raises ReportError: no rules to bring along, or `out`
+    not writable.
     """
     try:
         rules = RULES.read_bytes()
@@ -55,7 +62,7 @@ def write(report: Report, out: Path, formats: Sequence[str] = USUAL, marks: tupl
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".report-", dir=out) as part:
-            _write(report, Path(part), formats, marks)
+            _write(report, Path(part), formats, marks, charts)
             (Path(part) / RULES.name).write_bytes(rules)
             names = sorted(path.name for path in Path(part).iterdir())
             _text(Path(part) / LIST_FILE, "".join(f"{name}\n" for name in names))
@@ -69,13 +76,15 @@ def write(report: Report, out: Path, formats: Sequence[str] = USUAL, marks: tupl
     return [out / name for name in MAIN if name in names]
 
 
-def _write(report: Report, out: Path, formats: Sequence[str], marks: tuple[str, ...]) -> None:
+def _write(
+    report: Report, out: Path, formats: Sequence[str], marks: tuple[str, ...], charts: Collection[str] | None
+) -> None:
     for placed in placed_tables(report):
         for kind in OF_TABLES:
             if kind in formats:
                 _table(placed, out, kind)
     kinds = [kind for kind in OF_CHARTS if kind in formats]
-    pictures = _pictures(report, kinds)
+    pictures = _pictures(report, kinds, charts)
     cores = len(os.sched_getaffinity(0))
     forked = multiprocessing.get_context("fork")
     # Processes, for drawing is most of a report's time.
@@ -136,13 +145,14 @@ def _table(placed: Placed, out: Path, kind: str) -> None:
             _text(path, latex.of(table, placed.stem, placed.conditions))
 
 
-def _pictures(report: Report, kinds: Sequence[str]) -> dict[tuple[int, str], str]:
-    """{(chapter's place, chart's name): stem of its files} of what is to be drawn."""
+def _pictures(report: Report, kinds: Sequence[str], charts: Collection[str] | None) -> dict[tuple[int, str], str]:
+    """{(chapter's place, chart's name): stem of its files} of what is to be drawn: `charts`, or all."""
     several = len(report.chapters) > 1
     return {
         (place, chart.name): f"{chart.name}-{place + 1}" if several else chart.name
         for place, chapter in enumerate(report.chapters if kinds else ())
         for chart in chapter.charts
+        if charts is None or chart.name in charts
     }
 
 

@@ -1,5 +1,8 @@
 """python -m reports publish RESULTS: a report with its raw trials, checksums, rules and citation, in one folder.
 
+The folder holds what a reader opens, the page and a few pictures, and the archive of the raw trials. Every other file
+of a report is made from that archive (`python -m reports`).
+
 RESULTS may be a publication, too: it is then published again from its archive, under its name. What was measured, by
 which commit and on which day stays as it was; the report is made by the code of now, and published today.
 """
@@ -27,6 +30,8 @@ from . import index as published_index
 from .obstacles import obstacles
 
 INTO = Path(__file__).parent.parent / "published"
+FORMATS = ("html", "png")
+CHARTS = ("usage", "memory", "accuracy", "speed", "memory-split")  # as pictures, for a README to show
 ARCHIVE, CHECKSUMS, INPUTS = "results.tar.xz", "SHA256SUMS", "inputs.sha256"
 UNFINISHED = ".publishing-"
 REPLACED = f"{UNFINISHED}old-"  # and the name: kept until the new one is in its place
@@ -194,7 +199,7 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
     results' copy lies, so that every path in it is the archive's, and none is of this machine."""
     with chdir(stage):
         report = build.report([RESULTS])
-        files.write(report, out, files.FORMATS, marks)
+        files.write(report, out, FORMATS, marks, CHARTS)
         (out / files.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
         archive.pack(RESULTS, out / ARCHIVE)
     inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})

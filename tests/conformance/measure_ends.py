@@ -1,16 +1,17 @@
 """How far right frameworks are from the referee at a trial's end: python measure_ends.py FRAMEWORK OUT.jsonl SEED...
 
-Run inside a framework's environment: osu-cnn on the digits, four optimizers, several batch sizes, two epochs each; a
-line for each with the probe's answer. `python measure_ends.py --show OUT.jsonl...` prints them together.
+Run inside a framework's environment: osu-cnn on the digits, four optimizers, several batch sizes, early weights and
+late ones; a line for each with the probe's answer. In the runner's, `python measure_ends.py --show OUT.jsonl...` prints
+them together, with how many of these right trials the gate would suspect.
 """
 
 import contextlib
 import io
+import itertools
 import json
 import sys
 import tempfile
 from collections import defaultdict
-from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from adapters.worker import end_probe  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
 from workloads import datasets, weights  # noqa: E402
 from workloads.catalogue import OSU_CNN  # noqa: E402
+from workloads.records.checks import NOTHING_LEFT  # noqa: E402
+from workloads.records.end_evidence import TrialEnd  # noqa: E402
 from workloads.records.files import JOB_FILE, write_json  # noqa: E402
 from workloads.records.job import (  # noqa: E402
     Cell,
@@ -37,14 +40,18 @@ from workloads.records.job import (  # noqa: E402
     Task,
     TrialSpec,
 )
+from workloads.records.result import Status, TrialResult  # noqa: E402
 from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec  # noqa: E402
 
-SIZES, EPOCHS = (32, 128, 512), 2
-TASK = Task("osu-cnn", "digits", OptimizerSpec.named("sgd"), "default", "host")
-SPEC = TrialSpec(
-    Cell("", 32, "on-demand"), TASK, Passes(EPOCHS, "keep"), Placement("cpu", 1, {}), Installation("here", "-"),
-    Draw(0, 0), inputs={}, window_s=0.0, timeout_s=0.0, study="",
-)  # fmt: skip
+SIZES, EPOCHS = (32, 128, 512), (2, 12)
+
+
+def asked(size, rule, epochs=0, seed=0, inputs=None):
+    """A trial without a window."""
+    task = Task("osu-cnn", "digits", OptimizerSpec.named(rule), "default", "host")
+    where, installed = Placement("cpu", 1, {}), Installation("here", "-")
+    cell, passes, draw = Cell("", size, "on-demand"), Passes(epochs, "keep"), Draw(0, seed)
+    return TrialSpec(cell, task, passes, where, installed, draw, inputs or {}, window_s=0.0, timeout_s=0.0, study="")
 
 
 def end(adapter, spec, train, test, root):
@@ -77,16 +84,25 @@ def measure(framework, out, seeds):
             np.save(root / f"{name}.npy", array)
             inputs[name] = InputFile(f"{name}.npy", "-")
         for seed in seeds:
-            for size in SIZES:
-                for rule in OPTIMIZER_NAMES:
-                    task = replace(TASK, optimizer=OptimizerSpec.named(rule))
-                    spec = replace(
-                        SPEC, cell=replace(SPEC.cell, batch_size=size), task=task, draw=Draw(0, seed), inputs=inputs
-                    )
-                    told = end(adapter, spec, train, test, root)
-                    line = {"framework": framework, "batch_size": size, "rule": asdict(spec.task.optimizer)["name"]}
-                    with out.open("a") as file:
-                        print(json.dumps(line | {"seed": seed, "end": told}), file=file)
+            for epochs, size, rule in itertools.product(EPOCHS, SIZES, OPTIMIZER_NAMES):
+                axes = {"epochs": epochs, "batch_size": size, "seed": seed}
+                spec = asked(size, rule, epochs, seed, inputs)
+                line = {"framework": framework, "rule": rule, **axes, "end": end(adapter, spec, train, test, root)}
+                with out.open("a") as file:
+                    print(json.dumps(line), file=file)
+
+
+def failed(run):
+    """Names of the gate's checks of a trial's end that this right trial fails."""
+    from runner.gate import trial_end  # here: a framework's environment has no runner
+
+    spec = asked(run["batch_size"], run["rule"])
+    told = TrialEnd(None).to_json() | run["end"]
+    return [
+        check.name
+        for check in trial_end.checks(TrialResult(spec, Status.OK, None, "", 0.0, end=told))
+        if not check.passed and check.name != NOTHING_LEFT  # there was no window
+    ]
 
 
 def show(paths):
@@ -95,18 +111,24 @@ def show(paths):
     for path in paths:
         for line in path.read_text().splitlines():
             run = json.loads(line)
-            row, told = rows[run["rule"]], run["end"]
+            row, told = rows[run["rule"], run["epochs"]], run["end"]
             row["logits"].append(told["evaluation"]["apart"])
             row["loss"] += [step["loss"]["apart"] for step in told["steps"]]
             known = [step["update"] for step in told["steps"] if step["update"] and step["update"]["resolution"] < 0.5]
             row["update"] += [max(0.0, each["apart"] - each["resolution"]) for each in known]
             row["resolution"] += [each["resolution"] for each in known]
             row["idle steps"].append(told["idle_steps"])
-    print("| optimizer | trials | logits | loss | update | resolution | idle steps |")
-    print("|---|---|---|---|---|---|---|")
-    for rule, row in rows.items():
-        largest = [f"{max(row[name]):.1e}" for name in ("logits", "loss", "update", "resolution")]
-        print(f"| {' | '.join([rule, str(len(row['logits'])), *largest, str(sum(row['idle steps']))])} |")
+            row["suspected"].append(bool(failed(run)))
+            for name in failed(run):
+                print(
+                    f"suspected: {run['framework']} {run['rule']} batch {run['batch_size']} seed {run['seed']}: {name}"
+                )
+    print("| optimizer | epochs | trials | suspected | logits | loss | update | resolution | idle steps |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for (rule, epochs), row in sorted(rows.items()):
+        largest = [f"{max(row[name], default=0):.1e}" for name in ("logits", "loss", "update", "resolution")]
+        counts = [str(len(row["logits"])), str(sum(row["suspected"]))]
+        print(f"| {' | '.join([rule, str(epochs), *counts, *largest, str(sum(row['idle steps']))])} |")
 
 
 if __name__ == "__main__":

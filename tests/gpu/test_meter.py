@@ -1,6 +1,6 @@
 """The sampler and the device choice, driven by unmodified nvidia-ml-py over a stand-in for the driver's library.
 
-No test here needs a GPU. What a real one shows: docs/house.md, "On a GPU".
+No test here needs a GPU. What a real one shows: docs/measuring.md, "On a GPU".
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import html
+import re
 from contextlib import chdir
 from pathlib import Path
 
@@ -37,7 +38,6 @@ def test_a_published_report_that_is_not_complete_and_whole_says_so_wherever_it_i
         assert mark in told["message"] and mark in told["abstract"]
         assert mark in index
         assert mark in html.unescape((folder / "report.html").read_text())
-        assert mark in (folder / "report.md").read_text()
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -47,3 +47,19 @@ def test_the_checksums_of_a_published_report_hold(folder: Path) -> None:
     assert {line.partition("  ")[2]: line.partition("  ")[0] for line in lines} == {
         name: digest for name, digest in sums.items() if name != publish.CHECKSUMS
     }
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_published_report_in_the_repository_holds_no_file_that_its_archive_can_make_again(folder: Path) -> None:
+    pictures = {f"{name}.png" for name in publish.CHARTS}
+    texts = {"report.html", "RULES.md", "CITATION.cff", "citation.bib", publication.FILE}
+    fixed = {publish.ARCHIVE, publish.INPUTS, publish.CHECKSUMS} | texts
+    names = {path.name for path in folder.iterdir()}
+    assert fixed <= names <= fixed | pictures
+
+
+def test_every_link_of_the_index_and_of_a_published_page_leads_to_a_file_that_is_there() -> None:
+    pages = [publish.INTO / "index.html", *(folder / "report.html" for folder in FOLDERS)]
+    for page in pages:
+        links = set(re.findall(r'<a [^>]*href="([^"#:{}$`]+)"', page.read_text()))
+        assert links and [link for link in links if not (page.parent / link).is_file()] == []

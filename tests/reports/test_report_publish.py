@@ -49,7 +49,7 @@ def results(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _tables_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Charts and the page take most of a report's time and are tested apart."""
-    monkeypatch.setattr(files, "FORMATS", ("md", "csv"))
+    monkeypatch.setattr(publish, "FORMATS", ("md", "csv"))
 
 
 def found(results: Path) -> list[str]:
@@ -69,7 +69,9 @@ def unpacked(folder: Path, into: Path) -> Path:
     return into / "results"
 
 
-def test_the_command_publishes_a_folder_whose_checksums_hold(results: Path, tmp_path: Path) -> None:
+def test_the_command_publishes_page_pictures_archive_and_citation_and_checksums_of_it_all(
+    results: Path, tmp_path: Path
+) -> None:
     into = tmp_path / "veröffentlicht"
     told = [sys.executable, "-m", "reports", "publish", str(results), "--into", str(into)]
     ran = subprocess.run(told, cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
@@ -79,7 +81,11 @@ def test_the_command_publishes_a_folder_whose_checksums_hold(results: Path, tmp_
     assert checked.returncode == 0
     there = {path.name for path in (into / NAME).iterdir()}
     assert set(re.findall(r"^(.*): OK$", checked.stdout, re.MULTILINE)) == there - {"SHA256SUMS"}
-    assert {"report.md", "RULES.md", "speed.csv", "results.tar.xz", "CITATION.cff", "citation.bib"} <= there
+    pictures = {"usage.png", "memory.png", "accuracy.png", "speed.png", "memory-split.png"}
+    assert there == pictures | {
+        "report.html", "RULES.md", "results.tar.xz", "inputs.sha256", "publication.json", "CITATION.cff",
+        "citation.bib", "SHA256SUMS",
+    }  # fmt: skip
     assert sorted(path.name for path in into.iterdir()) == [NAME, "index.html"]
 
 
@@ -460,7 +466,7 @@ def test_bad_input_of_publishing_is_one_line_and_exit_code_2(
 def test_the_page_carries_the_mark_and_pictures_are_small(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "FORMATS", ("html", "md", "png"))
+    monkeypatch.setattr(publish, "FORMATS", ("html", "md", "png"))
     edit(results, lambda data: data["machine"].update(commit="afa2864-dirty"))
     folder = publish.publish(results, tmp_path / "published", anyway=True).folder
     assert "Published although not fit to be: 1 trial of a commit" in (folder / "report.html").read_text("utf-8")
@@ -482,7 +488,7 @@ def test_a_publication_is_made_again_from_its_archive_and_only_the_day_of_publis
     before = publication.read(old / publication.FILE)
     packed = (old / publish.ARCHIVE).read_bytes()
     of_day(monkeypatch, "2026-01-02")
-    monkeypatch.setattr(files, "FORMATS", ("md",))  # the code for reports has changed since
+    monkeypatch.setattr(publish, "FORMATS", ("md",))  # the code for reports has changed since
     for given in (old, old / publish.ARCHIVE):
         done = publish.publish(given, tmp_path / "published", replace=True)
         assert done.folder == old

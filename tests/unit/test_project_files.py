@@ -1,0 +1,119 @@
+"""The files that a newcomer meets first: they agree with each other, and refer to nothing that is not there."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+import yaml
+
+from adapters.base import Adapter
+from workloads.records.events import Event
+from workloads.records.result import Status
+from workloads.records.samples import COLUMNS, DRIVER_COLUMNS
+
+ROOT = Path(__file__).resolve().parents[2]
+VENDOR = ROOT / "reports" / "web" / "templates" / "vendor"
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("reports/reproduction/sources/*.md")])
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+# Of the Citation File Format 1.2.0, at the top: https://github.com/citation-file-format/citation-file-format
+CITATION_KEYS = {
+    "abstract", "authors", "cff-version", "commit", "contact", "date-released", "doi", "identifiers", "keywords",
+    "license", "license-url", "message", "preferred-citation", "references", "repository", "repository-artifact",
+    "repository-code", "title", "type", "url", "version",
+}  # fmt: skip
+
+
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_to_a_file_and_heading_of_this_repository(page: Path) -> None:
+    broken = []
+    for link in LINK.findall(FENCED.sub("", page.read_text())):
+        if re.match(r"https?://|mailto:", link):
+            continue
+        path, _, anchor = unquote(link).partition("#")
+        target = (page.parent / path).resolve() if path else page
+        inside = target.is_relative_to(ROOT) and target.exists()
+        if not inside or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_of_the_documentation_is_named_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert [page.name for page in ROOT.glob("docs/*.md") if f"](docs/{page.name})" not in readme] == []
+
+
+def test_the_readme_has_at_most_150_lines() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_the_citation_file_is_of_its_format_and_tells_the_projects_version_and_licence() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"authors", "cff-version", "message", "title"} <= citation.keys() <= CITATION_KEYS
+    assert (citation["cff-version"], citation["type"]) == ("1.2.0", "software")
+    assert (str(citation["version"]), citation["license"]) == (project()["version"], project()["license"])
+    assert [author["name"] for author in citation["authors"]] == [author["name"] for author in project()["authors"]]
+    assert len(set(citation["keywords"])) == len(citation["keywords"])
+
+
+def test_the_notice_names_every_vendored_part_with_its_version_and_its_licences_lie_beside_it() -> None:
+    notice = (ROOT / "NOTICE").read_text()
+    for part in tomllib.loads((VENDOR / "VENDORED.toml").read_text()).values():
+        assert f"{part['name']} {part['version']}" in notice
+        assert str((VENDOR / part["file"]).relative_to(ROOT)) in notice
+        assert all((VENDOR / path).is_file() for path in part["beside"])
+    vendored = {path.parent for path in VENDOR.rglob("*.js")}
+    assert all(any(folder.glob("LICENSE*")) for folder in vendored)
+
+
+def test_what_the_package_asks_for_is_what_the_requirements_pin() -> None:
+    def canonical(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    texts = [(ROOT / path).read_text() for path in ("requirements.txt", "runner/requirements.txt")]
+    pinned = {canonical(name) for text in texts for name in re.findall(r"^([\w.-]+)==", text, re.MULTILINE)}
+    asked = {canonical(re.split(r"[=<>]", requirement)[0]) for requirement in project()["dependencies"]}
+    (command,) = re.findall(r"python tools/pin\.py (.*)$", texts[0], re.MULTILINE)
+    assert asked <= pinned
+    assert asked == {canonical(word.split("==")[0]) for word in command.split()}
+
+
+def test_every_key_of_an_environment_has_its_row_on_the_page_about_another_framework() -> None:
+    page = (ROOT / "docs" / "adding-a-framework.md").read_text()
+    keys = set()
+    for path in ROOT.glob("adapters/*/environment.toml"):
+        definition = tomllib.loads(path.read_text())
+        devices = [definition[kind] for kind in ("cpu", "cuda", "cuda-nvidia") if kind in definition]
+        keys |= definition.keys() | {key for device in devices for key in device}
+    assert {key for key in keys if f"`{key}`" not in page and f"`[{key}]`" not in page} == set()
+
+
+def test_every_verb_of_an_adapter_is_on_the_page_about_another_framework() -> None:
+    page = (ROOT / "docs" / "adding-a-framework.md").read_text()
+    verbs = {name for name in vars(Adapter) if not name.startswith("_")}
+    assert {verb for verb in verbs if not re.search(rf"`{verb}\b", page)} == set()
+
+
+def test_every_event_and_column_is_on_the_page_about_the_files_of_a_result() -> None:
+    page = (ROOT / "docs" / "records.md").read_text()
+    names = {*map(str, Event), *COLUMNS, *DRIVER_COLUMNS}
+    assert {name for name in names if f"`{name}`" not in page} == set()
+
+
+def test_every_status_is_on_the_page_about_the_files_of_a_result() -> None:
+    page = (ROOT / "docs" / "records.md").read_text()
+    assert {status for status in map(str, Status) if f"`{status}`" not in page} == set()
