@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 from .conditions import Condition, Section, optimizer_label
 from .frameworks import display_name, ordered

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from workloads.records import processor
 from workloads.records.job import AS_BY_ITSELF, Passes, Placement, Task
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 
 from .load import started

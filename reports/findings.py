@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workloads.records.figures import FOREIGN_CPU
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 from . import parity, problems, tables, unverified
 from .conditions import Section, optimizer_label

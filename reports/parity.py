@@ -19,7 +19,8 @@ import pandas as pd
 
 from workloads.records.figures import ACCURACY
 from workloads.records.intervals import CONFIDENCE_PERCENT
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 from .conditions import Section
 from .frameworks import display_name, ordered

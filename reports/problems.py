@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from workloads.records.figures import FOREIGN_CPU
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 from . import captions, tables
 from .conditions import Replaced

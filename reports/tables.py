@@ -19,7 +19,8 @@ from workloads.records.check_name import CheckName
 from workloads.records.checks import FEWEST_SAMPLES, SHORTEST_S
 from workloads.records.figures import DIVERGED_STEP, FOREIGN_CPU, Figure, FigureSpec, Method
 from workloads.records.intervals import CONFIDENCE_PERCENT
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 from .conditions import Section
 from .frameworks import display_name, ordered

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.figures import FOREIGN_CPU
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 from workloads.study import read, studies
 
 from . import tables

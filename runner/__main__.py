@@ -37,7 +37,8 @@ from workloads.datasets import DATASETS, DataError
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT
-from workloads.records.result import FINDINGS, Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import FINDINGS, Status
 from workloads.study import read, studies
 
 EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130

@@ -11,7 +11,7 @@ from runner.machine import description
 from workloads.records.events import Event, Events, read_events
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, write_json
 from workloads.records.job import Job
-from workloads.records.result import Status
+from workloads.records.status import Status
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from adapters.worker.prepare import Extra
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE
 from workloads.records.job import Job, Kind
-from workloads.records.result import Status
+from workloads.records.status import Status
 
 # Each takes the adapter, the job, its folder and the log, and writes every event up to the end of what it measures;
 # it raises what the adapter raises, and returns what may be asked behind it.

@@ -17,8 +17,8 @@ from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Extra, prepare
 from adapters.worker.trainer import Trainer
 from workloads.records.events import Event
-from workloads.records.figures import MEMORY_PARTS
 from workloads.records.job import Job
+from workloads.records.memory_counts import PARTS
 
 SETTLING_STEPS = 4  # MXNet hands out four workspaces in turn, which all grow to what this batch size asks for
 FEWEST_STEPS = 3
@@ -70,7 +70,7 @@ def known(count: Count) -> int:
 
 
 def divided(use: MemoryUse, counted: dict[str, int]) -> dict[str, int | None]:
-    """Bytes of every part of MEMORY_PARTS, from those counted one by one and from what was in use.
+    """Bytes of every part of PARTS, from those counted one by one and from what was in use.
 
     Activations are what is in use between forward and backward beyond what was before it and the inputs. The workspace
     is the rest of a step's peak: temporaries, and what the framework keeps between steps for them; None where a step
@@ -80,4 +80,4 @@ def divided(use: MemoryUse, counted: dict[str, int]) -> dict[str, int | None]:
     known["activations"] = use.held - use.before - use.inputs
     rest = use.step_peak - sum(known.values())
     parts: dict[str, int | None] = {**known, "workspace": rest if rest >= 0 else None}
-    return {name: parts[name] for name in MEMORY_PARTS}
+    return {name: parts[name] for name in PARTS}

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from workloads.records.result import FINDINGS, Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import FINDINGS, Status
 
 from .. import stable, unverified
 from ..conditions import Section, sections

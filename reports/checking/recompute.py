@@ -11,8 +11,9 @@ from workloads.records import figures as registry
 from workloads.records.checks import FEWEST_SAMPLES
 from workloads.records.events import Event, Events
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
 from workloads.records.samples import PERIOD_S, Samples
+from workloads.records.status import Status
 
 RELATIVE = 1e-6
 USAGE_POINTS, GPU_POINTS = 1.0, 5.0  # the driver's own samples, preferred to the polled ones, are others

@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from workloads.records.result import Epoch, Status, TrialResult
+from workloads.records.result import Epoch, TrialResult
+from workloads.records.status import Status
 
 from ..charts import Chart, Kind, Panel, Series
 from ..conditions import Section

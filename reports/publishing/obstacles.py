@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 from ..checking import recheck
 from ..checking.completeness import Gap, Kind, gaps, words

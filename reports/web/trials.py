@@ -10,7 +10,8 @@ from typing import Any
 
 from workloads.records.figures import FIGURES, FigureSpec
 from workloads.records.files import LOG_FILE, SAMPLES_FILE
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 from ..conditions import Section
 from ..quantities import ACCURACY, MEMORY, SPEED, STEP_TIME, USAGE

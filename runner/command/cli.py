@@ -19,7 +19,7 @@ from runner.project import DEFINITION_FILE, Project
 from workloads import study as studies
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS
-from workloads.records.result import Status
+from workloads.records.status import Status
 from workloads.spec import OPTIMIZER_NAMES
 from workloads.study import Study, StudyError
 

@@ -28,8 +28,8 @@ from workloads.records.events import Event
 from workloads.records.files import LOG_FILE, write_json
 from workloads.records.intervals import mean_interval
 from workloads.records.job import ON_DEMAND, Job, Kind, TrialSpec
-from workloads.records.result import Status
 from workloads.records.segments import SEGMENTS_FILE, Pair, Segment, disturbance, in_pairs, read_segments
+from workloads.records.status import Status
 from workloads.records.word import Word
 
 OVERHEAD_FILE, SCHEMA_VERSION = "overhead.json", 1

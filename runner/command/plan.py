@@ -23,7 +23,8 @@ from workloads.records.job import (
     Placement,
     TrialSpec,
 )
-from workloads.records.result import FINDINGS, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import FINDINGS
 from workloads.study import Study
 
 TRIALS = ROOMS[Kind.TRIAL]

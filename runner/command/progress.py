@@ -11,7 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from workloads.records import figures as registry
 from workloads.records.figures import FigureSpec
 from workloads.records.job import TrialSpec
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 HEADER = (
     f"{'framework':<12}{'batch':>6}{'repeat':>8}{'status':>15}{'images/s':>10}{'usage %':>9}{'memory MiB':>12}"

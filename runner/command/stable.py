@@ -14,7 +14,8 @@ from typing import Any
 from workloads.records.figures import SPEED
 from workloads.records.intervals import mean_interval
 from workloads.records.job import ON_DEMAND
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 FEWEST = 5
 LIMIT = 10

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from runner.project import Project
 
-# The programs whose figures are a trial's, started with `python -m`. A worker finds its framework's adapter by name.
-PROGRAMS = ("adapters.worker.__main__", "adapters.worker.memory_steps")
+# What `python -m adapters.worker` runs. It finds its framework's adapter by name.
+PROGRAM = "adapters.worker.__main__"
 
 
 def code_digest(project: Project, framework: str) -> str:
@@ -27,7 +27,7 @@ def code_digest(project: Project, framework: str) -> str:
 def worker_modules(project: Project, framework: str) -> dict[str, Path]:
     """{dotted name: file} of all of our modules that its workers import, directly or not."""
     found: dict[str, Path] = {}
-    names = [*PROGRAMS, f"adapters.{framework}.adapter"]
+    names = [PROGRAM, f"adapters.{framework}.adapter"]
     while names:
         name = names.pop()
         path = _file(project, name)

@@ -28,7 +28,8 @@ from workloads.records.events import Event, read_events
 from workloads.records.evidence import PROBE_BATCH, Evidence
 from workloads.records.files import EVENTS_FILE, LOG_FILE
 from workloads.records.job import ON_DEMAND, ROOMS, Installation, Job, Kind, TrialSpec
-from workloads.records.result import Check, Status, TrialResult
+from workloads.records.result import Check, TrialResult
+from workloads.records.status import Status
 
 REFEREE = "numpy"
 REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above, the referee takes more than a minute for each repeat

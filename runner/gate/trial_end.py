@@ -23,7 +23,8 @@ from workloads.records.events import Event, read_events
 from workloads.records.figures import SPEED, WINDOW
 from workloads.records.files import EVENTS_FILE
 from workloads.records.job import TrialSpec
-from workloads.records.result import Check, Status, TrialResult
+from workloads.records.result import Check, TrialResult
+from workloads.records.status import Status
 
 REFEREE_MODULE = "adapters.numpy.end_referee"
 REFEREE_TIMEOUT_S = 300.0

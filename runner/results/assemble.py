@@ -19,8 +19,9 @@ from workloads.records.events import Event, Events
 from workloads.records.figures import ACCURACY, DIVERGED_STEP, FOREIGN_CPU, GPU_USAGE, Figure
 from workloads.records.files import DRIVER_SAMPLES_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
-from workloads.records.result import Check, Epoch, Status, TrialResult
+from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, read_samples
+from workloads.records.status import Status
 
 
 def assemble(

@@ -13,8 +13,9 @@ from workloads.activations import FLOAT32_BYTES, activation_bytes
 from workloads.catalogue import WORKLOADS
 from workloads.records import figures as registry
 from workloads.records.events import Event
-from workloads.records.figures import Count, Figure, Method
+from workloads.records.figures import Figure, Method
 from workloads.records.job import TrialSpec
+from workloads.records.memory_counts import Count
 from workloads.records.samples import Samples
 
 ALLOCATOR_KINDS = ("allocator_peak", "allocator_reserved")

@@ -9,7 +9,8 @@ from runner.machine.description import Gpu
 from workloads.records.figures import HOST_MEMORY_PEAK, PROCESS_GPU_MEMORY
 from workloads.records.job import ON_DEMAND, TrialSpec
 from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT, Line, fit_line
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 
 def capacity_bytes(device: str, gpus: tuple[Gpu, ...], limit_bytes: int | None = None) -> int | None:

@@ -22,7 +22,8 @@ from stored import ended, store, study
 from reports import build, load
 from reports.report import Report
 from workloads.records.files import EVENTS_FILE, LOG_FILE, SAMPLES_FILE
-from workloads.records.result import Epoch, Status, TrialResult
+from workloads.records.result import Epoch, TrialResult
+from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 
 EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'

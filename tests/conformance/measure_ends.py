@@ -12,7 +12,6 @@ import json
 import sys
 import tempfile
 from collections import defaultdict
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -41,15 +40,19 @@ from workloads.records.job import (  # noqa: E402
     Task,
     TrialSpec,
 )
-from workloads.records.result import Status, TrialResult  # noqa: E402
+from workloads.records.result import TrialResult  # noqa: E402
+from workloads.records.status import Status  # noqa: E402
 from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec  # noqa: E402
 
 SIZES, EPOCHS = (32, 128, 512), (2, 12)
-TASK = Task("osu-cnn", "digits", OptimizerSpec.named("sgd"), "default", "host")
-SPEC = TrialSpec(
-    Cell("", 32, "on-demand"), TASK, Passes(1, "keep"), Placement("cpu", 1, {}), Installation("here", "-"),
-    Draw(0, 0), inputs={}, window_s=0.0, timeout_s=0.0, study="",
-)  # fmt: skip
+
+
+def asked(size, rule, epochs=0, seed=0, inputs=None):
+    """A trial without a window."""
+    task = Task("osu-cnn", "digits", OptimizerSpec.named(rule), "default", "host")
+    where, installed = Placement("cpu", 1, {}), Installation("here", "-")
+    cell, passes, draw = Cell("", size, "on-demand"), Passes(epochs, "keep"), Draw(0, seed)
+    return TrialSpec(cell, task, passes, where, installed, draw, inputs or {}, window_s=0.0, timeout_s=0.0, study="")
 
 
 def end(adapter, spec, train, test, root):
@@ -83,28 +86,22 @@ def measure(framework, out, seeds):
             inputs[name] = InputFile(f"{name}.npy", "-")
         for seed in seeds:
             for epochs, size, rule in itertools.product(EPOCHS, SIZES, OPTIMIZER_NAMES):
-                spec = replace(of(size, rule), passes=Passes(epochs, "keep"), draw=Draw(0, seed), inputs=inputs)
-                axes = {"framework": framework, "rule": rule, "epochs": epochs, "batch_size": size, "seed": seed}
-                line = axes | {"end": end(adapter, spec, train, test, root)}
+                axes = {"epochs": epochs, "batch_size": size, "seed": seed}
+                spec = asked(size, rule, epochs, seed, inputs)
+                line = {"framework": framework, "rule": rule, **axes, "end": end(adapter, spec, train, test, root)}
                 with out.open("a") as file:
                     print(json.dumps(line), file=file)
-
-
-def of(batch_size, rule):
-    task = replace(TASK, optimizer=OptimizerSpec.named(rule))
-    return replace(SPEC, cell=replace(SPEC.cell, batch_size=batch_size), task=task)
 
 
 def failed(run):
     """Names of the gate's checks of a trial's end that this right trial fails."""
     from runner.gate import trial_end  # here: a framework's environment has no runner
 
+    spec = asked(run["batch_size"], run["rule"])
     told = TrialEnd(None).to_json() | run["end"]
     return [
         check.name
-        for check in trial_end.checks(
-            TrialResult(of(run["batch_size"], run["rule"]), Status.OK, None, "", 0.0, end=told)
-        )
+        for check in trial_end.checks(TrialResult(spec, Status.OK, None, "", 0.0, end=told))
         if not check.passed and check.name != CheckName.NOTHING_LEFT  # there was no window
     ]
 

@@ -18,8 +18,8 @@ from runner.results.assemble import assemble
 from workloads.records.events import Event, read_events
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, SAMPLES_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
-from workloads.records.result import Status
 from workloads.records.samples import COLUMNS
+from workloads.records.status import Status
 
 NO_SUCH_GPU = "GPU-00000000-0000-0000-0000-000000000000"
 

@@ -18,7 +18,7 @@ from runner.launch import Outcome
 from runner.results.assemble import assemble
 from runner.sampler.meter import Sampler
 from workloads.records.events import Event, read_events
-from workloads.records.result import Status
+from workloads.records.status import Status
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 UUID_B = "GPU-99999999-8888-7777-6666-555555555555"

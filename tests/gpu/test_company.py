@@ -12,8 +12,8 @@ from stand_in import BATCH, MIB, STEPS, WINDOW, ZERO_NS, Replay, load, switched
 
 from runner.results.gpu_contention import RISE_BYTES
 from workloads.records.check_name import CheckName
-from workloads.records.result import Status
 from workloads.records.samples import read_samples
+from workloads.records.status import Status
 
 
 @pytest.fixture(scope="module", autouse=True)

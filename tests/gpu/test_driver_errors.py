@@ -13,8 +13,8 @@ from conftest import ROOT
 from stand_in import MIB, UUID, Replay, build, load, write_trace
 
 from runner.results.gpu import GPM_COLUMNS, NAMES
-from workloads.records.result import Status
 from workloads.records.samples import read_samples
+from workloads.records.status import Status
 
 CODES = [*range(2, 31), 999, 4242]
 STEPS = [(0, {"gpu": 50, "memory": 20, "used": 2000, "process": 1500, "power": 200, "throttle": 0})]

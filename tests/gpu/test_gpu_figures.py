@@ -9,8 +9,8 @@ from stand_in import BATCH, ENERGY_J, MIB, STEPS, UUID_B, WINDOW, Replay, load, 
 from reports.checking import recheck
 from runner.results.gpu import NAMES
 from workloads.records.check_name import CheckName
-from workloads.records.result import Status
 from workloads.records.samples import DRIVER_COLUMNS, read_samples
+from workloads.records.status import Status
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,7 +17,8 @@ from copied import copy_project, replace_in, run_in
 from runner.environments.definition import read
 from workloads.records.check_name import LATE_NAMES, CheckName
 from workloads.records.end_evidence import END_FILE
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 CHEATS = {path.stem: path for path in sorted((ROOT / "tests" / "conformance" / "broken" / "late").glob("*.py"))}
 # Eleven full batches of the digits and one of 29; two epochs are 24 steps.

@@ -11,7 +11,8 @@ from conftest import by_cell, run_runner
 from copied import add_framework, copy_project, run_in
 
 from workloads.records.check_name import JUDGE, CheckName
-from workloads.records.result import Check, Status, TrialResult
+from workloads.records.result import Check, TrialResult
+from workloads.records.status import Status
 
 WRONG = ("doubled", "dimmed")
 CONDITIONS = (

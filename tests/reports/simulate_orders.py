@@ -20,7 +20,8 @@ from reports.spread import LEAST_SPREAD, accuracy_step, spread
 from runner.command import stable
 from workloads.records.figures import Figure
 from workloads.records.job import Draw
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 LAST = tuple(VERSIONS)[-1]  # the framework that is apart where any is
 

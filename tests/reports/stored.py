@@ -11,7 +11,8 @@ from conftest import leaves, make_spec, varied
 from workloads.records.figures import Figure
 from workloads.records.files import write_json
 from workloads.records.job import InputFile
-from workloads.records.result import Check, Status, TrialResult
+from workloads.records.result import Check, TrialResult
+from workloads.records.status import Status
 
 GPU = "GPU-8e0f2d6c-0000-1111-2222-333344445555"
 BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)

@@ -13,7 +13,8 @@ from reports.charts import Kind
 from reports.conditions import sections
 from reports.drawing import section_charts
 from workloads.records.figures import Figure
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 MIB = 2**20
 OF_QUANTITIES = ["usage", "memory", "accuracy", "speed", "step-time"]

@@ -15,7 +15,7 @@ from reports import load
 from reports.checking import completeness
 from reports.checking.completeness import Kind
 from reports.publishing.obstacles import obstacles
-from workloads.records.result import FINDINGS, Status
+from workloads.records.status import FINDINGS, Status
 
 trial, ended = partial(stored.trial, study="own"), partial(stored.ended, study="own", checks=[])
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")

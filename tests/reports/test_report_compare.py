@@ -29,7 +29,8 @@ from reports.conditions import sections
 from reports.load import ReportError
 from workloads.records.figures import Figure
 from workloads.records.job import InputFile
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 ROOT = Path(__file__).parents[2]
 SPEED, MEMORY, ACCURACY, ENERGY, USAGE = MEASURES

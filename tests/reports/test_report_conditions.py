@@ -12,7 +12,8 @@ from reports.comparing.pairing import pair
 from reports.conditions import sections
 from workloads.records.figures import Figure
 from workloads.records.job import InputFile
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 
 

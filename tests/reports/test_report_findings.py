@@ -15,7 +15,8 @@ from reports.load import Stored, Unreadable
 from reports.report import Summary
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.figures import Figure
-from workloads.records.result import Check, Status, TrialResult
+from workloads.records.result import Check, TrialResult
+from workloads.records.status import Status
 
 
 def told(*results: TrialResult, unreadable: int = 0, unfinished: int = 0) -> Summary:

@@ -15,7 +15,8 @@ from written import numbers
 from reports import build, files, latex
 from reports.__main__ import main
 from workloads.records.figures import Figure
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 GOLDEN = Path(__file__).parent / "golden"
 FORMATS = {"md": "md", "csv": "csv", "json": "json", "latex": "tex"}

@@ -10,7 +10,8 @@ from stored import memory_parts, on_gpu, study, trial
 from written import numbers, report
 
 from workloads.records.figures import Figure, Method
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 MIB = 2**20
 DASH = "\N{EN DASH}"

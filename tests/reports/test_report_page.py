@@ -16,7 +16,8 @@ from written import make
 
 from reports import build, files
 from reports.load import ReportError, read
-from workloads.records.result import Check, Status
+from workloads.records.result import Check
+from workloads.records.status import Status
 
 ROOT = Path(__file__).parents[2]
 

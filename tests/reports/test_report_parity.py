@@ -12,7 +12,8 @@ from written import make, numbers, report, rows
 from reports import parity
 from workloads.records.figures import Figure
 from workloads.records.job import InputFile
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 OFF = [4.5, 5.0, 5.5]  # points: mean 5, s 0.5
 NEAR = [0.1, 0.2, 0.3]  # mean 0.2, s 0.1

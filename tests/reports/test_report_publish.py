@@ -28,7 +28,7 @@ from reports.load import ReportError
 from reports.publishing import archive, citation, publication, publish
 from reports.publishing import index as published_index
 from reports.publishing.obstacles import obstacles
-from workloads.records.result import Status
+from workloads.records.status import Status
 
 ROOT = Path(__file__).parents[2]
 NAME = "2025-11-21-intel-xeon-processor"

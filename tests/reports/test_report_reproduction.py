@@ -16,7 +16,8 @@ from reports.conditions import Section, sections
 from reports.reproduction import beside as reproduction
 from reports.table import Table
 from workloads.records.figures import Figure
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 
 PUBLISHED = dict(zip(BATCH_SIZES, (32.55, 45.83, 63.06, 68.59, 68.97, 69.77, 64.82, 57.28, 51.02), strict=True))

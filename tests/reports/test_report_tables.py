@@ -12,7 +12,8 @@ from reports.quantities import QUANTITIES
 from reports.tables import CSV_COLUMNS
 from workloads.records.check_name import CheckName
 from workloads.records.figures import Figure
-from workloads.records.result import Check, Status, TrialResult
+from workloads.records.result import Check, TrialResult
+from workloads.records.status import Status
 
 DASH = "\N{EN DASH}"
 

@@ -11,7 +11,8 @@ from written import make, numbers
 
 from reports import load
 from reports.checking import recheck
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 from workloads.records.versions import NEWEST, OTHER_IDS
 
 CORPUS = Path(__file__).parent / "corpus"

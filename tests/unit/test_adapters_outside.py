@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from runner.command import cli
 from runner.environments.code import code_digest, worker_modules
 from runner.environments.definition import is_referee, read
 from runner.launch import Local
+from workloads.records.job import Job, Kind
 
 
 @pytest.fixture
@@ -50,11 +52,11 @@ def test_a_worker_imports_an_adapter_from_there_and_the_checkouts_own(folder: Pa
 
 def test_a_worker_is_started_so(folder: Path, tmp_path: Path) -> None:
     project = cli.with_adapters(PROJECT, folder)
-    (tmp_path / "shows.py").write_text("import os; print(os.environ['BATCHWISE_ADAPTERS'])\n")
+    (tmp_path / "adapters").mkdir()
+    (tmp_path / "adapters" / "worker.py").write_text("import os; print(os.environ['BATCHWISE_ADAPTERS'])\n")
     with (tmp_path / "log.txt").open("w") as log:
-        worker = Local(sys.executable, {"PYTHONPATH": str(tmp_path)}, project).start(
-            tmp_path, make_spec(), log, ("shows",)
-        )
+        way = Local(sys.executable, {"PYTHONPATH": str(tmp_path)}, replace(project, root=tmp_path))
+        worker = way.start(tmp_path, Job(Kind.TRIAL, make_spec()), log)
         assert worker.wait(60) == 0
     assert (tmp_path / "log.txt").read_text().strip() == str(folder)
 

@@ -15,8 +15,8 @@ from workloads.records.check_name import CheckName
 from workloads.records.events import Event, read_events
 from workloads.records.figures import CALL_TIMES, MEMORY_PARTS
 from workloads.records.files import EVENTS_FILE, LOG_FILE
-from workloads.records.result import Status
 from workloads.records.samples import COLUMNS
+from workloads.records.status import Status
 
 SECOND = 10**9
 OK = Outcome(0, False, 12.0)

@@ -16,7 +16,8 @@ from workloads.records.end_evidence import END_FILE, Difference, EndStep, Missin
 from workloads.records.figures import DIVERGED_STEP, Figure
 from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
 from workloads.records.job import Job, Kind
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 
 SETTLED = Outstanding(0.002, 0.001, 0.002, 0.001)

@@ -16,7 +16,8 @@ from workloads.records import checks, figures
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.figures import FIGURES, Figure, Method
 from workloads.records.files import RESULT_FILE, write_json
-from workloads.records.result import Check, Status, TrialResult
+from workloads.records.result import Check, TrialResult
+from workloads.records.status import Status
 
 CPU, GPU = make_spec(device="cpu"), make_spec(device="GPU-0")
 
@@ -28,6 +29,10 @@ def result(spec: Any = CPU, **more: Any) -> TrialResult:
 def older(stored: TrialResult, sources: dict[str, str], details: dict[str, str] | None = None) -> dict[str, Any]:
     """Its JSON as earlier code stored it: figures with these sources, checks with these words."""
     data: dict[str, Any] = json.loads(json.dumps(stored.to_json()))
+    parts = [data["spec"].pop(part) for part in ("cell", "task", "passes", "placement", "installation", "draw")]
+    for part in parts:
+        data["spec"] |= part
+    data["schema_version"] = 3
     data["figures"] = {name: {"value": 8.0, "source": source} for name, source in sources.items()}
     data["checks"] = [{"name": name, "passed": True, "detail": detail} for name, detail in (details or {}).items()]
     return data

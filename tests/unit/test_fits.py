@@ -10,7 +10,8 @@ from conftest import make_spec, run_runner, varied
 from runner.machine.description import Gpu
 from runner.results import memory_forecast
 from workloads.records.figures import Figure
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 MIB = 2**20
 

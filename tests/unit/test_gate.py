@@ -29,7 +29,8 @@ from workloads.records.evidence import PROBE_BATCH, Evidence
 from workloads.records.figures import DIVERGED_STEP, Figure
 from workloads.records.files import EVENTS_FILE, JOB_FILE, RESULT_FILE, write_json
 from workloads.records.job import InputFile, Job, Kind, TrialSpec
-from workloads.records.result import Check, Status, TrialResult
+from workloads.records.result import Check, TrialResult
+from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 
 COUNTED = Check("images/s x step time = batch size", True, "32.00 images a step")

@@ -14,7 +14,8 @@ from runner.gate import trial_end
 from runner.gate.judge import Gate
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import Difference
-from workloads.records.result import Epoch, Status
+from workloads.records.result import Epoch
+from workloads.records.status import Status
 
 
 def epochs(*losses):

@@ -8,7 +8,8 @@ from runner.command.plan import make_plan
 from runner.command.stable import cells
 from workloads.records.figures import Figure
 from workloads.records.job import Cell, Placement
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 from workloads.study import Study
 
 STUDY = Study("test", batch_sizes=(64, 8), repeats=2)

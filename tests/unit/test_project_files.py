@@ -12,8 +12,8 @@ import yaml
 
 from adapters.base import Adapter
 from workloads.records.events import Event
-from workloads.records.result import Status
 from workloads.records.samples import COLUMNS, DRIVER_COLUMNS
+from workloads.records.status import Status
 
 ROOT = Path(__file__).resolve().parents[2]
 VENDOR = ROOT / "reports" / "web" / "templates" / "vendor"

@@ -10,7 +10,8 @@ from conftest import make_spec
 from runner.command.stable import COVERAGE_PERCENT, FEWEST, cells, follow, to_json, wanted, worth
 from workloads.records.figures import Figure
 from workloads.records.intervals import mean_interval
-from workloads.records.result import Status, TrialResult
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 STEADY = (1000.0, 1001.0, 999.0, 1000.0, 1001.0, 999.0)
 UNSTEADY = (1000.0, 1100.0, 900.0, 1000.0, 1100.0, 900.0)

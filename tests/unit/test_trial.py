@@ -12,7 +12,8 @@ from conftest import leaves, make_spec, varied
 from workloads.records.figures import Figure, Method
 from workloads.records.files import write_json
 from workloads.records.job import InputFile, Job, Kind, Task, TrialSpec
-from workloads.records.result import Check, Epoch, Status, TrialResult
+from workloads.records.result import Check, Epoch, TrialResult
+from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 
 SPEC = make_spec(

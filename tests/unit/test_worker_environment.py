@@ -73,8 +73,8 @@ def test_the_probe_and_the_memory_worker_run_under_the_trials_variables(monkeypa
         raise LaunchFailed("enough is seen")
 
     monkeypatch.setattr(asking, "run_worker", refuse)
-    Gate(tmp_path).gather(spec, Local("python", {}))
-    MemoryWorker(tmp_path, [spec]).gather(spec, Local("python", {}))
+    Gate(tmp_path, PROJECT).gather(spec, Local("python", {}, PROJECT))
+    MemoryWorker(tmp_path, [spec]).gather(spec, Local("python", {}, PROJECT))
     assert [(job.kind, job.trial.placement.variables) for job in jobs] == [(Kind.PROBE, SET), (Kind.MEMORY, SET)]
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from .memory_counts import PARTS
 from .word import Word
-
-Count = int | str  # bytes, or the reason why they are unknown
 
 
 class Method(Word):
@@ -172,17 +171,11 @@ WAITED_STEP_PEAK = _bytes("waited_step_peak", "Peak of a step that is waited for
 QUEUED_STEPS = _bytes("queued_steps", "Activations and inputs of queued steps")
 POOL_INDICES = _bytes("pool_indices", "Places of pools' maxima")
 EXACT_ACTIVATIONS = _bytes("activations_exact", "Activations, exact count")
-# What the allocator holds while it trains; together they are its peak.
-MEMORY_PARTS = {
-    "parameters": _bytes("parameters", "Parameters"),
-    "statistics": _bytes("statistics", "BatchNorm statistics"),
-    "gradients": _bytes("gradients", "Gradients"),
-    "optimizer": _bytes("optimizer", "Optimizer state"),
-    "dataset": _bytes("dataset", "Data set"),  # the training split, where the feed keeps it on the device
-    "inputs": _bytes("inputs", "Inputs"),  # one batch
-    "activations": _bytes("activations", "Activations"),  # beyond all these, between forward and backward
-    "workspace": _bytes("workspace", "Workspace"),  # temporaries, and what the framework keeps for them
-}
+_LABELS = (
+    "Parameters", "BatchNorm statistics", "Gradients", "Optimizer state", "Data set", "Inputs", "Activations",
+    "Workspace",
+)  # fmt: skip
+MEMORY_PARTS = {part: _bytes(part, label) for part, label in zip(PARTS, _LABELS, strict=True)}
 
 FIGURES: dict[str, FigureSpec] = {
     spec.name: spec for spec in (*MEMORY_PARTS.values(), *vars().copy().values()) if isinstance(spec, FigureSpec)

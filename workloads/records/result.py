@@ -8,27 +8,7 @@ from typing import Any
 from . import versions
 from .figures import Figure, refuse_unknown
 from .job import TrialSpec
-from .word import Word
-
-
-class Status(Word):
-    """How a trial ended. `ok` enters the tables; every other status carries a reason.
-
-    What `diverged` was measured whole, but a loss was no number: its speed and memory are shown with a mark, its
-    accuracy is not.
-    """
-
-    OK = "ok"
-    FAILED = "failed"
-    OUT_OF_MEMORY = "out_of_memory"
-    TIMEOUT = "timeout"
-    UNSUPPORTED = "unsupported"
-    CONTENDED = "contended"
-    UNVERIFIED = "unverified"
-    DIVERGED = "diverged"
-
-
-FINDINGS = (Status.OK, Status.OUT_OF_MEMORY, Status.DIVERGED)  # what was asked has an answer: not tried again
+from .status import Status
 
 
 @dataclass(frozen=True)
