@@ -15,6 +15,11 @@ def copy_project(folder):
     return folder
 
 
+def without_reports(project):
+    """Tables and charts take longer than a small trial."""
+    (project / "reports" / "__main__.py").write_text("")
+
+
 def run_in(project, *arguments):
     return run_runner(*arguments, cwd=project, PYTHONPATH=str(project))
 

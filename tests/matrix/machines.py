@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conftest import ROOT, by_cell
+from conftest import ROOT, TINY, by_cell
 from copied import copy_project, replace_in
 
 from runner import machine
@@ -45,7 +45,10 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "seen.jsonl")
 
 @dataclass(frozen=True)
 class Machine:
-    """`kernels` are the facts that each framework's trial must have recorded there; `prefix` goes before the runner."""
+    """`kernels` are the facts that each framework's trial must have recorded there; `prefix` goes before the runner.
+
+    `study`: what is run, where it is not the main job's network and data.
+    """
 
     name: str
     variables: dict[str, str] = field(default_factory=dict)
@@ -54,6 +57,7 @@ class Machine:
     prefix: tuple[str, ...] = ()
     python: str = sys.executable
     one_core: bool = False
+    study: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ def narrow_place(folder: Path) -> Machine:
     """One core, a home that cannot be written (below a file: so for root, too), the locale C."""
     (folder / "file").write_text("")
     variables = {"HOME": str(folder / "file" / "home"), "LC_ALL": "C", "LANG": "C"}
-    return Machine("one core, no home, locale C, a path with spaces and umlauts", variables, one_core=True)
+    return Machine("one core, no home, locale C, a path with spaces and umlauts", variables, one_core=True, study=TINY)
 
 
 def bare_place(folder: Path, python: str, prefix: tuple[str, ...]) -> Machine:
@@ -127,7 +131,9 @@ def bare_place(folder: Path, python: str, prefix: tuple[str, ...]) -> Machine:
     temporary = folder / "tmp elsewhere"
     temporary.mkdir()
     variables = {"TMPDIR": str(temporary)}
-    return Machine("Python 3.12, TMPDIR elsewhere, 64 KiB of /dev/shm", variables, python=python, prefix=prefix)
+    return Machine(
+        "Python 3.12, TMPDIR elsewhere, 64 KiB of /dev/shm", variables, python=python, prefix=prefix, study=TINY
+    )
 
 
 def without_shm() -> tuple[tuple[str, ...], str]:
@@ -167,7 +173,18 @@ def run(place: Machine, folder: Path) -> Run:
     environment = {name: value for name, value in os.environ.items() if name not in deciding}
     results = project / "results"
     done = subprocess.run(
-        [*place.prefix, place.python, "-m", "runner", "--framework", *place.frameworks, *SMALL, "--results", results],
+        [
+            *place.prefix,
+            place.python,
+            "-m",
+            "runner",
+            "--framework",
+            *place.frameworks,
+            *place.study,
+            *SMALL,
+            "--results",
+            results,
+        ],
         cwd=project,
         env=environment | {"PYTHONPATH": str(project)} | place.variables,
         stdin=subprocess.DEVNULL,

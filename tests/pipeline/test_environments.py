@@ -10,14 +10,16 @@ import sys
 import time
 
 import pytest
-from conftest import by_cell
-from copied import add_framework, copy_project, run_in
+from conftest import TINY, by_cell
+from copied import add_framework, copy_project, run_in, without_reports
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """A copy of the rooms, in which only the small referee is made an environment for."""
-    return copy_project(tmp_path_factory.mktemp("project"))
+    project = copy_project(tmp_path_factory.mktemp("project"))
+    without_reports(project)
+    return project
 
 
 def make(project, name):
@@ -29,7 +31,7 @@ def marker(project, name):
     return project / ".envs" / f"{name}-cpu" / ".complete"
 
 
-SMALL = ("--device", "cpu", "--batch-size", "512", "--epochs", "1", "--window", "0.2")
+SMALL = (*TINY, "--device", "cpu", "--batch-size", "512", "--epochs", "1", "--window", "0.2")
 
 
 def test_a_new_folder_is_not_found_or_one_that_cannot_be_installed_stops_the_others(project, tmp_path):

@@ -17,13 +17,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import QUICK, REAL_FRAMEWORKS, ROOT, by_cell, run_runner
+from conftest import QUICK, REAL_FRAMEWORKS, ROOT, TINY, by_cell, run_runner
 
 from workloads.checks import COVERED, LONG_ENOUGH
 from workloads.trial import Event
 
 ALL = ("--framework", "all", "--device", "cpu")
-NUMPY = ("--framework", "numpy", "--device", "cpu", "--isolation", "here", "--batch-size", "512", "--window", "0.3")
+NUMPY = (
+    *(*TINY, "--framework", "numpy", "--device", "cpu", "--isolation", "here"),
+    *("--batch-size", "512", "--window", "0.3"),
+)
+ENDLESS = ("--epochs", 100_000)  # minutes
 
 
 def trial_folders(results):
@@ -41,7 +45,7 @@ def test_a_figure_contradicts_what_was_counted(quick_run):
     for (framework, batch_size), result in cells.items():
         value = {name: figure["value"] for name, figure in result["figures"].items()}
         assert value["images_per_s"] * value["step_time_s"] == pytest.approx(batch_size, rel=0.01)
-        assert value["window_s"] >= 2
+        assert value["window_s"] >= 1
         assert 5 < value["cpu_percent"] <= 102, framework
         assert 50 * 2**20 < value["host_memory_bytes"] <= value["host_memory_peak_bytes"] < 2 * 2**30
         assert value["parameters_bytes"] == 4 * 122_570
@@ -171,8 +175,9 @@ def worker_of(runner, framework, after=Event.BUILT, within_s=60):
     raise AssertionError(f"no worker of {framework} within {within_s} s")
 
 
+@pytest.mark.real
 def test_a_killed_worker_takes_the_others_with_it(tmp_path):
-    runner = start_runner(*ALL, "--batch-size", 64, "--epochs", 5, "--window", 1, "--results", tmp_path)
+    runner = start_runner(*ALL, *TINY, "--batch-size", 64, "--epochs", 5, "--window", 1, "--results", tmp_path)
     worker_of(runner, "pytorch", within_s=300).send_signal(signal.SIGKILL)
     printed, _ = runner.communicate(timeout=300)
     assert runner.returncode == 1
@@ -189,7 +194,7 @@ def test_a_killed_worker_takes_the_others_with_it(tmp_path):
 
 
 def test_ctrl_c_leaves_a_worker_or_loses_a_finished_trial(tmp_path):
-    arguments = (*NUMPY, "--batch-size", 256, 512, "--epochs", 3, "--results", tmp_path)
+    arguments = (*NUMPY, "--batch-size", 256, 512, "--epochs", 3, "--window", 2, "--results", tmp_path)
     runner = start_runner(*arguments)
     until = time.monotonic() + 120
     while not trial_folders(tmp_path):
@@ -209,7 +214,7 @@ def test_ctrl_c_leaves_a_worker_or_loses_a_finished_trial(tmp_path):
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
 def test_a_worker_outlives_a_runner_that_was_ended(sent, tmp_path):
-    runner = start_runner(*NUMPY, "--epochs", 500, "--results", tmp_path)
+    runner = start_runner(*NUMPY, *ENDLESS, "--results", tmp_path)
     worker = worker_of(runner, "numpy")
     runner.send_signal(sent)
     runner.communicate(timeout=30)
@@ -218,7 +223,7 @@ def test_a_worker_outlives_a_runner_that_was_ended(sent, tmp_path):
 
 
 def test_a_worker_outlives_its_time_limit(tmp_path):
-    done = run_runner(*NUMPY, "--epochs", 500, "--timeout", 2, "--results", tmp_path)
+    done = run_runner(*NUMPY, *ENDLESS, "--timeout", 2, "--results", tmp_path)
     assert done.returncode == 1
     (result,) = by_cell(tmp_path).values()
     assert result["status"] == "timeout" and result["wall_s"] < 5
@@ -280,7 +285,7 @@ def test_a_contended_trial_is_run_again_at_once_and_the_first_attempt_is_kept(tm
 
 
 def test_two_runs_write_into_one_results_folder(tmp_path):
-    first = start_runner(*NUMPY, "--epochs", 500, "--results", tmp_path)
+    first = start_runner(*NUMPY, *ENDLESS, "--results", tmp_path)
     worker_of(first, "numpy")
     done = run_runner(*NUMPY, "--results", tmp_path)
     first.send_signal(signal.SIGINT)

@@ -7,16 +7,16 @@ import re
 from dataclasses import replace
 
 import pytest
-from conftest import by_cell
-from copied import add_framework, copy_project, run_in
+from conftest import TINY, by_cell
+from copied import add_framework, copy_project, run_in, without_reports
 
 from runner.gate import GATE
 from workloads.trial import Check, Status, TrialResult
 
 WRONG = ("doubled", "dimmed")
 CONDITIONS = (
-    *("--device", "cpu", "--isolation", "here"),
-    *("--batch-size", 128, "--epochs", 1, "--window", 0.5, "--threads", 1),
+    *(*TINY, "--device", "cpu", "--isolation", "here"),
+    *("--batch-size", 16, "--epochs", 1, "--window", 0.5, "--threads", 1),
 )
 COMMAND = ("--framework", "numpy", *WRONG, *CONDITIONS)
 DOUBLED = "doubled", "optimizer = replace(optimizer, learning_rate=2 * optimizer.learning_rate)"
@@ -63,7 +63,7 @@ def results_of(folder):
 @pytest.mark.parametrize(
     ("framework", "told"),
     [
-        ("doubled", "the first gradients agree, what 1 step changed in dense2/bias differs by "),
+        ("doubled", "the first gradients agree, what 1 step changed in dense1/bias differs by "),
         ("dimmed", "first layer that differs: conv1, its output by "),
     ],
 )
@@ -125,6 +125,7 @@ DIES, RAISES = "os.kill(os.getpid(), signal.SIGKILL)", 'raise ValueError("the pr
 def silent(tmp_path_factory):
     """Frameworks whose probe fails, at two batch sizes: (results folder, what was printed, exit code, PROBED)."""
     project, results = copy_project(tmp_path_factory.mktemp("silent")), tmp_path_factory.mktemp("results")
+    without_reports(project)
     for name, ends in (("dying", DIES), ("raising", RAISES)):
         add_framework(project, name, label=f'"{name}"')
         (project / "adapters" / name / "adapter.py").write_text(
@@ -141,8 +142,8 @@ class Adapter(adapter.Adapter):
 """
         )
     done = run_in(
-        project, "--framework", "dying", "numpy", "raising", "--device", "cpu", "--isolation", "here", "--batch-size",
-        256, 512, "--epochs", 1, "--window", 0.3, "--threads", 1, "--results", results,
+        project, *TINY, "--framework", "dying", "numpy", "raising", "--device", "cpu", "--isolation", "here",
+        "--batch-size", 32, 64, "--epochs", 1, "--window", 0.3, "--threads", 1, "--results", results,
     )  # fmt: skip
     return results, done.stdout + done.stderr, done.returncode, (project / PROBED).read_text()
 
@@ -155,7 +156,7 @@ def test_a_framework_whose_probe_dies_or_raises_is_unverified_and_the_run_goes_o
     assert told == {
         (name, size): ("ok", None) if name == "numpy" else ("unverified", reason)
         for name in ("dying", "numpy", "raising")
-        for size in (256, 512)
+        for size in (32, 64)
     }
     assert all(result["figures"]["images_per_s"]["value"] > 0 for result in cells.values()), "a figure was lost"
     assert code == 1 and "6 trials: 2 ok, 4 unverified" in printed
@@ -174,6 +175,7 @@ def test_the_named_folder_has_what_became_of_each_probe_and_each_was_tried_once(
 def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path):
     """Without the referee: one against one, both are in doubt, the one that was finished too."""
     project = copy_project(tmp_path / "project")
+    without_reports(project)
     add_mistaken(project, *DOUBLED)
     gate = project / "runner" / "gate.py"
     text, count = re.subn(r"(?m)^REFEREE_MULTIPLY_ADDS = .*$", "REFEREE_MULTIPLY_ADDS = 0", gate.read_text())
@@ -197,7 +199,7 @@ def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path):
         status, reason, check = told[name]
         assert status == Status.UNVERIFIED and check == Check(GATE, False, reason)
         assert reason.startswith(
-            f"differs from {other}: the first gradients agree, what 1 step changed in dense2/bias differs by "
+            f"differs from {other}: the first gradients agree, what 1 step changed in dense1/bias differs by "
         )
     rewritten = results_of(apart)["numpy"]
     assert replace(rewritten, status=measured.status, reason=measured.reason, checks=measured.checks) == measured
