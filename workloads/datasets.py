@@ -1,4 +1,5 @@
-"""Data sets as arrays: digits and a few of them (built in), CIFAR-10, Fashion-MNIST, MNIST in their publishers' formats, synthetic.
+"""Data sets as arrays: digits, whole and the first of them (built in), CIFAR-10, Fashion-MNIST, MNIST in their
+publishers' formats, synthetic.
 
 Images are uint8 NHWC, labels int32. Files are checked by md5 before they are read and are never unpickled.
 """
