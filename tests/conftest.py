@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from runner.machine import deciding_variables
 from workloads.spec import OptimizerSpec
 from workloads.trial import TrialSpec
 
@@ -36,7 +37,7 @@ def run_runner(*arguments, cwd=ROOT, timeout_s=900, **environment):
     return subprocess.run(
         [sys.executable, "-m", "runner", *map(str, arguments)],
         cwd=cwd,
-        env={name: value for name, value in os.environ.items() if name != "BATCHWISE_DATA"}
+        env={name: value for name, value in os.environ.items() if name not in {"BATCHWISE_DATA", *deciding_variables()}}
         | {"PYTHONPATH": str(ROOT), **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -112,8 +113,8 @@ def group(item):
         return f"quick run {parameters.get('framework', parameters.get('told', ''))}"
     if "found" in item.fixturenames and "framework" in parameters:
         return f"suite of {parameters['framework']}"
-    if "made" in item.fixturenames and "place" in parameters:
-        return f"machine {parameters['place']}"
+    if "on" in item.fixturenames:
+        return f"machine {parameters.get('place', 0 if 'bare' in item.fixturenames else 2)}"
     shared = (each for name in item.fixturenames for each in item._fixtureinfo.name2fixturedefs.get(name, ()))
     return str(item.path) if any(each.scope == "module" for each in shared) else ""
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import QUICK, REAL_FRAMEWORKS, ROOT, TINY, by_cell, run_runner
+from copied import copy_project, run_in, without_reports
 
 from workloads.checks import COVERED, LONG_ENOUGH
 from workloads.trial import Event
@@ -147,10 +148,18 @@ def test_real_cifar10_fails_or_takes_2_gib(real_data, tmp_path):
         assert result["epochs"][0]["test_loss"] < math.log(10)  # better than guessing
 
 
-def start_runner(*arguments):
+@pytest.fixture(scope="module")
+def lean(tmp_path_factory):
+    """A copy that makes no reports, for what is not about them."""
+    project = copy_project(tmp_path_factory.mktemp("project"))
+    without_reports(project)
+    return project
+
+
+def start_runner(*arguments, project=ROOT):
     return subprocess.Popen(
         [sys.executable, "-m", "runner", *map(str, arguments)],
-        cwd=ROOT,
+        cwd=project,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -193,9 +202,9 @@ def test_a_killed_worker_takes_the_others_with_it(tmp_path):
     assert "failed" in report and "SIGKILL" in report
 
 
-def test_ctrl_c_leaves_a_worker_or_loses_a_finished_trial(tmp_path):
+def test_ctrl_c_leaves_a_worker_or_loses_a_finished_trial(tmp_path, lean):
     arguments = (*NUMPY, "--batch-size", 256, 512, "--epochs", 3, "--window", 2, "--results", tmp_path)
-    runner = start_runner(*arguments)
+    runner = start_runner(*arguments, project=lean)
     until = time.monotonic() + 120
     while not trial_folders(tmp_path):
         assert runner.poll() is None and time.monotonic() < until
@@ -207,7 +216,7 @@ def test_ctrl_c_leaves_a_worker_or_loses_a_finished_trial(tmp_path):
     assert "The same command goes on" in told
     assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
     assert len(trial_folders(tmp_path)) == 1
-    done = run_runner(*arguments)
+    done = run_in(lean, *arguments)
     assert done.returncode == 0 and "1 of 2 trials are finished" in done.stdout
     assert len(trial_folders(tmp_path)) == 2
 
@@ -222,8 +231,8 @@ def test_a_worker_outlives_a_runner_that_was_ended(sent, tmp_path):
     assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_worker_outlives_its_time_limit(tmp_path):
-    done = run_runner(*NUMPY, *ENDLESS, "--timeout", 2, "--results", tmp_path)
+def test_a_worker_outlives_its_time_limit(tmp_path, lean):
+    done = run_in(lean, *NUMPY, *ENDLESS, "--timeout", 2, "--results", tmp_path)
     assert done.returncode == 1
     (result,) = by_cell(tmp_path).values()
     assert result["status"] == "timeout" and result["wall_s"] < 5
@@ -262,12 +271,12 @@ def busy_neighbour():
     return subprocess.Popen([sys.executable, "-c", code])
 
 
-def test_a_contended_trial_is_run_again_at_once_and_the_first_attempt_is_kept(tmp_path):
+def test_a_contended_trial_is_run_again_at_once_and_the_first_attempt_is_kept(tmp_path, lean):
     """The neighbour goes when the first attempt has been told contended."""
     neighbour = busy_neighbour()
     try:
         asked = (*NUMPY, "--epochs", 1, "--threads", 1, "--window", 1, "--retry", "contended", "--results", tmp_path)
-        runner = start_runner(*asked)
+        runner = start_runner(*asked, project=lean)
         printed = ""
         for line in runner.stdout:
             printed += line
@@ -293,12 +302,12 @@ def test_two_runs_write_into_one_results_folder(tmp_path):
     assert done.returncode == 2 and "in use by another run" in done.stderr
 
 
-def test_terminal_shows_no_time_left(tmp_path):
+def test_terminal_shows_no_time_left(tmp_path, lean):
     """On a real pseudo-terminal: the live line says how long it will take, and rows stand above it."""
     primary, secondary = pty.openpty()
     command = [sys.executable, "-m", "runner", *map(str, (*NUMPY, "--epochs", 1, "--results", tmp_path))]
     with subprocess.Popen(
-        command, cwd=ROOT, stdin=secondary, stdout=secondary, stderr=secondary, env=os.environ | {"COLUMNS": "140"}
+        command, cwd=lean, stdin=secondary, stdout=secondary, stderr=secondary, env=os.environ | {"COLUMNS": "140"}
     ) as runner:
         os.close(secondary)
         shown = b""

@@ -20,6 +20,8 @@ from reports.order import ERROR
 from runner import stable
 from workloads.trial import Figure, TrialResult
 
+pytestmark = pytest.mark.slow
+
 ALL_SLOWER = simulate_compare.lost(0.15, everywhere=True)
 AT_THE_LIMIT = simulate_compare.lost(simulate_compare.TOLERATED_PERCENT / 100, everywhere=True)
 

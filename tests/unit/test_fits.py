@@ -76,6 +76,7 @@ def test_capacity_is_that_of_another_device():
     assert fits.capacity_bytes("cpu", gpus) > 2**28
 
 
+@pytest.mark.slow
 def test_the_plan_keeps_what_it_knows_of_memory_to_itself(tmp_path):
     """Four small trials of the referee are measured; then a batch is planned that no machine holds."""
     own = (*TINY, "--framework", "numpy", "--device", "cpu", "--isolation", "here", "--epochs", 1, "--window", 0.2)
