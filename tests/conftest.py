@@ -86,6 +86,7 @@ def pytest_configure(config):
         os.sched_setaffinity(0, {cores[int(config.workerinput["workerid"].removeprefix("gw")) % len(cores)]})
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
     """Markers by folder and by what a test starts. What takes longest goes first, tests of one group side by side."""
     for item in items:
