@@ -97,6 +97,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker("real")
         if name := group(item):
             item.add_marker(pytest.mark.xdist_group(name))
+            if getattr(item.config.option, "loadgroup", False):
+                item._id = f"{item.nodeid}@{name}"  # pytest-xdist 3.8 writes it where pytest 9 does not look
     items.sort(key=turn)
 
 
