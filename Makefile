@@ -1,12 +1,15 @@
-# make bench: the main job. make test: all tests. make setup: the environments alone. make images: as images
-# (FRAMEWORK=pytorch DEVICE=cpu for one; BUILD=... for the engine). make test-images: the tests of those.
+# make bench: the main job. make test: all tests, each core taking some (make test-fast: those of a minute). make setup:
+# the environments alone. make images: as images (FRAMEWORK=pytorch DEVICE=cpu for one; BUILD=... for the engine).
+# make test-images: the tests of those.
 # Each does its own set-up on a fresh machine with Python 3.11 (the runner alone can do with PYTHON=python3.12), and is
 # quick the second time.
 
 PYTHON ?= python3.11
 export PYTHONUNBUFFERED = 1
 
-.PHONY: bench test setup lint images test-images
+TESTS = .venv/bin/python -m pytest -n logical --dist loadgroup --no-loadscope-reorder
+
+.PHONY: bench test test-fast setup lint images test-images
 
 bench: .venv/.complete
 	.venv/bin/python -m runner --framework all
@@ -16,7 +19,10 @@ setup: .venv/.complete
 
 test: .venv/.complete-test lint
 	.venv/bin/python -m runner.environments cpu
-	.venv/bin/python -m pytest --ignore=tests/images
+	$(TESTS) --ignore=tests/images --cov
+
+test-fast: .venv/.complete-test
+	$(TESTS) -m "not (real or browser or gpu or images or slow)"
 
 images: .venv/.complete
 	.venv/bin/python -m runner.environments.images $(FRAMEWORK) $(if $(DEVICE),--device $(DEVICE)) $(if $(BUILD),-- $(BUILD))

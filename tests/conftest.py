@@ -1,4 +1,8 @@
-"""What several rooms of tests share: the real command line, and results by cell."""
+"""What several rooms of tests share: the real command line, results by cell, and who runs beside whom.
+
+With `-n` each worker of pytest-xdist keeps to a core of its own, and so does all that it starts: to a trial, that core
+is the whole machine, and what others compute beside it is not seen by it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,9 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
+from runner.machine.description import deciding_variables
 from runner.project import Project
 from workloads.records.job import Cell, Draw, Installation, Passes, Placement, Task, TrialSpec
 from workloads.spec import OptimizerSpec
@@ -18,8 +24,14 @@ from workloads.spec import OptimizerSpec
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = Project.at(ROOT)
 REAL_FRAMEWORKS = ("mxnet", "pytorch", "tensorflow")
+# The smallest of the catalogue, where what is computed does not matter.
+TINY = ("--workload", "tiny", "--dataset", "digits-64")
 # The main job at four of its nine batch sizes, on the CPU also where there is a GPU.
-QUICK = ("--framework", "all", "--device", "cpu", "--batch-size", 4, 32, 128, 1024, "--window", 2)
+QUICK = ("--framework", "all", "--device", "cpu", "--batch-size", 4, 32, 128, 1024, "--window", 1)
+
+FOLDERS = {"browser": "browser", "gpu": "gpu", "images": "images", "pipeline": "slow"}  # of tests: their marker
+REAL = ("conformance", "images", "matrix")  # folders whose tests start real frameworks
+RUNS = {"quick_run", "judged", "real_data"}  # fixtures that do
 
 
 def run_runner(*arguments, cwd=ROOT, timeout_s=900, **environment):
@@ -27,7 +39,7 @@ def run_runner(*arguments, cwd=ROOT, timeout_s=900, **environment):
     return subprocess.run(
         [sys.executable, "-m", "runner", *map(str, arguments)],
         cwd=cwd,
-        env={name: value for name, value in os.environ.items() if name != "BATCHWISE_DATA"}
+        env={name: value for name, value in os.environ.items() if name not in {"BATCHWISE_DATA", *deciding_variables()}}
         | {"PYTHONPATH": str(ROOT), **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -74,6 +86,48 @@ def varied(spec, **changes):
     return replace(spec, **changes)
 
 
+def pytest_configure(config):
+    if hasattr(config, "workerinput"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(config.workerinput["workerid"].removeprefix("gw")) % len(cores)]})
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items):
+    """Markers by folder and by what a test starts. What takes longest goes first, tests of one group side by side."""
+    for item in items:
+        folder = item.path.relative_to(ROOT / "tests").parts[0]
+        if folder in FOLDERS:
+            item.add_marker(FOLDERS[folder])
+        if folder in REAL or RUNS.intersection(item.fixturenames):
+            item.add_marker("real")
+        if name := group(item):
+            item.add_marker(pytest.mark.xdist_group(name))
+            if getattr(item.config.option, "loadgroup", False):
+                item._id = f"{item.nodeid}@{name}"  # pytest-xdist 3.8 writes it where pytest 9 does not look
+    items.sort(key=turn)
+
+
+def turn(item):
+    """The quick run first, then all else of real frameworks, then what only needs what the quick run left."""
+    if "quick_run" in item.fixturenames:
+        return 0 if item.path.name == "test_run.py" else 2
+    return 1 if item.get_closest_marker("real") else 3
+
+
+def group(item):
+    """Of tests that share what is started once: the quick run, a framework's answers to the suite, a module's own."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    if "quick_run" in item.fixturenames:
+        return f"quick run {parameters.get('framework', parameters.get('told', ''))}"
+    if "found" in item.fixturenames and "framework" in parameters:
+        return f"suite of {parameters['framework']}"
+    if "on" in item.fixturenames:
+        return f"machine {parameters.get('place', 0 if 'bare' in item.fixturenames else 2)}"
+    shared = (each for name in item.fixturenames for each in item._fixtureinfo.name2fixturedefs.get(name, ()))
+    return str(item.path) if any(each.scope == "module" for each in shared) else ""
+
+
 @pytest.fixture
 def gpu_spec():
     return make_spec(device="GPU-00000000-1111-2222-3333-444444444444")
@@ -82,10 +136,15 @@ def gpu_spec():
 @pytest.fixture(scope="session")
 def quick_run(tmp_path_factory):
     """(results folder, {cell: result.json}, what was printed) of QUICK."""
-    results = tmp_path_factory.mktemp("quick")
-    done = run_runner(*QUICK, "--results", results)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return results, by_cell(results), done.stdout
+    results = shared(tmp_path_factory) / "quick"
+
+    def run():
+        done = run_runner(*QUICK, "--results", results)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (results / "printed.txt").write_text(done.stdout)
+
+    once(results, run)
+    return results, by_cell(results), (results / "printed.txt").read_text()
 
 
 @pytest.fixture(scope="session")
@@ -101,7 +160,28 @@ def found(tmp_path_factory):
     """What every framework made of the conformance suite's cases; each is run when it is first asked for."""
     from suite import Found  # beside the tests that ask
 
-    return Found(tmp_path_factory.mktemp("conformance"))
+    return Found(shared(tmp_path_factory) / "conformance")
+
+
+def shared(tmp_path_factory):
+    """The session's folder, one for all workers of pytest-xdist."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+def once(path, work):
+    """Do the work that `path` stands for, unless a process of the session has done it; where that failed, say why."""
+    ended = path.with_name(f"{path.name}.ended")
+    with FileLock(path.with_name(f"{path.name}.lock")):
+        if not ended.exists():
+            try:
+                work()
+            except AssertionError as error:
+                ended.write_text(str(error) or "it failed")
+                raise
+            ended.touch()
+    reason = ended.read_text()
+    assert not reason, reason
 
 
 @pytest.fixture(scope="session")

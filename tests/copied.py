@@ -9,10 +9,16 @@ from conftest import ROOT, run_runner
 
 
 def copy_project(folder):
+    """With what Python has compiled, which stays right: a copy keeps its file's time, a changed file has another."""
     for room in ("workloads", "adapters", "runner", "reports"):
-        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("published"))
     shutil.copy(ROOT / "RULES.md", folder)  # a report hands it out
     return folder
+
+
+def without_reports(project):
+    """Tables and charts take longer than a small trial."""
+    (project / "reports" / "__main__.py").write_text("")
 
 
 def run_in(project, *arguments):

@@ -148,4 +148,19 @@ MOBILENET_V3_LARGE = Workload(
     layers=_mobilenet_v3_large(classes=10),
 )
 
-WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in (OSU_CNN, CATS_DOGS_CNN, MOBILENET_V3_LARGE)}
+TINY = Workload(
+    name="tiny",
+    summary="one small convolution: a trial of seconds that tries the installation, and measures nothing of interest",
+    input_shape=(8, 8, 1),
+    layers=(
+        Conv2D("conv1", filters=4, kernel=(3, 3)),
+        Relu("relu1"),
+        MaxPool2D("pool1", size=2),
+        Flatten("flatten"),
+        Dense("dense1", units=10),
+    ),
+)
+
+WORKLOADS: dict[str, Workload] = {
+    workload.name: workload for workload in (OSU_CNN, CATS_DOGS_CNN, MOBILENET_V3_LARGE, TINY)
+}

@@ -1,4 +1,5 @@
-"""Data sets as arrays: digits (built in), CIFAR-10, Fashion-MNIST, MNIST in their publishers' formats, synthetic.
+"""Data sets as arrays: digits, whole and the first of them (built in), CIFAR-10, Fashion-MNIST, MNIST in their
+publishers' formats, synthetic.
 
 Images are uint8 NHWC, labels int32. Files are checked by md5 before they are read and are never unpickled.
 """
@@ -121,6 +122,12 @@ def _read_digits(_: Path) -> tuple[Split, Split]:
     return Split(images[train], labels[train]), Split(images[test], labels[test])
 
 
+def _read_few_digits(folder: Path) -> tuple[Split, Split]:
+    """The first of both splits of the digits."""
+    train, test = _read_digits(folder)
+    return Split(train.images[:64], train.labels[:64]), Split(test.images[:16], test.labels[:16])
+
+
 def _read_cifar10(folder: Path) -> tuple[Split, Split]:
     """Records of 1 label byte and 3,072 pixel bytes: red, green, blue planes of 32 x 32, row by row."""
 
@@ -207,6 +214,14 @@ DATASETS: dict[str, Dataset] = {
             360,
             10,
             _read_digits,
+        ),
+        Dataset(
+            "digits-64",
+            "the first of the digits, to try an installation with",
+            64,
+            16,
+            10,
+            _read_few_digits,
         ),
         Dataset(
             "cifar10",

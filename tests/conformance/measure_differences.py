@@ -63,20 +63,20 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Run:
-    """One process: so many draws of one network, from number `first` on."""
+    """One process: so many draws of each network, from number `first` on."""
 
     who: str  # a framework, or the name of a planted error
     framework: str
     module: str
     profile: str
     instructions: str
-    network: str
+    networks: tuple[str, ...]
     draws: int
     first: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.who}.{self.profile}.{self.instructions}.{self.network}.{self.first}.jsonl"
+        return f"{self.who}.{self.profile}.{self.instructions}.{'+'.join(self.networks)}.{self.first}.jsonl"
 
     def start(self, folder: Path) -> None:
         if (folder / self.name).exists():
@@ -84,7 +84,7 @@ class Run:
         environment = read(Project.of_this_code(), self.framework, "cpu")
         threads = "2" if self.instructions == "threads" else "1"
         part = folder / f"{self.name}.part"
-        arguments = [self.module, self.profile, threads, part, self.first, self.first + self.draws, self.network]
+        arguments = [self.module, self.profile, threads, part, self.first, self.first + self.draws, *self.networks]
         subprocess.run(
             [environment.interpreter, HERE / "drawn.py", *map(str, arguments)],
             env={
@@ -103,12 +103,12 @@ class Run:
 def right_runs(draws: dict[str, int]) -> Iterator[Run]:
     """The referee in float64 first, then the right adapters. TensorFlow, which compiles for each draw, has a fifth."""
     for network, count in draws.items():
-        yield Run("numpy", "numpy", "adapters.numpy.adapter", "float64", "native", network, count)
+        yield Run("numpy", "numpy", "adapters.numpy.adapter", "float64", "native", (network,), count)
         for framework, sets in SETS.items():
             few = -(-count // 5) if framework == "tensorflow" else count
             for instructions in sets:
                 module = f"adapters.{framework}.adapter"
-                yield Run(framework, framework, module, "default", instructions, network, few)
+                yield Run(framework, framework, module, "default", instructions, (network,), few)
 
 
 def planted_runs(draws: int) -> Iterator[Run]:
@@ -116,7 +116,7 @@ def planted_runs(draws: int) -> Iterator[Run]:
     for name in PLANTED:
         framework, cases, _ = errors_of(name)
         for network in sorted({CASES[case].workload.name for case in cases} - {"dropout"}):
-            yield Run(name, framework, f"broken.{name}", "default", "native", network, draws)
+            yield Run(name, framework, f"broken.{name}", "default", "native", (network,), draws)
 
 
 Draw = tuple[str, int]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import settings
-from conftest import PROJECT
+from conftest import PROJECT, once
 from settings import CASES, Case
 
 from runner.environments.definition import read, worker_variables
@@ -41,6 +41,7 @@ def run_probe(
             "PATH": os.environ["PATH"],
             "OMP_NUM_THREADS": str(settings.THREADS),
             "OPENBLAS_NUM_THREADS": str(settings.THREADS),
+            "OMP_WAIT_POLICY": "PASSIVE",  # others compute beside it: threads that wait in a loop take their cores
             **worker_variables(environment),
             **variables,
         },
@@ -57,14 +58,18 @@ def load(path: Path) -> Arrays:
 
 
 class Found:
-    """What frameworks made of the cases: each runs once a session, in one process for each profile."""
+    """What frameworks made of the cases: each runs once a session, in one process for each profile, whichever of the
+    session's processes asks first."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.inputs = folder, folder / "inputs"
+        self.folder.mkdir(exist_ok=True)
+        once(self.inputs, self._write_inputs)
+
+    def _write_inputs(self) -> None:
         self.inputs.mkdir()
         for name, case in CASES.items():
             np.savez(self.inputs / f"{name}.npz", **settings.prepare(case))
-        self.done: set[str] = set()
 
     def initial(self, case: Case) -> Arrays:
         return under(load(self.inputs / f"{case.name}.npz"), "initial/")
@@ -73,15 +78,14 @@ class Found:
         """`who` is a framework, the truth, or the name of a broken adapter with its framework and module."""
         out = self.folder / who
         profile = settings.TRUTH if who == settings.TRUTH else case.profile
-        if (told := f"{who}-{profile}") not in self.done:
-            cases = [CASES[name] for name in only] if only else list(CASES.values())
-            if who == settings.TRUTH:
-                framework = REFEREE
-            else:
-                cases = [other for other in cases if other.profile == case.profile]
-            framework = framework or who
-            run_probe(framework, module or f"adapters.{framework}.adapter", profile, self.inputs, out, cases)
-            self.done.add(told)
+        cases = [CASES[name] for name in only] if only else list(CASES.values())
+        if who == settings.TRUTH:
+            framework = REFEREE
+        else:
+            cases = [other for other in cases if other.profile == case.profile]
+        framework = framework or who
+        module = module or f"adapters.{framework}.adapter"
+        once(self.folder / f"{who}-{profile}", lambda: run_probe(framework, module, profile, self.inputs, out, cases))
         return load(out / f"{case.name}.npz")
 
     def evidence(self, who: str, case: Case) -> dict:

@@ -7,13 +7,14 @@ from settings import CASES, TRUTH
 from suite import Seen, checks_of
 
 # {name: framework}, of broken/late; the runner's gate catches them, too: tests/pipeline/test_cheats.py.
-CASE, WRONG = "plain-partial", {"nominal_step": "mxnet", "partial_skipped": "pytorch"}
+CASE, FULL = "plain-partial", "plain-momentum"
+WRONG = {"nominal_step": "mxnet", "partial_skipped": "pytorch"}
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_the_suite_catches_what_is_wrong_with_partial_batches_alone(name, found):
     case = CASES[CASE]
-    arrays = found.of(name, case, WRONG[name], f"broken.late.{name}", (CASE,))
+    arrays = found.of(name, case, WRONG[name], f"broken.late.{name}", (CASE, FULL))
     seen = Seen(case, arrays, found.of(TRUTH, case), found.initial(case))
     caught = {check for check, wrong in checks_of(case).items() if wrong(seen)}
     assert "weights" in caught
@@ -22,7 +23,7 @@ def test_the_suite_catches_what_is_wrong_with_partial_batches_alone(name, found)
 
 @pytest.mark.parametrize("name", WRONG)
 def test_no_case_of_one_batch_size_catches_them(name, found):
-    case = CASES["plain-momentum"]
-    arrays = found.of(f"{name}-full", case, WRONG[name], f"broken.late.{name}", (case.name,))
+    case = CASES[FULL]
+    arrays = found.of(name, case, WRONG[name], f"broken.late.{name}", (CASE, FULL))
     seen = Seen(case, arrays, found.of(TRUTH, case), found.initial(case))
     assert not [check for check, wrong in checks_of(case).items() if wrong(seen)]

@@ -13,7 +13,7 @@ from runner.gate.tolerances import Truth, deviations, difference
 from workloads.records.evidence import Evidence
 
 UNFITTED = 10_000  # what measure_differences.py draws is below
-DRAWS = {"osu-cnn": 4, "statistics": 4}  # of each rule one
+NETWORKS, DRAWS = ("osu-cnn", "statistics"), 4  # of each rule one
 ELSEWHERE = [
     ("pytorch", "avx2"),
     ("pytorch", "sse41"),
@@ -25,9 +25,8 @@ ELSEWHERE = [
 
 
 def run(folder, framework, profile, instructions):
-    for network, count in DRAWS.items():
-        module = f"adapters.{framework}.adapter"
-        Run(framework, framework, module, profile, instructions, network, count, UNFITTED).start(folder)
+    module = f"adapters.{framework}.adapter"
+    Run(framework, framework, module, profile, instructions, NETWORKS, DRAWS, UNFITTED).start(folder)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +41,7 @@ def gathered(tmp_path_factory):
 def test_a_right_adapter_is_not_suspected_with_the_instructions_of_another_processor(framework, instructions, gathered):
     run(gathered, framework, "default", instructions)
     trials = judged(gathered, framework, instructions, truths(gathered))
-    assert len(trials) == sum(DRAWS.values())
+    assert len(trials) == DRAWS * len(NETWORKS)
     largest = [max(trial.together, key=lambda deviation: deviation.ratio) for trial in trials]
     assert [str(one) for one in largest if one.ratio > 1] == []
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import psutil
 import pytest
-from conftest import REAL_FRAMEWORKS, ROOT
+from conftest import REAL_FRAMEWORKS, ROOT, TINY
 from copied import copy_project
 from stand_in import FOREVER_MS, MIB, UUID, write_trace
 
@@ -57,7 +57,7 @@ def put_on_the_host(project, framework, pid_file):
 def project(tmp_path_factory):
     folder = copy_project(tmp_path_factory.mktemp("project"))
     shutil.rmtree(folder / "reports")  # none is looked at here, and each takes seconds
-    for framework in REAL_FRAMEWORKS:
+    for framework in (*REAL_FRAMEWORKS, "numpy"):
         put_on_the_host(folder, framework, folder / "pid")
     return folder
 
@@ -77,7 +77,7 @@ def start(project, library, trace, *arguments, **variables):
     }
     environment = {name: value for name, value in os.environ.items() if name != "BATCHWISE_DATA"}
     runner = subprocess.Popen(
-        [sys.executable, "-m", "runner", "--device", UUID, "--epochs", "1", "--results", "results", *arguments],
+        [sys.executable, "-m", "runner", *TINY, "--device", UUID, "--epochs", "1", "--results", "results", *arguments],
         cwd=project, env=environment | told | variables,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
@@ -107,6 +107,7 @@ def integral(steps, name, start_ms, end_ms):
     return total
 
 
+@pytest.mark.real
 def test_a_real_frameworks_trial_tells_something_else_than_the_trace(project, library, tmp_path):
     steps = saw()
     runner, zero_ns = start(
@@ -146,7 +147,7 @@ def compare(figures, at_ms, steps, holes):
     assert value["import_s"] > 0 and value["first_step_s"] > 0 and value["cpu_busy_percent"] >= value["cpu_percent"]
 
 
-ONE = ("--framework", "pytorch", "--batch-size", "64", "--window", "3")
+ONE = ("--framework", "numpy", "--batch-size", "64", "--window", "3")  # any framework: it is the sampler that is tried
 BUSY = [(0, {"gpu": 60, "used": 3000, "process": 2500, "power": 150, "throttle": 0})]
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +45,17 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "seen.jsonl")
 
 @dataclass(frozen=True)
 class Machine:
-    """`kernels` are the facts that each framework's trial must have recorded there; `prefix` goes before the runner."""
+    """`kernels` are the facts that each framework's trial must have recorded there, because of the variables `forced`;
+    `prefix` goes before the runner."""
 
     name: str
-    variables: dict[str, str] = field(default_factory=dict)
+    forced: dict[str, str] = field(default_factory=dict)
     kernels: dict[str, dict[str, Any]] = field(default_factory=dict)
     frameworks: tuple[str, ...] = ("mxnet", "pytorch", "tensorflow")
     prefix: tuple[str, ...] = ()
     python: str = sys.executable
     one_core: bool = False
+    variables: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -115,19 +117,20 @@ def has_avx2() -> bool:
     return "avx2" in (description.describe(PROJECT, "cpu", [])["cpu_flags"] or ())
 
 
-def narrow_place(folder: Path) -> Machine:
+def narrow_place(folder: Path, processor: Machine) -> Machine:
     """One core, a home that cannot be written (below a file: so for root, too), the locale C."""
     (folder / "file").write_text("")
     variables = {"HOME": str(folder / "file" / "home"), "LC_ALL": "C", "LANG": "C"}
-    return Machine("one core, no home, locale C, a path with spaces and umlauts", variables, one_core=True)
+    name = f"{processor.name}; one core, no home, locale C, a path with spaces and umlauts"
+    return replace(processor, name=name, variables=variables, one_core=True)
 
 
-def bare_place(folder: Path, python: str, prefix: tuple[str, ...]) -> Machine:
+def bare_place(folder: Path, processor: Machine, python: str, prefix: tuple[str, ...]) -> Machine:
     """TMPDIR elsewhere; another Python, and no /dev/shm to speak of, as far as they can be had."""
     temporary = folder / "tmp elsewhere"
     temporary.mkdir()
-    variables = {"TMPDIR": str(temporary)}
-    return Machine("Python 3.12, TMPDIR elsewhere, 64 KiB of /dev/shm", variables, python=python, prefix=prefix)
+    name = f"{processor.name}; Python 3.12, TMPDIR elsewhere, 64 KiB of /dev/shm"
+    return replace(processor, name=name, variables={"TMPDIR": str(temporary)}, python=python, prefix=prefix)
 
 
 def without_shm() -> tuple[tuple[str, ...], str]:
@@ -167,9 +170,19 @@ def run(place: Machine, folder: Path) -> Run:
     environment = {name: value for name, value in os.environ.items() if name not in deciding}
     results = project / "results"
     done = subprocess.run(
-        [*place.prefix, place.python, "-m", "runner", "--framework", *place.frameworks, *SMALL, "--results", results],
+        [
+            *place.prefix,
+            place.python,
+            "-m",
+            "runner",
+            "--framework",
+            *place.frameworks,
+            *SMALL,
+            "--results",
+            results,
+        ],
         cwd=project,
-        env=environment | {"PYTHONPATH": str(project)} | place.variables,
+        env=environment | {"PYTHONPATH": str(project)} | place.forced | place.variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=1800,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 
 import machines
 import pytest
-from machines import HEAD, PROCESSORS, bare_place, narrow_place, other_python, rows, without_shm
+from machines import HEAD, PROCESSORS, Machine, bare_place, narrow_place, other_python, rows, without_shm
 from tabulate import tabulate
 
 from workloads.records.check_name import CheckName
+
+BARE, NARROW = 0, 2  # of PROCESSORS
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +31,6 @@ def run(request):
 
 
 @pytest.fixture(scope="module")
-def on(run, tmp_path_factory):
-    """The run on one of PROCESSORS, made when it is first asked for."""
-    return cache(lambda place: run(PROCESSORS[place], tmp_path_factory.mktemp("processor")))
-
-
-@pytest.fixture(scope="module")
-def narrow(run, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("narrow")
-    return run(narrow_place(folder), folder)
-
-
-@pytest.fixture(scope="module")
 def python(tmp_path_factory):
     """(Python 3.12 with what the runner needs, why there is none)."""
     return other_python(tmp_path_factory.mktemp("python"))
@@ -51,9 +42,32 @@ def shm():
 
 
 @pytest.fixture(scope="module")
-def bare(run, tmp_path_factory, python, shm):
-    folder = tmp_path_factory.mktemp("bare")
-    return run(bare_place(folder, python[0] or machines.sys.executable, shm[0]), folder)
+def on(run, tmp_path_factory, request):
+    """The run on one of PROCESSORS, or on this one where it cannot be had, made when it is first asked for. Two of them
+    differ from this machine in more than the processor."""
+
+    @cache
+    def made(place):
+        folder = tmp_path_factory.mktemp("machine")
+        machine = PROCESSORS[place] if machines.has_avx2() else Machine("this processor")
+        if place == BARE:
+            (python, _), (prefix, _) = request.getfixturevalue("python"), request.getfixturevalue("shm")
+            machine = bare_place(folder, machine, python or sys.executable, prefix)
+        elif place == NARROW:
+            machine = narrow_place(folder, machine)
+        return run(machine, folder)
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def bare(on):
+    return on(BARE)
+
+
+@pytest.fixture(scope="module")
+def narrow(on):
+    return on(NARROW)
 
 
 def assert_whole(made):
@@ -67,14 +81,15 @@ def assert_whole(made):
     assert "report" in made.printed
 
 
-def test_every_framework_says_which_code_its_libraries_chose_for_the_processor_as_it_is(bare):
-    for (framework, _), result in bare.cells.items():
+def test_every_framework_says_which_code_its_libraries_chose_for_the_processor_as_it_is(quick_run):
+    _, cells, _ = quick_run
+    for (framework, _), result in cells.items():
         facts = result["facts"]
         assert facts["onednn"] in (True, False), framework
         assert bool(facts["onednn_isa"]) != bool(facts.get("onednn_isa_reason")), framework
         assert result["spec"]["placement"]["variables"] == {}
-    assert bare.cells["pytorch", 128]["facts"]["cpu_capability"]
-    assert bare.cells["mxnet", 128]["facts"]["openblas_core"]
+    assert cells["pytorch", 128]["facts"]["cpu_capability"]
+    assert cells["mxnet", 128]["facts"]["openblas_core"]
 
 
 others = pytest.mark.parametrize("place", range(len(PROCESSORS)), ids=[place.name for place in PROCESSORS])
@@ -97,7 +112,7 @@ def test_a_trial_says_which_code_its_framework_ran_on_another_processor(made):
     for (framework, _), result in made.cells.items():
         expected = made.machine.kernels[framework]
         assert {name: result["facts"].get(name) for name in expected} == expected, framework
-        assert result["spec"]["placement"]["variables"] == made.machine.variables
+        assert result["spec"]["placement"]["variables"] == made.machine.forced
 
 
 def test_every_framework_runs_on_one_core_without_a_home_in_the_locale_c_below_a_path_with_umlauts(narrow):

@@ -10,12 +10,12 @@ import sys
 from functools import cache
 
 import pytest
-from conftest import REAL_FRAMEWORKS, ROOT, by_cell
+from conftest import REAL_FRAMEWORKS, ROOT, TINY, by_cell
 
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 OURS = {".venv", ".envs", "results", "data"}  # of the project: environments, and what runs make
 NOT_WATCHED = {".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
-STUDY = ("--device", "cpu", "--batch-size", "128", "--threads", "1")
+STUDY = (*TINY, "--device", "cpu", "--batch-size", "32", "--threads", "1")
 USERS_KERAS = {"floatx": "float16", "epsilon": 0.1, "backend": "torch", "image_data_format": "channels_first"}
 
 
@@ -57,6 +57,7 @@ def machine(tmp_path):
     return prefix, {"HOME": str(home), "TMPDIR": str(temporary)}, (devices, home, ROOT)
 
 
+@pytest.mark.real
 def test_workers_of_every_kind_change_nothing_outside_of_their_own_folders(machine, tmp_path):
     """Trial, probe, memory worker, referee and report of a run, then the worker of `overhead`; own settings of a
     framework stay, and count for nothing.

@@ -39,6 +39,7 @@ def left_behind(results):
     ]
 
 
+@pytest.mark.real
 def test_a_real_framework_has_no_row_or_the_row_no_conditions(tmp_path):
     done = run_runner(
         *("overhead", "--framework", "mxnet", "--device", "cpu", "--batch-size", 64, "--threads", 1, "--pairs", 10),

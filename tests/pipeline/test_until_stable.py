@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import run_runner
-from copied import copy_project, replace_in, run_in
+from conftest import TINY, run_runner
+from copied import copy_project, run_in, without_reports
 
 COMMAND = (
+    *TINY,
     *("--framework", "numpy", "--isolation", "here", "--device", "cpu", "--threads", 1),
     *("--batch-size", 32, "--epochs", 1, "--window", 0.2),
 )
@@ -22,13 +23,8 @@ def repeats(results):
 
 @pytest.fixture
 def project(tmp_path):
-    """A copy with 64 images that never takes a cell for stable, until it is told how wide an interval may be."""
+    """A copy that never takes a cell for stable, until it is told how wide an interval may be."""
     project = copy_project(tmp_path / "project")
-    for old, new in (
-        ("            1437,\n            360,\n", "            64,\n            16,\n"),
-        ("    train = np.setdiff1d(np.arange(len(labels)), test)\n", "    train, test = np.arange(64), test[:16]\n"),
-    ):
-        replace_in(project / "workloads" / "datasets.py", old, new)
     module = project / "runner" / "command" / "stable.py"
     original = module.read_text()
 
@@ -38,7 +34,7 @@ def project(tmp_path):
         module.write_text(changed)
 
     tolerate(0)
-    (project / "reports" / "__main__.py").write_text("")  # tables and charts take longer than the trials
+    without_reports(project)
     return project, tolerate
 
 

@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from conftest import by_cell, run_runner
-from copied import add_framework, copy_project, run_in
+from conftest import TINY, by_cell, run_runner
+from copied import add_framework, copy_project, run_in, without_reports
 
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.result import Check, TrialResult
@@ -16,8 +16,8 @@ from workloads.records.status import Status
 
 WRONG = ("doubled", "dimmed")
 CONDITIONS = (
-    *("--device", "cpu", "--isolation", "here"),
-    *("--batch-size", 128, "--epochs", 1, "--window", 0.5, "--threads", 1),
+    *(*TINY, "--device", "cpu", "--isolation", "here"),
+    *("--batch-size", 16, "--epochs", 1, "--window", 0.5, "--threads", 1),
 )
 COMMAND = ("--framework", "numpy", *WRONG, *CONDITIONS)
 DOUBLED = "doubled", "optimizer = replace(optimizer, learning_rate=2 * optimizer.learning_rate)"
@@ -64,7 +64,7 @@ def results_of(folder):
 @pytest.mark.parametrize(
     ("framework", "told"),
     [
-        ("doubled", "the first gradients agree, what 1 step changed in dense2/bias differs by "),
+        ("doubled", "the first gradients agree, what 1 step changed in dense1/bias differs by "),
         ("dimmed", "first layer that differs: conv1, its output by "),
     ],
 )
@@ -141,8 +141,8 @@ class Adapter(adapter.Adapter):
 """
         )
     done = run_runner(
-        "--adapters", adapters, "--framework", "dying", "numpy", "raising", "--device", "cpu", "--isolation", "here",
-        "--batch-size", 256, 512, "--epochs", 1, "--window", 0.3, "--threads", 1, "--results", results,
+        *TINY, "--adapters", adapters, "--framework", "dying", "numpy", "raising", "--device", "cpu", "--isolation",
+        "here", "--batch-size", 32, 64, "--epochs", 1, "--window", 0.3, "--threads", 1, "--results", results,
     )  # fmt: skip
     return results, done.stdout + done.stderr, done.returncode, (adapters / PROBED).read_text()
 
@@ -158,7 +158,7 @@ def test_a_framework_whose_probe_dies_or_raises_is_unverified_and_the_run_goes_o
         told = f"its framework's probe gave no evidence: failed: {reasons[name]}"
         assert result["status"] == "unverified" and result["reason"].startswith(told)
         assert str(results / "probes") in result["reason"], "where its log is"
-    assert cells.keys() == {(name, size) for name in ("dying", "numpy", "raising") for size in (256, 512)}
+    assert cells.keys() == {(name, size) for name in ("dying", "numpy", "raising") for size in (32, 64)}
     assert all(result["figures"]["images_per_s"]["value"] > 0 for result in cells.values()), "a figure was lost"
     assert code == 1 and "6 trials: 2 ok, 4 unverified" in printed
     assert "Traceback" not in printed
@@ -176,6 +176,7 @@ def test_the_named_folder_has_what_became_of_each_probe_and_each_was_tried_once(
 def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path):
     """Without the referee: one against one, both are in doubt, the one that was finished too."""
     project = copy_project(tmp_path / "project")
+    without_reports(project)
     add_mistaken(project / "adapters", *DOUBLED)
     gate = project / "runner" / "gate" / "judge.py"
     text, count = re.subn(r"(?m)^REFEREE_MULTIPLY_ADDS = .*$", "REFEREE_MULTIPLY_ADDS = 0", gate.read_text())
@@ -199,7 +200,7 @@ def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path):
         status, reason, check = told[name]
         assert status == Status.UNVERIFIED and check == Check(CheckName.GATE, False, reason, (other,))
         assert reason.startswith(
-            f"differs from {other}: the first gradients agree, what 1 step changed in dense2/bias differs by "
+            f"differs from {other}: the first gradients agree, what 1 step changed in dense1/bias differs by "
         )
     rewritten = results_of(apart)["numpy"]
     assert replace(rewritten, status=measured.status, reason=measured.reason, checks=measured.checks) == measured

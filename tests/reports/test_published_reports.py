@@ -15,6 +15,8 @@ from reports import load
 from reports.publishing import archive, publication, publish
 from reports.publishing.obstacles import obstacles
 
+pytestmark = pytest.mark.slow
+
 FOLDERS = sorted(path.parent for path in publish.INTO.glob(f"*/{publication.FILE}"))
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import stored
 from stored import on_gpu, store
+from written import run
 
 from reports.checking import check
 from workloads.records.checks import figure_checks, sample_checks
@@ -540,12 +540,14 @@ def test_a_folder_of_logs_is_searched_and_other_files_are_named_by_their_endings
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "reports", "check", *map(str, arguments)]
-    return subprocess.run(line, cwd=ROOT, env=os.environ | {"COLUMNS": "200"}, capture_output=True, text=True)
+    return run("check", *arguments)
 
 
-def test_the_command_ends_with_0_1_or_2(tmp_path: Path) -> None:
+def test_the_command_ends_with_0_1_or_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     good, bad = log(tmp_path / "a", nvidia_smi(GOOD)), log(tmp_path / "b", nvidia_smi(GOOD[:9]))
+    program = [sys.executable, "-m", "reports", "check", str(good), str(bad)]
+    assert subprocess.run(program, cwd=ROOT, capture_output=True).returncode == 1
     (tmp_path / "empty").mkdir()
     (tmp_path / "unfinished" / "trials" / "x").mkdir(parents=True)
     assert command(good).returncode == 0
@@ -560,7 +562,8 @@ def test_the_command_ends_with_0_1_or_2(tmp_path: Path) -> None:
         assert told in ran.stderr and str(path) in ran.stderr
 
 
-def test_results_and_logs_can_be_checked_together(tmp_path: Path) -> None:
+def test_results_and_logs_can_be_checked_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     folder = run_trial(tmp_path / "results", trial())
     tampered(folder, images_per_s=1.0)
     ran = command(tmp_path / "results", log(tmp_path / "logs", nvidia_smi(GOOD[:9])))

@@ -21,6 +21,8 @@ from runner.command import stable
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
 
+pytestmark = pytest.mark.slow
+
 ALL_SLOWER = simulate_compare.lost(0.15, everywhere=True)
 AT_THE_LIMIT = simulate_compare.lost(simulate_compare.TOLERATED_PERCENT / 100, everywhere=True)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import written
 from conftest import varied
 from stored import ended, on_gpu, store, study, trial
 from written import make
@@ -22,9 +23,15 @@ from workloads.records.status import Status
 ROOT = Path(__file__).parents[2]
 
 
-def run(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    formats = () if "--format" in arguments else ("--format", "md", "csv")  # charts and page have tests of their own
-    command = [sys.executable, "-m", "reports", *map(str, (*arguments, *formats))]
+TABLES = ("--format", "md", "csv")  # charts and page have tests of their own
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return written.run(*arguments, *(() if "--format" in arguments else TABLES))
+
+
+def run_program(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "reports", *map(str, (*arguments, *TABLES))]
     environment = os.environ | variables
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8")
 
@@ -40,7 +47,7 @@ def edited(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
 
 
 def test_the_command_prints_the_tables_and_writes_the_report_beside_the_results(tmp_path: Path) -> None:
-    ran = run(store(tmp_path / "Ergebnisse für Ω 1", *study()))
+    ran = run_program(store(tmp_path / "Ergebnisse für Ω 1", *study()))
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "| TensorFlow               | 67.0 |" in ran.stdout
     report = tmp_path / "Ergebnisse für Ω 1" / "report" / "report.md"
@@ -49,7 +56,7 @@ def test_the_command_prints_the_tables_and_writes_the_report_beside_the_results(
 
 
 def test_an_ascii_terminal_gets_the_tables_too(tmp_path: Path) -> None:
-    ran = run(store(tmp_path, trial(dataset="фото")), PYTHONIOENCODING="ascii")
+    ran = run_program(store(tmp_path, trial(dataset="фото")), PYTHONIOENCODING="ascii")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "osu-cnn on \\u0444\\u043e\\u0442\\u043e, CPU" in ran.stdout
 

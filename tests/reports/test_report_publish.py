@@ -30,6 +30,8 @@ from reports.publishing import index as published_index
 from reports.publishing.obstacles import obstacles
 from workloads.records.status import Status
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 NAME = "2025-11-21-intel-xeon-processor"
 FRAMEWORKS = ("tensorflow", "pytorch")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
+import subprocess
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 from stored import store
 
+from reports import __main__ as program
 from reports import build, files, markdown
 from reports.report import Report
 from workloads.records.result import TrialResult
@@ -33,6 +37,23 @@ def report(tmp_path: Path, *trials: TrialResult) -> Path:
     """The folder of a report over `trials`."""
     make(store(tmp_path, *trials), tmp_path / "report")
     return tmp_path / "report"
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """As `python -m reports ...`, in this process: to start another takes longer than most of what is asked."""
+    words = list(map(str, arguments))
+    with redirect_stdout(_stream()) as out, redirect_stderr(_stream()) as errors:
+        code = program.main(words)
+    return subprocess.CompletedProcess(words, code, *(_text(stream) for stream in (out, errors)))
+
+
+def _stream() -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
 
 
 def rows(markdown: Path) -> dict[str, list[str]]:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from workloads.catalogue import CATS_DOGS_CNN, MOBILENET_V3_LARGE, OSU_CNN, WORKLOADS
+from workloads.catalogue import CATS_DOGS_CNN, MOBILENET_V3_LARGE, OSU_CNN, TINY, WORKLOADS
 from workloads.layers import (
     BatchNorm,
     Conv2D,
@@ -41,7 +41,7 @@ def steps(workload: Workload) -> list[tuple[str, Shape, Shape]]:
 
 
 def test_the_catalogue_lists_each_workload_under_its_own_name_and_all_end_in_classes() -> None:
-    assert {"osu-cnn", "cats-dogs-cnn", "mobilenet-v3-large"} <= set(WORKLOADS)
+    assert {"osu-cnn", "cats-dogs-cnn", "mobilenet-v3-large", "tiny"} <= set(WORKLOADS)
     for name, workload in WORKLOADS.items():
         assert workload.name == name
         assert workload.output_shape == (1 if workload.loss == "binary-cross-entropy" else workload.classes,)
@@ -51,6 +51,12 @@ def test_osu_cnn_walks_through_the_tutorials_shapes() -> None:
     assert steps(OSU_CNN) == OSU_SHAPES
     assert OSU_CNN.output_shape == (10,)
     assert OSU_CNN.classes == 10
+
+
+def test_tiny_takes_the_digits_as_they_are_and_has_410_parameters() -> None:
+    assert TINY.input_shape == (8, 8, 1)
+    assert TINY.parameter_count == 4 * (3 * 3 + 1) + (3 * 3 * 4 + 1) * 10 == 410
+    assert TINY.multiply_adds == 6 * 6 * 4 * 9 + 36 * 10
 
 
 def test_osu_cnn_has_122_570_parameters_in_the_order_of_its_layers() -> None:

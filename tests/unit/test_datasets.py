@@ -51,6 +51,15 @@ def test_digits_splits_share_no_image(digits: tuple[Split, Split]) -> None:
     assert not train & test
 
 
+def test_the_few_digits_are_the_first_of_both_splits_and_of_every_class() -> None:
+    shape = (8, 8, 1)
+    every, few = (load(DATASETS[name], NOWHERE, shape) for name in ("digits", "digits-64"))
+    for first, whole, count in zip(few, every, (64, 16), strict=True):
+        assert np.array_equal(first.images, whole.images[:count])
+        assert np.array_equal(first.labels, whole.labels[:count])
+    assert len(np.unique(few[0].labels)) == 10
+
+
 @pytest.mark.parametrize("name", ["digits", "synthetic"])
 def test_built_in_data_is_the_same_each_time(name: str, request: pytest.FixtureRequest) -> None:
     for first, second in zip(request.getfixturevalue(name), load(DATASETS[name], NOWHERE, OSU_INPUT), strict=True):
