@@ -31,7 +31,9 @@ REFEREE_TIMEOUT_S = 300.0
 
 # Relative. docs/gate.md has what right frameworks and wrong ones were seen to make of each.
 EVALUATION, LOSSES, UPDATES = 1e-4, 5e-4, 1e-3
-TURNED = 0.03  # Adam: the part of the gradient that weights may move against, where rounding decides
+# Adam: the part of the gradient that weights may move against. Rounding makes little of it; earlier gradients, which
+# Adam goes on with, made 0.037 of one step among 60 of right trials.
+TURNED = 0.1
 # A value on a kink (ReLU, pooling) makes much of rounding in one batch, by some percent, not in every batch. So updates
 # are suspect where all steps, and so many, are off by UPDATES, or one by GROSS.
 GROSS, FEWEST_STEPS = 0.2, 2
