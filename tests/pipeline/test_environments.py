@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from conftest import PROJECT, TINY, by_cell, run_runner
+from conftest import PATIENT, PROJECT, TINY, by_cell, run_runner
 from copied import add_framework, copy_project, run_in
 
 from runner.environments.definition import read
@@ -44,7 +44,7 @@ def marker(project, name):
     return read(project, name, "cpu").marker
 
 
-SMALL = (*TINY, "--device", "cpu", "--batch-size", "512", "--epochs", "1", "--window", "0.2")
+SMALL = (*TINY, *PATIENT, "--device", "cpu", "--batch-size", "512", "--epochs", "1", "--window", "0.2")
 
 
 def test_a_new_folder_is_not_found_or_one_that_cannot_be_installed_stops_the_others(tmp_path):

@@ -15,7 +15,7 @@ from conftest import REAL_FRAMEWORKS, ROOT, TINY, by_cell
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 OURS = {".venv", ".envs", "results", "data"}  # of the project: environments, and what runs make
 NOT_WATCHED = {".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
-STUDY = (*TINY, "--device", "cpu", "--batch-size", "32", "--threads", "1")
+STUDY = ("--device", "cpu", "--batch-size", "32", "--threads", "1")
 USERS_KERAS = {"floatx": "float16", "epsilon": 0.1, "backend": "torch", "image_data_format": "channels_first"}
 
 
@@ -66,7 +66,7 @@ def test_workers_of_every_kind_change_nothing_outside_of_their_own_folders(machi
     before = {folder: watched(folder) for folder in folders}
     results = tmp_path / "results"
     for command in (
-        ["--framework", "all", "--epochs", "1", "--window", "0.3", *STUDY, "--results", results],
+        ["--framework", "all", "--epochs", "1", "--window", "0.3", *TINY, *STUDY, "--results", results],
         ["overhead", "--framework", "all", "--pairs", "3", *STUDY, "--results", results],
     ):
         done = subprocess.run(

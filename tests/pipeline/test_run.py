@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import QUICK, REAL_FRAMEWORKS, ROOT, TINY, by_cell, run_runner
+from conftest import PATIENT, QUICK, REAL_FRAMEWORKS, ROOT, TINY, by_cell, run_runner
 from copied import copy_project, run_in, without_reports
 
 from workloads.records.check_name import CheckName
@@ -25,7 +25,7 @@ from workloads.records.events import Event
 
 ALL = ("--framework", "all", "--device", "cpu")
 NUMPY = (
-    *(*TINY, "--framework", "numpy", "--device", "cpu", "--isolation", "here"),
+    *(*TINY, *PATIENT, "--framework", "numpy", "--device", "cpu", "--isolation", "here"),
     *("--batch-size", "512", "--window", "0.3"),
 )
 ENDLESS = ("--epochs", 100_000)  # minutes

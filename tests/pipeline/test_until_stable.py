@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import TINY, run_runner
+from conftest import PATIENT, TINY, run_runner
 from copied import copy_project, run_in, without_reports
 
 COMMAND = (
     *TINY,
+    *PATIENT,
     *("--framework", "numpy", "--isolation", "here", "--device", "cpu", "--threads", 1),
     *("--batch-size", 32, "--epochs", 1, "--window", 0.2),
 )

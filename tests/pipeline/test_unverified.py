@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from conftest import TINY, by_cell, run_runner
+from conftest import PATIENT, TINY, by_cell, run_runner
 from copied import add_framework, copy_project, run_in, without_reports
 
 from workloads.records.check_name import JUDGE, CheckName
@@ -16,7 +16,7 @@ from workloads.records.status import Status
 
 WRONG = ("doubled", "dimmed")
 CONDITIONS = (
-    *(*TINY, "--device", "cpu", "--isolation", "here"),
+    *(*TINY, *PATIENT, "--device", "cpu", "--isolation", "here"),
     *("--batch-size", 16, "--epochs", 1, "--window", 0.5, "--threads", 1),
 )
 COMMAND = ("--framework", "numpy", *WRONG, *CONDITIONS)
@@ -141,8 +141,8 @@ class Adapter(adapter.Adapter):
 """
         )
     done = run_runner(
-        *TINY, "--adapters", adapters, "--framework", "dying", "numpy", "raising", "--device", "cpu", "--isolation",
-        "here", "--batch-size", 32, 64, "--epochs", 1, "--window", 0.3, "--threads", 1, "--results", results,
+        *TINY, *PATIENT, "--adapters", adapters, "--framework", "dying", "numpy", "raising", "--device", "cpu",
+        "--isolation", "here", "--batch-size", 32, 64, "--epochs", 1, "--window", 0.3, "--threads", 1, "--results", results,
     )  # fmt: skip
     return results, done.stdout + done.stderr, done.returncode, (adapters / PROBED).read_text()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from conftest import TINY, make_spec, run_runner, varied
+from conftest import PATIENT, TINY, make_spec, run_runner, varied
 
 from runner.machine.description import Gpu
 from runner.results import memory_forecast
@@ -81,10 +81,11 @@ def test_capacity_is_that_of_another_device():
 @pytest.mark.slow
 def test_the_plan_keeps_what_it_knows_of_memory_to_itself(tmp_path):
     """Four small trials of the referee are measured; then a batch is planned that no machine holds."""
-    own = (*TINY, "--framework", "numpy", "--device", "cpu", "--isolation", "here", "--epochs", 1, "--window", 0.2)
-    done = run_runner(*own, "--batch-size", 64, 256, 1024, 4096, "--results", tmp_path)
+    asked = (*TINY, *PATIENT, "--framework", "numpy", "--device", "cpu", "--isolation", "here")
+    asked += ("--epochs", 1, "--window", 0.2)
+    done = run_runner(*asked, "--batch-size", 64, 256, 1024, 4096, "--results", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    plan = run_runner(*own, "--batch-size", 64, 10_000_000, "--plan", "--results", tmp_path)
+    plan = run_runner(*asked, "--batch-size", 64, 10_000_000, "--plan", "--results", tmp_path)
     assert plan.returncode == 0, plan.stderr
     (line,) = [line for line in plan.stdout.splitlines() if "10000000" in line]
     assert "will not fit" in line and "GiB there" in line

@@ -82,7 +82,9 @@ class TrialResult:
                     "status": Status(data["status"]),
                     "epochs": [Epoch(**epoch) for epoch in data["epochs"]],
                     "figures": {name: Figure.from_json(figure) for name, figure in data["figures"].items()},
-                    "checks": [Check(**check | {"against": tuple(check["against"])}) for check in data["checks"]],
+                    "checks": [
+                        Check(**check | {"against": tuple(check.get("against", ()))}) for check in data["checks"]
+                    ],
                 }
             )
         except (TypeError, KeyError, AttributeError) as error:
