@@ -1,6 +1,6 @@
 # make bench: the main job. make test: all tests, each core taking some (make test-fast: those of a minute). make setup:
 # the environments alone. make images: as images (FRAMEWORK=pytorch DEVICE=cpu for one; BUILD=... for the engine).
-# make test-images: the tests of those.
+# make test-images: the tests of those. make check-adapter NAME=... [ADAPTERS=DIR]: a new framework, rung by rung.
 # Each does its own set-up on a fresh machine with Python 3.11 (the runner alone can do with PYTHON=python3.12), and is
 # quick the second time.
 
@@ -9,7 +9,7 @@ export PYTHONUNBUFFERED = 1
 
 TESTS = .venv/bin/python -m pytest -n logical --dist loadgroup --no-loadscope-reorder
 
-.PHONY: bench test test-fast setup lint images test-images
+.PHONY: bench test test-fast setup lint images test-images check-adapter
 
 bench: .venv/.complete
 	.venv/bin/python -m runner --framework all
@@ -30,6 +30,9 @@ images: .venv/.complete
 test-images: .venv/.complete-test
 	.venv/bin/python -m runner.environments cpu
 	.venv/bin/python -m pytest tests/images -s
+
+check-adapter: .venv/.complete-test
+	.venv/bin/python tools/check_adapter.py $(NAME) $(if $(ADAPTERS),--adapters $(ADAPTERS))
 
 lint: .venv/.complete-test
 	.venv/bin/ruff check .

@@ -31,7 +31,7 @@ class Probe:
     """What one training step computes before its update, in canonical layouts."""
 
     loss: float
-    outputs: dict[str, Floats]  # of every layer, a branch's own ones too; (batch, *output_shape)
+    outputs: dict[str, Floats]  # of every layer in the order of `workload.walk()`; (batch, *output_shape)
     gradients: Weights  # of the loss, for everything trained
 
 
@@ -48,6 +48,7 @@ class MemoryUse:
     pool_indices: Count  # of `held`, what tells which element of each pool's window was the largest
     in_chunks: bool = False  # what is counted are the allocator's chunks, each up to twice what was asked for
     runs_ahead: bool = False  # a step takes its memory when it is called, also where earlier ones still run
+    planned: bool = False  # the compiler plans a whole step: nobody can tell what forward leaves, `held` is not read
 
 
 class Adapter(Protocol):
@@ -87,6 +88,7 @@ class Adapter(Protocol):
     def train(self, order: Order) -> Any:
         """One update per row of `order` (steps, batch), indices into the split, in the contract's arithmetic.
 
+        A trial's calls have a power of two of rows: a loop may be compiled for each length, there are few.
         Returns a handle for `read`; may return before the device is done; waits for nothing, prints nothing.
         """
         ...

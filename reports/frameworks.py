@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,30 @@ def ordered(frameworks: Iterable[str]) -> list[str]:
     return [name for name in KNOWN if name in found] + sorted(found - set(KNOWN))
 
 
+# {framework: label} of those that are not KNOWN, from the results that this process has read: it makes one report.
+LABELS: dict[str, str] = {}
+LABEL = re.compile(r"[\w .()+-]+")  # it stands in tables, charts and LaTeX as it is
+
+
+def learn_label(framework: str, machine: Mapping[str, Any]) -> None:
+    """Of a stored result, from its machine's conditions; those of older results have none."""
+    label = machine.get("framework_label")
+    if framework not in KNOWN and isinstance(label, str) and LABEL.fullmatch(label):
+        LABELS[framework] = label
+
+
 def display_name(framework: str) -> str:
-    return KNOWN[framework].name if framework in KNOWN else framework
+    """Its folder's name too where another has the same label; that alone where no result tells a label."""
+    if framework in KNOWN:
+        return KNOWN[framework].name
+    label = LABELS.get(framework, framework)
+    others = [style.name for style in KNOWN.values()] + [LABELS[name] for name in LABELS if name != framework]
+    return f"{label} ({framework})" if label in others else label
 
 
 def styles(frameworks: Iterable[str]) -> dict[str, Style]:
     """{framework: style} in table order; beyond four unknown frameworks the looks repeat."""
     names = ordered(frameworks)
     others = [name for name in names if name not in KNOWN]
-    looks = {name: Style(name, *OTHERS[index % len(OTHERS)]) for index, name in enumerate(others)}
+    looks = {name: Style(display_name(name), *OTHERS[index % len(OTHERS)]) for index, name in enumerate(others)}
     return {name: KNOWN.get(name) or looks[name] for name in names}

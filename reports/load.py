@@ -21,6 +21,8 @@ from workloads.records.files import RESULT_FILE
 from workloads.records.result import TrialResult
 from workloads.records.versions import OtherSchema
 
+from . import frameworks
+
 LARGEST = 1e30
 LOCK_FILE = ".lock"  # held by the runner while it writes
 HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # a surrogate, as JSON writes it
@@ -70,7 +72,8 @@ def read(*folders: Path) -> Stored:
             digest = trial_dir.name, hashlib.sha256(content).digest()
             if digest in seen:
                 continue
-            results.append(_result(content))
+            results.append(result := _result(content))
+            frameworks.learn_label(result.spec.cell.framework, result.machine)
             places.append(trial_dir)
             seen.add(digest)
         except ValueError as error:

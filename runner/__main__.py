@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         with FileLock(request.results / ".lock", timeout=0):
             return run(request, console)
-    except (cli.BadInput, DataError) as error:
+    except (cli.BadInput, definition.BadDefinition, DataError) as error:
         print(f"runner: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except Timeout:
@@ -153,6 +153,8 @@ def run_trials(
                     else:
                         reason = unavailable[spec.cell.framework]
                         result = TrialResult(spec, Status.UNSUPPORTED, reason, now(), 0.0, machine=conditions)
+                    shown = {"framework_label": definition.label(request.project, spec.cell.framework)}
+                    result = replace(result, machine=result.machine | shown)
                     write_json(folder / RESULT_FILE, result.to_json())
                     if result.status not in request.retry or not retries_left:
                         break

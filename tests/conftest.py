@@ -16,14 +16,19 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from runner.environments.definition import is_referee
 from runner.machine.description import deciding_variables
 from runner.project import Project
 from workloads.records.job import Cell, Draw, Installation, Passes, Placement, Task, TrialSpec
 from workloads.spec import OptimizerSpec
 
 ROOT = Path(__file__).resolve().parent.parent
-PROJECT = Project.at(ROOT)
-REAL_FRAMEWORKS = ("mxnet", "pytorch", "tensorflow")
+# With the frameworks of a folder outside of the checkout, where this variable names one.
+OUTSIDE = os.environ.get("BATCHWISE_ADAPTERS")
+PROJECT = replace(Project.at(ROOT), adapters_outside=Path(OUTSIDE).resolve() if OUTSIDE else None)
+REAL_FRAMEWORKS = tuple(
+    name for name in PROJECT.frameworks if not PROJECT.is_outside(name) and not is_referee(PROJECT, name)
+)
 # The smallest of the catalogue, where what is computed does not matter.
 TINY = ("--workload", "tiny", "--dataset", "digits-64")
 # What is asked is not the speed: a neighbour on the machine, who is not rare where tests run, decides nothing.

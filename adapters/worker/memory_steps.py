@@ -57,6 +57,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extr
             pool_indices=use.pool_indices,
             in_chunks=use.in_chunks,
             runs_ahead=use.runs_ahead,
+            planned=use.planned,
         )
     events.write(Event.FINISHED)
     return []
@@ -74,9 +75,11 @@ def divided(use: MemoryUse, counted: dict[str, int]) -> dict[str, int | None]:
 
     Activations are what is in use between forward and backward beyond what was before it and the inputs. The workspace
     is the rest of a step's peak: temporaries, and what the framework keeps between steps for them; None where a step
-    never holds all the other parts at once.
+    never holds all the other parts at once. Both are None where the compiler plans a whole step.
     """
     known = counted | {"gradients": use.gradients, "inputs": use.inputs}
+    if use.planned:
+        return {name: known.get(name) for name in PARTS}
     known["activations"] = use.held - use.before - use.inputs
     rest = use.step_peak - sum(known.values())
     parts: dict[str, int | None] = {**known, "workspace": rest if rest >= 0 else None}

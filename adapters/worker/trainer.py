@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from adapters.base import Adapter, Order
 
-CALL_S = 0.1  # how much work one `train` call is given, once steps are timed
+CALL_S = 0.1  # at most so much work one `train` call is given, once steps are timed
 
 
 class Trainer:
-    """Feeds an adapter several steps a call, never more than two calls ahead of the device.
+    """Feeds an adapter several steps a call, a power of two of them, never more than two calls ahead of the device.
 
     `losses` grows by what the adapter returned, `images` by what it was given: two counts that must agree.
     `calls_s` is how long after the one before it the losses of each call of the last `run` were there.
@@ -60,15 +60,23 @@ class Trainer:
             self.step_s = (time.monotonic() - started) / len(batches)
 
     def steps_a_call(self) -> int:
-        return max(1, int(CALL_S / self.step_s))
+        return power_of_two(max(1, int(CALL_S / self.step_s)))
 
     def calls(self, batches: Order) -> Iterator[Order]:
         """Cut (steps, batch) into calls."""
         done = 0
         while done < len(batches):
-            steps = self.steps_a_call()
+            steps = min(self.steps_a_call(), power_of_two(len(batches) - done))
             yield batches[done : done + steps]
             done += steps
+
+
+def power_of_two(most: int) -> int:
+    """The largest that is no more than `most`, which is 1 or more.
+
+    What is decided by time differs from run to run; so few lengths can each be compiled once.
+    """
+    return 1 << (most.bit_length() - 1)
 
 
 def epoch_batches(order: NDArray[np.int32], batch_size: int, last_batch: str) -> list[Order]:

@@ -78,7 +78,8 @@ def train_epoch(trainer: Trainer, epoch: int, batches: list[Order], events: Even
 
 def train_window(trainer: Trainer, order: Order, batch_size: int, window_s: float, events: EventLog) -> None:
     """Trains on, round and round `order` (n,); its updates come after the last evaluation and enter no accuracy."""
-    trainer.run(iter([order[np.arange(batch_size) % len(order)][None]]))
+    steps = trainer.steps_a_call()  # the window's, so that this length of a call is compiled before it starts
+    trainer.run(iter([np.resize(order, (steps, batch_size))]))
     steps_before, images_before = len(trainer.losses), trainer.images
     peak_before = host.peak_resident_bytes()
     counts_anew = host.reset_peak()

@@ -157,11 +157,9 @@ def with_adapters(project: Project, folder: Path | None) -> Project:
         if not (folder / name / "adapter.py").is_file():
             raise BadInput(f"--adapters {folder}: {name} has no adapter.py")
         try:
-            for kind in definition.variants(changed, name):
-                definition.read(changed, name, kind)
-        except (KeyError, ValueError) as error:
-            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise BadInput(f"--adapters {folder}: {name}/{DEFINITION_FILE}: {what}") from error
+            definition.label(changed, name)
+        except definition.BadDefinition as error:
+            raise BadInput(f"--adapters {error}") from error
     return changed
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from runner.environments.definition import EnvironmentUnavailable, is_referee, read
+from runner.environments.definition import BadDefinition, EnvironmentUnavailable, is_referee, read
 from runner.environments.venv import make, shown
 from runner.machine.description import gpus
 from runner.project import Project
@@ -23,6 +23,9 @@ def main(arguments: list[str]) -> int:
         except EnvironmentUnavailable as error:
             print(f"{framework}: unsupported: {error}", file=sys.stderr)
             failed += not is_referee(project, framework)
+        except BadDefinition as error:
+            print(f"environments: {error}", file=sys.stderr)
+            return 2
     return min(failed, 1)
 
 

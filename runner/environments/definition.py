@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import sys
 import sysconfig
 import tomllib
@@ -17,6 +18,12 @@ from runner.project import Project
 
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))  # of this Python
 KINDS = ("cpu", "cuda", "cuda-nvidia")  # the last: of an image of NVIDIA's, for GPUs that `cuda` holds no code for
+NEEDED = {"label": str, "python": str, "imports": list, "smoke": str, "base": str, "variables": dict}
+LABEL = re.compile(r"[\w .()+-]+")  # it stands in tables, charts and LaTeX as it is
+
+
+class BadDefinition(ValueError):
+    """A definition that cannot be used; the message is one line: which file, and what is wrong in it."""
 
 
 class EnvironmentUnavailable(Exception):
@@ -90,8 +97,30 @@ def preallocates(project: Project, framework: str, device_kind: str) -> bool:
 
 
 def _definition(project: Project, framework: str) -> dict[str, Any]:
-    with project.definition(framework).open("rb") as file:
-        return tomllib.load(file)
+    """Raises BadDefinition."""
+    path = project.definition(framework)
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadDefinition(f"{path}: {error}") from error
+    for key, kind in NEEDED.items():
+        if key not in table:
+            raise BadDefinition(f"{path}: {key!r} is missing")
+        if not isinstance(table[key], kind):
+            raise BadDefinition(f"{path}: {key!r} must be a {kind.__name__}")
+    if not LABEL.fullmatch(table["label"]):
+        raise BadDefinition(f"{path}: 'label' may hold letters, digits, blanks and . ( ) + -")
+    kinds = [name for name in KINDS if name in table]
+    if not kinds:
+        raise BadDefinition(f"{path}: a table is missing, one of {', '.join(f'[{name}]' for name in KINDS)}")
+    if wrong := [name for name in kinds if not isinstance(table[name], dict)]:
+        raise BadDefinition(f"{path}: {wrong[0]!r} must be a table")
+    return table
+
+
+def label(project: Project, framework: str) -> str:
+    """The name that people read."""
+    return str(_definition(project, framework)["label"])
 
 
 def variants(project: Project, framework: str) -> list[str]:

@@ -19,7 +19,14 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from runner.environments.code import code_digest
-from runner.environments.definition import Environment, EnvironmentUnavailable, is_referee, read
+from runner.environments.definition import (
+    BadDefinition,
+    Environment,
+    EnvironmentUnavailable,
+    is_referee,
+    read,
+    variants,
+)
 from runner.environments.engine import Engine, EngineError, find_engine, in_words
 from runner.machine.description import commit
 from runner.project import Project
@@ -143,8 +150,11 @@ def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
 def images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[str]) -> list[Image]:
     """Those that are defined. Raises EnvironmentUnavailable where one that was named is not."""
     rivals = [name for name in project.frameworks if not is_referee(project, name)]
-    kinds = device_kinds or ("cpu", "cuda")
-    return [Image(read(project, framework, kind)) for framework in frameworks or rivals for kind in kinds]
+    return [
+        Image(read(project, framework, kind))
+        for framework in frameworks or rivals
+        for kind in device_kinds or [kind for kind in ("cpu", "cuda") if kind in variants(project, framework)]
+    ]
 
 
 def main(arguments: list[str]) -> int:
@@ -166,7 +176,7 @@ def main(arguments: list[str]) -> int:
             raise EnvironmentUnavailable(f"unknown framework {', '.join(sorted(unknown))}")
         asked = images(project, words.frameworks, words.device)
         engine = find_engine()
-    except (EnvironmentUnavailable, EngineError) as error:
+    except (BadDefinition, EnvironmentUnavailable, EngineError) as error:
         print(f"images: {error}", file=sys.stderr)
         return 2
     failed = 0

@@ -102,8 +102,13 @@ _Quantity = tuple[Kind, str, int]
 
 def difference(found: Evidence, truth: Truth) -> str | None:
     """The first thing that differs by more than it may, from the input to the loss and back; None if nothing does."""
-    if any(not _alike(*pair) for pair in zip(found.probes, truth.expected.probes, strict=False)):
-        return "it has other layers or parameters"
+    for probe, expected in zip(found.probes, truth.expected.probes, strict=False):
+        other = other_names(list(probe.outputs), list(expected.outputs))
+        if other:
+            return f"outputs are {other}"
+        other = other_names(sorted(probe.gradients), sorted(expected.gradients))
+        if other:
+            return f"gradients are {other}"
     return next((str(one) for one in deviations(found, truth) if one.ratio > 1), None)
 
 
@@ -136,8 +141,14 @@ def _middle(values: Sequence[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
-def _alike(found: Evidence, expected: Evidence) -> bool:
-    return list(found.outputs) == list(expected.outputs) and found.gradients.keys() == expected.gradients.keys()
+def other_names(found: Sequence[str], expected: Sequence[str]) -> str:
+    """How the names, or else their order, are not those expected; empty where both are. Nothing is said of values."""
+    if missing := [name for name in expected if name not in found]:
+        return f"named otherwise: {missing[0]} is missing ({len(missing)} of {len(expected)})"
+    if more := [name for name in found if name not in expected]:
+        return f"named otherwise: {more[0]} is no name of the network's ({len(more)} of {len(found)})"
+    first = next((pair for pair in zip(found, expected, strict=True) if pair[0] != pair[1]), None)
+    return f"ordered otherwise: {first[0]} stands where {first[1]} belongs" if first else ""
 
 
 def _compared(found: Evidence, expected: Evidence, rounded: Evidence) -> Iterator[tuple[_Quantity, _Seen]]:

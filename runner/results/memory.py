@@ -74,6 +74,8 @@ def queued_steps(told: Told) -> Figure:
     source = "memory worker: the peak of steps called together less that of one that is waited for, in whole steps"
     if not told.get("runs_ahead"):
         return unknown(source, "this framework takes no memory for a step while an earlier one runs")
+    if told.get("planned"):
+        return unknown(source, why_not(told))
     a_step = (told["parts"]["activations"] or 0) + (told["parts"]["inputs"] or 0)
     more = told["peak"] - told["step_peak"]
     steps = round(more / a_step) if a_step > 0 else 0
@@ -97,6 +99,8 @@ def exact_activations(spec: TrialSpec) -> Figure:
 def why_not(told: Told) -> str:
     if "parts" not in told:
         return str(told.get("reason", "it was not asked"))
+    if told.get("planned"):
+        return "the framework's compiler plans the memory of a whole step: its parts are not told apart"
     more = sum(part or 0 for part in told["parts"].values()) - told["step_peak"]
     return f"a step never holds all the other parts at once: they are {more / 2**20:.2f} MiB more than its peak"
 

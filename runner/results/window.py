@@ -50,7 +50,7 @@ def speed(found: dict[str, Any]) -> dict[str, Figure]:
 
 
 def calls(found: dict[str, Any]) -> dict[str, Figure]:
-    """Seconds that the calls of the steady window took; each trains for some 0.1 s, or one step if that is longer."""
+    """Seconds that the calls of the steady window took; each trains for 0.05 to 0.1 s, or one step that is longer."""
     source = "worker: time between the losses of one call and of the next, steady window"
     times = found.get(Event.WINDOW_ENDED, {}).get("calls_s")
     if not times:

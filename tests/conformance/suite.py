@@ -1,4 +1,4 @@
-"""The conformance suite: every adapter found under adapters/, case by case, against the referee in float64.
+"""The conformance suite: every adapter of the project, case by case, against the referee in float64.
 
 A check returns what is wrong, as text, or nothing. Tests and deliberately broken adapters use the same ones.
 """
@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -20,11 +20,13 @@ from conftest import PROJECT, once
 from settings import CASES, Case
 
 from runner.environments.definition import read, worker_variables
+from runner.gate.tolerances import other_names
 from workloads.layers import Dropout
 
 HERE = Path(__file__).parent
 FRAMEWORKS = PROJECT.frameworks
 REFEREE = "numpy"
+DEVIATIONS_FILE = "known_deviations.toml"  # of a framework's folder
 Arrays = dict[str, np.ndarray]
 
 
@@ -42,6 +44,7 @@ def run_probe(
             "OMP_NUM_THREADS": str(settings.THREADS),
             "OPENBLAS_NUM_THREADS": str(settings.THREADS),
             "OMP_WAIT_POLICY": "PASSIVE",  # others compute beside it: threads that wait in a loop take their cores
+            **PROJECT.import_variables,
             **worker_variables(environment),
             **variables,
         },
@@ -58,17 +61,17 @@ def load(path: Path) -> Arrays:
 
 
 class Found:
-    """What frameworks made of the cases: each runs once a session, in one process for each profile, whichever of the
+    """What frameworks made of some cases: each runs once a session, in one process for each profile, whichever of the
     session's processes asks first."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.inputs = folder, folder / "inputs"
+    def __init__(self, folder: Path, cases: Mapping[str, Case] = CASES) -> None:
+        self.folder, self.inputs, self.cases = folder, folder / "inputs", cases
         self.folder.mkdir(exist_ok=True)
         once(self.inputs, self._write_inputs)
 
     def _write_inputs(self) -> None:
         self.inputs.mkdir()
-        for name, case in CASES.items():
+        for name, case in self.cases.items():
             np.savez(self.inputs / f"{name}.npz", **settings.prepare(case))
 
     def initial(self, case: Case) -> Arrays:
@@ -78,7 +81,7 @@ class Found:
         """`who` is a framework, the truth, or the name of a broken adapter with its framework and module."""
         out = self.folder / who
         profile = settings.TRUTH if who == settings.TRUTH else case.profile
-        cases = [CASES[name] for name in only] if only else list(CASES.values())
+        cases = [self.cases[name] for name in only] if only else list(self.cases.values())
         if who == settings.TRUTH:
             framework = REFEREE
         else:
@@ -162,6 +165,13 @@ def outputs(seen: Seen) -> str:
     """Of every layer, in training mode."""
     allowed = settings.DEEP_OUTPUTS if seen.case.deep else settings.OUTPUTS
     return excess(under(seen.found, "outputs/"), under(seen.expected, "outputs/"), allowed)
+
+
+def layers(seen: Seen) -> str:
+    """The names of the layers whose outputs a probe gives, in the order of the workload: what leads to the first one
+    that differs."""
+    told = other_names(list(under(seen.found, "outputs/")), [layer.name for layer, _ in seen.case.workload.walk()])
+    return told and f"Probe.outputs is {told}"
 
 
 def gradients(seen: Seen) -> str:
@@ -272,6 +282,7 @@ CHECKS: dict[str, Callable[[Seen], str]] = {
         structure,
         round_trip,
         forward,
+        layers,
         outputs,
         gradients,
         own_gradients,
@@ -290,23 +301,27 @@ def checks_of(case: Case) -> dict[str, Callable[[Seen], str]]:
 
 
 @cache
-def known_deviations() -> dict[tuple[str, str, str], str]:
-    """{(adapter, case, check): reason}: what is known to fail, and why it stands."""
-    with (HERE / "known_deviations.toml").open("rb") as file:
-        entries = tomllib.load(file).get("deviation", [])
+def known_deviations(framework: str) -> dict[tuple[str, str], str]:
+    """{(case, check): reason}: what is known to fail, and why it stands."""
+    return deviations_in(PROJECT.folder(framework) / DEVIATIONS_FILE)
+
+
+def deviations_in(path: Path) -> dict[tuple[str, str], str]:
+    """Of a framework's own file; none where there is no file."""
+    entries = tomllib.loads(path.read_text(encoding="utf-8")).get("deviation", []) if path.is_file() else []
     for entry in entries:
-        told = {"adapter", "case", "check", "reason", "link"}
-        assert entry.keys() == told and all(entry.values()), f"known_deviations.toml: {entry} needs all of {told}"
-        assert entry["adapter"] in FRAMEWORKS and entry["case"] in CASES, f"known_deviations.toml: no such {entry}"
-        assert entry["check"] in checks_of(CASES[entry["case"]]), f"known_deviations.toml: no such check in {entry}"
-    return {(entry["adapter"], entry["case"], entry["check"]): entry["reason"] for entry in entries}
+        needed = {"case", "check", "reason", "link"}
+        assert entry.keys() == needed and all(entry.values()), f"{path}: {entry} needs all of {needed}"
+        assert entry["case"] in CASES, f"{path}: no such case: {entry}"
+        assert entry["check"] in checks_of(CASES[entry["case"]]), f"{path}: no such check: {entry}"
+    return {(entry["case"], entry["check"]): entry["reason"] for entry in entries}
 
 
 def verdict(told: str, reason: str | None) -> str:
     """What is wrong: a check that fails, or one that is known to fail, for `reason`, and does not."""
     if reason is None:
         return told
-    return "" if told else f"the check passes: take the entry out of known_deviations.toml ({reason})"
+    return "" if told else f"the check passes: take the entry out of {DEVIATIONS_FILE} ({reason})"
 
 
 def imports_of_others(framework: str) -> set[str]:
@@ -316,4 +331,4 @@ def imports_of_others(framework: str) -> set[str]:
         with PROJECT.definition(name).open("rb") as file:
             return set(tomllib.load(file)["imports"])
 
-    return set().union(*(own(name) for name in FRAMEWORKS)) - own(framework)
+    return set().union(*(own(name) for name in PROJECT.frameworks)) - own(framework)

@@ -11,10 +11,12 @@ from conftest import PROJECT
 from settings import CASES, TRUTH
 from suite import (
     CHECKS,
+    DEVIATIONS_FILE,
     FRAMEWORKS,
     Seen,
     apart,
     checks_of,
+    deviations_in,
     imports_of_others,
     known_deviations,
     run_probe,
@@ -33,7 +35,7 @@ COMBINATIONS = [
 @pytest.mark.parametrize(("framework", "case", "check"), COMBINATIONS)
 def test_adapter_differs_from_the_referee_in(framework, case, check, found):
     seen = Seen(case, found.of(framework, case), found.of(TRUTH, case), found.initial(case))
-    wrong = verdict(checks_of(case)[check](seen), known_deviations().get((framework, case.name, check)))
+    wrong = verdict(checks_of(case)[check](seen), known_deviations(framework).get((case.name, check)))
     assert not wrong, wrong
 
 
@@ -41,6 +43,49 @@ def test_a_known_deviation_hides_another_check_or_outlives_its_reason():
     assert verdict("differs", None) == "differs"
     assert verdict("differs", "keeps the unbiased variance") == ""
     assert "take the entry out" in verdict("", "keeps the unbiased variance")
+
+
+DEVIATION = """
+[[deviation]]
+case = "statistics-2"
+check = "evaluation"
+reason = "keeps the unbiased variance"
+link = "where its maintainers say so"
+"""
+
+
+def test_a_frameworks_own_folder_says_what_it_is_known_to_compute_otherwise(tmp_path):
+    path = tmp_path / DEVIATIONS_FILE
+    assert deviations_in(path) == {}
+    path.write_text(DEVIATION)
+    assert deviations_in(path) == {("statistics-2", "evaluation"): "keeps the unbiased variance"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('case = "statistics-2"', 'case = "statistics-3"', "no such case"),
+        ('check = "evaluation"', 'check = "evaluations"', "no such check"),
+        ('link = "where its maintainers say so"', "", "needs all of"),
+    ],
+)
+def test_a_deviation_that_says_too_little_or_of_nothing_is_an_error(old, new, said, tmp_path):
+    path = tmp_path / DEVIATIONS_FILE
+    path.write_text(DEVIATION.replace(old, new))
+    with pytest.raises(AssertionError, match=said):
+        deviations_in(path)
+
+
+def test_outputs_in_another_order_or_by_other_names_are_told_as_that(found):
+    """They survive the file in which a probe's arrays come."""
+    case = CASES["plain-sgd"]
+    arrays = found.of(TRUTH, case)
+    right = Seen(case, arrays, arrays, found.initial(case))
+    assert CHECKS["layers"](right) == ""
+    turned = replace(right, found=dict(reversed(arrays.items())))
+    assert "ordered otherwise: dense2 stands where conv1 belongs" in CHECKS["layers"](turned)
+    less = replace(right, found={key: array for key, array in arrays.items() if key != "outputs/relu2"})
+    assert "named otherwise: relu2 is missing" in CHECKS["layers"](less)
 
 
 def test_a_missing_environment_is_no_failure(monkeypatch, tmp_path):

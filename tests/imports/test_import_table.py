@@ -145,6 +145,12 @@ def test_a_new_adapter_folder_is_held_to_the_imports_of_its_environment(tmp_path
     ]
 
 
+def test_mypys_settings_name_no_framework_so_that_another_needs_no_line_there() -> None:
+    overrides = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
+    named = {module.split(".")[0] for override in overrides for module in override["module"]}
+    assert not named & set().union(*own_modules(ROOT).values())
+
+
 def test_spec_trial_and_study_load_where_numpy_is_absent() -> None:
     modules = (
         "workloads.spec, workloads.study, workloads.records.job, workloads.records.result, workloads.records.events"

@@ -1,4 +1,7 @@
-"""Every adapters/*/environment.toml: exact pins, each with a hash, and nothing asked for that is not pinned."""
+"""Every adapters/*/environment.toml: exact pins, each with a hash, and nothing asked for that is not pinned.
+
+One that cannot be used is one line, whatever was asked for.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,12 @@ import tomllib
 import pytest
 from conftest import PROJECT
 
+from runner import __main__ as runner
+from runner.environments import __main__ as environments
+from runner.environments import definition, images
+from runner.environments.definition import NEEDED, BadDefinition
+from runner.project import Project
+
 PIN = re.compile(r"[\w.-]+==[\w.+]+( --hash=sha256:[0-9a-f]{64})+")
 
 
@@ -15,7 +24,7 @@ def variants():
     for framework in PROJECT.frameworks:
         table = tomllib.loads(PROJECT.definition(framework).read_text())
         for device_kind in ("cpu", "cuda"):
-            if device_kind in table:
+            if "pins" in table.get(device_kind, {}):
                 yield pytest.param(table[device_kind], id=f"{framework}-{device_kind}")
 
 
@@ -45,8 +54,73 @@ def test_what_is_asked_for_is_not_what_is_pinned(variant):
 
 def test_gigabytes_of_cuda_come_to_a_machine_without_a_gpu():
     for framework in PROJECT.frameworks:
-        pins = tomllib.loads(PROJECT.definition(framework).read_text())["cpu"]["pins"]
+        pins = tomllib.loads(PROJECT.definition(framework).read_text()).get("cpu", {}).get("pins", "")
         assert "nvidia" not in pins and "triton" not in pins and "cuda" not in pins
     torch = tomllib.loads(PROJECT.definition("pytorch").read_text())
     hashes = {kind: re.search(r"torch==\S+ --hash=sha256:(\w+)", torch[kind]["pins"])[1] for kind in ("cpu", "cuda")}
     assert hashes["cpu"] != hashes["cuda"]
+
+
+WHOLE = {
+    "label": '"Mine"',
+    "python": '"3.11"',
+    "imports": "[]",
+    "smoke": '"import numpy"',
+    "base": '"image"',
+    "variables": "{}",
+    "cpu": "{}",
+}
+
+
+def with_lines(folder, lines):
+    """A project with one framework, whose definition is these lines."""
+    path = folder / "adapters" / "mine" / "environment.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+    return Project.at(folder)
+
+
+@pytest.mark.parametrize("key", NEEDED)
+def test_a_definition_without_a_key_that_is_needed_says_which(key, tmp_path):
+    assert definition.label(with_lines(tmp_path, WHOLE), "mine") == "Mine"
+    project = with_lines(tmp_path, {name: value for name, value in WHOLE.items() if name != key})
+    for ask in (definition.variants, definition.is_referee, definition.label):
+        with pytest.raises(BadDefinition, match=f"mine/environment.toml: '{key}' is missing$"):
+            ask(project, "mine")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"imports": '"numpy"'}, "'imports' must be a list"),
+        ({"label": '"a|b"'}, "'label' may hold letters"),
+        ({"label": ""}, "Invalid value"),
+        ({"cpu": "3"}, "'cpu' must be a table"),
+    ],
+)
+def test_a_definition_of_the_wrong_kind_says_so(changes, said, tmp_path):
+    with pytest.raises(BadDefinition, match=said):
+        definition.variants(with_lines(tmp_path, WHOLE | changes), "mine")
+
+
+def test_a_definition_for_no_kind_of_device_says_so(tmp_path):
+    with pytest.raises(BadDefinition, match=r"a table is missing, one of \[cpu\], \[cuda\]"):
+        definition.variants(with_lines(tmp_path, {k: v for k, v in WHOLE.items() if k != "cpu"}), "mine")
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        (runner.main, ["--list"]),
+        (runner.main, ["--plan"]),
+        (runner.main, ["overhead"]),
+        (environments.main, ["cpu"]),
+        (images.main, []),
+    ],
+)
+def test_every_command_refuses_a_bad_definition_in_one_line(program, arguments, tmp_path, monkeypatch, capsys):
+    project = with_lines(tmp_path, {name: value for name, value in WHOLE.items() if name != "base"})
+    monkeypatch.setattr(Project, "of_this_code", lambda: project)
+    monkeypatch.chdir(tmp_path)
+    assert program(arguments) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith("mine/environment.toml: 'base' is missing")

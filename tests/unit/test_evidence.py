@@ -352,20 +352,44 @@ def test_what_is_computed_earlier_is_told_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "said"),
     [
-        lambda e: replace(e, outputs={key: value for key, value in e.outputs.items() if key != "pool"}),
-        lambda e: replace(e, outputs={**e.outputs, "extra": [1.0, 1.0]}),
-        lambda e: replace(e, outputs=dict(reversed(e.outputs.items()))),
-        lambda e: replace(e, gradients={key: value for key, value in e.gradients.items() if key != "conv1/bias"}),
-        lambda e: replace(e, gradients={**e.gradients, "extra/bias": [1.0, 1.0]}),
+        (
+            lambda e: replace(e, outputs={key: value for key, value in e.outputs.items() if key != "pool"}),
+            "outputs are named otherwise: pool is missing (1 of {layers})",
+        ),
+        (
+            lambda e: replace(e, outputs={**e.outputs, "extra": [1.0, 1.0]}),
+            "outputs are named otherwise: extra is no name of the network's (1 of {more})",
+        ),
+        (
+            lambda e: replace(e, outputs=dict(reversed(e.outputs.items()))),
+            "outputs are ordered otherwise: {last} stands where {first} belongs",
+        ),
+        (
+            lambda e: replace(e, gradients={key: value for key, value in e.gradients.items() if key != "conv1/bias"}),
+            "gradients are named otherwise: conv1/bias is missing (1 of {parameters})",
+        ),
+        (
+            lambda e: replace(e, gradients={**e.gradients, "extra/bias": [1.0, 1.0]}),
+            "gradients are named otherwise: extra/bias is no name of the network's (1 of {more_parameters})",
+        ),
     ],
     ids=["layer missing", "layer more", "another order", "parameter missing", "parameter more"],
 )
-def test_other_layers_or_parameters_are_told_and_nothing_else_is_asked(
-    change: Callable[[Evidence], Evidence],
+def test_other_names_or_another_order_are_told_as_that_and_nothing_else_is_asked(
+    change: Callable[[Evidence], Evidence], said: str
 ) -> None:
-    assert difference(change(truth().expected), truth()) == "it has other layers or parameters"
+    expected = truth().expected
+    layers, parameters = list(expected.outputs), len(expected.gradients)
+    words = {"layers": len(layers), "more": len(layers) + 1, "first": layers[0], "last": layers[-1]}
+    words |= {"parameters": parameters, "more_parameters": parameters + 1}
+    assert difference(change(expected), truth()) == said.format(**words)
+
+
+def test_the_order_of_gradients_is_free() -> None:
+    expected = truth().expected
+    assert difference(replace(expected, gradients=dict(reversed(expected.gradients.items()))), truth()) is None
 
 
 def test_a_gradient_that_is_only_rounding_is_held_against_all_gradients() -> None:

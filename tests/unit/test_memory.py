@@ -85,6 +85,16 @@ def test_what_an_allocator_counts_in_chunks_carries_that_as_data():
     assert not any(figure.method for figure in memory_figures(told_of(0), {}).values())
 
 
+def test_what_the_compiler_plans_as_a_whole_is_not_told_apart_and_says_so():
+    use = MemoryUse(1000, 50, 0, 100, 1300, 1400, "it is not known", runs_ahead=True, planned=True)
+    parts = divided(use, {"parameters": 100, "optimizer": 200, "statistics": 0, "dataset": 0})
+    assert parts["gradients"] == 100 and parts["activations"] is parts["workspace"] is None
+    figures = memory_figures(told_of(20 * MIB, parts=parts, planned=True), {})
+    for name in ("activations_bytes", "workspace_bytes", "queued_steps_bytes"):
+        assert figures[name].value is None and "plans the memory of a whole step" in figures[name].reason
+    assert figures["steps_peak_bytes"].value == 120 * MIB and figures["inputs_bytes"].value == 50
+
+
 def test_what_pools_keep_is_told_or_has_its_reason():
     assert memory_figures(told_of(0), {})["pool_indices_bytes"].value == 3 * MIB
     silent = memory_figures(told_of(0, pool_indices="it is not known"), {})["pool_indices_bytes"]

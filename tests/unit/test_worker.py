@@ -67,15 +67,29 @@ def test_an_epoch_is_cut_into_full_batches_and_a_rest_that_is_kept_or_dropped(
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 4, 10, 16, 25])
-@pytest.mark.parametrize("steps", [1, 3])
-def test_the_window_gets_full_batches_round_and_round_the_permutation(batch_size: int, steps: int) -> None:
+@pytest.mark.parametrize(("timed", "steps"), [(1, 1), (3, 2), (4, 4)])
+def test_the_window_gets_full_batches_round_and_round_the_permutation(batch_size: int, timed: int, steps: int) -> None:
     order = np.random.Generator(np.random.PCG64(0)).permutation(10).astype(np.int32)
     trainer = Trainer(Adapter())
-    trainer.step_s = CALL_S / (steps + 0.5)
+    trainer.step_s = CALL_S / (timed + 0.5)
     blocks = list(islice(endless_batches(order, batch_size, trainer, time.monotonic() + 60), 7))
     assert {block.shape for block in blocks} == {(steps, batch_size)}
     seen = np.concatenate([block.ravel() for block in blocks])
     assert seen.tolist() == np.resize(order, 7 * steps * batch_size).tolist()
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 11, 64, 359])
+@pytest.mark.parametrize("timed", [0.3, 1, 3, 11, 1000])
+def test_calls_are_powers_of_two_of_steps_and_hold_the_batches_in_their_order(length: int, timed: float) -> None:
+    trainer = Trainer(Adapter())
+    trainer.step_s = CALL_S / (timed + 0.01)
+    batches = np.arange(3 * length, dtype=np.int32).reshape(length, 3)
+    blocks = list(trainer.calls(batches))
+    assert np.array_equal(np.concatenate(blocks), batches)
+    lengths = [len(block) for block in blocks]
+    assert {number.bit_count() for number in lengths} == {1}
+    assert max(lengths) <= max(1, timed)
+    assert len(set(lengths)) <= length.bit_length()
 
 
 def test_the_window_ends_when_its_time_has_passed() -> None:

@@ -1,0 +1,195 @@
+"""Hold a new framework to the conformance suite, rung by rung: python tools/check_adapter.py NAME [--adapters DIR]
+
+Stops at the first rung that fails, with what to look at. A rung runs nothing of the later ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+GUIDE = "docs/adding-a-framework.md"
+
+LOOK_AT = {
+    "structure": "weights(): keys, canonical layouts; memory(): 4 bytes a parameter, not counted twice",
+    "round_trip": "build() and weights(): transposed alike, and copied; probe(): it must change neither weights nor "
+    "running statistics",
+    "forward": "predict(): scale of the images, evaluation mode, padding, order of a Flatten; logits, no softmax",
+    "layers": "probe(): the output of every layer of workload.walk(), by its name and in that order",
+    "outputs": "the layer that is named, in layers.py; outputs of a probe are in training mode, activations NHWC",
+    "gradients": "probe(): the loss is the batch's mean; gradients in canonical layouts",
+    "own_gradients": "the parameter that is named: its gradient is small beside the others', and wrong",
+    "losses": "train(): the loss is that of the batch before its update; each row of `order` is one step",
+    "updates": "the optimizer: what workloads/spec.py says of its rule and of epsilon; no weight decay",
+    "weights": "what a step keeps: momentum, Adam's count of steps, running statistics (biased variance)",
+    "evaluation": "running statistics of BatchNorm, their momentum and epsilon; partial batches",
+    "optimizer_state": "memory(): 0, 1 or 2 values a parameter for SGD, momentum and Adam, and a few scalars",
+    "dropout": "Dropout: off in evaluation, what is kept is divided by 1 - rate, masks follow build()'s seed",
+}
+
+
+class Fallen(Exception):
+    """A rung does not hold: what is wrong, and what to look at."""
+
+    def __init__(self, wrong: str, look_at: str) -> None:
+        super().__init__(f"{wrong}\n  look at: {look_at}")
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What is asked, in words, and what asks it. Raises Fallen."""
+
+    title: str
+    climb: Callable[[], None]
+
+
+RUNGS = (PLAIN, LAYERS, OPTIMIZERS, PARTIAL, DROPOUT, LARGE) = (
+    "the plain network with plain SGD",
+    "every layer of the vocabulary",
+    "the optimizers",
+    "partial batches, images with exact zeros",
+    "Dropout",
+    "the networks of the catalogue",
+)
+
+
+def rung_of(case: Any) -> str:
+    """That of RUNGS where a case of the suite is first asked."""
+    if case.workload.draws:
+        return DROPOUT
+    if case.large:
+        return LARGE
+    if case.sizes or case.blank:
+        return PARTIAL
+    if case.optimizer.name == "sgd":
+        return PLAIN if case.workload.name == "plain" else LAYERS
+    return OPTIMIZERS if case.workload.name in ("plain", "batchnorm") else LAYERS
+
+
+class Ladder:
+    """The rungs of one framework. `suite` is the module tests/conformance/suite.py, whose project it is found in."""
+
+    def __init__(self, suite: Any, name: str, folder: Path) -> None:
+        self.suite, self.project, self.name, self.folder = suite, suite.PROJECT, name, folder
+
+    def rungs(self) -> Iterator[Rung]:
+        yield Rung("the definition can be read", self.definition)
+        yield Rung("imports", self.imports)
+        yield Rung("the environment is made, its smoke import passes", self.environment)
+        for title, names in self.cases().items():
+            yield Rung(title, partial(self.conform, names))
+        yield Rung("one trial through the gate, with a report", self.trial)
+
+    def cases(self) -> dict[str, list[str]]:
+        """{title of a rung: its cases}, in the order of RUNGS."""
+        chosen: dict[str, list[str]] = {title: [] for title in RUNGS}
+        for case in self.suite.CASES.values():
+            chosen[rung_of(case)].append(case.name)
+        return chosen
+
+    def definition(self) -> None:
+        definitions = import_module("runner.environments.definition")
+        try:
+            definitions.read(self.project, self.name, "cpu")
+        except (definitions.BadDefinition, definitions.EnvironmentUnavailable) as error:
+            raise Fallen(str(error), f'{GUIDE}, "environment.toml"') from error
+        if not (self.project.folder(self.name) / "adapter.py").is_file():
+            raise Fallen(f"{self.project.folder(self.name)} has no adapter.py", "python -m adapters new NAME")
+
+    def imports(self) -> None:
+        table = import_module("test_import_table")
+        environment = import_module("runner.environments.definition").read(self.project, self.name, "cpu")
+        own = table.own_modules(ROOT) | {self.name: frozenset(environment.imports)}
+        folder = self.project.folder(self.name)
+        for path in sorted(folder.rglob("*.py")):
+            file = Path("adapters", self.name, path.relative_to(folder))
+            for wrong in table.violations(path.read_text(encoding="utf-8"), file, own):
+                raise Fallen(wrong, "`imports` of environment.toml: what is the framework's own. Beside it, workloads, "
+                             "adapters.base and numpy may be imported")  # fmt: skip
+
+    def environment(self) -> None:
+        definitions = import_module("runner.environments.definition")
+        try:
+            import_module("runner.environments.venv").make(definitions.read(self.project, self.name, "cpu"), print)
+        except definitions.EnvironmentUnavailable as error:
+            raise Fallen(str(error), "the log, `pins` (python tools/pin.py REQUIREMENT...) and `smoke`") from error
+
+    def conform(self, names: list[str]) -> None:
+        """Each case in the order of the suite, each check in the order of its CHECKS."""
+        suite = self.suite
+        cases = {name: suite.CASES[name] for name in names}
+        found = suite.Found(self.folder / names[0], cases)
+        for name, case in cases.items():
+            try:
+                arrays = found.of(self.name, case)
+            except AssertionError as error:
+                raise Fallen(str(error), "the last line of your own code in the traceback") from error
+            if others := found.modules(self.name) & suite.imports_of_others(self.name):
+                raise Fallen(f"{', '.join(sorted(others))} is loaded beside it", "what adapter.py imports")
+            seen = suite.Seen(case, arrays, found.of(suite.settings.TRUTH, case), found.initial(case))
+            for check, wrong in suite.checks_of(case).items():
+                known = suite.known_deviations(self.name).get((name, check))
+                if told := suite.verdict(wrong(seen), known):
+                    raise Fallen(f"{name}: {check}: {told}", LOOK_AT[check])
+
+    def trial(self) -> None:
+        command = [sys.executable, "-m", "runner", "--device", "cpu", "--results", str(self.folder / "trial")]
+        if self.project.adapters_outside:
+            command += ["--adapters", str(self.project.adapters_outside)]
+        command += [
+            "--framework",
+            *dict.fromkeys((self.name, "numpy")),
+            "--batch-size",
+            "32",
+            "--epochs",
+            "1",
+            "--window",
+            "1",
+        ]
+        if subprocess.run([*command, "--retry", "contended"], cwd=ROOT).returncode:
+            raise Fallen("the trial did not end ok", f"what is printed above, and {self.folder / 'trial'}")
+
+
+def climb(rungs: Iterator[Rung]) -> int:
+    """Exit code: 0, or 1 where a rung does not hold."""
+    for number, rung in enumerate(rungs, start=1):
+        print(f"{number}. {rung.title} ...", flush=True)
+        try:
+            rung.climb()
+        except Fallen as fallen:
+            print(f"{number}. {rung.title}: NOT YET\n  {fallen}")
+            return 1
+        print(f"{number}. {rung.title}: holds", flush=True)
+    print("All of it holds. make test runs the rest.")
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code: that of `climb`, or 2 with one line where there is no such framework."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", metavar="NAME", help="the framework's folder")
+    parser.add_argument("--adapters", type=Path, metavar="DIR", help="the folder that it lies in (default: adapters/)")
+    words = parser.parse_args(arguments)
+    folder = (words.adapters or ROOT / "adapters").resolve() / words.name
+    if not (folder / "environment.toml").is_file():
+        print(f"check_adapter: {folder} has no environment.toml; python -m adapters new writes one", file=sys.stderr)
+        return 2
+    if words.adapters:
+        os.environ["BATCHWISE_ADAPTERS"] = str(words.adapters.resolve())  # where the suite, too, looks for it
+    sys.path[:0] = [str(ROOT / path) for path in (".", "tests", "tests/conformance", "tests/imports")]
+    results = Path(tempfile.mkdtemp(prefix="check_adapter-"))
+    return climb(Ladder(import_module("suite"), words.name, results).rungs())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
