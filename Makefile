@@ -40,6 +40,7 @@ lint: .venv/.complete-test
 	.venv/bin/mypy
 
 .venv/.complete: requirements.txt runner/requirements.txt
+	@if [ -L .venv ]; then echo "make: .venv is a link: what it leads to would be emptied; remove the link" >&2; exit 2; fi
 	@echo "runner: making .venv"
 	$(PYTHON) -m venv --clear .venv
 	.venv/bin/python -m pip install --quiet --require-hashes --only-binary=:all: -r requirements.txt

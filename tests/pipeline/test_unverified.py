@@ -142,7 +142,8 @@ class Adapter(adapter.Adapter):
         )
     done = run_runner(
         *TINY, *PATIENT, "--adapters", adapters, "--framework", "dying", "numpy", "raising", "--device", "cpu",
-        "--isolation", "here", "--batch-size", 32, 64, "--epochs", 1, "--window", 0.3, "--threads", 1, "--results", results,
+        "--isolation", "here", "--batch-size", 32, 64, "--epochs", 1, "--window", 0.3, "--threads", 1,
+        "--results", results,
     )  # fmt: skip
     return results, done.stdout + done.stderr, done.returncode, (adapters / PROBED).read_text()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from urllib.parse import unquote
@@ -117,3 +118,15 @@ def test_every_event_and_column_is_on_the_page_about_the_files_of_a_result() -> 
 def test_every_status_is_on_the_page_about_the_files_of_a_result() -> None:
     page = (ROOT / "docs" / "records.md").read_text()
     assert {status for status in map(str, Status) if f"`{status}`" not in page} == set()
+
+
+def test_make_does_not_empty_what_a_linked_venv_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "kept").write_text("")
+    (tmp_path / ".venv").symlink_to("elsewhere")
+    for name in ("Makefile", "requirements.txt", "runner/requirements.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    done = subprocess.run(["make", ".venv/.complete"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2 and ".venv is a link" in done.stderr
+    assert (tmp_path / "elsewhere" / "kept").exists()
