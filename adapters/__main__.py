@@ -151,6 +151,7 @@ def layer_functions(name: str) -> str:
 
 
 def first_line(record: type) -> str:
+    """The first line of its docstring."""
     return (inspect.getdoc(record) or "").splitlines()[0]
 
 

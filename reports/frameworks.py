@@ -40,6 +40,7 @@ def ordered(frameworks: Iterable[str]) -> list[str]:
 
 
 def display_name(framework: str) -> str:
+    """As its makers write it; a framework that is not known by its folder's name."""
     return KNOWN[framework].name if framework in KNOWN else framework
 
 

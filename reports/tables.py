@@ -212,6 +212,7 @@ def nothing(found: pd.DataFrame, title: str) -> str:
 
 
 def how_to_read_a_cell(counts: Iterable[int]) -> str:
+    """The sentence below a table, from the n of its cells."""
     some = [count for count in counts if count]
     if not some:
         return "No trial gave a value."

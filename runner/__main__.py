@@ -45,6 +45,7 @@ EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Exit code: 0; 1 where a trial did not end well; 2 for bad input, with one line on stderr; 130 after Ctrl-C."""
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a path never stops a run
     console = Console(highlight=False, markup=False, soft_wrap=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the worker as Ctrl-C does
@@ -189,6 +190,7 @@ def run_trial(folder: Path, spec: TrialSpec, way: Way, conditions: dict[str, Any
 
 
 def now() -> str:
+    """ISO 8601, UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -204,6 +206,8 @@ def summarise(results: list[TrialResult], console: Console) -> int:
 
 
 def show_list(project: Project, console: Console) -> None:
+    """Frameworks with the states of their environments, workloads, data sets and studies."""
+
     def line(name: str, text: str) -> None:
         console.print(f"  {name:<14}{text}")
 
@@ -229,6 +233,7 @@ def show_list(project: Project, console: Console) -> None:
 
 
 def show_plan(request: cli.Request, console: Console) -> None:
+    """Trials in their order, with estimates in seconds and warnings where memory may not do."""
     plan = plan_of(request, digests_of(request), range(request.study.repeats), {})
     estimates = plan.estimates_s
     lines = memory_forecast.lines(read_stored(request.results))

@@ -123,6 +123,7 @@ class Local:
 
     @property
     def conditions(self) -> dict[str, Any]:
+        """None: they are the runner's own."""
         return {}
 
     def start(self, folder: Path, job: Job, log: IO[str]) -> Worker:
@@ -153,12 +154,15 @@ class Child:
 
     @property
     def pid(self) -> int:
+        """Of the group's leader."""
         return self.process.pid
 
     def wait(self, timeout: float) -> int:
+        """As `Worker` says."""
         return self.process.wait(timeout)
 
     def end(self) -> int:
+        """The whole group is killed."""
         end_group(self.process)
         return self.process.returncode
 

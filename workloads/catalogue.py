@@ -123,7 +123,8 @@ _BOTTLENECKS: tuple[tuple[int, int, int, bool, type[Layer], int], ...] = (
 
 def _mobilenet_v3_large(classes: int) -> tuple[Layer, ...]:
     """As torchvision builds it (its dropout, its BatchNorm settings, biases in the classifier only and in the
-    squeeze), but for "same" padding as this suite and the paper's own code have it."""
+    squeeze), but for "same" padding as this suite and the paper's own code have it.
+    """
     stem = Conv2D("stem", 16, (3, 3), 2, "same", bias=False, initializer="he-normal")
     layers, channels = _normalised(stem, "stem", HardSwish), 16
     for number, (kernel, expanded, leaving, squeeze, activation, stride) in enumerate(_BOTTLENECKS, start=1):

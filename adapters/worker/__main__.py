@@ -60,6 +60,7 @@ def main(folder: Path) -> None:
 
 
 def in_a_line(error: Exception) -> str:
+    """Its type and the first line of its message."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 

@@ -60,6 +60,7 @@ class Trainer:
             self.step_s = (time.monotonic() - started) / len(batches)
 
     def steps_a_call(self) -> int:
+        """As many as take CALL_S, at least one; one until `run_timed` has timed a step."""
         return max(1, int(CALL_S / self.step_s))
 
     def calls(self, batches: Order) -> Iterator[Order]:

@@ -78,7 +78,8 @@ def main(arguments: list[str]) -> int:
 
 def percent(text: str) -> float:
     """ "5%" -> 5.0. Raises ReportError for anything else, for 0, which no measurement excludes, and for 100 % and more,
-    which no speed can lose."""
+    which no speed can lose.
+    """
     found = PERCENT.fullmatch(text.strip())
     if found is None:
         raise ReportError(f"--fail-on-regression {text}: not a percentage; write it as 5%")

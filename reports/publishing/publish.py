@@ -167,7 +167,8 @@ def _published_day(place: Path) -> str | None:
 @contextmanager
 def _alone(into: Path) -> Iterator[list[str]]:
     """One at a time, by a lock on the folder itself; so whatever is unfinished there was left by a killed one: what it
-    was about to replace is put back, with a line each, the rest removed."""
+    was about to replace is put back, with a line each, the rest removed.
+    """
     lock = os.open(into, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -196,7 +197,8 @@ def _name(stored: Stored, into: Path) -> str:
 
 def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, ...]) -> publication.Publication:
     """Report, archive and inputs; what the publication is, for `_seal`. `out` is absolute: the report is made where the
-    results' copy lies, so that every path in it is the archive's, and none is of this machine."""
+    results' copy lies, so that every path in it is the archive's, and none is of this machine.
+    """
     with chdir(stage):
         report = build.report([RESULTS])
         files.write(report, out, FORMATS, marks, CHARTS)

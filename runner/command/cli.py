@@ -53,15 +53,20 @@ class Request:
 
     @property
     def device_kind(self) -> str:
+        """ "cpu" or "cuda"."""
         return "cpu" if self.device == "cpu" else "cuda"
 
 
 class Parser(argparse.ArgumentParser):
+    """Raises BadInput where argparse would end the process."""
+
     def error(self, message: str) -> NoReturn:
+        """Raises BadInput."""
         raise BadInput(f"{message} (see {self.prog} --help)")
 
 
 def parser() -> Parser:
+    """Of `python -m runner`; what is not given is None."""
     words = Parser(
         prog="python -m runner",
         description="Train one CNN in several deep-learning frameworks, per batch size, and measure it from outside.",
@@ -117,6 +122,7 @@ def add_shared(words: Parser) -> None:
 
 
 def whole(text: str) -> int:
+    """An argument as int. Raises ArgumentTypeError."""
     try:
         return int(text)
     except ValueError:
@@ -260,6 +266,7 @@ def need_scipy(what: str) -> None:
 
 
 def default_isolation() -> str:
+    """In an image its own Python, else virtual environments."""
     return "here" if description.IMAGE_VARIABLE in os.environ else "venv"
 
 

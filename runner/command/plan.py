@@ -45,6 +45,7 @@ class Plan:
 
     @property
     def to_run(self) -> list[TrialSpec]:
+        """Trials without a result that counts, in their order."""
         return [spec for spec in self.trials if spec.id not in self.finished]
 
     @property

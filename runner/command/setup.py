@@ -76,6 +76,7 @@ def environment_of(framework: str, request: Request) -> Environment:
 
 
 def local(environment: Environment, isolation: str) -> Local:
+    """Workers by the environment's interpreter; with isolation "here" by the one that runs this."""
     interpreter, site_packages = str(environment.interpreter), environment.site_packages
     if isolation == "here":
         interpreter, site_packages = sys.executable, definition.SITE_PACKAGES
@@ -108,12 +109,14 @@ def offer(engine: Engine, image: Image, missing: ImageMissing, console: Console)
 
 
 def placement_of(request: Request) -> Placement:
+    """Of every trial of the request."""
     return Placement(request.device, request.threads, description.deciding_variables(), request.memory_limit_bytes)
 
 
 def plan_of(
     request: Request, digests: dict[str, str], repeats: range, written: dict[int, dict[str, InputFile]]
 ) -> Plan:
+    """Of these repeats; `digests` are by framework, `written` is {repeat: {name: input}}."""
     return make_plan(
         request.study,
         digests,

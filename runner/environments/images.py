@@ -44,10 +44,12 @@ class Image:
 
     @property
     def project(self) -> Project:
+        """The environment's."""
         return self.environment.project
 
     @property
     def reference(self) -> str:
+        """The tag by which the engine knows it."""
         return f"batchwise/{self.environment.framework}:{self.environment.device_kind}"
 
     @property

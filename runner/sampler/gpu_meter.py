@@ -27,6 +27,7 @@ LINGER_STEPS = 5
 
 
 def gpu_percent(handle: Any) -> Row:
+    """Share of the last rate period in which a kernel ran. Raises NVMLError."""
     return {"gpu_percent": pynvml.nvmlDeviceGetUtilizationRates(handle).gpu}
 
 
@@ -114,6 +115,7 @@ class Processes:
         self.phase = "before"  # "before" | "during" | "after" the worker's life
 
     def ways(self) -> tuple[Way, ...]:
+        """The newest form of the call first."""
         names = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
         return tuple(Way(name, partial(self._ask, getattr(pynvml, name))) for name in names)
 
