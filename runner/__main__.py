@@ -17,8 +17,8 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from runner.ask import ask
-from runner.command import cli, inputs, overhead, stable
-from runner.command.cli import RETRIES
+from runner.command import cli, inputs, overhead, parser, stable
+from runner.command.parser import RETRIES
 from runner.command.plan import TRIALS, Plan, read_stored
 from runner.command.progress import Display, duration, row
 from runner.command.setup import digests_of, fresh_folder, make_environments, plan_of, put_aside, write_data
@@ -56,17 +56,17 @@ def main(arguments: list[str] | None = None) -> int:
             request, pairs = overhead.request(arguments[1:], project)
             with FileLock(request.results / ".lock", timeout=0):
                 return overhead.run(request, pairs, console)
-        words = cli.parser().parse_args(arguments)
-        if words.list:
-            show_list(cli.with_adapters(project, words.adapters), console)
+        options = parser.run_parser().parse_args(arguments)
+        if options.list:
+            show_list(cli.with_adapters(project, options.adapters), console)
             return 0
-        request = cli.request(words, project)
+        request = cli.request(options, project)
         if request.plan_only:
             show_plan(request, console)
             return 0
         with FileLock(request.results / ".lock", timeout=0):
             return run(request, console)
-    except (cli.BadInput, DataError) as error:
+    except (parser.BadInput, DataError) as error:
         print(f"runner: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except Timeout:

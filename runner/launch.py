@@ -56,10 +56,11 @@ class LaunchFailed(Exception):
 
 
 class Worker(Protocol):
-    """A worker that runs; `pid` is its process id on this machine."""
+    """A worker that runs on this machine."""
 
     @property
-    def pid(self) -> int: ...
+    def pid(self) -> int:
+        """Of the process that the sampler follows with all its children."""
 
     def wait(self, timeout: float) -> int:
         """Its exit code, negative where a signal killed it. Raises subprocess.TimeoutExpired after so many seconds."""
@@ -72,7 +73,8 @@ class Way(Protocol):
     """How a framework's workers are started: `Local`, or `containers.InContainer`."""
 
     @property
-    def project(self) -> Project: ...
+    def project(self) -> Project:
+        """Where the worker's code and its environment lie."""
 
     @property
     def conditions(self) -> dict[str, Any]:

@@ -217,6 +217,7 @@ def owner(engine: Engine) -> list[str]:
 
 
 def mount(source: Path, target: Path, *options: str) -> list[str]:
+    """Arguments that show `source` of the host as `target` in the container."""
     return ["--mount", ",".join(["type=bind", f"source={source}", f"target={target}", *options])]
 
 

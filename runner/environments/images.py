@@ -150,6 +150,7 @@ def images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[s
 
 
 def main(arguments: list[str]) -> int:
+    """Exit code: 0; 1 where an image was not built; 2 for bad input, with one line on stderr."""
     place = arguments.index("--") if "--" in arguments else len(arguments)
     before, options = arguments[:place], arguments[place + 1 :]
     parser = argparse.ArgumentParser(

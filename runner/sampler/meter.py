@@ -143,6 +143,7 @@ class Sampler:
 
 
 def main(samples: Path, uuid: str | None) -> None:
+    """Says "ready", reads the worker's process id (an empty line: there is none) and samples until it has ended."""
     with samples.open("w", newline="", encoding="utf-8") as file:
         sampler = Sampler(samples, file, uuid)
         sampler.store_account(None)
