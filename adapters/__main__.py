@@ -28,6 +28,8 @@ $imports
 
 
 class Adapter:
+    """The verbs of `adapters.base.Adapter`, by this framework's own calls."""
+
 $verbs''')
 
 LAYERS = Template('''\

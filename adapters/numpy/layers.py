@@ -230,7 +230,7 @@ def hard_sigmoid(layer: HardSigmoid, x: Array, run: Pass) -> Forward:
 
 
 def hard_swish(layer: HardSwish, x: Array, run: Pass) -> Forward:
-    """The product x * clip(x + 3, 0, 6) / 6."""
+    """x * clip(x + 3, 0, 6) / 6."""
     gate = np.clip(x + 3, 0, 6) / 6
     return _elementwise(x, x * gate, gate + x * (np.abs(x) < 3) / 6)
 
@@ -251,7 +251,7 @@ def dense(layer: Dense, x: Array, run: Pass) -> Forward:
 
 
 def residual(layer: Residual, x: Array, run: Pass) -> Forward:
-    """The sum x + branch(x)."""
+    """x + branch(x)."""
     y, branch = sequence(layer.layers, x, run)
 
     def backward(dy: Array) -> tuple[Array, Parameters]:
@@ -262,7 +262,7 @@ def residual(layer: Residual, x: Array, run: Pass) -> Forward:
 
 
 def squeeze_excite(layer: SqueezeExcite, x: Array, run: Pass) -> Forward:
-    """The product x * branch(x), (n, h, w, c) by (n, c)."""
+    """x * branch(x), (n, h, w, c) by (n, c)."""
     factor, branch = sequence(layer.layers, x, run)
 
     def backward(dy: Array) -> tuple[Array, Parameters]:
