@@ -28,6 +28,8 @@ $imports
 
 
 class Adapter:
+    """The verbs of `adapters.base.Adapter`, by this framework's own calls."""
+
 $verbs''')
 
 LAYERS = Template('''\
@@ -151,6 +153,7 @@ def layer_functions(name: str) -> str:
 
 
 def first_line(record: type) -> str:
+    """The first line of its docstring."""
     return (inspect.getdoc(record) or "").splitlines()[0]
 
 

@@ -53,7 +53,8 @@ class MemoryUse:
 
 class Adapter(Protocol):
     """Made by the worker as `adapters.<framework>.adapter.Adapter()`; open first, then load,
-    then build, then the others in any order; build may come again."""
+    then build, then the others in any order; build may come again.
+    """
 
     def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
         """Take the device ("cpu", or "cuda" = the one GPU that is visible; computes on it once) and that many threads.

@@ -38,6 +38,7 @@ NOT_FOR_RUNNING = (
 
 
 def main(framework: str, device_kind: str, requirements: Path) -> None:
+    """Make the environment where the image wants it; SOURCE_DATE_EPOCH is every file's time."""
     project = Project.of_this_code()
     environment = read(project, framework, device_kind)
     environment = replace(environment, smoke=environment.driverless_smoke)
@@ -70,6 +71,7 @@ def take_out(environment: Environment) -> None:
 
 
 def remove(path: Path) -> None:
+    """A folder with all in it, a file or a link itself; nothing where there is nothing."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -86,6 +88,7 @@ def write_smoke(environment: Environment) -> None:
 
 
 def set_times(folder: Path, epoch: int) -> None:
+    """The times of the folder and all below it, in seconds since the epoch; links themselves are changed."""
     for root, _, files in os.walk(folder, topdown=False):
         for name in (*files, "."):
             os.utime(Path(root) / name, (epoch, epoch), follow_symlinks=False)

@@ -78,6 +78,7 @@ class Section:
 
     @property
     def every(self) -> tuple[TrialResult, ...]:
+        """The trials of both allocator policies."""
         return self.results + self.by_default
 
 
@@ -90,6 +91,7 @@ class Replaced:
 
 
 def condition_of(result: TrialResult) -> Condition:
+    """From what a stored result holds; None for what an older schema did not store."""
     spec, machine = result.spec, result.machine
     gpu = _gpu(result)
     precision = result.facts.get("precision")
@@ -115,6 +117,7 @@ def condition_of(result: TrialResult) -> Condition:
 
 
 def software_of(result: TrialResult) -> Software:
+    """Versions and kernels of the worker, from its facts; None for what it did not tell."""
     version, cuda, cudnn = (
         _text(result.facts.get(key)) for key in ("framework_version", "cuda_version", "cudnn_version")
     )

@@ -46,7 +46,8 @@ class Unreadable:
 @dataclass(frozen=True)
 class Stored:
     """What results folders hold: results, each with its trial's folder; `unfinished` are trial folders without a
-    result; `in_use` are results folders into which a run is writing."""
+    result; `in_use` are results folders into which a run is writing.
+    """
 
     results: tuple[TrialResult, ...]
     folders: tuple[Path, ...]

@@ -27,6 +27,7 @@ def table(frame: pd.DataFrame, align: str = "right") -> str:
 
 
 def bullets(lines: Iterable[str]) -> str:
+    """A list; the lines are Markdown already."""
     return "\n".join(f"- {line}" for line in lines)
 
 

@@ -113,7 +113,8 @@ def kinds_rows(section: Section) -> list[Row]:
 
 def parts_rows(section: Section) -> list[Row]:
     """PARTS_COLUMNS of each framework and batch size; a sum far from the steps' peak, or without the workspace, carries
-    a note."""
+    a note.
+    """
     rows = _rows(section, PARTS_COLUMNS)
     for row in rows:
         total, gap = (row.cells[PLACES[quantity.name]] for quantity in SUMMED)

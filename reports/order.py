@@ -24,7 +24,8 @@ IN_THIS_RUN = "in this run"  # what is said of one repeat beside its order
 @dataclass(frozen=True)
 class Point:
     """A value with its interval, in one unit; NaN where nothing is known of the spread. n counts the repeats; 0 =
-    published, and taken at its word."""
+    published, and taken at its word.
+    """
 
     value: float
     low: float
@@ -37,12 +38,14 @@ class Point:
         return not (math.isnan(self.low) or math.isnan(self.high))
 
     def times(self, factor: float) -> Point:
+        """Value and interval times `factor`, which must be above 0."""
         return Point(factor * self.value, factor * self.low, factor * self.high, self.n)
 
 
 def of_cell(cell: Mapping[str, Any], least_spread: float) -> Point:
     """The median of a cell of `tables`, with the interval of its mean; no narrower than repeats would give that spread
-    by `least_spread`, in the cell's unit."""
+    by `least_spread`, in the cell's unit.
+    """
     n, value, mean = cell["n"], float(cell["median"]), float(cell["mean"])
     if n < 2:
         return Point(value, math.nan, math.nan, n)
@@ -68,6 +71,7 @@ ONCE = (Order.ABOVE_ONCE, Order.BELOW_ONCE, Order.TIE)  # what one repeat leaves
 
 
 def order(a: Point, b: Point) -> Order:
+    """By the intervals, which must lie apart; without both of them by the values, as TIE_PERCENT allows."""
     if not (a.sure and b.sure):
         if abs(a.value - b.value) <= TIE_PERCENT / 100 * max(abs(a.value), abs(b.value)):
             return Order.TIE
@@ -94,10 +98,12 @@ class Extreme:
 
     @property
     def stated(self) -> bool:
+        """Whether intervals say so."""
         return self.kind in (Order.ABOVE, Order.BELOW)
 
     @property
     def seen(self) -> bool:
+        """Whether only the values of this run say so."""
         return self.kind in (Order.ABOVE_ONCE, Order.BELOW_ONCE)
 
 
@@ -117,7 +123,8 @@ def extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjusted by Holm (1979), in the same order: the probability that any of those at or below ERROR is so by chance
-    alone is at most ERROR, whichever of the others are real."""
+    alone is at most ERROR, whichever of the others are real.
+    """
     adjusted, highest = [0.0] * len(p_values), 0.0
     for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
@@ -127,7 +134,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Adjusted by Benjamini and Hochberg (1995), in the same order: of those at or below ERROR at most that share are
-    so by chance alone, in expectation; where nothing differs that is the probability that any is."""
+    so by chance alone, in expectation; where nothing differs that is the probability that any is.
+    """
     if not p_values:
         return []
     from scipy import stats  # type: ignore[import-untyped]  # here: its import takes longer than all tables
@@ -137,7 +145,8 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
 def p_beyond(value: float, error: float, freedom: float, tolerance: float) -> float:
     """How often chance alone gives so large a difference where the true one is at most `tolerance` from 0, by
-    Student's t; `error` is its standard error, above 0, in the same unit."""
+    Student's t; `error` is its standard error, above 0, in the same unit.
+    """
     from scipy import special
 
     sides = (-(abs(value) - tolerance) / error, -(abs(value) + tolerance) / error)

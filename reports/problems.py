@@ -15,7 +15,7 @@ from .load import Stored
 
 
 def count(stored: Stored) -> str:
-    """ "27 trials: 26 ok, 1 timeout; 1 unreadable; 2 unfinished. Started 2025-11-21 (UTC)." """
+    """All in one line: "27 trials: 26 ok, 1 timeout; 2 unfinished. Started 2025-11-21 (UTC)."."""
     return f"{tally(stored)}. Started {captions.dates(stored.results)} (UTC)."
 
 

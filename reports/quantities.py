@@ -27,20 +27,24 @@ class Quantity:
         return next((spec for spec in self.figures if spec.device in (None, kind)), None)
 
     def title(self, condition: Condition) -> str:
+        """With the condition's cores and epochs; empty where there is no such thing on the device."""
         spec = self.figure(condition)
         cores = "core" if condition.placement.threads == 1 else f"{condition.placement.threads} cores"
         return spec.title.format(cores=cores, epochs=condition.passes.epochs) if spec else ""
 
     @property
     def unit(self) -> str:
+        """Of every figure in it."""
         return self.figures[0].unit
 
     @property
     def decimals(self) -> int | None:
+        """Behind the point; None = three significant digits."""
         return self.figures[0].decimals
 
     @property
     def better(self) -> int:
+        """1 = more is better, -1 = less, 0 = neither."""
         return self.figures[0].better
 
 

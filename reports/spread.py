@@ -20,7 +20,8 @@ UNKNOWN_STEP = 1.0  # points; of a data set whose test images nobody counted
 @dataclass(frozen=True)
 class Spread:
     """In the unit of the values. NaN: the mean of none; the interval and cv_percent of fewer than two, and the
-    cv_percent where the mean is 0."""
+    cv_percent where the mean is 0.
+    """
 
     n: int
     mean: float

@@ -116,29 +116,20 @@ def cell(
     measured = MEASURED - {Status.DIVERGED} if spec.learnt else MEASURED
     ok = [(result, read(result, spec.name)) for result in results if result.status in measured]
     known = [(result, figure) for result, figure in ok if figure.value is not None]
-    values = [figure.value * spec.factor for _, figure in known if figure.value is not None]
-    found = spread(values)
     ended = [result for result in results if result.status not in measured]
     notes = sorted({f"unknown: {figure.reason}" for _, figure in ok if figure.value is None})
+    numbers = _statistics([figure.value * spec.factor for _, figure in known if figure.value is not None])
     doubts: dict[Doubt, str] = {}
-    if values:
+    if known:
         status = "ok"
         notes += [f"repeat {result.spec.draw.repeat}: {words(result.status)}" for result in ended]
-        doubts = _doubts(known, spec, found.cv_percent)
+        doubts = _doubts(known, spec, numbers["cv_percent"])
         notes += doubts.values()
     elif ok:
         status = UNKNOWN
     else:
         status = "+".join(sorted({str(result.status) for result in ended})) or NOT_RUN
-    return {
-        "n": found.n,
-        "median": statistics.median(values) if values else math.nan,
-        "min": min(values, default=math.nan),
-        "max": max(values, default=math.nan),
-        "mean": found.mean,
-        "low": found.low,
-        "high": found.high,
-        "cv_percent": found.cv_percent,
+    return numbers | {
         "unit": spec.unit,
         "status": status,
         "notes": tuple(notes),
@@ -146,6 +137,21 @@ def cell(
         "trials": tuple(result.spec.id for result in results),
         KNOWN: tuple(result.spec.id for result, _ in known),
         DOUBTS: frozenset(doubts),
+    }
+
+
+def _statistics(values: list[float]) -> dict[str, float]:
+    """The first eight of STATISTICS: n, the others in the unit of the values, NaN where they cannot be told."""
+    spreading = spread(values)
+    return {
+        "n": spreading.n,
+        "median": statistics.median(values) if values else math.nan,
+        "min": min(values, default=math.nan),
+        "max": max(values, default=math.nan),
+        "mean": spreading.mean,
+        "low": spreading.low,
+        "high": spreading.high,
+        "cv_percent": spreading.cv_percent,
     }
 
 
@@ -212,6 +218,7 @@ def nothing(found: pd.DataFrame, title: str) -> str:
 
 
 def how_to_read_a_cell(counts: Iterable[int]) -> str:
+    """The sentence below a table, from the n of its cells."""
     some = [count for count in counts if count]
     if not some:
         return "No trial gave a value."

@@ -17,8 +17,8 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from runner.ask import ask
-from runner.command import cli, inputs, overhead, stable
-from runner.command.cli import RETRIES
+from runner.command import cli, inputs, overhead, parser, stable
+from runner.command.parser import RETRIES
 from runner.command.plan import TRIALS, Plan, read_stored
 from runner.command.progress import Display, duration, row
 from runner.command.setup import digests_of, fresh_folder, make_environments, plan_of, put_aside, write_data
@@ -45,6 +45,7 @@ EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Exit code: 0; 1 where a trial did not end well; 2 for bad input, with one line on stderr; 130 after Ctrl-C."""
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a path never stops a run
     console = Console(highlight=False, markup=False, soft_wrap=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the worker as Ctrl-C does
@@ -55,17 +56,17 @@ def main(arguments: list[str] | None = None) -> int:
             request, pairs = overhead.request(arguments[1:], project)
             with FileLock(request.results / ".lock", timeout=0):
                 return overhead.run(request, pairs, console)
-        words = cli.parser().parse_args(arguments)
-        if words.list:
-            show_list(cli.with_adapters(project, words.adapters), console)
+        options = parser.run_parser().parse_args(arguments)
+        if options.list:
+            show_list(cli.with_adapters(project, options.adapters), console)
             return 0
-        request = cli.request(words, project)
+        request = cli.request(options, project)
         if request.plan_only:
             show_plan(request, console)
             return 0
         with FileLock(request.results / ".lock", timeout=0):
             return run(request, console)
-    except (cli.BadInput, definition.BadDefinition, DataError) as error:
+    except (parser.BadInput, definition.BadDefinition, DataError) as error:
         print(f"runner: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except Timeout:
@@ -191,6 +192,7 @@ def run_trial(folder: Path, spec: TrialSpec, way: Way, conditions: dict[str, Any
 
 
 def now() -> str:
+    """ISO 8601, UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -206,6 +208,8 @@ def summarise(results: list[TrialResult], console: Console) -> int:
 
 
 def show_list(project: Project, console: Console) -> None:
+    """Frameworks with the states of their environments, workloads, data sets and studies."""
+
     def line(name: str, text: str) -> None:
         console.print(f"  {name:<14}{text}")
 
@@ -231,6 +235,7 @@ def show_list(project: Project, console: Console) -> None:
 
 
 def show_plan(request: cli.Request, console: Console) -> None:
+    """Trials in their order, with estimates in seconds and warnings where memory may not do."""
     plan = plan_of(request, digests_of(request), range(request.study.repeats), {})
     estimates = plan.estimates_s
     lines = memory_forecast.lines(read_stored(request.results))

@@ -26,7 +26,8 @@ class Ended:
 
 def ask(job: Job, folder: Path, way: Way) -> Ended:
     """Blocks until the worker has ended. An earlier one in the folder keeps its events, which are not among those that
-    are returned. Raises LaunchFailed."""
+    are returned. Raises LaunchFailed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     earlier = len(read_events(folder / EVENTS_FILE))
     write_json(folder / JOB_FILE, job.to_json())
@@ -37,6 +38,7 @@ def ask(job: Job, folder: Path, way: Way) -> Ended:
 
 
 def ended(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> Ended:
+    """How the worker ended, by its events first, then by its exit code and the last line of its log."""
     return Ended(events, outcome, *_how(events, outcome, log, killed_for_memory))
 
 

@@ -56,10 +56,11 @@ class LaunchFailed(Exception):
 
 
 class Worker(Protocol):
-    """A worker that runs; `pid` is its process id on this machine."""
+    """A worker that runs on this machine."""
 
     @property
-    def pid(self) -> int: ...
+    def pid(self) -> int:
+        """Of the process that the sampler follows with all its children."""
 
     def wait(self, timeout: float) -> int:
         """Its exit code, negative where a signal killed it. Raises subprocess.TimeoutExpired after so many seconds."""
@@ -72,7 +73,8 @@ class Way(Protocol):
     """How a framework's workers are started: `Local`, or `containers.InContainer`."""
 
     @property
-    def project(self) -> Project: ...
+    def project(self) -> Project:
+        """Where the worker's code and its environment lie."""
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -123,6 +125,7 @@ class Local:
 
     @property
     def conditions(self) -> dict[str, Any]:
+        """None: they are the runner's own."""
         return {}
 
     def start(self, folder: Path, job: Job, log: IO[str]) -> Worker:
@@ -153,12 +156,15 @@ class Child:
 
     @property
     def pid(self) -> int:
+        """Of the group's leader."""
         return self.process.pid
 
     def wait(self, timeout: float) -> int:
+        """As `Worker` says."""
         return self.process.wait(timeout)
 
     def end(self) -> int:
+        """The whole group is killed."""
         end_group(self.process)
         return self.process.returncode
 

@@ -50,5 +50,6 @@ class MemoryWorker:
 
 
 def read_told(folder: Path) -> dict[int, Told]:
+    """{batch size: the event} of what the framework told of its memory."""
     events = read_events(folder / EVENTS_FILE)
     return {event["batch_size"]: event for event in events if event["event"] == Event.MEMORY_TOLD}

@@ -18,6 +18,7 @@ class Project:
 
     @classmethod
     def at(cls, root: Path) -> Project:
+        """The checkout at this folder, with its environments in .envs."""
         return cls(root, root / ".envs")
 
     @classmethod
@@ -50,6 +51,7 @@ class Project:
         return self.folder(framework) / DEFINITION_FILE
 
     def is_outside(self, framework: str) -> bool:
+        """Whether it comes from `adapters_outside`."""
         return self.folder(framework).parent == self.adapters_outside
 
     @property

@@ -13,6 +13,7 @@ import sys
 
 
 def main(requirements: list[str]) -> None:
+    """Prints a requirements file: what pip would install here, each with its version and SHA-256."""
     command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
     report = subprocess.run([*command, *requirements], check=True, capture_output=True, text=True).stdout
     for item in json.loads(report)["install"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .layers import (
     BatchNorm,
     Conv2D,
@@ -68,17 +70,20 @@ def _normalised(convolution: Conv2D | DepthwiseConv2D, name: str, activation: ty
     return layers if activation is None else (*layers, activation(f"{name}_activation"))
 
 
-def _bottleneck(
-    name: str,
-    entering: int,
-    kernel: int,
-    expanded: int,
-    leaving: int,
-    squeeze: bool,
-    activation: type[Layer],
-    stride: int,
-) -> tuple[Layer, ...]:
+class _Block(NamedTuple):
+    """A row of Howard et al. 2019, table 1; channels after the expansion, and after the projection."""
+
+    kernel: int
+    expanded: int
+    leaving: int
+    squeeze: bool
+    activation: type[Layer]
+    stride: int
+
+
+def _bottleneck(name: str, entering: int, block: _Block) -> tuple[Layer, ...]:
     """Expand, filter each channel, squeeze and excite, project: the block of Howard et al. 2019, figure 4."""
+    kernel, expanded, leaving, squeeze, activation, stride = block
     layers: tuple[Layer, ...] = ()
     if expanded != entering:
         expand = Conv2D(f"{name}_expand", expanded, (1, 1), bias=False, initializer="he-normal")
@@ -101,34 +106,34 @@ def _bottleneck(
     return (Residual(f"{name}_add", layers),) if stride == 1 and entering == leaving else layers
 
 
-# Howard et al. 2019, table 1: kernel, expanded, leaving, squeeze-and-excite, activation, stride
-_BOTTLENECKS: tuple[tuple[int, int, int, bool, type[Layer], int], ...] = (
-    (3, 16, 16, False, Relu, 1),
-    (3, 64, 24, False, Relu, 2),
-    (3, 72, 24, False, Relu, 1),
-    (5, 72, 40, True, Relu, 2),
-    (5, 120, 40, True, Relu, 1),
-    (5, 120, 40, True, Relu, 1),
-    (3, 240, 80, False, HardSwish, 2),
-    (3, 200, 80, False, HardSwish, 1),
-    (3, 184, 80, False, HardSwish, 1),
-    (3, 184, 80, False, HardSwish, 1),
-    (3, 480, 112, True, HardSwish, 1),
-    (3, 672, 112, True, HardSwish, 1),
-    (5, 672, 160, True, HardSwish, 2),
-    (5, 960, 160, True, HardSwish, 1),
-    (5, 960, 160, True, HardSwish, 1),
+_BLOCKS = (
+    _Block(3, 16, 16, False, Relu, 1),
+    _Block(3, 64, 24, False, Relu, 2),
+    _Block(3, 72, 24, False, Relu, 1),
+    _Block(5, 72, 40, True, Relu, 2),
+    _Block(5, 120, 40, True, Relu, 1),
+    _Block(5, 120, 40, True, Relu, 1),
+    _Block(3, 240, 80, False, HardSwish, 2),
+    _Block(3, 200, 80, False, HardSwish, 1),
+    _Block(3, 184, 80, False, HardSwish, 1),
+    _Block(3, 184, 80, False, HardSwish, 1),
+    _Block(3, 480, 112, True, HardSwish, 1),
+    _Block(3, 672, 112, True, HardSwish, 1),
+    _Block(5, 672, 160, True, HardSwish, 2),
+    _Block(5, 960, 160, True, HardSwish, 1),
+    _Block(5, 960, 160, True, HardSwish, 1),
 )
 
 
 def _mobilenet_v3_large(classes: int) -> tuple[Layer, ...]:
     """As torchvision builds it (its dropout, its BatchNorm settings, biases in the classifier only and in the
-    squeeze), but for "same" padding as this suite and the paper's own code have it."""
+    squeeze), but for "same" padding as this suite and the paper's own code have it.
+    """
     stem = Conv2D("stem", 16, (3, 3), 2, "same", bias=False, initializer="he-normal")
     layers, channels = _normalised(stem, "stem", HardSwish), 16
-    for number, (kernel, expanded, leaving, squeeze, activation, stride) in enumerate(_BOTTLENECKS, start=1):
-        layers += _bottleneck(f"block{number}", channels, kernel, expanded, leaving, squeeze, activation, stride)
-        channels = leaving
+    for number, block in enumerate(_BLOCKS, start=1):
+        layers += _bottleneck(f"block{number}", channels, block)
+        channels = block.leaving
     last = Conv2D("last", 6 * channels, (1, 1), bias=False, initializer="he-normal")
     return (
         *layers,

@@ -46,7 +46,8 @@ class Split:
 @dataclass(frozen=True)
 class Dataset:
     """What a data set is and where it comes from. `download` lists what is fetched where files are absent:
-    the files themselves, or one archive that holds them."""
+    the files themselves, or one archive that holds them.
+    """
 
     name: str
     summary: str
@@ -93,7 +94,8 @@ def file_digest(path: Path, algorithm: str) -> str:
 
 def fit(images: Images, shape: Shape) -> Images:
     """Bring (n, h, w, c) to (n, *shape) without interpolation: enlarged by the largest whole factor,
-    centred on zeros, grey repeated over the channels. Raises DataError where that cannot be done."""
+    centred on zeros, grey repeated over the channels. Raises DataError where that cannot be done.
+    """
     _, height, width, channels = images.shape
     if (height, width, channels) == shape:
         return images

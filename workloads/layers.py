@@ -25,7 +25,8 @@ def image_shape(layer: str, shape: Shape) -> tuple[int, int, int]:
 
 def same_margins(shape: Shape, kernel: tuple[int, int], stride: int) -> Margins:
     """Rows and columns of zeros that "same" padding adds around an image: as few as give ceil(size / stride)
-    outputs, half of them on either side, the odd one below and on the right."""
+    outputs, half of them on either side, the odd one below and on the right.
+    """
     before_after = []
     for size, window in zip(shape[:2], kernel, strict=True):
         total = max((math.ceil(size / stride) - 1) * stride + window - size, 0)

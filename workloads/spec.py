@@ -56,11 +56,13 @@ class Workload:
 
     @property
     def output_shape(self) -> Shape:
+        """The logits' of one image: (classes,), of a binary task (1,)."""
         layer, shape = list(self.walk())[-1]
         return layer.output_shape(shape)
 
     @property
     def classes(self) -> int:
+        """How many the labels tell apart."""
         return 2 if self.loss == "binary-cross-entropy" else self.output_shape[0]
 
     def parameter_shapes(self) -> dict[str, Shape]:

@@ -80,14 +80,17 @@ class Study:
 
     @property
     def optimizer_spec(self) -> OptimizerSpec:
+        """The rule with its learning rate, its own where the study gives none."""
         return OptimizerSpec.named(self.optimizer, self.learning_rate)
 
     @property
     def task(self) -> Task:
+        """What is trained on what."""
         return Task(self.workload, self.dataset, self.optimizer_spec, self.profile, self.feed)
 
     @property
     def passes(self) -> Passes:
+        """How often the data are gone through."""
         return Passes(self.epochs, self.last_batch)
 
     def changed(self, **changes: Any) -> Study:

@@ -33,7 +33,8 @@ def draw(workload: Workload, seed: int) -> Weights:
 def _draw_kernel(generator: np.random.Generator, initializer: Initializer, shape: Shape) -> NDArray[np.float32]:
     """glorot-uniform: U(-a, a), a = sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010); he-uniform: U(-a, a),
     a = sqrt(6 / fan_in); he-normal: N(0, 2 / fan_in), not truncated (He et al. 2015). A fan is the window's size
-    times the kernel's I or O."""
+    times the kernel's I or O.
+    """
     window = math.prod(shape[:-2])
     fan_in, fan_out = window * shape[-2], window * shape[-1]
     if initializer == "he-normal":
@@ -48,6 +49,7 @@ def save(file: BinaryIO | Path, weights: Weights) -> None:
 
 
 def load(path: Path) -> Weights:
+    """{"layer/role": array} of an .npz file. Raises OSError, ValueError."""
     with np.load(path, allow_pickle=False) as archive:
         return {key: archive[key] for key in archive.files}
 

@@ -47,23 +47,31 @@ class Convolution(gluon.nn.Conv2D):
         self.uneven = None if even else (0, 0, 0, 0, above, below, left, right)
 
     def hybrid_forward(self, F: Any, x: Any, **parameters: Any) -> Any:
+        """(n, c, h, w) -> (n, filters, rows, columns)."""
         if self.uneven:
             x = F.pad(x, mode="constant", constant_value=0, pad_width=self.uneven)
         return super().hybrid_forward(F, x, **parameters)
 
 
 class ResidualBranch(gluon.nn.HybridSequential):
+    """x + branch(x)."""
+
     def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """(n, c, h, w), as `x` is."""
         return x + super().hybrid_forward(F, x)
 
 
 class SqueezeExciteBranch(gluon.nn.HybridSequential):
+    """x * branch(x), whose (n, c) counts for every pixel."""
+
     def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """(n, c, h, w), as `x` is."""
         factor = F.expand_dims(F.expand_dims(super().hybrid_forward(F, x), 2), 3)
         return F.broadcast_mul(x, factor)
 
 
 def global_average_pool() -> gluon.HybridBlock:
+    """(n, c, h, w) -> (n, c)."""
     return gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=(2, 3)))
 
 
@@ -73,6 +81,7 @@ def relu6(F: Any, x: Any) -> Any:
 
 
 def hard_sigmoid(F: Any, x: Any) -> Any:
+    """clip(x + 3, 0, 6) / 6, by MXNet's own operator."""
     return F.hard_sigmoid(x, alpha=1 / 6, beta=0.5)
 
 

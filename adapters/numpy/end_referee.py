@@ -55,10 +55,12 @@ class Asked:
         return {key.removeprefix(prefix): array for key, array in self.saved.items() if key.startswith(prefix)}
 
     def batch(self, number: int) -> Array:
+        """Indices (batch,) into the training split, of this step of the probe."""
         return self.saved[f"batch/{number}"][0]
 
     @property
     def steps(self) -> int:
+        """How many the probe made."""
         return sum(key.startswith("batch/") for key in self.saved)
 
 
@@ -71,6 +73,7 @@ class Answers:
 
 
 def answers(asked: Asked, dtype: type) -> Answers:
+    """In the precision of `dtype`, from the weights that the worker saved."""
     return Answers(_logits(asked, dtype), [_step(asked, number, dtype) for number in range(asked.steps)])
 
 
@@ -124,6 +127,7 @@ def evaluation_apart(logits: Array, expected: Array) -> float:
 
 
 def loss_apart(loss: float, expected: float) -> float:
+    """Relative to the expected loss; a loss below SMALL_LOSS counts as that."""
     return abs(loss - expected) / max(abs(expected), SMALL_LOSS)
 
 
@@ -159,6 +163,7 @@ def _surplus(difference: Difference) -> float:
 
 
 def read(folder: Path) -> Asked:
+    """What END_FILE and job.json of this folder hold, with the arrays that they name. Raises OSError, KeyError."""
     job = Job.from_json(json.loads((folder / JOB_FILE).read_text(encoding="utf-8")))
     spec, root = job.trial, folder / job.results
     workload = WORKLOADS[spec.task.workload]
@@ -170,6 +175,7 @@ def read(folder: Path) -> Asked:
 
 
 def main(folder: Path) -> None:
+    """Prints one line of JSON: images, `evaluation`, `steps`, as `TrialEnd` has them; null for what is no number."""
     asked = read(folder)
     quick = answers(asked, np.float32)
     evaluation, steps = differences(asked, quick, quick)

@@ -80,6 +80,7 @@ def _shifted(padded: Array, i: int, j: int, rows: int, columns: int, stride: int
 
 
 def conv2d(layer: Conv2D, x: Array, run: Pass) -> Forward:
+    """(n, h, w, c) -> (n, rows, columns, filters)."""
     kernel, margins, stride = run.weights[f"{layer.name}/kernel"], layer.margins(x.shape[1:]), layer.stride
     height, width, _, filters = kernel.shape
     padded = _padded(x, margins)
@@ -99,6 +100,7 @@ def conv2d(layer: Conv2D, x: Array, run: Pass) -> Forward:
 
 
 def depthwise_conv2d(layer: DepthwiseConv2D, x: Array, run: Pass) -> Forward:
+    """(n, h, w, c) -> (n, rows, columns, c)."""
     kernel, margins, stride = run.weights[f"{layer.name}/kernel"], layer.margins(x.shape[1:]), layer.stride
     height, width, _, channels = kernel.shape
     rows, columns, _ = layer.output_shape(x.shape[1:])
@@ -143,6 +145,7 @@ def _unpooled(layer: Pool2D, windows: Array, x: Array) -> Array:
 
 
 def max_pool2d(layer: MaxPool2D, x: Array, run: Pass) -> Forward:
+    """(n, h, w, c) -> (n, rows, columns, c); of equal pixels the first gets the gradient."""
     windows = _pool_windows(layer, x)
     winner = windows.argmax(axis=-1)[..., None]
 
@@ -155,6 +158,7 @@ def max_pool2d(layer: MaxPool2D, x: Array, run: Pass) -> Forward:
 
 
 def average_pool2d(layer: AveragePool2D, x: Array, run: Pass) -> Forward:
+    """(n, h, w, c) -> (n, rows, columns, c)."""
     windows = _pool_windows(layer, x)
 
     def backward(dy: Array) -> tuple[Array, Parameters]:
@@ -164,6 +168,7 @@ def average_pool2d(layer: AveragePool2D, x: Array, run: Pass) -> Forward:
 
 
 def global_average_pool2d(layer: GlobalAveragePool2D, x: Array, run: Pass) -> Forward:
+    """(n, h, w, c) -> (n, c)."""
     pixels = x.shape[1] * x.shape[2]
 
     def backward(dy: Array) -> tuple[Array, Parameters]:
@@ -173,6 +178,7 @@ def global_average_pool2d(layer: GlobalAveragePool2D, x: Array, run: Pass) -> Fo
 
 
 def batch_norm(layer: BatchNorm, x: Array, run: Pass) -> Forward:
+    """(..., c) -> the same; in training by the batch's statistics, and the running ones go to `run.statistics`."""
     gamma, beta, running_mean, running_variance = (
         run.weights[f"{layer.name}/{role}"] for role in ("gamma", "beta", "running_mean", "running_variance")
     )
@@ -197,6 +203,7 @@ def batch_norm(layer: BatchNorm, x: Array, run: Pass) -> Forward:
 
 
 def dropout(layer: Dropout, x: Array, run: Pass) -> Forward:
+    """Inverted: what is kept is divided by 1 - rate in training, so evaluation changes nothing."""
     if not run.training or layer.rate == 0:
         return x, lambda dy: (dy, {})
     kept = (run.generator.random(x.shape) >= layer.rate) / x.dtype.type(1 - layer.rate)
@@ -208,27 +215,33 @@ def _elementwise(x: Array, y: Array, slope: Array) -> Forward:
 
 
 def relu(layer: Relu, x: Array, run: Pass) -> Forward:
+    """max(x, 0); its gradient at 0 is 0."""
     return _elementwise(x, np.maximum(x, 0), x > 0)
 
 
 def relu6(layer: Relu6, x: Array, run: Pass) -> Forward:
+    """clip(x, 0, 6); its gradient at 0 and at 6 is 0."""
     return _elementwise(x, np.clip(x, 0, 6), (x > 0) & (x < 6))
 
 
 def hard_sigmoid(layer: HardSigmoid, x: Array, run: Pass) -> Forward:
+    """clip(x + 3, 0, 6) / 6."""
     return _elementwise(x, np.clip(x + 3, 0, 6) / 6, (np.abs(x) < 3) / 6)
 
 
 def hard_swish(layer: HardSwish, x: Array, run: Pass) -> Forward:
+    """x * clip(x + 3, 0, 6) / 6."""
     gate = np.clip(x + 3, 0, 6) / 6
     return _elementwise(x, x * gate, gate + x * (np.abs(x) < 3) / 6)
 
 
 def flatten(layer: Flatten, x: Array, run: Pass) -> Forward:
+    """(n, ...) -> (n, values), the last axis fastest."""
     return x.reshape(len(x), -1), lambda dy: (dy.reshape(x.shape), {})
 
 
 def dense(layer: Dense, x: Array, run: Pass) -> Forward:
+    """(n, values) -> (n, units)."""
     kernel, bias = run.weights[f"{layer.name}/kernel"], run.weights[f"{layer.name}/bias"]
 
     def backward(dy: Array) -> tuple[Array, Parameters]:
@@ -238,6 +251,7 @@ def dense(layer: Dense, x: Array, run: Pass) -> Forward:
 
 
 def residual(layer: Residual, x: Array, run: Pass) -> Forward:
+    """x + branch(x)."""
     y, branch = sequence(layer.layers, x, run)
 
     def backward(dy: Array) -> tuple[Array, Parameters]:
@@ -248,6 +262,7 @@ def residual(layer: Residual, x: Array, run: Pass) -> Forward:
 
 
 def squeeze_excite(layer: SqueezeExcite, x: Array, run: Pass) -> Forward:
+    """x * branch(x), (n, h, w, c) by (n, c)."""
     factor, branch = sequence(layer.layers, x, run)
 
     def backward(dy: Array) -> tuple[Array, Parameters]:

@@ -24,6 +24,7 @@ from workloads.weights import Weights, channels_first, channels_last, outputs_ch
 
 
 def make_optimizer(spec: OptimizerSpec, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """Plain SGD has no momentum; the spec's names are the catalogue's."""
     if spec.name == "adam":
         return torch.optim.Adam(parameters, spec.learning_rate, (spec.beta1, spec.beta2), spec.epsilon)
     momentum = 0.0 if spec.name == "sgd" else spec.momentum
@@ -31,6 +32,7 @@ def make_optimizer(spec: OptimizerSpec, parameters: list[nn.Parameter]) -> torch
 
 
 def mean_loss(workload: Workload) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """(logits (n, classes), labels (n,)) -> the batch's mean; a binary task has one logit."""
     if workload.loss == "binary-cross-entropy":
         return lambda logits, labels: nn.functional.binary_cross_entropy_with_logits(logits[:, 0], labels.float())
     return lambda logits, labels: nn.functional.cross_entropy(logits, labels.long())
@@ -65,11 +67,13 @@ class BiasedVariance:
 
 
 def chosen_kernels() -> dict[str, Any]:
+    """Facts on the vector instructions of ATen and on oneDNN, as `kernels` reads them."""
     on = torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled
     return {"cpu_capability": torch.backends.cpu.get_cpu_capability(), **kernels.of_onednn(on, convolve)}
 
 
 def convolve() -> None:
+    """A small convolution by oneDNN, (4, 3, 32, 32) -> (4, 16, 30, 30), on one thread."""
     torch.set_num_threads(1)
     nn.functional.conv2d(torch.zeros(4, 3, 32, 32), torch.zeros(16, 3, 3, 3))
 

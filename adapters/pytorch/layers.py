@@ -41,17 +41,24 @@ def convolution(layer: Conv2D | DepthwiseConv2D, shape: Shape) -> nn.Module:
 
 
 def batch_norm(layer: BatchNorm, shape: Shape) -> nn.Module:
+    """(n, c, h, w) or (n, c); PyTorch's momentum is the new batch's share, the layer's that of the old mean."""
     kind = nn.BatchNorm2d if len(shape) == 3 else nn.BatchNorm1d
     return kind(shape[-1], layer.epsilon, momentum=1 - layer.momentum)
 
 
 class ResidualBranch(nn.Sequential):
+    """x + branch(x)."""
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, c, h, w), as `x` is."""
         return x + super().forward(x)
 
 
 class SqueezeExciteBranch(nn.Sequential):
+    """x * branch(x), whose (n, c) counts for every pixel."""
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, c, h, w), as `x` is."""
         return x * super().forward(x)[:, :, None, None]
 
 

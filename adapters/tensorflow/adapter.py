@@ -27,6 +27,7 @@ LOSSES: dict[str, Callable[[], keras.losses.Loss]] = {
 
 
 def make_optimizer(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
+    """Plain SGD has no momentum; the spec's names are the catalogue's."""
     if spec.name == "adam":
         return keras.optimizers.Adam(spec.learning_rate, spec.beta1, spec.beta2, spec.epsilon)
     momentum = 0.0 if spec.name == "sgd" else spec.momentum
@@ -47,6 +48,7 @@ def onednn_is_on() -> bool | None:
 
 
 def convolve() -> None:
+    """A small convolution by oneDNN, (4, 8, 8, 3) -> (4, 8, 8, 16), on one thread."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.nn.conv2d(tf.zeros((4, 8, 8, 3)), tf.zeros((3, 3, 3, 16)), 1, "SAME").numpy()
 

@@ -30,6 +30,7 @@ from workloads.layers import (
 
 
 def convolution(layer: Conv2D | DepthwiseConv2D, seeds: Iterator[int]) -> keras.layers.Layer:
+    """(n, h, w, c) -> (n, rows, columns, filters), of a depthwise one (n, rows, columns, c)."""
     kind = keras.layers.DepthwiseConv2D
     if isinstance(layer, Conv2D):
         kind = partial(keras.layers.Conv2D, layer.filters)
@@ -37,6 +38,7 @@ def convolution(layer: Conv2D | DepthwiseConv2D, seeds: Iterator[int]) -> keras.
 
 
 def activation(name: str) -> Callable[[Any, Iterator[int]], keras.layers.Layer]:
+    """What makes a layer of Keras's activation of this name; it draws nothing from the seeds."""
     return lambda layer, seeds: keras.layers.Activation(name, name=layer.name)
 
 

@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
         extras = KINDS[job.kind](adapter, job, folder, events)
     except Unsupported as error:
         events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=str(error))
-    except Exception as error:  # blanket, as the one below: whatever a framework raises becomes a row with its reason
+    except Exception as error:  # noqa: BLE001  # whatever a framework raises becomes a row with its reason
         traceback.print_exc()
         out_of_memory = adapter.out_of_memory(error) if adapter else isinstance(error, MemoryError)
         status = Status.OUT_OF_MEMORY if out_of_memory else Status.FAILED
@@ -54,12 +54,13 @@ def main(folder: Path) -> None:
     for extra in extras:
         try:
             events.write(extra.event, **extra.ask())
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # as above; and what was measured stays
             traceback.print_exc()
             events.write(extra.event, reason=in_a_line(error))
 
 
 def in_a_line(error: Exception) -> str:
+    """Its type and the first line of its message."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 

@@ -18,6 +18,7 @@ class EventLog:
         self.file = path.open("a", encoding="utf-8")
 
     def write(self, event: Event, t_ns: int | None = None, **data: Any) -> None:
+        """One line, on disk when it returns; `t_ns` is of the monotonic clock, None = now. No number becomes null."""
         line = {"event": event, "t_ns": time.monotonic_ns() if t_ns is None else t_ns, **data}
         self.file.write(json.dumps(without_nan(line), allow_nan=False) + "\n")
         self.file.flush()

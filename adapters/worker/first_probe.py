@@ -11,7 +11,7 @@ import numpy as np
 
 from adapters.base import Adapter, Order
 from adapters.worker.event_log import EventLog
-from adapters.worker.prepare import Extra, prepare
+from adapters.worker.prepare import BuildArguments, Extra, prepare
 from workloads.datasets import Images, Labels
 from workloads.records.events import Event
 from workloads.records.evidence import (
@@ -26,7 +26,6 @@ from workloads.records.evidence import (
     fingerprint,
 )
 from workloads.records.job import Job
-from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
 
@@ -34,40 +33,24 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extr
     """The kind `probe`: nothing is measured."""
     prepared = prepare(adapter, job, folder, events)
     given = (prepared.train_images, prepared.train_labels, prepared.order[0])
-    events.write(Event.PROBED, evidence=gather(adapter, *prepared.task, *given).to_json())
+    events.write(Event.PROBED, evidence=gather(adapter, prepared.task, *given).to_json())
     events.write(Event.FINISHED)
     return []
 
 
-def gather(
-    adapter: Adapter,
-    workload: Workload,
-    optimizer: OptimizerSpec,
-    weights: Weights,
-    seed: int,
-    images: Images,
-    labels: Labels,
-    order: Order,
-) -> Evidence:
+def gather(adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order) -> Evidence:
     """`images`, `labels` are the training split that was loaded, `order` (n,) an epoch's permutation of it.
 
     Where the workload draws masks, all that must agree in training comes from a twin without dropout.
     """
-    probes = LARGE_PROBES if workload.multiply_adds > LARGE else PROBES
-    task = (workload, optimizer, weights, seed)
+    probes = LARGE_PROBES if task[0].multiply_adds > LARGE else PROBES
     first, *others = (
         _evidence(adapter, task, images, labels, part) for part in np.resize(order, (probes, sum(BATCHES)))
     )
     return replace(first, again=others)
 
 
-def _evidence(
-    adapter: Adapter,
-    task: tuple[Workload, OptimizerSpec, Weights, int],
-    images: Images,
-    labels: Labels,
-    order: Order,
-) -> Evidence:
+def _evidence(adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order) -> Evidence:
     """Of the images that `order` (sum of BATCHES,) names; `task` is what `build` takes."""
     workload, optimizer, weights, seed = task
     batch = order[:PROBE_BATCH]

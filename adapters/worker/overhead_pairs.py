@@ -94,6 +94,7 @@ def same_work(order: Order, batch_size: int, trainer: Trainer) -> list[Order]:
 
 
 def with_events(calls: list[Order], trainer: Trainer, events: EventLog) -> Iterator[Order]:
+    """Each call, with an event behind it, as a trial writes one behind each epoch."""
     for number, order in enumerate(calls):
         yield order
         events.write(

@@ -46,6 +46,9 @@ def read_input(root: Path, file: InputFile) -> Path:
     return path
 
 
+BuildArguments = tuple[Workload, OptimizerSpec, Weights, int]  # of an adapter
+
+
 @dataclass
 class Prepared:
     """An adapter that is open and has its data; `order` is (epochs, n)."""
@@ -55,7 +58,7 @@ class Prepared:
     test_images: Images
     test_labels: Labels
     order: NDArray[np.int32]
-    task: tuple[Workload, OptimizerSpec, Weights, int]  # what `build` takes
+    task: BuildArguments
 
 
 def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepared:

@@ -14,7 +14,6 @@ from adapters.worker import end_probe, host
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Extra, prepare
 from adapters.worker.trainer import Trainer, endless_batches, epoch_batches
-from workloads.catalogue import WORKLOADS
 from workloads.records.events import Event
 from workloads.records.job import Job
 
@@ -42,14 +41,14 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extr
     train_window(trainer, prepared.order[-1], batch_size, spec.window_s, events)
     events.write(Event.FINISHED)
 
-    workload, steps = WORKLOADS[spec.task.workload], len(trainer.losses)
+    steps = len(trainer.losses)
     return [
         Extra(Event.WINDOW_SETTLED, lambda: end_probe.outstanding(adapter)),  # at once: it tells what was left to do
         Extra(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()}),
         Extra(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()}),
         Extra(
             Event.END_PROBED,  # behind all that counts: it trains on
-            lambda: end_probe.gather(adapter, workload, spec, split, prepared.test_images, steps, folder),
+            lambda: end_probe.gather(adapter, spec, split, prepared.test_images, steps, folder),
         ),
     ]
 

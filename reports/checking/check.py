@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import load, problems
@@ -16,7 +16,7 @@ from .log_checks import SUFFIXES
 
 
 @dataclass(frozen=True)
-class Asked:
+class Given:
     """`left_alone` are files in folders of logs that have no ending of a log."""
 
     results: tuple[Path, ...]
@@ -24,11 +24,40 @@ class Asked:
     left_alone: tuple[Path, ...]
 
 
+@dataclass
+class Outcome:
+    """Lines: `findings` count, `notes` do not, `subjects` say what was looked at."""
+
+    findings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    subjects: list[str] = field(default_factory=list)
+
+
 def main(arguments: list[str]) -> int:
     """Exit code: 0 nothing found, 1 findings, 2 bad input with one line on stderr.
 
     Prints a line for each finding, then the notes, which do not count, then one line that sums up.
     """
+    outcome = Outcome()
+    try:
+        given = _sorted_out(_parser().parse_args(arguments).paths)
+        for folder in given.results:
+            _check_results(folder, outcome)
+    except (ReportError, OSError) as error:
+        print(f"reports: {error}", file=sys.stderr)
+        return 2
+    if given.logs:
+        _check_logs(given.logs, outcome)
+    outcome.notes.extend(_left_alone(given.left_alone))
+    for line in outcome.findings:
+        print(line)
+    for line in outcome.notes:
+        print(f"note: {line}")
+    print(f"{'; '.join(outcome.subjects)}: {len(outcome.findings) or 'nothing'} found", flush=True)
+    return int(bool(outcome.findings))
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m reports check",
         description="What stored results lack, and their checks made again; and what others' logs are worth.",
@@ -42,38 +71,28 @@ def main(arguments: list[str]) -> int:
         help=f"a folder that python -m runner wrote, or a log or folder of logs ({', '.join(SUFFIXES)}): samples of a "
         "device, or what a training program printed",
     )
-    paths = parser.parse_args(arguments).paths
-    findings: list[str] = []
-    notes: list[str] = []
-    looked_at: list[str] = []
-    try:
-        asked = _sorted_out(paths)
-        for folder in asked.results:
-            stored = load.read(folder)
-            findings += [f"{path}: a run is still writing into it" for path in stored.in_use]
-            for gap in completeness.gaps(stored, folder):
-                (findings if gap.counts else notes).append(gap.line(folder))
-            findings += recheck.trials(stored, folder)
-            looked_at.append(f"{folder}: {problems.tally(stored)}")
-    except (ReportError, OSError) as error:
-        print(f"reports: {error}", file=sys.stderr)
-        return 2
-    if asked.logs:
-        examined = log_checks.examine(asked.logs)
-        findings += examined.findings
-        notes += examined.notes
-        kinds = ", ".join(f"{count} {kind}" for kind, count in examined.kinds.items())
-        looked_at.append(f"{len(asked.logs)} log{'s' if len(asked.logs) > 1 else ''}: {kinds}")
-    notes += _left_alone(asked.left_alone)
-    for line in findings:
-        print(line)
-    for line in notes:
-        print(f"note: {line}")
-    print(f"{'; '.join(looked_at)}: {len(findings) or 'nothing'} found", flush=True)
-    return int(bool(findings))
+    return parser
 
 
-def _sorted_out(paths: list[Path]) -> Asked:
+def _check_results(folder: Path, outcome: Outcome) -> None:
+    """Raises ReportError, OSError."""
+    stored = load.read(folder)
+    outcome.findings += [f"{path}: a run is still writing into it" for path in stored.in_use]
+    for gap in completeness.gaps(stored, folder):
+        (outcome.findings if gap.counts else outcome.notes).append(gap.line(folder))
+    outcome.findings += recheck.trials(stored, folder)
+    outcome.subjects.append(f"{folder}: {problems.tally(stored)}")
+
+
+def _check_logs(logs: tuple[Path, ...], outcome: Outcome) -> None:
+    examined = log_checks.examine(logs)
+    outcome.findings += examined.findings
+    outcome.notes += examined.notes
+    kinds = ", ".join(f"{count} {kind}" for kind, count in examined.kinds.items())
+    outcome.subjects.append(f"{len(logs)} log{'s' if len(logs) > 1 else ''}: {kinds}")
+
+
+def _sorted_out(paths: list[Path]) -> Given:
     """Raises ReportError for a path that is missing or a folder that holds neither results nor a log."""
     results: list[Path] = []
     files: list[Path] = []
@@ -87,18 +106,18 @@ def _sorted_out(paths: list[Path]) -> Asked:
             results.append(path)
         else:
             inside = sorted(file for file in path.rglob("*") if file.is_file())
-            files_here = [file for file in inside if file.suffix.lower() in SUFFIXES]
-            if not files_here:
+            logs = [file for file in inside if file.suffix.lower() in SUFFIXES]
+            if not logs:
                 raise ReportError(
                     f"{path}: neither trials/ nor a log ({', '.join(SUFFIXES)}) is in this folder; give another one"
                 )
-            files += files_here
-            left_alone += [file for file in inside if file not in set(files_here)]
-    return Asked(*(tuple(dict.fromkeys(found)) for found in (results, files, left_alone)))
+            files += logs
+            left_alone += [file for file in inside if file not in set(logs)]
+    return Given(*(tuple(dict.fromkeys(group)) for group in (results, files, left_alone)))
 
 
 def _left_alone(paths: tuple[Path, ...]) -> Iterator[str]:
     endings = Counter(path.suffix.lower() or f"without an ending, {path.name}" for path in paths)
     if endings:
-        told = ", ".join(f"{count} {ending}" for ending, count in endings.most_common())
-        yield f"{len(paths)} file{'s' if len(paths) > 1 else ''} not looked at, by the ending: {told}"
+        counts = ", ".join(f"{count} {ending}" for ending, count in endings.most_common())
+        yield f"{len(paths)} file{'s' if len(paths) > 1 else ''} not looked at, by the ending: {counts}"

@@ -87,6 +87,7 @@ def gaps(stored: Stored, folder: Path) -> list[Gap]:
 
 
 def words(status: Status) -> str:
+    """The status as it reads in a sentence."""
     return str(status).replace("_", " ")
 
 

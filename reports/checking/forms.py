@@ -32,7 +32,8 @@ WITH_UNIT = re.compile(r"[-+]?[\d.]+ ?([%A-Za-z]+)")
 @dataclass(frozen=True)
 class Cells:
     """The cells of a file as text, by columns; `assumed` says what the columns were taken for and why, where the file
-    has no header."""
+    has no header.
+    """
 
     table: pd.DataFrame
     assumed: str | None = None

@@ -40,7 +40,8 @@ class _File:
 @dataclass(frozen=True)
 class Examined:
     """`findings`: a line each. `notes`: of files without a header, what their columns were taken for, a line each;
-    `kinds`: how many files of each kind were read."""
+    `kinds`: how many files of each kind were read.
+    """
 
     findings: tuple[str, ...]
     notes: tuple[str, ...]

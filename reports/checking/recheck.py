@@ -40,7 +40,8 @@ def trials(stored: Stored, folder: Path) -> list[str]:
 
 def trial(result: TrialResult, trial_dir: Path) -> list[str]:
     """What is wrong with one trial: figures that its files do not give, checks that fail, stored verdicts that differ
-    from those made now."""
+    from those made now.
+    """
     findings = []
     if result.spec.id != trial_dir.name and result.schema_version not in OTHER_IDS:
         findings.append(f"its spec is that of {result.spec.id}: changed after the run, or in the wrong folder")

@@ -24,7 +24,8 @@ NAMES = {"training": "train", "val": "validation", "acc": "accuracy", "accu": "a
 @dataclass(frozen=True)
 class Training:
     """`figures` are {name: (lines, values)}; `fallen` are the lines, from 1, whose epoch is lower than the one before;
-    `silent` are (number, line) of those that tell no figure."""
+    `silent` are (number, line) of those that tell no figure.
+    """
 
     figures: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
     fallen: tuple[int, ...]

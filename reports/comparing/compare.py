@@ -24,6 +24,37 @@ PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 def main(arguments: list[str]) -> int:
     """Exit code: 0; 2 for bad input, with one line on stderr; with --fail-on-regression that of `gate.Outcome`."""
+    options = _parser().parse_args(arguments)
+    try:
+        tolerated = None if options.fail_on_regression is None else percent(options.fail_on_regression)
+        if options.every_cell and tolerated is None:
+            raise ReportError("--every-cell: it sharpens --fail-on-regression X%, which is not given")
+        comparison = compare(options.a, options.b)
+        text = page(comparison)
+        if options.out:
+            _write(options.out, comparison, text)
+        ruling = None if tolerated is None else gate(comparison, tolerated, options.every_cell)
+    except ReportError as error:
+        print(f"reports: {error}", file=sys.stderr)
+        return 2
+    for side in (comparison.a, comparison.b):
+        for item in side.stored.unreadable:
+            print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # the reader, e.g. `head`, has seen enough; the exit code is still to be told
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if ruling is None:
+        return 0
+    only_a = sum(len(contrast.only_a) for contrast in comparison.contrasts)
+    missing = f"; {only_a} cells of A are not in B" if only_a else ""
+    print(f"reports: --fail-on-regression {tolerated:g}%: {ruling.head}{missing}", file=sys.stderr)
+    for line in ruling.lines:
+        print(f"reports: {line}", file=sys.stderr)
+    return int(ruling.outcome)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m reports compare", description="Compare two results folders, cell by cell."
     )
@@ -46,43 +77,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="write compare.md, compare.csv and compare-frameworks.csv there"
     )
-    told = parser.parse_args(arguments)
-    try:
-        tolerated = None if told.fail_on_regression is None else percent(told.fail_on_regression)
-        if told.every_cell and tolerated is None:
-            raise ReportError("--every-cell: it sharpens --fail-on-regression X%, which is not given")
-        comparison = compare(told.a, told.b)
-        text = page(comparison)
-        if told.out:
-            _write(told.out, comparison, text)
-        ruling = None if tolerated is None else gate(comparison, tolerated, told.every_cell)
-    except ReportError as error:
-        print(f"reports: {error}", file=sys.stderr)
-        return 2
-    for side in (comparison.a, comparison.b):
-        for item in side.stored.unreadable:
-            print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:  # the reader, e.g. `head`, has seen enough; the exit code is still to be told
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if ruling is None:
-        return 0
-    only_a = sum(len(one.only_a) for one in comparison.contrasts)
-    beside = f"; {only_a} cells of A are not in B" if only_a else ""
-    print(f"reports: --fail-on-regression {tolerated:g}%: {ruling.head}{beside}", file=sys.stderr)
-    for line in ruling.lines:
-        print(f"reports: {line}", file=sys.stderr)
-    return int(ruling.outcome)
+    return parser
 
 
 def percent(text: str) -> float:
     """ "5%" -> 5.0. Raises ReportError for anything else, for 0, which no measurement excludes, and for 100 % and more,
-    which no speed can lose."""
-    found = PERCENT.fullmatch(text.strip())
-    if found is None:
+    which no speed can lose.
+    """
+    match = PERCENT.fullmatch(text.strip())
+    if match is None:
         raise ReportError(f"--fail-on-regression {text}: not a percentage; write it as 5%")
-    value = float(found[1])
+    value = float(match[1])
     if value == 0:
         raise ReportError(f"--fail-on-regression {text}: no measurement excludes a loss of nothing; give more than 0%")
     if value >= 100:
@@ -92,11 +97,15 @@ def percent(text: str) -> float:
 
 def gate(comparison: Comparison, tolerated_percent: float, every_cell: bool = False) -> Ruling:
     """Raises ReportError where no loss was found, but something of A or B was not there to be looked at."""
-    judged = [one.judged for one in comparison.contrasts]
+    judged = [contrast.judged for contrast in comparison.contrasts]
     ruling = rule(judged, tolerated_percent, every_cell, ended_worse(comparison))
     if ruling.outcome is Outcome.REGRESSION:
         return ruling
-    lost = [f"{display_name(name)} {size} is not in B" for one in comparison.contrasts for name, size in one.only_a]
+    lost = [
+        f"{display_name(name)} {size} is not in B"
+        for contrast in comparison.contrasts
+        for name, size in contrast.only_a
+    ]
     for cell in comparison.lost:
         lost.append(f"{display_name(cell.framework)} {cell.batch_size}: {cell.measure.quantity.name}: no value in B")
     lost += comparison.alone
@@ -107,7 +116,7 @@ def gate(comparison: Comparison, tolerated_percent: float, every_cell: bool = Fa
             "--fail-on-regression: no cell can be tested: two repeats on both sides are needed; run both with "
             "`--repeat 5`"
         )
-    if all(one.pair.same_trials == len(one.pair.b.results) for one in comparison.contrasts):
+    if all(contrast.pair.same_trials == len(contrast.pair.b.results) for contrast in comparison.contrasts):
         raise ReportError("--fail-on-regression: A and B hold the very same trials: nothing is tested; measure B anew")
     for side in (comparison.a, comparison.b):
         stored = side.stored
@@ -124,7 +133,7 @@ def page(comparison: Comparison) -> str:
     """Everything that was found, in Markdown."""
     counts = Counter(cell.verdict for cell in comparison.cells)
     ended = Counter(ending.verdict for ending in comparison.endings)
-    worse, better = (counts[one] + ended[one] for one in (Verdict.REGRESSION, Verdict.IMPROVEMENT))
+    worse, better = (counts[verdict] + ended[verdict] for verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT))
     judged = len(comparison.testable)
     lines = [
         f"{len(comparison.tested)} of {judged} values were tested: {worse} worse, {better} better in B, "
@@ -148,14 +157,14 @@ def page(comparison: Comparison) -> str:
 
 def _side(name: str, side: Side) -> str:
     stored = side.stored
-    told = f"{name}: {side.path}: {len(stored.results)} trials, started {dates(stored.results)} (UTC)"
+    line = f"{name}: {side.path}: {len(stored.results)} trials, started {dates(stored.results)} (UTC)"
     for number, what in (
         (len(stored.unreadable), "unreadable"),
         (len(stored.unfinished), "unfinished"),
         (len(side.replaced), "replaced by a newer one of the same cell"),
     ):
-        told += f"; {number} {what}" if number else ""
-    return markdown.escape(told)
+        line += f"; {number} {what}" if number else ""
+    return markdown.escape(line)
 
 
 def _write(out: Path, comparison: Comparison, text: str) -> None:

@@ -48,6 +48,7 @@ class Contrasted:
 
     @property
     def cells(self) -> tuple[Compared, ...]:
+        """Every quantity of every cell that both sides have."""
         return self.judged.cells
 
 
@@ -71,14 +72,17 @@ class Comparison:
 
     @property
     def cells(self) -> list[Compared]:
+        """Of all pairs, in their order."""
         return [cell for found in self.contrasts for cell in found.cells]
 
     @property
     def endings(self) -> list[Ending]:
+        """Cells of which the trials ended otherwise than in the other side, of all pairs."""
         return [ending for found in self.contrasts for ending in found.endings]
 
     @property
     def tested(self) -> list[Compared]:
+        """Those of `testable` that had enough repeats."""
         return [cell for cell in self.testable if cell.judgement]
 
     @property

@@ -30,6 +30,8 @@ NO_RATIO = "cannot be told: a value is not above 0, so there is no ratio"
 
 
 class Verdict(StrEnum):
+    """What came of one value of B held against A's."""
+
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"
     NO_DIFFERENCE = "no difference found"
@@ -41,13 +43,15 @@ class Verdict(StrEnum):
 @dataclass(frozen=True)
 class Measure:
     """How a quantity is compared: `in_points` by difference, else by ratio. Where neither more nor less of it is better
-    it is shown, not tested."""
+    it is shown, not tested.
+    """
 
     quantity: Quantity
     in_points: bool = False
 
     @property
     def better(self) -> int:
+        """1 = more is better, -1 = less, 0 = neither."""
         return self.quantity.better
 
     def shown(self, shift: float) -> float:
@@ -106,6 +110,7 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float]:
+        """(low, high) of CONFIDENCE_PERCENT, in the unit of `value`."""
         reach = self.reach((1 + CONFIDENCE_PERCENT / 100) / 2)
         return self.value - reach, self.value + reach
 

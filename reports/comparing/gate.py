@@ -40,7 +40,8 @@ class Ruling:
 
 def rule(judged: Sequence[Judged], tolerated_percent: float, every_cell: bool, ended_worse: Sequence[str]) -> Ruling:
     """`every_cell`: the loss must be excluded of each cell, too. `ended_worse`: a line for each cell that did not end
-    as well as in A."""
+    as well as in A.
+    """
     means = [item for one in judged for item in one.means]
     cells = [item for one in judged for item in one.cells if item.measure.better]
     everything: list[Tested] = [*means, *cells]

@@ -22,7 +22,8 @@ from .contrast import Estimate, Measure, Shift, Verdict
 @dataclass(frozen=True)
 class Judgement:
     """`worse`, `better`: adjusted one-sided p of either direction; `tests`: the size of their family. NaN and 0 where
-    neither more nor less is better."""
+    neither more nor less is better.
+    """
 
     estimate: Estimate
     worse: float = float("nan")
@@ -30,6 +31,7 @@ class Judgement:
     tests: int = 0
 
     def verdict(self, measure: Measure) -> Verdict:
+        """By the adjusted p at the level ERROR."""
         if not measure.better:
             return Verdict.NOT_JUDGED
         if self.worse <= ERROR:
@@ -58,6 +60,7 @@ class Compared:
 
     @property
     def verdict(self) -> Verdict:
+        """NO_VALUE and NOT_JUDGED go before NOT_TESTED."""
         if self.shift is None:
             return Verdict.NO_VALUE
         if not self.measure.better:
@@ -66,6 +69,7 @@ class Compared:
 
     @property
     def name(self) -> str:
+        """Framework and batch size, as a sentence names them."""
         return f"{display_name(self.framework)}, batch size {self.batch_size}"
 
 
@@ -82,10 +86,12 @@ class Mean:
 
     @property
     def verdict(self) -> Verdict:
+        """Of the mean, at the level ERROR."""
         return self.judgement.verdict(self.measure)
 
     @property
     def name(self) -> str:
+        """Framework and how many batch sizes, as a sentence names them."""
         sizes = len(self.batch_sizes)
         return f"{display_name(self.framework)}, mean over {sizes} batch size{'' if sizes == 1 else 's'}"
 

@@ -94,6 +94,7 @@ def value(item: Compared | Mean) -> float:
 
 
 def loss_percent(item: Compared) -> float:
+    """How much worse B is, in percent of A, of accuracy in points; NaN where a side has no value."""
     return item.measure.loss_percent(-item.measure.better * item.shift.value) if item.shift else math.nan
 
 

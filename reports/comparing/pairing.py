@@ -29,6 +29,7 @@ class Pair:
 
     @property
     def title(self) -> str:
+        """What is trained, by which rule, for how long: of the section of A."""
         words = described(self.a.condition)
         return f"{words['model']} on {words['data set']}, {words['optimizer']}, {words['epochs']} epochs"
 

@@ -49,6 +49,7 @@ def course(series: Series, at: str) -> str:
 
 
 def sentence(parts: Iterable[str]) -> str:
+    """The parts that are not empty, each with a full stop."""
     return ". ".join(part for part in parts if part) + "."
 
 

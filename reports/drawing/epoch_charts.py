@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
@@ -48,8 +48,11 @@ def of_section(section: Section, provenance: str) -> list[Chart]:
     chosen = f"{len(sizes)} of the {len(every)} batch sizes, spread over their range." if sizes != every else ""
     how = f"{chosen} {chart_words.points(_repeats(trained))} {provenance}".strip()
     return [
-        _chart(
-            "accuracy-by-epoch", "Test accuracy, %, after each epoch", "Test accuracy, %", accuracy, trained, how, 100
+        replace(
+            _chart(
+                "accuracy-by-epoch", "Test accuracy, %, after each epoch", "Test accuracy, %", accuracy, trained, how
+            ),
+            full_scale=100,
         ),
         _chart(
             "loss-by-epoch",
@@ -58,7 +61,6 @@ def of_section(section: Section, provenance: str) -> list[Chart]:
             [*training, *test],
             trained,
             f"{HOW_LOSS} {how}",
-            None,
         ),
     ]
 
@@ -71,16 +73,8 @@ def spread_out(sizes: list[int]) -> list[int]:
     return [sizes[round(place * last / (MOST_SIZES - 1))] for place in range(MOST_SIZES)]
 
 
-def _chart(
-    name: str,
-    title: str,
-    label: str,
-    curves: list[Curves],
-    trained: list[TrialResult],
-    how: str,
-    full_scale: float | None,
-) -> Chart:
-    panels = tuple(Panel(one.title, _series(trained, one)) for one in curves)
+def _chart(name: str, title: str, label: str, curves: list[Curves], trained: list[TrialResult], how: str) -> Chart:
+    panels = tuple(Panel(curve.title, _series(trained, curve)) for curve in curves)
     return Chart(
         name=name,
         title=title,
@@ -90,7 +84,6 @@ def _chart(
         alt=chart_words.sentence([f"{title}; at its end", *(f"{panel.title}: {_end(panel)}" for panel in panels)]),
         caption=how,
         x_log=False,
-        full_scale=full_scale,
     )
 
 

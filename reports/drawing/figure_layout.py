@@ -97,6 +97,7 @@ def room_for_numbers(value_labels: Sequence[str], panels: int) -> float:
 
 
 def tick_points(panels: int) -> float:
+    """Size of a tick's label: smaller where several panels share the figure."""
     return TEXT_POINTS if panels == 1 else SMALL_TICK_POINTS
 
 
@@ -141,6 +142,7 @@ def plain(text: str) -> str:
 
 
 def shortened(label: str, longest: int = LONGEST_LABEL) -> str:
+    """Printable, and of `longest` characters at most, the last then an ellipsis."""
     label = plain(label)
     return label if len(label) <= longest else label[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
@@ -168,6 +170,7 @@ def tick_labels(sizes: Sequence[float], width: float, rows_allowed: bool) -> lis
 
 
 def named(size: float) -> str:
+    """In up to 10 significant digits; a whole number without a point."""
     return f"{size:.10g}"
 
 

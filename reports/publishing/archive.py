@@ -75,6 +75,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def nameless(log: bytes) -> bytes:
+    """Home folders as `~` and the host as `HOST`: they tell who ran it."""
     return HOST.sub(rb"\1HOST", HOME.sub(b"~", log))
 
 

@@ -35,6 +35,7 @@ def cff(publication: Publication, archive: str, archive_sha256: str) -> str:
 
 
 def bibtex(publication: Publication) -> str:
+    """One @misc entry."""
     year, month, _ = (publication.published_day or publication.last_day).split("-")
     values = {
         "author": f"{{{AUTHOR}}}",

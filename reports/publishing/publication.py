@@ -26,7 +26,8 @@ AUTHOR = "Batchwise contributors"
 @dataclass(frozen=True)
 class Publication:
     """Days are ISO 8601, UTC: of the first and the last trial, and of publishing, None in a publication of before that
-    was stored. `marks`: why it should not have been published."""
+    was stored. `marks`: why it should not have been published.
+    """
 
     name: str
     title: str
@@ -129,6 +130,7 @@ def read(path: Path) -> Publication:
 
 
 def text(publication: Publication) -> str:
+    """JSON, one key a line, that `read` takes."""
     return json.dumps(asdict(publication), ensure_ascii=False, indent=1) + "\n"
 
 

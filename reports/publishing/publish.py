@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import fcntl
-import hashlib
 import os
 import shutil
 import sys
@@ -22,6 +21,8 @@ from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from workloads.datasets import file_digest
 
 from .. import build, files, load
 from ..load import ReportError, Stored
@@ -48,6 +49,15 @@ class Published:
     warnings: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Copied:
+    """Results as they are published; `obstacles` say why they are not fit to be, `left_out` are files that stay."""
+
+    stored: Stored
+    left_out: list[str]
+    obstacles: list[str]
+
+
 def main(arguments: list[str]) -> int:
     """Exit code: 0, or 2 where nothing was published, with one line on stderr."""
     parser = argparse.ArgumentParser(
@@ -62,17 +72,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--anyway", action="store_true",
                         help="publish what is refused otherwise; report, index and citation then say why")  # fmt: skip
     parser.add_argument("--replace", action="store_true", help="put it in place of another publication of this name")
-    told = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        done = publish(told.results, told.into, told.name, told.anyway, told.replace)
+        published = publish(options.results, options.into, options.name, options.anyway, options.replace)
     except ReportError as error:
         print(f"reports: {error}", file=sys.stderr)
         return 2
-    for warning in done.warnings:
+    for warning in published.warnings:
         print(f"reports: {warning}", file=sys.stderr)
-    size = sum(path.stat().st_size for path in done.folder.iterdir())
-    print(f"{'Published' if done.fresh else 'Published before, nothing changed'}: {done.folder} ({size / 1e6:.1f} MB)")
-    print(f"Index: {told.into / published_index.INDEX}", flush=True)
+    size = sum(path.stat().st_size for path in published.folder.iterdir())
+    verb = "Published" if published.fresh else "Published before, nothing changed"
+    print(f"{verb}: {published.folder} ({size / 1e6:.1f} MB)")
+    print(f"Index: {options.into / published_index.INDEX}", flush=True)
     return 0
 
 
@@ -90,42 +101,54 @@ def publish(
         packed = _packed(results)
         name = name or (_name_beside(packed) if packed else None)
         source = archive.unpack(packed, Path(stage) / "unpacked") if packed else results
-        before = load.read(source)
-        left_out = archive.copy(source, Path(stage) / RESULTS)
-        found = ["a run is still writing into the folder"] if before.in_use else []
-        with chdir(stage):
-            stored = load.read(RESULTS)
-            if not stored.results:
-                raise ReportError(f"{results}: none of its results can be read; run the trials anew")
-            lost = len(before.folders) - len(stored.folders)
-            found += [f"{lost} of its trials left out, for their folders are links or hold links"] if lost else []
-            found += obstacles(stored, RESULTS)
-        if found and not anyway:
-            told = "; ".join(found)
-            raise ReportError(f"{results}: not fit to be published: {told}. Run the trials anew, or say --anyway")
-        marks = (f"Published although not fit to be: {'; '.join(found)}.",) if found else ()
+        copied = _copied(source, results, Path(stage))
+        if copied.obstacles and not anyway:
+            raise ReportError(
+                f"{results}: not fit to be published: {'; '.join(copied.obstacles)}. Run the trials anew, or say "
+                "--anyway"
+            )
         try:
             into.mkdir(parents=True, exist_ok=True)
             with _alone(into) as warnings:
-                name = name or _name(stored, into)
-                part = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=into))
-                try:
-                    facts = _fill(part.resolve(), Path(stage), stored, name, marks)
-                    earlier = _published_day(into / name)
-                    _seal(part, dataclasses.replace(facts, published_day=earlier or today()))
-                    if earlier and not _is_same(part, into / name):
-                        _seal(part, dataclasses.replace(facts, published_day=today()))
-                    fresh = _put(part, into / name, replace)
-                finally:
-                    shutil.rmtree(part, ignore_errors=True)
+                name = name or _name(copied.stored, into)
+                fresh = _place(copied, Path(stage), into / name, replace)
                 warnings += published_index.write(into)
         except OSError as error:
             raise ReportError(
                 f"{into}: cannot be written: {error.strerror}; name another folder with --into"
             ) from error
-    if left_out:
-        warnings.append(f"left out, for no report reads it: {', '.join(left_out)}")
+    if copied.left_out:
+        warnings.append(f"left out, for no report reads it: {', '.join(copied.left_out)}")
     return Published(into / name, fresh, (*warnings, *_large(into / name)))
+
+
+def _copied(source: Path, results: Path, stage: Path) -> Copied:
+    """`source` copied to RESULTS in `stage`. Raises ReportError, naming `results`, where there is nothing to report."""
+    before = load.read(source)
+    left_out = archive.copy(source, stage / RESULTS)
+    with chdir(stage):
+        stored = load.read(RESULTS)
+        if not stored.results:
+            raise ReportError(f"{results}: none of its results can be read; run the trials anew")
+        lost = len(before.folders) - len(stored.folders)
+        reasons = ["a run is still writing into the folder"] if before.in_use else []
+        reasons += [f"{lost} of its trials left out, for their folders are links or hold links"] if lost else []
+        return Copied(stored, left_out, [*reasons, *obstacles(stored, RESULTS)])
+
+
+def _place(copied: Copied, stage: Path, folder: Path, replace: bool) -> bool:
+    """Make the publication beside `folder` and rename it; False where the very same is there already."""
+    marks = (f"Published although not fit to be: {'; '.join(copied.obstacles)}.",) if copied.obstacles else ()
+    part = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
+    try:
+        facts = _fill(part.resolve(), stage, copied.stored, folder.name, marks)
+        earlier = _published_day(folder)
+        _seal(part, dataclasses.replace(facts, published_day=earlier or today()))
+        if earlier and not _is_same(part, folder):
+            _seal(part, dataclasses.replace(facts, published_day=today()))
+        return _put(part, folder, replace)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def today() -> str:
@@ -142,7 +165,7 @@ def _packed(results: Path) -> Path | None:
     if not packed.is_file():
         return None
     sums = packed.parent / CHECKSUMS
-    digest = _sha256(packed)
+    digest = file_digest(packed, "sha256")
     if sums.is_file() and _sums(sums).get(packed.name, digest) != digest:
         raise ReportError(f"{packed}: changed since it was published: {CHECKSUMS} tells another checksum; get it anew")
     return packed
@@ -167,7 +190,8 @@ def _published_day(place: Path) -> str | None:
 @contextmanager
 def _alone(into: Path) -> Iterator[list[str]]:
     """One at a time, by a lock on the folder itself; so whatever is unfinished there was left by a killed one: what it
-    was about to replace is put back, with a line each, the rest removed."""
+    was about to replace is put back, with a line each, the rest removed.
+    """
     lock = os.open(into, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -196,7 +220,8 @@ def _name(stored: Stored, into: Path) -> str:
 
 def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, ...]) -> publication.Publication:
     """Report, archive and inputs; what the publication is, for `_seal`. `out` is absolute: the report is made where the
-    results' copy lies, so that every path in it is the archive's, and none is of this machine."""
+    results' copy lies, so that every path in it is the archive's, and none is of this machine.
+    """
     with chdir(stage):
         report = build.report([RESULTS])
         files.write(report, out, FORMATS, marks, CHARTS)
@@ -209,14 +234,14 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
 
 def _seal(out: Path, facts: publication.Publication) -> None:
     """What depends on the day of publishing, and the checksums of it all."""
-    told = {
+    texts = {
         publication.FILE: publication.text(facts),
-        "CITATION.cff": citation.cff(facts, ARCHIVE, _sha256(out / ARCHIVE)),
+        "CITATION.cff": citation.cff(facts, ARCHIVE, file_digest(out / ARCHIVE, "sha256")),
         "citation.bib": citation.bibtex(facts),
     }
-    for file, text in told.items():
+    for file, text in texts.items():
         _write(out / file, text)
-    sums = [f"{_sha256(path)}  {path.name}\n" for path in sorted(out.iterdir()) if path.name != CHECKSUMS]
+    sums = [f"{file_digest(path, 'sha256')}  {path.name}\n" for path in sorted(out.iterdir()) if path.name != CHECKSUMS]
     _write(out / CHECKSUMS, "".join(sums))
     out.chmod(0o755)  # it was made for its owner's eyes alone
 
@@ -254,7 +279,9 @@ def _put(part: Path, place: Path, replace: bool) -> bool:
 
 def _whole(folder: Path) -> bool:
     """Whether every file is there as its checksum says, and no other."""
-    there = {path.name: _sha256(path) for path in folder.iterdir() if path.name != CHECKSUMS and path.is_file()}
+    there = {
+        path.name: file_digest(path, "sha256") for path in folder.iterdir() if path.name != CHECKSUMS and path.is_file()
+    }
     return _sums(folder / CHECKSUMS) == there
 
 
@@ -269,10 +296,5 @@ def _large(folder: Path) -> list[str]:
     if sum(sizes.values()) <= LARGE_BYTES:
         return []
     largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
-    told = ", ".join(f"{name} {sizes[name] / 1e6:.1f} MB" for name in largest)
-    return [f"{folder}: {sum(sizes.values()) / 1e6:.1f} MB, much for a repository; the largest: {told}"]
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    names = ", ".join(f"{name} {sizes[name] / 1e6:.1f} MB" for name in largest)
+    return [f"{folder}: {sum(sizes.values()) / 1e6:.1f} MB, much for a repository; the largest: {names}"]

@@ -24,6 +24,8 @@ NEAR = f"one repeat, within {TIE_PERCENT:g} %"
 
 
 class Outcome(StrEnum):
+    """What a claim comes to on these results; the last two are of one repeat."""
+
     HOLDS = "holds"
     FAILS = "does not hold"
     UNTOLD = "cannot be told"
@@ -33,6 +35,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
+    """`why`: the numbers behind the outcome, in words."""
+
     outcome: Outcome
     why: str
 
@@ -60,6 +64,7 @@ def _once(above: Order, why: str) -> Verdict:
 
 
 def rises(values: dict[int, Point]) -> Verdict:
+    """Whether values by batch size have a rank correlation with it of STRONG or more."""
     sizes, told = list(values), [point.value for point in values.values()]
     if len(sizes) < ranks.FEWEST:
         return Verdict(Outcome.UNTOLD, f"{len(sizes)} batch sizes, {ranks.FEWEST} are needed")
@@ -75,6 +80,7 @@ def rises(values: dict[int, Point]) -> Verdict:
 
 
 def is_flat(values: dict[int, Point]) -> Verdict:
+    """Whether the highest of the values by batch size is at most FLAT times the lowest."""
     if len(values) < ranks.FEWEST:
         return Verdict(Outcome.UNTOLD, f"{len(values)} batch sizes, {ranks.FEWEST} are needed")
     points = list(values.values())
@@ -91,6 +97,7 @@ def is_flat(values: dict[int, Point]) -> Verdict:
 
 
 def jumps(values: dict[int, Point]) -> Verdict:
+    """Whether the value at the second batch size of JUMP is TWICE that at the first or more."""
     before, after = JUMP
     missing = [size for size in JUMP if size not in values]
     if missing:
@@ -133,6 +140,7 @@ def peaks(values: dict[int, Point]) -> Verdict:
 
 
 def falls(values: dict[int, Point]) -> Verdict:
+    """Whether the values at the batch sizes of FALL get smaller from each to the next."""
     missing = [size for size in FALL if size not in values]
     if missing:
         return Verdict(Outcome.UNTOLD, f"no value at {listed(missing)}")

@@ -27,6 +27,7 @@ class Metric:
 
     @property
     def label(self) -> str:
+        """As an axis names it."""
         return self.quantity.figures[0].label
 
     @property
@@ -36,9 +37,11 @@ class Metric:
 
     @property
     def decimals(self) -> int:
+        """Behind the point; 0 where the quantity leaves it open."""
         return self.quantity.decimals or 0
 
     def same(self, section: Section) -> bool:
+        """Whether our figure on this section's device is the published one, not the one in its place."""
         return self.quantity.figure(section.condition) is self.quantity.figures[0]
 
     def framework(self, framework: str) -> str:
@@ -104,6 +107,7 @@ def exact(series: str, metric: Metric) -> Points:
 
 
 def frameworks(found: Iterable[literature.Place]) -> list[str]:
+    """Each once, in the reports' order."""
     return ordered(name for name, _ in found)
 
 

@@ -105,6 +105,7 @@ def distance(ours: Points, metric: Metric, series: str) -> str:
 
 
 def rms(differences: Iterable[float]) -> float:
+    """Root of the mean square, in their unit. Raises ZeroDivisionError without any."""
     squares = [difference**2 for difference in differences]
     return math.sqrt(sum(squares) / len(squares))
 

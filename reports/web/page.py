@@ -68,28 +68,10 @@ def _page(report: Report, marks: tuple[str, ...], share: float) -> str:
     room = Room(environment.get_template("table.html.j2").module, share)
     trials = web_trials.trials_of(report)
     frameworks = ordered({result.spec.cell.framework for result in trials.results})
-    chapters = [
-        (chapter, room.chapter(chapter, number, trials.finder(chapter.section)), shared_caption(chapter))
-        for number, chapter in enumerate(report.chapters, 1)
-    ]
-    context: dict[str, Any] = {
-        "title": _title(report),
-        "dates": dates(report.stored.results),
-        "report": report,
+    context = _context(report, room, trials) | {
         "marks": marks,
-        "how_to_read": HOW_TO_READ,
-        "rules": RULES,
-        "side_by_side": SIDE_BY_SIDE,
-        "chapters": chapters,
-        "beside": room.several(report.beside, "beside", trials.finder()),
-        "appendix": room.several(report.appendix, "appendix", trials.finder()),
-        "most_lines": MOST_LINES,
         "frameworks": [(key, display_name(key)) for key in frameworks],
-        "style": "".join(_asset(name) for name in STYLES),
-        "script": f'(() => {{\n"use strict";\n{"".join(_asset(name) for name in SCRIPTS)}}})();\n',
-        "library": vendored("echarts"),
     }
-    context["policy"] = f"{NO_CONNECTION}; script-src {_hash(context['script'])} {_hash(_library())}"
     shown = {
         "count": len(trials.results),
         "frameworks": context["frameworks"],
@@ -104,8 +86,33 @@ def _page(report: Report, marks: tuple[str, ...], share: float) -> str:
     template = environment.get_template("report.html.j2")
     bare = template.render(context, packed=packed | dict.fromkeys(web_trials.SHARES, ""), left_out=[])
     spare = LIMIT_BYTES - SENTENCES_BYTES - len(bare.encode("utf-8", "replace"))
-    told, left_out = web_trials.details(trials, max(0, spare))
-    return template.render(context, packed=packed | told, left_out=left_out)
+    details, left_out = web_trials.details(trials, max(0, spare))
+    return template.render(context, packed=packed | details, left_out=left_out)
+
+
+def _context(report: Report, room: Room, trials: web_trials.Trials) -> dict[str, Any]:
+    """What the template shows by itself; the tables and charts that it asks for are in `room` afterwards."""
+    chapters = [
+        (chapter, room.chapter(chapter, number, trials.finder(chapter.section)), shared_caption(chapter))
+        for number, chapter in enumerate(report.chapters, 1)
+    ]
+    script = f'(() => {{\n"use strict";\n{"".join(_asset(name) for name in SCRIPTS)}}})();\n'
+    return {
+        "title": _title(report),
+        "dates": dates(report.stored.results),
+        "report": report,
+        "how_to_read": HOW_TO_READ,
+        "rules": RULES,
+        "side_by_side": SIDE_BY_SIDE,
+        "chapters": chapters,
+        "beside": room.several(report.beside, "beside", trials.finder()),
+        "appendix": room.several(report.appendix, "appendix", trials.finder()),
+        "most_lines": MOST_LINES,
+        "style": "".join(_asset(name) for name in STYLES),
+        "script": script,
+        "policy": f"{NO_CONNECTION}; script-src {_hash(script)} {_hash(_library())}",
+        "library": vendored("echarts"),
+    }
 
 
 def _title(report: Report) -> str:
@@ -135,8 +142,8 @@ def _environment() -> Environment:
 
 def vendored(name: str) -> dict[str, Any]:
     """What VENDORED.toml says of a library: name, version, licence, file, sha256."""
-    told: dict[str, Any] = tomllib.loads(_asset("vendor/VENDORED.toml"))[name]
-    return told
+    entry: dict[str, Any] = tomllib.loads(_asset("vendor/VENDORED.toml"))[name]
+    return entry
 
 
 def _asset(name: str) -> str:

@@ -19,7 +19,8 @@ NUMBER_DIGITS = 6  # of a cell's number: it sorts, the text is what is read
 @dataclass(frozen=True)
 class Part:
     """A table (`html`) or a chart. `missing` says why there is none, "" where there is. `titled`: the chart before
-    it has its title already."""
+    it has its title already.
+    """
 
     id: str
     title: str
@@ -40,6 +41,7 @@ class Room:
     used: dict[str, float] = field(default_factory=lambda: {"tables": 0.0, "charts": 0.0})
 
     def table(self, table: Table, name: str, indices: Indices, titled: bool = False) -> Part:
+        """Without its rows where the tables have no room left; `name` is its id in the page."""
         html = str(self.macros.table(table, name))
         if self.used["tables"] + len(html) > TABLES_BYTES * self.share:
             missing = f"{len(table.rows):,} rows, left out of this page for its size; its files have them."
@@ -52,6 +54,7 @@ class Room:
         return Part(name, table.title, html=html, titled=titled)
 
     def chart(self, chart: Chart, name: str, indices: Indices) -> Part:
+        """Without its curves where the charts have no room left; `name` is its id in the page."""
         data = chart_data(chart, indices)
         length = len(str(data))
         if self.used["charts"] + length > CHARTS_BYTES * self.share:

@@ -55,6 +55,7 @@ class Trials:
 
 
 def trials_of(report: Report) -> Trials:
+    """All that the report read; a trial stored in two folders gets a second key, `ID~2`."""
     results = report.stored.results
     section_of = {
         id(result): number for number, chapter in enumerate(report.chapters, 1) for result in chapter.section.every

@@ -31,6 +31,7 @@ def fetch(dataset: Dataset, folder: Path, console: Console) -> None:
 
 
 def is_whole(folder: Path, file: DataFile) -> bool:
+    """Whether the file is there with its published MD5."""
     try:
         verify(folder / file.path, file.md5)
     except DataError:

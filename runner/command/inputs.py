@@ -60,6 +60,7 @@ def write_repeats(
 
 
 def write_array(results: Path, stem: str, array: NDArray[Any]) -> InputFile:
+    """As .npy, under a name with its digest; what is there already is left alone."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return write(results, stem, ".npy", buffer.getbuffer())

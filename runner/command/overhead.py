@@ -9,7 +9,7 @@ import json
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tabulate import tabulate
 from runner.ask import ask
 from runner.command import cli, inputs
 from runner.command.cli import Request
+from runner.command.parser import BadInput, Parser, add_shared, run_parser, whole
 from runner.command.progress import duration
 from runner.command.setup import digests_of, fresh_folder, make_environments, plan_of, write_data
 from runner.launch import LaunchFailed, Way
@@ -52,28 +53,24 @@ class Verdict(Word):
 
 def request(arguments: Sequence[str], project: Project) -> tuple[Request, int]:
     """(what to run, as a study of one repeat, pairs). Raises BadInput."""
-    parser = cli.Parser(
+    overhead_parser = Parser(
         prog="python -m runner overhead",
         description="Measure what the sampler and the events cost: one process for each framework and batch size does "
         "the same work over and over, in turn with them and without.",
         allow_abbrev=False,
     )
-    cli.add_shared(parser)
-    parser.add_argument("--pairs", type=cli.whole, metavar="N", default=PAIRS,
-                        help=f"of a short stretch with them and one without (default: {PAIRS})")  # fmt: skip
-    words = parser.parse_args(arguments, cli.parser().parse_args([]))
-    words.batch_size = words.batch_size or list(BATCH_SIZES)
-    if words.pairs < FEWEST_PAIRS:
-        raise cli.BadInput(
-            f"--pairs {words.pairs}: must be {FEWEST_PAIRS} or more, or there is no interval to speak of"
-        )
+    add_shared(overhead_parser)
+    overhead_parser.add_argument("--pairs", type=whole, metavar="N", default=PAIRS,
+                                 help=f"of a short stretch with them and one without (default: {PAIRS})")  # fmt: skip
+    options = overhead_parser.parse_args(arguments, run_parser().parse_args([]))
+    options.batch_size = options.batch_size or list(BATCH_SIZES)
+    if options.pairs < FEWEST_PAIRS:
+        raise BadInput(f"--pairs {options.pairs}: must be {FEWEST_PAIRS} or more, or there is no interval to speak of")
     cli.need_scipy("overhead")
-    asked = cli.request(words, project)
-    if asked.isolation == "docker":
-        raise cli.BadInput(
-            "--isolation docker: not for overhead, whose worker stops the sampler, out of its reach there"
-        )
-    return asked, words.pairs
+    checked = cli.request(options, project)
+    if checked.isolation == "docker":
+        raise BadInput("--isolation docker: not for overhead, whose worker stops the sampler, out of its reach there")
+    return checked, options.pairs
 
 
 def run(asked: Request, pairs: int, console: Console) -> int:
@@ -81,46 +78,68 @@ def run(asked: Request, pairs: int, console: Console) -> int:
     data = write_data(asked, console)
     ready, unavailable = make_environments(asked, console)
     written = inputs.write_repeats(asked.study, data, range(1), asked.results)
-    trials = [
-        spec for spec in plan_of(asked, digests_of(asked), range(1), written).trials if spec.cell.allocator == ON_DEMAND
-    ]
-    conditions = description.describe(asked.project, asked.device, list(asked.gpus)) | {
+    plan = plan_of(asked, digests_of(asked), range(1), written)
+    trials = [spec for spec in plan.trials if spec.cell.allocator == ON_DEMAND]
+    file = OverheadFile.under(conditions_of(asked), asked.results / OVERHEAD_FILE)
+    console.print(f"{len(trials)} times {pairs} pairs, about {duration(len(trials) * (START_S + pairs * PAIR_S))}")
+    rows, failures = [], 0
+    for spec in trials:
+        framework, batch_size = spec.cell.framework, spec.cell.batch_size
+        cell = {"framework": framework, "batch_size": batch_size}
+        try:
+            if framework not in ready:
+                raise LaunchFailed(f"unsupported: {unavailable[framework]}")
+            facts, segments = measure(spec, ready[framework], pairs, asked.results)
+        except LaunchFailed as error:
+            failures += 1
+            file.store("failed", cell, {"reason": str(error)})
+            console.print(f"{framework} batch {batch_size}: {error}")
+            continue
+        figures = row(batch_size, segments, pairs)
+        rows.append(cell | figures)
+        file.content["conditions"]["frameworks"][framework] = facts
+        file.store("rows", cell, figures)
+        console.print(f"{framework} batch {batch_size}: {figures['verdict']}")
+    console.print(f"\n{table(sorted(rows, key=cell_key))}\n\nwritten to {file.path}")
+    return int(bool(failures) or any(Verdict.OVER in (row["verdict"], row["sampler_verdict"]) for row in rows))
+
+
+def conditions_of(asked: Request) -> dict[str, Any]:
+    """The machine, and what is the same for every framework and batch size."""
+    return description.describe(asked.project, asked.device, list(asked.gpus)) | {
         "device": asked.device,
         "threads": asked.threads,
         "workload": asked.study.workload,
         "dataset": asked.study.dataset,
         "variables": description.deciding_variables(),
     }
-    path = asked.results / OVERHEAD_FILE
-    stored = earlier(path, conditions) or {
-        "schema_version": SCHEMA_VERSION,
-        "conditions": conditions | {"load_average_before": description.load_average(), "frameworks": {}},
-        "rows": [],
-        "failed": [],
-    }
-    console.print(f"{len(trials)} times {pairs} pairs, about {duration(len(trials) * (START_S + pairs * PAIR_S))}")
-    rows, failed = [], []
-    for spec in trials:
-        cell = {"framework": spec.cell.framework, "batch_size": spec.cell.batch_size}
-        stored |= {name: others(stored[name], cell) for name in ("rows", "failed")}
-        try:
-            if spec.cell.framework not in ready:
-                raise LaunchFailed(f"unsupported: {unavailable[spec.cell.framework]}")
-            facts, segments = measure(spec, ready[spec.cell.framework], pairs, asked.results)
-        except LaunchFailed as error:
-            console.print(f"{spec.cell.framework} batch {spec.cell.batch_size}: {error}")
-            failed.append(cell | {"reason": str(error)})
-            stored["failed"].append(failed[-1])
-            write_json(path, stored)
-            continue
-        rows.append(cell | row(spec.cell.batch_size, segments, pairs))
-        stored["conditions"]["frameworks"][spec.cell.framework] = facts
-        stored["rows"] = sorted([*stored["rows"], rows[-1]], key=lambda row: (row["framework"], row["batch_size"]))
-        write_json(path, stored)
-        console.print(f"{spec.cell.framework} batch {spec.cell.batch_size}: {rows[-1]['verdict']}")
-    rows.sort(key=lambda row: (row["framework"], row["batch_size"]))
-    console.print(f"\n{table(rows)}\n\nwritten to {path}")
-    return int(bool(failed) or any(Verdict.OVER in (row["verdict"], row["sampler_verdict"]) for row in rows))
+
+
+@dataclass(frozen=True)
+class OverheadFile:
+    """overhead.json, written anew with every entry; `content` is what it holds."""
+
+    path: Path
+    content: dict[str, Any]
+
+    @staticmethod
+    def under(conditions: dict[str, Any], path: Path) -> OverheadFile:
+        """With what the file holds by now, if that was measured under the same conditions; else empty."""
+        before = {"load_average_before": description.load_average(), "frameworks": {}}
+        empty = {"schema_version": SCHEMA_VERSION, "conditions": conditions | before, "rows": [], "failed": []}
+        return OverheadFile(path, earlier(path, conditions) or empty)
+
+    def store(self, kind: str, cell: dict[str, Any], entry: dict[str, Any]) -> None:
+        """In place of every entry of this cell; `kind` is "rows" or "failed"."""
+        self.content.update({name: others(self.content[name], cell) for name in ("rows", "failed")})
+        self.content[kind].append(cell | entry)
+        self.content["rows"].sort(key=cell_key)
+        write_json(self.path, self.content)
+
+
+def cell_key(row: dict[str, Any]) -> tuple[str, int]:
+    """By which rows are sorted."""
+    return row["framework"], row["batch_size"]
 
 
 def earlier(path: Path, conditions: dict[str, Any]) -> dict[str, Any] | None:
@@ -162,7 +181,8 @@ def row(batch_size: int, segments: list[Segment], pairs: int) -> dict[str, Any]:
     ratio_all, low_all, high_all = ratio_of(measured)
     bar = BAR if batch_size >= LARGE_BATCH else BAR_BELOW
     verdict = Verdict.WITHIN if low >= bar else Verdict.CANNOT_BE_TOLD
-    verdict = Verdict.OVER if min(high, high_all) < bar else verdict
+    if min(high, high_all) < bar:
+        verdict = Verdict.OVER
     running = [segment for pair in used for segment in pair if segment.instruments]
     sampler = 100 * sum(s.sampler_cpu_s for s in running) / sum(s.wall_s for s in running)
     return {
@@ -176,11 +196,7 @@ def row(batch_size: int, segments: list[Segment], pairs: int) -> dict[str, Any]:
         "low_all": low_all,
         "high_all": high_all,
         "bar": bar,
-        "verdict": Verdict.OVER
-        if min(high, high_all) < bar
-        else Verdict.WITHIN
-        if low >= bar
-        else Verdict.CANNOT_BE_TOLD,
+        "verdict": verdict,
         "sampler_core_percent": sampler,
         "sampler_bar_percent": SAMPLER_BAR_PERCENT,
         "sampler_verdict": Verdict.WITHIN if sampler <= SAMPLER_BAR_PERCENT else Verdict.OVER,

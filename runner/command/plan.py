@@ -45,6 +45,7 @@ class Plan:
 
     @property
     def to_run(self) -> list[TrialSpec]:
+        """Trials without a result that counts, in their order."""
         return [spec for spec in self.trials if spec.id not in self.finished]
 
     @property
@@ -59,20 +60,18 @@ class Plan:
         return Plan(trials, {spec.id: self.finished[spec.id] for spec in trials if spec.id in self.finished})
 
 
-def make_plan(
+def planned_trials(
     study: Study,
-    environments: dict[str, str],
+    installations: dict[str, Installation],
     placement: Placement,
-    isolation: str,
     preallocating: Collection[str],
     repeats: range,
     inputs: dict[int, dict[str, InputFile]],
-    results: Path,
-) -> Plan:
+) -> list[TrialSpec]:
     """Randomised blocks: every repeat and batch size is one block, in which the frameworks follow each other
     directly, so that they meet the same state of the machine. `study.seed` decides both orders.
 
-    `environments` maps framework -> digest; `inputs` is by repeat, or empty for a plan that runs nothing. Each of the
+    `installations` is by framework; `inputs` is by repeat, or empty for a plan that runs nothing. Each of the
     `preallocating` frameworks has one trial more, the last, at the smallest batch size and with its own allocator
     policy, to show the policy against the need.
     """
@@ -81,7 +80,7 @@ def make_plan(
     shuffle.shuffle(blocks)
     trials = []
     for repeat, batch_size in blocks:
-        frameworks = sorted(environments)
+        frameworks = sorted(installations)
         shuffle.shuffle(frameworks)
         trials += [
             TrialSpec(
@@ -89,7 +88,7 @@ def make_plan(
                 study.task,
                 study.passes,
                 placement,
-                Installation(isolation, environments[framework]),
+                installations[framework],
                 Draw(repeat, study.seed + repeat),
                 inputs.get(repeat, {}),
                 study.window_s,
@@ -98,31 +97,41 @@ def make_plan(
             )
             for framework in frameworks
         ]
-    if repeats.start == 0:
-        smallest = [spec for spec in trials if (spec.draw.repeat, spec.cell.batch_size) == (0, min(study.batch_sizes))]
-        trials += [
-            replace(spec, cell=replace(spec.cell, allocator=AS_BY_ITSELF))
-            for spec in smallest
-            if spec.cell.framework in preallocating
-        ]
+    return trials + _policy_trials(trials, min(study.batch_sizes), preallocating)
+
+
+def _policy_trials(trials: list[TrialSpec], batch_size: int, frameworks: Collection[str]) -> list[TrialSpec]:
+    """Of these the first repeat's at this batch size, for these frameworks, with their own allocator policy."""
+    return [
+        replace(spec, cell=replace(spec.cell, allocator=AS_BY_ITSELF))
+        for spec in trials
+        if (spec.draw.repeat, spec.cell.batch_size) == (0, batch_size) and spec.cell.framework in frameworks
+    ]
+
+
+def with_finished(trials: list[TrialSpec], results: Path) -> Plan:
+    """The plan of these trials: those with a stored result that counts are finished.
+
+    Trials without inputs, of a plan that runs nothing, are known by all else.
+    """
     stored = read_finished(results)
-    if not inputs:
+    if not any(spec.inputs for spec in trials):
         stored = [replace(result, spec=replace(result.spec, inputs={})) for result in stored]
-    wanted = {spec.id for spec in trials}
-    return Plan(trials, {result.spec.id: result for result in stored if result.spec.id in wanted})
+    ids = {spec.id for spec in trials}
+    return Plan(trials, {result.spec.id: result for result in stored if result.spec.id in ids})
 
 
 def read_stored(results: Path) -> list[TrialResult]:
     """Every result of the folder that can be read, and that lies where its id says: not so those of schema 1 and 2."""
-    found = []
+    stored = []
     for path in sorted((results / TRIALS).glob(f"*/{RESULT_FILE}")):
         try:
             result = TrialResult.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError):
             continue
         if result.spec.id == path.parent.name:
-            found.append(result)
-    return found
+            stored.append(result)
+    return stored
 
 
 def read_finished(results: Path) -> list[TrialResult]:

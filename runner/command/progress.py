@@ -49,11 +49,13 @@ class Display:
         self.progress.stop()
 
     def start(self, spec: TrialSpec) -> None:
+        """Show the trial as the one that runs."""
         self.started = time.monotonic()
         name = f"{spec.cell.framework} batch {spec.cell.batch_size} repeat {spec.draw.repeat}"
         self.progress.update(self.task, description=name, left=self._left())
 
     def finish(self, result: TrialResult) -> None:
+        """Print its row; what it took against its estimate corrects the time left."""
         estimate_s = self.left_s.pop(result.spec.id)
         if result.status == Status.OK:  # one that ended early says nothing about the others
             self.estimated_s += estimate_s
@@ -68,6 +70,7 @@ class Display:
 
 
 def duration(seconds: float) -> str:
+    """Of seconds: "1 h 05 min", "5 min 03 s", "12 s"."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.prompt import Confirm
 
 from runner.command import inputs
-from runner.command.cli import BadInput, Request
-from runner.command.plan import Plan, make_plan
+from runner.command.cli import Request
+from runner.command.parser import BadInput
+from runner.command.plan import Plan, planned_trials, with_finished
 from runner.environments import containers, definition, images, venv
 from runner.environments.code import code_digest
 from runner.environments.containers import ImageMissing
@@ -20,7 +21,7 @@ from runner.environments.engine import Engine, EngineError, find_engine
 from runner.environments.images import Image
 from runner.launch import Local, Way
 from runner.machine import description
-from workloads.records.job import InputFile, Job, Placement
+from workloads.records.job import InputFile, Installation, Job, Placement
 
 ATTEMPTS = "attempts"  # of a results folder: trials that were run again at once
 NEWER_GPUS = {"cuda": "cuda-nvidia"}  # the image for GPUs that the environment on the left holds no code for
@@ -76,6 +77,7 @@ def environment_of(framework: str, request: Request) -> Environment:
 
 
 def local(environment: Environment, isolation: str) -> Local:
+    """Workers by the environment's interpreter; with isolation "here" by the one that runs this."""
     interpreter, site_packages = str(environment.interpreter), environment.site_packages
     if isolation == "here":
         interpreter, site_packages = sys.executable, definition.SITE_PACKAGES
@@ -108,22 +110,23 @@ def offer(engine: Engine, image: Image, missing: ImageMissing, console: Console)
 
 
 def placement_of(request: Request) -> Placement:
+    """Of every trial of the request."""
     return Placement(request.device, request.threads, description.deciding_variables(), request.memory_limit_bytes)
 
 
 def plan_of(
     request: Request, digests: dict[str, str], repeats: range, written: dict[int, dict[str, InputFile]]
 ) -> Plan:
-    return make_plan(
+    """Of these repeats; `digests` are by framework, `written` is {repeat: {name: input}}."""
+    trials = planned_trials(
         request.study,
-        digests,
+        {name: Installation(request.isolation, digest) for name, digest in digests.items()},
         placement_of(request),
-        request.isolation,
         {name for name in request.frameworks if definition.preallocates(request.project, name, request.device_kind)},
         repeats,
         written,
-        request.results,
     )
+    return with_finished(trials, request.results)
 
 
 def digests_of(request: Request) -> dict[str, str]:

@@ -51,6 +51,7 @@ class Cell:
 
     @property
     def wanting(self) -> bool:
+        """Whether another repeat is to be run, as far as the limit allows."""
         return self.stopped is None and not self.stable
 
     @property
@@ -61,11 +62,13 @@ class Cell:
         return "stable" if self.stable else "limit reached"
 
     def to_json(self) -> dict[str, Any]:
+        """For run.json; `half_width` is a share of the mean, null with too few repeats."""
         framework, batch_size = self.key
         known = {"repeats": len(self.speeds), "half_width": self.reach, "ended": self.ended}
         return {"framework": framework, "batch_size": batch_size, **known}
 
     def told(self) -> str:
+        """One line: how it ended, the interval's half-width in percent, and after how many repeats."""
         framework, batch_size = self.key
         width = f"±{100 * self.reach:.1f} %" if self.reach is not None else "no interval"
         count = f"{len(self.speeds)} repeat{'' if len(self.speeds) == 1 else 's'}"

@@ -55,7 +55,7 @@ def _file(project: Project, module: str) -> Path | None:
 
 @cache  # by content; most modules are every framework's
 def _parsed(source: str) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """(what it means, (level, name) of all that it may import: relative with a level, which counts its leading dots)"""
+    """(what it means, (level, name) of all that it may import: relative with a level, its leading dots)."""
     tree = ast.parse(source)
     return _meaning(tree), tuple(_imports(tree))
 

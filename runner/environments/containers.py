@@ -63,10 +63,12 @@ class InContainer:
 
     @property
     def project(self) -> Project:
+        """The image's."""
         return self.image.project
 
     @property
     def conditions(self) -> dict[str, Any]:
+        """The C library of the image and what the container is; the kernel and the hardware are the host's."""
         container = {
             "engine": self.engine.told,
             "image": self.image.reference,
@@ -82,6 +84,7 @@ class InContainer:
         return hashlib.sha256(f"{self.image.environment_digest} {self.base}".encode()).hexdigest()[:16]
 
     def start(self, folder: Path, job: Job, log: IO[str]) -> Worker:
+        """In a new container. Raises LaunchFailed with the engine's words where it does not start."""
         name = f"batchwise-{job.id}-{secrets.token_hex(4)}"
         client = subprocess.Popen(
             run_line(self, name, (folder / job.results).resolve(), folder, job.trial.placement, ["-m", WORKER]),
@@ -140,6 +143,7 @@ class Container:
 
     @property
     def pid(self) -> int:
+        """Of the worker as the host counts it; only after `await_start`."""
         assert self.found_pid is not None
         return self.found_pid
 
@@ -159,9 +163,11 @@ class Container:
         self.found_pid = pid
 
     def wait(self, timeout: float) -> int:
+        """Of the container, as `Worker` says."""
         return signalled(self.client.wait(timeout))
 
     def end(self) -> int:
+        """Remove the container, also one that is only just coming into being."""
         self.engine.remove(self.name)
         try:
             self.client.wait(GRACE_S)
@@ -211,6 +217,7 @@ def owner(engine: Engine) -> list[str]:
 
 
 def mount(source: Path, target: Path, *options: str) -> list[str]:
+    """Arguments that show `source` of the host as `target` in the container."""
     return ["--mount", ",".join(["type=bind", f"source={source}", f"target={target}", *options])]
 
 

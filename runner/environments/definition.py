@@ -52,14 +52,17 @@ class Environment:
 
     @property
     def folder(self) -> Path:
+        """.envs/FRAMEWORK-KIND of the project."""
         return self.project.environments / f"{self.framework}-{self.device_kind}"
 
     @property
     def interpreter(self) -> Path:
+        """Its Python."""
         return self.folder / "bin" / "python"
 
     @property
     def site_packages(self) -> Path:
+        """Where its packages lie."""
         return self.folder / "lib" / f"python{self.python}" / "site-packages"
 
     @property
@@ -76,6 +79,7 @@ class Environment:
 
     @property
     def marker(self) -> Path:
+        """Written last, so without it the environment is not whole."""
         return self.folder / ".complete"
 
     @property

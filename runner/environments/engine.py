@@ -43,6 +43,7 @@ class Engine:
 
     @property
     def told(self) -> str:
+        """Kind and version, as stored in the conditions."""
         return f"{self.kind} {self.version}"
 
     def ask(self, *words: str) -> str:

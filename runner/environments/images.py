@@ -51,10 +51,12 @@ class Image:
 
     @property
     def project(self) -> Project:
+        """The environment's."""
         return self.environment.project
 
     @property
     def reference(self) -> str:
+        """The tag by which the engine knows it."""
         return f"batchwise/{self.environment.framework}:{self.environment.device_kind}"
 
     @property
@@ -158,6 +160,7 @@ def images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[s
 
 
 def main(arguments: list[str]) -> int:
+    """Exit code: 0; 1 where an image was not built; 2 for bad input, with one line on stderr."""
     place = arguments.index("--") if "--" in arguments else len(arguments)
     before, options = arguments[:place], arguments[place + 1 :]
     parser = argparse.ArgumentParser(

@@ -121,6 +121,7 @@ def find_interpreter(environment: Environment, say: Callable[[str], None]) -> st
 
 
 def candidates(version: str) -> Iterator[str]:
+    """Interpreters that may be Python `version`: our own first, then PATH's, then pyenv's."""
     yield getattr(sys, "_base_executable", sys.executable)
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         for name in (f"python{version}", "python3"):
@@ -132,6 +133,7 @@ def candidates(version: str) -> Iterator[str]:
 
 
 def usable(interpreter: str, version: str) -> bool:
+    """Whether it starts, is `version`, and can make an environment with pip."""
     probe = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
     try:
         answer = subprocess.run([interpreter, "-c", probe], capture_output=True, text=True, timeout=30)

@@ -165,6 +165,7 @@ def _finished(folder: Path) -> dict[str, Any]:
 
 
 def held_against(names: Iterable[str]) -> str:
+    """A clause that names them."""
     return f"held against {', '.join('the referee' if name == JUDGE else name for name in names)}"
 
 
@@ -197,7 +198,8 @@ def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult
 
 def epochs_check(trial: TrialResult, same: list[TrialResult]) -> list[Check]:
     """The trial's epochs beside those of rivals that were fed the same batches and are not suspect at their own end;
-    none where no epoch can be compared."""
+    none where no epoch can be compared.
+    """
     workload, rule = WORKLOADS[trial.spec.task.workload], trial.spec.task.optimizer
     normalised = bool(workload.statistic_shapes())
     rivals = [

@@ -235,7 +235,8 @@ def _relative(found: float | None, expected: float | None) -> float:
 
 def _apart(found: Fingerprint, expected: Fingerprint, floor: float) -> float:
     """The size of a difference, relative to the expected norm: the larger of what the norms and what the projections
-    (in the mean square) say of it."""
+    (in the mean square) say of it.
+    """
     if None in (*found, *expected):
         return 0.0 if list(found) == list(expected) else math.inf
     moved = [one - other for one, other in zip(found, expected, strict=False)]

@@ -145,7 +145,7 @@ def _updates(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
 
 
 def _judged(difference: Difference, base: float) -> tuple[str, str, bool]:
-    """(how far apart, how far they may be, whether that holds)"""
+    """(how far apart, how far they may be, whether that holds)."""
     allowed = max(base, ROUNDINGS * difference.rounding) + difference.resolution
     if difference.apart is None:
         return "what is no number", f"{allowed:.0e}", False

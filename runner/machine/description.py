@@ -69,6 +69,8 @@ class NoSuchDevice(ValueError):
 
 @dataclass(frozen=True)
 class Gpu:
+    """One device as NVML tells of it."""
+
     uuid: str
     name: str
     driver: str

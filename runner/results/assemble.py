@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,58 +21,95 @@ from workloads.records.figures import ACCURACY, DIVERGED_STEP, FOREIGN_CPU, GPU_
 from workloads.records.files import DRIVER_SAMPLES_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Epoch, TrialResult
-from workloads.records.samples import DRIVER_COLUMNS, read_samples
+from workloads.records.samples import DRIVER_COLUMNS, Samples, read_samples
 from workloads.records.status import Status
 
 
+@dataclass(frozen=True)
+class Records:
+    """What the sampler left in a trial's folder; empty where it left nothing."""
+
+    samples: Samples
+    driver: Samples  # the driver's own
+    meter: dict[str, Any]
+
+    @staticmethod
+    def read(trial_dir: Path) -> Records:
+        """Of this folder."""
+        driver = read_samples(trial_dir / DRIVER_SAMPLES_FILE, DRIVER_COLUMNS)
+        return Records(read_samples(trial_dir / SAMPLES_FILE), driver, read_account(trial_dir / METER_FILE))
+
+
 def assemble(
-    trial_dir: Path, spec: TrialSpec, ended: Ended, machine: dict[str, Any], started_at: str, told: Told
+    trial_dir: Path, spec: TrialSpec, ended: Ended, machine: dict[str, Any], started_at: str, parts: Told
 ) -> TrialResult:
-    """The trial's result from its files, whatever is missing in them; `told` is what its memory holds."""
-    events, status, reason = ended.events, ended.status, ended.reason
-    samples = read_samples(trial_dir / SAMPLES_FILE)
-    driver, meter = read_samples(trial_dir / DRIVER_SAMPLES_FILE, DRIVER_COLUMNS), read_account(trial_dir / METER_FILE)
-    found = {event["event"]: event for event in events}
-    figures = {**start_up(found), **speed(found), **calls(found), **divergence(found)}
-    figures |= usage(found, samples, spec) | memory(found, samples, spec, told)
-    if spec.placement.device == "cpu":
-        figures[GPU_USAGE.name] = unknown("NVML", "the trial ran on the CPU")
-    else:
-        figures |= gpu_figures(found, window(found), samples, driver, meter) | memory_accounts(figures, meter)
-    epochs = read_epochs(events)
-    checked = figure_checks(spec, figures, epochs) + clock_checks(figures, meter.get("clocks", []))
-    if (edges := window(found)) is not None:
-        checked += sample_checks(edges, samples)
-    if spec.placement.device != "cpu":
-        checked.append(alone(samples, meter, events))
-    if Event.FINISHED in found:
-        detail = f"exit code {ended.outcome.exit_code} after everything was measured"
-        checked.append(Check(CheckName.ENDED_WELL, ended.outcome.exit_code == 0, detail))
-    if status == Status.OK and (others := company(samples, meter) or neighbours(spec, figures)):
-        status, reason = Status.CONTENDED, others
-    elif status == Status.OK and (wrong := [check for check in checked if check.name in COUNTS and not check.passed]):
-        status, reason = Status.UNVERIFIED, f"{wrong[0].name}: {wrong[0].detail}"
-    if status == Status.OK:
-        status, reason = as_it_converged(figures)
-    figures[ACCURACY.name] = (
-        Figure(epochs[-1].test_accuracy, "worker: argmax of the logits, test split, after the last epoch")
-        if len(epochs) == spec.passes.epochs
-        else unknown("worker", f"{len(epochs)} of {spec.passes.epochs} epochs were evaluated")
-    )
+    """The trial's result from its files, whatever is missing in them; `parts` is what its memory holds."""
+    records = Records.read(trial_dir)
+    epochs = read_epochs(ended.events)
+    by_name = {event["event"]: event for event in ended.events}
+    figures = figures_of(spec, by_name, records, parts)
+    checks = checks_of(spec, ended, records, figures, epochs)
+    status, reason = ending(spec, ended, records, figures, checks)
     return TrialResult(
         spec=spec,
         status=status,
         reason=reason,
         started_at=started_at,
         wall_s=ended.outcome.wall_s,
-        phases_s=phases(events),
+        phases_s=phases(ended.events),
         epochs=epochs,
-        first_losses=next((event["first_losses"] for event in reversed(events) if "first_losses" in event), []),
-        figures=figures,
-        checks=checked,
-        facts=found.get(Event.OPENED, {}).get("facts", {}),
+        first_losses=next((event["first_losses"] for event in reversed(ended.events) if "first_losses" in event), []),
+        figures=figures | {ACCURACY.name: accuracy(spec, epochs)},
+        checks=checks,
+        facts=by_name.get(Event.OPENED, {}).get("facts", {}),
         machine=machine,
     )
+
+
+def figures_of(spec: TrialSpec, by_name: dict[str, Any], records: Records, parts: Told) -> dict[str, Figure]:
+    """All but the accuracy; `by_name` is the last event of each name."""
+    figures = {**start_up(by_name), **speed(by_name), **calls(by_name), **divergence(by_name)}
+    figures |= usage(by_name, records.samples, spec) | memory(by_name, records.samples, spec, parts)
+    if spec.placement.device == "cpu":
+        return figures | {GPU_USAGE.name: unknown("NVML", "the trial ran on the CPU")}
+    device = gpu_figures(by_name, window(by_name), records.samples, records.driver, records.meter)
+    return figures | device | memory_accounts(figures, records.meter)
+
+
+def checks_of(
+    spec: TrialSpec, ended: Ended, records: Records, figures: dict[str, Figure], epochs: list[Epoch]
+) -> list[Check]:
+    """Those whose figures and files are there."""
+    by_name = {event["event"]: event for event in ended.events}
+    checks = figure_checks(spec, figures, epochs) + clock_checks(figures, records.meter.get("clocks", []))
+    if (edges := window(by_name)) is not None:
+        checks += sample_checks(edges, records.samples)
+    if spec.placement.device != "cpu":
+        checks.append(alone(records.samples, records.meter, ended.events))
+    if Event.FINISHED in by_name:
+        detail = f"exit code {ended.outcome.exit_code} after everything was measured"
+        checks.append(Check(CheckName.ENDED_WELL, ended.outcome.exit_code == 0, detail))
+    return checks
+
+
+def ending(
+    spec: TrialSpec, ended: Ended, records: Records, figures: dict[str, Figure], checks: list[Check]
+) -> tuple[Status, str | None]:
+    """(status, reason): how the worker ended; where that was well, what its figures are worth."""
+    if ended.status != Status.OK:
+        return ended.status, ended.reason
+    if others := company(records.samples, records.meter) or neighbours(spec, figures):
+        return Status.CONTENDED, others
+    if wrong := next((check for check in checks if check.name in COUNTS and not check.passed), None):
+        return Status.UNVERIFIED, f"{wrong.name}: {wrong.detail}"
+    return as_it_converged(figures)
+
+
+def accuracy(spec: TrialSpec, epochs: list[Epoch]) -> Figure:
+    """Of the last epoch, a share of the test split; null where not every epoch was evaluated."""
+    if len(epochs) != spec.passes.epochs:
+        return unknown("worker", f"{len(epochs)} of {spec.passes.epochs} epochs were evaluated")
+    return Figure(epochs[-1].test_accuracy, "worker: argmax of the logits, test split, after the last epoch")
 
 
 def neighbours(spec: TrialSpec, figures: Mapping[str, Figure]) -> str | None:

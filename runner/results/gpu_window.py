@@ -31,9 +31,11 @@ class Readings:
     account: dict[str, Any]  # the GPU's in meter.json
 
     def metric(self, name: str) -> dict[str, Any]:
+        """The account of one of the sampler's metrics; empty where there is none."""
         return self.account.get("metrics", {}).get(name, {})
 
     def source(self, name: str) -> str:
+        """The call that answered, for the figure's source."""
         return self.metric(name).get("source") or "NVML"
 
     def silence(self, name: str, column: str) -> str | None:

@@ -97,6 +97,7 @@ def exact_activations(spec: TrialSpec) -> Figure:
 
 
 def why_not(told: Told) -> str:
+    """Why the parts of the memory do not add up to a split; bytes are named in MiB."""
     if "parts" not in told:
         return str(told.get("reason", "it was not asked"))
     if told.get("planned"):
@@ -133,6 +134,7 @@ def allocator(counts: dict[str, Count], steps_peak: Figure) -> dict[str, Figure]
 
 
 def host(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
+    """Figures of the worker's resident memory, bytes; the peak by the kernel, all else by the samples."""
     edges = window(found)
     inside = in_window(samples, edges) if edges else np.zeros(len(samples["t_ns"]), bool)
     before = found.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
@@ -197,6 +199,7 @@ def _told(value: int | None, source: str) -> Figure:
 
 
 def highest(values: NDArray[np.float64], source: str) -> Figure:
+    """The largest number among them, unknown where none is one."""
     known = values[~np.isnan(values)]
     if not len(known):
         return unknown(source, "no sample gave it")

@@ -44,6 +44,7 @@ def warning(spec: TrialSpec, line: Line, capacity: int) -> str | None:
 
 
 def described(framework: str, line: Line) -> str:
+    """One line: the fit, in MiB, and how well it holds."""
     return (
         f"{framework}: peak memory = {line.fixed_bytes / 2**20:.0f} MiB + {line.per_sample_bytes / 2**20:.3f} MiB "
         f"x batch size ({line.n} sizes, R^2 {line.r_squared:.4f}, a size left out is met within "

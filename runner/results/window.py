@@ -26,14 +26,17 @@ NO_WINDOW = "the trial did not reach the end of its steady window"
 
 
 def unknown(source: str, reason: str) -> Figure:
+    """A figure that is null, with its reason."""
     return Figure(None, source, reason=reason)
 
 
 def all_unknown(specs: Iterable[FigureSpec], source: str, reason: str) -> dict[str, Figure]:
+    """{name: null figure} of each."""
     return {spec.name: unknown(source, reason) for spec in specs}
 
 
 def speed(found: dict[str, Any]) -> dict[str, Figure]:
+    """WINDOW and STEP_TIME in s, SPEED in images/s; null without a steady window."""
     source = "worker: steady window, synchronised at its edges"
     edges = window(found)
     if edges is None:

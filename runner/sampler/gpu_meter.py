@@ -27,6 +27,7 @@ LINGER_STEPS = 5
 
 
 def gpu_percent(handle: Any) -> Row:
+    """Share of the last rate period in which a kernel ran. Raises NVMLError."""
     return {"gpu_percent": pynvml.nvmlDeviceGetUtilizationRates(handle).gpu}
 
 
@@ -51,58 +52,50 @@ def way(name: str, column: str, *arguments: int, **more: Any) -> Way:
 
 
 def plain_metrics() -> dict[str, Metric]:
-    """Those whose readings stand for themselves. The best way is named first."""
+    """Those whose readings stand for themselves."""
+    quick = {name: Metric(ways, PERIOD_S) for name, ways in quick_ways().items()}
+    return quick | {name: Metric(ways, SLOW_PERIOD_S) for name, ways in slow_ways().items()}
+
+
+def quick_ways() -> dict[str, tuple[Way, ...]]:
+    """Of what is read with every row; the best way is named first."""
+    return {
+        "gpu_percent": (Way("nvmlDeviceGetUtilizationRates", gpu_percent, period_s=RATE_PERIOD_S),),
+        "device_memory_bytes": (
+            Way(
+                "nvmlDeviceGetMemoryInfo_v2",
+                lambda handle: _memory(pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)),
+            ),
+            Way(
+                "nvmlDeviceGetMemoryInfo",
+                lambda handle: _memory(pynvml.nvmlDeviceGetMemoryInfo(handle)),
+                note="the driver's own reserve included",
+            ),
+        ),
+        "energy_mj": (way("nvmlDeviceGetTotalEnergyConsumption", "energy_mj"),),
+        "power_mw": (
+            Way("nvmlDeviceGetFieldValues", instant_power, note="NVML_FI_DEV_POWER_INSTANT"),
+            way("nvmlDeviceGetPowerUsage", "power_mw", note="on Ampere and newer the last second's mean", period_s=1.0),
+        ),
+    }
+
+
+def slow_ways() -> dict[str, tuple[Way, ...]]:
+    """Of what changes slowly; the best way is named first."""
     core = pynvml.NVML_TEMPERATURE_GPU
     return {
-        "gpu_percent": Metric(
-            (Way("nvmlDeviceGetUtilizationRates", gpu_percent, period_s=RATE_PERIOD_S),),
-            PERIOD_S,
+        "sm_clock_mhz": (way("nvmlDeviceGetClockInfo", "sm_clock_mhz", pynvml.NVML_CLOCK_SM, note="SM"),),
+        "memory_clock_mhz": (way("nvmlDeviceGetClockInfo", "memory_clock_mhz", pynvml.NVML_CLOCK_MEM, note="memory"),),
+        "temperature_c": (
+            way("nvmlDeviceGetTemperatureV", "temperature_c", core),
+            way("nvmlDeviceGetTemperature", "temperature_c", core),
         ),
-        "device_memory_bytes": Metric(
-            (
-                Way(
-                    "nvmlDeviceGetMemoryInfo_v2",
-                    lambda handle: _memory(pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)),
-                ),
-                Way(
-                    "nvmlDeviceGetMemoryInfo",
-                    lambda handle: _memory(pynvml.nvmlDeviceGetMemoryInfo(handle)),
-                    note="the driver's own reserve included",
-                ),
-            ),
-            PERIOD_S,
+        "throttle_reasons": (
+            way("nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons"),
+            way("nvmlDeviceGetCurrentClocksThrottleReasons", "throttle_reasons"),
         ),
-        "energy_mj": Metric((way("nvmlDeviceGetTotalEnergyConsumption", "energy_mj"),), PERIOD_S),
-        "power_mw": Metric(
-            (
-                Way("nvmlDeviceGetFieldValues", instant_power, note="NVML_FI_DEV_POWER_INSTANT"),
-                way("nvmlDeviceGetPowerUsage", "power_mw", note="on Ampere and newer the last second's mean",
-                    period_s=1.0),
-            ),
-            PERIOD_S,
-        ),
-        "sm_clock_mhz": Metric(
-            (way("nvmlDeviceGetClockInfo", "sm_clock_mhz", pynvml.NVML_CLOCK_SM, note="SM"),), SLOW_PERIOD_S
-        ),
-        "memory_clock_mhz": Metric(
-            (way("nvmlDeviceGetClockInfo", "memory_clock_mhz", pynvml.NVML_CLOCK_MEM, note="memory"),), SLOW_PERIOD_S
-        ),
-        "temperature_c": Metric(
-            (
-                way("nvmlDeviceGetTemperatureV", "temperature_c", core),
-                way("nvmlDeviceGetTemperature", "temperature_c", core),
-            ),
-            SLOW_PERIOD_S,
-        ),
-        "throttle_reasons": Metric(
-            (
-                way("nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons"),
-                way("nvmlDeviceGetCurrentClocksThrottleReasons", "throttle_reasons"),
-            ),
-            SLOW_PERIOD_S,
-        ),
-        "power_limit_mw": Metric((way("nvmlDeviceGetEnforcedPowerLimit", "power_limit_mw"),), SLOW_PERIOD_S),
-    }  # fmt: skip
+        "power_limit_mw": (way("nvmlDeviceGetEnforcedPowerLimit", "power_limit_mw"),),
+    }
 
 
 class Processes:
@@ -114,6 +107,7 @@ class Processes:
         self.phase = "before"  # "before" | "during" | "after" the worker's life
 
     def ways(self) -> tuple[Way, ...]:
+        """The newest form of the call first."""
         names = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
         return tuple(Way(name, partial(self._ask, getattr(pynvml, name))) for name in names)
 

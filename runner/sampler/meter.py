@@ -40,9 +40,11 @@ class ProcessTree:
 
     @property
     def ids(self) -> set[int]:
+        """Process ids of the worker and its descendants, as last listed."""
         return {self.root.pid, *(process.pid for process in self.processes)}
 
     def sample(self) -> Row:
+        """Processor seconds and resident bytes of the tree; empty once all of it has ended."""
         if time.monotonic() - self.renewed_at >= RENEW_S:
             with contextlib.suppress(psutil.NoSuchProcess):
                 self.processes = [self.root, *self.root.children(recursive=True)]
@@ -103,11 +105,13 @@ class Sampler:
         self.rows = 0
 
     def write(self, row: Row) -> None:
+        """Append and flush: what is read meanwhile is whole."""
         self.writer.writerow(row)
         self.file.flush()
         self.rows += 1
 
     def store_account(self, cost: dict[str, float] | None) -> None:
+        """meter.json; `cost` is the sampler's own, None while it runs."""
         gpu = self.gpu.account() if self.gpu else None
         write_json(self.account, {"gpu": gpu, "clocks": self.clocks, "sampler": cost})
 
@@ -139,6 +143,7 @@ class Sampler:
 
 
 def main(samples: Path, uuid: str | None) -> None:
+    """Says "ready", reads the worker's process id (an empty line: there is none) and samples until it has ended."""
     with samples.open("w", newline="", encoding="utf-8") as file:
         sampler = Sampler(samples, file, uuid)
         sampler.store_account(None)

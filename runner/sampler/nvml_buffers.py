@@ -75,6 +75,7 @@ class Gpm:
         self.missing = missing
 
     def start(self, handle: Any) -> None:
+        """Take the first of two samples. Raises Implausible before Hopper, NVMLError."""
         if not pynvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
             raise Implausible("this GPU has none (Hopper and newer do)")
         self.earlier, self.later = pynvml.nvmlGpmSampleAlloc(), pynvml.nvmlGpmSampleAlloc()

@@ -43,6 +43,7 @@ class Way:
 
     @property
     def source(self) -> str:
+        """The call and its note, for a figure's source."""
         return f"NVML {self.call}{', ' if self.note else ''}{self.note}"
 
 
@@ -63,6 +64,7 @@ class Metric:
     missing: dict[str, str] = field(default_factory=dict)  # {column: why the driver's answer lacks it}
 
     def probe(self, handle: Any) -> None:
+        """Choose the way; why those before it do not answer goes to `refusals`."""
         for way in self.ways:
             started = time.perf_counter_ns()
             try:

@@ -66,7 +66,7 @@ def draw(name, number):
             if array.ndim == 1:
                 initial[key] = (array + generator.uniform(0, 0.25, array.shape)).astype(np.float32)
     labels = (labels % workload.classes).astype(np.int32)
-    return workload, optimizer, initial, number, images, labels, np.arange(IMAGES, dtype=np.int32)
+    return (workload, optimizer, initial, number), images, labels
 
 
 def main(module, profile, threads, out, first, last, *names):
@@ -75,9 +75,10 @@ def main(module, profile, threads, out, first, last, *names):
     with Path(out).open("w", encoding="utf-8") as file:
         for name in names:
             for number in range(int(first), int(last)):
-                task = draw(name, number)
-                adapter.load(task[4], task[5])
-                evidence = first_probe.gather(adapter, *task).to_json()
+                task, images, labels = draw(name, number)
+                adapter.load(images, labels)
+                order = np.arange(IMAGES, dtype=np.int32)
+                evidence = first_probe.gather(adapter, task, images, labels, order).to_json()
                 line = {"network": name, "number": number, "optimizer": task[1].name, "evidence": evidence}
                 file.write(json.dumps(without_nan(line), allow_nan=False) + "\n")
                 file.flush()

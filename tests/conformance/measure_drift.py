@@ -36,8 +36,9 @@ def normalised():
     return replace(OSU_CNN, name="osu-cnn-batchnorm", layers=tuple(layers))
 
 
-def run(adapter, workload, optimizer, batch_size, epochs, seed, train, test):
-    """[(mean training loss, test loss, test accuracy)] of each epoch."""
+def run(adapter, case, optimizer, seed, train, test):
+    """Of `case` (workload, batch size, epochs): [(mean training loss, test loss, test accuracy)] of each epoch."""
+    workload, batch_size, epochs = case
     order = datasets.batch_order(len(train.images), MOST, seed)
     adapter.build(workload, optimizer, weights.draw(workload, seed), seed)
     trainer, figures = Trainer(adapter), []
@@ -63,7 +64,7 @@ def main(framework, out, seeds):
         for workload, size, epochs in cases:
             for rule in OPTIMIZER_NAMES:
                 optimizer = OptimizerSpec.named(rule)
-                figures = run(adapter, workload, optimizer, size, epochs, seed, train, test)
+                figures = run(adapter, (workload, size, epochs), optimizer, seed, train, test)
                 line = {"framework": framework, "workload": workload.name, "optimizer": rule, "batch_size": size}
                 with out.open("a") as file:
                     print(json.dumps(line | {"seed": seed, "epochs": figures}), file=file)

@@ -66,7 +66,7 @@ def end(adapter, spec, train, test, root):
         for block in epoch_batches(order, spec.cell.batch_size, spec.passes.last_batch):
             trainer.run(trainer.calls(block))
     steps = len(trainer.losses)
-    idle = end_probe.gather(adapter, OSU_CNN, spec, len(train.images), test.images, steps, folder)
+    idle = end_probe.gather(adapter, spec, len(train.images), test.images, steps, folder)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         end_referee.main(folder)
     copies = end_probe.outstanding(adapter)

@@ -81,8 +81,9 @@ def main(adapter, profile, inputs, out, cases):
         found = (run_dropout if case.workload.draws else run)(adapter, case, given, initial)
         np.savez(out / f"{case.name}.npz", **found)
         order = np.arange(len(given["images"]), dtype=np.int32)
-        task = (case.workload, case.optimizer, initial, 5, given["images"], given["labels"], order)
-        (out / f"{case.name}.json").write_text(json.dumps(first_probe.gather(adapter, *task).to_json()))
+        task = (case.workload, case.optimizer, initial, 5)
+        evidence = first_probe.gather(adapter, task, given["images"], given["labels"], order)
+        (out / f"{case.name}.json").write_text(json.dumps(evidence.to_json()))
     (out / "modules.json").write_text(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
 
 

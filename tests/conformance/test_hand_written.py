@@ -69,7 +69,7 @@ def test_smallest_and_largest_batch_learn_less_as_in_the_thesis(framework, batch
     assert accuracy < 100 * min(cells[framework, size]["epochs"][-1]["test_accuracy"] for size in BATCH_SIZES)
 
 
-@pytest.mark.parametrize("batch_size", (4, 32, 128, 1024))
+@pytest.mark.parametrize("batch_size", [4, 32, 128, 1024])
 def test_first_losses_are_the_same_in_every_framework(batch_size, quick_run):
     _, cells, _ = quick_run
     reference = cells["pytorch", batch_size]["first_losses"]

@@ -58,7 +58,8 @@ def gathered(
     adapter: Adapter, workload: Workload = PLAIN, optimizer: OptimizerSpec = OPTIMIZER, order: Any = ORDER
 ) -> Evidence:
     """From an opened adapter."""
-    return first_probe.gather(adapter, workload, optimizer, weights.draw(workload, SEED), SEED, IMAGES, LABELS, order)
+    task = (workload, optimizer, weights.draw(workload, SEED), SEED)
+    return first_probe.gather(adapter, task, IMAGES, LABELS, order)
 
 
 @cache

@@ -13,6 +13,7 @@ from conftest import PROJECT, ROOT, make_spec
 from copied import add_framework
 
 from runner.command import cli
+from runner.command.parser import BadInput, run_parser
 from runner.environments.code import code_digest, worker_modules
 from runner.environments.definition import is_referee, read
 from runner.launch import Local
@@ -63,7 +64,7 @@ def test_a_worker_is_started_so(folder: Path, tmp_path: Path) -> None:
 
 def test_bad_folders_are_one_line(folder: Path) -> None:
     def refused(adapters: Path) -> str:
-        with pytest.raises(cli.BadInput) as raised:
+        with pytest.raises(BadInput) as raised:
             cli.with_adapters(PROJECT, adapters)
         return str(raised.value)
 
@@ -85,8 +86,8 @@ def test_bad_folders_are_one_line(folder: Path) -> None:
 def test_a_container_is_refused_for_a_framework_that_no_image_has(folder: Path) -> None:
     def request(framework: str) -> cli.Request:
         words = ["--adapters", str(folder), "--framework", framework, "--isolation", "docker", "--device", "cpu"]
-        return cli.request(cli.parser().parse_args([*words, "--plan"]), PROJECT)
+        return cli.request(run_parser().parse_args([*words, "--plan"]), PROJECT)
 
     assert request("numpy").frameworks == ("numpy",)
-    with pytest.raises(cli.BadInput, match="no image of mine from --adapters; use --isolation venv"):
+    with pytest.raises(BadInput, match="no image of mine from --adapters; use --isolation venv"):
         request("mine")

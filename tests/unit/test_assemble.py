@@ -73,9 +73,9 @@ def busy_window(extra=None):
     return samples
 
 
-def result_of(folder, events, samples, spec=None, outcome=OK, killed_for_memory=False, told=TOLD):
+def result_of(folder, events, samples, **given):
     write_trial(folder, events, samples)
-    return assembled(folder, spec, outcome, killed_for_memory, told)
+    return assembled(folder, **given)
 
 
 def assembled(folder, spec=None, outcome=OK, killed_for_memory=False, told=TOLD):

@@ -107,7 +107,7 @@ def test_fit_keeps_the_channels_of_colour_apart() -> None:
     assert np.array_equal(fit(colour, (4, 4, 3))[:, ::2, ::2], colour)
 
 
-@pytest.mark.parametrize("channels, shape", [(1, (1, 2, 1)), (1, (2, 1, 1)), (3, (2, 2, 1)), (3, (4, 4, 4))])
+@pytest.mark.parametrize(("channels", "shape"), [(1, (1, 2, 1)), (1, (2, 1, 1)), (3, (2, 2, 1)), (3, (4, 4, 4))])
 def test_fit_refuses_what_would_need_interpolation_or_lose_colour(channels: int, shape: tuple[int, int, int]) -> None:
     with pytest.raises(DataError, match=r"do not fit") as caught:
         fit(PIXELS.repeat(channels, axis=3), shape)

@@ -50,7 +50,7 @@ def ended(tmp_path, capsys, adapter=None, rule=OPTIMIZER, workload="plain", chan
     adapter.train(TRAINED)
     if change:
         change(adapter)
-    idle = end_probe.gather(adapter, WORKLOADS[workload], spec, len(IMAGES), IMAGES, len(TRAINED), folder)
+    idle = end_probe.gather(adapter, spec, len(IMAGES), IMAGES, len(TRAINED), folder)
     end_referee.main(folder)
     told = json.loads(capsys.readouterr().out)
     return TrialEnd.from_json(TrialEnd(None).to_json() | told | idle)

@@ -71,7 +71,7 @@ def test_every_figure_is_in_the_description_of_the_files() -> None:
     assert [name for name in FIGURES if f"`{name}`" not in page] == []
 
 
-@pytest.mark.parametrize("quantity", (*QUANTITIES, *MEMORY_KINDS), ids=lambda quantity: quantity.name)
+@pytest.mark.parametrize("quantity", [*QUANTITIES, *MEMORY_KINDS], ids=lambda quantity: quantity.name)
 def test_figures_of_one_table_are_printed_and_judged_alike_and_the_gpus_stands_first(quantity: Quantity) -> None:
     alike = {(s.unit, s.factor, s.decimals, s.better, s.timed, s.learnt, s.full_scale) for s in quantity.figures}
     assert len(alike) == 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from conftest import make_spec
 
-from runner.command.plan import make_plan
+from runner.command.plan import planned_trials
 from runner.command.stable import cells
 from workloads.records.figures import Figure
-from workloads.records.job import Cell, Placement
+from workloads.records.job import Cell, Installation, Placement
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.study import Study
@@ -16,26 +16,25 @@ STUDY = Study("test", batch_sizes=(64, 8), repeats=2)
 GPU = "GPU-00000000-1111-2222-3333-444444444444"
 
 
-def planned(tmp_path, repeats=range(2), preallocating=("tensorflow",)):
-    environments = {"mxnet": "a", "pytorch": "b", "tensorflow": "c"}
-    placement = Placement(GPU, 2, {})
-    plan = make_plan(STUDY, environments, placement, "venv", preallocating, repeats, {}, tmp_path)
-    return plan.trials
+def planned(repeats=range(2), preallocating=("tensorflow",)):
+    digests = {"mxnet": "a", "pytorch": "b", "tensorflow": "c"}
+    installations = {name: Installation("venv", digest) for name, digest in digests.items()}
+    return planned_trials(STUDY, installations, Placement(GPU, 2, {}), preallocating, repeats, {})
 
 
-def test_policy_of_a_framework_that_preallocates_is_never_measured_or_more_than_once(tmp_path):
-    *others, last = planned(tmp_path)
+def test_policy_of_a_framework_that_preallocates_is_never_measured_or_more_than_once():
+    *others, last = planned()
     assert (last.cell, last.draw.repeat) == (Cell("tensorflow", 8, "default"), 0)
     assert len(others) == 12 and {spec.cell.allocator for spec in others} == {"on-demand"}
     assert len({spec.id for spec in [*others, last]}) == 13
 
 
-def test_further_repeats_measure_the_policy_again(tmp_path):
-    assert {spec.cell.allocator for spec in planned(tmp_path, repeats=range(2, 3))} == {"on-demand"}
+def test_further_repeats_measure_the_policy_again():
+    assert {spec.cell.allocator for spec in planned(repeats=range(2, 3))} == {"on-demand"}
 
 
-def test_a_framework_that_takes_memory_as_it_needs_it_is_measured_twice(tmp_path):
-    assert len(planned(tmp_path, preallocating=())) == 12
+def test_a_framework_that_takes_memory_as_it_needs_it_is_measured_twice():
+    assert len(planned(preallocating=())) == 12
 
 
 def test_trial_of_the_policy_counts_as_a_repeat_of_its_cell():

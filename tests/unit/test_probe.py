@@ -205,7 +205,7 @@ def test_what_an_adapter_was_trained_to_before_changes_nothing_and_the_given_wei
 ) -> None:
     adapter, given = opened(), weights.draw(workload, SEED)
     before = {key: array.copy() for key, array in given.items()}
-    arguments = (workload, OPTIMIZER, given, SEED, IMAGES, LABELS, ORDER)
+    arguments = ((workload, OPTIMIZER, given, SEED), IMAGES, LABELS, ORDER)
     first = first_probe.gather(adapter, *arguments)
     assert first_probe.gather(adapter, *arguments) == first
     assert all((given[key] == array).all() for key, array in before.items())

@@ -300,8 +300,8 @@ def test_a_probe_gives_the_evidence_of_the_trials_own_weights_images_and_optimiz
     found, spec = Evidence.from_json(probed["evidence"]), results.spec
     referee = Adapter()
     referee.load(results.train.images, results.train.labels)
-    inputs = (weights.draw(OSU_CNN, 0), spec.draw.seed, results.train.images, results.train.labels, results.order[0])
-    expected = first_probe.gather(referee, OSU_CNN, spec.task.optimizer, *inputs)
+    task = (OSU_CNN, spec.task.optimizer, weights.draw(OSU_CNN, 0), spec.draw.seed)
+    expected = first_probe.gather(referee, task, results.train.images, results.train.labels, results.order[0])
     assert difference(found, Truth(expected, expected)) is None
     assert {len(value) for value in found.outputs.values()} == {1 + PROJECTIONS}
 

@@ -6,6 +6,7 @@ The runner stores them with every result; `python -m reports check` makes them a
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -42,60 +43,102 @@ BUSY = (
 
 def figure_checks(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoch]) -> list[Check]:
     """From the figures alone; a check whose figures are unknown is left out."""
-    done: list[Check] = []
-    value = {name: figure.value for name, figure in figures.items() if figure.value is not None}
+    return [
+        *_split(spec, epochs),
+        *_speed(spec, figures),
+        *_steps(spec, epochs),
+        *_window(spec, figures),
+        *_zeros(figures),
+        *_busy(figures),
+        *_process_memory(figures),
+        *_energy(figures),
+        *_stalls(figures),
+        *_adam(spec, figures),
+    ]
 
-    def known(*specs: FigureSpec) -> list[float] | None:
-        """Their values; None unless all are known."""
-        return [value[spec.name] for spec in specs] if all(spec.name in value for spec in specs) else None
 
+def _values(figures: dict[str, Figure], *specs: FigureSpec) -> list[float] | None:
+    """None unless all are known."""
+    known = {name: figure.value for name, figure in figures.items() if figure.value is not None}
+    return [known[spec.name] for spec in specs] if all(spec.name in known for spec in specs) else None
+
+
+def _split(spec: TrialSpec, epochs: list[Epoch]) -> Iterator[Check]:
     if epochs and spec.cell.batch_size > epochs[0].images:
         detail = (
             f"epochs are one batch of {epochs[0].images}, the window's batches of {spec.cell.batch_size} repeat images"
         )
-        done.append(Check(CheckName.IN_SPLIT, False, detail))
-    if pair := known(registry.SPEED, registry.STEP_TIME):
+        yield Check(CheckName.IN_SPLIT, False, detail)
+
+
+def _speed(spec: TrialSpec, figures: dict[str, Figure]) -> Iterator[Check]:
+    if pair := _values(figures, registry.SPEED, registry.STEP_TIME):
         product = pair[0] * pair[1]
         detail = f"{product:.2f} images a step, batch size {spec.cell.batch_size}"
-        done.append(Check(CheckName.SPEED_IDENTITY, abs(product / spec.cell.batch_size - 1) <= 0.01, detail))
+        yield Check(CheckName.SPEED_IDENTITY, abs(product / spec.cell.batch_size - 1) <= 0.01, detail)
+
+
+def _steps(spec: TrialSpec, epochs: list[Epoch]) -> Iterator[Check]:
     for number, epoch in enumerate(epochs):
         whole, rest = divmod(epoch.images, spec.cell.batch_size)
         expected = whole + math.ceil(rest / spec.cell.batch_size)
         if epoch.steps != expected:
             detail = f"epoch {number}: {epoch.images} images in {epoch.steps} steps, expected {expected}"
-            done.append(Check(CheckName.STEPS_IDENTITY, False, detail))
-    if window := known(registry.WINDOW):
+            yield Check(CheckName.STEPS_IDENTITY, False, detail)
+
+
+def _window(spec: TrialSpec, figures: dict[str, Figure]) -> Iterator[Check]:
+    if window := _values(figures, registry.WINDOW):
         usage = figures[(registry.CPU_USAGE if spec.placement.device == "cpu" else registry.GPU_USAGE).name]
         long_enough = window[0] >= SHORTEST_S and (usage.samples is None or usage.samples >= FEWEST_SAMPLES)
         counted = "" if usage.samples is None else f", {usage.samples} samples of the usage"
         detail = f"{window[0]:.2f} s{counted}; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are wanted"
-        done.append(Check(CheckName.LONG_ENOUGH, long_enough, detail))
+        yield Check(CheckName.LONG_ENOUGH, long_enough, detail)
+
+
+def _zeros(figures: dict[str, Figure]) -> Iterator[Check]:
     for never in NEVER_ZERO:
-        if value.get(never.name) == 0:
-            done.append(Check(CheckName.NOT_ALL_ZERO, False, f"{never.name} is exactly 0 through a window of training"))
+        if _values(figures, never) == [0]:
+            yield Check(CheckName.NOT_ALL_ZERO, False, f"{never.name} is exactly 0 through a window of training")
+
+
+def _busy(figures: dict[str, Figure]) -> Iterator[Check]:
     for every, busy, tolerance in BUSY:
-        if pair := known(every, busy):
+        if pair := _values(figures, every, busy):
             detail = f"{busy.name} {pair[1]:.2f}, {every.name} {pair[0]:.2f}"
-            done.append(Check(CheckName.BUSY_ABOVE_ALL, pair[1] >= pair[0] * (1 - tolerance), detail))
-    pair = known(registry.PROCESS_GPU_MEMORY, registry.DEVICE_MEMORY)
+            yield Check(CheckName.BUSY_ABOVE_ALL, pair[1] >= pair[0] * (1 - tolerance), detail)
+
+
+def _process_memory(figures: dict[str, Figure]) -> Iterator[Check]:
+    pair = _values(figures, registry.PROCESS_GPU_MEMORY, registry.DEVICE_MEMORY)
     if pair and figures[registry.PROCESS_GPU_MEMORY.name].method is not Method.DEVICE_RISE:
         process, device = pair
         detail = f"{process / 2**20:.0f} of {device / 2**20:.0f} MiB"
-        done.append(Check(CheckName.PROCESS_IN_DEVICE, process <= device, detail))
-    # Without a counter the one is the other.
-    pair = known(registry.ENERGY, registry.ENERGY_INTEGRATED)
+        yield Check(CheckName.PROCESS_IN_DEVICE, process <= device, detail)
+
+
+def _energy(figures: dict[str, Figure]) -> Iterator[Check]:
+    """Of a counter; without one both figures are integrated."""
+    pair = _values(figures, registry.ENERGY, registry.ENERGY_INTEGRATED)
     if pair and figures[registry.ENERGY.name].method is not Method.INTEGRATED:
         counter, integrated = pair
         detail = f"{counter:.1f} J by counter, {integrated:.1f} J integrated"
-        done.append(Check(CheckName.ENERGY, abs(counter - integrated) <= ENERGY_TOLERANCE * integrated, detail))
-    if calls := known(registry.WINDOW, registry.CALL_MEDIAN, registry.CALL_LONGEST):
+        yield Check(CheckName.ENERGY, abs(counter - integrated) <= ENERGY_TOLERANCE * integrated, detail)
+
+
+def _stalls(figures: dict[str, Figure]) -> Iterator[Check]:
+    if calls := _values(figures, registry.WINDOW, registry.CALL_MEDIAN, registry.CALL_LONGEST):
         window_s, usual_s, longest_s = calls
         lost = (longest_s - usual_s) / window_s
         stalled = longest_s > STALL_TIMES * usual_s and lost > STALL_SHARE
         detail = f"the longest call took {longest_s:.2f} s, the median one {usual_s:.2f} s: {lost:.0%} of the window"
-        done.append(Check(CheckName.NO_STALL, not stalled, detail))
-    adam = optimizer_check(spec, value.get(registry.MEMORY_PARTS["optimizer"].name))
-    return [*done, adam] if adam else done
+        yield Check(CheckName.NO_STALL, not stalled, detail)
+
+
+def _adam(spec: TrialSpec, figures: dict[str, Figure]) -> Iterator[Check]:
+    state_bytes = _values(figures, registry.MEMORY_PARTS["optimizer"])
+    if check := optimizer_check(spec, state_bytes[0] if state_bytes else None):
+        yield check
 
 
 def optimizer_check(spec: TrialSpec, state_bytes: float | None) -> Check | None:

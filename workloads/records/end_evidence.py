@@ -84,10 +84,13 @@ class TrialEnd:
     idle_steps: int = 0  # of those, how many left every weight as it was
 
     def to_json(self) -> dict[str, Any]:
+        """As `from_json` takes it."""
         return asdict(self)
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> TrialEnd:
+        """Raises KeyError, TypeError for what is no such record."""
+
         def difference(value: dict[str, Any] | None) -> Difference | None:
             return value and Difference(**value)  # type: ignore[return-value]
 
@@ -113,6 +116,7 @@ def evaluated_images(workload: Workload) -> int:
 
 
 def follows_whole_gradient(workload: Workload, batch_size: int) -> bool:
+    """Whether the referee computes the last step's gradient of every layer, not of the last alone."""
     return workload.multiply_adds * batch_size <= BACKWARD_MULTIPLY_ADDS
 
 

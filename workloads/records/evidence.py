@@ -70,6 +70,7 @@ class Evidence:
         return [self, *self.again]
 
     def to_json(self) -> dict[str, Any]:
+        """As `from_json` takes it."""
         return asdict(self)
 
     @staticmethod

@@ -62,6 +62,7 @@ class Placement:
 
     @property
     def device_kind(self) -> str:
+        """ "cpu" or "cuda"."""
         return "cpu" if self.device == "cpu" else "cuda"
 
 
@@ -103,6 +104,7 @@ class TrialSpec:
 
     @cached_property
     def id(self) -> str:
+        """Names the trial's folder; the digest is of all that may change what is measured."""
         *parts, window_s = self.setting
         digest = _digest(*parts, self.draw, window_s=window_s, inputs=_hashes(self.inputs))
         return f"{self._prefix}-b{self.cell.batch_size:05d}-r{self.draw.repeat}-{digest}"
@@ -128,6 +130,7 @@ class TrialSpec:
         return f"{self.cell.framework}-{self.placement.device_kind}"
 
     def to_json(self) -> dict[str, Any]:
+        """As `from_json` takes it."""
         return asdict(self)
 
     @staticmethod
@@ -176,16 +179,20 @@ class Job:
 
     @property
     def id(self) -> str:
+        """That of the trial, of the probe or of the memory steps: trials that share one share its answer."""
         ids = {Kind.PROBE: self.trial.probe_id, Kind.MEMORY: self.trial.memory_id}
         return ids.get(self.kind, self.trial.id)
 
     def folder(self, results: Path) -> Path:
+        """Absolute; the kind's room in `results`."""
         return (results / ROOMS[self.kind] / self.id).resolve()
 
     def to_json(self) -> dict[str, Any]:
+        """As `from_json` takes it."""
         return asdict(self)
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Job:
+        """Raises KeyError, TypeError, ValueError for what is no such record."""
         known = {"kind": Kind(data["kind"]), "trial": TrialSpec.from_json(data["trial"])}
         return Job(**{**data, **known, "batch_sizes": tuple(data["batch_sizes"])})

@@ -14,7 +14,8 @@ from .status import Status
 @dataclass(frozen=True)
 class Check:
     """An identity that a result must satisfy. `against`: the frameworks, or `check_name.JUDGE`, that it was held
-    against; empty where its own figures and files suffice, or where there was nobody."""
+    against; empty where its own figures and files suffice, or where there was nobody.
+    """
 
     name: str
     passed: bool
@@ -64,12 +65,14 @@ class TrialResult:
         refuse_unknown(self.figures)
 
     def to_json(self) -> dict[str, Any]:
+        """As the newest schema has it."""
         return {**asdict(self), "schema_version": versions.NEWEST}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> TrialResult:
         """Of any schema version. Raises versions.OtherSchema, and ValueError for a result that lacks or invents a
-        field, or has an unknown figure."""
+        field, or has an unknown figure.
+        """
         data = versions.newest(data)
         unknown = set(data) ^ {f.name for f in fields(TrialResult)}
         if unknown:

@@ -1,0 +1,146 @@
+"""The options of the command line, and the study that they ask for."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from runner.command import stable
+from workloads import study as studies
+from workloads.records.status import Status
+from workloads.spec import OPTIMIZER_NAMES
+from workloads.study import Study, StudyError
+
+RETRIES = 3
+RETRIED = (Status.CONTENDED.value,)  # what may turn out otherwise at once; the next run tries all that failed again
+
+
+class BadInput(ValueError):
+    """What is wrong, where, and what to do: one line."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises BadInput where argparse would end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises BadInput."""
+        raise BadInput(f"{message} (see {self.prog} --help)")
+
+
+def run_parser() -> Parser:
+    """Of `python -m runner`; an axis that is not given is None, for the study says it."""
+    parser = Parser(
+        prog="python -m runner",
+        description="Train one CNN in several deep-learning frameworks, per batch size, and measure it from outside.",
+        epilog="python -m runner overhead --help: what the measuring itself costs",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="frameworks, workloads, data sets and studies; runs nothing"
+    )
+    parser.add_argument("--plan", action="store_true", help="print the trials and an estimate; runs nothing")
+    add_shared(parser)
+    parser.add_argument(
+        "--study", default="quick", metavar="NAME|FILE", help="a study's name or TOML file (default: quick)"
+    )
+    _add_axes(parser)
+    parser.add_argument(
+        "--retry",
+        nargs="+",
+        default=[],
+        metavar="STATUS",
+        help=f"run a trial that ended so ({', '.join(RETRIED)}) again at once, at most {RETRIES} times",
+    )
+    parser.add_argument("--until-stable", nargs="?", type=whole, const=stable.LIMIT, metavar="LIMIT",
+                       help=f"more repeats until each mean speed's 95 %% interval is within {100 * stable.TOLERATED:g} "
+                       f"%% of it, with {stable.FEWEST} repeats and again with one more, or there are LIMIT (default: "
+                       f"{stable.LIMIT}); an interval that was waited for is worth less than 95 %%")  # fmt: skip
+    return parser
+
+
+def _add_axes(parser: Parser) -> None:
+    """What the study may have otherwise (`study_of`), and where its data lie."""
+    parser.add_argument("--workload", metavar="NAME")
+    parser.add_argument("--dataset", metavar="NAME")
+    parser.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
+                       "the project's data/, where they are downloaded)")  # fmt: skip
+    parser.add_argument("--epochs", type=whole, metavar="N")
+    parser.add_argument("--repeat", type=whole, metavar="N", help="fresh-process repeats of every cell")
+    parser.add_argument("--seed", type=whole, metavar="N", help="repeat r draws weights and batch order with seed + r")
+    parser.add_argument("--optimizer", metavar="NAME", help=", ".join(OPTIMIZER_NAMES))
+    parser.add_argument("--learning-rate", type=_number, metavar="RATE")
+    parser.add_argument("--feed", metavar="host|device", help="where the training split lives (default: host)")
+    parser.add_argument("--last-batch", metavar="keep|drop", help="what becomes of the last, smaller batch")
+    parser.add_argument("--window", type=_number, metavar="SECONDS", help="length of the steady window")
+    parser.add_argument("--timeout", type=_number, metavar="SECONDS", help="time limit of a trial")
+
+
+def add_shared(parser: Parser) -> None:
+    """What `python -m runner overhead` understands too."""
+    parser.add_argument("--framework", nargs="+", metavar="NAME", help="all, or names (default: the study's)")
+    parser.add_argument("--adapters", type=Path, metavar="DIR", help="a folder of frameworks of one's own, DIR/NAME as "
+                       "`python -m adapters new NAME --into DIR` writes it, beside the project's")  # fmt: skip
+    parser.add_argument("--batch-size", nargs="+", type=whole, metavar="N")
+    parser.add_argument("--device", metavar="auto|cpu|cuda:N|UUID")
+    parser.add_argument("--threads", type=whole, metavar="N", help="cores and threads of a worker (default: all)")
+    parser.add_argument("--results", type=Path, metavar="DIR", help="default: results/STUDY")
+    parser.add_argument("--isolation", metavar="venv|docker|here", help="each trial in its framework's virtual "
+                       "environment, in a container of its image (Docker or Podman), or in this Python as it is "
+                       "(default: venv; in an image: here)")  # fmt: skip
+    parser.add_argument("--memory-limit", type=whole, metavar="MIB", help="of a trial's container")
+
+
+def whole(text: str) -> int:
+    """An argument as int. Raises ArgumentTypeError."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def known(kind: str, name: str, names: Iterable[str]) -> str:
+    """The name, or BadInput that offers those close to it."""
+    names = sorted(names)
+    if name in names:
+        return name
+    close = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
+    offer = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names)}"
+    raise BadInput(f"unknown {kind} {name!r}: {offer}")
+
+
+def study_of(options: argparse.Namespace) -> Study:
+    """The study that is named, with what the options say otherwise. Raises BadInput."""
+    shipped = studies.studies()
+    is_file = options.study.endswith(".toml") or "/" in options.study
+    path = Path(options.study) if is_file else shipped[known("study", options.study, shipped)]
+    axes: dict[str, Any] = {
+        "workload": options.workload,
+        "dataset": options.dataset,
+        "frameworks": options.framework and tuple(options.framework),
+        "batch_sizes": options.batch_size and tuple(options.batch_size),
+        "epochs": options.epochs,
+        "repeats": options.repeat,
+        "seed": options.seed,
+        "optimizer": options.optimizer and known("optimizer", options.optimizer, OPTIMIZER_NAMES),
+        "learning_rate": options.learning_rate,
+        "feed": options.feed and known("feed", options.feed, ("host", "device")),
+        "last_batch": options.last_batch and known("last batch", options.last_batch, ("keep", "drop")),
+        "device": options.device,
+        "threads": options.threads,
+        "window_s": options.window,
+        "timeout_s": options.timeout,
+    }
+    try:
+        return studies.read(path).changed(**{key: value for key, value in axes.items() if value is not None})
+    except StudyError as error:
+        raise BadInput(str(error)) from error
