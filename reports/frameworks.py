@@ -54,7 +54,7 @@ def learn_label(framework: str, machine: Mapping[str, Any]) -> None:
 
 
 def display_name(framework: str) -> str:
-    """Its label, with its folder's name too where another has the same; that name alone where no result tells a label."""
+    """Its label, with its folder's name too where another has the same; that name alone where no result has a label."""
     if framework in KNOWN:
         return KNOWN[framework].name
     label = LABELS.get(framework, framework)

@@ -1,4 +1,6 @@
-"""Hold a new framework to the conformance suite, rung by rung: python tools/check_adapter.py NAME [--adapters DIR]
+"""Hold a new framework to the conformance suite, rung by rung.
+
+python tools/check_adapter.py NAME [--adapters DIR]
 
 Stops at the first rung that fails, with what to look at. A rung runs nothing of the later ones.
 """
@@ -83,6 +85,7 @@ class Ladder:
         self.suite, self.project, self.name, self.folder = suite, suite.PROJECT, name, folder
 
     def rungs(self) -> Iterator[Rung]:
+        """In the order in which they are climbed; each raises Fallen."""
         yield Rung("the definition can be read", self.definition)
         yield Rung("imports", self.imports)
         yield Rung("the environment is made, its smoke import passes", self.environment)
@@ -98,6 +101,7 @@ class Ladder:
         return chosen
 
     def definition(self) -> None:
+        """Its environment.toml has every key, and adapter.py is there."""
         definitions = import_module("runner.environments.definition")
         try:
             definitions.read(self.project, self.name, "cpu")
@@ -107,6 +111,7 @@ class Ladder:
             raise Fallen(f"{self.project.folder(self.name)} has no adapter.py", "python -m adapters new NAME")
 
     def imports(self) -> None:
+        """Its files import what an adapter may."""
         table = import_module("test_import_table")
         environment = import_module("runner.environments.definition").read(self.project, self.name, "cpu")
         own = table.own_modules(ROOT) | {self.name: frozenset(environment.imports)}
@@ -118,6 +123,7 @@ class Ladder:
                              "adapters.base and numpy may be imported")  # fmt: skip
 
     def environment(self) -> None:
+        """For the CPU; made where it is not ready."""
         definitions = import_module("runner.environments.definition")
         try:
             import_module("runner.environments.venv").make(definitions.read(self.project, self.name, "cpu"), print)
@@ -143,6 +149,7 @@ class Ladder:
                     raise Fallen(f"{name}: {check}: {told}", LOOK_AT[check])
 
     def trial(self) -> None:
+        """By the runner, beside the referee."""
         command = [sys.executable, "-m", "runner", "--device", "cpu", "--results", str(self.folder / "trial")]
         if self.project.adapters_outside:
             command += ["--adapters", str(self.project.adapters_outside)]
