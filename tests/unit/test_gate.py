@@ -520,6 +520,7 @@ def run_plan(
 ) -> tuple[list[TrialResult], list[TrialResult]]:
     """(what a run of these returns, what it stored); `measured` stands for the measured worker."""
     monkeypatch.setattr(runner, "run_trial", lambda folder, spec, *_: measured(spec))
+    monkeypatch.setattr(runner.definition, "label", lambda project, framework: framework)
     request = SimpleNamespace(project=PROJECT, results=results, device="cpu", gpus=(), retry=frozenset())
     ready = {spec.cell.framework: WAY for spec in specs}
     returned = runner.run_trials(Plan(specs, {}), request, ready, {}, Console(file=StringIO()))
