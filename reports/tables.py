@@ -98,10 +98,10 @@ def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str
 @lru_cache(maxsize=8)
 def places(section: Section) -> Mapping[Place, list[TrialResult]]:
     """The repeats, in their order, of each framework and batch size that was tried."""
-    found: dict[Place, list[TrialResult]] = {}
+    repeats: dict[Place, list[TrialResult]] = {}
     for result in sorted(section.results, key=lambda result: result.spec.draw.repeat):
-        found.setdefault((result.spec.cell.framework, result.spec.cell.batch_size), []).append(result)
-    return found
+        repeats.setdefault((result.spec.cell.framework, result.spec.cell.batch_size), []).append(result)
+    return repeats
 
 
 def cell(
@@ -178,42 +178,42 @@ def _doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percen
     }
 
 
-def of(found: pd.DataFrame, quantity: Quantity, title: str) -> Table | str:
+def of(frame: pd.DataFrame, quantity: Quantity, title: str) -> Table | str:
     """A row a framework, a column a batch size, from `cells`; of an optional quantity without a value, one line.
 
-    Where `found` has a column `condition`, cells of one batch size stand in columns of their own, told apart by it.
+    Where `frame` has a column `condition`, cells of one batch size stand in columns of their own, told apart by it.
     """
-    most = int(found["n"].max())
+    most = int(frame["n"].max())
     if quantity.optional and not most:
-        return nothing(found, title)
-    apart = found["condition"] if "condition" in found else pd.Series("", index=found.index)
-    heads = [f"{size} {letter}".strip() for size, letter in zip(found["batch_size"], apart, strict=True)]
-    order = dict.fromkeys(head for _, _, head in sorted(zip(found["batch_size"], apart, heads, strict=True)))
+        return nothing(frame, title)
+    apart = frame["condition"] if "condition" in frame else pd.Series("", index=frame.index)
+    heads = [f"{size} {letter}".strip() for size, letter in zip(frame["batch_size"], apart, strict=True)]
+    order = dict.fromkeys(head for _, _, head in sorted(zip(frame["batch_size"], apart, heads, strict=True)))
     rows: dict[str, dict[str, Cell]] = {
-        framework: dict.fromkeys(order, Cell(words(NOT_RUN))) for framework in ordered(found["framework"])
+        framework: dict.fromkeys(order, Cell(words(NOT_RUN))) for framework in ordered(frame["framework"])
     }
-    for head, row in zip(heads, found.to_dict("records"), strict=True):
+    for head, row in zip(heads, frame.to_dict("records"), strict=True):
         rows[row["framework"]][head] = shown(row, quantity.decimals, most)
     return Table(
         quantity.name,
         title,
         ("Framework / batch size", *order),
         tuple((Cell(display_name(framework)), *row.values()) for framework, row in rows.items()),
-        tidy(found, *(["condition"] if "condition" in found else [])),
-        below=(how_to_read_a_cell(found["n"]) + _sources(found),),
+        tidy(frame, *(["condition"] if "condition" in frame else [])),
+        below=(how_to_read_a_cell(frame["n"]) + _sources(frame),),
     )
 
 
-def tidy(found: pd.DataFrame, *own: str) -> pd.DataFrame:
-    """`cells` as files hold them: framework, batch size, the columns `own`, STATISTICS, BEHIND as one text each."""
-    joined = {name: [JOINED.join(told) for told in found[name]] for name in BEHIND}
-    return found.assign(**joined)[["framework", "batch_size", *own, *STATISTICS, *BEHIND]]
+def tidy(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """`cells` as files hold them: framework, batch size, the `columns`, STATISTICS, BEHIND as one text each."""
+    joined = {name: [JOINED.join(texts) for texts in frame[name]] for name in BEHIND}
+    return frame.assign(**joined)[["framework", "batch_size", *columns, *STATISTICS, *BEHIND]]
 
 
-def nothing(found: pd.DataFrame, title: str) -> str:
+def nothing(frame: pd.DataFrame, title: str) -> str:
     """One line in place of a table of `cells` without a single value."""
-    notes = dict.fromkeys(note for notes in found["notes"] for note in notes)
-    ended = dict.fromkeys(words(status) for status in found["status"] if status != UNKNOWN)
+    notes = dict.fromkeys(note for notes in frame["notes"] for note in notes)
+    ended = dict.fromkeys(words(status) for status in frame["status"] if status != UNKNOWN)
     return f"No value: {title}: {'; '.join([*notes, *ended])}."
 
 
@@ -230,8 +230,10 @@ def how_to_read_a_cell(counts: Iterable[int]) -> str:
     return f"Median of n = {most} repeats, {interval}; lowest, highest and mean are in the CSV.{fewer}"
 
 
-def _sources(found: pd.DataFrame) -> str:
-    sources = [source for source in dict.fromkeys(source for told in found["sources"] for source in told) if source]
+def _sources(frame: pd.DataFrame) -> str:
+    sources = [
+        source for source in dict.fromkeys(source for sources in frame["sources"] for source in sources) if source
+    ]
     return f" Source: {' / '.join(sources)}." if sources else ""
 
 
@@ -243,12 +245,12 @@ def shown(cell: Mapping[Any, Any], decimals: int | None, most: int, compact: boo
     if cell["n"] == 0:
         return Cell(words(cell["status"]), None, cell["notes"], cell["trials"])
     digits = significant(cell["median"]) if decimals is None else decimals
-    told = f"{cell['median']:z.{digits}f}"
+    text = f"{cell['median']:z.{digits}f}"
     low, high = (f"{cell[key]:z.{digits}f}" for key in ("low", "high"))
-    if cell["n"] > 1 and not (compact and low == told == high):
-        told += f" [{low}, {high}]"
-    told += f" n={cell['n']}" if cell["n"] < most else ""
-    return Cell(told, cell["median"], cell["notes"], cell["trials"])
+    if cell["n"] > 1 and not (compact and low == text == high):
+        text += f" [{low}, {high}]"
+    text += f" n={cell['n']}" if cell["n"] < most else ""
+    return Cell(text, cell["median"], cell["notes"], cell["trials"])
 
 
 def significant(value: float) -> int:
@@ -258,4 +260,4 @@ def significant(value: float) -> int:
 
 def words(status: str) -> str:
     """What stands in a cell without a value: a dash for `unknown`, OOM for `out_of_memory`, else how trials ended."""
-    return " / ".join(SHORT_WORDS.get(one, one.replace("_", " ")) for one in status.split("+"))
+    return " / ".join(SHORT_WORDS.get(part, part.replace("_", " ")) for part in status.split("+"))

@@ -103,10 +103,8 @@ def publish(
         source = archive.unpack(packed, Path(stage) / "unpacked") if packed else results
         copied = _copied(source, results, Path(stage))
         if copied.obstacles and not anyway:
-            raise ReportError(
-                f"{results}: not fit to be published: {'; '.join(copied.obstacles)}. Run the trials anew, or say "
-                "--anyway"
-            )
+            why = "; ".join(copied.obstacles)
+            raise ReportError(f"{results}: not fit to be published: {why}. Run the trials anew, or say --anyway")
         try:
             into.mkdir(parents=True, exist_ok=True)
             with _alone(into) as warnings:
@@ -179,10 +177,10 @@ def _name_beside(packed: Path) -> str | None:
         return None
 
 
-def _published_day(place: Path) -> str | None:
+def _published_day(target: Path) -> str | None:
     """Of what is published there by now: the same again keeps its day."""
     try:
-        return publication.read(place / publication.FILE).published_day
+        return publication.read(target / publication.FILE).published_day
     except ValueError:
         return None
 
@@ -197,10 +195,10 @@ def _alone(into: Path) -> Iterator[list[str]]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         put_back = []
         for left in into.glob(f"{UNFINISHED}*"):
-            place = into / left.name.removeprefix(REPLACED)
-            if left.name.startswith(REPLACED) and not place.exists():
-                left.rename(place)
-                put_back.append(f"{place}: put back, for its replacement was killed")
+            target = into / left.name.removeprefix(REPLACED)
+            if left.name.startswith(REPLACED) and not target.exists():
+                left.rename(target)
+                put_back.append(f"{target}: put back, for its replacement was killed")
             else:
                 shutil.rmtree(left)
         yield put_back
@@ -250,30 +248,31 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
 
 
-def _is_same(part: Path, place: Path) -> bool:
-    before = place / CHECKSUMS
-    return before.is_file() and before.read_bytes() == (part / CHECKSUMS).read_bytes() and _whole(place)
+def _is_same(part: Path, target: Path) -> bool:
+    before = target / CHECKSUMS
+    return before.is_file() and before.read_bytes() == (part / CHECKSUMS).read_bytes() and _whole(target)
 
 
-def _put(part: Path, place: Path, replace: bool) -> bool:
-    """Rename `part` to `place`; False where the same is there already. Raises ReportError where another is."""
-    if place.exists():
-        if _is_same(part, place):
+def _put(part: Path, target: Path, replace: bool) -> bool:
+    """Rename `part` to `target`; False where the same is there already. Raises ReportError where another is."""
+    if target.exists():
+        if _is_same(part, target):
             return False
         if not replace:
             raise ReportError(
-                f"{place}: another publication has this name, or this one was changed; say --replace, or --name another"
+                f"{target}: another publication has this name, or this one was changed; say --replace, "
+                "or --name another"
             )
-        old = place.with_name(f"{REPLACED}{place.name}")
-        place.rename(old)
+        old = target.with_name(f"{REPLACED}{target.name}")
+        target.rename(old)
         try:
-            part.rename(place)
+            part.rename(target)
         except BaseException:
-            old.rename(place)
+            old.rename(target)
             raise
         shutil.rmtree(old)
     else:
-        part.rename(place)
+        part.rename(target)
     return True
 
 

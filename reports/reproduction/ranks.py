@@ -32,7 +32,7 @@ def rho(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation:
-    """P is two-sided and by permutation, as scipy advises for few pairs: its formula gives 0 for four in order."""
+    """p is two-sided and by permutation, as scipy advises for few pairs: its formula gives 0 for four in order."""
     if math.isnan(rho(x, y)):
         return Correlation(math.nan, len(x), math.nan)
     # Here, not above: its import takes longer than all tables.

@@ -11,7 +11,7 @@ from runner.project import Project
 
 
 def main(arguments: list[str]) -> int:
-    """Python -m runner.environments [cpu|cuda]: make every framework's, by default for this machine's device."""
+    """python -m runner.environments [cpu|cuda]: make every framework's, by default for this machine's device."""
     project = Project.of_this_code()
     device_kind = arguments[0] if arguments else "cuda" if gpus() else "cpu"
     failed = 0
