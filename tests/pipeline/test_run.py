@@ -189,7 +189,8 @@ def worker_of(runner, framework, after=Event.BUILT, within_s=60):
 
 @pytest.mark.real
 def test_a_killed_worker_takes_the_others_with_it(tmp_path):
-    runner = start_runner(*ALL, *TINY, "--batch-size", 64, "--epochs", 5, "--window", 1, "--results", tmp_path)
+    asked = ("--batch-size", 64, "--epochs", 5, "--window", 1, "--results", tmp_path)
+    runner = start_runner(*ALL, *TINY, *PATIENT, *asked)
     worker_of(runner, "pytorch", within_s=300).send_signal(signal.SIGKILL)
     printed, _ = runner.communicate(timeout=300)
     assert runner.returncode == 1
