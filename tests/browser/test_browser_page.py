@@ -234,6 +234,24 @@ def test_a_line_of_a_problem_leads_to_its_trial(opened):
     dialog_holds(page, "out of memory")
 
 
+BACK_AND_FORTH = """() => new Promise((resolve) => {
+  const trial = location.hash;
+  addEventListener("hashchange", () => ((location.hash = trial), resolve()), { once: true });
+  location.hash = "";
+})"""
+
+
+def test_who_goes_back_and_forth_faster_than_the_dialog_closes_is_where_the_address_says(opened):
+    page = opened()
+    page.locator(f"{USAGE} a.trials").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.wait_for()
+    address = page.url
+    page.evaluate(BACK_AND_FORTH)
+    page.wait_for_timeout(500)
+    assert page.url == address and dialog.is_visible()
+
+
 def test_a_number_leads_to_its_trials_and_each_to_its_conditions_samples_and_log_and_back(opened):
     page = opened()
     row = page.locator(f"{USAGE} tbody tr", has_text="PyTorch")

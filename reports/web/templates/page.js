@@ -44,6 +44,7 @@ function drawIdly([view, ...others]) {
 }
 
 const dialog = document.getElementById("dialog");
+const BY_ADDRESS = "by address";
 
 function switches(shown) {
   const form = document.getElementById("switches");
@@ -118,7 +119,7 @@ async function show(shown) {
   curveInDialog?.dispose();
   curveInDialog = null;
   if (!found) {
-    if (dialog.open) dialog.close();
+    if (dialog.open) dialog.close(BY_ADDRESS);
     return;
   }
   const body = document.getElementById("dialog-body");
@@ -139,8 +140,12 @@ async function show(shown) {
   if (holder) curveInDialog = samplesChart(holder, (await unpack("samples"))[found.places[0]], shown.tracks);
 }
 
-// Closed by the reader: the address names the page again, and the way back leads to the trial.
+// Closed by the reader: the address names the page again, and the way back leads to the trial. Closed by the address:
+// nothing is left to do, and by the time that this is heard the address may name a trial again.
 function leave() {
+  const byAddress = dialog.returnValue === BY_ADDRESS;
+  dialog.returnValue = "";
+  if (byAddress) return;
   turn++;
   if (isTrials(location.hash)) history.pushState(null, "", location.pathname + location.search);
 }
