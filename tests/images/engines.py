@@ -18,7 +18,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from conftest import REAL_FRAMEWORKS, ROOT
+from conftest import PATIENT, REAL_FRAMEWORKS, ROOT
 
 from runner.environments.engine import find_engine
 
@@ -28,7 +28,7 @@ KEPT_BASE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ba
 MARKER = "batchwise-secret-that-stays-outside"
 FRAMEWORKS = ("numpy", *REAL_FRAMEWORKS)
 SIZES = (32, 128)
-STUDY = ("--batch-size", *SIZES, "--epochs", "2", "--window", "1", "--device", "cpu")
+STUDY = ("--batch-size", *SIZES, "--epochs", "2", "--window", "1", "--device", "cpu", *PATIENT)
 
 
 def can_build(program):
