@@ -143,19 +143,19 @@ def run_trials(
         with Display(console, plan.estimates_s) as display:
             for spec in plan.to_run:
                 display.start(spec)
+                label = definition.label(request.project, spec.cell.framework)
+                machine = conditions | {"framework_label": label}
                 for retries_left in reversed(range(RETRIES + 1)):
                     folder = fresh_folder(request.results, Job(Kind.TRIAL, spec))
                     if spec.cell.framework in ready:
                         way = ready[spec.cell.framework]
                         evidence, told = gate.gather(spec, way), memory.gather(spec, way)
-                        result = run_trial(folder, spec, way, conditions, told)
+                        result = run_trial(folder, spec, way, machine, told)
                         end = trial_end.gather(request.project, folder, spec, REFEREE_MULTIPLY_ADDS)
                         result = replace(result, evidence=evidence, end=end)
                     else:
                         reason = unavailable[spec.cell.framework]
-                        result = TrialResult(spec, Status.UNSUPPORTED, reason, now(), 0.0, machine=conditions)
-                    shown = {"framework_label": definition.label(request.project, spec.cell.framework)}
-                    result = replace(result, machine=result.machine | shown)
+                        result = TrialResult(spec, Status.UNSUPPORTED, reason, now(), 0.0, machine=machine)
                     write_json(folder / RESULT_FILE, result.to_json())
                     if result.status not in request.retry or not retries_left:
                         break
