@@ -178,7 +178,7 @@ def judge(gate: Gate, trials: Iterable[TrialResult], results: Path) -> dict[str,
     return {trial.spec.id: trial for trial in judged}
 
 
-def run_trial(folder: Path, spec: TrialSpec, way: Way, conditions: dict[str, Any], told: Told) -> TrialResult:
+def run_trial(folder: Path, spec: TrialSpec, way: Way, conditions: dict[str, Any], account: Told) -> TrialResult:
     """One worker in a process of its own, measured; its result, whatever became of it."""
     conditions = conditions | way.conditions
     load = {"load_average_before": description.load_average()}
@@ -188,7 +188,7 @@ def run_trial(folder: Path, spec: TrialSpec, way: Way, conditions: dict[str, Any
     except LaunchFailed as error:
         return TrialResult(spec, Status.FAILED, str(error), started_at, 0.0, machine=conditions | load)
     load["load_average_after"] = description.load_average()
-    return assemble(folder, spec, ended, conditions | load, started_at, told)
+    return assemble(folder, spec, ended, conditions | load, started_at, account)
 
 
 def now() -> str:
@@ -200,8 +200,8 @@ def summarise(results: list[TrialResult], console: Console) -> int:
     """Exit code 1 and a list where a trial went wrong. Out of memory and diverged are findings, not failures."""
     wrong = [result for result in results if result.status not in FINDINGS]
     counts = Counter(str(result.status) for result in results)
-    told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    console.print(f"{len(results)} trials: {told}")
+    counted = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    console.print(f"{len(results)} trials: {counted}")
     for result in wrong:
         console.print(f"  {result.spec.id}: {result.status}: {result.reason}")
     return EXIT_FAILED if wrong else 0
@@ -241,7 +241,7 @@ def show_plan(request: cli.Request, console: Console) -> None:
     lines = memory_forecast.lines(read_stored(request.results))
     capacity = memory_forecast.capacity_bytes(request.device, request.gpus, request.memory_limit_bytes)
     for number, spec in enumerate(plan.trials, start=1):
-        told = "finished" if spec.id in plan.finished else f"about {duration(estimates[spec.id])}"
+        state = "finished" if spec.id in plan.finished else f"about {duration(estimates[spec.id])}"
         name = f"{number:>4}  {spec.cell.framework:<12} batch {spec.cell.batch_size:>5}  repeat {spec.draw.repeat}"
         line = lines.get(spec.memory_id)
         if (
@@ -250,8 +250,8 @@ def show_plan(request: cli.Request, console: Console) -> None:
             and spec.id not in plan.finished
             and (doubt := memory_forecast.warning(spec, line, capacity))
         ):
-            told += f"  {doubt}"
-        console.print(f"{name}  {spec.placement.device}  {told}")
+            state += f"  {doubt}"
+        console.print(f"{name}  {spec.placement.device}  {state}")
     for spec in {spec.memory_id: spec for spec in plan.trials}.values():
         if spec.memory_id in lines:
             console.print(memory_forecast.described(spec.cell.framework, lines[spec.memory_id]))

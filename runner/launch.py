@@ -187,11 +187,11 @@ def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[Sa
         command, cwd=project.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdin and process.stdout
-    told = process.stdin
+    stdin = process.stdin
 
     def watch(pid: int) -> None:
-        told.write(f"{pid}\n")
-        told.flush()
+        stdin.write(f"{pid}\n")
+        stdin.flush()
 
     try:
         answered, _, _ = select.select([process.stdout], [], [], SAMPLER_START_S)
@@ -201,7 +201,7 @@ def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[Sa
     finally:
         process.send_signal(signal.SIGCONT)  # a worker that measures its cost may have died while it stood still
         with suppress(BrokenPipeError):
-            told.close()
+            stdin.close()
         try:
             process.wait(GRACE_S if placement.device == "cpu" else GPU_GRACE_S)
         except subprocess.TimeoutExpired:

@@ -29,14 +29,14 @@ class MemoryWorker:
         batch_size, name = spec.cell.batch_size, spec.memory_id
         job = Job(Kind.MEMORY, replace(spec, cell=replace(spec.cell, allocator=ON_DEMAND)))
         folder = job.folder(self.results)
-        told = read_told(folder)
-        if batch_size not in told and name not in self.ended:
-            missing = tuple(sorted(self.sizes[name] - set(told)))
+        counts = read_told(folder)
+        if batch_size not in counts and name not in self.ended:
+            missing = tuple(sorted(self.sizes[name] - set(counts)))
             trial = replace(job.trial, timeout_s=spec.timeout_s * len(missing))
             self.ended[name] = self._ask(replace(job, trial=trial, batch_sizes=missing), folder, way)
-            told = read_told(folder)
-        if batch_size in told:
-            return told[batch_size]
+            counts = read_told(folder)
+        if batch_size in counts:
+            return counts[batch_size]
         return {"reason": f"the memory worker: {self.ended[name]} (log: {folder / LOG_FILE})"}
 
     @staticmethod

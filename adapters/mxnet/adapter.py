@@ -247,8 +247,8 @@ class Adapter:
 
     def out_of_memory(self, error: BaseException) -> bool:
         text = str(error).lower()
-        told = any(sign in text for sign in ("out of memory", "failed to allocate", "alloc_failed", "bad_alloc"))
-        return isinstance(error, MemoryError) or (isinstance(error, mx.MXNetError) and told)
+        exhausted = any(sign in text for sign in ("out of memory", "failed to allocate", "alloc_failed", "bad_alloc"))
+        return isinstance(error, MemoryError) or (isinstance(error, mx.MXNetError) and exhausted)
 
 
 def _bytes(state: Any) -> int:

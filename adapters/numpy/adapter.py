@@ -28,10 +28,10 @@ def softmax_cross_entropy(logits: Array, labels: Labels) -> tuple[float, Array]:
 
 def binary_cross_entropy(logits: Array, labels: Labels) -> tuple[float, Array]:
     """The same of a sigmoid output, from its logits (n, 1)."""
-    told = labels[:, None].astype(logits.dtype)
-    loss = np.logaddexp(0, logits) - told * logits
+    targets = labels[:, None].astype(logits.dtype)
+    loss = np.logaddexp(0, logits) - targets * logits
     probabilities = 0.5 * (1 + np.tanh(logits / 2))  # of any size without overflow
-    return float(loss.mean()), ((probabilities - told) / len(labels)).astype(logits.dtype)
+    return float(loss.mean()), ((probabilities - targets) / len(labels)).astype(logits.dtype)
 
 
 LOSSES: dict[str, Callable[[Array, Labels], tuple[float, Array]]] = {

@@ -182,12 +182,12 @@ def main(folder: Path) -> None:
     all_differences = [evaluation, *(step.loss for step in steps), *(step.update for step in steps if step.update)]
     if any(not _surplus(each) <= DOUBTFUL for each in all_differences):
         evaluation, steps = differences(asked, answers(asked, np.float64), quick)
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "images": len(asked.test_images),
         "evaluation": asdict(evaluation),
         "steps": [asdict(step) for step in steps],
     }
-    print(json.dumps(without_nan(told), allow_nan=False))
+    print(json.dumps(without_nan(answer), allow_nan=False))
 
 
 if __name__ == "__main__":

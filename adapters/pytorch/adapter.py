@@ -287,5 +287,5 @@ class Adapter:
 
     def out_of_memory(self, error: BaseException) -> bool:
         signs = ("DefaultCPUAllocator: can't allocate memory", "CUDA error: out of memory", "ALLOC_FAILED")
-        told = isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
-        return told or isinstance(error, torch.OutOfMemoryError | MemoryError)
+        exhausted = isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
+        return exhausted or isinstance(error, torch.OutOfMemoryError | MemoryError)

@@ -248,5 +248,5 @@ class Adapter:
 
     def out_of_memory(self, error: BaseException) -> bool:
         signs = ("CUDA_ERROR_OUT_OF_MEMORY", "Dst tensor is not initialized", "ALLOC_FAILED")
-        told = isinstance(error, tf.errors.InternalError) and any(sign in str(error) for sign in signs)
-        return told or isinstance(error, tf.errors.ResourceExhaustedError | MemoryError)
+        exhausted = isinstance(error, tf.errors.InternalError) and any(sign in str(error) for sign in signs)
+        return exhausted or isinstance(error, tf.errors.ResourceExhaustedError | MemoryError)

@@ -114,8 +114,8 @@ def version(project: Project) -> str:
 def time_of(project: Project, *paths: str) -> int:
     """Of the last commit, or of the last that changed one of these; 0 outside a checkout."""
     command = ["git", "-C", str(project.root), "log", "-1", "--format=%ct", "--", *paths]
-    told = subprocess.run(command, capture_output=True, text=True)
-    return int(told.stdout) if told.returncode == 0 and told.stdout.strip() else 0
+    log = subprocess.run(command, capture_output=True, text=True)
+    return int(log.stdout) if log.returncode == 0 and log.stdout.strip() else 0
 
 
 def build_line(engine: Engine, image: Image, options: Sequence[str] = ()) -> list[str]:

@@ -83,9 +83,9 @@ class Deviation:
         return self.apart / self.allowed if self.apart > self.allowed or math.isfinite(self.allowed) else 0.0
 
     def __str__(self) -> str:
-        told = f"{self.apart:.1e} (allowed {self.allowed:.0e})"
+        size = f"{self.apart:.1e} (allowed {self.allowed:.0e})"
         steps = f"{self.steps} step{'s' * (self.steps != 1)}"
-        return self.kind.value.format(key=self.key, steps=steps, told=told)
+        return self.kind.value.format(key=self.key, steps=steps, told=size)
 
 
 @dataclass(frozen=True)

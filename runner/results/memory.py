@@ -25,46 +25,46 @@ WHOLE_STEP_TOLERANCE = 0.05  # of one step's activations and inputs
 Told = dict[str, Any]  # of one batch size: a MEMORY_TOLD event, or the "reason" why there is none
 
 
-def parts(told: Told, counts: dict[str, Count]) -> dict[str, Figure]:
+def parts(account: Told, counts: dict[str, Count]) -> dict[str, Figure]:
     """Bytes of every part, and of the peaks of the steps that were divided into them.
 
     `counts`: by the trial's own worker at its end, for what the memory worker does not tell.
     """
     figures = {}
-    chunks = Method.CHUNKS if told.get("in_chunks") else None
+    chunks = Method.CHUNKS if account.get("in_chunks") else None
     for part, spec in registry.MEMORY_PARTS.items():
-        size, count = told.get("parts", {}).get(part), counts.get(part)
+        size, count = account.get("parts", {}).get(part), counts.get(part)
         if size is not None:
             method = chunks if part in IN_USE_PARTS else None
             figures[spec.name] = Figure(size, "memory worker: instrumented steps of this batch size", method=method)
         elif isinstance(count, int):
             figures[spec.name] = Figure(count, "the framework's adapter, at the end of the trial")
         else:
-            figures[spec.name] = unknown("memory worker", why_not(told))
-    return figures | peaks(told, chunks)
+            figures[spec.name] = unknown("memory worker", why_not(account))
+    return figures | peaks(account, chunks)
 
 
-def peaks(told: Told, chunks: Method | None) -> dict[str, Figure]:
+def peaks(account: Told, chunks: Method | None) -> dict[str, Figure]:
     """The peak of steps called together, of one that is waited for, and what explains the difference."""
-    if "peak" not in told:
+    if "peak" not in account:
         specs = (registry.STEPS_PEAK, registry.WAITED_STEP_PEAK, registry.QUEUED_STEPS, registry.POOL_INDICES)
-        return all_unknown(specs, "memory worker", why_not(told))
+        return all_unknown(specs, "memory worker", why_not(account))
     highest_in_use = "memory worker: highest in use by the framework's allocator"
-    indices = told.get("pool_indices", "this memory worker did not tell it")
+    indices = account.get("pool_indices", "this memory worker did not tell it")
     source = "memory worker: what the pools of this batch size keep beside their values"
     return {
         registry.STEPS_PEAK.name: Figure(
-            told["peak"], f"{highest_in_use}, {told['steps']} steps called together", method=chunks
+            account["peak"], f"{highest_in_use}, {account['steps']} steps called together", method=chunks
         ),
         registry.WAITED_STEP_PEAK.name: Figure(
-            told["step_peak"], f"{highest_in_use}, steps that are waited for one by one", method=chunks
+            account["step_peak"], f"{highest_in_use}, steps that are waited for one by one", method=chunks
         ),
-        registry.QUEUED_STEPS.name: queued_steps(told),
+        registry.QUEUED_STEPS.name: queued_steps(account),
         registry.POOL_INDICES.name: Figure(indices, source) if isinstance(indices, int) else unknown(source, indices),
     }
 
 
-def queued_steps(told: Told) -> Figure:
+def queued_steps(account: Told) -> Figure:
     """Activations and inputs of the steps that were queued while another held its most: whole steps of them.
 
     A framework that runs ahead takes a step's memory when the step is called. So the peak of steps called together is
@@ -72,12 +72,12 @@ def queued_steps(told: Told) -> Figure:
     theirs within WHOLE_STEP_TOLERANCE of a whole number of steps, more than none; else nobody can tell what it is.
     """
     source = "memory worker: the peak of steps called together less that of one that is waited for, in whole steps"
-    if not told.get("runs_ahead"):
+    if not account.get("runs_ahead"):
         return unknown(source, "this framework takes no memory for a step while an earlier one runs")
-    if told.get("planned"):
-        return unknown(source, why_not(told))
-    a_step = (told["parts"]["activations"] or 0) + (told["parts"]["inputs"] or 0)
-    more = told["peak"] - told["step_peak"]
+    if account.get("planned"):
+        return unknown(source, why_not(account))
+    a_step = (account["parts"]["activations"] or 0) + (account["parts"]["inputs"] or 0)
+    more = account["peak"] - account["step_peak"]
     steps = round(more / a_step) if a_step > 0 else 0
     if steps < 1 or abs(more - steps * a_step) > WHOLE_STEP_TOLERANCE * a_step:
         told_steps = f"{more / a_step:.2f} times" if a_step > 0 else "not to be held against"
@@ -96,20 +96,20 @@ def exact_activations(spec: TrialSpec) -> Figure:
     return Figure(activation_bytes(workload, spec.cell.batch_size, value_bytes), source)
 
 
-def why_not(told: Told) -> str:
+def why_not(account: Told) -> str:
     """Why the parts of the memory do not add up to a split; bytes are named in MiB."""
-    if "parts" not in told:
-        return str(told.get("reason", "it was not asked"))
-    if told.get("planned"):
+    if "parts" not in account:
+        return str(account.get("reason", "it was not asked"))
+    if account.get("planned"):
         return "the framework's compiler plans the memory of a whole step: its parts are not told apart"
-    more = sum(part or 0 for part in told["parts"].values()) - told["step_peak"]
+    more = sum(part or 0 for part in account["parts"].values()) - account["step_peak"]
     return f"a step never holds all the other parts at once: they are {more / 2**20:.2f} MiB more than its peak"
 
 
-def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec, told: Told) -> dict[str, Figure]:
+def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec, account: Told) -> dict[str, Figure]:
     """Bytes, by who counted them: the kernel, NVML, the framework's allocator."""
     counts = counted(found)
-    figures = parts(told, counts) | host(found, samples)
+    figures = parts(account, counts) | host(found, samples)
     figures |= allocator(counts, figures[registry.STEPS_PEAK.name])
     figures[registry.EXACT_ACTIVATIONS.name] = exact_activations(spec)
     return figures if spec.placement.device == "cpu" else figures | device(found, samples)
