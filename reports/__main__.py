@@ -28,15 +28,15 @@ def main(arguments: list[str] | None = None) -> int:
         return compare.main(arguments[1:])
     if arguments[:1] == ["publish"]:
         return publish.main(arguments[1:])
-    told = _parser().parse_args(arguments)
-    out = told.out or told.results[0] / "report"
+    options = _parser().parse_args(arguments)
+    out = options.out or options.results[0] / "report"
     try:
-        if len(told.results) > 1 and not told.out:
+        if len(options.results) > 1 and not options.out:
             raise ReportError("--out is missing: a report over several folders belongs to none of them; name one")
-        if out.resolve() in {folder.resolve() for folder in told.results}:
+        if out.resolve() in {folder.resolve() for folder in options.results}:
             raise ReportError(f"--out {out}: it holds results; name another folder, or none")
-        report = build.report(told.results, told.columns)
-        main_files = files.write(report, out, told.format)
+        report = build.report(options.results, options.columns)
+        main_files = files.write(report, out, options.format)
     except ReportError as error:
         print(f"reports: {error}", file=sys.stderr)
         return 2

@@ -63,10 +63,10 @@ def headings(found: list[Section]) -> list[str]:
     for words in all_words:
         for key, value in words.items():
             values.setdefault(key, set()).add(value)
-    told = ["model", "data set", "device"]
+    keys = ["model", "data set", "device"]
     if len(values.get("device id", ())) == len(values["device"]):
-        told.append("device id")
-    differing = [key for key in values if len(values[key]) > 1 and key not in told]
+        keys.append("device id")
+    differing = [key for key in values if len(values[key]) > 1 and key not in keys]
     return [
         f"{words['model']} on {words['data set']}, {words['device']}"
         + "".join(f"; {key} {words[key]}" for key in differing if key in words)
@@ -102,8 +102,8 @@ def conditions_list(section: Section) -> list[str]:
     ]
     lines = [f"Conditions: {'; '.join(f'{key} {value}' for key, value in words.items())}."]
     lines.append(f"Software: {'; '.join(f'{key} {value}' for key, value in software.items())}; {_packages(results)}.")
-    told = "; ".join(f"{key} {value}" for key, value in machine if value)
-    lines += [f"Machine: {told}."] if told else []
+    text = "; ".join(f"{key} {value}" for key, value in machine if value)
+    lines += [f"Machine: {text}."] if text else []
     lines.append(f"Study {distinct(r.spec.study for r in results)}; started {dates(results)} (UTC).")
     commits = {str(commit) for result in results if (commit := result.machine.get("commit"))}
     if len(commits) > 1:
@@ -114,8 +114,8 @@ def conditions_list(section: Section) -> list[str]:
 def _packages(results: Iterable[TrialResult]) -> str:
     """Where the package versions are to be found, or whose are not."""
     silent = ordered(result.spec.cell.framework for result in results if not _package_versions(result))
-    told = f" by {', '.join(map(display_name, silent))}" if silent else ""
-    return f"package versions not reported{told}" if silent else 'package versions under "What the workers reported"'
+    whose = f" by {', '.join(map(display_name, silent))}" if silent else ""
+    return f"package versions not reported{whose}" if silent else 'package versions under "What the workers reported"'
 
 
 def _package_versions(result: TrialResult) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _package_versions(result: TrialResult) -> dict[str, Any]:
 
 def facts(section: Section) -> Table | None:
     """What the workers reported: a row a fact or package, a column a framework. None if nothing."""
-    told = [
+    by_framework = [
         (
             result.spec.cell.framework,
             {(False, key.replace("_", " ")): value for key, value in result.facts.items() if key != "packages"}
@@ -133,9 +133,9 @@ def facts(section: Section) -> Table | None:
         )
         for result in section.every
     ]
-    names = ordered(framework for framework, _ in told)
+    names = ordered(framework for framework, _ in by_framework)
     values: dict[tuple[bool, str], dict[str, dict[str, None]]] = {}  # (is a package, fact): framework: its words
-    for framework, own in told:
+    for framework, own in by_framework:
         for key, value in own.items():
             if value is not None:
                 word = value if isinstance(value, str) else json.dumps(value)
@@ -182,8 +182,8 @@ def dates(results: Iterable[TrialResult]) -> str:
 
 def distinct(values: Iterable[Any]) -> str:
     """What was told, each once; "" if nothing was. More than one is seen at once: "a / b"."""
-    told = (value if isinstance(value, str) else json.dumps(value) for value in values if value is not None)
-    return " / ".join(dict.fromkeys(told))
+    texts = (value if isinstance(value, str) else json.dumps(value) for value in values if value is not None)
+    return " / ".join(dict.fromkeys(texts))
 
 
 def _version(framework: str, section: Section) -> str:
@@ -194,9 +194,9 @@ def _version(framework: str, section: Section) -> str:
     beside = [("Keras", keras)]
     if section.condition.placement.device_kind == "cuda":
         beside += [("CUDA", software.cuda or NOT_REPORTED), ("cuDNN", software.cudnn or NOT_REPORTED)]
-    told = ", ".join(f"{name} {version}" for name, version in beside if version)
+    extras = ", ".join(f"{name} {version}" for name, version in beside if version)
     version = software.version or f"version {NOT_REPORTED}"
-    return f"{display_name(framework)} {version}" + (f" ({told})" if told else "")
+    return f"{display_name(framework)} {version}" + (f" ({extras})" if extras else "")
 
 
 def _gib(count: Any) -> str | None:

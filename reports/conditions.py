@@ -183,14 +183,14 @@ def _completed(results: list[TrialResult], told_by: Callable[[TrialResult], Told
     one; those that are ok or told all stand for themselves.
     """
     found = [(result, told_by(result)) for result in results]
-    complete = {told for result, told in found if result.facts}
+    complete = {shared for result, shared in found if result.facts}
     completed = []
-    for result, told in found:
+    for result, shared in found:
         if result.status is not Status.OK:
-            known = {f.name: value for f in fields(told) if (value := getattr(told, f.name)) is not None}
+            known = {f.name: value for f in fields(shared) if (value := getattr(shared, f.name)) is not None}
             fitting = [other for other in complete if all(getattr(other, name) == known[name] for name in known)]
-            told = fitting[0] if len(fitting) == 1 else told
-        completed.append((result, told))
+            shared = fitting[0] if len(fitting) == 1 else shared
+        completed.append((result, shared))
     return completed
 
 
@@ -240,9 +240,9 @@ def _measurement(machine: dict[str, Any]) -> str | None:
 def _limits(result: TrialResult) -> str:
     cores, memory = result.machine.get("cpu_limit_cores"), result.machine.get("memory_limit_bytes")
     memory = result.spec.placement.memory_limit_bytes or memory
-    told = [f"{cores:g} cores"] if isinstance(cores, int | float) else []
-    told += [f"{memory / 2**20:.0f} MiB"] if isinstance(memory, int | float) else []
-    return ", ".join(told) or "none"
+    limits = [f"{cores:g} cores"] if isinstance(cores, int | float) else []
+    limits += [f"{memory / 2**20:.0f} MiB"] if isinstance(memory, int | float) else []
+    return ", ".join(limits) or "none"
 
 
 def _text(value: Any) -> str | None:

@@ -57,8 +57,8 @@ def write(
     try:
         rules = RULES.read_bytes()
     except OSError as error:
-        told = "a report goes with its rules, take the file from the repository"
-        raise ReportError(f"{RULES}: cannot be read: {error.strerror}; {told}") from error
+        advice = "a report goes with its rules, take the file from the repository"
+        raise ReportError(f"{RULES}: cannot be read: {error.strerror}; {advice}") from error
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".report-", dir=out) as part:
@@ -132,7 +132,7 @@ def _table(placed: Placed, out: Path, kind: str) -> None:
         case "parquet":
             table.tidy.to_parquet(path, index=False)
         case "json":
-            told = {
+            data = {
                 "name": table.name,
                 "title": table.title,
                 "conditions": placed.conditions,
@@ -140,7 +140,7 @@ def _table(placed: Placed, out: Path, kind: str) -> None:
                 "notes": list(table.notes),
                 "rows": table.tidy.to_dict("records"),
             }
-            _text(path, json.dumps(without_nan(told), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+            _text(path, json.dumps(without_nan(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
         case "latex":
             _text(path, latex.of(table, placed.stem, placed.conditions))
 

@@ -156,8 +156,8 @@ def _sizes(own: list[int], all_of_them: int) -> str:
 def _alone(cells: Cells, unit: str) -> str:
     """Where no batch size has two frameworks."""
     low, high = (pick(cells, key=lambda place: cells[place]["median"]) for pick in (min, max))
-    told = [f"{display_name(name)} {_value(cells[name, size])} {unit} at {size}" for name, size in {low: 0, high: 0}]
-    return f"no two frameworks at one batch size; {', '.join(told)}."
+    values = [f"{display_name(name)} {_value(cells[name, size])} {unit} at {size}" for name, size in {low: 0, high: 0}]
+    return f"no two frameworks at one batch size; {', '.join(values)}."
 
 
 def _doubtful(cells: Cells) -> str:
@@ -200,9 +200,9 @@ def _accuracy(section: Section) -> str:
     compared = parity.compare(section)
     if parity.stated(compared):
         counts = Counter(verdict or "without a verdict, for lack of repeats" for verdict in compared["verdict"])
-        told = "; ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+        verdicts = "; ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
         pairs = f"{_count(counts.total(), 'pair')} of frameworks, each at one batch size"
-        return f"Test accuracy to {parity.TOLERATED:g} point, of {pairs}: {told}."
+        return f"Test accuracy to {parity.TOLERATED:g} point, of {pairs}: {verdicts}."
     cells = _cells(section, ACCURACY)
     ranked = _by_size(cells)
     if not cells:
@@ -232,16 +232,16 @@ def _published(sections: Sequence[Section]) -> str:
             ]
             for name in comparable.frameworks(ours)
         }
-        told = [
+        counted = [
             f"{display_name(name)} {verdicts.rms(own):.1f} points over {_count(len(own), 'batch size')}"
             for name, own in gaps.items()
             if own
         ]
-        if told:
+        if counted:
             where = f", section {number}" if len(sections) > 1 else ""
             distance = f"The published accuracy row, from batch size {calibration.FROM} on{where}: root-mean-square"
             once = " in one repeat" if max(point.n for point in ours.values()) == 1 else ""
-            return f"{distance} difference{once} {listed(told)}.{calibration.beside(section)}"
+            return f"{distance} difference{once} {listed(counted)}.{calibration.beside(section)}"
     return ""
 
 

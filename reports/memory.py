@@ -104,9 +104,9 @@ def kinds_rows(section: Section) -> list[Row]:
     for own in (section, section.default):
         for row in _rows(own, MEMORY_KINDS):
             here = tables.places(own)[row.framework, row.batch_size]
-            told = captions.distinct(result.facts.get("allocator_policy") for result in here)
+            policies = captions.distinct(result.facts.get("allocator_policy") for result in here)
             allocator = here[0].spec.cell.allocator
-            rows.append(replace(row, policy=f"{allocator} ({told})" if told else allocator))
+            rows.append(replace(row, policy=f"{allocator} ({policies})" if policies else allocator))
     names = ordered(row.framework for row in rows)
     return sorted(rows, key=lambda row: (names.index(row.framework), row.batch_size))
 
@@ -119,14 +119,14 @@ def parts_rows(section: Section) -> list[Row]:
     for row in rows:
         total, gap = (row.cells[PLACES[quantity.name]] for quantity in SUMMED)
         worst = max(gap["min"], gap["max"], key=abs)
-        told = f"{abs(worst):.1f} % {'less' if worst < 0 else 'more'} than the peak of the steps"
+        error = f"{abs(worst):.1f} % {'less' if worst < 0 else 'more'} than the peak of the steps"
         if total["n"] > row.cells[PLACES[WORKSPACE]]["n"]:
-            note = "without the workspace" + (f": the other parts are {told}" if gap["n"] else "")
+            note = "without the workspace" + (f": the other parts are {error}" if gap["n"] else "")
             for cell in (total, gap):
                 cell["notes"] += (note,)
         elif gap["n"] and abs(worst) > TOLERATED_PERCENT:
             together = _together(section, row) if worst < 0 else ""
-            gap["notes"] += (f"does not add up: the parts are {told}{together}",)
+            gap["notes"] += (f"does not add up: the parts are {error}{together}",)
     return rows
 
 

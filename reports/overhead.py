@@ -55,9 +55,9 @@ def read(results: Path) -> dict[str, Any] | None:
         raise ValueError("conditions are missing")
     for number, row in enumerate(stored["rows"]):
         for name in OVER_ALL:
-            told = row.setdefault(name, None)
-            if told is not None and not (isinstance(told, float | int) and math.isfinite(told)):
-                raise ValueError(f"rows[{number}].{name} is {told!r}")
+            value = row.setdefault(name, None)
+            if value is not None and not (isinstance(value, float | int) and math.isfinite(value)):
+                raise ValueError(f"rows[{number}].{name} is {value!r}")
     return stored
 
 
@@ -106,11 +106,11 @@ def _failed(stored: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _conditions(conditions: dict[str, Any]) -> str:
-    told = [
+    parts = [
         f"{key.replace('_', ' ')} {value}" for key, value in conditions.items() if isinstance(value, str | int | float)
     ]
     frameworks = conditions.get("frameworks")
     for name, facts in frameworks.items() if isinstance(frameworks, dict) else ():
         version = facts.get("framework_version") if isinstance(facts, dict) else None
-        told.append(f"{display_name(name)} {version or 'version not reported'}")
-    return f"Conditions: {'; '.join(told) or 'not reported'}."
+        parts.append(f"{display_name(name)} {version or 'version not reported'}")
+    return f"Conditions: {'; '.join(parts) or 'not reported'}."

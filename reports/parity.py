@@ -132,14 +132,14 @@ def summary(found: pd.DataFrame) -> list[str]:
     """A sentence for each batch size; the pairs that do not agree come first."""
     lines = []
     for batch_size, here in found.groupby("batch_size"):
-        told = "all pairs agree"
+        text = "all pairs agree"
         if len(here) == 1 or set(here["verdict"]) != {AGREE}:
             parts = []
             for kind in (NOT_COMPARABLE, CANNOT_BE_TOLD, NO_VERDICT, AGREE):
                 cells = here[here["verdict"] == kind].to_dict("records")
                 parts += [f"{_pair(cell, 'and')} ({kind or 'no verdict, n=' + str(cell['n'])})" for cell in cells]
-            told = ", ".join(parts)
-        lines.append(f"Batch size {batch_size}: {told}.")
+            text = ", ".join(parts)
+        lines.append(f"Batch size {batch_size}: {text}.")
     return lines
 
 
@@ -151,7 +151,7 @@ def table(found: pd.DataFrame) -> Table:
         rows.setdefault(_pair(cell, "minus"), {})[cell["batch_size"]] = _shown(cell, most)
     sizes = list(dict.fromkeys(size for row in rows.values() for size in row))
     fewer = f" A cell of fewer repeats says its n; below {FEWEST} it has no verdict." if found["n"].min() < most else ""
-    joined = {name: [JOINED.join(told) for told in found[name]] for name in ("notes", "trials")}
+    joined = {name: [JOINED.join(items) for items in found[name]] for name in ("notes", "trials")}
     return Table(
         "parity",
         "Accuracy parity",

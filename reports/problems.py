@@ -23,8 +23,8 @@ def tally(stored: Stored) -> str:
     """ "27 trials: 26 ok, 1 timeout; 1 unreadable; 2 unfinished"."""
     by_status = Counter(_status(result) for result in stored.results)
     trials = "trial" if len(stored.results) == 1 else "trials"
-    told = ", ".join(f"{number} {status}" for status, number in by_status.most_common())
-    text = f"{len(stored.results)} {trials}" + (f": {told}" if told else "")
+    counted = ", ".join(f"{number} {status}" for status, number in by_status.most_common())
+    text = f"{len(stored.results)} {trials}" + (f": {counted}" if counted else "")
     for number, what in ((len(stored.unreadable), "unreadable"), (len(stored.unfinished), "unfinished")):
         text += f"; {number} {what}" if number else ""
     return text + ("; a run is still writing" if stored.in_use else "")

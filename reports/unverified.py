@@ -115,10 +115,10 @@ def _published(sections: Sequence[Section]) -> list[str]:
         if all(reasons):
             distinct = tuple(dict.fromkeys(reason for own in reasons for reason in own))
             found.setdefault(distinct, []).append(metric.label.replace("Test", "test"))
-    told = [
+    rows = [
         f"Not compared with the published figures of {comparable.listed(names)}: {'; '.join(reasons)}."
         for reasons, names in found.items()
     ]
     if sum(map(len, found.values())) < len(comparable.METRICS) and sections:
-        told.append(UNPUBLISHED)
-    return told
+        rows.append(UNPUBLISHED)
+    return rows

@@ -99,16 +99,16 @@ def run(request: cli.Request, console: Console) -> int:
         if cells is not None:
             plan = plan.of_cells(cells)
         if plan.finished:
-            told = f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {request.results}: left out"
-            console.print(told)
+            note = f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {request.results}: left out"
+            console.print(note)
         return run_trials(plan, request, ready, unavailable, console)
 
     results = run_repeats(range(request.study.repeats))
     if request.until_stable is not None:
         results += stable.further(results, read_stored(request.results))
         results = stable.follow(results, request.study.repeats, request.until_stable, run_repeats)
-        told = stable.to_json(stable.cells(results), request.until_stable)
-        write_json(request.results / stable.STABLE_FILE, told)
+        stored = stable.to_json(stable.cells(results), request.until_stable)
+        write_json(request.results / stable.STABLE_FILE, stored)
     reported = report(request, console)  # whatever became of the trials
     code = summarise(results, console) or reported
     if request.until_stable is not None:
@@ -149,8 +149,8 @@ def run_trials(
                     folder = fresh_folder(request.results, Job(Kind.TRIAL, spec))
                     if spec.cell.framework in ready:
                         way = ready[spec.cell.framework]
-                        evidence, told = gate.gather(spec, way), memory.gather(spec, way)
-                        result = run_trial(folder, spec, way, machine, told)
+                        evidence, account = gate.gather(spec, way), memory.gather(spec, way)
+                        result = run_trial(folder, spec, way, machine, account)
                         end = trial_end.gather(request.project, folder, spec, REFEREE_MULTIPLY_ADDS)
                         result = replace(result, evidence=evidence, end=end)
                     else:

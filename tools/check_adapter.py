@@ -145,8 +145,8 @@ class Ladder:
             seen = suite.Seen(case, arrays, found.of(suite.settings.TRUTH, case), found.initial(case))
             for check, wrong in suite.checks_of(case).items():
                 known = suite.known_deviations(self.name).get((name, check))
-                if told := suite.verdict(wrong(seen), known):
-                    raise Fallen(f"{name}: {check}: {told}", LOOK_AT[check])
+                if fault := suite.verdict(wrong(seen), known):
+                    raise Fallen(f"{name}: {check}: {fault}", LOOK_AT[check])
 
     def trial(self) -> None:
         """By the runner, beside the referee."""

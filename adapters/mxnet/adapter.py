@@ -51,8 +51,8 @@ def version(library: str, call: str) -> str | None:
     if call == "cudnnGetVersion":
         asked.restype = ctypes.c_size_t
         return str(asked())
-    told = ctypes.c_int()
-    return str(told.value) if asked(ctypes.byref(told)) == 0 else None
+    number = ctypes.c_int()
+    return str(number.value) if asked(ctypes.byref(number)) == 0 else None
 
 
 def chosen_kernels() -> dict[str, Any]:

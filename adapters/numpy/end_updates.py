@@ -52,7 +52,7 @@ def update_differences(
     memory = 0.0 if rule.name == "sgd" else rule.momentum
     expected, rounded = (_expected(rule, steps, number, weights[number]) for steps in (exact, quick))
     floor = SMALL_CHANGE * math.sqrt(sum(_norm(change) ** 2 for change in expected.values()))
-    told = {}
+    by_key = {}
     for key, change in expected.items():
         now, after = (each[key].astype(np.float64) for each in weights[number : number + 2])
         kept = memory * (now - weights[number - 1][key]) if memory and key in exact[number].gradients else 0.0
@@ -60,8 +60,8 @@ def update_differences(
         noise = _norm(_spacing(now)) + FLOAT32 * (_norm(after - now) + _norm(np.asarray(kept)))
         apart = _norm(after - now - kept - change) / size
         resolution = max(noise / size, float(exact[number].loss < SMALL_LOSS))
-        told[key] = Difference(apart, _norm(rounded[key] - change) / size, resolution)
-    return told
+        by_key[key] = Difference(apart, _norm(rounded[key] - change) / size, resolution)
+    return by_key
 
 
 def _expected(rule: OptimizerSpec, steps: list[Step], number: int, before: Parameters) -> Parameters:

@@ -67,8 +67,8 @@ def parser(text: str) -> Callable[[str], Cells]:
 
 def unreadable(number: int, line: str) -> ValueError:
     """The first line that cannot be read; `number` counts from 1."""
-    told = line.strip()
-    return ValueError(f"line {number}: {told[:SHOWN] + '...' * (len(told) > SHOWN)!r} is of no form that is known")
+    text = line.strip()
+    return ValueError(f"line {number}: {text[:SHOWN] + '...' * (len(text) > SHOWN)!r} is of no form that is known")
 
 
 def _parsed(text: str, parse: Callable[[str], list[dict[str, str]] | None], header: str | None = None) -> Cells:
@@ -128,8 +128,10 @@ def profiled(text: str) -> Cells:
     """As memory_profiler writes it: "MEM 1109.41 1539876706.5429"; mprof puts the command line in front."""
     with_header = first_line(text)[1].startswith(PROFILE_HEADER)
     cells = _parsed(text, _profiled_line, PROFILE_HEADER)
-    told = "memory in MiB and seconds since 1970 are assumed, for memory_profiler writes such lines (MEM, MiB, time)"
-    return Cells(cells.table, None if with_header else told)
+    assumption = (
+        "memory in MiB and seconds since 1970 are assumed, for memory_profiler writes such lines (MEM, MiB, time)"
+    )
+    return Cells(cells.table, None if with_header else assumption)
 
 
 def _profiled_line(line: str) -> list[dict[str, str]] | None:
@@ -192,11 +194,11 @@ def _names(cells: list[str], first: str) -> tuple[list[str], str]:
             name = f"column {place}"
             left.append(name)
         names.append(name)
-    told = [f"column {place} as {name}" for place, name in enumerate(names, start=1) if name not in left]
+    columns = [f"column {place} as {name}" for place, name in enumerate(names, start=1) if name not in left]
     if not set(names) & set(UNITS.values()):
         raise ValueError(
             f"it has no header, and its cells have no units that say what they are: {first.strip()[:SHOWN]!r}"
         )
-    return names, "by the units of its first row: " + ", ".join(told) + (
+    return names, "by the units of its first row: " + ", ".join(columns) + (
         f"; not read: {', '.join(left)}" if left else ""
     )

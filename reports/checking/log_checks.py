@@ -97,12 +97,12 @@ def _length(log: Log) -> Iterator[str]:
     if log.times_s is None:
         lacking = "its length, order and gaps" if log.numbers is None else "but a running number: its length and gaps"
         yield f"no column of times{':' * (log.numbers is None)} {lacking} cannot be told"
-        length_s, told = np.inf, f"{count} samples"
+        length_s, length = np.inf, f"{count} samples"
     else:
         length_s = float(log.times_s.max() - log.times_s.min())
-        told = f"{length_s:.2f} s, {count} samples"
+        length = f"{length_s:.2f} s, {count} samples"
     if length_s < SHORTEST_S or count < FEWEST_SAMPLES:
-        yield f"too short: {told}; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are wanted"
+        yield f"too short: {length}; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are wanted"
 
 
 def _order(log: Log) -> Iterator[str]:
@@ -117,8 +117,8 @@ def _order(log: Log) -> Iterator[str]:
     count = int((forward > LONGEST_GAP_PERIODS * period_s).sum())
     if count:
         where = int(np.argmax(steps)) + 2
-        told = f"the longest {longest_s:.3g} s before row {where}"
-        yield f"gaps: {count} over {LONGEST_GAP_PERIODS} periods of {period_s:.3g} s, {told}"
+        gap = f"the longest {longest_s:.3g} s before row {where}"
+        yield f"gaps: {count} over {LONGEST_GAP_PERIODS} periods of {period_s:.3g} s, {gap}"
 
 
 def _numbers(log: Log) -> Iterator[str]:

@@ -77,11 +77,11 @@ def _differences(stored: list[Check], made: list[Check]) -> list[str]:
         before, now = ([check for check in checks if check.name == name] for checks in (stored, made))
         if name not in MADE_AGAIN:  # made by the run alone: how a process ended, what the gate found
             now = before
-        told = ", ".join(PASSED[check.passed] for check in before) or "not stored"
+        verdict = ", ".join(PASSED[check.passed] for check in before) or "not stored"
         differs = [check.passed for check in before] != [check.passed for check in now]
         failed = [check for check in now if not check.passed]
-        findings += [f"{name}: failed: {check.detail}" + f" (stored: {told})" * differs for check in failed]
+        findings += [f"{name}: failed: {check.detail}" + f" (stored: {verdict})" * differs for check in failed]
         if differs and before and not failed:
             again = f"passes when made again: {now[0].detail}" if now else "cannot be made again: its figures are gone"
-            findings.append(f"{name}: stored: {told}; {again}")
+            findings.append(f"{name}: stored: {verdict}; {again}")
     return findings

@@ -50,20 +50,20 @@ def differences(result: TrialResult, events: Events, samples: Samples) -> list[s
     if result.status is not Status.OK and not result.figures:
         return []  # its launch failed, and nothing was assembled
     window = edges(events)
-    told = from_events(events, result.spec.passes.epochs)
+    values = from_events(events, result.spec.passes.epochs)
     if window:
-        told = from_samples(samples, window, result.spec.placement.threads) | told
+        values = from_samples(samples, window, result.spec.placement.threads) | values
     of_window = (*OF_WINDOW, registry.HOST_MEMORY.name, *USAGE) if window else ()
     lines, silent = [], []
-    for name in dict.fromkeys((*START_UP, registry.ACCURACY.name, *of_window, *told)):
+    for name in dict.fromkeys((*START_UP, registry.ACCURACY.name, *of_window, *values)):
         figure = result.figures.get(name)
         if figure is None or figure.value is None:
-            if name in told and name in FROM_EVENTS:
-                lines.append(f"{name}: stored: {'null' if figure else 'nothing'}; recomputed: {told[name]:.9g}")
-        elif name not in told:
+            if name in values and name in FROM_EVENTS:
+                lines.append(f"{name}: stored: {'null' if figure else 'nothing'}; recomputed: {values[name]:.9g}")
+        elif name not in values:
             silent.append(name)
-        elif not abs(figure.value - told[name]) <= _tolerance(name, told[name]):
-            lines.append(f"{name}: stored: {figure.value:.9g}; recomputed: {told[name]:.9g}")
+        elif not abs(figure.value - values[name]) <= _tolerance(name, values[name]):
+            lines.append(f"{name}: stored: {figure.value:.9g}; recomputed: {values[name]:.9g}")
     if silent:
         lines.append(f"{', '.join(silent)}: cannot be recomputed: {EVENTS_FILE} and {SAMPLES_FILE} do not tell")
     return lines

@@ -60,7 +60,10 @@ def read(text: str) -> Training | None:
     if not figures:
         return None
     return Training(
-        {name: (np.array([n for n, _ in told]), np.array([v for _, v in told])) for name, told in figures.items()},
+        {
+            name: (np.array([n for n, _ in readings]), np.array([v for _, v in readings]))
+            for name, readings in figures.items()
+        },
         tuple(fallen),
         tuple(silent),
         count,
@@ -87,8 +90,9 @@ def worth(training: Training) -> Iterator[str]:
 def assumed(training: Training) -> str:
     """What was read without a header, and how much of it was not."""
     counts = ", ".join(f"{name} ({len(values)})" for name, (_, values) in training.figures.items())
-    told = f"printed by a training program, figures taken by the words before them: {counts}"
+    assumption = f"printed by a training program, figures taken by the words before them: {counts}"
     if not training.silent:
-        return told
+        return assumption
     number, line = training.silent[0]
-    return f"{told}; {len(training.silent)} of {training.lines} lines tell none, the first line {number}: {line[:60]!r}"
+    silent = f"{len(training.silent)} of {training.lines} lines tell none"
+    return f"{assumption}; {silent}, the first line {number}: {line[:60]!r}"

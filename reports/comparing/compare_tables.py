@@ -102,8 +102,8 @@ def _only(one: Contrasted) -> list[str]:
         sizes: dict[str, list[str]] = {}
         for framework, batch_size in places:
             sizes.setdefault(framework, []).append(str(batch_size))
-        told = "; ".join(f"{display_name(name)} at batch size {', '.join(own)}" for name, own in sizes.items())
-        lines += [f"Only in {side}, not compared: {told}."] if told else []
+        cells = "; ".join(f"{display_name(name)} at batch size {', '.join(own)}" for name, own in sizes.items())
+        lines += [f"Only in {side}, not compared: {cells}."] if cells else []
     return lines
 
 

@@ -110,8 +110,8 @@ def compare(a: Path, b: Path) -> Comparison:
     pairing = pair(*found)
     contrasts = _judged([_contrasted(one) for one in pairing.pairs])
     if not any(one.cells for one in contrasts):
-        told = "; ".join([*pairing.alone, *(line for one in contrasts for line in one.uncompared)])
-        why = told or "no framework was run at a batch size that is in both"
+        differences = "; ".join([*pairing.alone, *(line for one in contrasts for line in one.uncompared)])
+        why = differences or "no framework was run at a batch size that is in both"
         raise ReportError(f"{a} and {b}: nothing in common: {why}")
     return Comparison(sides[0], sides[1], tuple(contrasts), pairing.alone)
 
@@ -125,8 +125,8 @@ def _contrasted(pair: Pair) -> Contrasted:
         spec_a, spec_b = (quantity.figure(section.condition) for section in (pair.a, pair.b))
         if spec_a is None or spec_a is not spec_b:
             if spec_a or spec_b:
-                told = [spec.label if spec else "no such quantity" for spec in (spec_a, spec_b)]
-                uncompared.append(f"{quantity.name} is not compared: A has {told[0]}, B {told[1]}")
+                labels = [spec.label if spec else "no such quantity" for spec in (spec_a, spec_b)]
+                uncompared.append(f"{quantity.name} is not compared: A has {labels[0]}, B {labels[1]}")
             continue
         notes = _notes(pair.a, measure, "A"), _notes(pair.b, measure, "B")
         cells += [
@@ -228,8 +228,8 @@ def _ended(results: list[TrialResult]) -> str:
     counts = Counter(str(result.status).replace("_", " ") for result in results)
     if len(counts) == 1:
         return next(iter(counts))
-    told = [f"{number} {status}" for status, number in counts.items() if status != Status.OK]
-    return ", ".join([f"{counts[Status.OK]} of {len(results)} ok", *told])
+    counted = [f"{number} {status}" for status, number in counts.items() if status != Status.OK]
+    return ", ".join([f"{counts[Status.OK]} of {len(results)} ok", *counted])
 
 
 def _judged(contrasts: list[Contrasted]) -> list[Contrasted]:

@@ -78,10 +78,10 @@ def pair(a: Sequence[Section], b: Sequence[Section]) -> Pairing:
         for side, sections in left.items():
             alone += [f"only in {side}: {_named(s)}" for s in sections if not ambiguous]
         if ambiguous:
-            told = ", ".join(_telling([here_a, here_b]))
+            conditions = ", ".join(_telling([here_a, here_b]))
             alone.append(
                 f"cannot be paired: A holds {len(here_a)} and B {len(here_b)} sections of {_named(here_a[0])}, told "
-                f"apart by {told}; none is alike in both: give folders that hold one of them each"
+                f"apart by {conditions}; none is alike in both: give folders that hold one of them each"
             )
     return Pairing(tuple(pairs), tuple(alone))
 
@@ -145,7 +145,7 @@ def _packages(a: Section, b: Section, framework: str) -> tuple[str, str]:
     versions: list[dict[str, Any]] = []
     for section in (a, b):
         own = [r.facts.get("packages") for r in section.results if r.spec.cell.framework == framework]
-        versions.append(next((told for told in own if isinstance(told, dict)), {}))
+        versions.append(next((packages for packages in own if isinstance(packages, dict)), {}))
     names = sorted(name for name in {*versions[0], *versions[1]} if versions[0].get(name) != versions[1].get(name))
     told_a, told_b = (", ".join(f"{name} {own[name]}" for name in names if name in own) for own in versions)
     return told_a or NOT_REPORTED, told_b or NOT_REPORTED

@@ -108,15 +108,15 @@ def _about(theirs: tuple[Series, ...], quantity: Quantity, condition: Condition,
         else f", the best guess is CIFAR-10; these trials are on {condition.task.dataset}"
     )
     software = chart_words.listed([f"{name} {versions[name]}" for name in names])
-    told = [
+    sentences = [
         f"Published: {software} on a {literature.GPU} (J. Yin, M.S. thesis, Ohio State University, 2020), which does "
         f"not name its network, data set and optimizer{other}."
     ]
     if any(one.kind is Kind.PUBLISHED_CHART for one in theirs):
-        told.append("Where its table and its chart contradict each other, both are drawn.")
+        sentences.append("Where its table and its chart contradict each other, both are drawn.")
     if quantity is MEMORY:
-        told.append("Its memory looks like means of polls over the whole run, ours is the highest of the trial.")
-    return told
+        sentences.append("Its memory looks like means of polls over the whole run, ours is the highest of the trial.")
+    return sentences
 
 
 def _alt(title: str, ours: Measured, theirs: tuple[Series, ...]) -> str:

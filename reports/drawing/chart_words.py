@@ -40,12 +40,12 @@ def course(series: Series, at: str) -> str:
     if not known:
         return f"{series.label}: no value"
     (first, value), (last, final) = known[0], known[-1]
-    told = f"{series.label} {number(value)} at {at} {first:.10g}"
+    text = f"{series.label} {number(value)} at {at} {first:.10g}"
     if len(known) > 1:
-        told += f", {number(final)} at {last:.10g}"
-    told += _extreme("highest", max(known, key=lambda point: point[1]), (first, last))
-    told += _extreme("lowest", min(known, key=lambda point: point[1]), (first, last))
-    return told + (f"; no value at {_places(silent, len(series.x))}" if silent else "")
+        text += f", {number(final)} at {last:.10g}"
+    text += _extreme("highest", max(known, key=lambda point: point[1]), (first, last))
+    text += _extreme("lowest", min(known, key=lambda point: point[1]), (first, last))
+    return text + (f"; no value at {_places(silent, len(series.x))}" if silent else "")
 
 
 def sentence(parts: Iterable[str]) -> str:

@@ -121,11 +121,11 @@ def _of_framework(framework: str, results: Sequence[TrialResult], curves: Curves
 
 def _end(panel: Panel) -> str:
     """The last value of each framework."""
-    told = []
+    parts = []
     for series in panel.series:
         last = next((y for y in reversed(series.y) if y is not None), None)
-        told.append(f"{series.label} {'no value' if last is None else chart_words.number(last)}")
-    return ", ".join(told)
+        parts.append(f"{series.label} {'no value' if last is None else chart_words.number(last)}")
+    return ", ".join(parts)
 
 
 def _repeats(trained: list[TrialResult]) -> int:

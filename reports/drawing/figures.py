@@ -69,10 +69,10 @@ def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
     picture = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
     few = picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     few.putpalette([_to_the_end(level) for level in few.getpalette() or []])
-    told = PngImagePlugin.PngInfo()
+    info = PngImagePlugin.PngInfo()
     for name, text in about.items():
-        told.add_text(name, text)
-    few.save(path, pnginfo=told, dpi=(DPI, DPI))
+        info.add_text(name, text)
+    few.save(path, pnginfo=info, dpi=(DPI, DPI))
 
 
 def _to_the_end(level: int) -> int:

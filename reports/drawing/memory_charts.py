@@ -74,11 +74,11 @@ def _part(name: str, series: Series, whole: list[bool]) -> Series:
 
 def _stacked(splits: list[Split], how: str) -> Chart:
     title = "What the memory holds in a training step, MiB, stacked by part"
-    told = []
+    sentences = []
     for split in splits:
         sums = Series(display_name(split.framework), "", Kind.PART, split.parts[0].x, split.sums)
         place = max(at for at, y in enumerate(split.sums) if y is not None)
-        told.append(f"{chart_words.course(sums, 'batch size')}; {_largest(split, place)}")
+        sentences.append(f"{chart_words.course(sums, 'batch size')}; {_largest(split, place)}")
     return Chart(
         name="memory-split",
         title=title,
@@ -88,18 +88,18 @@ def _stacked(splits: list[Split], how: str) -> Chart:
             Panel(display_name(split.framework), (*split.parts, *([split.peak] if any(split.peak.y) else [])))
             for split in splits
         ),
-        alt=chart_words.sentence([f"{title}, sum of the parts against batch size", *told]),
+        alt=chart_words.sentence([f"{title}, sum of the parts against batch size", *sentences]),
         caption=how,
     )
 
 
 def _shares(splits: list[Split], how: str) -> Chart:
     title = "What the memory holds in a training step, % of the sum of its parts"
-    told = []
+    sentences = []
     for split in splits:
         known = [at for at, y in enumerate(split.sums) if y]
         ends = dict.fromkeys((known[0], known[-1])) if known else {}
-        told += [f"{display_name(split.framework)}: {'; '.join(_largest(split, at) for at in ends)}"]
+        sentences += [f"{display_name(split.framework)}: {'; '.join(_largest(split, at) for at in ends)}"]
     return Chart(
         name="memory-shares",
         title=title,
@@ -109,7 +109,7 @@ def _shares(splits: list[Split], how: str) -> Chart:
             Panel(display_name(split.framework), tuple(replace(part, y=_percent(part, split)) for part in split.parts))
             for split in splits
         ),
-        alt=chart_words.sentence([title, *told]),
+        alt=chart_words.sentence([title, *sentences]),
         caption=how,
         full_scale=100,
     )
@@ -133,7 +133,7 @@ def _largest(split: Split, place: int) -> str:
 def _line_chart(section: Section, provenance: str) -> list[Chart]:
     """Peaks with their lines, a panel a kind of memory; none where no memory has enough sizes for a line."""
     lines = memory.fitted(section)
-    panels, told, most = [], [], 0
+    panels, sentences, most = [], [], 0
     for quantity in (PROCESS_PEAK, ALLOCATOR_PEAK):
         spec = quantity.figure(section.condition)
         label = spec.label if spec else ""
@@ -141,7 +141,7 @@ def _line_chart(section: Section, provenance: str) -> list[Chart]:
         own = {framework: line for (framework, of), line in lines.items() if of == label}
         if own:
             panels.append(Panel(label, (*ours.series, *(_line(framework, own[framework], ours) for framework in own))))
-            told += [f"{label}, {_equation(framework, line)}" for framework, line in own.items()]
+            sentences += [f"{label}, {_equation(framework, line)}" for framework, line in own.items()]
             most = max(most, ours.most)
     title = "Memory against batch size, and the line that it follows"
     return [
@@ -151,7 +151,7 @@ def _line_chart(section: Section, provenance: str) -> list[Chart]:
             x_label="Batch size, images",
             y_label="Memory, MiB",
             panels=tuple(panels),
-            alt=chart_words.sentence([title, *told]),
+            alt=chart_words.sentence([title, *sentences]),
             caption=f"{HOW_LINE} {chart_words.points(most)} {provenance}",
             x_log=False,
         )

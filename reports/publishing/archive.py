@@ -101,8 +101,8 @@ def unpack(archive: Path, into: Path) -> Path:
             packed.extractall(into, filter="data")  # refuses links and paths that lead out of `into`
         (folder,) = into.iterdir()
     except (OSError, EOFError, ValueError, lzma.LZMAError, tarfile.TarError) as error:
-        told = " ".join(str(error).split())
-        raise ReportError(f"{archive}: not the archive of a results folder: {told}; give one of `publish`") from error
+        reason = " ".join(str(error).split())
+        raise ReportError(f"{archive}: not the archive of a results folder: {reason}; give one of `publish`") from error
     return folder
 
 

@@ -17,7 +17,7 @@ def cff(publication: Publication, archive: str, archive_sha256: str) -> str:
     """YAML. The archive's checksum is an identifier: there is no DOI, and a figure is of exactly these trials."""
     import yaml
 
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "cff-version": "1.2.0",
         "message": " ".join([*publication.marks, MESSAGE]),
         "type": "dataset",
@@ -31,7 +31,7 @@ def cff(publication: Publication, archive: str, archive_sha256: str) -> str:
             {"type": "other", "value": f"sha256:{archive_sha256}", "description": f"of {archive}, the raw trials"}
         ],
     }
-    return str(yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=110))
+    return str(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=110))
 
 
 def bibtex(publication: Publication) -> str:
@@ -51,12 +51,12 @@ def bibtex(publication: Publication) -> str:
 
 def _abstract(publication: Publication) -> str:
     days = dict.fromkeys((publication.first_day, publication.last_day))
-    told = (
+    sentences = (
         f"{', '.join(publication.frameworks)} train {', '.join(publication.tasks)}; study "
         f"{', '.join(publication.studies)}; on {' and '.join(publication.machines)}; {publication.count}; started "
         f"{' to '.join(days)} (UTC); commit {', '.join(publication.commits)}."
     )
-    return " ".join([*publication.marks, told, *publication.findings])
+    return " ".join([*publication.marks, sentences, *publication.findings])
 
 
 def _latex(text: str) -> str:

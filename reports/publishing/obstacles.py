@@ -47,8 +47,8 @@ def _told(what: str, examples: Iterable[str], noun: str = "trial") -> list[str]:
     """["2 trials failed (a: reason; b: reason)"], or nothing where there is none."""
     listed = list(examples)
     more = f"; and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    told = "; ".join(" ".join(example.split()) for example in listed[:SHOWN])
-    return [f"{len(listed)} {noun}{'s' if len(listed) > 1 else ''} {what} ({told}{more})"] if listed else []
+    text = "; ".join(" ".join(example.split()) for example in listed[:SHOWN])
+    return [f"{len(listed)} {noun}{'s' if len(listed) > 1 else ''} {what} ({text}{more})"] if listed else []
 
 
 def _dirty(result: TrialResult) -> bool:

@@ -47,8 +47,8 @@ class Publication:
     @property
     def count(self) -> str:
         """ "27 trials: 26 ok, 1 timeout"."""
-        told = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in self.trials.items())
-        return f"{sum(self.trials.values())} trials: {told}"
+        counted = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in self.trials.items())
+        return f"{sum(self.trials.values())} trials: {counted}"
 
 
 def of(stored: Stored, name: str, findings: Iterable[str], marks: Iterable[str]) -> Publication:
@@ -109,15 +109,15 @@ def slug(text: str) -> str:
 def read(path: Path) -> Publication:
     """Raises ValueError, with the reason, for a file that cannot be read or is of another kind."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
-    if not isinstance(told, dict) or told.get("schema_version") != SCHEMA_VERSION:
+    if not isinstance(data, dict) or data.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(f"not of schema version {SCHEMA_VERSION}")
     needed = {field.name for field in fields(Publication) if field.default is MISSING}
-    if not needed <= set(told) <= {field.name for field in fields(Publication)}:
+    if not needed <= set(data) <= {field.name for field in fields(Publication)}:
         raise ValueError("fields are missing or unknown")
-    for name, value in told.items():
+    for name, value in data.items():
         if name == "trials":
             fits = isinstance(value, dict) and all(type(number) is int for number in value.values())
         elif name in ("name", "title", "first_day", "last_day", "published_day"):
@@ -126,7 +126,7 @@ def read(path: Path) -> Publication:
             fits = name == "schema_version" or (isinstance(value, list) and all(isinstance(one, str) for one in value))
         if not fits:
             raise ValueError(f"{name} is {value!r}")
-    return Publication(**told)
+    return Publication(**data)
 
 
 def text(publication: Publication) -> str:

@@ -42,8 +42,8 @@ MEMORY_ABOVE = (
 def of_section(section: Section) -> tuple[tuple[Table, ...], tuple[str, ...]]:
     """(tables, the lines that say why there are none)."""
     if section.condition.task.workload != literature.WORKLOAD:
-        told = f"the model here is {section.condition.task.workload}, that of the publication most likely"
-        return (), (f"Published beside measured: left out: {told} {literature.WORKLOAD}.",)
+        reason = f"the model here is {section.condition.task.workload}, that of the publication most likely"
+        return (), (f"Published beside measured: left out: {reason} {literature.WORKLOAD}.",)
     if not section.results:
         return (), ("Published beside measured: left out: no trial took its memory on demand.",)
     found = {metric: cells(section, metric) for metric in METRICS}
@@ -121,9 +121,9 @@ def _measured_row(
 ) -> tuple[Cell, ...]:
     of_size = {row["batch_size"]: row for row in found.to_dict("records")}
     version = section.software[framework].version if framework in section.software else None
-    told = " ".join([display_name(framework), *([version] if version else [])])
+    name = " ".join([display_name(framework), *([version] if version else [])])
     what = f" ({label(section, metric)})" if not metric.same(section) else ""
-    row = [Cell(f"{told}, measured{what}")]
+    row = [Cell(f"{name}, measured{what}")]
     for size in sizes:
         cell = of_size.get(size)
         row.append(Cell(words(NOT_RUN)) if cell is None else shown(cell, metric.decimals, most))
@@ -203,28 +203,28 @@ def _compared(published: float | None, cell: dict[Any, Any] | None, another: str
 
 
 def _above(section: Section, metric: Metric, found: pd.DataFrame) -> tuple[str, ...]:
-    told = [f"{literature.SOURCE}; {literature.HARDWARE}."]
+    sentences = [f"{literature.SOURCE}; {literature.HARDWARE}."]
     if metric is ACCURACY:
-        told.append(ACCURACY_ABOVE)
+        sentences.append(ACCURACY_ABOVE)
     else:
         split = {framework for framework, _ in literature.contradicted(metric.name)}
-        told.append(
+        sentences.append(
             "The publication has these figures as a table and as a chart. They are held against the table; the chart "
             f"stands beside it for {_names(split)}, where the two contradict each other at batch sizes "
             f"{listed(sorted({size for _, size in literature.contradicted(metric.name)}))}. Elsewhere they agree to "
             f"{literature.TOLERANCE[metric.name]:g} {metric.unit}, twice what the chart could be read to."
         )
-    told += [MEMORY_ABOVE] if metric is MEMORY and metric.same(section) else []
+    sentences += [MEMORY_ABOVE] if metric is MEMORY and metric.same(section) else []
     if section.condition.task.dataset != literature.DATASET and metric.same(section):
-        told.append(
+        sentences.append(
             f"The data set here is {section.condition.task.dataset}: the differences are also those of the data."
         )
     most = int(found["n"].max())
     if most == 1:
-        told.append("Measured: one trial a cell, so no statement about the spread between runs.")
+        sentences.append("Measured: one trial a cell, so no statement about the spread between runs.")
     elif most:
-        told.append(f"Measured: median of up to {most} repeats [{CONFIDENCE_PERCENT} % interval of their mean].")
-    return tuple(told)
+        sentences.append(f"Measured: median of up to {most} repeats [{CONFIDENCE_PERCENT} % interval of their mean].")
+    return tuple(sentences)
 
 
 def _names(keys: Iterable[str]) -> str:

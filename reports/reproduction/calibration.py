@@ -113,14 +113,14 @@ def _fit(published: dict[int, float]) -> str:
 def _others(published: dict[int, float]) -> str:
     found = literature.calibration()
     tried = dict.fromkeys(zip(found["optimizer"], found["learning_rate"], found["momentum"], strict=True))
-    told = []
+    sentences = []
     for optimizer, rate, momentum in tried:
         if (optimizer, rate) in SETTINGS:
             continue
         for size, runs in _runs(optimizer, rate).items():
             gap = sum(runs) / len(runs) - published[size]
-            told.append(f"{_label(optimizer, rate, momentum)} {runs[0]:.1f} ({gap:+.1f} points) at {size}")
-    return f"Other settings miss the published row: {'; '.join(told)}."
+            sentences.append(f"{_label(optimizer, rate, momentum)} {runs[0]:.1f} ({gap:+.1f} points) at {size}")
+    return f"Other settings miss the published row: {'; '.join(sentences)}."
 
 
 def _unknown(published: dict[int, float]) -> str:
@@ -142,17 +142,17 @@ def _measured(ours: Points, published: dict[int, float]) -> list[str]:
     """What this section found, apart from the calibration."""
     if not any(size >= FROM and size in published for _, size in ours):
         return [f"These results: no accuracy at a published batch size of {FROM} or more."]
-    told = []
+    lines = []
     for name in frameworks(ours):
         own = [(size, point.value) for (framework, size), point in sorted(ours.items()) if framework == name]
         gaps = {size: value - published[size] for size, value in own if size in published and size >= FROM}
         if gaps:
-            told.append(f"{display_name(name)} {verdicts.rms(gaps.values()):.1f} points over {len(gaps)}")
+            lines.append(f"{display_name(name)} {verdicts.rms(gaps.values()):.1f} points over {len(gaps)}")
     repeats = max(point.n for point in ours.values())
     spread = "one repeat, so nothing about the spread" if repeats == 1 else f"medians of up to {repeats} repeats"
     sentences = [
         f"These results, apart from the calibration: root-mean-square distance to the published row at {FROM} or more, "
-        f"by framework and number of batch sizes: {'; '.join(told)}; {spread}."
+        f"by framework and number of batch sizes: {'; '.join(lines)}; {spread}."
     ]
     at_4 = [f"{display_name(name)} {point.value:.2f} %" for (name, size), point in sorted(ours.items()) if size == 4]
     if at_4:

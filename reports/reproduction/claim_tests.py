@@ -41,20 +41,20 @@ class Verdict:
     why: str
 
 
-def all_above(pairs: list[tuple[Point, Point]], told: str) -> Verdict:
+def all_above(pairs: list[tuple[Point, Point]], text: str) -> Verdict:
     """Whether the first of each pair lies above the second."""
     orders = [order(a, b) for a, b in pairs]
     if any(one in (Order.BELOW, Order.EQUAL) for one in orders):
-        return Verdict(Outcome.FAILS, told)
+        return Verdict(Outcome.FAILS, text)
     if all(one is Order.ABOVE for one in orders):
-        return Verdict(Outcome.HOLDS, told)
+        return Verdict(Outcome.HOLDS, text)
     if Order.BELOW_ONCE in orders:
-        return Verdict(Outcome.UNSEEN, f"one repeat; {told}")
+        return Verdict(Outcome.UNSEEN, f"one repeat; {text}")
     if Order.TIE in orders:
-        return Verdict(Outcome.UNTOLD, f"{NEAR}; in this run {told}")
+        return Verdict(Outcome.UNTOLD, f"{NEAR}; in this run {text}")
     if Order.OVERLAP in orders:
-        return Verdict(Outcome.UNTOLD, f"intervals overlap; {told}")
-    return Verdict(Outcome.SEEN, f"one repeat; {told}")
+        return Verdict(Outcome.UNTOLD, f"intervals overlap; {text}")
+    return Verdict(Outcome.SEEN, f"one repeat; {text}")
 
 
 def _once(above: Order, why: str) -> Verdict:
@@ -65,13 +65,13 @@ def _once(above: Order, why: str) -> Verdict:
 
 def rises(values: dict[int, Point]) -> Verdict:
     """Whether values by batch size have a rank correlation with it of STRONG or more."""
-    sizes, told = list(values), [point.value for point in values.values()]
+    sizes, numbers = list(values), [point.value for point in values.values()]
     if len(sizes) < ranks.FEWEST:
         return Verdict(Outcome.UNTOLD, f"{len(sizes)} batch sizes, {ranks.FEWEST} are needed")
     if all(point.n == 0 for point in values.values()):  # published
-        rho = ranks.rho(sizes, told)
+        rho = ranks.rho(sizes, numbers)
         return Verdict(Outcome.HOLDS if rho >= STRONG else Outcome.FAILS, f"rank correlation {rho:.2f}")
-    found = ranks.correlation(sizes, told)
+    found = ranks.correlation(sizes, numbers)
     if math.isnan(found.rho):
         return Verdict(Outcome.FAILS, "all values are the same")
     if found.p >= ranks.ALPHA:
@@ -85,15 +85,15 @@ def is_flat(values: dict[int, Point]) -> Verdict:
         return Verdict(Outcome.UNTOLD, f"{len(values)} batch sizes, {ranks.FEWEST} are needed")
     points = list(values.values())
     top, bottom = max(points, key=lambda point: point.value), min(points, key=lambda point: point.value)
-    told = f"highest is {top.value / bottom.value:.2f} times the lowest" if bottom.value else "the lowest is 0"
+    text = f"highest is {top.value / bottom.value:.2f} times the lowest" if bottom.value else "the lowest is 0"
     if not all(point.sure for point in points):
         bound = replace(bottom.times(FLAT), low=math.nan)  # another point may lack its interval than these two
-        return _once(order(bound, top), told)
+        return _once(order(bound, top), text)
     if max(point.high for point in points) <= FLAT * min(point.low for point in points):
-        return Verdict(Outcome.HOLDS, told)
+        return Verdict(Outcome.HOLDS, text)
     if max(point.low for point in points) > FLAT * min(point.high for point in points):
-        return Verdict(Outcome.FAILS, told)
-    return Verdict(Outcome.UNTOLD, f"interval too wide; {told}")
+        return Verdict(Outcome.FAILS, text)
+    return Verdict(Outcome.UNTOLD, f"interval too wide; {text}")
 
 
 def jumps(values: dict[int, Point]) -> Verdict:
@@ -103,14 +103,14 @@ def jumps(values: dict[int, Point]) -> Verdict:
     if missing:
         return Verdict(Outcome.UNTOLD, f"no value at {listed(missing)}")
     a, b = values[before], values[after]
-    told = f"{b.value / a.value:.2f} times the value at {before}" if a.value else f"the value at {before} is 0"
+    text = f"{b.value / a.value:.2f} times the value at {before}" if a.value else f"the value at {before} is 0"
     if not (a.sure and b.sure):
-        return _once(order(b, a.times(TWICE)), told)
+        return _once(order(b, a.times(TWICE)), text)
     if b.low >= TWICE * a.high:
-        return Verdict(Outcome.HOLDS, told)
+        return Verdict(Outcome.HOLDS, text)
     if b.high < TWICE * a.low:
-        return Verdict(Outcome.FAILS, told)
-    return Verdict(Outcome.UNTOLD, f"interval too wide; {told}")
+        return Verdict(Outcome.FAILS, text)
+    return Verdict(Outcome.UNTOLD, f"interval too wide; {text}")
 
 
 def peaks(values: dict[int, Point]) -> Verdict:
@@ -122,21 +122,21 @@ def peaks(values: dict[int, Point]) -> Verdict:
         return Verdict(Outcome.UNTOLD, f"no value at {listed(missing)}")
     best = max(inside, key=lambda size: values[size].value)
     rival = max(outside, key=lambda size: values[size].value)
-    told = f"{values[best].value:.2f} % at {best}, outside at most {values[rival].value:.2f} % at {rival}"
+    text = f"{values[best].value:.2f} % at {best}, outside at most {values[rival].value:.2f} % at {rival}"
     ahead = [order(values[best], values[size]) for size in outside]
     if all(one is Order.ABOVE for one in ahead):
-        return Verdict(Outcome.HOLDS, told)
+        return Verdict(Outcome.HOLDS, text)
     if all(one in ABOVE_EITHER for one in ahead):
-        return Verdict(Outcome.SEEN, f"one repeat; {told}")
+        return Verdict(Outcome.SEEN, f"one repeat; {text}")
     beaten = [[order(values[size], values[mine]) for mine in inside] for size in outside]
     whole = len(inside) == len(PEAK)  # or the size that was not run might be higher
     if whole and any(all(one is Order.ABOVE for one in orders) for orders in beaten):
-        return Verdict(Outcome.FAILS, told)
+        return Verdict(Outcome.FAILS, text)
     if whole and any(all(one in ABOVE_EITHER for one in orders) for orders in beaten):
-        return Verdict(Outcome.UNSEEN, f"one repeat; {told}")
+        return Verdict(Outcome.UNSEEN, f"one repeat; {text}")
     if Order.TIE in ahead:
-        return Verdict(Outcome.UNTOLD, f"{NEAR}; in this run {told}")
-    return Verdict(Outcome.UNTOLD, f"intervals overlap; {told}" if Order.OVERLAP in ahead else told)
+        return Verdict(Outcome.UNTOLD, f"{NEAR}; in this run {text}")
+    return Verdict(Outcome.UNTOLD, f"intervals overlap; {text}" if Order.OVERLAP in ahead else text)
 
 
 def falls(values: dict[int, Point]) -> Verdict:
@@ -144,5 +144,5 @@ def falls(values: dict[int, Point]) -> Verdict:
     missing = [size for size in FALL if size not in values]
     if missing:
         return Verdict(Outcome.UNTOLD, f"no value at {listed(missing)}")
-    told = ", ".join(f"{values[size].value:.2f} % at {size}" for size in FALL)
-    return all_above([(values[a], values[b]) for a, b in itertools.pairwise(FALL)], told)
+    text = ", ".join(f"{values[size].value:.2f} % at {size}" for size in FALL)
+    return all_above([(values[a], values[b]) for a, b in itertools.pairwise(FALL)], text)

@@ -148,13 +148,13 @@ def _extreme(framework: str, sizes: tuple[int, ...], highest: bool) -> Claim:
             return Verdict(Outcome.UNTOLD, f"no value of all frameworks at {' and '.join(dict.fromkeys(missing))}")
         pick = max if highest else min
         seen = {size: pick((framework, *others), key=lambda name: values[name, size].value) for size in sizes}
-        told = f"{word} is " + ", ".join(
+        text = f"{word} is " + ", ".join(
             f"{display_name(name)} at {listed(size for size in sizes if seen[size] == name)}"
             for name in dict.fromkeys(seen.values())
         )
         pairs = [(values[framework, size], values[other, size]) for size in sizes for other in others]
         pairs = pairs if highest else [(other, own) for own, other in pairs]
-        return all_above(pairs, told)
+        return all_above(pairs, text)
 
     sign = f"At {listed(sizes)} {display_name(framework)} has the {word} GPU usage"
     return Claim(sign, USAGE, framework, test)

@@ -113,5 +113,5 @@ def frameworks(found: Iterable[literature.Place]) -> list[str]:
 
 def listed(items: Iterable[object]) -> str:
     """ "4, 8 and 16"."""
-    told = [str(item) for item in items]
-    return " and ".join([", ".join(told[:-1]), told[-1]]) if len(told) > 1 else "".join(told)
+    words = [str(item) for item in items]
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)

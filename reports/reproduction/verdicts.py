@@ -28,10 +28,10 @@ def of(section: Section, metric: Metric, ours: Points) -> tuple[str, ...]:
         return (f"Order, shape and cause of the differences: cannot be told: {'; '.join(in_the_way)}.",)
     if not ours:
         return ("Order, shape and cause of the differences: cannot be told: nothing was measured.",)
-    told = []
+    parts = []
     for series in (TABLE, CHART) if not metric.alone else (TABLE,):
-        told += [order(ours, metric, series), shape(ours, metric, series), distance(ours, metric, series)]
-    return (*told, *causes(section, metric, ours))
+        parts += [order(ours, metric, series), shape(ours, metric, series), distance(ours, metric, series)]
+    return (*parts, *causes(section, metric, ours))
 
 
 def order(ours: Points, metric: Metric, series: str) -> str:
@@ -62,17 +62,17 @@ def order(ours: Points, metric: Metric, series: str) -> str:
             near = f"within {TIE_PERCENT:g} % of each other"
             word = near if Order.TIE in orders else "cannot be told, intervals overlap,"
         (once if one_repeat else judged).setdefault(word, []).append(size)
-    told, told_once = (
+    sentences, told_once = (
         "; ".join(f"{word} at {listed(sizes)}" for word, sizes in found.items()) for found in (judged, once)
     )
     if once:
-        told += f"{'; ' if told else ''}cannot be told from one repeat; in this run {told_once}"
-    return f"{head}{told or 'cannot be told: at no batch size are there two frameworks to order'}."
+        sentences += f"{'; ' if sentences else ''}cannot be told from one repeat; in this run {told_once}"
+    return f"{head}{sentences or 'cannot be told: at no batch size are there two frameworks to order'}."
 
 
 def shape(ours: Points, metric: Metric, series: str) -> str:
     """Whether the values rise and fall over the batch sizes as the published ones do."""
-    told = []
+    sentences = []
     for framework in frameworks(ours):
         pairs = _pairs(ours, metric, series, framework)
         if len(pairs) < ranks.FEWEST:
@@ -85,23 +85,23 @@ def shape(ours: Points, metric: Metric, series: str) -> str:
                 word = f"cannot be told ({found})"
             else:
                 word = f"{'the same' if found.rho > 0 else 'the opposite'} ({found})"
-        told.append(f"{display_name(framework)} {word}")
-    return f"Shape over the batch sizes, against {NAMED[series]}: {'; '.join(told)}."
+        sentences.append(f"{display_name(framework)} {word}")
+    return f"Shape over the batch sizes, against {NAMED[series]}: {'; '.join(sentences)}."
 
 
 def distance(ours: Points, metric: Metric, series: str) -> str:
     """Root-mean-square difference by framework, and the largest."""
-    told = []
+    sentences = []
     for framework in frameworks(ours):
         pairs = _pairs(ours, metric, series, framework)
         if not pairs:
-            told.append(f"{display_name(framework)} cannot be told (no batch size to compare)")
+            sentences.append(f"{display_name(framework)} cannot be told (no batch size to compare)")
             continue
         size, worst = max(((size, a - b) for size, a, b in pairs), key=lambda pair: abs(pair[1]))
         sizes = "1 batch size" if len(pairs) == 1 else f"{len(pairs)} batch sizes"
         apart = f"{rms(a - b for _, a, b in pairs):.{metric.decimals}f} {metric.unit} over {sizes}"
-        told.append(f"{display_name(framework)} {apart}, largest {worst:+z.{metric.decimals}f} at {size}")
-    return f"Root-mean-square difference to {NAMED[series]}: {'; '.join(told)}."
+        sentences.append(f"{display_name(framework)} {apart}, largest {worst:+z.{metric.decimals}f} at {size}")
+    return f"Root-mean-square difference to {NAMED[series]}: {'; '.join(sentences)}."
 
 
 def rms(differences: Iterable[float]) -> float:
@@ -123,12 +123,15 @@ def _pairs(ours: Points, metric: Metric, series: str, framework: str) -> list[tu
 
 def causes(section: Section, metric: Metric, ours: Points) -> list[str]:
     """What a measurement tells of the cause; that it is unknown, and what is known to differ."""
-    told = []
+    sentences = []
     if metric is MEMORY:
-        told += _policy(section, ours)
+        sentences += _policy(section, ours)
     if metric is USAGE:
-        told += _idle(section, ours)
-    return [*told, f"Cause of the differences: unknown{' beyond that' if told else ''}. {_differing(section)}"]
+        sentences += _idle(section, ours)
+    return [
+        *sentences,
+        f"Cause of the differences: unknown{' beyond that' if sentences else ''}. {_differing(section)}",
+    ]
 
 
 def _differing(section: Section) -> str:
@@ -144,17 +147,17 @@ def _differing(section: Section) -> str:
         if name in section.software and (here := section.software[name].version) != version
     ]
     differ += [f"the versions ({'; '.join(others)})"] if others else []
-    told = (
+    sentences = (
         f"What is known to differ: {' and '.join(differ)}; no measurement here tells their shares."
         if differ
         else "Hardware and versions are those published."
     )
-    return f"{told} {UNPUBLISHED}"
+    return f"{sentences} {UNPUBLISHED}"
 
 
 def _policy(section: Section, ours: Points) -> list[str]:
     """TensorFlow's own policy against memory on demand, where both were measured at a published batch size."""
-    published, told = literature.values(TABLE, MEMORY.name), []
+    published, measured = literature.values(TABLE, MEMORY.name), []
     for place, cell in tables.by_place(section.default, MEMORY.quantity).items():
         if not cell["n"] or place not in ours or place not in published:
             continue
@@ -162,11 +165,11 @@ def _policy(section: Section, ours: Points) -> list[str]:
         kind = compared(order_of_cell(cell, LEAST_SPREAD * abs(own)), ours[place])
         nearer = "its own policy" if abs(own - published[place]) < abs(demand - published[place]) else "on demand"
         apart = f"nearer to {nearer}" if kind in (*ABOVE, *BELOW) else "and the two cannot be told apart"
-        told.append(
+        measured.append(
             f"Allocator's policy, measured: with its own policy {display_name(place[0])} holds {own:.0f} MiB at batch "
             f"size {place[1]}, on demand {demand:.0f}; published are {published[place]:.0f}, {apart}."
         )
-    return told
+    return measured
 
 
 def _idle(section: Section, ours: Points) -> list[str]:

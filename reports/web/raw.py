@@ -72,11 +72,11 @@ def samples(folder: Path, threads: int, points: int) -> dict[str, Any] | None:
     }
 
 
-def _nanoseconds(told: object) -> int:
+def _nanoseconds(moment: object) -> int:
     """Raises ValueError for what no clock tells."""
-    if not isinstance(told, int) or isinstance(told, bool) or not 0 <= told < 2**63:
-        raise ValueError(f"t_ns is {told!r}")
-    return told
+    if not isinstance(moment, int) or isinstance(moment, bool) or not 0 <= moment < 2**63:
+        raise ValueError(f"t_ns is {moment!r}")
+    return moment
 
 
 def _binned(

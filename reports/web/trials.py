@@ -150,12 +150,12 @@ def _figures(trials: Trials) -> Iterator[tuple[str, Callable[[], Any]]]:
             spec = FIGURES[name]
             own = [result.figures.get(name) for result in trials.results]
             values = [None if one is None or one.value is None else float(one.value) * spec.factor for one in own]
-            told: dict[str, Any] = {"name": name, "label": spec.label, "unit": spec.unit}
-            told["there"] = column([one is not None for one in own])
-            told["values"] = column([rounded(value, digits) for value in values])
+            row: dict[str, Any] = {"name": name, "label": spec.label, "unit": spec.unit}
+            row["there"] = column([one is not None for one in own])
+            row["values"] = column([rounded(value, digits) for value in values])
             for part in ("source", "samples", "reason"):
-                told[part] = column([getattr(one, part, None) for one in own])
-            rows.append(told)
+                row[part] = column([getattr(one, part, None) for one in own])
+            rows.append(row)
         return rows
 
     for digits in DETAILS_DIGITS:
@@ -213,8 +213,8 @@ def _logs(trials: Trials) -> Iterator[tuple[str, Callable[[], Any]]]:
     for most_bytes in LOG_BYTES:
         cut = f"Of logs of more than {most_bytes:,} bytes the middle is left out; the trials' {LOG_FILE} are whole."
         yield "" if most_bytes == LOG_BYTES[0] else cut, partial(made, most_bytes, False)
-    told = f"Logs of trials that ended ok are left out of this page for its size; they are in the trials' {LOG_FILE}."
-    yield told, partial(made, LOG_BYTES[-1], True)
+    note = f"Logs of trials that ended ok are left out of this page for its size; they are in the trials' {LOG_FILE}."
+    yield note, partial(made, LOG_BYTES[-1], True)
     yield f"Logs are left out of this page for its size; they are in the trials' {LOG_FILE}.", _no
 
 
@@ -234,12 +234,12 @@ def _samples(trials: Trials) -> Iterator[tuple[str, Callable[[], Any]]]:
 
     points = CURVE_POINTS[len(results) > FEW]
     for most in (len(results), *SAMPLED) if len(results) <= SAMPLED[0] else SAMPLED:
-        told = (
+        note = (
             f"Curves of the samples are here for {most:,} of {len(results):,} trials, the first repeats before the "
             f"later ones, to keep this page small; the raw samples of all are in the trials' {SAMPLES_FILE}."
         )
         if most <= len(results):
-            yield told if most < len(results) else "", partial(made, points, most)
+            yield note if most < len(results) else "", partial(made, points, most)
     yield f"Curves of the samples are left out of this page for its size; they are in the trials' {SAMPLES_FILE}.", _no
 
 

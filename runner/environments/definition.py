@@ -68,8 +68,8 @@ class Environment:
     @property
     def digest(self) -> str:
         """Changes with everything that decides what gets installed and how the worker is started."""
-        told = repr((self.python, self.smoke, sorted(self.variables.items()), self.pins.split(), self.index))
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        text = repr((self.python, self.smoke, sorted(self.variables.items()), self.pins.split(), self.index))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def lacks(self, capability: str | None) -> bool:
         """Whether it holds no code for GPUs of this compute capability; where that is unknown, it is tried."""

@@ -90,8 +90,8 @@ def find_engine() -> Engine:
         raise EngineError("no container engine: install Docker or Podman, or use --isolation venv")
     why = ""
     for name in found:
-        told = run(name, "--version")
-        kind = "podman" if "podman" in told.stdout.lower() else "docker"  # some systems give Podman Docker's name
+        version = run(name, "--version")
+        kind = "podman" if "podman" in version.stdout.lower() else "docker"  # some systems give Podman Docker's name
         who = "{{.Client.Version}}" if kind == "podman" else "{{.Server.Version}}"
         answer = run(name, "version", "--format", who)
         if answer.returncode == 0 and answer.stdout.strip():

@@ -78,9 +78,9 @@ class Image:
     @cached_property
     def environment_digest(self) -> str:
         """Changes with everything that decides what is in the image, but for the code that runs in it."""
-        told = repr((self.environment.digest, self.environment.base, sorted(self.environment.system_libraries.items())))
+        text = repr((self.environment.digest, self.environment.base, sorted(self.environment.system_libraries.items())))
         recipe = b"\0".join((self.project.root / path).read_bytes() for path in RECIPE)
-        return hashlib.sha256(told.encode() + recipe).hexdigest()[:16]
+        return hashlib.sha256(text.encode() + recipe).hexdigest()[:16]
 
     @property
     def arguments(self) -> dict[str, str]:

@@ -87,22 +87,22 @@ class Gate:
             return replace(trial, status=Status.UNVERIFIED, reason=silent, checks=checks)
         rivals = rivals_of(trial, [other for other in judged if other.evidence])
         evidence, truth = Evidence.from_json(trial.evidence), self._truth(trial.spec)
-        told: list[Told] = []
+        differing: list[Told] = []
         if isinstance(truth, Truth):
             asked, rounding = [JUDGE], truth.loss_rounding
-            told += [("the referee", found)] if (found := difference(evidence, truth)) else []
+            differing += [("the referee", found)] if (found := difference(evidence, truth)) else []
             rivals = [rival for rival in rivals if not difference(Evidence.from_json(rival.evidence), truth)]
         else:
             asked, rounding = [rival.spec.cell.framework for rival in rivals], []
-            told += outvoted(rivals, lambda rival: difference(evidence, unrounded(rival)))
+            differing += outvoted(rivals, lambda rival: difference(evidence, unrounded(rival)))
         same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
         late = [*trial_end.checks(trial), *epochs_check(trial, same)]
-        if not told and not WORKLOADS[trial.spec.task.workload].draws:
-            told += outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, rounding))
+        if not differing and not WORKLOADS[trial.spec.task.workload].draws:
+            differing += outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, rounding))
             asked += [rival.spec.cell.framework for rival in same if rival.spec.cell.framework not in asked]
         doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"
-        if told:
-            differs = f"differs from {', '.join(name for name, _ in told)}: {told[0][1]}"
+        if differing:
+            differs = f"differs from {', '.join(name for name, _ in differing)}: {differing[0][1]}"
             checks = [*before, *late, Check(CheckName.GATE, False, differs, tuple(asked))]
             return replace(trial, status=Status.UNVERIFIED, reason=differs, checks=checks)
         held = held_against(asked) if asked else "nothing to hold it against: no other framework"
@@ -215,8 +215,8 @@ def epochs_check(trial: TrialResult, same: list[TrialResult]) -> list[Check]:
     drifts = {
         rival.spec.cell.framework: drift.drifted(trial.epochs, rival.epochs, rule, normalised) for rival in rivals
     }
-    if told := outvoted(rivals, lambda rival: str(drifts[rival.spec.cell.framework] or "")):
-        names = [name for name, _ in told]  # what is told is of the nearest: another may be the one that is wrong
+    if differing := outvoted(rivals, lambda rival: str(drifts[rival.spec.cell.framework] or "")):
+        names = [name for name, _ in differing]  # what is told is of the nearest: another may be the one that is wrong
         nearest = min(filter(None, map(drifts.get, names)), key=lambda each: each.apart / each.allowed)
         return [Check(CheckName.EPOCHS_AGREE, False, f"differs from {', '.join(names)}: {nearest}", against)]
     return [Check(CheckName.EPOCHS_AGREE, True, held_against(against), against)]
@@ -224,5 +224,5 @@ def epochs_check(trial: TrialResult, same: list[TrialResult]) -> list[Check]:
 
 def outvoted(rivals: list[TrialResult], differs: Callable[[TrialResult], str | None]) -> list[Told]:
     """The rivals that differ, if half of all or more agree with none of it; one against one, both are in doubt."""
-    told = [(rival.spec.cell.framework, found) for rival in rivals if (found := differs(rival))]
-    return told if 2 * len(told) > len(rivals) else []
+    differing = [(rival.spec.cell.framework, found) for rival in rivals if (found := differs(rival))]
+    return differing if 2 * len(differing) > len(rivals) else []
