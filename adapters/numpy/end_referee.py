@@ -18,7 +18,7 @@ import numpy as np
 
 from adapters.numpy.adapter import LOSSES, Adapter
 from adapters.numpy.end_updates import Step, update_differences
-from adapters.numpy.layers import FORWARD, Array, Parameters, Pass, sequence
+from adapters.numpy.layers import FORWARD, Array, Parameters, sequence
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import Images, Labels
 from workloads.records.end_evidence import (
@@ -100,23 +100,17 @@ def _step(asked: Asked, number: int, dtype: type) -> Step:
     adapter, rule = _built(asked, number, dtype), asked.spec.task.optimizer.name
     # The first step of two is needed for its loss alone where the state of the optimizer hides its update.
     if follows_whole_gradient(asked.workload, len(batch)) and (number or rule in ("sgd", "nesterov")):
-        loss, gradients, run = adapter._gradients(images, labels)
-        return Step(loss, gradients, run.statistics)
+        loss, run = adapter.differentiate(images, labels)
+        return Step(loss, run.gradients, run.statistics)
     *front, last = asked.workload.layers
     size = len(batch) if asked.workload.statistic_shapes() else _chunk(asked.workload)  # BatchNorm wants it whole
-    loss, gradients, statistics = 0.0, dict[str, Array](), dict[str, Array]()
-    for first in range(0, len(batch), size):
-        piece, piece_labels = images[first : first + size], labels[first : first + size]
-        run = Pass(adapter.state, True, adapter.generator)
-        features, _ = sequence(tuple(front), piece.astype(dtype) * dtype(asked.workload.scale), run)
-        logits, backward = FORWARD[type(last)](last, features, run)
-        piece_loss, dy = LOSSES[asked.workload.loss](logits, piece_labels)
-        share = len(piece) / len(batch)
-        loss += share * piece_loss
-        for key, gradient in backward(dy)[1].items():
-            gradients[key] = gradients.get(key, dtype(0)) + dtype(share) * gradient
-        statistics |= run.statistics
-    return Step(loss, gradients, statistics)
+    run = adapter.new_pass(training=True)
+    pieces = (adapter.rescaled(images[first : first + size]) for first in range(0, len(batch), size))
+    features = np.concatenate([sequence(tuple(front), piece, run)[0] for piece in pieces])
+    logits, backward = FORWARD[type(last)](last, features, run)
+    loss, dy = LOSSES[asked.workload.loss](logits, labels)
+    backward(dy)
+    return Step(loss, run.gradients, run.statistics)
 
 
 def evaluation_apart(logits: Array, expected: Array) -> float:

@@ -144,7 +144,7 @@ class Adapter:
 
     def _weight(self, key: str) -> torch.Tensor:
         layer, role = key.split("/")
-        return getattr(self.blocks[layer], ROLES[role])
+        return getattr(self.blocks[layer], ROLES.get(role, role))
 
     def _logits(self, images: torch.Tensor) -> torch.Tensor:
         channels_first_images = images.permute(0, 3, 1, 2).contiguous()
