@@ -8,6 +8,7 @@ from typing import Any
 from . import versions
 from .figures import Figure, refuse_unknown
 from .job import TrialSpec
+from .record import Record
 from .status import Status
 
 
@@ -37,7 +38,7 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class TrialResult:
+class TrialResult(Record):
     """What one trial gave. Times in seconds; `phases_s` maps an event to the time since the one before."""
 
     spec: TrialSpec
@@ -68,8 +69,8 @@ class TrialResult:
         """As the newest schema has it."""
         return {**asdict(self), "schema_version": versions.NEWEST}
 
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> TrialResult:
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> TrialResult:
         """Of any schema version. Raises versions.OtherSchema, and ValueError for a result that lacks or invents a
         field, or has an unknown figure.
         """
@@ -78,17 +79,6 @@ class TrialResult:
         if unknown:
             raise ValueError(f"fields missing or unknown: {sorted(unknown)}")
         try:
-            return TrialResult(
-                **{
-                    **data,
-                    "spec": TrialSpec.from_json(data["spec"]),
-                    "status": Status(data["status"]),
-                    "epochs": [Epoch(**epoch) for epoch in data["epochs"]],
-                    "figures": {name: Figure.from_json(figure) for name, figure in data["figures"].items()},
-                    "checks": [
-                        Check(**check | {"against": tuple(check.get("against", ()))}) for check in data["checks"]
-                    ],
-                }
-            )
+            return super().from_json(data)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a trial result: {error}") from error
