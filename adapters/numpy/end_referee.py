@@ -64,17 +64,12 @@ class Asked:
         return sum(key.startswith("batch/") for key in self.saved)
 
 
-@dataclass(frozen=True)
-class Answers:
-    """One precision's."""
-
-    logits: Array
-    steps: list[Step]
+Answers = tuple[Array, list[Step]]  # (logits, of each step), in one precision
 
 
 def answers(asked: Asked, dtype: type) -> Answers:
     """In the precision of `dtype`, from the weights that the worker saved."""
-    return Answers(_logits(asked, dtype), [_step(asked, number, dtype) for number in range(asked.steps)])
+    return _logits(asked, dtype), [_step(asked, number, dtype) for number in range(asked.steps)]
 
 
 def _built(asked: Asked, number: int, dtype: type) -> Adapter:
@@ -127,21 +122,22 @@ def loss_apart(loss: float, expected: float) -> float:
 
 def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Difference, list[EndStep]]:
     """(of the logits, of each step) from the more exact answers; the quick ones say what rounding makes."""
-    found = asked.saved["logits"][: len(asked.test_images)]
-    evaluation = Difference(evaluation_apart(found, exact.logits), evaluation_apart(quick.logits, exact.logits))
+    (true_logits, true_steps), (quick_logits, quick_steps) = exact, quick
+    logits = asked.saved["logits"][: len(asked.test_images)]
+    evaluation = Difference(evaluation_apart(logits, true_logits), evaluation_apart(quick_logits, true_logits))
     weights = [asked.weights(number) for number in range(asked.steps + 1)]
     taken, rule = int(asked.saved["steps"]), asked.spec.task.optimizer
     steps = []
     for number in range(asked.steps):
-        loss, true_loss = float(asked.saved[f"loss/{number}"][0]), exact.steps[number].loss
-        known = update_differences(rule, weights, exact.steps, quick.steps, number, taken)
+        loss, true_loss = float(asked.saved[f"loss/{number}"][0]), true_steps[number].loss
+        known = update_differences(rule, weights, true_steps, quick_steps, number, taken)
         worst = max(known, key=lambda key: _surplus(known[key]), default=None)
         size = len(asked.batch(number))
         steps.append(
             EndStep(
                 batch_size=size,
                 partial=size != asked.spec.cell.batch_size,
-                loss=Difference(loss_apart(loss, true_loss), loss_apart(quick.steps[number].loss, true_loss)),
+                loss=Difference(loss_apart(loss, true_loss), loss_apart(quick_steps[number].loss, true_loss)),
                 update=None if worst is None else known[worst],
                 parameter=worst,
                 whole=follows_whole_gradient(asked.workload, size),

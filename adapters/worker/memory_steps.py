@@ -14,7 +14,7 @@ import numpy as np
 
 from adapters.base import Adapter, Count, MemoryUse, Unsupported
 from adapters.worker.event_log import EventLog
-from adapters.worker.prepare import Extra, prepare
+from adapters.worker.prepare import prepare
 from adapters.worker.trainer import Trainer
 from workloads.records.events import Event
 from workloads.records.job import Job
@@ -24,7 +24,7 @@ SETTLING_STEPS = 4  # MXNet hands out four workspaces in turn, which all grow to
 FEWEST_STEPS = 3
 
 
-def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extra]:
+def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """Raises what the adapter raises."""
     adapter.count_memory(folder)
     prepared = prepare(adapter, job, folder, events)
@@ -60,7 +60,6 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extr
             planned=use.planned,
         )
     events.write(Event.FINISHED)
-    return []
 
 
 def known(count: Count) -> int:

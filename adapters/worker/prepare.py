@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,23 +24,11 @@ from workloads.weights import Weights
 CONTEXT_S = 0.3  # three periods of the sampler
 
 
-@dataclass(frozen=True)
-class Extra:
-    """What is asked once a trial has finished: its event carries what `ask` returns, or the reason why it is unknown.
-
-    Whatever happens here, the trial has been measured.
-    """
-
-    event: Event
-    ask: Callable[[], dict[str, Any]]
-
-
 def read_input(root: Path, file: InputFile) -> Path:
     """The input's path, its sha256 verified."""
     path = root / file.path
-    found = file_digest(path, "sha256")
-    if found != file.sha256:
-        raise ValueError(f"input {path}: sha256 expected {file.sha256}, found {found}")
+    if (digest := file_digest(path, "sha256")) != file.sha256:
+        raise ValueError(f"input {path}: sha256 expected {file.sha256}, found {digest}")
     return path
 
 
@@ -65,7 +51,8 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     """Open the adapter and load the data; raises what the adapter raises, ValueError for an input that was changed."""
     spec, task, placement = job.trial, job.trial.task, job.trial.placement
     facts = adapter.open(placement.device_kind, placement.threads, task.profile, task.feed, spec.cell.allocator)
-    events.write(Event.OPENED, facts=facts | packages(), resident_bytes=host.resident_bytes())
+    packages = {package.metadata["Name"]: package.version for package in importlib.metadata.distributions()}
+    events.write(Event.OPENED, facts=facts | {"packages": packages}, resident_bytes=host.resident_bytes())
     if placement.device_kind == "cuda":
         time.sleep(CONTEXT_S)
         events.write(Event.CONTEXT_SAMPLED)
@@ -78,10 +65,5 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     adapter.load(train_images, train_labels)
     adapter.synchronize()
     events.write(Event.LOADED)
-    given = WORKLOADS[task.workload], task.optimizer, initial_weights.load(paths["weights"]), spec.draw.seed
-    return Prepared(train_images, train_labels, test_images, test_labels, order, given)
-
-
-def packages() -> dict[str, dict[str, str]]:
-    """{"packages": {name: version}} of this environment."""
-    return {"packages": {d.metadata["Name"]: d.version for d in importlib.metadata.distributions()}}
+    arguments = WORKLOADS[task.workload], task.optimizer, initial_weights.load(paths["weights"]), spec.draw.seed
+    return Prepared(train_images, train_labels, test_images, test_labels, order, arguments)
