@@ -39,6 +39,12 @@ class Figure:
         if (self.value is None) != (self.reason is not None):
             raise ValueError("a figure has either a value or the reason why it has none")
 
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Figure:
+        """Raises ValueError for a method that there is not, TypeError for a field too many or too few."""
+        method = data.get("method")
+        return Figure(**{**data, "method": None if method is None else Method(method)})
+
 
 @dataclass(frozen=True)
 class FigureSpec:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from enum import Enum
-from functools import cache, partial
+from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from typing import Self  # not in the Python 3.10 of NVIDIA's MXNet image
+
+_hints = cache(get_type_hints)
 
 
 class Record:
@@ -18,40 +19,25 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """As `from_json` takes it."""
-        return asdict(self)  # type: ignore[call-overload]
+        return dict(asdict(self))  # type: ignore[call-overload]
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Raises TypeError, AttributeError, ValueError for what is no such record."""
-        return _read(cls, data)
+        """Raises TypeError, AttributeError, ValueError for what is no such record; a field with a default may lack."""
+        record: Self = _read(cls, data)
+        return record
 
 
-def _read(kind: type, data: dict[str, Any]) -> Any:
-    """Of a dataclass; a field that has a default may be missing."""
-    readers = _readers(kind)
-    return kind(**{name: readers[name](value) if name in readers else value for name, value in data.items()})
-
-
-@cache
-def _readers(kind: type) -> dict[str, Callable[[Any], Any]]:
-    """By field; those that JSON has as they are need none."""
-    hints = get_type_hints(kind)
-    return {name: reader for name, hint in hints.items() if (reader := _reader(hint))}
-
-
-def _reader(hint: Any) -> Callable[[Any], Any] | None:
+def _read(hint: Any, value: Any) -> Any:
+    """A value of JSON as its annotation has it."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if isinstance(hint, type) and is_dataclass(hint):
-        return partial(_read, hint)
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return hint
-    if origin not in (tuple, list, dict, UnionType):
-        return None
-    inside = _reader(arguments[origin is dict])
-    if inside is None:
-        return tuple if origin is tuple else None
     if origin is UnionType:
-        return lambda value: None if value is None else inside(value)
+        return None if value is None else _read(arguments[0], value)
+    if origin in (tuple, list):
+        return origin(_read(arguments[0], item) for item in value)
     if origin is dict:
-        return lambda value: {key: inside(item) for key, item in value.items()}
-    return lambda value: origin(map(inside, value))
+        return {key: _read(arguments[1], item) for key, item in value.items()}
+    if isinstance(hint, type) and is_dataclass(hint):
+        hints = _hints(hint)
+        return hint(**{name: _read(hints.get(name), item) for name, item in value.items()})
+    return hint(value) if isinstance(hint, type) and issubclass(hint, Enum) else value

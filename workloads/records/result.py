@@ -8,7 +8,6 @@ from typing import Any
 from . import versions
 from .figures import Figure, refuse_unknown
 from .job import TrialSpec
-from .record import Record
 from .status import Status
 
 
@@ -38,7 +37,7 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class TrialResult(Record):
+class TrialResult:
     """What one trial gave. Times in seconds; `phases_s` maps an event to the time since the one before."""
 
     spec: TrialSpec
@@ -69,8 +68,8 @@ class TrialResult(Record):
         """As the newest schema has it."""
         return {**asdict(self), "schema_version": versions.NEWEST}
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> TrialResult:
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> TrialResult:
         """Of any schema version. Raises versions.OtherSchema, and ValueError for a result that lacks or invents a
         field, or has an unknown figure.
         """
@@ -79,6 +78,17 @@ class TrialResult(Record):
         if unknown:
             raise ValueError(f"fields missing or unknown: {sorted(unknown)}")
         try:
-            return super().from_json(data)
+            return TrialResult(
+                **{
+                    **data,
+                    "spec": TrialSpec.from_json(data["spec"]),
+                    "status": Status(data["status"]),
+                    "epochs": [Epoch(**epoch) for epoch in data["epochs"]],
+                    "figures": {name: Figure.from_json(figure) for name, figure in data["figures"].items()},
+                    "checks": [
+                        Check(**check | {"against": tuple(check.get("against", ()))}) for check in data["checks"]
+                    ],
+                }
+            )
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a trial result: {error}") from error
