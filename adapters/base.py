@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.datasets import Images, Labels
-from workloads.records.memory_counts import Count
+from workloads.records.memory_counts import Count as Count
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 

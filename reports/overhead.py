@@ -48,7 +48,7 @@ CPU time, % of one core, of what is allowed."""
 
 def read(results: Path) -> dict[str, Any] | None:
     """What is stored; None where nothing was measured. Raises ValueError with the reason for an unreadable file."""
-    stored = load.rows_of(results / FILE, SCHEMA_VERSION, "rows", KINDS)
+    stored: dict[str, Any] | None = load.rows_of(results / FILE, SCHEMA_VERSION, "rows", KINDS)
     if stored is None:
         return None
     if not isinstance(stored.get("conditions"), dict):

@@ -209,7 +209,7 @@ def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[Sa
         process.stdout.close()
 
 
-def end_group(process: subprocess.Popen) -> None:
+def end_group(process: subprocess.Popen[Any]) -> None:
     """Kill what is left of the process's group, and reap it."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -65,8 +65,8 @@ def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
 
     canvas = FigureCanvasAgg(figure)
     figure.set_dpi(DPI)
-    canvas.draw()
-    picture = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
+    canvas.draw()  # type: ignore[no-untyped-call]
+    picture = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])  # type: ignore[no-untyped-call]
     few = picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     few.putpalette([_to_the_end(level) for level in few.getpalette() or []])
     info = PngImagePlugin.PngInfo()

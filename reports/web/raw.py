@@ -97,7 +97,8 @@ def _binned(
         return empty
     counts = np.bincount(bins, minlength=len(empty))
     totals = np.bincount(bins, weights=values, minlength=len(empty))
-    return np.divide(totals, counts, out=empty, where=counts > 0)
+    np.divide(totals, counts, out=empty, where=counts > 0)
+    return empty
 
 
 def log(folder: Path, most_bytes: int) -> str | None:

@@ -89,7 +89,8 @@ def _ask(project: Project, folder: Path) -> dict[str, Any]:
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         raise ValueError(lines[-1] if lines else f"exit code {done.returncode}")
-    return json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 def checks(trial: TrialResult) -> list[Check]:
