@@ -17,15 +17,9 @@ class Convolution(gluon.nn.Conv2D):
         filters, groups = (layer.filters, 1) if isinstance(layer, layers.Conv2D) else (shape[2], shape[2])
         (above, below), (left, right) = layer.margins(shape)
         even = (above, left) == (below, right)
-        super().__init__(
-            filters,
-            layer.kernel,
-            layer.stride,
-            (above, left) if even else (0, 0),
-            groups=groups,
-            use_bias=layer.bias,
-            in_channels=shape[2],
-        )
+        padding = (above, left) if even else (0, 0)
+        others = {"groups": groups, "use_bias": layer.bias, "in_channels": shape[2]}
+        super().__init__(filters, layer.kernel, layer.stride, padding, **others)
         self.uneven = None if even else (0, 0, 0, 0, above, below, left, right)
 
     def hybrid_forward(self, F: Any, x: Any, **parameters: Any) -> Any:
@@ -52,11 +46,6 @@ class SqueezeExciteBranch(gluon.nn.HybridSequential):
         return F.broadcast_mul(x, factor)
 
 
-def global_average_pool() -> gluon.HybridBlock:
-    """(n, c, h, w) -> (n, c)."""
-    return gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=(2, 3)))
-
-
 def relu6(F: Any, x: Any) -> Any:
     """`clip` alone passes the gradient at 0 itself."""
     return F.clip(F.relu(x), 0, 6)
@@ -72,7 +61,7 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], gluon.HybridBlock
     layers.DepthwiseConv2D: Convolution,
     layers.MaxPool2D: lambda layer, shape: gluon.nn.MaxPool2D(layer.size),
     layers.AveragePool2D: lambda layer, shape: gluon.nn.AvgPool2D(layer.size),
-    layers.GlobalAveragePool2D: lambda layer, shape: global_average_pool(),
+    layers.GlobalAveragePool2D: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=(2, 3))),
     layers.BatchNorm: lambda layer, shape: gluon.nn.BatchNorm(
         momentum=layer.momentum, epsilon=layer.epsilon, in_channels=shape[-1]
     ),

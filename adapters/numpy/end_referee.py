@@ -19,6 +19,7 @@ import numpy as np
 from adapters.numpy.adapter import LOSSES, Adapter
 from adapters.numpy.end_updates import Step, update_differences
 from adapters.numpy.layers import FORWARD, Array, Parameters, sequence
+from workloads import weights
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import Images, Labels
 from workloads.records.end_evidence import (
@@ -125,12 +126,12 @@ def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Differenc
     (true_logits, true_steps), (quick_logits, quick_steps) = exact, quick
     logits = asked.saved["logits"][: len(asked.test_images)]
     evaluation = Difference(evaluation_apart(logits, true_logits), evaluation_apart(quick_logits, true_logits))
-    weights = [asked.weights(number) for number in range(asked.steps + 1)]
+    around = [asked.weights(number) for number in range(asked.steps + 1)]
     taken, rule = int(asked.saved["steps"]), asked.spec.task.optimizer
     steps = []
     for number in range(asked.steps):
         loss, true_loss = float(asked.saved[f"loss/{number}"][0]), true_steps[number].loss
-        known = update_differences(rule, weights, true_steps, quick_steps, number, taken)
+        known = update_differences(rule, around, true_steps, quick_steps, number, taken)
         worst = max(known, key=lambda key: _surplus(known[key]), default=None)
         size = len(asked.batch(number))
         steps.append(
@@ -159,8 +160,7 @@ def read(folder: Path) -> Asked:
     workload = WORKLOADS[spec.task.workload]
     names = ("train_images", "train_labels", "test_images")
     images, labels, test_images = (np.load(root / spec.inputs[name].path, mmap_mode="r") for name in names)
-    with np.load(folder / END_FILE) as archive:
-        saved = {key: archive[key] for key in archive.files}
+    saved = weights.load(folder / END_FILE)
     return Asked(spec, workload, saved, images, labels, test_images[: evaluated_images(workload)])
 
 

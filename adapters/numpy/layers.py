@@ -108,18 +108,16 @@ def _biased(layer: layers.Conv2D | layers.DepthwiseConv2D, y: Array, backward: B
 
 def _pool_windows(layer: layers.Pool2D, x: Array) -> Array:
     """(n, rows, columns, c, size * size), a copy; the remainder at the edge is left out."""
-    batch, height, width, channels = x.shape
-    rows, columns, size = height // layer.size, width // layer.size, layer.size
-    cut = x[:, : rows * size, : columns * size].reshape(batch, rows, size, columns, size, channels)
-    return cut.transpose(0, 1, 3, 5, 2, 4).reshape(batch, rows, columns, channels, size * size)
+    size = layer.size
+    windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(1, 2))[:, ::size, ::size]
+    return windows.reshape(*windows.shape[:4], size * size)
 
 
 def _unpooled(layer: layers.Pool2D, windows: Array, x: Array) -> Array:
     """The inverse of `_pool_windows`, zeros in the remainder."""
-    batch, rows, columns, channels, _ = windows.shape
-    size, dx = layer.size, np.zeros_like(x)
-    image = windows.reshape(batch, rows, columns, channels, size, size).transpose(0, 1, 4, 2, 5, 3)
-    dx[:, : rows * size, : columns * size] = image.reshape(batch, rows * size, columns * size, channels)
+    dx, (_, rows, columns, *_) = np.zeros_like(x), windows.shape
+    for number, (i, j) in enumerate(np.ndindex(layer.size, layer.size)):
+        _shifted(dx, i, j, rows, columns, layer.size)[...] = windows[..., number]
     return dx
 
 

@@ -15,11 +15,12 @@ def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, shape: layers.Sha
     """One margin an axis is PyTorch's own; uneven ones are padded apart."""
     filters, groups = (layer.filters, 1) if isinstance(layer, layers.Conv2D) else (shape[2], shape[2])
     (above, below), (left, right) = layer.margins(shape)
-    even = (above, left) if (above, left) == (below, right) else (0, 0)
-    made = nn.Conv2d(shape[2], filters, layer.kernel, layer.stride, even, groups=groups, bias=layer.bias)
-    if (above, left) != (below, right):
-        made.register_forward_pre_hook(lambda _, x: nn.functional.pad(x[0], (left, right, above, below)))
-    return made
+    even = (above, left) == (below, right)
+    padding = (above, left) if even else (0, 0)
+    module = nn.Conv2d(shape[2], filters, layer.kernel, layer.stride, padding, groups=groups, bias=layer.bias)
+    if not even:
+        module.register_forward_pre_hook(lambda _, x: nn.functional.pad(x[0], (left, right, above, below)))
+    return module
 
 
 def batch_norm(layer: layers.BatchNorm, shape: layers.Shape) -> nn.Module:

@@ -49,12 +49,12 @@ ROLES = {"running_mean": "moving_mean", "running_variance": "moving_variance"}  
 def apply(chain: tuple[layers.Layer, ...], x: Any, seeds: Iterator[int]) -> Any:
     """The layers one after another, in Keras' functional manner."""
     for layer in chain:
-        made = LAYERS[type(layer)](layer, seeds)
+        block = LAYERS[type(layer)](layer, seeds)
         if isinstance(layer, layers.Branch):
             y = apply(layer.layers, x, seeds)
             if isinstance(layer, layers.SqueezeExcite):
                 y = keras.layers.Reshape((1, 1, y.shape[-1]), name=f"{layer.name}_broadcast")(y)
-            x = made([x, y])
+            x = block([x, y])
         else:
-            x = made(x)
+            x = block(x)
     return x
