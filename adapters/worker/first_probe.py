@@ -30,8 +30,8 @@ from workloads.records.job import Job
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """The kind `probe`: nothing is measured."""
     prepared = prepare(adapter, job, folder, events)
-    split = (prepared.train_images, prepared.train_labels, prepared.order[0])
-    events.write(Event.PROBED, evidence=gather(adapter, prepared.task, *split).to_json())
+    evidence = gather(adapter, prepared.task, prepared.train.images, prepared.train.labels, prepared.order[0])
+    events.write(Event.PROBED, evidence=evidence.to_json())
     events.write(Event.FINISHED)
 
 

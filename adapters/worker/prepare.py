@@ -15,7 +15,7 @@ from adapters.worker import host
 from adapters.worker.event_log import EventLog
 from workloads import weights as initial_weights
 from workloads.catalogue import WORKLOADS
-from workloads.datasets import Images, Labels, file_digest
+from workloads.datasets import Split, file_digest
 from workloads.records.events import Event
 from workloads.records.job import InputFile, Job
 from workloads.spec import OptimizerSpec, Workload
@@ -39,10 +39,8 @@ BuildArguments = tuple[Workload, OptimizerSpec, Weights, int]  # of an adapter
 class Prepared:
     """An adapter that is open and has its data; `order` is (epochs, n)."""
 
-    train_images: Images
-    train_labels: Labels
-    test_images: Images
-    test_labels: Labels
+    train: Split
+    test: Split
     order: NDArray[np.int32]
     task: BuildArguments
 
@@ -59,11 +57,12 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
 
     root = (folder / job.results).resolve()
     paths = {name: read_input(root, file) for name, file in spec.inputs.items()}
-    train_images, train_labels = np.load(paths["train_images"]), np.load(paths["train_labels"])
-    test_images, test_labels = np.load(paths["test_images"]), np.load(paths["test_labels"])
+    train, test = (
+        Split(np.load(paths[f"{name}_images"]), np.load(paths[f"{name}_labels"])) for name in ("train", "test")
+    )
     order = np.load(paths["order"])
-    adapter.load(train_images, train_labels)
+    adapter.load(train.images, train.labels)
     adapter.synchronize()
     events.write(Event.LOADED)
     arguments = WORKLOADS[task.workload], task.optimizer, initial_weights.load(paths["weights"]), spec.draw.seed
-    return Prepared(train_images, train_labels, test_images, test_labels, order, arguments)
+    return Prepared(train, test, order, arguments)

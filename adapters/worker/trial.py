@@ -24,7 +24,7 @@ WARM_UP_STEPS = 5
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """Everything behind the import; raises what the adapter raises before `finished`."""
     spec, prepared = job.trial, prepare(adapter, job, folder, events)
-    split, test_images = len(prepared.train_images), prepared.test_images
+    split, test_images = len(prepared.train.images), prepared.test.images
     steps = measure(adapter, spec, prepared, events)
     events.write(Event.FINISHED)
     events.write_answer(Event.WINDOW_SETTLED, lambda: end_probe.outstanding(adapter))  # at once: it tells what was left
@@ -36,7 +36,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
 
 def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: EventLog) -> int:
     """The epochs and the window; returns how many updates they made."""
-    batch_size, split = spec.cell.batch_size, len(prepared.train_images)
+    batch_size, split = spec.cell.batch_size, len(prepared.train.images)
     if batch_size > split and spec.passes.last_batch == "drop":
         raise ValueError(f"batch size {batch_size} is larger than the split of {split}: all is dropped")
     adapter.build(*prepared.task)
@@ -48,7 +48,7 @@ def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: Event
     for epoch in range(spec.passes.epochs):
         batches = epoch_batches(prepared.order[epoch], batch_size, spec.passes.last_batch)
         train_epoch(trainer, epoch, batches, events)
-        test_loss, test_accuracy = evaluate(adapter, prepared.test_images, prepared.test_labels, batch_size)
+        test_loss, test_accuracy = evaluate(adapter, prepared.test.images, prepared.test.labels, batch_size)
         events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=test_loss, test_accuracy=test_accuracy)
     train_window(trainer, prepared.order[-1], batch_size, spec.window_s, events)
     return len(trainer.losses)
