@@ -183,29 +183,23 @@ def dropout(layer: layers.Dropout, x: Array, run: Pass) -> Forward:
     return x * kept, lambda dy: dy * kept
 
 
-def _elementwise(x: Array, y: Array, slope: Array) -> Forward:
+def _hard_sigmoid(x: Array) -> Array:
+    return np.clip(x + 3, 0, 6) / 6
+
+
+# {record: x -> (value, slope)}
+ELEMENTWISE: dict[type[layers.Layer], Callable[[Array], tuple[Array, Array]]] = {
+    layers.Relu: lambda x: (np.maximum(x, 0), x > 0),
+    layers.Relu6: lambda x: (np.clip(x, 0, 6), (x > 0) & (x < 6)),
+    layers.HardSigmoid: lambda x: (_hard_sigmoid(x), (np.abs(x) < 3) / 6),
+    layers.HardSwish: lambda x: (x * _hard_sigmoid(x), _hard_sigmoid(x) + x * (np.abs(x) < 3) / 6),
+}
+
+
+def elementwise(layer: layers.Layer, x: Array, run: Pass) -> Forward:
+    """As ELEMENTWISE has it, in the precision of `x`."""
+    y, slope = ELEMENTWISE[type(layer)](x)
     return y.astype(x.dtype), lambda dy: (dy * slope).astype(x.dtype)
-
-
-def relu(layer: layers.Relu, x: Array, run: Pass) -> Forward:
-    """max(x, 0); its gradient at 0 is 0."""
-    return _elementwise(x, np.maximum(x, 0), x > 0)
-
-
-def relu6(layer: layers.Relu6, x: Array, run: Pass) -> Forward:
-    """clip(x, 0, 6); its gradient at 0 and at 6 is 0."""
-    return _elementwise(x, np.clip(x, 0, 6), (x > 0) & (x < 6))
-
-
-def hard_sigmoid(layer: layers.HardSigmoid, x: Array, run: Pass) -> Forward:
-    """clip(x + 3, 0, 6) / 6."""
-    return _elementwise(x, np.clip(x + 3, 0, 6) / 6, (np.abs(x) < 3) / 6)
-
-
-def hard_swish(layer: layers.HardSwish, x: Array, run: Pass) -> Forward:
-    """x * clip(x + 3, 0, 6) / 6."""
-    gate = np.clip(x + 3, 0, 6) / 6
-    return _elementwise(x, x * gate, gate + x * (np.abs(x) < 3) / 6)
 
 
 def flatten(layer: layers.Flatten, x: Array, run: Pass) -> Forward:
@@ -245,10 +239,7 @@ FORWARD: dict[type[layers.Layer], Callable[[Any, Array, Pass], Forward]] = {
     layers.GlobalAveragePool2D: global_average_pool2d,
     layers.BatchNorm: batch_norm,
     layers.Dropout: dropout,
-    layers.Relu: relu,
-    layers.Relu6: relu6,
-    layers.HardSigmoid: hard_sigmoid,
-    layers.HardSwish: hard_swish,
+    **dict.fromkeys(ELEMENTWISE, elementwise),
     layers.Flatten: flatten,
     layers.Dense: dense,
     layers.Residual: residual,
