@@ -1,0 +1,130 @@
+"""Networks as data and as files: what is written is what is read, and what cannot be read is one line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from workloads import __main__ as program
+from workloads import networks
+from workloads.catalogue import WORKLOADS
+from workloads.layers import Conv2D, Dense, Flatten, Layer
+from workloads.networks import NetworkError
+from workloads.records import network
+from workloads.spec import Workload
+
+FILE = """
+from workloads.layers import Conv2D, Dense, Flatten
+from workloads.spec import Workload
+
+MINE = Workload(
+    name="mine",
+    summary="one convolution",
+    input_shape=(8, 8, 1),
+    layers=(Conv2D("conv", filters=2, kernel=(3, 3)), Flatten("flatten"), Dense("dense", units=CLASSES)),
+)
+"""
+
+
+def written(folder: Path, text: str, classes: int = 3) -> Path:
+    path = folder / "mine.py"
+    path.write_text(text.replace("CLASSES", str(classes)))
+    return path
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_network_comes_back_from_json_as_it_was(name: str) -> None:
+    workload = WORKLOADS[name]
+    read = network.from_json(json.loads(network.to_text(workload)))
+    assert read == replace(workload, summary="")
+    assert network.to_text(read) == network.to_text(workload)
+
+
+def test_every_layer_record_can_be_stored() -> None:
+    kinds: set[type[Layer]] = set()
+    pending = [Layer]
+    while pending:
+        kind = pending.pop()
+        pending += kind.__subclasses__()
+        if not kind.__subclasses__() and kind.__module__ == "workloads.layers":
+            kinds.add(kind)
+    assert set(network.KINDS.values()) == kinds and len(kinds) > 10
+
+
+def test_what_is_stored_changes_with_what_is_computed_and_not_with_the_summary(tmp_path: Path) -> None:
+    workload = networks.read(written(tmp_path, FILE))
+    text = network.to_text(workload)
+    assert network.to_text(replace(workload, summary="in other words")) == text
+    assert network.to_text(replace(workload, scale=1.0)) != text
+    assert network.to_text(replace(workload, layers=(*workload.layers[:-1], Dense("dense", 4)))) != text
+
+
+def test_a_file_anywhere_defines_a_network_by_the_records_of_the_catalogue(tmp_path: Path) -> None:
+    expected = Workload("mine", "", (8, 8, 1), (Conv2D("conv", 2, (3, 3)), Flatten("flatten"), Dense("dense", 3)))
+    path = written(tmp_path, FILE)
+    assert replace(networks.find(str(path)), summary="") == expected
+    assert networks.find("osu-cnn") == WORKLOADS["osu-cnn"]
+
+
+def test_a_workload_that_is_imported_or_named_twice_is_one(tmp_path: Path) -> None:
+    assert networks.read(written(tmp_path, FILE + "\nSAME = MINE\n")).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "must define one Workload at its top level, defines none"),
+        (FILE + FILE.replace('"mine"', '"yours"').replace("MINE", "YOURS"), "defines mine, yours"),
+        ("import nothing_of_this_name", "ModuleNotFoundError"),
+        ("def", "SyntaxError"),
+        (FILE.replace('"mine"', '"My Net"'), "its name must be"),
+        (FILE.replace('"mine"', '"osu-cnn"'), "the catalogue has a osu-cnn"),
+        (FILE.replace('Flatten("flatten"), ', ""), "layer dense"),
+        (FILE.replace("(3, 3)", "(9, 9)"), "layer conv"),
+        (FILE.replace('Flatten("flatten"), Dense("dense", units=CLASSES)', ""), "needs a logit for each"),
+        (FILE.replace("CLASSES", "1"), "needs a logit for each"),
+        (
+            FILE.replace("input_shape", 'loss="binary-cross-entropy", input_shape'),
+            "needs one logit",
+        ),
+        (FILE.replace('Flatten("flatten")', 'Flatten("conv")'), "layer names repeat"),
+    ],
+)
+def test_a_file_that_is_no_network_is_one_line_that_says_where_and_what(text: str, reason: str, tmp_path: Path) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(NetworkError) as caught:
+        networks.find(str(path))
+    message = str(caught.value)
+    assert str(path) in message and reason in message and "\n" not in message
+
+
+def test_a_file_that_is_not_there_or_a_folder_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "folder.py").mkdir()
+    for name in ("absent.py", "folder.py"):
+        with pytest.raises(NetworkError, match=name):
+            networks.find(str(tmp_path / name))
+
+
+def test_describe_prints_each_layer_with_what_it_has_and_the_sums(capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(["describe", "osu-cnn"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["conv1", "Conv2D", "30", "x", "30", "x", "32", "896", "777,600", "115,200"] in lines
+    assert ["all", "122,570", "4,548,608", "367,784"] in lines
+
+
+def test_describe_of_an_unknown_network_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(["describe", "no-such"]) == 2
+    assert "unknown workload no-such" in capsys.readouterr().err
+
+
+def test_layers_of_ones_own_that_no_adapter_knows_are_refused(tmp_path: Path) -> None:
+    own = (
+        "from dataclasses import dataclass\nfrom workloads.layers import Layer\n"
+        "@dataclass(frozen=True)\nclass Mine(Layer):\n    pass\n"
+    )
+    text = own + FILE.replace('Flatten("flatten")', 'Mine("mine"), Flatten("flatten")')
+    with pytest.raises(NetworkError, match="layer mine: Mine is no layer"):
+        networks.read(written(tmp_path, text))

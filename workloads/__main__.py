@@ -1,0 +1,61 @@
+"""`python -m workloads describe NAME|FILE`: a network, layer by layer."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator
+
+from .activations import FLOAT32_BYTES, activation_bytes
+from .networks import NetworkError, find
+from .spec import Workload
+
+HEAD = ("layer", "kind", "output shape", "parameters", "multiply-adds", "output bytes")
+
+
+def rows(workload: Workload) -> Iterator[tuple[str, ...]]:
+    """As HEAD says, of one image: each layer in the order of computation, then the sums."""
+    bytes_in_all = 0
+    for layer, shape in workload.walk():
+        output = layer.output_shape(shape)
+        parameters = sum(math.prod(parameter) for parameter in layer.parameter_shapes(shape).values())
+        output_bytes = FLOAT32_BYTES * math.prod(output)
+        bytes_in_all += output_bytes
+        numbers = (parameters, layer.multiply_adds(shape), output_bytes)
+        yield layer.name, type(layer).__name__, " x ".join(map(str, output)), *(f"{number:,}" for number in numbers)
+    sums = (workload.parameter_count, workload.multiply_adds, bytes_in_all)
+    yield "all", "", "", *(f"{number:,}" for number in sums)
+
+
+def describe(workload: Workload) -> str:
+    """Lines for a terminal."""
+    table = [HEAD, *rows(workload)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(HEAD))]
+    shape = " x ".join(map(str, workload.input_shape))
+    lines = [f"{workload.name}: {workload.summary}".rstrip(": "), f"input {shape}, loss {workload.loss}", ""]
+    for row in table:
+        texts = [cell.ljust(width) for cell, width in zip(row[:3], widths[:3], strict=True)]
+        numbers = [cell.rjust(width) for cell, width in zip(row[3:], widths[3:], strict=True)]
+        lines.append("  ".join([*texts, *numbers]).rstrip())
+    kept = activation_bytes(workload, 1)
+    return "\n".join([*lines, "", f"kept from forward to backward: {kept:,} bytes an image (float32)"])
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code: 2 for a network that cannot be had."""
+    parser = argparse.ArgumentParser(prog="python -m workloads")
+    commands = parser.add_subparsers(required=True, metavar="describe")
+    command = commands.add_parser("describe", help="print a network layer by layer; trains nothing")
+    command.add_argument("network", metavar="NAME|FILE", help="of the catalogue, or a file that defines one Workload")
+    options = parser.parse_args(arguments)
+    try:
+        print(describe(find(options.network)))
+    except NetworkError as error:
+        print(f"workloads: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

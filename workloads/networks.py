@@ -1,0 +1,83 @@
+"""Where a network is found: a file of the catalogue, anybody's own file, or the inputs of a stored trial."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from functools import cache
+from pathlib import Path
+
+from .catalogue import WORKLOADS
+from .records import network
+from .records.job import TrialSpec
+from .spec import Workload
+
+NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,40}")  # of a workload: it stands in names of files
+
+
+class NetworkError(ValueError):
+    """A network that cannot be had; the message is one line that says what to do."""
+
+
+def find(name_or_path: str) -> Workload:
+    """The catalogue's of this name, or what a file (its path ends in .py) defines. Raises NetworkError."""
+    if name_or_path.endswith(".py"):
+        return read(Path(name_or_path))
+    if name_or_path not in WORKLOADS:
+        known = ", ".join(sorted(WORKLOADS))
+        raise NetworkError(f"unknown workload {name_or_path}; there are {known}, or name a file of your own: my_cnn.py")
+    return WORKLOADS[name_or_path]
+
+
+def read(path: Path) -> Workload:
+    """The one Workload that a file defines, as it is run. Raises NetworkError."""
+    try:
+        values = runpy.run_path(str(path)).values()
+    except OSError as error:
+        raise NetworkError(f"workload {path}: {error.strerror or error}") from error
+    except Exception as error:
+        raise NetworkError(f"workload {path}: {type(error).__name__}: {error}") from error
+    workloads = {id(value): value for value in values if isinstance(value, Workload)}.values()
+    if len(workloads) != 1:
+        names = ", ".join(workload.name for workload in workloads) or "none"
+        raise NetworkError(f"workload {path}: must define one Workload at its top level, defines {names}")
+    (workload,) = workloads
+    _check(workload, path)
+    return workload
+
+
+def _check(workload: Workload, path: Path) -> None:
+    """Raises NetworkError for what no trial could be made of."""
+    if not NAME.fullmatch(workload.name):
+        raise NetworkError(f"workload {path}: its name must be of a-z, 0-9, . and -, got {workload.name!r}")
+    if workload.name in WORKLOADS and workload != WORKLOADS[workload.name]:
+        raise NetworkError(f"workload {path}: the catalogue has a {workload.name}; give yours a name of its own")
+    try:
+        for layer, _ in workload.walk():
+            if network.KINDS.get(type(layer).__name__) is not type(layer):
+                raise ValueError(f"layer {layer.name}: {type(layer).__name__} is no layer of workloads/layers.py")
+        shape = workload.output_shape
+    except (ValueError, TypeError, IndexError, AttributeError) as error:
+        raise NetworkError(f"workload {path}: {error}") from error
+    binary = workload.loss == "binary-cross-entropy"
+    if len(shape) != 1 or (shape[0] != 1 if binary else shape[0] < 2):
+        needed = "one logit" if binary else "a logit for each of two classes or more"
+        raise NetworkError(f"workload {path}: {workload.loss} needs {needed}, its last layer gives {shape}")
+
+
+def of_trial(spec: TrialSpec, results: Path) -> Workload | None:
+    """What a stored trial trained: as its inputs have it, before networks were inputs as the catalogue has it. None
+    where that is no more.
+    """
+    if "network" not in spec.inputs:
+        return WORKLOADS.get(spec.task.workload)
+    return _stored(results / spec.inputs["network"].path)
+
+
+@cache  # an input's name has its checksum
+def _stored(path: Path) -> Workload | None:
+    try:
+        return network.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
