@@ -59,8 +59,9 @@ def figure_checks(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
 
 def _values(figures: dict[str, Figure], *specs: FigureSpec) -> list[float] | None:
     """None unless all are known."""
-    known = {name: figure.value for name, figure in figures.items() if figure.value is not None}
-    return [known[spec.name] for spec in specs] if all(spec.name in known for spec in specs) else None
+    wanted = (figures.get(spec.name) for spec in specs)
+    known = [figure.value for figure in wanted if figure is not None and figure.value is not None]
+    return known if len(known) == len(specs) else None
 
 
 def _split(spec: TrialSpec, epochs: list[Epoch]) -> Iterator[Check]:
