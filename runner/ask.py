@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.launch import Outcome, Way, run_worker
+from runner.launch import Launcher, Outcome, run_worker
 from runner.machine import description
 from workloads.records.events import Event, Events, read_events
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, write_json
@@ -24,7 +24,7 @@ class Ended:
     reason: str | None
 
 
-def ask(job: Job, folder: Path, way: Way) -> Ended:
+def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
     """Blocks until the worker has ended. An earlier one in the folder keeps its events, which are not among those that
     are returned. Raises LaunchFailed.
     """
@@ -32,7 +32,7 @@ def ask(job: Job, folder: Path, way: Way) -> Ended:
     earlier = len(read_events(folder / EVENTS_FILE))
     write_json(folder / JOB_FILE, job.to_json())
     kills_before = description.out_of_memory_kills()
-    outcome = run_worker(folder, job, way)
+    outcome = run_worker(folder, job, launcher)
     killed_for_memory = description.out_of_memory_kills() != kills_before
     return ended(read_events(folder / EVENTS_FILE)[earlier:], outcome, folder / LOG_FILE, killed_for_memory)
 

@@ -69,7 +69,7 @@ class Worker(Protocol):
         """Kill whatever is left of it, and reap it; its exit code."""
 
 
-class Way(Protocol):
+class Launcher(Protocol):
     """How a framework's workers are started: `Local`, or `containers.InContainer`."""
 
     @property
@@ -84,18 +84,18 @@ class Way(Protocol):
         """`python -m adapters.worker FOLDER`, on the first `threads` cores. Raises LaunchFailed, OSError."""
 
 
-def run_worker(folder: Path, job: Job, way: Way) -> Outcome:
+def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
     """Blocks until the worker has ended or its time is up. Raises LaunchFailed."""
     placement = job.trial.placement
     with (
-        sampler(way.project, folder, placement) as sampling,
+        sampler(launcher.project, folder, placement) as sampling,
         (folder / LOG_FILE).open("w", encoding="utf-8") as log,
     ):
         started, timed_out = time.monotonic(), False
         if job.kind is Kind.OVERHEAD:
             (folder / SAMPLER_FILE).write_text(str(sampling.pid))
         try:
-            worker = way.start(folder, job, log)
+            worker = launcher.start(folder, job, log)
         except OSError as error:
             raise LaunchFailed(f"the worker could not be started: {error}") from error
         try:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from runner.ask import ask
-from runner.launch import LaunchFailed, Way
+from runner.launch import Launcher, LaunchFailed
 from runner.results.memory import Told
 from workloads.records.events import Event, read_events
 from workloads.records.files import EVENTS_FILE, LOG_FILE
@@ -24,7 +24,7 @@ class MemoryWorker:
         for spec in trials:
             self.sizes.setdefault(spec.memory_id, set()).add(spec.cell.batch_size)
 
-    def gather(self, spec: TrialSpec, way: Way) -> Told:
+    def gather(self, spec: TrialSpec, launcher: Launcher) -> Told:
         """What the memory holds at the trial's batch size, or the reason why that is not known."""
         batch_size, name = spec.cell.batch_size, spec.memory_id
         job = Job(Kind.MEMORY, replace(spec, cell=replace(spec.cell, allocator=ON_DEMAND)))
@@ -33,17 +33,17 @@ class MemoryWorker:
         if batch_size not in counts and name not in self.ended:
             missing = tuple(sorted(self.sizes[name] - set(counts)))
             trial = replace(job.trial, timeout_s=spec.timeout_s * len(missing))
-            self.ended[name] = self._ask(replace(job, trial=trial, batch_sizes=missing), folder, way)
+            self.ended[name] = self._ask(replace(job, trial=trial, batch_sizes=missing), folder, launcher)
             counts = read_told(folder)
         if batch_size in counts:
             return counts[batch_size]
         return {"reason": f"the memory worker: {self.ended[name]} (log: {folder / LOG_FILE})"}
 
     @staticmethod
-    def _ask(job: Job, folder: Path, way: Way) -> str:
+    def _ask(job: Job, folder: Path, launcher: Launcher) -> str:
         """How it ended."""
         try:
-            ended = ask(job, folder, way)
+            ended = ask(job, folder, launcher)
         except LaunchFailed as error:
             return str(error)
         return f"{ended.status}: {ended.reason}" if ended.reason else "it ended without this batch size"

@@ -20,9 +20,10 @@ from runner.ask import ask
 from runner.command import cli, inputs
 from runner.command.cli import Request
 from runner.command.parser import BadInput, Parser, add_shared, run_parser, whole
+from runner.command.plan import plan_of
 from runner.command.progress import duration
-from runner.command.setup import digests_of, fresh_folder, make_environments, plan_of, write_data
-from runner.launch import LaunchFailed, Way
+from runner.command.setup import fresh_folder, installations, make_environments
+from runner.launch import Launcher, LaunchFailed
 from runner.machine import description
 from runner.project import Project
 from workloads.records.events import Event
@@ -75,10 +76,9 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, int]:
 
 def run(asked: Request, pairs: int, console: Console) -> int:
     """Measures, prints and stores; the exit code: 1 where something is over its bar or was not measured."""
-    data = write_data(asked, console)
-    ready, unavailable = make_environments(asked, console)
-    written = inputs.write_repeats(asked.study, data, range(1), asked.results)
-    plan = plan_of(asked, digests_of(asked), range(1), written)
+    data = inputs.write_data(asked, console)
+    launchers = make_environments(asked, console)
+    plan = plan_of(asked, installations(asked), range(1), inputs.write_repeats(asked, data, range(1)))
     trials = [spec for spec in plan.trials if spec.cell.allocator == ON_DEMAND]
     file = OverheadFile.under(conditions_of(asked), asked.results / OVERHEAD_FILE)
     console.print(f"{len(trials)} times {pairs} pairs, about {duration(len(trials) * (START_S + pairs * PAIR_S))}")
@@ -87,9 +87,10 @@ def run(asked: Request, pairs: int, console: Console) -> int:
         framework, batch_size = spec.cell.framework, spec.cell.batch_size
         cell = {"framework": framework, "batch_size": batch_size}
         try:
-            if framework not in ready:
-                raise LaunchFailed(f"unsupported: {unavailable[framework]}")
-            facts, segments = measure(spec, ready[framework], pairs, asked.results)
+            launcher = launchers[framework]
+            if isinstance(launcher, str):
+                raise LaunchFailed(f"unsupported: {launcher}")
+            facts, segments = measure(spec, launcher, pairs, asked.results)
         except LaunchFailed as error:
             failures += 1
             file.store("failed", cell, {"reason": str(error)})
@@ -106,12 +107,12 @@ def run(asked: Request, pairs: int, console: Console) -> int:
 
 def conditions_of(asked: Request) -> dict[str, Any]:
     """The machine, and what is the same for every framework and batch size."""
-    return description.describe(asked.project, asked.device, list(asked.gpus)) | {
-        "device": asked.device,
-        "threads": asked.threads,
+    return description.describe(asked.project, asked.placement.device, asked.gpus) | {
+        "device": asked.placement.device,
+        "threads": asked.placement.threads,
         "workload": asked.study.workload,
         "dataset": asked.study.dataset,
-        "variables": description.deciding_variables(),
+        "variables": asked.placement.variables,
     }
 
 
@@ -157,12 +158,12 @@ def others(rows: list[dict[str, Any]], cell: dict[str, Any]) -> list[dict[str, A
     return [row for row in rows if not cell.items() <= row.items()]
 
 
-def measure(spec: TrialSpec, way: Way, pairs: int, results: Path) -> tuple[dict[str, Any], list[Segment]]:
+def measure(spec: TrialSpec, launcher: Launcher, pairs: int, results: Path) -> tuple[dict[str, Any], list[Segment]]:
     """(the framework's facts, segments). Raises LaunchFailed with the reason and the log where there are none."""
     spec = replace(spec, timeout_s=spec.timeout_s + pairs * PAIR_LIMIT_S)
     job = Job(Kind.OVERHEAD, spec, pairs=pairs)
     folder = fresh_folder(results, job)
-    ended = ask(job, folder, way)
+    ended = ask(job, folder, launcher)
     if ended.status is not Status.OK:
         raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder / LOG_FILE})")
     facts = next(event["facts"] for event in ended.events if event["event"] == Event.OPENED)

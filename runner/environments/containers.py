@@ -185,11 +185,11 @@ def signalled(exit_code: int) -> int:
 
 
 def run_line(
-    way: InContainer, name: str, results: Path, folder: Path, placement: Placement, program: list[str]
+    launcher: InContainer, name: str, results: Path, folder: Path, placement: Placement, program: list[str]
 ) -> list[str]:
     """The engine's whole command: `python PROGRAM FOLDER`, both folders as the container sees them."""
-    engine, inside = way.engine, RESULTS / folder.relative_to(results)
-    environment = worker_environment(placement, way.variables) | {"PYTHONPATH": str(IMAGE_ROOT), "HOME": "/tmp"}
+    engine, inside = launcher.engine, RESULTS / folder.relative_to(results)
+    environment = worker_environment(placement, launcher.variables) | {"PYTHONPATH": str(IMAGE_ROOT), "HOME": "/tmp"}
     line = [engine.program, "run", "--rm", "--name", name, "--pull", "never", "--entrypoint", "python"]
     line += ["--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--workdir", "/"]
     line += ["--security-opt", "no-new-privileges", "--security-opt", "label=disable", *owner(engine)]
@@ -205,7 +205,7 @@ def run_line(
         line += card if engine.kind == "docker" else ["--device", f"nvidia.com/gpu={placement.device}"]
     line += mount(results, RESULTS, "readonly") + mount(folder, inside)
     line += [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
-    return [*line, way.image_id, *program, str(inside)]
+    return [*line, launcher.image_id, *program, str(inside)]
 
 
 def owner(engine: Engine) -> list[str]:

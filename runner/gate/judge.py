@@ -19,7 +19,7 @@ from runner.environments.code import code_digest
 from runner.environments.definition import digest_here
 from runner.gate import drift, trial_end
 from runner.gate.tolerances import Truth, difference, losses_differ
-from runner.launch import LaunchFailed, Local, Way
+from runner.launch import Launcher, LaunchFailed, Local
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.catalogue import WORKLOADS
@@ -58,13 +58,13 @@ class Gate:
         self.given: dict[str, dict[str, Any]] = {}
         self.silent: dict[str, str] = {}  # why a framework's probe gave nothing, in this run
 
-    def gather(self, spec: TrialSpec, way: Way) -> dict[str, Any]:
+    def gather(self, spec: TrialSpec, launcher: Launcher) -> dict[str, Any]:
         """The evidence of the trial's framework, from a worker of its own; empty where it gave none."""
         name = spec.probe_id
         if name not in self.given:
             self.given[name] = {}  # also where it dies: not asked again for each batch size
             try:
-                self.given[name] = self._probe(spec, way)
+                self.given[name] = self._probe(spec, launcher)
             except LaunchFailed as error:
                 self.silent[name] = str(error)
         return self.given[name]
@@ -145,14 +145,14 @@ class Gate:
         )
         return Evidence.from_json(self._probe(asked, Local(sys.executable, {}, self.project)))
 
-    def _probe(self, spec: TrialSpec, way: Way) -> dict[str, Any]:
+    def _probe(self, spec: TrialSpec, launcher: Launcher) -> dict[str, Any]:
         """The evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed."""
         cell = replace(spec.cell, batch_size=PROBE_BATCH, allocator=ON_DEMAND)
         job = Job(Kind.PROBE, replace(spec, cell=cell))
         folder = job.folder(self.results)
         if not (evidence := _finished(folder)):
             (folder / EVENTS_FILE).unlink(missing_ok=True)
-            ended = ask(job, folder, way)
+            ended = ask(job, folder, launcher)
             evidence = _finished(folder)
             if not evidence:
                 raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder / LOG_FILE})")
