@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.results.gpu_window import Edges, Floats, Readings, Unknown, one_a_moment
+from runner.results.gpu_window import Cut, Edges, Floats, Readings, one_a_moment
 from runner.results.window import NO_WINDOW, all_unknown, unknown
 from workloads.records import figures as registry
 from workloads.records.events import Event
@@ -56,11 +56,7 @@ def summary(readings: Readings, column: str, how: str, scale: float = 1.0) -> Fi
     """`how` is mean, max or min of the readings in the window."""
     word = {"mean": "mean over", "max": "highest in", "min": "lowest in"}[how]
     source = f"{readings.source(column)}, {word} the steady window"
-    try:
-        _, values = readings.inside(column)
-    except Unknown as reason:
-        return Figure(None, source, reason=str(reason))
-    return Figure(float(getattr(np, how)(values)) * scale, source, len(values))
+    return readings.inside(column).figure(source, getattr(np, how), scale)
 
 
 def utilisation(readings: Readings) -> dict[str, Figure]:
@@ -68,24 +64,20 @@ def utilisation(readings: Readings) -> dict[str, Figure]:
     driver = _driver_samples(readings)
     if isinstance(driver, str):
         source = f"{readings.source('gpu_percent')} polled at 10 Hz (driver's own samples: {driver})"
-        try:
-            _, values = readings.inside("gpu_percent")
-        except Unknown as reason:
-            return all_unknown((registry.GPU_USAGE, registry.GPU_BUSY), source, str(reason))
-        method = Method.POLLED
+        polled = readings.inside("gpu_percent")
+        if polled.gap is not None:
+            return all_unknown((registry.GPU_USAGE, registry.GPU_BUSY), source, polled.gap)
+        values, method = polled.values, Method.POLLED
     else:
         source, values, method = readings.source("driver_samples"), driver, Method.DRIVER_SAMPLES
-    every = Figure(float(values.mean()), f"{source}, mean over the steady window", len(values))
+    every = Figure(float(values.mean()), f"{source}, mean over the steady window", len(values), method=method)
     busy = _busy(values, values > 0, f"{source}, mean of samples above 0")
-    return {
-        registry.GPU_USAGE.name: replace(every, method=method),
-        registry.GPU_BUSY.name: replace(busy, method=method),
-    }
+    return {registry.GPU_USAGE.name: every, registry.GPU_BUSY.name: replace(busy, method=method)}
 
 
 def _busy(values: Floats, busy: NDArray[np.bool_], source: str) -> Figure:
     if not busy.any():
-        return Figure(None, source, reason="the GPU was in use in none of the samples")
+        return unknown(source, "the GPU was in use in none of the samples")
     return Figure(float(values[busy].mean()), source, int(busy.sum()))
 
 
@@ -112,12 +104,9 @@ def gpm(readings: Readings, column: str) -> Figure:
     times, values = readings.samples["t_ns"][ended], readings.samples[column][ended]
     whole = np.zeros(len(times), bool)
     whole[1:] = (times[:-1] >= readings.edges[0]) & (times[1:] <= readings.edges[1]) & ~np.isnan(values[1:])
-    try:
-        readings.span(times[:-1][whole[1:]], times[whole], "gpm", column)
-    except Unknown as reason:
-        return Figure(None, source, reason=str(reason))
+    cut = Cut(times[whole], values[whole], readings.gap(times[:-1][whole[1:]], times[whole], "gpm", column))
     lengths = np.diff(times, prepend=np.nan)[whole]
-    return Figure(float(np.average(values[whole], weights=lengths)), source, int(whole.sum()))
+    return cut.figure(source, lambda means: np.average(means, weights=lengths))
 
 
 def power(readings: Readings) -> dict[str, Figure]:
@@ -127,17 +116,17 @@ def power(readings: Readings) -> dict[str, Figure]:
     """
     every = summary(readings, "power_mw", "mean", 1e-3)
     source = f"{readings.source('power_mw')}, mean of samples with utilisation above 0 in the steady window"
-    try:
-        times, values = readings.inside("power_mw")
-        readings.inside("gpu_percent")
-    except Unknown as reason:
-        return {registry.POWER.name: every, registry.POWER_BUSY.name: Figure(None, source, reason=str(reason))}
-    used = readings.samples["gpu_percent"][np.isin(readings.samples["t_ns"], times)]
+    powers = readings.inside("power_mw")
+    gap = powers.gap or readings.inside("gpu_percent").gap
+    if gap is not None:
+        return {registry.POWER.name: every, registry.POWER_BUSY.name: unknown(source, gap)}
+    used = readings.samples["gpu_percent"][np.isin(readings.samples["t_ns"], powers.times)]
     known = ~np.isnan(used)
+    watts = powers.values[known] / 1e3
     if known.any() and not known.all():
         words = f"{every.source}; {np.sum(~known)} readings without the utilisation left out"
-        every = Figure(float(values[known].mean()) / 1e3, words, int(known.sum()))
-    return {registry.POWER.name: every, registry.POWER_BUSY.name: _busy(values[known] / 1e3, used[known] > 0, source)}
+        every = Figure(float(powers.values[known].mean()) / 1e3, words, int(known.sum()))
+    return {registry.POWER.name: every, registry.POWER_BUSY.name: _busy(watts, used[known] > 0, source)}
 
 
 def energy(readings: Readings, images: int) -> dict[str, Figure]:
@@ -160,26 +149,24 @@ def energy(readings: Readings, images: int) -> dict[str, Figure]:
 
 def _counted(readings: Readings) -> Figure:
     source = f"{readings.source('energy_mj')}, difference between the edges of the steady window"
-    try:
-        times, values = readings.around("energy_mj", holes=True)
-    except Unknown as reason:
-        return Figure(None, source, reason=str(reason))
-    if np.any(np.diff(values) < 0):
-        return Figure(None, source, reason="the counter went back")
-    start, end = np.interp(readings.edges, times, values)
-    inside = len(readings.inside("energy_mj", holes=True)[0])
-    return Figure(float(end - start) / 1e3, source, inside, method=Method.COUNTER)
+    sums = readings.around("energy_mj", holes=True)
+    if sums.gap is None and np.any(np.diff(sums.values) < 0):
+        return unknown(source, "the counter went back")
+    counted = sums.figure(source, lambda values: np.diff(np.interp(readings.edges, sums.times, values))[0] / 1e3)
+    if counted.value is None:
+        return counted
+    return replace(counted, samples=len(readings.inside("energy_mj", holes=True).times), method=Method.COUNTER)
 
 
 def _integrated(readings: Readings) -> Figure:
     source = f"{readings.source('power_mw')}, integrated over the steady window (trapezoids)"
-    try:
-        times, values = readings.around("power_mw")
-    except Unknown as reason:
-        return Figure(None, source, reason=str(reason))
-    within = (times > readings.edges[0]) & (times < readings.edges[1])
-    at = np.concatenate([[readings.edges[0]], times[within], [readings.edges[1]]])
-    watts = np.interp(at, times, values) / 1e3
+    powers = readings.around("power_mw")
+    if powers.gap is not None:
+        return unknown(source, powers.gap)
+    times, edges = powers.times, readings.edges
+    within = (times > edges[0]) & (times < edges[1])
+    at = np.concatenate([[edges[0]], times[within], [edges[1]]])
+    watts = np.interp(at, times, powers.values) / 1e3
     joules = np.sum((watts[1:] + watts[:-1]) / 2 * np.diff(at / 1e9))  # numpy's own has two names
     return Figure(float(joules), source, int(within.sum()), method=Method.INTEGRATED)
 
@@ -187,14 +174,13 @@ def _integrated(readings: Readings) -> Figure:
 def throttled(readings: Readings) -> Figure:
     """Share of the samples at which something slowed the clocks down."""
     source = f"{readings.source('throttle_reasons')}, share of samples in the steady window"
-    try:
-        _, values = readings.inside("throttle_reasons")
-    except Unknown as reason:
-        return Figure(None, source, reason=str(reason))
-    masks = values.astype(np.int64)
-    seen = [word for bit, word in SLOWING.items() if (masks & bit).any()]
-    share = 100 * float(((masks & sum(SLOWING)) != 0).mean())
-    return Figure(share, f"{source}; {', '.join(seen) or 'nothing slowed the clocks'}", len(masks))
+    masks = readings.inside("throttle_reasons")
+    if masks.gap is not None:
+        return unknown(source, masks.gap)
+    bits = masks.values.astype(np.int64)
+    seen = [word for bit, word in SLOWING.items() if (bits & bit).any()]
+    share = 100 * float(((bits & sum(SLOWING)) != 0).mean())
+    return Figure(share, f"{source}; {', '.join(seen) or 'nothing slowed the clocks'}", len(bits))
 
 
 def memory_accounts(figures: dict[str, Figure], meter: dict[str, Any]) -> dict[str, Figure]:

@@ -90,7 +90,7 @@ def ended_under(driver, monkeypatch, folder, spec, fail):
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as worker:
         try:
             with launch.sampler(PROJECT, folder, spec.placement) as sampling:
-                sampling.watch(worker.pid)
+                launch.watch(sampling, worker.pid)
                 time.sleep(0.5)
                 worker.kill()
                 slow.touch()
