@@ -84,7 +84,7 @@ def container_of(environment: Environment, request: Request, console: Console) -
         except ImageMissing as error:
             offer(engine, image, error, console)
             launcher = containers.find(engine, image)
-        console.print(f"{environment.label}: image {image.reference} ({launcher.image_id[:12]}), {engine.told}")
+        console.print(f"{environment.label}: image {image.reference} ({launcher.image_id[:12]}), {engine.title}")
         return launcher.tried(request.results.resolve(), request.placement)
     except EngineError as error:
         raise BadInput(f"--isolation docker: {error}") from error

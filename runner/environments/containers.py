@@ -70,7 +70,7 @@ class InContainer:
     def conditions(self) -> dict[str, Any]:
         """The C library of the image and what the container is; the kernel and the hardware are the host's."""
         container = {
-            "engine": self.engine.told,
+            "engine": self.engine.title,
             "image": self.image.reference,
             "image_id": self.image_id,
             "base": self.base,
@@ -121,12 +121,12 @@ class InContainer:
             boot_id, libc, python, given = json.loads(answer.stdout.splitlines()[-1])
             if boot_id != BOOT_ID.read_text() or not (folder / "written").exists():
                 raise EngineError(
-                    f"{self.engine.told} runs containers on another kernel than this one (in a virtual machine, or "
+                    f"{self.engine.title} runs containers on another kernel than this one (in a virtual machine, or "
                     "remote): their clock and processes cannot be metered from here; run the image by itself instead"
                 )
             if given != (wanted := cores(placement)):
                 raise EngineError(
-                    f"{self.engine.told} gave a container the cores {given} and not {wanted}: let it limit them "
+                    f"{self.engine.title} gave a container the cores {given} and not {wanted}: let it limit them "
                     "(rootless engines need the control group `cpuset` delegated), or use --isolation venv"
                 )
         return replace(self, libc=libc, python=python)

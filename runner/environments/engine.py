@@ -42,7 +42,7 @@ class Engine:
     rootless: bool = False
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         """Kind and version, as stored in the conditions."""
         return f"{self.kind} {self.version}"
 

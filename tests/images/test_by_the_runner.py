@@ -59,7 +59,7 @@ def test_a_container_is_not_metered_from_outside_or_not_recorded(by_runner, in_v
     results, cells = by_runner
     for cell, result in cells.items():
         figures, container = result["figures"], result["machine"]["container"]
-        assert container["engine"] == engine.told and container["image"] == reference(cell[0])
+        assert container["engine"] == engine.title and container["image"] == reference(cell[0])
         assert engine.inspect(container["image"])["Id"].endswith(container["image_id"])
         assert result["machine"]["libc"].startswith("glibc")
         assert figures["cpu_percent"]["value"] > 5
