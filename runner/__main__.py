@@ -28,7 +28,7 @@ from runner.machine import description
 from runner.memory_worker import MemoryWorker
 from runner.project import Project
 from runner.results.assemble import assemble
-from runner.results.memory import Told
+from runner.results.memory import MemoryAccount
 from workloads.datasets import DataError
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
@@ -167,7 +167,7 @@ def judge(gate: Gate, trials: Iterable[TrialResult], results: Path) -> dict[str,
 
 
 def run_trial(
-    folder: Path, spec: TrialSpec, launcher: Launcher, conditions: dict[str, Any], account: Told
+    folder: Path, spec: TrialSpec, launcher: Launcher, conditions: dict[str, Any], account: MemoryAccount
 ) -> TrialResult:
     """One worker in a process of its own, measured; its result, whatever became of it."""
     conditions = conditions | launcher.conditions

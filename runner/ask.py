@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from runner.launch import Launcher, Outcome, run_worker
 from runner.machine import description
@@ -22,6 +24,11 @@ class Ended:
     outcome: Outcome
     status: Status
     reason: str | None
+
+    @cached_property
+    def last(self) -> dict[str, dict[str, Any]]:
+        """The events by name, the last of each."""
+        return {event["event"]: event for event in self.events}
 
 
 def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:

@@ -161,8 +161,7 @@ def measure(spec: TrialSpec, launcher: Launcher, pairs: int, results: Path) -> t
     ended = ask(job, folder, launcher)
     if ended.status is not Status.OK:
         raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder / LOG_FILE})")
-    facts = next(event["facts"] for event in ended.events if event["event"] == Event.OPENED)
-    return facts, read_segments(folder / SEGMENTS_FILE)
+    return ended.last[Event.OPENED]["facts"], read_segments(folder / SEGMENTS_FILE)
 
 
 def row(batch_size: int, segments: list[Segment], pairs: int) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.results.gpu_window import Cut, Edges, Floats, Readings, one_a_moment
-from runner.results.window import NO_WINDOW, all_unknown, unknown
+from runner.results.gpu_window import Cut, Floats, Readings, one_a_moment
+from runner.results.window import NO_WINDOW, all_unknown, unknown, window
 from workloads.records import figures as registry
 from workloads.records.events import Event
 from workloads.records.figures import Figure, Method
@@ -31,14 +31,12 @@ SLOWING = {
 }
 
 
-def gpu_figures(
-    found: dict[str, Any], edges: Edges | None, samples: Samples, driver: Samples, meter: dict[str, Any]
-) -> dict[str, Figure]:
-    """Every one of NAMES. `edges` is None where the trial did not get to the end of its window."""
-    if edges is None:
+def gpu_figures(events: dict[str, Any], samples: Samples, driver: Samples, meter: dict[str, Any]) -> dict[str, Figure]:
+    """Every one of NAMES; null where the trial did not get to the end of its window."""
+    if (edges := window(events)) is None:
         return dict.fromkeys(NAMES, unknown("NVML", NO_WINDOW))
     readings = Readings(edges, samples, driver, meter.get("gpu") or {})
-    images = found[Event.WINDOW_ENDED]["images"]
+    images = events[Event.WINDOW_ENDED]["images"]
     return {
         **utilisation(readings),
         **{column: gpm(readings, column) for column in GPM_COLUMNS},
@@ -70,9 +68,9 @@ def utilisation(readings: Readings) -> dict[str, Figure]:
         values, method = polled.values, Method.POLLED
     else:
         source, values, method = readings.source("driver_samples"), driver, Method.DRIVER_SAMPLES
-    every = Figure(float(values.mean()), f"{source}, mean over the steady window", len(values), method=method)
+    mean = Figure(float(values.mean()), f"{source}, mean over the steady window", len(values), method=method)
     busy = _busy(values, values > 0, f"{source}, mean of samples above 0")
-    return {registry.GPU_USAGE.name: every, registry.GPU_BUSY.name: replace(busy, method=method)}
+    return {registry.GPU_USAGE.name: mean, registry.GPU_BUSY.name: replace(busy, method=method)}
 
 
 def _busy(values: Floats, busy: NDArray[np.bool_], source: str) -> Figure:
@@ -114,19 +112,19 @@ def power(readings: Readings) -> dict[str, Figure]:
 
     Where that is known, the samples at which it is not are left out of both: else they could be the highest of all.
     """
-    every = summary(readings, "power_mw", "mean", 1e-3)
+    mean = summary(readings, "power_mw", "mean", 1e-3)
     source = f"{readings.source('power_mw')}, mean of samples with utilisation above 0 in the steady window"
     powers = readings.inside("power_mw")
     gap = powers.gap or readings.inside("gpu_percent").gap
     if gap is not None:
-        return {registry.POWER.name: every, registry.POWER_BUSY.name: unknown(source, gap)}
+        return {registry.POWER.name: mean, registry.POWER_BUSY.name: unknown(source, gap)}
     used = readings.samples["gpu_percent"][np.isin(readings.samples["t_ns"], powers.times)]
     known = ~np.isnan(used)
     watts = powers.values[known] / 1e3
     if known.any() and not known.all():
-        words = f"{every.source}; {np.sum(~known)} readings without the utilisation left out"
-        every = Figure(float(powers.values[known].mean()) / 1e3, words, int(known.sum()))
-    return {registry.POWER.name: every, registry.POWER_BUSY.name: _busy(watts, used[known] > 0, source)}
+        reduced = f"{mean.source}; {np.sum(~known)} readings without the utilisation left out"
+        mean = Figure(float(powers.values[known].mean()) / 1e3, reduced, int(known.sum()))
+    return {registry.POWER.name: mean, registry.POWER_BUSY.name: _busy(watts, used[known] > 0, source)}
 
 
 def energy(readings: Readings, images: int) -> dict[str, Figure]:
@@ -189,21 +187,20 @@ def memory_accounts(figures: dict[str, Figure], meter: dict[str, Any]) -> dict[s
     Where the list of processes tells no memory of the worker's, the device's rise stands for it.
     """
     readings = Readings((0, 0), {}, {}, meter.get("gpu") or {})
-    asked = {registry.PROCESS_GPU_MEMORY: ("processes", "process_memory_bytes")} | dict.fromkeys(
-        (registry.DEVICE_MEMORY, registry.DEVICE_BASELINE, registry.DEVICE_RISE),
-        ("device_memory_bytes", "device_memory_bytes"),
-    )
-    done = {}
-    for name, (metric, column) in ((spec.name, sampled) for spec, sampled in asked.items()):
-        figure, silence = figures[name], readings.silence(metric, column)
+    device = (registry.DEVICE_MEMORY, registry.DEVICE_BASELINE, registry.DEVICE_RISE)
+    columns = [(registry.PROCESS_GPU_MEMORY, "processes", "process_memory_bytes")]
+    columns += [(spec, "device_memory_bytes", "device_memory_bytes") for spec in device]
+    explained = {}
+    for spec, metric, column in columns:
+        figure, silence = figures[spec.name], readings.silence(metric, column)
         if figure.value is None and silence:
-            done[name] = replace(figure, reason=silence)
+            explained[spec.name] = replace(figure, reason=silence)
         elif figure.value is not None and readings.metric(metric).get("source"):
-            done[name] = replace(figure, source=f"{figure.source} ({readings.source(metric)})")
+            explained[spec.name] = replace(figure, source=f"{figure.source} ({readings.source(metric)})")
     rise, process = figures[registry.DEVICE_RISE.name], figures[registry.PROCESS_GPU_MEMORY.name]
     if process.value is None and rise.value is not None:
-        why = readings.silence("processes", "process_memory_bytes") or process.reason
+        reason = readings.silence("processes", "process_memory_bytes") or process.reason
         call = readings.source("device_memory_bytes")
-        source = f"{call}: highest of the trial, less its baseline; the list of processes did not give it: {why}"
-        done[registry.PROCESS_GPU_MEMORY.name] = replace(rise, source=source, method=Method.DEVICE_RISE)
-    return done
+        source = f"{call}: highest of the trial, less its baseline; the list of processes did not give it: {reason}"
+        explained[registry.PROCESS_GPU_MEMORY.name] = replace(rise, source=source, method=Method.DEVICE_RISE)
+    return explained

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,8 +121,3 @@ def one_a_moment(driver: Samples) -> Samples:
     order = np.argsort(first)
     moments = {name: values[first[order]] for name, values in pairs.items()}
     return moments | {"gpu_percent": means[order]}
-
-
-def read_account(path: Path) -> dict[str, Any]:
-    """meter.json; empty where the sampler did not get to write it."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
