@@ -131,7 +131,7 @@ def run_trials(
         machine = description.describe(request.project, request.placement.device, request.gpus)
         with Display(console, plan.estimates_s) as display:
             for spec in plan.to_run:
-                display.start(spec)
+                display.begin(spec)
                 label = definition.label(request.project, spec.cell.framework)
                 conditions = machine | {"framework_label": label}
                 launcher = launchers[spec.cell.framework]

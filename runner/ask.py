@@ -41,15 +41,12 @@ def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
     kills_before = description.out_of_memory_kills()
     outcome = run_worker(folder, job, launcher)
     killed_for_memory = description.out_of_memory_kills() != kills_before
-    return ended(read_events(folder / EVENTS_FILE)[earlier:], outcome, folder / LOG_FILE, killed_for_memory)
+    events = read_events(folder / EVENTS_FILE)[earlier:]
+    return Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, killed_for_memory))
 
 
-def ended(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> Ended:
+def ending(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:
     """How the worker ended, by its events first, then by its exit code and the last line of its log."""
-    return Ended(events, outcome, *_how(events, outcome, log, killed_for_memory))
-
-
-def _how(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:
     last = events[-1] if events else {}
     if any(event["event"] == Event.FINISHED for event in events):  # nothing behind it loses what was measured
         return Status.OK, None

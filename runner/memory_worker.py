@@ -33,20 +33,17 @@ class MemoryWorker:
         if batch_size not in counts and name not in self.ended:
             missing = tuple(sorted(self.sizes[name] - set(counts)))
             trial = replace(job.trial, timeout_s=spec.timeout_s * len(missing))
-            self.ended[name] = self._ask(replace(job, trial=trial, batch_sizes=missing), folder, launcher)
+            try:
+                ended = ask(replace(job, trial=trial, batch_sizes=missing), folder, launcher)
+                self.ended[name] = (
+                    f"{ended.status}: {ended.reason}" if ended.reason else "it ended without this batch size"
+                )
+            except LaunchFailed as error:
+                self.ended[name] = str(error)
             counts = read_accounts(folder)
         if batch_size in counts:
             return counts[batch_size]
         return {"reason": f"the memory worker: {self.ended[name]} (log: {folder / LOG_FILE})"}
-
-    @staticmethod
-    def _ask(job: Job, folder: Path, launcher: Launcher) -> str:
-        """How it ended."""
-        try:
-            ended = ask(job, folder, launcher)
-        except LaunchFailed as error:
-            return str(error)
-        return f"{ended.status}: {ended.reason}" if ended.reason else "it ended without this batch size"
 
 
 def read_accounts(folder: Path) -> dict[int, MemoryAccount]:

@@ -71,7 +71,8 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     if options.until_stable is not None:
         study = _with_repeats(study, options.until_stable)
     dataset = _dataset(study)
-    isolation = known("isolation", options.isolation or default_isolation(), ("venv", "docker", "here"))
+    default = "here" if description.IMAGE_VARIABLE in os.environ else "venv"
+    isolation = known("isolation", options.isolation or default, ("venv", "docker", "here"))
     gpus = description.gpus()
     results = options.results or Path("results") / study.name
     placement = Placement(
@@ -160,11 +161,6 @@ def need_scipy(what: str) -> None:
     """Raises BadInput where there is none, as in an image."""
     if importlib.util.find_spec("scipy") is None:
         raise BadInput(f"{what}: its intervals need scipy, which this Python (an image's) has not: run it outside")
-
-
-def default_isolation() -> str:
-    """In an image its own Python, else virtual environments."""
-    return "here" if description.IMAGE_VARIABLE in os.environ else "venv"
 
 
 def _frameworks(project: Project, asked: tuple[str, ...], isolation: str) -> tuple[str, ...]:

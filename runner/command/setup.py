@@ -92,7 +92,7 @@ def container_of(environment: Environment, request: Request, console: Console) -
 
 def offer(engine: Engine, image: Image, missing: ImageMissing, console: Console) -> None:
     """Build it, where a person is there to be asked and says yes. Raises EngineError."""
-    command = image.build_command
+    command = f"make images FRAMEWORK={image.environment.framework} DEVICE={image.environment.device_kind}"
     interactive = console.is_terminal and sys.stdin.isatty()
     if not (interactive and Confirm.ask(f"{missing}. Build it now ({command})?", console=console, default=True)):
         raise EngineError(f"{missing}: {command} builds it")

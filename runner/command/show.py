@@ -38,7 +38,7 @@ def summary(results: list[TrialResult], console: Console) -> None:
 def stability(cells: list[Cell], console: Console) -> None:
     """How each cell's repeats ended, and what that is worth."""
     for cell in cells:
-        console.print(f"  {cell.told()}")
+        console.print(f"  {cell.line()}")
     if any(cell.stable for cell in cells):
         console.print(f"  {worth()}")
 

@@ -101,11 +101,6 @@ class Image:
             "CODE_DIGEST": self.labels["batchwise.code"],
         }
 
-    @property
-    def build_command(self) -> str:
-        """What to type where the image is missing."""
-        return f"make images FRAMEWORK={self.environment.framework} DEVICE={self.environment.device_kind}"
-
 
 def version(project: Project) -> str:
     """Of Batchwise."""
