@@ -163,10 +163,10 @@ def need_scipy(what: str) -> None:
         raise BadInput(f"{what}: its intervals need scipy, which this Python (an image's) has not: run it outside")
 
 
-def _frameworks(project: Project, asked: tuple[str, ...], isolation: str) -> tuple[str, ...]:
+def _frameworks(project: Project, requested: tuple[str, ...], isolation: str) -> tuple[str, ...]:
     """Those asked for, in the project's order; of `all`, in this Python as it is, those that it has."""
     present = project.frameworks
-    names = [known("framework", name, [*present, "all"]) for name in asked]
+    names = [known("framework", name, [*present, "all"]) for name in requested]
     rivals = [name for name in present if not definition.is_referee(project, name)]
     if isolation == "here":
         rivals = [name for name in rivals if definition.installed(definition.read(project, name, "cpu"))]

@@ -51,11 +51,6 @@ class Cell:
         return all(reach is not None and reach <= TOLERATED for reach in (_reach(self.speeds[:-1]), self.reach))
 
     @property
-    def wanting(self) -> bool:
-        """Whether another repeat is to be run, as far as the limit allows."""
-        return self.stopped is None and not self.stable
-
-    @property
     def ended(self) -> str:
         """Why there are no more repeats."""
         if self.stopped is not None:
@@ -115,9 +110,9 @@ def wanted(results: list[TrialResult]) -> set[Key]:
 
     Those that stopped are left out: out of memory comes again, and what failed is tried again by the next run.
     """
-    known = cells(results)
-    sizes = {cell.key[1] for cell in known if cell.wanting}
-    return {cell.key for cell in known if cell.key[1] in sizes and cell.stopped is None}
+    running = [cell for cell in cells(results) if cell.stopped is None]
+    sizes = {cell.key[1] for cell in running if not cell.stable}
+    return {cell.key for cell in running if cell.key[1] in sizes}
 
 
 def further(results: list[TrialResult], stored: list[TrialResult]) -> list[TrialResult]:

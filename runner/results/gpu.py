@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.results.gpu_window import Cut, Floats, Readings, one_a_moment
+from runner.results.gpu_window import Account, Cut, Floats, Readings, one_a_moment
 from runner.results.window import NO_WINDOW, all_unknown, unknown, window
 from workloads.records import figures as registry
 from workloads.records.events import Event
@@ -35,7 +35,7 @@ def gpu_figures(events: dict[str, Any], samples: Samples, driver: Samples, meter
     """Every one of NAMES; null where the trial did not get to the end of its window."""
     if (edges := window(events)) is None:
         return dict.fromkeys(NAMES, unknown("NVML", NO_WINDOW))
-    readings = Readings(edges, samples, driver, meter.get("gpu") or {})
+    readings = Readings(meter.get("gpu") or {}, edges, samples, driver)
     images = events[Event.WINDOW_ENDED]["images"]
     return {
         **utilisation(readings),
@@ -186,21 +186,21 @@ def memory_accounts(figures: dict[str, Figure], meter: dict[str, Any]) -> dict[s
 
     Where the list of processes tells no memory of the worker's, the device's rise stands for it.
     """
-    readings = Readings((0, 0), {}, {}, meter.get("gpu") or {})
+    account = Account(meter.get("gpu") or {})
     device = (registry.DEVICE_MEMORY, registry.DEVICE_BASELINE, registry.DEVICE_RISE)
     columns = [(registry.PROCESS_GPU_MEMORY, "processes", "process_memory_bytes")]
     columns += [(spec, "device_memory_bytes", "device_memory_bytes") for spec in device]
     explained = {}
     for spec, metric, column in columns:
-        figure, silence = figures[spec.name], readings.silence(metric, column)
+        figure, silence = figures[spec.name], account.silence(metric, column)
         if figure.value is None and silence:
             explained[spec.name] = replace(figure, reason=silence)
-        elif figure.value is not None and readings.metric(metric).get("source"):
-            explained[spec.name] = replace(figure, source=f"{figure.source} ({readings.source(metric)})")
+        elif figure.value is not None and account.metric(metric).get("source"):
+            explained[spec.name] = replace(figure, source=f"{figure.source} ({account.source(metric)})")
     rise, process = figures[registry.DEVICE_RISE.name], figures[registry.PROCESS_GPU_MEMORY.name]
     if process.value is None and rise.value is not None:
-        reason = readings.silence("processes", "process_memory_bytes") or process.reason
-        call = readings.source("device_memory_bytes")
+        reason = account.silence("processes", "process_memory_bytes") or process.reason
+        call = account.source("device_memory_bytes")
         source = f"{call}: highest of the trial, less its baseline; the list of processes did not give it: {reason}"
         explained[registry.PROCESS_GPU_MEMORY.name] = replace(rise, source=source, method=Method.DEVICE_RISE)
     return explained

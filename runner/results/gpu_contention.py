@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.results.gpu_window import Readings
+from runner.results.gpu_window import Account
 from workloads.records.check_name import CheckName
 from workloads.records.events import Event, Events
 from workloads.records.result import Check
@@ -50,15 +50,15 @@ def foreign_processes(samples: Samples, meter: dict[str, Any]) -> str | None:
 
 def alone(samples: Samples, meter: dict[str, Any], events: Events) -> Check:
     """Whether the worker had the device to itself. What the driver did not list, or not then, cannot be told."""
-    account = meter.get("gpu") or {}
-    graphics = account.get("graphics_processes")
+    account = Account(meter.get("gpu") or {})
+    graphics = account.gpu.get("graphics_processes")
     uncounted = f"; {graphics} with graphics, which are not counted" if graphics else ""
     if others := foreign_processes(samples, meter):
         return Check(CheckName.ALONE, False, f"{others}{uncounted}")
     if unseen := _unseen(samples, meter, events):
-        why = Readings((0, 0), samples, {}, account).silence("processes", "foreign_processes")
-        whole = "; ".join(filter(None, [why, *unseen.values()]))
-        return Check(CheckName.ALONE, False, f"cannot be told {', '.join(unseen)}: {whole}{uncounted}")
+        silence = account.silence("processes", "foreign_processes")
+        reasons = "; ".join(filter(None, [silence, *unseen.values()]))
+        return Check(CheckName.ALONE, False, f"cannot be told {', '.join(unseen)}: {reasons}{uncounted}")
     lists = int(np.sum(~np.isnan(samples["foreign_processes"])))
     return Check(CheckName.ALONE, True, f"{lists} lists of the processes on it{uncounted}")
 

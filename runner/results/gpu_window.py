@@ -33,17 +33,14 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Readings:
-    """What a sampler told of one GPU, seen through the steady window."""
+class Account:
+    """What meter.json says of one GPU: which calls answered, and why others did not."""
 
-    edges: Edges
-    samples: Samples
-    driver: Samples
-    account: dict[str, Any]  # the GPU's in meter.json
+    gpu: dict[str, Any]  # empty where the sampler left none
 
     def metric(self, name: str) -> dict[str, Any]:
         """The account of one of the sampler's metrics; empty where there is none."""
-        return self.account.get("metrics", {}).get(name, {})
+        return self.gpu.get("metrics", {}).get(name, {})
 
     def source(self, name: str) -> str:
         """The call that answered, for the figure's source."""
@@ -53,7 +50,7 @@ class Readings:
         """Why the sampler got no answer, or not always one."""
         metric = self.metric(name)
         if not metric:
-            return self.account.get("reason") or "the sampler left no account of this GPU (meter.json)"
+            return self.gpu.get("reason") or "the sampler left no account of this GPU (meter.json)"
         if metric["reason"]:
             return metric["reason"]
         if column in metric["missing"]:
@@ -62,6 +59,15 @@ class Readings:
             failed = f"{metric['failures']} of {metric['calls']} calls failed"
             return f"{metric['first_failure']['reason']}; {failed}"
         return None
+
+
+@dataclass(frozen=True)
+class Readings(Account):
+    """What a sampler told of one GPU, seen through the steady window."""
+
+    edges: Edges
+    samples: Samples
+    driver: Samples
 
     def inside(self, column: str, holes: bool = False) -> Cut:
         """The readings that describe the window alone.
