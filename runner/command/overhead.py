@@ -75,13 +75,13 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, int]:
     return checked, options.pairs
 
 
-def run(asked: Request, pairs: int, console: Console) -> int:
+def run(request: Request, pairs: int, console: Console) -> int:
     """Measures, prints and stores; the exit code: 1 where something is over its bar or was not measured."""
-    data = inputs.write_data(asked, console)
-    launchers = make_environments(asked, console)
-    plan = plan_of(asked, installations(asked), range(1), inputs.write_repeats(asked, data, range(1)))
+    data = inputs.write_data(request, console)
+    launchers = make_environments(request, console)
+    plan = plan_of(request, installations(request), range(1), inputs.write_repeats(request, data, range(1)))
     trials = [spec for spec in plan.trials if spec.cell.allocator == ON_DEMAND]
-    file = OverheadFile(asked.results / OVERHEAD_FILE, conditions_of(asked))
+    file = OverheadFile(request.results / OVERHEAD_FILE, conditions_of(request))
     console.print(f"{len(trials)} times {pairs} pairs, about {duration(len(trials) * (START_S + pairs * PAIR_S))}")
     rows, failures = [], 0
     for spec in trials:
@@ -91,7 +91,7 @@ def run(asked: Request, pairs: int, console: Console) -> int:
             launcher = launchers[framework]
             if isinstance(launcher, str):
                 raise LaunchFailed(f"unsupported: {launcher}")
-            facts, segments = measure(spec, launcher, pairs, asked.results)
+            facts, segments = measure(spec, launcher, pairs, request.results)
         except LaunchFailed as error:
             failures += 1
             file.store("failed", cell, {"reason": str(error)})
@@ -106,14 +106,14 @@ def run(asked: Request, pairs: int, console: Console) -> int:
     return int(bool(failures) or any(Verdict.OVER in (row["verdict"], row["sampler_verdict"]) for row in rows))
 
 
-def conditions_of(asked: Request) -> dict[str, Any]:
+def conditions_of(request: Request) -> dict[str, Any]:
     """The machine, and what is the same for every framework and batch size."""
-    return description.describe(asked.project, asked.placement.device, asked.gpus) | {
-        "device": asked.placement.device,
-        "threads": asked.placement.threads,
-        "workload": asked.study.workload,
-        "dataset": asked.study.dataset,
-        "variables": asked.placement.variables,
+    return description.describe(request.project, request.placement.device, request.gpus) | {
+        "device": request.placement.device,
+        "threads": request.placement.threads,
+        "workload": request.study.workload,
+        "dataset": request.study.dataset,
+        "variables": request.placement.variables,
     }
 
 
