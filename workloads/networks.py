@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import runpy
 from functools import cache
@@ -75,9 +74,9 @@ def of_trial(spec: TrialSpec, results: Path) -> Workload | None:
     return _stored(results / spec.inputs["network"].path)
 
 
-@cache  # an input's name has its checksum
+@cache  # an input's name has its checksum: what it holds does not change
 def _stored(path: Path) -> Workload | None:
     try:
-        return network.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return network.read(path)
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -20,8 +20,8 @@ from adapters.numpy.adapter import LOSSES, Adapter
 from adapters.numpy.end_updates import Step, update_differences
 from adapters.numpy.layers import FORWARD, Array, Parameters, sequence
 from workloads import weights
-from workloads.catalogue import WORKLOADS
 from workloads.datasets import Images, Labels
+from workloads.records import network
 from workloads.records.end_evidence import (
     BACKWARD_MULTIPLY_ADDS,
     END_FILE,
@@ -157,7 +157,7 @@ def read(folder: Path) -> Asked:
     """What END_FILE and job.json of this folder hold, with the arrays that they name. Raises OSError, KeyError."""
     job = Job.from_json(json.loads((folder / JOB_FILE).read_text(encoding="utf-8")))
     spec, root = job.trial, folder / job.results
-    workload = WORKLOADS[spec.task.workload]
+    workload = network.read(root / spec.inputs["network"].path)
     names = ("train_images", "train_labels", "test_images")
     images, labels, test_images = (np.load(root / spec.inputs[name].path, mmap_mode="r") for name in names)
     saved = weights.load(folder / END_FILE)

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.base import Adapter
-from workloads.catalogue import WORKLOADS
-from workloads.datasets import Images
+from adapters.worker.prepare import Prepared
 from workloads.records.end_evidence import (
     END_FILE,
     IDLE_LOSS,
@@ -27,6 +26,7 @@ from workloads.records.end_evidence import (
     step_sizes,
 )
 from workloads.records.job import TrialSpec
+from workloads.spec import Workload
 from workloads.weights import Weights
 
 
@@ -42,13 +42,13 @@ def outstanding(adapter: Adapter) -> dict[str, Any]:
 
 
 def gather(
-    adapter: Adapter, spec: TrialSpec, split: int, test_images: Images, steps: int, folder: Path
+    adapter: Adapter, spec: TrialSpec, workload: Workload, prepared: Prepared, steps: int, folder: Path
 ) -> dict[str, Any]:
     """Leaves END_FILE in `folder`; returns how many steps were asked for idleness, and how many were idle.
 
-    `split` images were loaded for training, `steps` updates made of them. Batches are drawn anew: none was seen before.
+    `steps` updates were made of the training split. Batches are drawn anew: none was seen before.
     """
-    workload = WORKLOADS[spec.task.workload]
+    split, test_images = len(prepared.train.images), prepared.test.images
     generator = np.random.Generator(np.random.PCG64([spec.draw.seed, split, steps]))
 
     def batch(size: int) -> NDArray[np.int32]:

@@ -14,8 +14,8 @@ from adapters.base import Adapter
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
 from workloads import weights as initial_weights
-from workloads.catalogue import WORKLOADS
 from workloads.datasets import Split, file_digest
+from workloads.records import network
 from workloads.records.events import Event
 from workloads.records.job import InputFile, Job
 from workloads.spec import OptimizerSpec, Workload
@@ -64,5 +64,5 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     adapter.load(train.images, train.labels)
     adapter.synchronize()
     events.write(Event.LOADED)
-    arguments = WORKLOADS[task.workload], task.optimizer, initial_weights.load(paths["weights"]), spec.draw.seed
-    return Prepared(train, test, order, arguments)
+    workload, weights = network.read(paths["network"]), initial_weights.load(paths["weights"])
+    return Prepared(train, test, order, (workload, task.optimizer, weights, spec.draw.seed))

@@ -24,14 +24,14 @@ WARM_UP_STEPS = 5
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """Everything behind the import; raises what the adapter raises before `finished`."""
     spec, prepared = job.trial, prepare(adapter, job, folder, events)
-    split, test_images = len(prepared.train.images), prepared.test.images
+    workload = prepared.task[0]
     steps = measure(adapter, spec, prepared, events)
     events.write(Event.FINISHED)
     events.write_answer(Event.WINDOW_SETTLED, lambda: end_probe.outstanding(adapter))  # at once: it tells what was left
     events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()})
     events.write_answer(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()})
     # Behind all that counts: it trains on.
-    events.write_answer(Event.END_PROBED, lambda: end_probe.gather(adapter, spec, split, test_images, steps, folder))
+    events.write_answer(Event.END_PROBED, lambda: end_probe.gather(adapter, spec, workload, prepared, steps, folder))
 
 
 def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: EventLog) -> int:

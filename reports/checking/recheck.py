@@ -6,6 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
+from workloads.networks import of_trial
 from workloads.records.check_name import MADE_AGAIN
 from workloads.records.checks import clock_checks, figure_checks, sample_checks
 from workloads.records.events import read_events
@@ -45,7 +46,8 @@ def trial(result: TrialResult, trial_dir: Path) -> list[str]:
     findings = []
     if result.spec.id != trial_dir.name and result.schema_version not in OTHER_IDS:
         findings.append(f"its spec is that of {result.spec.id}: changed after the run, or in the wrong folder")
-    made = figure_checks(result.spec, result.figures, result.epochs)
+    workload = of_trial(result.spec, trial_dir.parent.parent)
+    made = figure_checks(result.spec, workload, result.figures, result.epochs)
     try:
         made += clock_checks(result.figures, _clocks(trial_dir / METER_FILE))
     except (OSError, ValueError, KeyError, TypeError) as error:

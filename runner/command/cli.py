@@ -14,10 +14,11 @@ from runner.command.parser import RETRIED, BadInput, known, study_of
 from runner.environments import definition
 from runner.machine import cgroups, description
 from runner.project import DEFINITION_FILE, Project
-from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS, Dataset
+from workloads.networks import NetworkError, find
 from workloads.records.job import Placement
 from workloads.records.status import Status
+from workloads.spec import Workload
 from workloads.study import Study
 
 LEAST_MEMORY_MIB = 64  # below, Python itself does not start
@@ -30,6 +31,7 @@ class Request:
 
     project: Project
     study: Study
+    workload: Workload
     frameworks: tuple[str, ...]
     placement: Placement  # of every trial
     gpus: tuple[description.Gpu, ...]  # of this machine
@@ -70,7 +72,9 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     study = study_of(options)
     if options.until_stable is not None:
         study = _with_repeats(study, options.until_stable)
-    dataset = _dataset(study)
+    workload = _workload(study)
+    study = study.changed(workload=workload.name)  # that of a file has its own name
+    dataset = _dataset(study, workload)
     default = "here" if description.IMAGE_VARIABLE in os.environ else "venv"
     isolation = known("isolation", options.isolation or default, ("venv", "docker", "here"))
     gpus = description.gpus()
@@ -84,6 +88,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     return Request(
         project=project,
         study=study,
+        workload=workload,
         frameworks=_frameworks(project, study.frameworks, isolation),
         placement=placement,
         gpus=tuple(gpus),
@@ -109,11 +114,18 @@ def _with_repeats(study: Study, limit: int) -> Study:
     return study
 
 
-def _dataset(study: Study) -> Dataset:
+def _workload(study: Study) -> Workload:
+    """The study's. Raises BadInput."""
+    try:
+        return find(study.workload)
+    except NetworkError as error:
+        raise BadInput(str(error)) from error
+
+
+def _dataset(study: Study, workload: Workload) -> Dataset:
     """The study's. Raises BadInput where its workload or batch sizes do not go with it."""
-    known("workload", study.workload, WORKLOADS)
     dataset = DATASETS[known("data set", study.dataset, DATASETS)]
-    if dataset.classes > WORKLOADS[study.workload].classes:
+    if dataset.classes > workload.classes:
         raise BadInput(f"data set {study.dataset} has more classes than workload {study.workload} tells apart")
     if study.last_batch == "drop" and max(study.batch_sizes) > dataset.train_count:
         raise BadInput(

@@ -14,23 +14,24 @@ from rich.console import Console
 from runner.command.cli import Request
 from runner.command.download import fetch
 from workloads import datasets, weights
-from workloads.catalogue import WORKLOADS
+from workloads.records import network
 from workloads.records.job import InputFile
 
 INPUTS = "inputs"
 
 
 def write_data(request: Request, console: Console) -> dict[str, InputFile]:
-    """The data set as files in the results folder, the same for every repeat; downloaded only where no folder of it was
-    named. Raises datasets.DataError.
+    """The data set and the network as files in the results folder, the same for every repeat; downloaded only where no
+    folder of it was named. Raises datasets.DataError.
     """
     study, dataset = request.study, datasets.DATASETS[request.study.dataset]
     folder = request.data_dir or request.project.data
     if request.data_dir is None:
         fetch(dataset, folder, console)
-    train, test = datasets.load(dataset, folder, WORKLOADS[study.workload].input_shape)
+    train, test = datasets.load(dataset, folder, request.workload.input_shape)
     (request.results / INPUTS).mkdir(parents=True, exist_ok=True)
-    return {
+    text = network.to_text(request.workload).encode()
+    return {"network": write(request.results, f"{study.workload}-network", ".json", memoryview(text))} | {
         f"{split}_{kind}": write_array(request.results, f"{study.dataset}-{split}-{kind}", array)
         for split, arrays in (("train", train), ("test", test))
         for kind, array in (("images", arrays.images), ("labels", arrays.labels))
@@ -45,7 +46,7 @@ def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) 
         seed = study.seed + repeat
         order = datasets.batch_order(datasets.DATASETS[study.dataset].train_count, study.epochs, seed)
         archive = io.BytesIO()
-        weights.save(archive, weights.draw(WORKLOADS[study.workload], seed))
+        weights.save(archive, weights.draw(request.workload, seed))
         written[repeat] = {
             **data,
             "order": write_array(results, f"{study.dataset}-order-seed{seed}", order),

@@ -65,7 +65,7 @@ def run_parser() -> Parser:
 
 def _add_axes(parser: Parser) -> None:
     """What the study may have otherwise (`study_of`), and where its data lie."""
-    parser.add_argument("--workload", metavar="NAME")
+    parser.add_argument("--workload", metavar="NAME|FILE", help="of the catalogue, or a file of yours that defines one")
     parser.add_argument("--dataset", metavar="NAME")
     parser.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
                        "the project's data/, where they are downloaded)")  # fmt: skip

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from runner.command.cli import Request
 from runner.environments import definition
-from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS
+from workloads.records import network
 from workloads.records.files import RESULT_FILE
 from workloads.records.job import (
     AS_BY_ITSELF,
@@ -27,6 +27,7 @@ from workloads.records.job import (
 )
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS
+from workloads.spec import Workload
 from workloads.study import Study
 
 TRIALS = ROOMS[Kind.TRIAL]
@@ -44,6 +45,7 @@ class Plan:
 
     trials: list[TrialSpec]
     finished: dict[str, TrialResult]
+    workload: Workload
 
     @property
     def to_run(self) -> list[TrialSpec]:
@@ -54,12 +56,13 @@ class Plan:
     def estimates_s(self) -> dict[str, float]:
         """{id: seconds} of what is to run."""
         measured = list(self.finished.values())
-        return {spec.id: estimate_s(spec, measured) for spec in self.to_run}
+        return {spec.id: estimate_s(spec, self.workload, measured) for spec in self.to_run}
 
     def of_cells(self, cells: Collection[tuple[str, int]]) -> Plan:
         """What of it belongs to these (framework, batch size)."""
         trials = [spec for spec in self.trials if (spec.cell.framework, spec.cell.batch_size) in cells]
-        return Plan(trials, {spec.id: self.finished[spec.id] for spec in trials if spec.id in self.finished})
+        finished = {spec.id: self.finished[spec.id] for spec in trials if spec.id in self.finished}
+        return replace(self, trials=trials, finished=finished)
 
 
 def planned_trials(
@@ -120,12 +123,17 @@ def plan_of(
     """
     project, kind = request.project, request.placement.device_kind
     preallocating = {name for name in request.frameworks if definition.preallocates(project, name, kind)}
-    trials = planned_trials(request.study, installations, request.placement, preallocating, repeats, inputs)
+    task = replace(request.study.task, network=network.digest(request.workload))
+    trials = [
+        replace(spec, task=task)
+        for spec in planned_trials(request.study, installations, request.placement, preallocating, repeats, inputs)
+    ]
     stored = [result for result in read_stored(request.results) if result.status in FINDINGS]
     if not inputs:
         stored = [replace(result, spec=replace(result.spec, inputs={})) for result in stored]
     ids = {spec.id for spec in trials}
-    return Plan(trials, {result.spec.id: result for result in stored if result.spec.id in ids})
+    finished = {result.spec.id: result for result in stored if result.spec.id in ids}
+    return Plan(trials, finished, request.workload)
 
 
 def read_stored(results: Path) -> list[TrialResult]:
@@ -141,12 +149,12 @@ def read_stored(results: Path) -> list[TrialResult]:
     return stored
 
 
-def estimate_s(spec: TrialSpec, measured: list[TrialResult]) -> float:
+def estimate_s(spec: TrialSpec, workload: Workload, measured: list[TrialResult]) -> float:
     """Seconds that the trial may take: from the same cell measured before, else a guess good to a factor of 2 or 3."""
     for result in measured:
         if result.spec.setting == spec.setting:
             return result.wall_s
     images = DATASETS[spec.task.dataset].train_count * spec.passes.epochs
-    flops = 6 * WORKLOADS[spec.task.workload].multiply_adds * images  # forward once, backward twice that
+    flops = 6 * workload.multiply_adds * images  # forward once, backward twice that
     rate = GUESS_FLOPS_PER_CORE * spec.placement.threads if spec.placement.device == "cpu" else GUESS_GPU_FLOPS
     return GUESS_START_S + flops / rate + images / spec.cell.batch_size * GUESS_STEP_S + spec.window_s

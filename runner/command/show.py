@@ -22,6 +22,7 @@ from workloads.datasets import DATASETS
 from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS
+from workloads.spec import Workload
 from workloads.study import read, studies
 
 
@@ -47,7 +48,7 @@ def inventory(project: Project, console: Console) -> None:
     """Frameworks with the states of their environments, workloads, data sets and studies."""
     sections: dict[str, Mapping[str, str]] = {
         "frameworks": {framework: _framework(project, framework) for framework in project.frameworks},
-        "workloads": {each.name: f"{each.parameter_count:,} parameters: {each.summary}" for each in WORKLOADS.values()},
+        "workloads": {each.name: _workload(each) for each in WORKLOADS.values()},
         "data sets": {
             each.name: f"{each.train_count:,} + {each.test_count:,} images: {each.summary}"
             for each in DATASETS.values()
@@ -58,6 +59,12 @@ def inventory(project: Project, console: Console) -> None:
         console.print(heading, style="bold")
         for name, text in lines.items():
             console.print(f"  {name:<14}{text}")
+
+
+def _workload(workload: Workload) -> str:
+    shape = " x ".join(map(str, workload.input_shape))
+    counts = f"{workload.parameter_count:,} parameters, {workload.multiply_adds:,} multiply-adds an image of {shape}"
+    return f"{counts}: {workload.summary}"
 
 
 def _framework(project: Project, framework: str) -> str:

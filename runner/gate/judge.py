@@ -22,7 +22,7 @@ from runner.gate.tolerances import Truth, difference, losses_differ
 from runner.launch import Launcher, LaunchFailed, Local
 from runner.project import Project
 from runner.results.assemble import as_it_converged
-from workloads.catalogue import WORKLOADS
+from workloads.networks import of_trial
 from workloads.records.check_name import JUDGE, LATE_NAMES, CheckName
 from workloads.records.events import Event, read_events
 from workloads.records.evidence import PROBE_BATCH, Evidence
@@ -30,6 +30,7 @@ from workloads.records.files import EVENTS_FILE, LOG_FILE
 from workloads.records.job import ON_DEMAND, ROOMS, Installation, Job, Kind, TrialSpec
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
+from workloads.spec import Workload
 
 REFEREE = "numpy"
 REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above, the referee takes more than a minute for each repeat
@@ -43,7 +44,7 @@ Disagreement = tuple[str, str]  # (whom it differs from, in what)
 
 def group(spec: TrialSpec) -> Group:
     """Trials of one group probed the same workload, weights, images and optimizer."""
-    probed = ("train_images", "train_labels", "order", "weights")
+    probed = ("train_images", "train_labels", "order", "network", "weights")
     hashes = tuple(spec.inputs[name].sha256 for name in probed if name in spec.inputs)
     return (spec.task.workload, tuple(asdict(spec.task.optimizer).items()), hashes)
 
@@ -73,9 +74,9 @@ class Gate:
         """The same trials, each with its verdict among its checks, and status `unverified` where it differs."""
         trials = list(trials)
         groups: dict[Group, list[TrialResult]] = defaultdict(list)
-        for trial in filter(can_be_judged, trials):
+        for trial in filter(self._can_be_judged, trials):
             groups[group(trial.spec)].append(trial)
-        return [self._verdict(t, groups[group(t.spec)]) if can_be_judged(t) else t for t in trials]
+        return [self._verdict(t, groups[group(t.spec)]) if self._can_be_judged(t) else t for t in trials]
 
     def _verdict(self, trial: TrialResult, judged: list[TrialResult]) -> TrialResult:
         before = [check for check in trial.checks if check.name not in (CheckName.GATE, *LATE_NAMES)]
@@ -85,6 +86,7 @@ class Gate:
             silent = self._silent(trial)
             checks = [*before, Check(CheckName.GATE, False, silent)]
             return replace(trial, status=Status.UNVERIFIED, reason=silent, checks=checks)
+        workload = self._workload(trial.spec)
         rivals = rivals_of(trial, [other for other in judged if other.evidence])
         evidence, truth = Evidence.from_json(trial.evidence), self._truth(trial.spec)
         differing: list[Disagreement] = []
@@ -97,8 +99,8 @@ class Gate:
             against, rounding = [framework_of(rival) for rival in rivals], []
             differing += outvoted(rivals, lambda rival: difference(evidence, unrounded(rival)))
         same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
-        late = [*trial_end.checks(trial), *epochs_check(trial, same)]
-        if not differing and not WORKLOADS[trial.spec.task.workload].draws:
+        late = [*trial_end.checks(trial, workload), *epochs_check(trial, workload, same)]
+        if not differing and not workload.draws:
             differing += outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, rounding))
             against += [framework_of(rival) for rival in same if framework_of(rival) not in against]
         doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"
@@ -113,6 +115,16 @@ class Gate:
         checks = [*before, *late, Check(CheckName.GATE, bool(against), held + doubt, tuple(against))]
         return replace(trial, status=status, reason=reason, checks=checks)
 
+    def _can_be_judged(self, trial: TrialResult) -> bool:
+        """The folder may hold trials of a workload that is no more."""
+        return trial.status in JUDGED and of_trial(trial.spec, self.results) is not None
+
+    def _workload(self, spec: TrialSpec) -> Workload:
+        """Of a trial that can be judged."""
+        workload = of_trial(spec, self.results)
+        assert workload is not None
+        return workload
+
     def _silent(self, trial: TrialResult) -> str:
         """Why its framework gave no evidence: an earlier run's verdict says it of the probes of that run."""
         earlier = [check.detail for check in trial.checks if check.name == CheckName.GATE]
@@ -126,7 +138,7 @@ class Gate:
         key = group(spec)
         if key not in self.truths:
             self.truths[key] = "the workload is too large for it"
-            if WORKLOADS[spec.task.workload].multiply_adds <= REFEREE_MULTIPLY_ADDS:
+            if self._workload(spec).multiply_adds <= REFEREE_MULTIPLY_ADDS:
                 try:
                     self.truths[key] = Truth(self._ask_referee(spec, "float64"), self._ask_referee(spec, "default"))
                 except LaunchFailed as error:
@@ -170,11 +182,6 @@ def held_against(names: Iterable[str]) -> str:
     return f"held against {', '.join('the referee' if name == JUDGE else name for name in names)}"
 
 
-def can_be_judged(trial: TrialResult) -> bool:
-    """The folder may hold trials of a workload that is no more."""
-    return trial.status in JUDGED and trial.spec.task.workload in WORKLOADS
-
-
 def framework_of(trial: TrialResult) -> str:
     """Its name."""
     return trial.spec.cell.framework
@@ -202,17 +209,17 @@ def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult
     return [rival for _, rival in sorted(rivals.items())]
 
 
-def epochs_check(trial: TrialResult, same: list[TrialResult]) -> list[Check]:
+def epochs_check(trial: TrialResult, workload: Workload, same: list[TrialResult]) -> list[Check]:
     """The trial's epochs beside those of rivals that were fed the same batches and are not suspect at their own end;
     none where no epoch can be compared.
     """
-    workload, rule = WORKLOADS[trial.spec.task.workload], trial.spec.task.optimizer
+    rule = trial.spec.task.optimizer
     normalised = bool(workload.statistic_shapes())
     rivals = [
         rival
         for rival in same
         if any(drift.differences(trial.epochs, rival.epochs, rule, normalised))
-        and all(check.passed for check in trial_end.checks(rival))
+        and all(check.passed for check in trial_end.checks(rival, workload))
     ]
     if workload.draws or not rivals:
         return []

@@ -16,7 +16,7 @@ from typing import Any
 
 from runner.project import Project
 from runner.results.assemble import as_it_converged
-from workloads.catalogue import WORKLOADS
+from workloads.networks import of_trial
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, Missing, Outstanding, TrialEnd
 from workloads.records.events import Event, read_events
@@ -25,6 +25,7 @@ from workloads.records.files import EVENTS_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
+from workloads.spec import Workload
 
 REFEREE_MODULE = "adapters.numpy.end_referee"
 REFEREE_TIMEOUT_S = 300.0
@@ -63,7 +64,8 @@ def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_add
         if not (folder / END_FILE).is_file() or "reason" in probed:
             reason = probed.get("reason", "the worker ended before it had answered")
             return replace(end, missing=Missing.WORKER, reason=reason).to_json()
-        if WORKLOADS[spec.task.workload].multiply_adds > referee_multiply_adds:
+        workload = of_trial(spec, folder.parent.parent)
+        if workload is None or workload.multiply_adds > referee_multiply_adds:
             reason = "the workload is too large for it"
             return replace(end, missing=Missing.REFEREE, reason=reason).to_json()
         steps = {name: probed[name] for name in ("asked_steps", "idle_steps") if name in probed}
@@ -93,16 +95,16 @@ def _ask(project: Project, folder: Path) -> dict[str, Any]:
     return answer
 
 
-def checks(trial: TrialResult) -> list[Check]:
+def checks(trial: TrialResult, workload: Workload) -> list[Check]:
     """What can be told of this trial alone; what nothing is known of is left out."""
-    return [*_possible(trial), *(_end(trial, TrialEnd.from_json(trial.end)) if trial.end else ())]
+    return [*_possible(trial, workload), *(_end(trial, TrialEnd.from_json(trial.end)) if trial.end else ())]
 
 
-def _possible(trial: TrialResult) -> Iterator[Check]:
+def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
     speed = trial.figures.get(SPEED.name)
     if speed is None or speed.value is None:
         return
-    needed = speed.value * WORKLOADS[trial.spec.task.workload].multiply_adds * 2 * STEP_PASSES / FAST_ALGORITHMS
+    needed = speed.value * workload.multiply_adds * 2 * STEP_PASSES / FAST_ALGORITHMS
     most = CORE_HERTZ * CORE_FLOP * trial.spec.placement.threads if trial.spec.placement.device == "cpu" else GPU_FLOP_S
     device = f"{trial.spec.placement.threads} cores" if trial.spec.placement.device == "cpu" else "any GPU"
     detail = f"{speed.value:,.0f} images/s need {needed / 1e9:,.0f} GFLOP/s at least, {device} can {most / 1e9:,.0f}"

@@ -14,6 +14,7 @@ from runner.results.gpu import gpu_figures, memory_accounts
 from runner.results.gpu_contention import alone, foreign_processes
 from runner.results.memory import MemoryAccount, memory
 from runner.results.window import calls, divergence, speed, start_up, unknown, usage, window
+from workloads.networks import of_trial
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.checks import CONTENDED_PERCENT, clock_checks, figure_checks, sample_checks
 from workloads.records.events import Event, Events
@@ -23,6 +24,7 @@ from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, Samples, read_samples
 from workloads.records.status import Status
+from workloads.spec import Workload
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Records:
     """What a trial left: how its worker ended, with its events, and the sampler's files, empty where it left none."""
 
     spec: TrialSpec
+    workload: Workload | None
     ended: Ended
     samples: Samples
     driver: Samples  # the driver's own
@@ -41,7 +44,14 @@ class Records:
         driver = read_samples(trial_dir / DRIVER_SAMPLES_FILE, DRIVER_COLUMNS)
         meter = trial_dir / METER_FILE
         account = json.loads(meter.read_text(encoding="utf-8")) if meter.exists() else {}
-        return Records(spec, ended, read_samples(trial_dir / SAMPLES_FILE), driver, account)
+        return Records(
+            spec,
+            of_trial(spec, trial_dir.parent.parent),
+            ended,
+            read_samples(trial_dir / SAMPLES_FILE),
+            driver,
+            account,
+        )
 
 
 def assemble(
@@ -73,7 +83,7 @@ def figures_of(records: Records, parts: MemoryAccount) -> dict[str, Figure]:
     """All but the accuracy."""
     spec, events, samples = records.spec, records.ended.last, records.samples
     figures = {**start_up(events), **speed(events), **calls(events), **divergence(events)}
-    figures |= usage(events, samples, spec) | memory(events, samples, spec, parts)
+    figures |= usage(events, samples, spec) | memory(events, samples, spec, records.workload, parts)
     if spec.placement.device == "cpu":
         return figures | {GPU_USAGE.name: unknown("NVML", "the trial ran on the CPU")}
     device = gpu_figures(events, samples, records.driver, records.meter)
@@ -83,7 +93,9 @@ def figures_of(records: Records, parts: MemoryAccount) -> dict[str, Figure]:
 def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch]) -> list[Check]:
     """Those whose figures and files are there."""
     ended, samples, meter = records.ended, records.samples, records.meter
-    checks = figure_checks(records.spec, figures, epochs) + clock_checks(figures, meter.get("clocks", []))
+    checks = figure_checks(records.spec, records.workload, figures, epochs) + clock_checks(
+        figures, meter.get("clocks", [])
+    )
     if (edges := window(ended.last)) is not None:
         checks += sample_checks(edges, samples)
     if records.spec.placement.device != "cpu":

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from runner.results.window import all_unknown, counted, in_window, unknown, window
 from workloads.activations import FLOAT32_BYTES, activation_bytes
-from workloads.catalogue import WORKLOADS
 from workloads.records import figures as registry
 from workloads.records.events import Event
 from workloads.records.figures import Figure, Method
 from workloads.records.job import TrialSpec
 from workloads.records.memory_counts import Count
 from workloads.records.samples import Samples
+from workloads.spec import Workload
 
 ALLOCATOR_KINDS = ("allocator_peak", "allocator_reserved")
 IN_USE_PARTS = ("activations", "workspace")  # read from what the allocator has in use; the others are sums of arrays
@@ -86,12 +86,11 @@ def queued_steps(account: MemoryAccount) -> Figure:
     return Figure(steps * a_step, source, samples=steps)
 
 
-def exact_activations(spec: TrialSpec) -> Figure:
+def exact_activations(spec: TrialSpec, workload: Workload | None) -> Figure:
     """What the network's mathematics keeps between forward and backward, whatever the framework."""
     source = "counted from the layers of the workload, nothing measured: what the backward pass needs"
-    workload = WORKLOADS.get(spec.task.workload)
     if workload is None:
-        return unknown(source, f"the catalogue has no workload {spec.task.workload}")
+        return unknown(source, f"there is no workload {spec.task.workload} to count")
     value_bytes = 2 * FLOAT32_BYTES if spec.task.profile == "float64" else FLOAT32_BYTES
     return Figure(activation_bytes(workload, spec.cell.batch_size, value_bytes), source)
 
@@ -106,12 +105,14 @@ def no_split(account: MemoryAccount) -> str:
     return f"a step never holds all the other parts at once: they are {more / 2**20:.2f} MiB more than its peak"
 
 
-def memory(events: dict[str, Any], samples: Samples, spec: TrialSpec, account: MemoryAccount) -> dict[str, Figure]:
+def memory(
+    events: dict[str, Any], samples: Samples, spec: TrialSpec, workload: Workload | None, account: MemoryAccount
+) -> dict[str, Figure]:
     """Bytes, by who counted them: the kernel, NVML, the framework's allocator."""
     counts = counts_of(events)
     figures = parts(account, counts) | host(events, samples)
     figures |= allocator(counts, figures[registry.STEPS_PEAK.name])
-    figures[registry.EXACT_ACTIVATIONS.name] = exact_activations(spec)
+    figures[registry.EXACT_ACTIVATIONS.name] = exact_activations(spec, workload)
     return figures if spec.placement.device == "cpu" else figures | device(events, samples)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..catalogue import WORKLOADS
+from ..spec import Workload
 from . import figures as registry
 from .check_name import CheckName
 from .figures import Figure, FigureSpec, Method
@@ -41,8 +41,10 @@ BUSY = (
 )
 
 
-def figure_checks(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoch]) -> list[Check]:
-    """From the figures alone; a check whose figures are unknown is left out."""
+def figure_checks(
+    spec: TrialSpec, workload: Workload | None, figures: dict[str, Figure], epochs: list[Epoch]
+) -> list[Check]:
+    """From the figures alone; a check whose figures, or whose workload, are unknown is left out."""
     return [
         *_split(spec, epochs),
         *_speed(spec, figures),
@@ -53,7 +55,7 @@ def figure_checks(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
         *_process_memory(figures),
         *_energy(figures),
         *_stalls(figures),
-        *_adam(spec, figures),
+        *_adam(spec, workload, figures),
     ]
 
 
@@ -136,20 +138,19 @@ def _stalls(figures: dict[str, Figure]) -> Iterator[Check]:
         yield Check(CheckName.NO_STALL, not stalled, detail)
 
 
-def _adam(spec: TrialSpec, figures: dict[str, Figure]) -> Iterator[Check]:
+def _adam(spec: TrialSpec, workload: Workload | None, figures: dict[str, Figure]) -> Iterator[Check]:
     state_bytes = _values(figures, registry.MEMORY_PARTS["optimizer"])
-    if check := optimizer_check(spec, state_bytes[0] if state_bytes else None):
+    if check := optimizer_check(spec, workload, state_bytes[0] if state_bytes else None):
         yield check
 
 
-def optimizer_check(spec: TrialSpec, state_bytes: float | None) -> Check | None:
+def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: float | None) -> Check | None:
     """Adam keeps two moments of each trained number and a few scalars, in every framework; None for another rule, an
-    unknown state, or a workload that the catalogue does not have.
+    unknown state or workload.
 
     A tensor whose moments were forgotten, or a state shared or counted twice, lies outside: at least the two moments,
     at most SCALAR_BYTES a parameter tensor more.
     """
-    workload = WORKLOADS.get(spec.task.workload)
     if spec.task.optimizer.name != "adam" or state_bytes is None or workload is None:
         return None
     trainable_bytes = workload.parameter_count * (8 if spec.task.profile == "float64" else 4)

@@ -42,6 +42,7 @@ class Task:
     optimizer: OptimizerSpec
     profile: str  # "default"; the referee has "float64" too
     feed: str  # "host" | "device"
+    network: str = ""  # digest of the workload as JSON; none in trials stored before it was one of their inputs
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class TrialSpec(Record):
     placement: Placement
     installation: Installation
     draw: Draw
-    inputs: dict[str, InputFile]  # train_images, train_labels, test_images, test_labels, order, weights
+    inputs: dict[str, InputFile]  # train_images, train_labels, test_images, test_labels, order, network, weights
     window_s: float
     timeout_s: float
     study: str

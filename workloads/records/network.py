@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from .. import layers
@@ -25,6 +27,16 @@ def to_json(workload: Workload) -> dict[str, Any]:
 def to_text(workload: Workload) -> str:
     """The same network gives the same text."""
     return json.dumps(to_json(workload), indent=1)
+
+
+def digest(workload: Workload) -> str:
+    """Of its text."""
+    return hashlib.sha256(to_text(workload).encode()).hexdigest()[:12]
+
+
+def read(path: Path) -> Workload:
+    """Of a file that holds `to_text`. Raises OSError, TypeError, KeyError, ValueError."""
+    return from_json(json.loads(path.read_text(encoding="utf-8")))
 
 
 def from_json(data: dict[str, Any]) -> Workload:
