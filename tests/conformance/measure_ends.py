@@ -22,9 +22,11 @@ sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent)]
 
 from adapters.numpy import end_referee  # noqa: E402
 from adapters.worker import end_probe  # noqa: E402
+from adapters.worker.prepare import Prepared  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
 from workloads import datasets, weights  # noqa: E402
 from workloads.catalogue import OSU_CNN  # noqa: E402
+from workloads.records import network  # noqa: E402
 from workloads.records.check_name import CheckName  # noqa: E402
 from workloads.records.end_evidence import TrialEnd  # noqa: E402
 from workloads.records.files import JOB_FILE, write_json  # noqa: E402
@@ -66,7 +68,7 @@ def end(adapter, spec, train, test, root):
         for block in epoch_batches(order, spec.cell.batch_size, spec.passes.last_batch):
             trainer.run(trainer.calls(block))
     steps = len(trainer.losses)
-    idle = end_probe.gather(adapter, spec, len(train.images), test.images, steps, folder)
+    idle = end_probe.gather(adapter, spec, OSU_CNN, Prepared(train, test, np.empty(0, np.int32), ()), steps, folder)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         end_referee.main(folder)
     copies = end_probe.outstanding(adapter)
@@ -84,6 +86,8 @@ def measure(framework, out, seeds):
         for name, array in arrays.items():
             np.save(root / f"{name}.npy", array)
             inputs[name] = InputFile(f"{name}.npy", "-")
+        (root / "network.json").write_text(network.to_text(OSU_CNN))
+        inputs["network"] = InputFile("network.json", "-")
         for seed in seeds:
             for epochs, size, rule in itertools.product(EPOCHS, SIZES, OPTIMIZER_NAMES):
                 axes = {"epochs": epochs, "batch_size": size, "seed": seed}
@@ -101,7 +105,7 @@ def failed(run):
     told = TrialEnd(None).to_json() | run["end"]
     return [
         check.name
-        for check in trial_end.checks(TrialResult(spec, Status.OK, None, "", 0.0, end=told))
+        for check in trial_end.checks(TrialResult(spec, Status.OK, None, "", 0.0, end=told), OSU_CNN)
         if not check.passed and check.name != CheckName.NOTHING_LEFT  # there was no window
     ]
 

@@ -83,7 +83,7 @@ def run_trial(
     (folder / "samples.csv").write_text("\n".join(lines) + "\n")
     events = "".join(json.dumps(event) + "\n" for event in events_of(value, result.spec.passes.epochs))
     (folder / "events.jsonl").write_text(events)
-    made = figure_checks(result.spec, result.figures, result.epochs)
+    made = figure_checks(result.spec, None, result.figures, result.epochs)
     made += sample_checks((WINDOW[0] * SECOND, WINDOW[1] * SECOND), read_samples(folder / "samples.csv"))
     return rewrite(folder, lambda data: data.update(checks=[vars(one) for one in made]))
 

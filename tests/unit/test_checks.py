@@ -19,7 +19,7 @@ ADAM_SPEC = make_spec(optimizer=OptimizerSpec.named("adam"))
 
 
 def adam(state_bytes: float, spec=ADAM_SPEC) -> Check | None:
-    found = figure_checks(spec, {"optimizer_bytes": Figure(state_bytes, "worker")}, [])
+    found = figure_checks(spec, WORKLOADS.get(spec.task.workload), {"optimizer_bytes": Figure(state_bytes, "worker")}, [])
     return next((check for check in found if check.name == CheckName.ADAM), None)
 
 
@@ -61,7 +61,7 @@ def test_another_optimizer_or_an_unknown_state_or_workload_is_not_held_to_adams(
     assert adam(TRAINABLE, make_spec(optimizer=OptimizerSpec.named("momentum"))) is None
     assert adam(TRAINABLE, make_spec(optimizer=OptimizerSpec.named("adam"), workload="of another time")) is None
     unknown = {"optimizer_bytes": Figure(None, "worker", reason="the framework does not tell")}
-    assert figure_checks(ADAM_SPEC, unknown, []) == []
+    assert figure_checks(ADAM_SPEC, OSU, unknown, []) == []
 
 
 def test_every_check_can_be_found_again_by_its_name() -> None:
@@ -72,7 +72,7 @@ def test_every_check_can_be_found_again_by_its_name() -> None:
         "energy_j": Figure(100, "n"), "energy_integrated_j": Figure(101, "n"),
         "optimizer_bytes": Figure(2 * TRAINABLE, "w"),
     }  # fmt: skip
-    made = figure_checks(ADAM_SPEC, figures, [])
+    made = figure_checks(ADAM_SPEC, OSU, figures, [])
     assert len(made) == 6 and {check.name for check in made} <= set(MADE_AGAIN)
     assert all(check.passed for check in made)
 
@@ -88,9 +88,9 @@ def failed(made: list[Check]) -> list[tuple[str, str]]:
 def test_a_published_figure_of_exactly_zero_passes(name: str) -> None:
     """As of a driver's buffer that holds nothing but zeros, whatever was polled beside it."""
     spec = make_spec(device="GPU-0")
-    ((check, detail),) = failed(figure_checks(spec, {name: Figure(0.0, "NVML", 60)}, []))
+    ((check, detail),) = failed(figure_checks(spec, OSU, {name: Figure(0.0, "NVML", 60)}, []))
     assert check == CheckName.NOT_ALL_ZERO and detail.startswith(f"{name} is exactly 0")
-    assert not failed(figure_checks(spec, {name: Figure(0.1, "NVML", 60)}, []))
+    assert not failed(figure_checks(spec, OSU, {name: Figure(0.1, "NVML", 60)}, []))
 
 
 def polled(**columns: float) -> Samples:
@@ -112,16 +112,16 @@ def test_a_running_sum_that_stands_still_passes() -> None:
 def test_power_of_busy_readings_is_held_to_more_than_a_lagging_utilisation_tells() -> None:
     for busy_w, passed in ((96.0, True), (94.0, False)):
         figures = {"power_w": Figure(100.0, "NVML", 60), "power_busy_w": Figure(busy_w, "NVML", 40)}
-        assert [check.passed for check in figure_checks(make_spec(), figures, [])] == [passed]
+        assert [check.passed for check in figure_checks(make_spec(), OSU, figures, [])] == [passed]
     exact = {"gpu_percent": Figure(50.0, "NVML", 60), "gpu_busy_percent": Figure(49.0, "NVML", 40)}
-    assert [name for name, _ in failed(figure_checks(make_spec(), exact, []))] == [CheckName.BUSY_ABOVE_ALL]
+    assert [name for name, _ in failed(figure_checks(make_spec(), OSU, exact, []))] == [CheckName.BUSY_ABOVE_ALL]
 
 
 def test_memory_made_of_the_devices_is_held_against_the_device() -> None:
     figures = {"process_gpu_memory_bytes": Figure(9, "NVML list"), "device_memory_bytes": Figure(8, "NVML")}
-    assert [name for name, _ in failed(figure_checks(make_spec(), figures, []))] == [CheckName.PROCESS_IN_DEVICE]
+    assert [name for name, _ in failed(figure_checks(make_spec(), OSU, figures, []))] == [CheckName.PROCESS_IN_DEVICE]
     figures["process_gpu_memory_bytes"] = Figure(5, "NVML", method=Method.DEVICE_RISE)
-    assert figure_checks(make_spec(), figures, []) == []
+    assert figure_checks(make_spec(), OSU, figures, []) == []
 
 
 @pytest.mark.parametrize(("moved_ms", "passed"), [(0, True), (49, True), (-49, True), (51, False), (-3_600_000, False)])

@@ -13,10 +13,13 @@ from probed import IMAGES, LABELS, OPTIMIZER, ORDER, PLAIN
 from adapters.numpy import end_referee
 from adapters.numpy.adapter import Adapter
 from adapters.worker import end_probe
+from adapters.worker.prepare import Prepared
 from workloads import weights
 from workloads.catalogue import WORKLOADS
+from workloads.datasets import Split
 from workloads.layers import BatchNorm
 from workloads.records import end_evidence as bounds
+from workloads.records import network
 from workloads.records.end_evidence import END_FILE, IDLE_STEPS, TrialEnd
 from workloads.records.files import JOB_FILE, write_json
 from workloads.records.job import InputFile, Job, Kind
@@ -41,6 +44,9 @@ def ended(tmp_path, capsys, adapter=None, rule=OPTIMIZER, workload="plain", chan
     for name, array in (("train_images", IMAGES), ("train_labels", LABELS), ("test_images", IMAGES)):
         np.save(tmp_path / f"{name}.npy", array)
         inputs[name] = InputFile(f"{name}.npy", "-")
+    network_file = tmp_path / "network.json"
+    network_file.write_text(network.to_text(WORKLOADS[workload]))
+    inputs["network"] = InputFile(network_file.name, "-")
     spec = make_spec(workload=workload, optimizer=rule, batch_size=BATCH, inputs=inputs)
     write_json(folder / JOB_FILE, Job(Kind.TRIAL, spec).to_json())
     adapter = adapter or Adapter()
@@ -50,7 +56,9 @@ def ended(tmp_path, capsys, adapter=None, rule=OPTIMIZER, workload="plain", chan
     adapter.train(TRAINED)
     if change:
         change(adapter)
-    idle = end_probe.gather(adapter, spec, len(IMAGES), IMAGES, len(TRAINED), folder)
+    split = Split(IMAGES, LABELS)
+    prepared = Prepared(split, split, ORDER, ())
+    idle = end_probe.gather(adapter, spec, WORKLOADS[workload], prepared, len(TRAINED), folder)
     end_referee.main(folder)
     told = json.loads(capsys.readouterr().out)
     return TrialEnd.from_json(TrialEnd(None).to_json() | told | idle)

@@ -33,6 +33,7 @@ from workloads import weights
 from workloads.catalogue import OSU_CNN
 from workloads.datasets import DATASETS, Split, batch_order, load
 from workloads.layers import Dense, Flatten
+from workloads.records import network
 from workloads.records.events import read_events
 from workloads.records.evidence import PROJECTIONS, Evidence
 from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
@@ -247,6 +248,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     for name, array in arrays.items():
         np.save(folder / "inputs" / f"{name}.npy", array)
     weights.save(folder / "inputs" / "weights.npz", weights.draw(OSU_CNN, 0))
+    (folder / "inputs" / "network.json").write_text(network.to_text(OSU_CNN))
     files = sorted((folder / "inputs").iterdir())
     spec = make_spec(
         batch_size=BATCH,
