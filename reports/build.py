@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import captions, chapters, findings, load, overhead, problems, stable
+from . import caveats, chapters, condition_text, findings, load, overhead, stable
 from .conditions import sections
 from .load import ReportError
 from .report import Report
@@ -24,7 +24,7 @@ def report(folders: Sequence[Path], columns: bool = False) -> Report:
         all_of_them = f"none of the {len(stored.unreadable)} results can be read"
         raise ReportError(f"{first.path}: {first.reason}; {all_of_them}, run the trials anew")
     found, replaced = sections(stored.results)
-    headings = captions.headings(found)
+    headings = condition_text.headings(found)
     aside = columns and len(found) > 1
     named = dict(zip(chapters.letters(len(found)), found, strict=True)) if aside else {}
     beside = chapters.side_by_side(named)
@@ -41,7 +41,7 @@ def report(folders: Sequence[Path], columns: bool = False) -> Report:
         dict(zip(named, headings, strict=False)),
         tuple(table for table in whole if isinstance(table, Table)),
         tuple(line for line in (*beside, *whole) if isinstance(line, str)),
-        problems.lists(stored, replaced),
+        caveats.lists(stored, replaced),
     )
 
 

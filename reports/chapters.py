@@ -6,12 +6,12 @@ import string
 
 import pandas as pd
 
-from . import captions, memory, parity, tables
+from . import condition_text, memory, parity, tables
 from .conditions import Section
 from .drawing.section_charts import charts_of
 from .quantities import ACCURACY, QUANTITIES
 from .report import Chapter
-from .reproduction import beside as reproduction
+from .reproduction import published_tables
 from .table import Table
 
 
@@ -27,14 +27,14 @@ def chapter(section: Section, heading: str, with_quantities: bool) -> Chapter:
         if quantity is ACCURACY:
             found = parity.compare(section)
             made.append(parity.table(found) if parity.stated(found) else parity.NOT_STATED)
-    shown, silent = reproduction.of_section(section)
+    shown, silent = published_tables.of_section(section)
     made += [*shown, *silent, *memory.of_section(section)]
-    workers = captions.facts(section)
+    workers = condition_text.facts(section)
     made += [workers] if workers else []
     return Chapter(
         heading,
         section,
-        tuple(captions.conditions_list(section)),
+        tuple(condition_text.conditions_list(section)),
         tuple(item for item in made if isinstance(item, Table)),
         charts_of(section),
         tuple(item for item in made if isinstance(item, str)),

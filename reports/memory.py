@@ -16,7 +16,7 @@ from workloads.records.figures import Figure, FigureSpec
 from workloads.records.memory_line import Line, fit_line
 from workloads.records.result import TrialResult
 
-from . import captions, tables
+from . import condition_text, tables
 from .conditions import Section
 from .frameworks import display_name, ordered
 from .quantities import (
@@ -104,7 +104,7 @@ def kinds_rows(section: Section) -> list[Row]:
     for own in (section, section.default):
         for row in _rows(own, MEMORY_KINDS):
             here = tables.places(own)[row.framework, row.batch_size]
-            policies = captions.distinct(result.facts.get("allocator_policy") for result in here)
+            policies = condition_text.distinct(result.facts.get("allocator_policy") for result in here)
             allocator = here[0].spec.cell.allocator
             rows.append(replace(row, policy=f"{allocator} ({policies})" if policies else allocator))
     names = ordered(row.framework for row in rows)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from workloads.records.intervals import CONFIDENCE_PERCENT
 
-from . import captions, load
+from . import condition_text, load
 from .frameworks import display_name, ordered
 from .table import Cell, Table
 
@@ -95,7 +95,7 @@ def _ratio(row: dict[str, Any], *names: str) -> Cell:
     """ "0.9981 [0.9951, 1.0011]"; a dash where one of them was not told."""
     ratio, low, high = (row[name] for name in names)
     if None in (ratio, low, high):
-        return Cell(captions.ABSENT)
+        return Cell(condition_text.ABSENT)
     return Cell(f"{ratio:.4f} [{low:.4f}, {high:.4f}]", ratio)
 
 

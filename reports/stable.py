@@ -9,7 +9,7 @@ import pandas as pd
 
 from workloads.records.intervals import CONFIDENCE_PERCENT
 
-from . import captions, load
+from . import condition_text, load
 from .frameworks import display_name, ordered
 from .table import Cell, Table
 
@@ -47,7 +47,7 @@ def table(results: Path) -> Table | str | None:
             Cell(display_name(cell["framework"])),
             Cell(str(cell["batch_size"]), cell["batch_size"]),
             Cell(str(cell["repeats"]), cell["repeats"]),
-            Cell(captions.ABSENT)
+            Cell(condition_text.ABSENT)
             if cell["half_width"] is None
             else Cell(f"{100 * cell['half_width']:.1f}", 100 * cell["half_width"]),
             Cell(cell["ended"]),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import load, problems
+from .. import caveats, load
 from ..load import ReportError
 from . import completeness, log_checks, recheck
 from .log_checks import SUFFIXES
@@ -81,7 +81,7 @@ def _check_results(folder: Path, outcome: Outcome) -> None:
     for gap in completeness.gaps(stored, folder):
         (outcome.findings if gap.counts else outcome.notes).append(gap.line(folder))
     outcome.findings += recheck.trials(stored, folder)
-    outcome.subjects.append(f"{folder}: {problems.tally(stored)}")
+    outcome.subjects.append(f"{folder}: {caveats.tally(stored)}")
 
 
 def _check_logs(logs: tuple[Path, ...], outcome: Outcome) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS, Status
 
-from .. import stable, unverified
+from .. import caveats, stable
 from ..conditions import Section, sections
 from ..frameworks import display_name, ordered
 from ..load import Stored
@@ -83,7 +83,7 @@ def gaps(stored: Stored, folder: Path) -> list[Gap]:
     with_stable = (folder / stable.FILE).exists()
     for section in sections(stored.results)[0]:
         found += [Gap(Kind.MISSING, place) for place in _missing(section, with_stable)]
-    return found + [Gap(Kind.NOT_RUN, lacking) for lacking in unverified.not_run(stored.results)]
+    return found + [Gap(Kind.NOT_RUN, lacking) for lacking in caveats.not_run(stored.results)]
 
 
 def words(status: Status) -> str:

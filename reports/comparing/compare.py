@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from .. import markdown
-from ..captions import dates
+from ..condition_text import dates
 from ..frameworks import display_name
 from ..load import ReportError
 from ..order import ERROR

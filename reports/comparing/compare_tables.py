@@ -9,7 +9,7 @@ import pandas as pd
 
 from workloads.records.intervals import CONFIDENCE_PERCENT
 
-from ..captions import ABSENT
+from ..condition_text import ABSENT
 from ..frameworks import display_name, ordered
 from ..order import ERROR
 from ..spread import LEAST_SPREAD

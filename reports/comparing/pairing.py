@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from workloads.records.job import Passes, Task
 from workloads.records.result import TrialResult
 
-from ..captions import NOT_REPORTED, described, distinct
+from ..condition_text import NOT_REPORTED, described, distinct
 from ..conditions import Section
 from ..frameworks import display_name, ordered
 

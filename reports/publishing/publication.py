@@ -12,7 +12,7 @@ from pathlib import Path
 
 from workloads.records.result import TrialResult
 
-from ..captions import NOT_REPORTED
+from ..condition_text import NOT_REPORTED
 from ..conditions import condition_of, software_of
 from ..frameworks import display_name, ordered
 from ..load import Stored, started

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..captions import dates
+from ..condition_text import dates
 from ..frameworks import display_name, ordered
 from ..load import ReportError
 from ..report import HOW_TO_READ, RULES, SIDE_BY_SIDE, Report

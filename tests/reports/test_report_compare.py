@@ -18,13 +18,13 @@ import pytest
 from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
 
 from reports import order
-from reports.captions import ABSENT
 from reports.comparing import compare as command
 from reports.comparing import compare_tables, contrast, gate
 from reports.comparing.comparison import Comparison, compare, ended_worse
 from reports.comparing.contrast import MEASURES, Estimate, Measure, Shift, Verdict
 from reports.comparing.judging import Judgement
 from reports.comparing.pairing import pair
+from reports.condition_text import ABSENT
 from reports.conditions import sections
 from reports.load import ReportError
 from workloads.records.figures import Figure

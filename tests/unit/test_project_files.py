@@ -18,7 +18,7 @@ from workloads.records.status import Status
 
 ROOT = Path(__file__).resolve().parents[2]
 VENDOR = ROOT / "reports" / "web" / "templates" / "vendor"
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("reports/reproduction/sources/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("reports/reproduction/publications/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 # Of the Citation File Format 1.2.0, at the top: https://github.com/citation-file-format/citation-file-format

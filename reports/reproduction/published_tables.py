@@ -1,0 +1,203 @@
+"""Published beside measured: for each published metric a table with batch sizes as columns, and verdicts below it.
+
+A framework has a line for each series, one for ours and one for each difference (measured minus published).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from workloads.records.intervals import CONFIDENCE_PERCENT
+
+from .. import tables
+from ..conditions import Section
+from ..frameworks import display_name, ordered
+from ..table import Cell, Table
+from ..words import listed
+from . import calibration, claims, verdicts
+from .publication import CHART, TABLE, Metric, Publication, publications
+from .reproduced import Reproduced, frameworks
+
+DASH = "\N{EN DASH}"
+CONTRADICTED = "table and chart of the publication contradict each other here"
+NOT_PUBLISHED = "not published"
+TIDY = [
+    "framework", "quantity", "unit", "batch_size", "published_table", "published_chart", "contradicted",
+    "compared_with", "measured", "low", "high", "n", "difference", "difference_low", "difference_high", "status",
+    "reason",
+]  # fmt: skip
+UNKNOWN: Mapping[str, Any] = {"median": math.nan, "low": math.nan, "high": math.nan, "n": 0}
+
+
+def of_section(section: Section) -> tuple[list[Table], list[str]]:
+    """(tables, the lines that say why there are none)."""
+    workload = section.condition.task.workload
+    comparable = [publication for publication in publications() if publication.workload == workload]
+    if not comparable:
+        others = listed(dict.fromkeys(publication.workload for publication in publications()))
+        reason = f"the model here is {workload}, that of the publication most likely {others}"
+        return [], [f"Published beside measured: left out: {reason}."]
+    if not section.results:
+        return [], ["Published beside measured: left out: no trial took its memory on demand."]
+    made = []
+    for publication in comparable:
+        suffix = f"-{publication.name}" if len(comparable) > 1 else ""
+        made += [replace(table, name=table.name + suffix) for table in of_publication(section, publication)]
+    return made, []
+
+
+def of_publication(section: Section, publication: Publication) -> list[Table]:
+    """One for each metric, the claims, and the calibration where the section is of its setting."""
+    ours = {metric: Reproduced(section, publication, metric) for metric in publication.metrics}
+    made = [table(each) for each in ours.values()]
+    made += [claims.table(publication, ours)] if publication.claims else []
+    found = calibration.of_setting(section, publication)
+    return [*made, calibration.table(found, ours[found.metric])] if found else made
+
+
+def table(ours: Reproduced) -> Table:
+    """Of one metric."""
+    metric, tidy = ours.metric, _tidy(ours)
+    sizes = sorted(set(tidy["batch_size"]))
+    measured = f", {ours.label} measured" if ours.label != metric.label else " and measured"
+    return Table(
+        name=f"published-{metric.quantity.name}",
+        title=f"{metric.label}, {metric.quantity.unit}: published{measured}",
+        head=(f"{metric.label}, {metric.quantity.unit} / batch size", *map(str, sizes)),
+        rows=tuple(row for framework in ordered(tidy["framework"]) for row in _rows(framework, ours, tidy, sizes)),
+        tidy=tidy,
+        above=tuple(_above(ours)),
+        below=verdicts.of(ours),
+    )
+
+
+def _rows(framework: str, ours: Reproduced, tidy: pd.DataFrame, sizes: list[int]) -> list[tuple[Cell, ...]]:
+    """Published, measured, differences; both series where they contradict each other anywhere for this framework."""
+    metric, name, source = ours.metric, display_name(framework), ours.metric.source(framework)
+    apart = source in frameworks(metric.contradicted)
+    series = metric.series[: 2 if apart else 1] if source in frameworks(metric.published) else []
+
+    rows = []
+    for each in series if framework == source else ():
+        head = f"{name} {ours.publication.versions[framework]}, published ({each})"
+        rows.append((Cell(head), *(_published(metric, each, framework, size) for size in sizes)))
+    cells = {cell["batch_size"]: cell for cell in ours.cells.to_dict("records") if cell["framework"] == framework}
+    if not cells:
+        return rows
+    software = ours.section.software.get(framework)
+    version = f" {software.version}" if software and software.version else ""
+    head = f"{name}{version}, measured" + ("" if ours.same else f" ({ours.label})")
+    rows.append((Cell(head), *(_measured(cells.get(size), ours) for size in sizes)))
+    whose = f"{display_name(source)}'s " if source != framework else ""
+    for each in series:
+        differences = tidy[(tidy["framework"] == framework) & (tidy["compared_with"] == each)].to_dict("records")
+        head = f"{name}, measured minus {whose}published ({each})"
+        rows.append((Cell(head), *(_difference(difference, metric.decimals) for difference in differences)))
+    return rows
+
+
+def _published(metric: Metric, series: str, framework: str, size: int) -> Cell:
+    value = metric.values[series].get((framework, size))
+    if value is None:
+        return Cell(DASH, notes=(NOT_PUBLISHED,))
+    exact = series == TABLE and metric.table_decimals is not None
+    notes = (CONTRADICTED,) if (framework, size) in metric.contradicted else ()
+    return Cell(f"{value:.{metric.table_decimals if exact else metric.decimals}f}", value, notes)
+
+
+def _measured(cell: Mapping[Any, Any] | None, ours: Reproduced) -> Cell:
+    if cell is None:
+        return Cell(tables.words(tables.NOT_RUN))
+    return tables.shown(cell, ours.metric.decimals, int(ours.cells["n"].max()))
+
+
+def _difference(row: Mapping[Any, Any], decimals: int) -> Cell:
+    if math.isnan(row["difference"]):
+        return Cell(DASH, notes=(row["reason"],))
+    text = f"{row['difference']:+z.{decimals}f}"
+    if row["n"] > 1:
+        text += f" [{row['difference_low']:+z.{decimals}f}, {row['difference_high']:+z.{decimals}f}]"
+    return Cell(text, row["difference"], (CONTRADICTED,) if row["contradicted"] else ())
+
+
+def _tidy(ours: Reproduced) -> pd.DataFrame:
+    """TIDY: a row a framework, batch size and series, with the published series beside each other in every row."""
+    metric = ours.metric
+    published = {series: metric.values.get(series, {}) for series in (TABLE, CHART)}
+    measured = {(cell["framework"], cell["batch_size"]): cell for cell in ours.cells.to_dict("records")}
+    places = {*metric.published, *measured}
+    rows = []
+    for framework in frameworks(places):
+        for size in sorted({size for _, size in places}):
+            place = metric.source(framework), size
+            row = {
+                "framework": framework,
+                "quantity": metric.name,
+                "unit": metric.quantity.unit,
+                "batch_size": size,
+                **{f"published_{series}": values.get(place, math.nan) for series, values in published.items()},
+                "contradicted": place in metric.contradicted,
+            }
+            for series in metric.series:
+                held = _compared(published[series].get(place), measured.get((framework, size)), ours)
+                rows.append(row | {"compared_with": series} | held)
+    return pd.DataFrame(rows, columns=TIDY)
+
+
+def _compared(published: float | None, cell: Mapping[Any, Any] | None, ours: Reproduced) -> dict[str, Any]:
+    """From `measured` on. `reason` says why there is no difference; "" where there is one."""
+    status = tables.NOT_RUN if cell is None else str(cell["status"])
+    reason = ""
+    if published is None:
+        reason = NOT_PUBLISHED
+    elif cell is None or cell["n"] == 0:
+        ended = [tables.words(status)] if status != tables.UNKNOWN else []
+        reason = f"not measured: {'; '.join([*ended, *(cell['notes'] if cell else ())])}"
+    elif not ours.same:
+        reason = f"another quantity: {ours.label} here, {ours.metric.label} published"
+    value = cell or UNKNOWN
+    subtracted = math.nan if reason or published is None else published
+    return {
+        "measured": value["median"],
+        "low": value["low"],
+        "high": value["high"],
+        "n": value["n"],
+        "difference": value["median"] - subtracted,
+        "difference_low": value["low"] - subtracted,
+        "difference_high": value["high"] - subtracted,
+        "status": status,
+        "reason": reason,
+    }
+
+
+def _above(ours: Reproduced) -> list[str]:
+    metric, publication, dataset = ours.metric, ours.publication, ours.section.condition.task.dataset
+    sentences = [f"Published: {publication.source}; {publication.hardware}."]
+    sentences += [_two_series(metric)] if len(metric.series) > 1 else []
+    sentences += [metric.note] if metric.note and ours.same else []
+    if dataset != publication.dataset and ours.same:
+        sentences.append(f"The data set here is {dataset}: the differences are also those of the data.")
+    most = int(ours.cells["n"].max())
+    if most == 1:
+        sentences.append("Measured: one trial a cell, so no statement about the spread between runs.")
+    elif most:
+        sentences.append(f"Measured: median of up to {most} repeats [{CONFIDENCE_PERCENT} % interval of their mean].")
+    return sentences
+
+
+def _two_series(metric: Metric) -> str:
+    agree = f"agree to {metric.tolerance:g} {metric.unit}, twice what the chart could be read to."
+    head = "The publication has these figures as a table and as a chart. They are held against the table; the"
+    if not metric.contradicted:
+        return f"{head} two {agree}"
+    names = listed(map(display_name, frameworks(metric.contradicted)))
+    sizes = listed(sorted({size for _, size in metric.contradicted}))
+    return (
+        f"{head} chart stands beside it for {names}, where the two contradict each other at batch sizes {sizes}. "
+        f"Elsewhere they {agree}"
+    )
