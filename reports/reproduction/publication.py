@@ -40,7 +40,7 @@ class Metric:
     @property
     def series(self) -> list[str]:
         """Those of SERIES that have it, the one to compare with first."""
-        return [series for series in SERIES if series in self.values]
+        return sorted(self.values, key=SERIES.index)
 
     @property
     def published(self) -> Mapping[Place, float]:
@@ -174,6 +174,8 @@ def _values(folder: Path) -> dict[str, dict[str, dict[Place, float]]]:
     values: dict[str, dict[str, dict[Place, float]]] = {}
     with (folder / FIGURES).open(newline="", encoding="utf-8") as opened:
         for row in csv.DictReader(opened):
+            if row["series"] not in SERIES:
+                raise ValueError(f"{FIGURES}: no such series: {row['series']}; there are {', '.join(SERIES)}")
             series = values.setdefault(row["metric"], {}).setdefault(row["series"], {})
             series[row["framework"], int(row["batch_size"])] = float(row["value"])
     return values

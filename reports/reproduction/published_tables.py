@@ -5,8 +5,9 @@ A framework has a line for each series, one for ours and one for each difference
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..frameworks import display_name, ordered
 from ..table import Cell, Table
 from ..words import listed
 from . import calibration, claims, verdicts
-from .publication import CHART, TABLE, Metric, Publication, publications
+from .publication import CHART, SERIES, TABLE, Metric, Publication, publications
 from .reproduced import Reproduced, frameworks
 
 DASH = "\N{EN DASH}"
@@ -31,7 +32,9 @@ TIDY = [
     "compared_with", "measured", "low", "high", "n", "difference", "difference_low", "difference_high", "status",
     "reason",
 ]  # fmt: skip
-UNKNOWN: Mapping[str, Any] = {"median": math.nan, "low": math.nan, "high": math.nan, "n": 0}
+NOT_RUN: Mapping[str, Any] = {
+    "median": math.nan, "low": math.nan, "high": math.nan, "n": 0, "status": tables.NOT_RUN, "notes": (), "trials": ()
+}  # fmt: skip
 
 
 def of_section(section: Section) -> tuple[list[Table], list[str]]:
@@ -62,43 +65,43 @@ def of_publication(section: Section, publication: Publication) -> list[Table]:
 
 def table(ours: Reproduced) -> Table:
     """Of one metric."""
-    metric, tidy = ours.metric, _tidy(ours)
-    sizes = sorted(set(tidy["batch_size"]))
+    metric, differences = ours.metric, _differences(ours)
+    sizes = sorted({row["batch_size"] for row in differences})
+    names = ordered(row["framework"] for row in differences)
     measured = f", {ours.label} measured" if ours.label != metric.label else " and measured"
     return Table(
         name=f"published-{metric.quantity.name}",
         title=f"{metric.label}, {metric.quantity.unit}: published{measured}",
         head=(f"{metric.label}, {metric.quantity.unit} / batch size", *map(str, sizes)),
-        rows=tuple(row for framework in ordered(tidy["framework"]) for row in _rows(framework, ours, tidy, sizes)),
-        tidy=tidy,
+        rows=tuple((Cell(head), *cells) for name in names for head, cells in _rows(name, ours, differences, sizes)),
+        tidy=pd.DataFrame(differences, columns=TIDY),
         above=tuple(_above(ours)),
         below=verdicts.of(ours),
     )
 
 
-def _rows(framework: str, ours: Reproduced, tidy: pd.DataFrame, sizes: list[int]) -> list[tuple[Cell, ...]]:
+def _rows(
+    framework: str, ours: Reproduced, differences: list[dict[str, Any]], sizes: list[int]
+) -> Iterator[tuple[str, list[Cell]]]:
     """Published, measured, differences; both series where they contradict each other anywhere for this framework."""
     metric, name, source = ours.metric, display_name(framework), ours.metric.source(framework)
     apart = source in frameworks(metric.contradicted)
     series = metric.series[: 2 if apart else 1] if source in frameworks(metric.published) else []
-
-    rows = []
     for each in series if framework == source else ():
         head = f"{name} {ours.publication.versions[framework]}, published ({each})"
-        rows.append((Cell(head), *(_published(metric, each, framework, size) for size in sizes)))
-    cells = {cell["batch_size"]: cell for cell in ours.cells.to_dict("records") if cell["framework"] == framework}
-    if not cells:
-        return rows
+        yield head, [_published(metric, each, framework, size) for size in sizes]
+    if framework not in frameworks(ours.cells):
+        return
     software = ours.section.software.get(framework)
     version = f" {software.version}" if software and software.version else ""
     head = f"{name}{version}, measured" + ("" if ours.same else f" ({ours.label})")
-    rows.append((Cell(head), *(_measured(cells.get(size), ours) for size in sizes)))
+    cells = (ours.cells.get((framework, size), NOT_RUN) for size in sizes)
+    yield head, [tables.shown(cell, metric.decimals, ours.most) for cell in cells]
     whose = f"{display_name(source)}'s " if source != framework else ""
     for each in series:
-        differences = tidy[(tidy["framework"] == framework) & (tidy["compared_with"] == each)].to_dict("records")
+        rows = [row for row in differences if (row["framework"], row["compared_with"]) == (framework, each)]
         head = f"{name}, measured minus {whose}published ({each})"
-        rows.append((Cell(head), *(_difference(difference, metric.decimals) for difference in differences)))
-    return rows
+        yield head, [_difference(row, metric.decimals) for row in rows]
 
 
 def _published(metric: Metric, series: str, framework: str, size: int) -> Cell:
@@ -110,12 +113,6 @@ def _published(metric: Metric, series: str, framework: str, size: int) -> Cell:
     return Cell(f"{value:.{metric.table_decimals if exact else metric.decimals}f}", value, notes)
 
 
-def _measured(cell: Mapping[Any, Any] | None, ours: Reproduced) -> Cell:
-    if cell is None:
-        return Cell(tables.words(tables.NOT_RUN))
-    return tables.shown(cell, ours.metric.decimals, int(ours.cells["n"].max()))
-
-
 def _difference(row: Mapping[Any, Any], decimals: int) -> Cell:
     if math.isnan(row["difference"]):
         return Cell(DASH, notes=(row["reason"],))
@@ -125,54 +122,49 @@ def _difference(row: Mapping[Any, Any], decimals: int) -> Cell:
     return Cell(text, row["difference"], (CONTRADICTED,) if row["contradicted"] else ())
 
 
-def _tidy(ours: Reproduced) -> pd.DataFrame:
+def _differences(ours: Reproduced) -> list[dict[str, Any]]:
     """TIDY: a row a framework, batch size and series, with the published series beside each other in every row."""
-    metric = ours.metric
-    published = {series: metric.values.get(series, {}) for series in (TABLE, CHART)}
-    measured = {(cell["framework"], cell["batch_size"]): cell for cell in ours.cells.to_dict("records")}
-    places = {*metric.published, *measured}
-    rows = []
-    for framework in frameworks(places):
-        for size in sorted({size for _, size in places}):
-            place = metric.source(framework), size
-            row = {
-                "framework": framework,
-                "quantity": metric.name,
-                "unit": metric.quantity.unit,
-                "batch_size": size,
-                **{f"published_{series}": values.get(place, math.nan) for series, values in published.items()},
-                "contradicted": place in metric.contradicted,
-            }
-            for series in metric.series:
-                held = _compared(published[series].get(place), measured.get((framework, size)), ours)
-                rows.append(row | {"compared_with": series} | held)
-    return pd.DataFrame(rows, columns=TIDY)
+    metric, rows = ours.metric, []
+    places = {*metric.published, *ours.cells}
+    for framework, size in itertools.product(frameworks(places), sorted({size for _, size in places})):
+        place = metric.source(framework), size
+        cell = ours.cells.get((framework, size), NOT_RUN)
+        published = {series: metric.values.get(series, {}).get(place, math.nan) for series in SERIES}
+        for series in metric.series:
+            reason = _reason(published[series], cell, ours)
+            subtracted = math.nan if reason else published[series]
+            rows.append(
+                {
+                    "framework": framework,
+                    "quantity": metric.name,
+                    "unit": metric.quantity.unit,
+                    "batch_size": size,
+                    "published_table": published[TABLE],
+                    "published_chart": published[CHART],
+                    "contradicted": place in metric.contradicted,
+                    "compared_with": series,
+                    "measured": cell["median"],
+                    "low": cell["low"],
+                    "high": cell["high"],
+                    "n": cell["n"],
+                    "difference": cell["median"] - subtracted,
+                    "difference_low": cell["low"] - subtracted,
+                    "difference_high": cell["high"] - subtracted,
+                    "status": cell["status"],
+                    "reason": reason,
+                }
+            )
+    return rows
 
 
-def _compared(published: float | None, cell: Mapping[Any, Any] | None, ours: Reproduced) -> dict[str, Any]:
-    """From `measured` on. `reason` says why there is no difference; "" where there is one."""
-    status = tables.NOT_RUN if cell is None else str(cell["status"])
-    reason = ""
-    if published is None:
-        reason = NOT_PUBLISHED
-    elif cell is None or cell["n"] == 0:
-        ended = [tables.words(status)] if status != tables.UNKNOWN else []
-        reason = f"not measured: {'; '.join([*ended, *(cell['notes'] if cell else ())])}"
-    elif not ours.same:
-        reason = f"another quantity: {ours.label} here, {ours.metric.label} published"
-    value = cell or UNKNOWN
-    subtracted = math.nan if reason or published is None else published
-    return {
-        "measured": value["median"],
-        "low": value["low"],
-        "high": value["high"],
-        "n": value["n"],
-        "difference": value["median"] - subtracted,
-        "difference_low": value["low"] - subtracted,
-        "difference_high": value["high"] - subtracted,
-        "status": status,
-        "reason": reason,
-    }
+def _reason(published: float, cell: Mapping[str, Any], ours: Reproduced) -> str:
+    """Why there is no difference; "" where there is one."""
+    if math.isnan(published):
+        return NOT_PUBLISHED
+    if not cell["n"]:
+        ended = [tables.words(cell["status"])] if cell["status"] != tables.UNKNOWN else []
+        return f"not measured: {'; '.join([*ended, *cell['notes']])}"
+    return "" if ours.same else f"another quantity: {ours.label} here, {ours.metric.label} published"
 
 
 def _above(ours: Reproduced) -> list[str]:
@@ -182,11 +174,12 @@ def _above(ours: Reproduced) -> list[str]:
     sentences += [metric.note] if metric.note and ours.same else []
     if dataset != publication.dataset and ours.same:
         sentences.append(f"The data set here is {dataset}: the differences are also those of the data.")
-    most = int(ours.cells["n"].max())
-    if most == 1:
+    if ours.most == 1:
         sentences.append("Measured: one trial a cell, so no statement about the spread between runs.")
-    elif most:
-        sentences.append(f"Measured: median of up to {most} repeats [{CONFIDENCE_PERCENT} % interval of their mean].")
+    elif ours.most:
+        sentences.append(
+            f"Measured: median of up to {ours.most} repeats [{CONFIDENCE_PERCENT} % interval of their mean]."
+        )
     return sentences
 
 

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-
-import pandas as pd
+from typing import Any
 
 from .. import order, tables
 from ..conditions import Section
@@ -49,10 +48,15 @@ class Reproduced:
         }
         return tuple(reason for reason, holds in reasons.items() if holds)
 
-    @cached_property
-    def cells(self) -> pd.DataFrame:
-        """`tables.cells` of ours."""
-        return tables.cells(self.section, self.metric.quantity)
+    @property
+    def cells(self) -> Mapping[Place, Mapping[str, Any]]:
+        """Ours, those of `tables`."""
+        return tables.by_place(self.section, self.metric.quantity)
+
+    @property
+    def most(self) -> int:
+        """The largest number of repeats behind a cell."""
+        return max(cell["n"] for cell in self.cells.values())
 
     @cached_property
     def points(self) -> Points:
