@@ -6,7 +6,7 @@ import string
 
 import pandas as pd
 
-from . import condition_text, memory, parity, tables
+from . import condition_text, memory, parity, tables, worker_facts
 from .conditions import Section
 from .drawing.section_charts import charts_of
 from .quantities import ACCURACY, QUANTITIES
@@ -29,7 +29,7 @@ def chapter(section: Section, heading: str, with_quantities: bool) -> Chapter:
             made.append(parity.table(found) if parity.stated(found) else parity.NOT_STATED)
     shown, silent = published_tables.of_section(section)
     made += [*shown, *silent, *memory.of_section(section)]
-    workers = condition_text.facts(section)
+    workers = worker_facts.table(section)
     made += [workers] if workers else []
     return Chapter(
         heading,

@@ -1,4 +1,4 @@
-"""The conditions of a section in words: heading, list, caption of a chart, what the workers reported."""
+"""The conditions of a section in words: heading, list, caption of a chart."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-import pandas as pd
-
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 from .conditions import Condition, Section, optimizer_label
 from .frameworks import display_name, ordered
 from .load import started
-from .table import Cell, Table
+from .words import counted
 
 NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
 VARIABLES = "caller's variables"
@@ -56,11 +54,11 @@ def described(condition: Condition) -> dict[str, str]:
     return words
 
 
-def headings(found: list[Section]) -> list[str]:
+def headings(sections: list[Section]) -> list[str]:
     """A line each: model, data and kind of device, and whatever sets it apart from the others."""
-    all_words = [described(section.condition) | _software(section) for section in found]
+    every = [described(section.condition) | _software(section) for section in sections]
     values: dict[str, set[str]] = {}
-    for words in all_words:
+    for words in every:
         for key, value in words.items():
             values.setdefault(key, set()).add(value)
     keys = ["model", "data set", "device"]
@@ -70,24 +68,22 @@ def headings(found: list[Section]) -> list[str]:
     return [
         f"{words['model']} on {words['data set']}, {words['device']}"
         + "".join(f"; {key} {words[key]}" for key in differing if key in words)
-        for words in all_words
+        for words in every
     ]
 
 
 def _software(section: Section) -> dict[str, str]:
     """{"PyTorch version": ...}: every part of every framework's software; CUDA and cuDNN on a GPU alone."""
-    words = {}
+    words: dict[str, str | None] = {}
     for framework in ordered(section.software):
         software, name = section.software[framework], display_name(framework)
-        words[f"{name} version"] = software.version or NOT_REPORTED
+        words[f"{name} version"] = software.version
         if section.condition.placement.device_kind == "cuda":
-            words[f"{name} CUDA"] = software.cuda or NOT_REPORTED
-            words[f"{name} cuDNN"] = software.cudnn or NOT_REPORTED
-        words[f"{name} environment"] = software.environment
-        words[f"{name} packages"] = software.packages or NOT_REPORTED
+            words |= {f"{name} CUDA": software.cuda, f"{name} cuDNN": software.cudnn}
+        words |= {f"{name} environment": software.environment, f"{name} packages": software.packages}
         if section.condition.placement.device_kind == "cpu":
-            words[f"{name} kernels"] = software.kernels or NOT_REPORTED
-    return words
+            words[f"{name} kernels"] = software.kernels
+    return {key: value or NOT_REPORTED for key, value in words.items()}
 
 
 def conditions_list(section: Section) -> list[str]:
@@ -113,65 +109,32 @@ def conditions_list(section: Section) -> list[str]:
 
 def _packages(results: Iterable[TrialResult]) -> str:
     """Where the package versions are to be found, or whose are not."""
-    silent = ordered(result.spec.cell.framework for result in results if not _package_versions(result))
+    silent = ordered(result.spec.cell.framework for result in results if not package_versions(result))
     whose = f" by {', '.join(map(display_name, silent))}" if silent else ""
     return f"package versions not reported{whose}" if silent else 'package versions under "What the workers reported"'
 
 
-def _package_versions(result: TrialResult) -> dict[str, Any]:
+def package_versions(result: TrialResult) -> dict[str, Any]:
+    """{package: version}; empty where the worker reported none."""
     packages = result.facts.get("packages")
     return packages if isinstance(packages, dict) else {}
-
-
-def facts(section: Section) -> Table | None:
-    """What the workers reported: a row a fact or package, a column a framework. None if nothing."""
-    by_framework = [
-        (
-            result.spec.cell.framework,
-            {(False, key.replace("_", " ")): value for key, value in result.facts.items() if key != "packages"}
-            | {(True, name): version for name, version in sorted(_package_versions(result).items())},
-        )
-        for result in section.every
-    ]
-    names = ordered(framework for framework, _ in by_framework)
-    values: dict[tuple[bool, str], dict[str, dict[str, None]]] = {}  # (is a package, fact): framework: its words
-    for framework, own in by_framework:
-        for key, value in own.items():
-            if value is not None:
-                word = value if isinstance(value, str) else json.dumps(value)
-                values.setdefault(key, {}).setdefault(framework, {})[word] = None
-    rows = [
-        (f"package {fact}" if is_package else fact, *(" / ".join(words.get(name, ())) or ABSENT for name in names))
-        for (is_package, fact), words in sorted(values.items(), key=lambda each: (each[0][0], each[0][1] * each[0][0]))
-    ]
-    head = ("Fact", *map(display_name, names))
-    cells = tuple(tuple(Cell(word) for word in row) for row in rows)
-    tidy = pd.DataFrame(rows, columns=["fact", *names])
-    return Table("workers", "What the workers reported", head, cells, tidy, words=True) if rows else None
 
 
 def provenance(section: Section) -> str:
     """Device, versions, data set, optimizer, load, commit, date; plain text."""
     words, results = described(section.condition), section.every
     versions = ", ".join(_version(framework, section) for framework in ordered(section.software))
-    host = (
-        ""
-        if section.condition.placement.device_kind == "cpu"
-        else f", driver {words['GPU driver']}, {words['processor']}"
-    )
+    on_gpu = section.condition.placement.device_kind == "cuda"
+    host = f", driver {words['GPU driver']}, {words['processor']}" if on_gpu else ""
     kept = "" if section.condition.passes.last_batch == "keep" else ", last partial batch dropped"
     load, commit = _load_range(results), distinct(result.machine.get("commit") for result in results)
     return (
-        f"{words['device']}{host}, {words['cores']} cores, {_many(words['threads'], 'thread')}. {versions}. "
+        f"{words['device']}{host}, {words['cores']} cores, {counted(words['threads'], 'thread')}. {versions}. "
         f"{words['model']} on {words['data set']}, {words['precision']}, TF32 {words['TF32']}, {words['optimizer']}, "
-        f"{_many(words['epochs'], 'epoch')}{kept}; profile {words['profile']}, feed {words['feed']}, "
+        f"{counted(words['epochs'], 'epoch')}{kept}; profile {words['profile']}, feed {words['feed']}, "
         f"seed {words['seed']}. {VARIABLES}: {words[VARIABLES]}. Load before a trial {load or NOT_REPORTED}. "
         f"Commit {commit or NOT_REPORTED}. {dates(results)}."
     )
-
-
-def _many(count: str, what: str) -> str:
-    return f"{count} {what}" + ("" if count == "1" else "s")
 
 
 def dates(results: Iterable[TrialResult]) -> str:
@@ -187,16 +150,16 @@ def distinct(values: Iterable[Any]) -> str:
 
 
 def _version(framework: str, section: Section) -> str:
-    software, own = section.software[framework], [r for r in section.every if r.spec.cell.framework == framework]
-    if not software.version and not any(r.status is Status.OK for r in own):
-        return f"{display_name(framework)} (did not run)"
-    keras = distinct(r.facts.get("keras_version") for r in own)
-    beside = [("Keras", keras)]
+    software, name = section.software[framework], display_name(framework)
+    results = [result for result in section.every if result.spec.cell.framework == framework]
+    if not software.version and not any(result.status is Status.OK for result in results):
+        return f"{name} (did not run)"
+    keras = distinct(result.facts.get("keras_version") for result in results)
+    parts = [f"Keras {keras}"] if keras else []
     if section.condition.placement.device_kind == "cuda":
-        beside += [("CUDA", software.cuda or NOT_REPORTED), ("cuDNN", software.cudnn or NOT_REPORTED)]
-    extras = ", ".join(f"{name} {version}" for name, version in beside if version)
+        parts += [f"CUDA {software.cuda or NOT_REPORTED}", f"cuDNN {software.cudnn or NOT_REPORTED}"]
     version = software.version or f"version {NOT_REPORTED}"
-    return f"{display_name(framework)} {version}" + (f" ({extras})" if extras else "")
+    return f"{name} {version}" + (f" ({', '.join(parts)})" if parts else "")
 
 
 def _gib(count: Any) -> str | None:
@@ -205,6 +168,6 @@ def _gib(count: Any) -> str | None:
 
 def _load_range(results: Iterable[TrialResult]) -> str:
     """Of the last minute, over all trials."""
-    found = [result.machine.get("load_average_before") for result in results]
-    loads = [load for load in found if isinstance(load, int | float)]
+    stored = [result.machine.get("load_average_before") for result in results]
+    loads = [load for load in stored if isinstance(load, int | float)]
     return f"{min(loads):.2f} to {max(loads):.2f}" if loads else ""

@@ -10,12 +10,21 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from workloads.records import processor
-from workloads.records.job import AS_BY_ITSELF, Passes, Placement, Task
+from workloads.records.job import AS_BY_ITSELF, Cell, Passes, Placement, Task
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 
 from .load import started
+
+# Of each update rule: those of its settings that it uses, and its label.
+SETTINGS = {"sgd": (), "momentum": ("momentum",), "nesterov": ("momentum",), "adam": ("beta1", "beta2", "epsilon")}
+LABELS = {
+    "sgd": "SGD",
+    "momentum": "SGD with momentum {momentum}",
+    "nesterov": "SGD with Nesterov momentum {momentum}",
+    "adam": "Adam ({beta1}, {beta2}, epsilon {epsilon})",
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,7 @@ class Software:
     kernels: str | None  # the code that its libraries chose for this processor; on a CPU
 
 
-Told = TypeVar("Told", Condition, Software)
+Shared = TypeVar("Shared", Condition, Software)
 
 
 @dataclass(frozen=True, eq=False)  # hashed by identity: what follows from it is kept, not computed again
@@ -118,18 +127,12 @@ def condition_of(result: TrialResult) -> Condition:
 
 def software_of(result: TrialResult) -> Software:
     """Versions and kernels of the worker, from its facts; None for what it did not tell."""
-    version, cuda, cudnn = (
-        _text(result.facts.get(key)) for key in ("framework_version", "cuda_version", "cudnn_version")
-    )
-    kernels = processor.kernels(result.facts)
-    return Software(result.spec.installation.environment, version, cuda, cudnn, _packages_digest(result), kernels)
-
-
-def _packages_digest(result: TrialResult) -> str | None:
-    packages = result.facts.get("packages")
-    if not isinstance(packages, dict) or not packages:
-        return None
-    return hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()[:8]
+    facts, digest = result.facts, None
+    packages = facts.get("packages")
+    if isinstance(packages, dict) and packages:
+        digest = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()[:8]
+    version, cuda, cudnn = (_text(facts.get(f"{name}_version")) for name in ("framework", "cuda", "cudnn"))
+    return Software(result.spec.installation.environment, version, cuda, cudnn, digest, processor.kernels(facts))
 
 
 def sections(results: Iterable[TrialResult]) -> tuple[list[Section], list[Replaced]]:
@@ -138,54 +141,50 @@ def sections(results: Iterable[TrialResult]) -> tuple[list[Section], list[Replac
     Where the trials of one condition hold a framework in several softwares, the newest of each framework stand
     together, then the newest but one, and so on.
     """
-    by_time = sorted(results, key=started)
     groups: dict[Condition, list[TrialResult]] = {}
-    for result, condition in _completed(by_time, condition_of):
+    for result, condition in _completed(sorted(results, key=started), condition_of):
         groups.setdefault(condition, []).append(result)
-    found: list[Section] = []
+    made: list[Section] = []
     replaced: list[Replaced] = []
-    for condition in sorted(groups, key=lambda one: [str(getattr(one, field.name)) for field in fields(one)]):
+    for condition in sorted(groups, key=lambda each: [str(getattr(each, field.name)) for field in fields(each)]):
         for software, trials in _layers(groups[condition]):
-            kept: dict[tuple[str, int, int, str], TrialResult] = {}
+            kept: dict[tuple[Cell, int], TrialResult] = {}
             for result in trials:
-                cell = (
-                    result.spec.cell.framework,
-                    result.spec.cell.batch_size,
-                    result.spec.draw.repeat,
-                    result.spec.cell.allocator,
-                )
-                if cell in kept:
-                    replaced.append(Replaced(kept[cell], result))
-                kept[cell] = result
-            by_default = tuple(result for result in kept.values() if result.spec.cell.allocator == AS_BY_ITSELF)
-            others = tuple(result for result in kept.values() if result.spec.cell.allocator != AS_BY_ITSELF)
-            found.append(Section(condition, software, others, by_default))
-    return found, replaced
+                place = result.spec.cell, result.spec.draw.repeat
+                if place in kept:
+                    replaced.append(Replaced(kept[place], result))
+                kept[place] = result
+            by_default = tuple(result for (cell, _), result in kept.items() if cell.allocator == AS_BY_ITSELF)
+            others = tuple(result for (cell, _), result in kept.items() if cell.allocator != AS_BY_ITSELF)
+            made.append(Section(condition, software, others, by_default))
+    return made, replaced
 
 
 def _layers(by_time: list[TrialResult]) -> list[tuple[dict[str, Software], list[TrialResult]]]:
     """The trials of one condition, cut so that each framework has one software in each part; the newest part first."""
-    of_framework: dict[str, dict[Software, list[TrialResult]]] = {}
+    layers: list[tuple[dict[str, Software], list[TrialResult]]] = []
     for framework in dict.fromkeys(result.spec.cell.framework for result in by_time):
-        own = [result for result in by_time if result.spec.cell.framework == framework]
-        for result, software in reversed(_completed(own, software_of)):
-            of_framework.setdefault(framework, {}).setdefault(software, []).append(result)
-    parts = []
-    for place in range(max(len(softwares) for softwares in of_framework.values())):
-        here = {name: list(found.items())[place] for name, found in of_framework.items() if place < len(found)}
-        trials = [result for _, own in here.values() for result in own]
-        parts.append(({name: software for name, (software, _) in here.items()}, sorted(trials, key=started)))
-    return parts
+        of_software: dict[Software, list[TrialResult]] = {}
+        trials = [result for result in by_time if result.spec.cell.framework == framework]
+        for result, software in reversed(_completed(trials, software_of)):
+            of_software.setdefault(software, []).append(result)
+        for place, (software, results) in enumerate(of_software.items()):
+            layers += [({}, [])] if place == len(layers) else []
+            layers[place][0][framework] = software
+            layers[place][1].extend(results)
+    return [(softwares, sorted(trials, key=started)) for softwares, trials in layers]
 
 
-def _completed(results: list[TrialResult], told_by: Callable[[TrialResult], Told]) -> list[tuple[TrialResult, Told]]:
-    """Each with what it tells. A trial that died early told less: it joins the one that it can belong to, if there is
-    one; those that are ok or told all stand for themselves.
+def _completed(
+    results: list[TrialResult], shared_by: Callable[[TrialResult], Shared]
+) -> list[tuple[TrialResult, Shared]]:
+    """Each with what it shares with others. A trial that died early told less: it joins the one that it can belong to,
+    if there is one; those that are ok or told all stand for themselves.
     """
-    found = [(result, told_by(result)) for result in results]
-    complete = {shared for result, shared in found if result.facts}
+    pairs = [(result, shared_by(result)) for result in results]
+    complete = {shared for result, shared in pairs if result.facts}
     completed = []
-    for result, shared in found:
+    for result, shared in pairs:
         if result.status is not Status.OK:
             known = {f.name: value for f in fields(shared) if (value := getattr(shared, f.name)) is not None}
             fitting = [other for other in complete if all(getattr(other, name) == known[name] for name in known)]
@@ -196,37 +195,27 @@ def _completed(results: list[TrialResult], told_by: Callable[[TrialResult], Told
 
 def in_use(optimizer: OptimizerSpec) -> OptimizerSpec:
     """What its rule ignores as it is by default."""
-    used = {"sgd": (), "momentum": ("momentum",), "nesterov": ("momentum",), "adam": ("beta1", "beta2", "epsilon")}
-    settings = {name: getattr(optimizer, name) for name in used[optimizer.name]}
+    settings = {name: getattr(optimizer, name) for name in SETTINGS[optimizer.name]}
     return OptimizerSpec(optimizer.name, optimizer.learning_rate, **settings)
 
 
 def optimizer_label(optimizer: OptimizerSpec) -> str:
     """The rule and those of its numbers that it uses."""
-    rate = f"learning rate {optimizer.learning_rate}"
-    match optimizer.name:
-        case "sgd":
-            return f"SGD, {rate}"
-        case "momentum":
-            return f"SGD with momentum {optimizer.momentum}, {rate}"
-        case "nesterov":
-            return f"SGD with Nesterov momentum {optimizer.momentum}, {rate}"
-        case "adam":
-            return f"Adam ({optimizer.beta1}, {optimizer.beta2}, epsilon {optimizer.epsilon}), {rate}"
+    return f"{LABELS[optimizer.name].format(**vars(optimizer))}, learning rate {optimizer.learning_rate}"
 
 
 def _gpu(result: TrialResult) -> dict[str, Any]:
     """What the machine told of the trial's GPU; empty on a CPU, and where nothing was told."""
     gpus = result.machine.get("gpus")
-    found = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
-    return next((gpu for gpu in found if gpu.get("uuid") == result.spec.placement.device), {})
+    known = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
+    return next((gpu for gpu in known if gpu.get("uuid") == result.spec.placement.device), {})
 
 
 def _container(result: TrialResult) -> str | None:
     """Around the worker alone, or around the runner, too. None where it was meant to have one, and never started."""
-    own = result.machine.get("container")
-    if isinstance(own, dict):
-        return f"one for each trial, {own.get('engine')}"
+    container = result.machine.get("container")
+    if isinstance(container, dict):
+        return f"one for each trial, {container.get('engine')}"
     if result.spec.installation.isolation == "docker":
         return None
     return "one for the whole study" if result.machine.get("image") else "none"
