@@ -35,8 +35,8 @@ def table(results: Path) -> Table | str | None:
             raise ValueError(f"coverage_percent is {stored['coverage_percent']!r}")
     except ValueError as error:
         return f"{TITLE}: {path}: left out: {error}"
-    places = {name: place for place, name in enumerate(ordered(cell["framework"] for cell in stored["cells"]))}
-    cells = sorted(stored["cells"], key=lambda cell: (places[cell["framework"]], cell["batch_size"]))
+    names = ordered(cell["framework"] for cell in stored["cells"])
+    cells = sorted(stored["cells"], key=lambda cell: (names.index(cell["framework"]), cell["batch_size"]))
     how = (
         f"Repeats went on until half the width of the {CONFIDENCE_PERCENT} % interval of the mean training speed was "
         f"at most {100 * stored['tolerated']:g} % of it, or until {stored['limit']:g} repeats. "
@@ -47,14 +47,16 @@ def table(results: Path) -> Table | str | None:
             Cell(display_name(cell["framework"])),
             Cell(str(cell["batch_size"]), cell["batch_size"]),
             Cell(str(cell["repeats"]), cell["repeats"]),
-            Cell(condition_text.ABSENT)
-            if cell["half_width"] is None
-            else Cell(f"{100 * cell['half_width']:.1f}", 100 * cell["half_width"]),
+            _percent(cell["half_width"]),
             Cell(cell["ended"]),
         )
         for cell in cells
     )
     return Table(NAME, TITLE, HEAD, rows, pd.DataFrame(cells, columns=list(KINDS)), below=(how,))
+
+
+def _percent(fraction: float | None) -> Cell:
+    return Cell(condition_text.ABSENT) if fraction is None else Cell(f"{100 * fraction:.1f}", 100 * fraction)
 
 
 def _worth(coverage: dict[str, list[float]] | None) -> str:
