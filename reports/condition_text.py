@@ -9,46 +9,21 @@ from typing import Any
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
-from .conditions import Condition, Section, optimizer_label
+from .conditions import VARIABLES, Condition, Section
 from .frameworks import display_name, ordered
 from .load import started
 from .words import counted
 
 NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
-VARIABLES = "caller's variables"
 
 
 def described(condition: Condition) -> dict[str, str]:
     """Every part of a condition in words, for reading and for telling sections apart."""
     on_cpu = condition.placement.device_kind == "cpu"
-    variables = sorted(condition.placement.variables.items())
-    processor = condition.cpu_model or f"model {NOT_REPORTED}"
-    words = {
-        "model": condition.task.workload,
-        "data set": condition.task.dataset,
-        "optimizer": optimizer_label(condition.task.optimizer),
-        "epochs": str(condition.passes.epochs),
-        "last batch": {"keep": "kept", "drop": "dropped"}.get(condition.passes.last_batch, condition.passes.last_batch),
-        "profile": condition.task.profile,
-        "feed": condition.task.feed,
-        "device": f"CPU, {processor}" if on_cpu else f"GPU, {condition.gpu_name or 'model ' + NOT_REPORTED}",
-        "device id": condition.placement.device,
-        "processor": processor,
-        "processor's flags": condition.cpu_flags or NOT_REPORTED,
-        "cores": str(condition.cores or NOT_REPORTED),
-        "GPU driver": condition.driver or NOT_REPORTED,
-        "kernel": condition.kernel or NOT_REPORTED,
-        "libc": condition.libc or NOT_REPORTED,
-        "runner's code": condition.measurement or NOT_REPORTED,
-        "threads": str(condition.placement.threads),
-        VARIABLES: " ".join(f"{name}={value}" for name, value in variables) or "none set",
-        "steady window": f"{condition.window_s:g} s",
-        "precision": condition.precision or NOT_REPORTED,
-        "TF32": {None: NOT_REPORTED, True: "on", False: "off"}[condition.tf32],
-        "seed": str(condition.seed),
-        "container": condition.container or NOT_REPORTED,
-        "limits": condition.limits,
-    }
+    words = {name: stated or NOT_REPORTED for name, stated in condition.stated}
+    words["device"] = f"{'CPU' if on_cpu else 'GPU'}, {condition.device_model or f'model {NOT_REPORTED}'}"
+    if words["processor"] == NOT_REPORTED:
+        words["processor"] = f"model {NOT_REPORTED}"
     for needless in ("device id", "processor", "GPU driver") if on_cpu else ():
         del words[needless]
     return words

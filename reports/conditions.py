@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from workloads.spec import OptimizerSpec
 
 from .load import started
 
+VARIABLES = "caller's variables"
 # Of each update rule: those of its settings that it uses, and its label.
 SETTINGS = {"sgd": (), "momentum": ("momentum",), "nesterov": ("momentum",), "adam": ("beta1", "beta2", "epsilon")}
 LABELS = {
@@ -29,28 +30,17 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Condition:
-    """What all frameworks of a table share. None = the trial does not say. `seed` is that of repeat 0; `measurement` is
-    the version of the runner's way of measuring or, of a result older than these versions, a digest of all of its code;
-    `container` and `limits`, of processor time and memory, are "none" where they are not.
-    """
+    """What all frameworks of a table share. `stated` are (part, its words), None where the trial does not say."""
 
     task: Task
     passes: Passes
     placement: Placement
-    cpu_model: str | None
-    cpu_flags: str | None
-    cores: int | None
-    gpu_name: str | None
-    driver: str | None
-    kernel: str | None
-    libc: str | None
-    measurement: str | None
-    window_s: float
-    precision: str | None
-    tf32: bool | None
-    seed: int
-    container: str | None
-    limits: str
+    stated: tuple[tuple[str, str | None], ...]
+
+    @property
+    def device_model(self) -> str | None:
+        """Of the processor, or of the GPU of a trial on one."""
+        return dict(self.stated)["device"]
 
 
 @dataclass(frozen=True)
@@ -101,28 +91,43 @@ class Replaced:
 
 def condition_of(result: TrialResult) -> Condition:
     """From what a stored result holds; None for what an older schema did not store."""
-    spec, machine = result.spec, result.machine
-    gpu = _gpu(result)
-    precision = result.facts.get("precision")
-    return Condition(
-        task=replace(spec.task, optimizer=in_use(spec.task.optimizer)),
-        passes=spec.passes,
-        placement=spec.placement,
-        cpu_model=_text(machine.get("cpu_model")),
-        cpu_flags=processor.listed(flags) if isinstance(flags := machine.get("cpu_flags"), list) else None,
-        cores=machine.get("cores") if isinstance(machine.get("cores"), int) else None,
-        gpu_name=_text(gpu.get("name")),
-        driver=_text(gpu.get("driver")),
-        kernel=_text(machine.get("os")),
-        libc=None if _container(result) is None else _text(machine.get("libc")),  # the worker's
-        measurement=_measurement(machine),
-        window_s=spec.window_s,
-        precision=_text(precision),
-        tf32=None if precision is None else result.facts.get("tf32") is True,
-        seed=spec.draw.first_seed,
-        container=_container(result),
-        limits=_limits(result),
-    )
+    spec = result.spec
+    task = replace(spec.task, optimizer=in_use(spec.task.optimizer))
+    return Condition(task, spec.passes, spec.placement, tuple(_stated(result).items()))
+
+
+def _stated(result: TrialResult) -> dict[str, str | None]:
+    """Every part of a condition in words, in the order in which they are listed."""
+    spec, machine, precision = result.spec, result.machine, result.facts.get("precision")
+    task, passes, placement = spec.task, spec.passes, spec.placement
+    gpu, cpu_model, container = _gpu(result), _text(machine.get("cpu_model")), _container(result)
+    cores, flags = machine.get("cores"), machine.get("cpu_flags")
+    return {
+        "model": task.workload,
+        "data set": task.dataset,
+        "optimizer": optimizer_label(task.optimizer),
+        "epochs": str(passes.epochs),
+        "last batch": {"keep": "kept", "drop": "dropped"}.get(passes.last_batch, passes.last_batch),
+        "profile": task.profile,
+        "feed": task.feed,
+        "device": cpu_model if placement.device_kind == "cpu" else _text(gpu.get("name")),
+        "device id": placement.device,
+        "processor": cpu_model,
+        "processor's flags": processor.listed(flags) if isinstance(flags, list) else None,
+        "cores": str(cores) if isinstance(cores, int) and cores else None,
+        "GPU driver": _text(gpu.get("driver")),
+        "kernel": _text(machine.get("os")),
+        "libc": None if container is None else _text(machine.get("libc")),  # the worker's
+        "runner's code": _measurement(machine),
+        "threads": str(placement.threads),
+        VARIABLES: " ".join(f"{name}={value}" for name, value in sorted(placement.variables.items())) or "none set",
+        "steady window": f"{spec.window_s:g} s",
+        "precision": _text(precision),
+        "TF32": None if precision is None else "on" if result.facts.get("tf32") is True else "off",
+        "seed": str(spec.draw.first_seed),
+        "container": container,
+        "limits": _limits(result),
+    }
 
 
 def software_of(result: TrialResult) -> Software:
@@ -146,7 +151,7 @@ def sections(results: Iterable[TrialResult]) -> tuple[list[Section], list[Replac
         groups.setdefault(condition, []).append(result)
     made: list[Section] = []
     replaced: list[Replaced] = []
-    for condition in sorted(groups, key=lambda each: [str(getattr(each, field.name)) for field in fields(each)]):
+    for condition in sorted(groups, key=lambda each: list(map(str, vars(each).values()))):
         for software, trials in _layers(groups[condition]):
             kept: dict[tuple[Cell, int], TrialResult] = {}
             for result in trials:
@@ -175,6 +180,12 @@ def _layers(by_time: list[TrialResult]) -> list[tuple[dict[str, Software], list[
     return [(softwares, sorted(trials, key=started)) for softwares, trials in layers]
 
 
+def _parts(shared: Condition | Software) -> dict[str, Any]:
+    """Those that are known."""
+    parts = vars(shared) | (dict(shared.stated) if isinstance(shared, Condition) else {})
+    return {name: value for name, value in parts.items() if value is not None and name != "stated"}
+
+
 def _completed(
     results: list[TrialResult], shared_by: Callable[[TrialResult], Shared]
 ) -> list[tuple[TrialResult, Shared]]:
@@ -186,8 +197,7 @@ def _completed(
     completed = []
     for result, shared in pairs:
         if result.status is not Status.OK:
-            known = {f.name: value for f in fields(shared) if (value := getattr(shared, f.name)) is not None}
-            fitting = [other for other in complete if all(getattr(other, name) == known[name] for name in known)]
+            fitting = [other for other in complete if _parts(shared).items() <= _parts(other).items()]
             shared = fitting[0] if len(fitting) == 1 else shared
         completed.append((result, shared))
     return completed
@@ -222,6 +232,7 @@ def _container(result: TrialResult) -> str | None:
 
 
 def _measurement(machine: dict[str, Any]) -> str | None:
+    """The version of the runner's way of measuring or, of a result older than these, a digest of all of its code."""
     version = machine.get("measurement_version")
     return _text(machine.get("runner_digest")) if version is None else f"measurement version {version}"
 

@@ -54,11 +54,9 @@ def _ran(stored: Stored, sections: Sequence[Section]) -> tuple[str, ...]:
 def _setting(section: Section) -> str:
     """Model, data, device, software, batch sizes, training, repeats."""
     condition, results = section.condition, section.every
-    device = (
-        f"CPU {condition.cpu_model or '(model not reported)'}, {counted(condition.placement.threads, 'thread')}"
-        if condition.placement.device_kind == "cpu"
-        else f"GPU {condition.gpu_name or '(model not reported)'}"
-    )
+    model = condition.device_model or "(model not reported)"
+    on_cpu = condition.placement.device_kind == "cpu"
+    device = f"CPU {model}, {counted(condition.placement.threads, 'thread')}" if on_cpu else f"GPU {model}"
     software = ", ".join(
         f"{display_name(name)} {section.software[name].version or '(version not reported)'}"
         for name in ordered(section.software)

@@ -124,7 +124,7 @@ def causes(ours: Reproduced) -> list[str]:
 def _differing(ours: Reproduced) -> str:
     """Hardware and versions, published and here: they differ together, so neither is shown to be the cause."""
     condition, publication, software = ours.section.condition, ours.publication, ours.section.software
-    device = condition.cpu_model if condition.placement.device_kind == "cpu" else condition.gpu_name
+    device = condition.device_model
     differ = []
     if publication.device not in (device or ""):
         differ.append(f"the hardware ({publication.hardware} published, {device or 'not reported'} here)")
