@@ -38,6 +38,11 @@ class Condition:
     stated: tuple[tuple[str, str | None], ...]
 
     @property
+    def sorted_by(self) -> list[str]:
+        """The order of sections."""
+        return [*map(str, (self.task, self.passes, self.placement)), *(str(words) for _, words in self.stated)]
+
+    @property
     def device_model(self) -> str | None:
         """Of the processor, or of the GPU of a trial on one."""
         return dict(self.stated)["device"]
@@ -151,7 +156,7 @@ def sections(results: Iterable[TrialResult]) -> tuple[list[Section], list[Replac
         groups.setdefault(condition, []).append(result)
     made: list[Section] = []
     replaced: list[Replaced] = []
-    for condition in sorted(groups, key=lambda each: list(map(str, vars(each).values()))):
+    for condition in sorted(groups, key=lambda each: each.sorted_by):
         for software, trials in _layers(groups[condition]):
             kept: dict[tuple[Cell, int], TrialResult] = {}
             for result in trials:
