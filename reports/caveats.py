@@ -11,16 +11,11 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.study import read, studies
 
-from . import condition_text, tables
+from . import tables
 from .conditions import Replaced, Section
 from .load import Stored
 from .reproduction import summary
 from .words import counted, listed, status_words
-
-
-def count(stored: Stored) -> str:
-    """All in one line: "27 trials: 26 ok, 1 timeout; 2 unfinished. Started 2025-11-21 (UTC)."."""
-    return f"{tally(stored)}. Started {condition_text.dates(stored.results)} (UTC)."
 
 
 def tally(stored: Stored) -> str:
@@ -86,7 +81,7 @@ def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) 
 
 def not_run(results: Sequence[TrialResult]) -> list[str]:
     """What a study of ours asks for and was not run: stopped, or left out by an option; what is stored cannot tell."""
-    found = []
+    lacking = []
     for name, path in studies().items():
         specs = [result.spec for result in results if result.spec.study == name]
         study = read(path)
@@ -95,8 +90,8 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
         parts = [f"batch size {listed(sizes)}"] if sizes else []
         parts += [f"{study.repeats - repeats} of {study.repeats} repeats"] if repeats < study.repeats else []
         if specs and parts:
-            found.append(f"the study {name} as it is defined: {' and '.join(parts)}")
-    return found
+            lacking.append(f"the study {name} as it is defined: {' and '.join(parts)}")
+    return lacking
 
 
 def foreign_percent(result: TrialResult) -> float | None:

@@ -17,27 +17,27 @@ from .table import Table
 
 def chapter(section: Section, heading: str, with_quantities: bool) -> Chapter:
     """Without the quantities where they stand side by side with those of other sections."""
-    made: list[Table | str] = []
+    parts: list[Table | str] = []
     for quantity in QUANTITIES if section.results else ():
         if quantity.figure(section.condition) is None:
             continue
         if with_quantities:
             cells = tables.cells(section, quantity)
-            made.append(tables.of(cells, quantity, quantity.title(section.condition)))
+            parts.append(tables.of(cells, quantity, quantity.title(section.condition)))
         if quantity is ACCURACY:
-            found = parity.compare(section)
-            made.append(parity.table(found) if parity.stated(found) else parity.NOT_STATED)
-    shown, silent = published_tables.of_section(section)
-    made += [*shown, *silent, *memory.of_section(section)]
+            compared = parity.compare(section)
+            parts.append(parity.table(compared) if parity.stated(compared) else parity.NOT_STATED)
+    published, silent = published_tables.of_section(section)
+    parts += [*published, *silent, *memory.of_section(section)]
     workers = worker_facts.table(section)
-    made += [workers] if workers else []
+    parts += [workers] if workers else []
     return Chapter(
         heading,
         section,
         tuple(condition_text.conditions_list(section)),
-        tuple(item for item in made if isinstance(item, Table)),
+        tuple(item for item in parts if isinstance(item, Table)),
         charts_of(section),
-        tuple(item for item in made if isinstance(item, str)),
+        tuple(item for item in parts if isinstance(item, str)),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from workloads.records.status import Status
 
 from . import caveats, order, parity, tables
+from .condition_text import dates
 from .conditions import Section, optimizer_label
 from .frameworks import display_name, ordered
 from .load import Stored
@@ -43,7 +44,7 @@ def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
 def _ran(stored: Stored, sections: Sequence[Section]) -> tuple[str, ...]:
     if not stored.results:
         return ("No result could be read.",)
-    lines = [caveats.count(stored)]
+    lines = [f"{caveats.tally(stored)}. Started {dates(stored.results)} (UTC)."]
     for number, section in enumerate(sections[:MOST_SECTIONS], start=1):
         head = f"Section {number}: " if len(sections) > 1 else ""
         lines.append(f"{head}{_setting(section)}.")
@@ -103,8 +104,8 @@ def _speed(section: Section) -> str:
     text = f"Training speed by batch size: {'; '.join(_grouped(fastest))}."
     leads = {
         size: cells[ranked[size][0], size]["median"] / second
-        for size, one in fastest.items()
-        if (one.stated or one.seen) and (second := cells[ranked[size][1], size]["median"]) > 0
+        for size, end in fastest.items()
+        if (end.stated or end.seen) and (second := cells[ranked[size][1], size]["median"]) > 0
     }
     if leads:
         widest = max(leads, key=lambda size: leads[size])

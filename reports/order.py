@@ -129,7 +129,7 @@ def extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
     """Of two or more. Raises ValueError for fewer."""
     if len(points) < 2:
         raise ValueError(f"{len(points)} values have no order")
-    name = (max if highest else min)(points, key=lambda one: points[one].value)
+    name = (max if highest else min)(points, key=lambda key: points[key].value)
     wanted, wanted_once = (Order.ABOVE, Order.ABOVE_ONCE) if highest else (Order.BELOW, Order.BELOW_ONCE)
     strength = (Order.OVERLAP, Order.EQUAL, Order.TIE, wanted_once, wanted)
     orders = {other: order(points[name], points[other]) for other in points if other != name}

@@ -15,15 +15,15 @@ TIDY = ["row", "batch_size", "run"]
 
 def of_setting(section: Section, publication: Publication) -> Calibration | None:
     """That of the publication where the section is of its setting."""
-    found, condition = publication.calibration, section.condition
+    calibration, condition = publication.calibration, section.condition
     same = (condition.task.workload, condition.task.dataset, condition.passes.epochs) == (
         publication.workload, publication.dataset, publication.epochs
     )  # fmt: skip
-    if not found or not same:
+    if not calibration or not same:
         return None
-    setting = found.optimizer, found.learning_rate, found.momentum
+    setting = calibration.optimizer, calibration.learning_rate, calibration.momentum
     every = [result.spec.task.optimizer for result in section.results]
-    return found if all((each.name, each.learning_rate, each.momentum) == setting for each in every) else None
+    return calibration if all((each.name, each.learning_rate, each.momentum) == setting for each in every) else None
 
 
 def table(calibration: Calibration, ours: Reproduced) -> Table:
@@ -79,8 +79,8 @@ def _measured(ours: Reproduced) -> list[str]:
     for size in sorted({size for _, size in metric.published if size < first}):
         values = [
             f"{display_name(name)} {point.value:.{metric.decimals}f} {metric.quantity.unit}"
-            for (name, own), point in sorted(ours.points.items())
-            if own == size
+            for (name, its_size), point in sorted(ours.points.items())
+            if its_size == size
         ]
         published = f"{metric.published[metric.framework, size]:.{metric.decimals}f} {metric.quantity.unit}"
         sentences += (

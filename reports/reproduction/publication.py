@@ -165,8 +165,8 @@ def _publication(folder: Path, data: dict[str, Any]) -> Publication:
     if calibration:
         runs = pd.read_csv(folder / CALIBRATION)
         calibration = Calibration(**_tuples(calibration) | {"metric": metrics[calibration["metric"]], "runs": runs})
-    made = {"metrics": tuple(metrics.values()), "claims": tuple(claims), "calibration": calibration}
-    return Publication(folder.name, **data | made)
+    parts = {"metrics": tuple(metrics.values()), "claims": tuple(claims), "calibration": calibration}
+    return Publication(folder.name, **data | parts)
 
 
 def _values(folder: Path) -> dict[str, dict[str, dict[Place, float]]]:

@@ -24,9 +24,9 @@ def behind(
     for publication in published:
         for metric in publication.metrics if publication.workload == condition.task.workload else ():
             if metric.quantity.figures[0] is quantity.figure(condition):
-                found = _series(metric, measured)
-                series += found
-                sentences += _caption(found, metric, publication, condition.task.dataset) if found else []
+                shown = _series(metric, measured)
+                series += shown
+                sentences += _caption(shown, metric, publication, condition.task.dataset) if shown else []
     return series, sentences
 
 
@@ -35,14 +35,14 @@ def _series(metric: Metric, measured: Sequence[str]) -> list[Series]:
     metric was published for, which stands behind all.
     """
     wanted = [metric.framework] if metric.framework else measured
-    found = []
+    series = []
     for kind in metric.series:
         for framework in wanted:
             row = {size: value for (name, size), value in sorted(metric.values[kind].items()) if name == framework}
             if row and (kind == metric.series[0] or framework in frameworks(metric.contradicted)):
                 label = f"{display_name(framework)}, published {kind}"
-                found.append(Series(label, framework, KINDS[kind], tuple(map(float, row)), tuple(row.values())))
-    return found
+                series.append(Series(label, framework, KINDS[kind], tuple(map(float, row)), tuple(row.values())))
+    return series
 
 
 def _caption(series: list[Series], metric: Metric, publication: Publication, dataset: str) -> list[str]:

@@ -47,20 +47,20 @@ def of_section(section: Section) -> tuple[list[Table], list[str]]:
         return [], [f"Published beside measured: left out: {reason}."]
     if not section.results:
         return [], ["Published beside measured: left out: no trial took its memory on demand."]
-    made = []
+    shown = []
     for publication in comparable:
         suffix = f"-{publication.name}" if len(comparable) > 1 else ""
-        made += [replace(table, name=table.name + suffix) for table in of_publication(section, publication)]
-    return made, []
+        shown += [replace(table, name=table.name + suffix) for table in of_publication(section, publication)]
+    return shown, []
 
 
 def of_publication(section: Section, publication: Publication) -> list[Table]:
     """One for each metric, the claims, and the calibration where the section is of its setting."""
     ours = {metric: Reproduced(section, publication, metric) for metric in publication.metrics}
-    made = [table(each) for each in ours.values()]
-    made += [claims.table(publication, ours)] if publication.claims else []
-    found = calibration.of_setting(section, publication)
-    return [*made, calibration.table(found, ours[found.metric])] if found else made
+    shown = [table(each) for each in ours.values()]
+    shown += [claims.table(publication, ours)] if publication.claims else []
+    setting = calibration.of_setting(section, publication)
+    return [*shown, calibration.table(setting, ours[setting.metric])] if setting else shown
 
 
 def table(ours: Reproduced) -> Table:
@@ -83,13 +83,13 @@ def table(ours: Reproduced) -> Table:
 def _rows(
     framework: str, ours: Reproduced, differences: list[dict[str, Any]], sizes: list[int]
 ) -> Iterator[tuple[str, list[Cell]]]:
-    """Published, measured, differences; both series where they contradict each other anywhere for this framework."""
+    """Published, measured, differences; both series where they contradict kind other anywhere for this framework."""
     metric, name, source = ours.metric, display_name(framework), ours.metric.source(framework)
     apart = source in frameworks(metric.contradicted)
     series = metric.series[: 2 if apart else 1] if source in frameworks(metric.published) else []
-    for each in series if framework == source else ():
-        head = f"{name} {ours.publication.versions[framework]}, published ({each})"
-        yield head, [_published(metric, each, framework, size) for size in sizes]
+    for kind in series if framework == source else ():
+        head = f"{name} {ours.publication.versions[framework]}, published ({kind})"
+        yield head, [_published(metric, kind, framework, size) for size in sizes]
     if framework not in frameworks(ours.cells):
         return
     software = ours.section.software.get(framework)
@@ -98,9 +98,9 @@ def _rows(
     cells = (ours.cells.get((framework, size), NOT_RUN) for size in sizes)
     yield head, [tables.shown(cell, metric.decimals, ours.most) for cell in cells]
     whose = f"{display_name(source)}'s " if source != framework else ""
-    for each in series:
-        rows = [row for row in differences if (row["framework"], row["compared_with"]) == (framework, each)]
-        head = f"{name}, measured minus {whose}published ({each})"
+    for kind in series:
+        rows = [row for row in differences if (row["framework"], row["compared_with"]) == (framework, kind)]
+        head = f"{name}, measured minus {whose}published ({kind})"
         yield head, [_difference(row, metric.decimals) for row in rows]
 
 

@@ -74,12 +74,12 @@ class Reproduced:
 
     def distances(self) -> dict[str, tuple[float, int]]:
         """{framework: (root-mean-square difference, number of batch sizes)} from the metric's `from_size` on."""
-        found = {}
+        distances = {}
         for framework in frameworks(self.points):
             pairs = self.pairs(self.metric.series[0], framework, self.metric.from_size)
             if pairs:
-                found[framework] = rms(pairs), len(pairs)
-        return found
+                distances[framework] = rms(pairs), len(pairs)
+        return distances
 
 
 def rms(pairs: Mapping[int, tuple[float, float]]) -> float:

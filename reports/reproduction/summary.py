@@ -39,8 +39,10 @@ def caveats(sections: Sequence[Section]) -> list[str]:
     """Which published figures no section can be compared with, and why; what a comparison with the others rests on."""
     sections = [section for section in sections if section.results]
     trained = {section.condition.task.workload for section in sections}
-    found = [_caveats(sections, publication) for publication in publications() if publication.workload in trained]
-    return [sentence for sentences in found for sentence in sentences]
+    sentences: list[str] = []
+    for publication in publications():
+        sentences += _caveats(sections, publication) if publication.workload in trained else []
+    return sentences
 
 
 def _caveats(sections: Sequence[Section], publication: Publication) -> list[str]:

@@ -59,7 +59,7 @@ def order(ours: Reproduced, series: str) -> str:
 def _orders(ours: Reproduced, series: str) -> dict[int, list[Order]]:
     """{batch size: our order of each two frameworks of which the first is published to lie above the second}."""
     published, measured = ours.metric.values[series], ours.points
-    found = {}
+    by_size = {}
     for size in sorted({size for _, size in measured}):
         names = [name for name in frameworks(measured) if (name, size) in measured and (name, size) in published]
         orders = [
@@ -69,8 +69,8 @@ def _orders(ours: Reproduced, series: str) -> dict[int, list[Order]]:
             if published[a, size] - published[b, size] > ours.metric.tolerance
         ]
         if orders:
-            found[size] = orders
-    return found
+            by_size[size] = orders
+    return by_size
 
 
 def shape(ours: Reproduced, series: str) -> str:
