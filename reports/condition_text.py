@@ -20,10 +20,9 @@ NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
 def described(condition: Condition) -> dict[str, str]:
     """Every part of a condition in words, for reading and for telling sections apart."""
     on_cpu = condition.placement.device_kind == "cpu"
-    words = {name: stated or NOT_REPORTED for name, stated in condition.stated}
+    unknown = {"processor": f"model {NOT_REPORTED}"}
+    words = {part: stated or unknown.get(part, NOT_REPORTED) for part, stated in condition.stated}
     words["device"] = f"{'CPU' if on_cpu else 'GPU'}, {condition.device_model or f'model {NOT_REPORTED}'}"
-    if words["processor"] == NOT_REPORTED:
-        words["processor"] = f"model {NOT_REPORTED}"
     for needless in ("device id", "processor", "GPU driver") if on_cpu else ():
         del words[needless]
     return words

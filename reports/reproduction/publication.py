@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from .. import quantities
+from ..conditions import Condition
 from ..quantities import Quantity
 from ..tables import Place
 
@@ -30,6 +31,7 @@ class Metric:
     quantity: Quantity
     values: Mapping[str, Mapping[Place, float]]  # {series: {(framework, batch size): value}}
     framework: str = ""  # the one it is published for, if for one: every framework is held against it
+    conditions: Mapping[str, Any] = field(default_factory=dict)  # {key of a study: value}, where it was made
     digitised_to: float = 0.0
     table_decimals: int | None = None  # None: as the quantity has them
     note: str = ""  # above the table, where ours is the same quantity
@@ -72,6 +74,12 @@ class Metric:
         """Where table and chart differ by more than the tolerance."""
         table, chart = (self.values.get(series, {}) for series in SERIES)
         return {place for place in table.keys() & chart.keys() if abs(table[place] - chart[place]) > self.tolerance}
+
+    def other_conditions(self, condition: Condition) -> list[str]:
+        """What of `condition` is not as it was published."""
+        settings = vars(condition.task) | vars(condition.passes) | {"optimizer": condition.task.optimizer.name}
+        others = {key: settings.get(key) for key, value in self.conditions.items() if settings.get(key) != value}
+        return [f"other {key.replace('_', ' ')}, {value}" for key, value in others.items()]
 
     def source(self, framework: str) -> str:
         """Whose published figure this framework is held against."""
@@ -147,7 +155,9 @@ def read(folder: Path) -> Publication:
     path = folder / DEFINITION
     try:
         return _publication(folder, tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except KeyError as error:
+        raise ValueError(f"{path}: {error}: there is no such key, metric or quantity") from error
+    except (OSError, ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 

@@ -23,7 +23,8 @@ def behind(
     sentences: list[str] = []
     for publication in published:
         for metric in publication.metrics if publication.workload == condition.task.workload else ():
-            if metric.quantity.figures[0] is quantity.figure(condition):
+            same = metric.quantity.figures[0] is quantity.figure(condition)
+            if same and not metric.other_conditions(condition):
                 shown = _series(metric, measured)
                 series += shown
                 sentences += _caption(shown, metric, publication, condition.task.dataset) if shown else []

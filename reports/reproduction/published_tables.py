@@ -55,9 +55,9 @@ def of_section(section: Section) -> tuple[list[Table], list[str]]:
 
 
 def of_publication(section: Section, publication: Publication) -> list[Table]:
-    """One for each metric, the claims, and the calibration where the section is of its setting."""
+    """One for each metric of the section's conditions, the claims, and the calibration of the section's setting."""
     ours = {metric: Reproduced(section, publication, metric) for metric in publication.metrics}
-    shown = [table(each) for each in ours.values()]
+    shown = [table(each) for metric, each in ours.items() if not metric.other_conditions(section.condition)]
     shown += [claims.table(publication, ours)] if publication.claims else []
     setting = calibration.of_setting(section, publication)
     return [*shown, calibration.table(setting, ours[setting.metric])] if setting else shown

@@ -46,7 +46,8 @@ class Reproduced:
             f"other data set, {task.dataset}": task.dataset != published.dataset,
             f"{epochs} epochs, published after {published.epochs}": learnt and epochs != published.epochs,
         }
-        return tuple(reason for reason, holds in reasons.items() if holds)
+        others = self.metric.other_conditions(self.section.condition)
+        return (*(reason for reason, holds in reasons.items() if holds), *others)
 
     @property
     def cells(self) -> Mapping[Place, Mapping[str, Any]]:

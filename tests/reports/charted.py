@@ -9,7 +9,7 @@ from typing import Any
 from reports.charts import Chart, Kind, Panel, Series
 from reports.conditions import sections
 from reports.drawing.section_charts import charts_of
-from reports.reproduction.publication import Publication, publications
+from reports.reproduction.publication import PUBLICATIONS, Publication, read
 from workloads.records.result import Epoch, TrialResult
 
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -34,7 +34,7 @@ def published() -> tuple[Publication, ...]:
         },
         "accuracy_percent": {"table": {("tensorflow", size): 50.0 + size / 100 for size in SIZES}},
     }
-    (osu,) = publications()
+    osu = read(PUBLICATIONS / "osu-2020")
     metrics = tuple(replace(metric, values=values[metric.name]) for metric in osu.metrics)
     return (replace(osu, metrics=metrics, versions=dict.fromkeys(osu.versions, "9.9")),)
 

@@ -13,6 +13,7 @@ import pytest
 from stored import on_gpu, trial
 
 from reports.conditions import sections
+from reports.drawing.section_charts import charts_of
 from reports.findings import summary
 from reports.load import Stored
 from reports.reproduction import publication, published_tables, rank_correlation
@@ -153,13 +154,27 @@ def test_a_publication_is_a_folder_of_data_and_nothing_else() -> None:
     assert next(table.name for table in published_tables.of_section(thesis[0])[0]) == "published-usage"
 
 
+def test_figures_published_under_certain_conditions_stand_by_results_of_these_alone(another: Path) -> None:
+    path = another / publication.DEFINITION
+    path.write_text(path.read_text().replace("finding", 'conditions = { feed = "device" }\nfinding'))
+    shown = {}
+    for feed in ("host", "device"):
+        (section,), _ = sections([trial("pytorch", 8, workload="mlp", feed=feed)])
+        made, _ = published_tables.of_section(section)
+        shown[feed] = {table.name: [row[-2].text for row in table.rows] for table in made}
+        charts = {chart.name: chart for chart in charts_of(section)}
+        assert ("Published: PyTorch 2.0" in charts["accuracy"].caption) == (feed == "device")
+    assert shown["host"] == {"claims": ["cannot be told"]}
+    assert list(shown["device"]) == ["published-accuracy", "claims"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
         ('test = "jumps"', 'test = "leaps"', "no such test of a claim: leaps"),
-        ('quantity = "accuracy"', 'quantity = "luck"', "luck"),
+        ('quantity = "accuracy"', 'quantity = "luck"', "'luck': there is no such"),
         ('hardware = "A100"', 'hardwear = "A100"', "hardwear"),
-        ('name = "accuracy_percent"', 'name = "speed"', "speed"),
+        ('name = "accuracy_percent"', 'name = "speed"', "'speed': there is no such"),
         ("epochs = 10", "epochs =", "Invalid value"),
     ],
 )
