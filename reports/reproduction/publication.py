@@ -171,6 +171,9 @@ def _publication(folder: Path, data: dict[str, Any]) -> Publication:
     claims = [Claim(**_tuples(each) | {"metric": metrics[each["metric"]]}) for each in data.get("claims", ())]
     if unknown := {claim.test for claim in claims} - set(TESTS):
         raise ValueError(f"no such test of a claim: {', '.join(sorted(unknown))}; there are {', '.join(TESTS)}")
+    published = {framework for metric in metrics.values() for framework, _ in metric.published}
+    if silent := published - set(data["versions"]):
+        raise ValueError(f"versions: there is none of {', '.join(sorted(silent))}")
     calibration = data.get("calibration")
     if calibration:
         runs = pd.read_csv(folder / CALIBRATION)

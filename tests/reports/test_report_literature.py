@@ -176,6 +176,7 @@ def test_figures_published_under_certain_conditions_stand_by_results_of_these_al
         ('hardware = "A100"', 'hardwear = "A100"', "hardwear"),
         ('name = "accuracy_percent"', 'name = "speed"', "'speed': there is no such"),
         ("epochs = 10", "epochs =", "Invalid value"),
+        ('pytorch = "2.0"', "", "versions: there is none of pytorch"),
     ],
 )
 def test_a_publication_that_cannot_be_read_is_named_with_what_is_wrong(
