@@ -60,6 +60,15 @@ def test_the_same_trial_gives_other_numbers_the_second_time(framework, asked):
     assert json.dumps(told(first)) == json.dumps(told(second))
 
 
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
+def test_data_kept_on_the_device_changes_the_numbers(framework, asked):
+    first, second, spec = asked(framework, feed="device", epochs=1, window_s=0.3)
+    result = run_trial(second, spec, local(read(PROJECT, framework, "cpu"), spec.installation.isolation), {}, {})
+    assert result.status == Status.OK, result.reason
+    (before,) = (event["first_losses"] for event in read_events(first / EVENTS_FILE) if "first_losses" in event)
+    assert result.first_losses == pytest.approx(before, rel=1e-6)
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_device_that_cannot_be_had_is_no_row_with_its_reason(framework, asked):
     """Without the sampler, which needs the driver that a GPU's trial has."""

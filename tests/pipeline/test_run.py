@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import PATIENT, QUICK, REAL_FRAMEWORKS, ROOT, TINY, by_cell, run_runner
+from conftest import PATIENT, QUICK, QUICK_SIZES, REAL_FRAMEWORKS, ROOT, TINY, by_cell, run_runner
 from copied import copy_project, run_in, without_reports
 
 from workloads.records.check_name import CheckName
@@ -37,7 +37,7 @@ def trial_folders(results):
 
 def test_a_framework_or_batch_size_is_missing_from_the_main_job(quick_run):
     _, cells, _ = quick_run
-    assert set(cells) == {(name, size) for name in REAL_FRAMEWORKS for size in (4, 32, 128, 1024)}
+    assert set(cells) == {(name, size) for name in REAL_FRAMEWORKS for size in QUICK_SIZES}
     assert {result["status"] for result in cells.values()} == {"ok"}
 
 
@@ -115,8 +115,8 @@ def test_frameworks_of_one_batch_size_do_not_follow_each_other(quick_run):
 def test_rows_tables_or_pictures_do_not_appear(quick_run):
     results, _, printed = quick_run
     for framework in REAL_FRAMEWORKS:
-        assert len(re.findall(rf"^{framework} .* ok ", printed, re.MULTILINE)) == 4
-    count = 4 * len(REAL_FRAMEWORKS)
+        assert len(re.findall(rf"^{framework} .* ok ", printed, re.MULTILINE)) == len(QUICK_SIZES)
+    count = len(QUICK_SIZES) * len(REAL_FRAMEWORKS)
     assert f"{count} trials: {count} ok" in printed
     written = {path.suffix for path in (results / "report").rglob("*")}
     assert {".md", ".csv", ".png", ".svg"} <= written
@@ -127,16 +127,6 @@ def test_finished_trials_are_measured_again(quick_run):
     done = run_runner(*QUICK, "--results", results)
     assert done.returncode == 0 and f"{len(cells)} of {len(cells)} trials are finished" in done.stdout
     assert by_cell(results) == cells
-
-
-def test_keeping_the_data_on_the_device_changes_the_numbers(quick_run, tmp_path):
-    _, cells, _ = quick_run
-    done = run_runner(
-        *ALL, "--batch-size", 128, "--epochs", 1, "--window", 0.3, "--feed", "device", "--results", tmp_path
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-    for cell, result in by_cell(tmp_path).items():
-        assert result["first_losses"] == pytest.approx(cells[cell]["first_losses"], rel=1e-6)
 
 
 def test_real_cifar10_fails_or_takes_2_gib(real_data, tmp_path):
@@ -189,14 +179,14 @@ def worker_of(runner, framework, after=Event.BUILT, within_s=60):
 
 @pytest.mark.real
 def test_a_killed_worker_takes_the_others_with_it(tmp_path):
-    asked = ("--batch-size", 64, "--epochs", 5, "--window", 1, "--results", tmp_path)
-    runner = start_runner(*ALL, *TINY, *PATIENT, *asked)
+    names = ("pytorch", "mxnet")
+    asked = ("--framework", *names, "--device", "cpu", "--batch-size", 64, "--epochs", 5, "--window", 1)
+    runner = start_runner(*asked, *TINY, *PATIENT, "--results", tmp_path)
     worker_of(runner, "pytorch", within_s=300).send_signal(signal.SIGKILL)
     printed, _ = runner.communicate(timeout=300)
     assert runner.returncode == 1
     cells = by_cell(tmp_path)
-    expected = dict.fromkeys(REAL_FRAMEWORKS, "ok") | {"pytorch": "failed"}
-    assert {name: cells[name, 64]["status"] for name in REAL_FRAMEWORKS} == expected
+    assert {name: cells[name, 64]["status"] for name in names} == {"pytorch": "failed", "mxnet": "ok"}
     assert "SIGKILL" in cells["pytorch", 64]["reason"]
     assert re.search(r"pytorch-cpu-b00064-r0-\w+: failed: the worker was killed by SIGKILL", printed)
     report = (tmp_path / "report" / "report.md").read_text()
