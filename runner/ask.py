@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from runner.launch import Outcome, Way, run_worker
+from runner.launch import Launcher, Outcome, run_worker
 from runner.machine import description
 from workloads.records.events import Event, Events, read_events
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, write_json
@@ -23,8 +25,13 @@ class Ended:
     status: Status
     reason: str | None
 
+    @cached_property
+    def last(self) -> dict[str, dict[str, Any]]:
+        """The events by name, the last of each."""
+        return {event["event"]: event for event in self.events}
 
-def ask(job: Job, folder: Path, way: Way) -> Ended:
+
+def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
     """Blocks until the worker has ended. An earlier one in the folder keeps its events, which are not among those that
     are returned. Raises LaunchFailed.
     """
@@ -32,17 +39,14 @@ def ask(job: Job, folder: Path, way: Way) -> Ended:
     earlier = len(read_events(folder / EVENTS_FILE))
     write_json(folder / JOB_FILE, job.to_json())
     kills_before = description.out_of_memory_kills()
-    outcome = run_worker(folder, job, way)
+    outcome = run_worker(folder, job, launcher)
     killed_for_memory = description.out_of_memory_kills() != kills_before
-    return ended(read_events(folder / EVENTS_FILE)[earlier:], outcome, folder / LOG_FILE, killed_for_memory)
+    events = read_events(folder / EVENTS_FILE)[earlier:]
+    return Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, killed_for_memory))
 
 
-def ended(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> Ended:
+def ending(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:
     """How the worker ended, by its events first, then by its exit code and the last line of its log."""
-    return Ended(events, outcome, *_how(events, outcome, log, killed_for_memory))
-
-
-def _how(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:
     last = events[-1] if events else {}
     if any(event["event"] == Event.FINISHED for event in events):  # nothing behind it loses what was measured
         return Status.OK, None

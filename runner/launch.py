@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -69,7 +69,7 @@ class Worker(Protocol):
         """Kill whatever is left of it, and reap it; its exit code."""
 
 
-class Way(Protocol):
+class Launcher(Protocol):
     """How a framework's workers are started: `Local`, or `containers.InContainer`."""
 
     @property
@@ -84,22 +84,22 @@ class Way(Protocol):
         """`python -m adapters.worker FOLDER`, on the first `threads` cores. Raises LaunchFailed, OSError."""
 
 
-def run_worker(folder: Path, job: Job, way: Way) -> Outcome:
+def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
     """Blocks until the worker has ended or its time is up. Raises LaunchFailed."""
     placement = job.trial.placement
     with (
-        sampler(way.project, folder, placement) as sampling,
+        sampler(launcher.project, folder, placement) as sampling,
         (folder / LOG_FILE).open("w", encoding="utf-8") as log,
     ):
         started, timed_out = time.monotonic(), False
         if job.kind is Kind.OVERHEAD:
             (folder / SAMPLER_FILE).write_text(str(sampling.pid))
         try:
-            worker = way.start(folder, job, log)
+            worker = launcher.start(folder, job, log)
         except OSError as error:
             raise LaunchFailed(f"the worker could not be started: {error}") from error
         try:
-            sampling.watch(worker.pid)
+            watch(sampling, worker.pid)
             worker.wait(timeout=job.trial.timeout_s)
         except subprocess.TimeoutExpired:
             timed_out = True
@@ -122,11 +122,7 @@ class Local:
     interpreter: str
     variables: dict[str, str]
     project: Project
-
-    @property
-    def conditions(self) -> dict[str, Any]:
-        """None: they are the runner's own."""
-        return {}
+    conditions: dict[str, Any] = field(default_factory=dict, init=False)  # none: they are the runner's own
 
     def start(self, folder: Path, job: Job, log: IO[str]) -> Worker:
         """Its affinity is set before it starts: thread pools of any kind inherit it."""
@@ -134,7 +130,7 @@ class Local:
         allowed = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cores(job.trial.placement))
         try:
-            process = subprocess.Popen(
+            return Child(
                 [self.interpreter, "-m", WORKER, str(folder)],
                 cwd=self.project.root,
                 env=inherited | self.project.import_variables | worker_environment(job.trial.placement, self.variables),
@@ -145,41 +141,20 @@ class Local:
             )
         finally:
             os.sched_setaffinity(0, allowed)
-        return Child(process)
 
 
-@dataclass(frozen=True)
-class Child:
-    """The group of processes of a local worker."""
-
-    process: subprocess.Popen[bytes]
-
-    @property
-    def pid(self) -> int:
-        """Of the group's leader."""
-        return self.process.pid
-
-    def wait(self, timeout: float) -> int:
-        """As `Worker` says."""
-        return self.process.wait(timeout)
+class Child(subprocess.Popen[bytes]):
+    """The group of processes of a local worker, of which this one is the leader."""
 
     def end(self) -> int:
         """The whole group is killed."""
-        end_group(self.process)
-        return self.process.returncode
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """The running sampler; `watch` is told the worker's process id."""
-
-    pid: int
-    watch: Callable[[int], None]
+        end_group(self)
+        return self.returncode
 
 
 @contextmanager
-def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[Sampling]:
-    """Starts it, and ends it behind the block. Raises LaunchFailed."""
+def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[subprocess.Popen[str]]:
+    """Starts it, to be told the worker's process id by `watch`; ends it behind the block. Raises LaunchFailed."""
     command = [sys.executable, "-m", "runner.sampler", str(folder / SAMPLES_FILE)]
     if placement.device != "cpu":
         command.append(placement.device)
@@ -187,26 +162,25 @@ def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[Sa
         command, cwd=project.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdin and process.stdout
-    stdin = process.stdin
-
-    def watch(pid: int) -> None:
-        stdin.write(f"{pid}\n")
-        stdin.flush()
-
     try:
         answered, _, _ = select.select([process.stdout], [], [], SAMPLER_START_S)
         if not answered or process.stdout.readline().strip() != "ready":
             raise LaunchFailed(f"the sampler, python -m runner.sampler, did not start within {SAMPLER_START_S:.0f} s")
-        yield Sampling(process.pid, watch)
+        yield process
     finally:
         process.send_signal(signal.SIGCONT)  # a worker that measures its cost may have died while it stood still
         with suppress(BrokenPipeError):
-            stdin.close()
+            process.stdin.close()
         try:
             process.wait(GRACE_S if placement.device == "cpu" else GPU_GRACE_S)
         except subprocess.TimeoutExpired:
             end_group(process)
         process.stdout.close()
+
+
+def watch(sampling: subprocess.Popen[str], pid: int) -> None:
+    """Tell the sampler which process the worker is. Raises BrokenPipeError where the sampler has ended."""
+    print(pid, file=sampling.stdin, flush=True)
 
 
 def end_group(process: subprocess.Popen) -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from runner.ask import ask
-from runner.launch import LaunchFailed, Way
-from runner.results.memory import Told
+from runner.launch import Launcher, LaunchFailed
+from runner.results.memory import MemoryAccount
 from workloads.records.events import Event, read_events
 from workloads.records.files import EVENTS_FILE, LOG_FILE
 from workloads.records.job import ON_DEMAND, Job, Kind, TrialSpec
@@ -24,32 +24,29 @@ class MemoryWorker:
         for spec in trials:
             self.sizes.setdefault(spec.memory_id, set()).add(spec.cell.batch_size)
 
-    def gather(self, spec: TrialSpec, way: Way) -> Told:
+    def gather(self, spec: TrialSpec, launcher: Launcher) -> MemoryAccount:
         """What the memory holds at the trial's batch size, or the reason why that is not known."""
         batch_size, name = spec.cell.batch_size, spec.memory_id
         job = Job(Kind.MEMORY, replace(spec, cell=replace(spec.cell, allocator=ON_DEMAND)))
         folder = job.folder(self.results)
-        counts = read_told(folder)
+        counts = read_accounts(folder)
         if batch_size not in counts and name not in self.ended:
             missing = tuple(sorted(self.sizes[name] - set(counts)))
             trial = replace(job.trial, timeout_s=spec.timeout_s * len(missing))
-            self.ended[name] = self._ask(replace(job, trial=trial, batch_sizes=missing), folder, way)
-            counts = read_told(folder)
+            try:
+                ended = ask(replace(job, trial=trial, batch_sizes=missing), folder, launcher)
+                self.ended[name] = (
+                    f"{ended.status}: {ended.reason}" if ended.reason else "it ended without this batch size"
+                )
+            except LaunchFailed as error:
+                self.ended[name] = str(error)
+            counts = read_accounts(folder)
         if batch_size in counts:
             return counts[batch_size]
         return {"reason": f"the memory worker: {self.ended[name]} (log: {folder / LOG_FILE})"}
 
-    @staticmethod
-    def _ask(job: Job, folder: Path, way: Way) -> str:
-        """How it ended."""
-        try:
-            ended = ask(job, folder, way)
-        except LaunchFailed as error:
-            return str(error)
-        return f"{ended.status}: {ended.reason}" if ended.reason else "it ended without this batch size"
 
-
-def read_told(folder: Path) -> dict[int, Told]:
+def read_accounts(folder: Path) -> dict[int, MemoryAccount]:
     """{batch size: the event} of what the framework told of its memory."""
     events = read_events(folder / EVENTS_FILE)
     return {event["batch_size"]: event for event in events if event["event"] == Event.MEMORY_TOLD}

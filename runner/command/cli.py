@@ -16,6 +16,7 @@ from runner.machine import cgroups, description
 from runner.project import DEFINITION_FILE, Project
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS, Dataset
+from workloads.records.job import Placement
 from workloads.records.status import Status
 from workloads.study import Study
 
@@ -30,21 +31,14 @@ class Request:
     project: Project
     study: Study
     frameworks: tuple[str, ...]
-    device: str
-    gpus: tuple[description.Gpu, ...]
-    threads: int
+    placement: Placement  # of every trial
+    gpus: tuple[description.Gpu, ...]  # of this machine
     isolation: str
-    memory_limit_bytes: int | None  # of a trial's container
     data_dir: Path | None
     results: Path
     plan_only: bool
     until_stable: int | None  # repeats at most, where they go on until the speeds are known well enough
     retry: frozenset[Status]  # a trial that ends so is run again at once, RETRIES times at most
-
-    @property
-    def device_kind(self) -> str:
-        """ "cpu" or "cuda"."""
-        return "cpu" if self.device == "cpu" else "cuda"
 
 
 def with_adapters(project: Project, folder: Path | None) -> Project:
@@ -77,29 +71,28 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     if options.until_stable is not None:
         study = _with_repeats(study, options.until_stable)
     dataset = _dataset(study)
-    isolation = known("isolation", options.isolation or default_isolation(), ("venv", "docker", "here"))
+    default = "here" if description.IMAGE_VARIABLE in os.environ else "venv"
+    isolation = known("isolation", options.isolation or default, ("venv", "docker", "here"))
     gpus = description.gpus()
-    device = _device(study.device, gpus)
-    threads = _threads(study.threads)
-    data_dir = _data_dir(options.data_dir, dataset)
-    frameworks = _frameworks(project, study.frameworks, isolation)
-    retry = frozenset(Status(known("status to retry", status, RETRIED)) for status in options.retry)
     results = options.results or Path("results") / study.name
-    memory_limit_bytes = _for_containers(options.memory_limit, isolation, results)
+    placement = Placement(
+        device=device_of(study.device, gpus),
+        threads=_threads(study.threads),
+        variables=description.deciding_variables(),
+        memory_limit_bytes=_for_containers(options.memory_limit, isolation, results),
+    )
     return Request(
         project=project,
         study=study,
-        frameworks=frameworks,
-        device=device,
+        frameworks=_frameworks(project, study.frameworks, isolation),
+        placement=placement,
         gpus=tuple(gpus),
-        threads=threads,
         isolation=isolation,
-        memory_limit_bytes=memory_limit_bytes,
-        data_dir=data_dir,
-        results=_results(results, writable=not options.plan),
+        data_dir=_data_dir(options.data_dir, dataset),
         plan_only=options.plan,
         until_stable=options.until_stable,
-        retry=retry,
+        retry=frozenset(Status(known("status to retry", status, RETRIED)) for status in options.retry),
+        results=_results(results, writable=not options.plan),
     )
 
 
@@ -130,14 +123,23 @@ def _dataset(study: Study) -> Dataset:
     return dataset
 
 
-def _device(name: str, gpus: list[description.Gpu]) -> str:
-    """ "cpu", or the UUID of the GPU that the name means."""
-    if not name.startswith(("cuda:", "GPU-")):
-        known("device", name, ["auto", "cpu", "cuda", *(f"cuda:{index}" for index in range(len(gpus)))])
-    try:
-        return description.resolve_device(name, gpus)
-    except description.NoSuchDevice as error:
-        raise BadInput(str(error)) from error
+def device_of(name: str, gpus: list[description.Gpu]) -> str:
+    """ "cpu" or the UUID of a GPU, for auto | cpu | cuda | cuda:N | UUID. Raises BadInput."""
+    uuids = [gpu.uuid for gpu in gpus]
+    if name == "cpu" or (name == "auto" and not gpus):
+        return "cpu"
+    if name in uuids:
+        return name
+    if name.startswith("GPU-"):
+        raise BadInput(f"--device {name}: no such GPU; this machine has {uuids or 'none'}")
+    kind, _, index = "cuda:0".partition(":") if name in ("auto", "cuda") else name.partition(":")
+    if kind != "cuda" or not index.isdigit():
+        known("device", name, ["auto", "cpu", "cuda", *(f"cuda:{number}" for number in range(len(gpus)))])
+    if not gpus:
+        raise BadInput(f"--device {name}: no NVIDIA GPU with a working driver on this machine; use --device cpu")
+    if int(index) >= len(gpus):
+        raise BadInput(f"--device {name}: this machine has {len(gpus)} GPU(s), cuda:0 to cuda:{len(gpus) - 1}")
+    return uuids[int(index)]
 
 
 def _threads(threads: int | None) -> int:
@@ -161,15 +163,10 @@ def need_scipy(what: str) -> None:
         raise BadInput(f"{what}: its intervals need scipy, which this Python (an image's) has not: run it outside")
 
 
-def default_isolation() -> str:
-    """In an image its own Python, else virtual environments."""
-    return "here" if description.IMAGE_VARIABLE in os.environ else "venv"
-
-
-def _frameworks(project: Project, asked: tuple[str, ...], isolation: str) -> tuple[str, ...]:
+def _frameworks(project: Project, requested: tuple[str, ...], isolation: str) -> tuple[str, ...]:
     """Those asked for, in the project's order; of `all`, in this Python as it is, those that it has."""
     present = project.frameworks
-    names = [known("framework", name, [*present, "all"]) for name in asked]
+    names = [known("framework", name, [*present, "all"]) for name in requested]
     rivals = [name for name in present if not definition.is_referee(project, name)]
     if isolation == "here":
         rivals = [name for name in rivals if definition.installed(definition.read(project, name, "cpu"))]

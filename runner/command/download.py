@@ -44,12 +44,12 @@ def download(url: str, path: Path, file: DataFile, console: Console) -> None:
     part = path.with_name(path.name + ".part")
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
-        have = part.stat().st_size if part.exists() else 0
-        headers = {"Range": f"bytes={have}-"} if have else {}
+        received = part.stat().st_size if part.exists() else 0
+        headers = {"Range": f"bytes={received}-"} if received else {}
         with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT_S) as response:
             if response.status_code != 416:  # 416: nothing behind what is there already
                 response.raise_for_status()
-                _receive(response, part, have if response.status_code == 206 else 0, console, path.name)
+                _receive(response, part, received if response.status_code == 206 else 0, console, path.name)
     except (requests.RequestException, OSError) as error:
         raise DataError(
             f"{url} could not be fetched ({type(error).__name__}: {error}); run again to go on, or give --data-dir"
@@ -62,12 +62,12 @@ def download(url: str, path: Path, file: DataFile, console: Console) -> None:
     part.replace(path)
 
 
-def _receive(response: requests.Response, part: Path, have: int, console: Console, name: str) -> None:
+def _receive(response: requests.Response, part: Path, received: int, console: Console, name: str) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     length = response.headers.get("Content-Length")
-    total = have + int(length) if length else None
-    with part.open("ab" if have else "wb") as out, Progress(*columns, console=console) as progress:
-        task = progress.add_task(name, total=total, completed=have)
+    total = received + int(length) if length else None
+    with part.open("ab" if received else "wb") as out, Progress(*columns, console=console) as progress:
+        task = progress.add_task(name, total=total, completed=received)
         for chunk in response.iter_content(CHUNK_BYTES):
             out.write(chunk)
             progress.advance(task, len(chunk))

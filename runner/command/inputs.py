@@ -11,50 +11,45 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
+from runner.command.cli import Request
 from runner.command.download import fetch
 from workloads import datasets, weights
 from workloads.catalogue import WORKLOADS
-from workloads.datasets import Split
 from workloads.records.job import InputFile
-from workloads.study import Study
 
 INPUTS = "inputs"
 
 
-def load_splits(study: Study, data_dir: Path | None, default_dir: Path, console: Console) -> tuple[Split, Split]:
-    """(train, test); files are downloaded only where no data folder was named. Raises datasets.DataError."""
-    dataset = datasets.DATASETS[study.dataset]
-    if data_dir is None:
-        fetch(dataset, default_dir, console)
-    return datasets.load(dataset, data_dir or default_dir, WORKLOADS[study.workload].input_shape)
-
-
-def write_data(study: Study, splits: tuple[Split, Split], results: Path) -> dict[str, InputFile]:
-    """The data: the same for every repeat."""
-    (results / INPUTS).mkdir(parents=True, exist_ok=True)
-    train, test = splits
+def write_data(request: Request, console: Console) -> dict[str, InputFile]:
+    """The data set as files in the results folder, the same for every repeat; downloaded only where no folder of it was
+    named. Raises datasets.DataError.
+    """
+    study, dataset = request.study, datasets.DATASETS[request.study.dataset]
+    folder = request.data_dir or request.project.data
+    if request.data_dir is None:
+        fetch(dataset, folder, console)
+    train, test = datasets.load(dataset, folder, WORKLOADS[study.workload].input_shape)
+    (request.results / INPUTS).mkdir(parents=True, exist_ok=True)
     return {
-        "train_images": write_array(results, f"{study.dataset}-train-images", train.images),
-        "train_labels": write_array(results, f"{study.dataset}-train-labels", train.labels),
-        "test_images": write_array(results, f"{study.dataset}-test-images", test.images),
-        "test_labels": write_array(results, f"{study.dataset}-test-labels", test.labels),
+        f"{split}_{kind}": write_array(request.results, f"{study.dataset}-{split}-{kind}", array)
+        for split, arrays in (("train", train), ("test", test))
+        for kind, array in (("images", arrays.images), ("labels", arrays.labels))
     }
 
 
-def write_repeats(
-    study: Study, data: dict[str, InputFile], repeats: range, results: Path
-) -> dict[int, dict[str, InputFile]]:
+def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) -> dict[int, dict[str, InputFile]]:
     """{repeat: its inputs}. Repeat r draws weights and order with seed + r."""
+    study, results = request.study, request.results
     written = {}
     for repeat in repeats:
         seed = study.seed + repeat
         order = datasets.batch_order(datasets.DATASETS[study.dataset].train_count, study.epochs, seed)
-        packed = io.BytesIO()
-        weights.save(packed, weights.draw(WORKLOADS[study.workload], seed))
+        archive = io.BytesIO()
+        weights.save(archive, weights.draw(WORKLOADS[study.workload], seed))
         written[repeat] = {
             **data,
             "order": write_array(results, f"{study.dataset}-order-seed{seed}", order),
-            "weights": write(results, f"{study.workload}-seed{seed}", ".npz", packed.getbuffer()),
+            "weights": write(results, f"{study.workload}-seed{seed}", ".npz", archive.getbuffer()),
         }
     return written
 

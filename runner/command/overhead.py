@@ -9,7 +9,8 @@ import json
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from runner.ask import ask
 from runner.command import cli, inputs
 from runner.command.cli import Request
 from runner.command.parser import BadInput, Parser, add_shared, run_parser, whole
+from runner.command.plan import plan_of
 from runner.command.progress import duration
-from runner.command.setup import digests_of, fresh_folder, make_environments, plan_of, write_data
-from runner.launch import LaunchFailed, Way
+from runner.command.setup import fresh_folder, installations, make_environments
+from runner.launch import Launcher, LaunchFailed
 from runner.machine import description
 from runner.project import Project
 from workloads.records.events import Event
@@ -63,7 +65,7 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, int]:
     overhead_parser.add_argument("--pairs", type=whole, metavar="N", default=PAIRS,
                                  help=f"of a short stretch with them and one without (default: {PAIRS})")  # fmt: skip
     options = overhead_parser.parse_args(arguments, run_parser().parse_args([]))
-    options.batch_size = options.batch_size or list(BATCH_SIZES)
+    options.batch_sizes = options.batch_sizes or list(BATCH_SIZES)
     if options.pairs < FEWEST_PAIRS:
         raise BadInput(f"--pairs {options.pairs}: must be {FEWEST_PAIRS} or more, or there is no interval to speak of")
     cli.need_scipy("overhead")
@@ -73,23 +75,23 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, int]:
     return checked, options.pairs
 
 
-def run(asked: Request, pairs: int, console: Console) -> int:
+def run(request: Request, pairs: int, console: Console) -> int:
     """Measures, prints and stores; the exit code: 1 where something is over its bar or was not measured."""
-    data = write_data(asked, console)
-    ready, unavailable = make_environments(asked, console)
-    written = inputs.write_repeats(asked.study, data, range(1), asked.results)
-    plan = plan_of(asked, digests_of(asked), range(1), written)
+    data = inputs.write_data(request, console)
+    launchers = make_environments(request, console)
+    plan = plan_of(request, installations(request), range(1), inputs.write_repeats(request, data, range(1)))
     trials = [spec for spec in plan.trials if spec.cell.allocator == ON_DEMAND]
-    file = OverheadFile.under(conditions_of(asked), asked.results / OVERHEAD_FILE)
+    file = OverheadFile(request.results / OVERHEAD_FILE, conditions_of(request))
     console.print(f"{len(trials)} times {pairs} pairs, about {duration(len(trials) * (START_S + pairs * PAIR_S))}")
     rows, failures = [], 0
     for spec in trials:
         framework, batch_size = spec.cell.framework, spec.cell.batch_size
         cell = {"framework": framework, "batch_size": batch_size}
         try:
-            if framework not in ready:
-                raise LaunchFailed(f"unsupported: {unavailable[framework]}")
-            facts, segments = measure(spec, ready[framework], pairs, asked.results)
+            launcher = launchers[framework]
+            if isinstance(launcher, str):
+                raise LaunchFailed(f"unsupported: {launcher}")
+            facts, segments = measure(spec, launcher, pairs, request.results)
         except LaunchFailed as error:
             failures += 1
             file.store("failed", cell, {"reason": str(error)})
@@ -104,42 +106,36 @@ def run(asked: Request, pairs: int, console: Console) -> int:
     return int(bool(failures) or any(Verdict.OVER in (row["verdict"], row["sampler_verdict"]) for row in rows))
 
 
-def conditions_of(asked: Request) -> dict[str, Any]:
+def conditions_of(request: Request) -> dict[str, Any]:
     """The machine, and what is the same for every framework and batch size."""
-    return description.describe(asked.project, asked.device, list(asked.gpus)) | {
-        "device": asked.device,
-        "threads": asked.threads,
-        "workload": asked.study.workload,
-        "dataset": asked.study.dataset,
-        "variables": description.deciding_variables(),
+    return description.describe(request.project, request.placement.device, request.gpus) | {
+        "device": request.placement.device,
+        "threads": request.placement.threads,
+        "workload": request.study.workload,
+        "dataset": request.study.dataset,
+        "variables": request.placement.variables,
     }
 
 
-@dataclass(frozen=True)
 class OverheadFile:
     """overhead.json, written anew with every entry; `content` is what it holds."""
 
-    path: Path
-    content: dict[str, Any]
-
-    @staticmethod
-    def under(conditions: dict[str, Any], path: Path) -> OverheadFile:
+    def __init__(self, path: Path, conditions: dict[str, Any]) -> None:
         """With what the file holds by now, if that was measured under the same conditions; else empty."""
         before = {"load_average_before": description.load_average(), "frameworks": {}}
         empty = {"schema_version": SCHEMA_VERSION, "conditions": conditions | before, "rows": [], "failed": []}
-        return OverheadFile(path, earlier(path, conditions) or empty)
+        self.path = path
+        self.content: dict[str, Any] = earlier(path, conditions) or empty
 
     def store(self, kind: str, cell: dict[str, Any], entry: dict[str, Any]) -> None:
         """In place of every entry of this cell; `kind` is "rows" or "failed"."""
-        self.content.update({name: others(self.content[name], cell) for name in ("rows", "failed")})
+        self.content |= {name: others(self.content[name], cell) for name in ("rows", "failed")}
         self.content[kind].append(cell | entry)
         self.content["rows"].sort(key=cell_key)
         write_json(self.path, self.content)
 
 
-def cell_key(row: dict[str, Any]) -> tuple[str, int]:
-    """By which rows are sorted."""
-    return row["framework"], row["batch_size"]
+cell_key = itemgetter("framework", "batch_size")  # by which rows are sorted
 
 
 def earlier(path: Path, conditions: dict[str, Any]) -> dict[str, Any] | None:
@@ -157,16 +153,15 @@ def others(rows: list[dict[str, Any]], cell: dict[str, Any]) -> list[dict[str, A
     return [row for row in rows if not cell.items() <= row.items()]
 
 
-def measure(spec: TrialSpec, way: Way, pairs: int, results: Path) -> tuple[dict[str, Any], list[Segment]]:
+def measure(spec: TrialSpec, launcher: Launcher, pairs: int, results: Path) -> tuple[dict[str, Any], list[Segment]]:
     """(the framework's facts, segments). Raises LaunchFailed with the reason and the log where there are none."""
     spec = replace(spec, timeout_s=spec.timeout_s + pairs * PAIR_LIMIT_S)
     job = Job(Kind.OVERHEAD, spec, pairs=pairs)
     folder = fresh_folder(results, job)
-    ended = ask(job, folder, way)
+    ended = ask(job, folder, launcher)
     if ended.status is not Status.OK:
         raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder / LOG_FILE})")
-    facts = next(event["facts"] for event in ended.events if event["event"] == Event.OPENED)
-    return facts, read_segments(folder / SEGMENTS_FILE)
+    return ended.last[Event.OPENED]["facts"], read_segments(folder / SEGMENTS_FILE)
 
 
 def row(batch_size: int, segments: list[Segment], pairs: int) -> dict[str, Any]:
@@ -177,11 +172,10 @@ def row(batch_size: int, segments: list[Segment], pairs: int) -> dict[str, Any]:
     """
     measured = in_pairs(segments)
     used = sorted(measured, key=disturbance)[:pairs]
-    ratio, low, high = ratio_of(used)
-    ratio_all, low_all, high_all = ratio_of(measured)
+    ratio, ratio_all = ratio_of(used), ratio_of(measured)
     bar = BAR if batch_size >= LARGE_BATCH else BAR_BELOW
-    verdict = Verdict.WITHIN if low >= bar else Verdict.CANNOT_BE_TOLD
-    if min(high, high_all) < bar:
+    verdict = Verdict.WITHIN if ratio["low"] >= bar else Verdict.CANNOT_BE_TOLD
+    if min(ratio["high"], ratio_all["high"]) < bar:
         verdict = Verdict.OVER
     running = [segment for pair in used for segment in pair if segment.instruments]
     sampler = 100 * sum(s.sampler_cpu_s for s in running) / sum(s.wall_s for s in running)
@@ -189,12 +183,8 @@ def row(batch_size: int, segments: list[Segment], pairs: int) -> dict[str, Any]:
         "pairs": len(used),
         "pairs_measured": len(measured),
         "foreign_cpu_percent": statistics.fmean(segment.foreign_cpu_percent for pair in used for segment in pair),
-        "ratio": ratio,
-        "low": low,
-        "high": high,
-        "ratio_all": ratio_all,
-        "low_all": low_all,
-        "high_all": high_all,
+        **ratio,
+        **{f"{name}_all": value for name, value in ratio_all.items()},
         "bar": bar,
         "verdict": verdict,
         "sampler_core_percent": sampler,
@@ -204,10 +194,10 @@ def row(batch_size: int, segments: list[Segment], pairs: int) -> dict[str, Any]:
     }
 
 
-def ratio_of(pairs: list[Pair]) -> tuple[float, float, float]:
-    """Geometric mean over the pairs of images/s with the instruments over without, and its 95 % interval."""
+def ratio_of(pairs: list[Pair]) -> dict[str, float]:
+    """Geometric mean over the pairs of images/s with the instruments over without; its 95 % interval, low to high."""
     mean, low, high = mean_interval([log_ratio(pair) for pair in pairs])
-    return math.exp(mean), math.exp(low), math.exp(high)
+    return {"ratio": math.exp(mean), "low": math.exp(low), "high": math.exp(high)}
 
 
 def log_ratio(pair: Pair) -> float:
@@ -218,31 +208,18 @@ def log_ratio(pair: Pair) -> float:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Speed with the instruments as a share of the speed without, in percent, and the sampler's own time."""
-    return tabulate(
-        [
-            (
-                row["framework"],
-                row["batch_size"],
-                f"{row['pairs']} of {row['pairs_measured']}",
-                f"{row['foreign_cpu_percent']:.1f}",
-                f"{100 * row['ratio']:.2f} [{100 * row['low']:.2f}, {100 * row['high']:.2f}]",
-                f"{100 * row['bar']:g}",
-                row["verdict"],
-                f"{row['sampler_core_percent']:.2f} of {row['sampler_bar_percent']:g}",
-                row["sampler_verdict"],
-            )
-            for row in rows
-        ],
-        (
-            "framework",
-            "batch",
-            "pairs",
-            "foreign CPU %",
-            "speed % [95 %]",
-            "bar %",
-            "verdict",
-            "sampler, % of a core",
-            "verdict",
-        ),
-        disable_numparse=True,
-    )
+    lines = [
+        {
+            "framework": row["framework"],
+            "batch": row["batch_size"],
+            "pairs": f"{row['pairs']} of {row['pairs_measured']}",
+            "foreign CPU %": f"{row['foreign_cpu_percent']:.1f}",
+            "speed % [95 %]": f"{100 * row['ratio']:.2f} [{100 * row['low']:.2f}, {100 * row['high']:.2f}]",
+            "bar %": f"{100 * row['bar']:g}",
+            "verdict": row["verdict"],
+            "sampler, % of a core": f"{row['sampler_core_percent']:.2f} of {row['sampler_bar_percent']:g}",
+            "its verdict": row["sampler_verdict"],
+        }
+        for row in rows
+    ]
+    return tabulate(lines, headers="keys", disable_numparse=True)

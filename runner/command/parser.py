@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ from workloads.spec import OPTIMIZER_NAMES
 from workloads.study import Study, StudyError
 
 RETRIES = 3
+CHOICES = {"optimizer": OPTIMIZER_NAMES, "feed": ("host", "device"), "last_batch": ("keep", "drop")}
 RETRIED = (Status.CONTENDED.value,)  # what may turn out otherwise at once; the next run tries all that failed again
 
 
@@ -31,7 +33,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def run_parser() -> Parser:
-    """Of `python -m runner`; an axis that is not given is None, for the study says it."""
+    """Of `python -m runner`; an axis is called as in `Study`, and None where it is not given, for the study says it."""
     parser = Parser(
         prog="python -m runner",
         description="Train one CNN in several deep-learning frameworks, per batch size, and measure it from outside.",
@@ -68,22 +70,26 @@ def _add_axes(parser: Parser) -> None:
     parser.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
                        "the project's data/, where they are downloaded)")  # fmt: skip
     parser.add_argument("--epochs", type=whole, metavar="N")
-    parser.add_argument("--repeat", type=whole, metavar="N", help="fresh-process repeats of every cell")
+    parser.add_argument("--repeat", dest="repeats", type=whole, metavar="N", help="fresh-process repeats of every cell")
     parser.add_argument("--seed", type=whole, metavar="N", help="repeat r draws weights and batch order with seed + r")
     parser.add_argument("--optimizer", metavar="NAME", help=", ".join(OPTIMIZER_NAMES))
     parser.add_argument("--learning-rate", type=_number, metavar="RATE")
     parser.add_argument("--feed", metavar="host|device", help="where the training split lives (default: host)")
     parser.add_argument("--last-batch", metavar="keep|drop", help="what becomes of the last, smaller batch")
-    parser.add_argument("--window", type=_number, metavar="SECONDS", help="length of the steady window")
-    parser.add_argument("--timeout", type=_number, metavar="SECONDS", help="time limit of a trial")
+    parser.add_argument(
+        "--window", dest="window_s", type=_number, metavar="SECONDS", help="length of the steady window"
+    )
+    parser.add_argument("--timeout", dest="timeout_s", type=_number, metavar="SECONDS", help="time limit of a trial")
 
 
 def add_shared(parser: Parser) -> None:
     """What `python -m runner overhead` understands too."""
-    parser.add_argument("--framework", nargs="+", metavar="NAME", help="all, or names (default: the study's)")
+    parser.add_argument(
+        "--framework", dest="frameworks", nargs="+", metavar="NAME", help="all, or names (default: the study's)"
+    )
     parser.add_argument("--adapters", type=Path, metavar="DIR", help="a folder of frameworks of one's own, DIR/NAME as "
                        "`python -m adapters new NAME --into DIR` writes it, beside the project's")  # fmt: skip
-    parser.add_argument("--batch-size", nargs="+", type=whole, metavar="N")
+    parser.add_argument("--batch-size", dest="batch_sizes", nargs="+", type=whole, metavar="N")
     parser.add_argument("--device", metavar="auto|cpu|cuda:N|UUID")
     parser.add_argument("--threads", type=whole, metavar="N", help="cores and threads of a worker (default: all)")
     parser.add_argument("--results", type=Path, metavar="DIR", help="default: results/STUDY")
@@ -123,24 +129,13 @@ def study_of(options: argparse.Namespace) -> Study:
     shipped = studies.studies()
     is_file = options.study.endswith(".toml") or "/" in options.study
     path = Path(options.study) if is_file else shipped[known("study", options.study, shipped)]
-    axes: dict[str, Any] = {
-        "workload": options.workload,
-        "dataset": options.dataset,
-        "frameworks": options.framework and tuple(options.framework),
-        "batch_sizes": options.batch_size and tuple(options.batch_size),
-        "epochs": options.epochs,
-        "repeats": options.repeat,
-        "seed": options.seed,
-        "optimizer": options.optimizer and known("optimizer", options.optimizer, OPTIMIZER_NAMES),
-        "learning_rate": options.learning_rate,
-        "feed": options.feed and known("feed", options.feed, ("host", "device")),
-        "last_batch": options.last_batch and known("last batch", options.last_batch, ("keep", "drop")),
-        "device": options.device,
-        "threads": options.threads,
-        "window_s": options.window,
-        "timeout_s": options.timeout,
-    }
+    axes: dict[str, Any] = {axis.name: getattr(options, axis.name, None) for axis in fields(Study)}
+    for name, choices in CHOICES.items():
+        if axes[name] is not None:
+            known(name.replace("_", " "), axes[name], choices)
+    lists = {name: tuple(value) for name, value in axes.items() if isinstance(value, list)}
+    changes = {name: value for name, value in (axes | lists).items() if value is not None}
     try:
-        return studies.read(path).changed(**{key: value for key, value in axes.items() if value is not None})
+        return studies.read(path).changed(**changes)
     except StudyError as error:
         raise BadInput(str(error)) from error

@@ -8,6 +8,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from runner.command.cli import Request
+from runner.environments import definition
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS
 from workloads.records.files import RESULT_FILE
@@ -109,13 +111,21 @@ def _policy_trials(trials: list[TrialSpec], batch_size: int, frameworks: Collect
     ]
 
 
-def with_finished(trials: list[TrialSpec], results: Path) -> Plan:
-    """The plan of these trials: those with a stored result that counts are finished.
+def plan_of(
+    request: Request,
+    installations: dict[str, Installation],
+    repeats: range,
+    inputs: dict[int, dict[str, InputFile]],
+) -> Plan:
+    """Of these repeats: trials with a stored result that counts are finished; one that cannot be read does not count.
 
-    Trials without inputs, of a plan that runs nothing, are known by all else.
+    `inputs` is by repeat. Without any, as in a plan that runs nothing, stored trials are known by all else.
     """
-    stored = read_finished(results)
-    if not any(spec.inputs for spec in trials):
+    project, kind = request.project, request.placement.device_kind
+    preallocating = {name for name in request.frameworks if definition.preallocates(project, name, kind)}
+    trials = planned_trials(request.study, installations, request.placement, preallocating, repeats, inputs)
+    stored = [result for result in read_stored(request.results) if result.status in FINDINGS]
+    if not inputs:
         stored = [replace(result, spec=replace(result.spec, inputs={})) for result in stored]
     ids = {spec.id for spec in trials}
     return Plan(trials, {result.spec.id: result for result in stored if result.spec.id in ids})
@@ -132,11 +142,6 @@ def read_stored(results: Path) -> list[TrialResult]:
         if result.spec.id == path.parent.name:
             stored.append(result)
     return stored
-
-
-def read_finished(results: Path) -> list[TrialResult]:
-    """Stored results that need not be measured again; an unreadable one does not count as finished."""
-    return [result for result in read_stored(results) if result.status in FINDINGS]
 
 
 def estimate_s(spec: TrialSpec, measured: list[TrialResult]) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -20,48 +19,32 @@ HEADER = (
 )
 
 
-class Display:
-    """Context manager; rows go through it so that they appear above the live line. Plain lines off a terminal."""
+class Display(Progress):
+    """Rows go through it so that they appear above the live line. Plain lines off a terminal."""
 
     def __init__(self, console: Console, estimates_s: dict[str, float]) -> None:
-        self.console = console
+        left = TextColumn("{task.fields[left]}")
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), left)
+        super().__init__(*columns, console=console, disable=not console.is_terminal)
         self.left_s = dict(estimates_s)
         self.estimated_s = self.measured_s = 0.0
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self.task = self.progress.add_task("", total=len(estimates_s), left=self._left())
+        self.trials = self.add_task("", total=len(estimates_s), left=self._left())
+        console.print(HEADER)
 
-    def __enter__(self) -> Display:
-        self.console.print(HEADER)
-        self.progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.progress.stop()
-
-    def start(self, spec: TrialSpec) -> None:
+    def begin(self, spec: TrialSpec) -> None:
         """Show the trial as the one that runs."""
-        self.started = time.monotonic()
+        self.began_s = time.monotonic()
         name = f"{spec.cell.framework} batch {spec.cell.batch_size} repeat {spec.draw.repeat}"
-        self.progress.update(self.task, description=name, left=self._left())
+        self.update(self.trials, description=name, left=self._left())
 
     def finish(self, result: TrialResult) -> None:
         """Print its row; what it took against its estimate corrects the time left."""
         estimate_s = self.left_s.pop(result.spec.id)
         if result.status == Status.OK:  # one that ended early says nothing about the others
             self.estimated_s += estimate_s
-            self.measured_s += time.monotonic() - self.started
+            self.measured_s += time.monotonic() - self.began_s
         self.console.print(row(result))
-        self.progress.update(self.task, advance=1, left=self._left())
+        self.update(self.trials, advance=1, left=self._left())
 
     def _left(self) -> str:
         """The estimates still open, scaled by how the finished ones turned out."""

@@ -1,4 +1,4 @@
-"""What every command needs before its first worker starts: inputs, environments, the plan, a worker's folder."""
+"""What every command needs before its first worker starts: environments, a worker's folder."""
 
 from __future__ import annotations
 
@@ -9,64 +9,54 @@ from pathlib import Path
 from rich.console import Console
 from rich.prompt import Confirm
 
-from runner.command import inputs
 from runner.command.cli import Request
 from runner.command.parser import BadInput
-from runner.command.plan import Plan, planned_trials, with_finished
 from runner.environments import containers, definition, images, venv
 from runner.environments.code import code_digest
 from runner.environments.containers import ImageMissing
 from runner.environments.definition import Environment, EnvironmentUnavailable
 from runner.environments.engine import Engine, EngineError, find_engine
 from runner.environments.images import Image
-from runner.launch import Local, Way
-from runner.machine import description
-from workloads.records.job import InputFile, Installation, Job, Placement
+from runner.launch import Launcher, Local
+from workloads.records.job import Installation, Job
 
 ATTEMPTS = "attempts"  # of a results folder: trials that were run again at once
 NEWER_GPUS = {"cuda": "cuda-nvidia"}  # the image for GPUs that the environment on the left holds no code for
 
 
-def write_data(request: Request, console: Console) -> dict[str, InputFile]:
-    """The data set as files in the results folder, downloaded where it is not here. Raises datasets.DataError."""
-    splits = inputs.load_splits(request.study, request.data_dir, request.project.data, console)
-    return inputs.write_data(request.study, splits, request.results)
-
-
-def make_environments(request: Request, console: Console) -> tuple[dict[str, Way], dict[str, str]]:
-    """({framework: how its workers are started}, {framework: why they cannot be}). Raises BadInput where containers
-    are asked for and the engine, its GPU runtime or an image is missing.
+def make_environments(request: Request, console: Console) -> dict[str, Launcher | str]:
+    """{framework: how its workers are started, or why they cannot be}. Raises BadInput where containers are asked for
+    and the engine, its GPU runtime or an image is missing.
     """
-    ready: dict[str, Way] = {}
-    unavailable: dict[str, str] = {}
+    launchers: dict[str, Launcher | str] = {}
     for framework in request.frameworks:
         try:
             environment = environment_of(framework, request)
             if request.isolation == "docker":
-                ready[framework] = container_of(environment, request, console)
+                launchers[framework] = container_of(environment, request, console)
                 continue
             if request.isolation == "venv":
                 venv.make(environment, console.print)
             elif not definition.installed(environment):
                 raise EnvironmentUnavailable(f"{environment.label} is not installed in this Python")
-            ready[framework] = local(environment, request.isolation)
+            launchers[framework] = local(environment, request.isolation)
         except EnvironmentUnavailable as error:
-            unavailable[framework] = str(error)
+            launchers[framework] = str(error)
             console.print(f"{framework}: unsupported: {error}", style="yellow")
-    return ready, unavailable
+    return launchers
 
 
 def environment_of(framework: str, request: Request) -> Environment:
     """The one for the request's device. Raises EnvironmentUnavailable where it holds no code for this GPU."""
-    environment = definition.read(request.project, framework, request.device_kind)
-    gpu = next((gpu for gpu in request.gpus if gpu.uuid == request.device), None)
+    environment = definition.read(request.project, framework, request.placement.device_kind)
+    gpu = next((gpu for gpu in request.gpus if gpu.uuid == request.placement.device), None)
     if gpu is None or not environment.lacks(gpu.capability):
         return environment
     reason = (
         f"{environment.label}'s {environment.device_kind} build holds code for GPUs up to compute capability "
         f"{environment.newest_capability}; this {gpu.name} has {gpu.capability}"
     )
-    newer = NEWER_GPUS[request.device_kind]
+    newer = NEWER_GPUS[request.placement.device_kind]
     if newer in definition.variants(request.project, framework):
         environment = definition.read(request.project, framework, newer)
         if not environment.lacks(gpu.capability):
@@ -84,67 +74,49 @@ def local(environment: Environment, isolation: str) -> Local:
     return Local(interpreter, definition.worker_variables(environment, site_packages), environment.project)
 
 
-def container_of(environment: Environment, request: Request, console: Console) -> Way:
+def container_of(environment: Environment, request: Request, console: Console) -> Launcher:
     """Tried once, as a trial's container is started. Raises BadInput, EnvironmentUnavailable."""
     image = Image(environment)
     try:
         engine = find_engine()
         try:
-            way = containers.find(engine, image)
+            launcher = containers.find(engine, image)
         except ImageMissing as error:
             offer(engine, image, error, console)
-            way = containers.find(engine, image)
-        console.print(f"{environment.label}: image {image.reference} ({way.image_id[:12]}), {engine.told}")
-        return way.tried(request.results.resolve(), placement_of(request))
+            launcher = containers.find(engine, image)
+        console.print(f"{environment.label}: image {image.reference} ({launcher.image_id[:12]}), {engine.title}")
+        return launcher.tried(request.results.resolve(), request.placement)
     except EngineError as error:
         raise BadInput(f"--isolation docker: {error}") from error
 
 
 def offer(engine: Engine, image: Image, missing: ImageMissing, console: Console) -> None:
-    """Build it, where there is somebody to ask. Raises EngineError."""
-    command = image.build_command
-    somebody = console.is_terminal and sys.stdin.isatty()
-    if not (somebody and Confirm.ask(f"{missing}. Build it now ({command})?", console=console, default=True)):
+    """Build it, where a person is there to be asked and says yes. Raises EngineError."""
+    command = f"make images FRAMEWORK={image.environment.framework} DEVICE={image.environment.device_kind}"
+    interactive = console.is_terminal and sys.stdin.isatty()
+    if not (interactive and Confirm.ask(f"{missing}. Build it now ({command})?", console=console, default=True)):
         raise EngineError(f"{missing}: {command} builds it")
     images.build(engine, image)
 
 
-def placement_of(request: Request) -> Placement:
-    """Of every trial of the request."""
-    return Placement(request.device, request.threads, description.deciding_variables(), request.memory_limit_bytes)
-
-
-def plan_of(
-    request: Request, digests: dict[str, str], repeats: range, written: dict[int, dict[str, InputFile]]
-) -> Plan:
-    """Of these repeats; `digests` are by framework, `written` is {repeat: {name: input}}."""
-    trials = planned_trials(
-        request.study,
-        {name: Installation(request.isolation, digest) for name, digest in digests.items()},
-        placement_of(request),
-        {name for name in request.frameworks if definition.preallocates(request.project, name, request.device_kind)},
-        repeats,
-        written,
-    )
-    return with_finished(trials, request.results)
-
-
-def digests_of(request: Request) -> dict[str, str]:
-    """What stands for each framework's environment, and for the code that runs in it, in its trials: asked once a run,
+def installations(request: Request) -> dict[str, Installation]:
+    """{framework: what stands for its environment, and for the code that runs in it, in its trials}: asked once a run,
     during which neither may change.
     """
-    found = {}
+    digests = {}
     for framework in request.frameworks:
         try:
             environment = environment_of(framework, request)
             if request.isolation == "docker":
-                packages = containers.find(find_engine(), Image(environment)).digest
+                digests[framework] = containers.find(find_engine(), Image(environment)).digest
             else:
-                packages = definition.digest_here() if request.isolation == "here" else environment.digest
+                digests[framework] = definition.digest_here() if request.isolation == "here" else environment.digest
         except (EnvironmentUnavailable, EngineError):
-            packages = "none"
-        found[framework] = f"{packages}-{code_digest(request.project, framework)}"
-    return found
+            digests[framework] = "none"
+    return {
+        framework: Installation(request.isolation, f"{packages}-{code_digest(request.project, framework)}")
+        for framework, packages in digests.items()
+    }
 
 
 def fresh_folder(results: Path, job: Job) -> Path:

@@ -7,6 +7,7 @@ least, and one more once the interval is narrow enough, with which it must still
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ TOLERATED = 0.02  # half-width of the 95 % interval of the mean of images/s, as 
 # highest)} over limits of 6, 10 and 20; tests/reports/simulate_verdicts.py. At 7 % one cell in 80 or fewer ends so.
 COVERAGE_PERCENT = {1: (94, 96), 3: (73, 94), 7: (38, 63)}
 
-PASSING = (Status.OK, Status.CONTENDED)  # company comes and goes: it ends no cell
+PASSING = (Status.OK, Status.CONTENDED)  # other processes come and go: they end no cell
 
 STABLE_FILE, SCHEMA_VERSION = "stable.json", 1
 
@@ -50,11 +51,6 @@ class Cell:
         return all(reach is not None and reach <= TOLERATED for reach in (_reach(self.speeds[:-1]), self.reach))
 
     @property
-    def wanting(self) -> bool:
-        """Whether another repeat is to be run, as far as the limit allows."""
-        return self.stopped is None and not self.stable
-
-    @property
     def ended(self) -> str:
         """Why there are no more repeats."""
         if self.stopped is not None:
@@ -67,8 +63,8 @@ class Cell:
         known = {"repeats": len(self.speeds), "half_width": self.reach, "ended": self.ended}
         return {"framework": framework, "batch_size": batch_size, **known}
 
-    def told(self) -> str:
-        """One line: how it ended, the interval's half-width in percent, and after how many repeats."""
+    def line(self) -> str:
+        """How it ended, the interval's half-width in percent, and after how many repeats."""
         framework, batch_size = self.key
         width = f"±{100 * self.reach:.1f} %" if self.reach is not None else "no interval"
         count = f"{len(self.speeds)} repeat{'' if len(self.speeds) == 1 else 's'}"
@@ -95,12 +91,11 @@ def worth() -> str:
 
 def cells(results: list[TrialResult]) -> list[Cell]:
     """Of all repeats of each, in the order of framework and batch size."""
-    found: dict[Key, list[TrialResult]] = {}
+    repeats: dict[Key, list[TrialResult]] = defaultdict(list)
     for result in sorted(results, key=lambda r: (r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat)):
-        if result.spec.cell.allocator != ON_DEMAND:
-            continue
-        found.setdefault((result.spec.cell.framework, result.spec.cell.batch_size), []).append(result)
-    return [_cell(key, trials) for key, trials in found.items()]
+        if result.spec.cell.allocator == ON_DEMAND:
+            repeats[result.spec.cell.framework, result.spec.cell.batch_size].append(result)
+    return [_cell(key, trials) for key, trials in repeats.items()]
 
 
 def _cell(key: Key, trials: list[TrialResult]) -> Cell:
@@ -115,9 +110,9 @@ def wanted(results: list[TrialResult]) -> set[Key]:
 
     Those that stopped are left out: out of memory comes again, and what failed is tried again by the next run.
     """
-    known = cells(results)
-    sizes = {cell.key[1] for cell in known if cell.wanting}
-    return {cell.key for cell in known if cell.key[1] in sizes and cell.stopped is None}
+    running = [cell for cell in cells(results) if cell.stopped is None]
+    sizes = {cell.key[1] for cell in running if not cell.stable}
+    return {cell.key for cell in running if cell.key[1] in sizes}
 
 
 def further(results: list[TrialResult], stored: list[TrialResult]) -> list[TrialResult]:
@@ -143,8 +138,8 @@ def follow(
 
     `results` has what an earlier run stored beyond those, too; it comes back from `run_repeats` as it is.
     """
-    found = {result.spec.id: result for result in results}
-    while repeats < limit and (keys := wanted(list(found.values()))):
-        found |= {result.spec.id: result for result in run_repeats(range(repeats, repeats + 1), keys)}
+    by_id = {result.spec.id: result for result in results}
+    while repeats < limit and (keys := wanted(list(by_id.values()))):
+        by_id |= {result.spec.id: result for result in run_repeats(range(repeats, repeats + 1), keys)}
         repeats += 1
-    return list(found.values())
+    return list(by_id.values())

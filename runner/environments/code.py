@@ -26,21 +26,21 @@ def code_digest(project: Project, framework: str) -> str:
 
 def worker_modules(project: Project, framework: str) -> dict[str, Path]:
     """{dotted name: file} of all of our modules that its workers import, directly or not."""
-    found: dict[str, Path] = {}
+    modules: dict[str, Path] = {}
     names = [PROGRAM, f"adapters.{framework}.adapter"]
     while names:
         name = names.pop()
         path = _file(project, name)
-        if path is None or name in found:
+        if path is None or name in modules:
             continue
-        found[name] = path
+        modules[name] = path
         names.append(name.rpartition(".")[0])
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         names += [
             f"{'.'.join(package.split('.')[: 1 - level or None])}.{target}" if level else target
             for level, target in _parsed(path.read_text(encoding="utf-8"))[1]
         ]
-    return found
+    return modules
 
 
 def _file(project: Project, module: str) -> Path | None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from runner.environments.definition import Environment
-from runner.environments.engine import Engine, EngineError, in_words
+from runner.environments.engine import Engine, EngineError, in_words, run
 from runner.environments.images import Image
 from runner.launch import GRACE_S, WORKER, LaunchFailed, Worker, cores, worker_environment
 from runner.machine import cgroups
@@ -70,7 +70,7 @@ class InContainer:
     def conditions(self) -> dict[str, Any]:
         """The C library of the image and what the container is; the kernel and the hardware are the host's."""
         container = {
-            "engine": self.engine.told,
+            "engine": self.engine.title,
             "image": self.image.reference,
             "image_id": self.image_id,
             "base": self.base,
@@ -108,26 +108,21 @@ class InContainer:
             folder = Path(temporary) / "trial"
             folder.mkdir()
             name = f"batchwise-probe-{secrets.token_hex(4)}"
-            line = run_line(self, name, results, folder, placement, ["-c", PROBE])
-            try:
-                answer = subprocess.run(
-                    line, capture_output=True, text=True, timeout=START_S, stdin=subprocess.DEVNULL, errors="replace"
-                )
-            except subprocess.TimeoutExpired:
-                self.engine.remove(name)
-                raise EngineError(f"{self.image.reference} did not start within {START_S:.0f} s") from None
+            answer = run(*run_line(self, name, results, folder, placement, ["-c", PROBE]), timeout_s=START_S)
             if answer.returncode != 0:
+                self.engine.remove(name)  # one that was too slow is still there
                 raise EngineError(f"{self.image.reference}: {in_words(answer.stderr, self.engine.program)}")
-            boot_id, libc, python, given = json.loads(answer.stdout.splitlines()[-1])
+            boot_id, libc, python, cores_given = json.loads(answer.stdout.splitlines()[-1])
             if boot_id != BOOT_ID.read_text() or not (folder / "written").exists():
                 raise EngineError(
-                    f"{self.engine.told} runs containers on another kernel than this one (in a virtual machine, or "
+                    f"{self.engine.title} runs containers on another kernel than this one (in a virtual machine, or "
                     "remote): their clock and processes cannot be metered from here; run the image by itself instead"
                 )
-            if given != (wanted := cores(placement)):
+            if cores_given != cores(placement):
                 raise EngineError(
-                    f"{self.engine.told} gave a container the cores {given} and not {wanted}: let it limit them "
-                    "(rootless engines need the control group `cpuset` delegated), or use --isolation venv"
+                    f"{self.engine.title} gave a container the cores {cores_given} and not {cores(placement)}: "
+                    "let it limit them (rootless engines need the control group `cpuset` delegated), or use "
+                    "--isolation venv"
                 )
         return replace(self, libc=libc, python=python)
 
@@ -139,13 +134,7 @@ class Container:
     engine: Engine
     name: str
     client: subprocess.Popen[bytes]
-    found_pid: int | None = None
-
-    @property
-    def pid(self) -> int:
-        """Of the worker as the host counts it; only after `await_start`."""
-        assert self.found_pid is not None
-        return self.found_pid
+    pid: int = 0  # of the worker as the host counts it; after `await_start`
 
     def await_start(self, log: Path) -> None:
         """Until it has a process of this machine, or has ended already. Raises LaunchFailed."""
@@ -153,14 +142,14 @@ class Container:
         while (pid := self.engine.has_pid(self.name)) is None:
             if self.client.poll() is not None:
                 if self.client.returncode == ENGINE_FAILED:
-                    said = log.read_text(encoding="utf-8", errors="replace")
-                    raise LaunchFailed(f"no container: {in_words(said, self.engine.program)}")
+                    output = log.read_text(encoding="utf-8", errors="replace")
+                    raise LaunchFailed(f"no container: {in_words(output, self.engine.program)}")
                 pid = self.client.pid  # ended: there is nothing to sample, and the log says why
                 break
             if time.monotonic() > deadline:
                 raise LaunchFailed(f"the container did not start within {START_S:.0f} s")
             time.sleep(POLL_S)
-        self.found_pid = pid
+        self.pid = pid
 
     def wait(self, timeout: float) -> int:
         """Of the container, as `Worker` says."""
@@ -185,11 +174,11 @@ def signalled(exit_code: int) -> int:
 
 
 def run_line(
-    way: InContainer, name: str, results: Path, folder: Path, placement: Placement, program: list[str]
+    launcher: InContainer, name: str, results: Path, folder: Path, placement: Placement, program: list[str]
 ) -> list[str]:
     """The engine's whole command: `python PROGRAM FOLDER`, both folders as the container sees them."""
-    engine, inside = way.engine, RESULTS / folder.relative_to(results)
-    environment = worker_environment(placement, way.variables) | {"PYTHONPATH": str(IMAGE_ROOT), "HOME": "/tmp"}
+    engine, inside = launcher.engine, RESULTS / folder.relative_to(results)
+    environment = worker_environment(placement, launcher.variables) | {"PYTHONPATH": str(IMAGE_ROOT), "HOME": "/tmp"}
     line = [engine.program, "run", "--rm", "--name", name, "--pull", "never", "--entrypoint", "python"]
     line += ["--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--workdir", "/"]
     line += ["--security-opt", "no-new-privileges", "--security-opt", "label=disable", *owner(engine)]
@@ -205,7 +194,7 @@ def run_line(
         line += card if engine.kind == "docker" else ["--device", f"nvidia.com/gpu={placement.device}"]
     line += mount(results, RESULTS, "readonly") + mount(folder, inside)
     line += [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
-    return [*line, way.image_id, *program, str(inside)]
+    return [*line, launcher.image_id, *program, str(inside)]
 
 
 def owner(engine: Engine) -> list[str]:
@@ -229,14 +218,14 @@ def variables_inside(environment: Environment) -> dict[str, str]:
 
 def find(engine: Engine, image: Image) -> InContainer:
     """The image as it is here. Raises ImageMissing where it is not, or not that of this checkout."""
-    found = engine.inspect(image.reference)
-    if found is None:
+    stored = engine.inspect(image.reference)
+    if stored is None:
         raise ImageMissing(f"there is no image {image.reference}")
-    labels = (found.get("Config") or {}).get("Labels") or found.get("Labels") or {}
+    labels = (stored.get("Config") or {}).get("Labels") or stored.get("Labels") or {}
     for name, value in image.labels.items():
         if labels.get(name) != value:
             what = name.removeprefix("batchwise.")
             raise ImageMissing(f"image {image.reference} was built of another {what} than that of this checkout")
     base = labels.get(BASE_LABEL, "unknown")
     variables = variables_inside(image.environment)
-    return InContainer(engine, image, found["Id"].removeprefix("sha256:"), base, variables)
+    return InContainer(engine, image, stored["Id"].removeprefix("sha256:"), base, variables)

@@ -42,7 +42,7 @@ class Engine:
     rootless: bool = False
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         """Kind and version, as stored in the conditions."""
         return f"{self.kind} {self.version}"
 
@@ -73,31 +73,32 @@ class Engine:
         run(self.program, "rm", "--force", "--volumes", container)
 
 
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    """An engine that does not answer counts as one that says so."""
+def run(*command: str, timeout_s: float | None = None) -> subprocess.CompletedProcess[str]:
+    """An engine that does not answer, by default within ANSWER_S, counts as one that says so."""
+    limit_s = timeout_s or ANSWER_S
     try:
         return subprocess.run(
-            command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=ANSWER_S
+            command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=limit_s
         )
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 1, "", f"{command[0]} did not answer within {ANSWER_S:.0f} s")
+        return subprocess.CompletedProcess(command, 1, "", f"{command[0]} did not answer within {limit_s:.0f} s")
 
 
 def find_engine() -> Engine:
     """Docker where its daemon answers, else Podman. Raises EngineError."""
-    found = [name for name in ("docker", "podman") if shutil.which(name)]
-    if not found:
+    programs = [name for name in ("docker", "podman") if shutil.which(name)]
+    if not programs:
         raise EngineError("no container engine: install Docker or Podman, or use --isolation venv")
-    why = ""
-    for name in found:
-        version = run(name, "--version")
+    errors = []
+    for program in programs:
+        version = run(program, "--version")
         kind = "podman" if "podman" in version.stdout.lower() else "docker"  # some systems give Podman Docker's name
-        who = "{{.Client.Version}}" if kind == "podman" else "{{.Server.Version}}"
-        answer = run(name, "version", "--format", who)
+        field = "{{.Client.Version}}" if kind == "podman" else "{{.Server.Version}}"
+        answer = run(program, "version", "--format", field)
         if answer.returncode == 0 and answer.stdout.strip():
-            return Engine(kind, name, answer.stdout.strip(), _rootless(name, kind))
-        why = why or in_words(answer.stderr or answer.stdout, kind)
-    raise EngineError(why)
+            return Engine(kind, program, answer.stdout.strip(), _rootless(program, kind))
+        errors.append(in_words(answer.stderr or answer.stdout, kind))
+    raise EngineError(errors[0])
 
 
 def _rootless(program: str, kind: str) -> bool:

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,7 +41,7 @@ RECIPE = (
     "runner/requirements.txt",
 )
 LATEST = "cuda"  # what `docker run --gpus all batchwise/FRAMEWORK` means
-TOLD_LINES = 40  # of a build that fails: enough to hold the engine's own error
+LAST_LINES = 40  # of a build that fails: enough to hold the engine's own error
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,6 @@ class Image:
             "CODE_DIGEST": self.labels["batchwise.code"],
         }
 
-    @property
-    def build_command(self) -> str:
-        """What to type where the image is missing."""
-        return f"make images FRAMEWORK={self.environment.framework} DEVICE={self.environment.device_kind}"
-
 
 def version(project: Project) -> str:
     """Of Batchwise."""
@@ -141,12 +137,12 @@ def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
         errors="replace",
     )
     assert process.stdout
-    lines = []
-    for text in process.stdout:
-        print(text, end="", flush=True)
-        lines.append(text)
+    last_lines: deque[str] = deque(maxlen=LAST_LINES)
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        last_lines.append(line)
     if process.wait() != 0:
-        raise EngineError(f"{image.reference} was not built: {in_words(''.join(lines[-TOLD_LINES:]))}")
+        raise EngineError(f"{image.reference} was not built: {in_words(''.join(last_lines))}")
 
 
 def images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[str]) -> list[Image]:
@@ -161,8 +157,7 @@ def images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[s
 
 def main(arguments: list[str]) -> int:
     """Exit code: 0; 1 where an image was not built; 2 for bad input, with one line on stderr."""
-    place = arguments.index("--") if "--" in arguments else len(arguments)
-    before, options = arguments[:place], arguments[place + 1 :]
+    split = arguments.index("--") if "--" in arguments else len(arguments)
     parser = argparse.ArgumentParser(
         prog="python -m runner.environments.images",
         description="Build batchwise/FRAMEWORK:DEVICE with Docker or Podman, whichever is there.",
@@ -172,21 +167,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help="default: all")
     parser.add_argument("--device", nargs="+", metavar="KIND", default=[], help="cpu, cuda (default: both); "
                         "cuda-nvidia for MXNet on GPUs newer than Ada")  # fmt: skip
-    words = parser.parse_args(before)
+    chosen = parser.parse_args(arguments[:split])
     project = Project.of_this_code()
     try:
-        if unknown := set(words.frameworks) - set(project.frameworks):
+        if unknown := set(chosen.frameworks) - set(project.frameworks):
             raise EnvironmentUnavailable(f"unknown framework {', '.join(sorted(unknown))}")
-        asked = images(project, words.frameworks, words.device)
+        wanted = images(project, chosen.frameworks, chosen.device)
         engine = find_engine()
     except (BadDefinition, EnvironmentUnavailable, EngineError) as error:
         print(f"images: {error}", file=sys.stderr)
         return 2
     failed = 0
-    for image in asked:
-        print(f"images: building {', '.join(image.tags)} with {engine.told}", flush=True)
+    for image in wanted:
+        print(f"images: building {', '.join(image.tags)} with {engine.title}", flush=True)
         try:
-            build(engine, image, options)
+            build(engine, image, arguments[split + 1 :])
         except EngineError as error:
             print(f"images: {error}", file=sys.stderr)
             failed += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from runner.gate.tolerances import diverged
 from workloads.records.result import Epoch
 from workloads.spec import OptimizerSpec
 
@@ -45,16 +46,18 @@ def allowed_training_loss(rule: OptimizerSpec, normalised: bool, updates: int) -
     return START[rule.name] * (NORMALISED if normalised else 1) * 10.0 ** min(100.0, updates / tenfold)
 
 
-def differences(one: Sequence[Epoch], other: Sequence[Epoch], rule: OptimizerSpec, normalised: bool) -> Iterator[Drift]:
+def differences(
+    epochs: Sequence[Epoch], other: Sequence[Epoch], rule: OptimizerSpec, normalised: bool
+) -> Iterator[Drift]:
     """All that can be compared, from the first epoch on; losses relative, accuracies as fractions of the test split.
 
     Ends where rounding may have become chaos, or a run diverges: a loss that is no number, or above the first.
     """
     updates = 0
-    for number, (left, right) in enumerate(zip(one, other, strict=False)):
+    for number, (left, right) in enumerate(zip(epochs, other, strict=False)):
         updates += left.steps
         allowed = allowed_training_loss(rule, normalised, updates)
-        if allowed > CHAOS or _diverged(one[: number + 1]) or _diverged(other[: number + 1]):
+        if allowed > CHAOS or any(diverged(_losses(run[: number + 1])) for run in (epochs, other)):
             return
         yield Drift(number, updates, "training loss", _relative(left.train_loss, right.train_loss), allowed)
         allowed *= TEST_LOSS
@@ -64,16 +67,16 @@ def differences(one: Sequence[Epoch], other: Sequence[Epoch], rule: OptimizerSpe
             yield Drift(number, updates, "test accuracy", apart, ACCURACY + allowed)
 
 
-def drifted(one: Sequence[Epoch], other: Sequence[Epoch], rule: OptimizerSpec, normalised: bool) -> Drift | None:
+def drifted(epochs: Sequence[Epoch], other: Sequence[Epoch], rule: OptimizerSpec, normalised: bool) -> Drift | None:
     """The first that is further apart than it may be."""
-    return next((each for each in differences(one, other, rule, normalised) if not each.apart <= each.allowed), None)
+    drifts = differences(epochs, other, rule, normalised)
+    return next((drift for drift in drifts if not drift.apart <= drift.allowed), None)
 
 
-def _diverged(epochs: Sequence[Epoch]) -> bool:
-    losses = [loss for epoch in epochs for loss in (epoch.train_loss, epoch.test_loss)]
-    return any(loss is None or losses[0] is None or loss > 2 * losses[0] for loss in losses)
+def _losses(epochs: Sequence[Epoch]) -> list[float | None]:
+    return [loss for epoch in epochs for loss in (epoch.train_loss, epoch.test_loss)]
 
 
-def _relative(one: float | None, other: float | None) -> float:
-    assert one is not None and other is not None  # neither has diverged
-    return abs(one - other) / max(abs(one), abs(other), SMALL_LOSS)
+def _relative(loss: float | None, other: float | None) -> float:
+    assert loss is not None and other is not None  # neither has diverged
+    return abs(loss - other) / max(abs(loss), abs(other), SMALL_LOSS)

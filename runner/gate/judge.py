@@ -19,7 +19,7 @@ from runner.environments.code import code_digest
 from runner.environments.definition import digest_here
 from runner.gate import drift, trial_end
 from runner.gate.tolerances import Truth, difference, losses_differ
-from runner.launch import LaunchFailed, Local, Way
+from runner.launch import Launcher, LaunchFailed, Local
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.catalogue import WORKLOADS
@@ -38,7 +38,7 @@ REFEREE_TIMEOUT_S = 300.0
 JUDGED = (Status.OK, Status.UNVERIFIED, Status.DIVERGED)
 
 Group = tuple[Any, ...]
-Told = tuple[str, str]  # (whom it differs from, in what)
+Disagreement = tuple[str, str]  # (whom it differs from, in what)
 
 
 def group(spec: TrialSpec) -> Group:
@@ -58,13 +58,13 @@ class Gate:
         self.given: dict[str, dict[str, Any]] = {}
         self.silent: dict[str, str] = {}  # why a framework's probe gave nothing, in this run
 
-    def gather(self, spec: TrialSpec, way: Way) -> dict[str, Any]:
+    def gather(self, spec: TrialSpec, launcher: Launcher) -> dict[str, Any]:
         """The evidence of the trial's framework, from a worker of its own; empty where it gave none."""
         name = spec.probe_id
         if name not in self.given:
             self.given[name] = {}  # also where it dies: not asked again for each batch size
             try:
-                self.given[name] = self._probe(spec, way)
+                self.given[name] = self._probe(spec, launcher)
             except LaunchFailed as error:
                 self.silent[name] = str(error)
         return self.given[name]
@@ -87,29 +87,30 @@ class Gate:
             return replace(trial, status=Status.UNVERIFIED, reason=silent, checks=checks)
         rivals = rivals_of(trial, [other for other in judged if other.evidence])
         evidence, truth = Evidence.from_json(trial.evidence), self._truth(trial.spec)
-        differing: list[Told] = []
+        differing: list[Disagreement] = []
         if isinstance(truth, Truth):
-            asked, rounding = [JUDGE], truth.loss_rounding
-            differing += [("the referee", found)] if (found := difference(evidence, truth)) else []
+            against, rounding = [JUDGE], truth.loss_rounding
+            if detail := difference(evidence, truth):
+                differing.append(("the referee", detail))
             rivals = [rival for rival in rivals if not difference(Evidence.from_json(rival.evidence), truth)]
         else:
-            asked, rounding = [rival.spec.cell.framework for rival in rivals], []
+            against, rounding = [framework_of(rival) for rival in rivals], []
             differing += outvoted(rivals, lambda rival: difference(evidence, unrounded(rival)))
         same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
         late = [*trial_end.checks(trial), *epochs_check(trial, same)]
         if not differing and not WORKLOADS[trial.spec.task.workload].draws:
             differing += outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, rounding))
-            asked += [rival.spec.cell.framework for rival in same if rival.spec.cell.framework not in asked]
+            against += [framework_of(rival) for rival in same if framework_of(rival) not in against]
         doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"
         if differing:
             differs = f"differs from {', '.join(name for name, _ in differing)}: {differing[0][1]}"
-            checks = [*before, *late, Check(CheckName.GATE, False, differs, tuple(asked))]
+            checks = [*before, *late, Check(CheckName.GATE, False, differs, tuple(against))]
             return replace(trial, status=Status.UNVERIFIED, reason=differs, checks=checks)
-        held = held_against(asked) if asked else "nothing to hold it against: no other framework"
+        held = held_against(against) if against else "nothing to hold it against: no other framework"
         status, reason = as_it_converged(trial.figures)
         if failed := [check for check in late if not check.passed]:
             status, reason = Status.UNVERIFIED, failed[0].detail
-        checks = [*before, *late, Check(CheckName.GATE, bool(asked), held + doubt, tuple(asked))]
+        checks = [*before, *late, Check(CheckName.GATE, bool(against), held + doubt, tuple(against))]
         return replace(trial, status=status, reason=reason, checks=checks)
 
     def _silent(self, trial: TrialResult) -> str:
@@ -135,7 +136,7 @@ class Gate:
     def _ask_referee(self, spec: TrialSpec, profile: str) -> Evidence:
         """In this Python, which has all that it needs. Raises LaunchFailed where it gave nothing."""
         environment = f"{digest_here()}-{code_digest(self.project, REFEREE)}"
-        asked = replace(
+        referee = replace(
             spec,
             cell=replace(spec.cell, framework=REFEREE),
             task=replace(spec.task, profile=profile, feed="host"),
@@ -143,16 +144,16 @@ class Gate:
             installation=Installation("here", environment),
             timeout_s=REFEREE_TIMEOUT_S,
         )
-        return Evidence.from_json(self._probe(asked, Local(sys.executable, {}, self.project)))
+        return Evidence.from_json(self._probe(referee, Local(sys.executable, {}, self.project)))
 
-    def _probe(self, spec: TrialSpec, way: Way) -> dict[str, Any]:
+    def _probe(self, spec: TrialSpec, launcher: Launcher) -> dict[str, Any]:
         """The evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed."""
         cell = replace(spec.cell, batch_size=PROBE_BATCH, allocator=ON_DEMAND)
         job = Job(Kind.PROBE, replace(spec, cell=cell))
         folder = job.folder(self.results)
         if not (evidence := _finished(folder)):
             (folder / EVENTS_FILE).unlink(missing_ok=True)
-            ended = ask(job, folder, way)
+            ended = ask(job, folder, launcher)
             evidence = _finished(folder)
             if not evidence:
                 raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder / LOG_FILE})")
@@ -174,6 +175,11 @@ def can_be_judged(trial: TrialResult) -> bool:
     return trial.status in JUDGED and trial.spec.task.workload in WORKLOADS
 
 
+def framework_of(trial: TrialResult) -> str:
+    """Its name."""
+    return trial.spec.cell.framework
+
+
 def batches(spec: TrialSpec) -> tuple[int, str]:
     """What decides, within a group, which images a step sees."""
     return spec.cell.batch_size, spec.passes.last_batch
@@ -187,13 +193,13 @@ def unrounded(trial: TrialResult) -> Truth:
 
 def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult]:
     """One trial of each other framework in the trial's group: of the same batch size, if there is one."""
-    found: dict[str, TrialResult] = {}
+    rivals: dict[str, TrialResult] = {}
     for other in judged:
-        if other.spec.cell.framework == trial.spec.cell.framework:
+        if framework_of(other) == framework_of(trial):
             continue
-        if other.spec.cell.framework not in found or batches(other.spec) == batches(trial.spec):
-            found[other.spec.cell.framework] = other
-    return [found[framework] for framework in sorted(found)]
+        if framework_of(other) not in rivals or batches(other.spec) == batches(trial.spec):
+            rivals[framework_of(other)] = other
+    return [rival for _, rival in sorted(rivals.items())]
 
 
 def epochs_check(trial: TrialResult, same: list[TrialResult]) -> list[Check]:
@@ -211,18 +217,16 @@ def epochs_check(trial: TrialResult, same: list[TrialResult]) -> list[Check]:
     if workload.draws or not rivals:
         return []
 
-    against = tuple(rival.spec.cell.framework for rival in rivals)
-    drifts = {
-        rival.spec.cell.framework: drift.drifted(trial.epochs, rival.epochs, rule, normalised) for rival in rivals
-    }
-    if differing := outvoted(rivals, lambda rival: str(drifts[rival.spec.cell.framework] or "")):
+    drifts = {framework_of(rival): drift.drifted(trial.epochs, rival.epochs, rule, normalised) for rival in rivals}
+    against = tuple(drifts)
+    if differing := outvoted(rivals, lambda rival: str(drifts[framework_of(rival)] or "")):
         names = [name for name, _ in differing]  # what is told is of the nearest: another may be the one that is wrong
         nearest = min(filter(None, map(drifts.get, names)), key=lambda each: each.apart / each.allowed)
         return [Check(CheckName.EPOCHS_AGREE, False, f"differs from {', '.join(names)}: {nearest}", against)]
     return [Check(CheckName.EPOCHS_AGREE, True, held_against(against), against)]
 
 
-def outvoted(rivals: list[TrialResult], differs: Callable[[TrialResult], str | None]) -> list[Told]:
+def outvoted(rivals: list[TrialResult], differs: Callable[[TrialResult], str | None]) -> list[Disagreement]:
     """The rivals that differ, if half of all or more agree with none of it; one against one, both are in doubt."""
-    differing = [(rival.spec.cell.framework, found) for rival in rivals if (found := differs(rival))]
+    differing = [(framework_of(rival), detail) for rival in rivals if (detail := differs(rival))]
     return differing if 2 * len(differing) > len(rivals) else []

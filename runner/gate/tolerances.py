@@ -8,9 +8,11 @@ suite allows is in tests/conformance/settings.py.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 
 from workloads.records.evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
 
@@ -18,13 +20,13 @@ from workloads.records.evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, F
 class Kind(StrEnum):
     """The quantities that are compared, each with what is said where one differs."""
 
-    OUTPUTS = "first layer that differs: {key}, its output by {told}"
-    LOSS = "every layer's output agrees, the loss of step 1 differs by {told}"
-    GRADIENTS = "outputs and loss agree, the gradient of {key} differs by {told}"
-    UNTRAINED = "training agrees, the logits in evaluation mode, before any step, differ by {told}"
-    UPDATES = "the first gradients agree, what {steps} changed in {key} differs by {told}"
-    LOSSES = "the first gradients agree, the loss of step {key} differs by {told}"
-    EVALUATION = "{steps} of training agree, the logits in evaluation mode after them differ by {told}"
+    OUTPUTS = "first layer that differs: {key}, its output by {size}"
+    LOSS = "every layer's output agrees, the loss of step 1 differs by {size}"
+    GRADIENTS = "outputs and loss agree, the gradient of {key} differs by {size}"
+    UNTRAINED = "training agrees, the logits in evaluation mode, before any step, differ by {size}"
+    UPDATES = "the first gradients agree, what {steps} changed in {key} differs by {size}"
+    LOSSES = "the first gradients agree, the loss of step {key} differs by {size}"
+    EVALUATION = "{steps} of training agree, the logits in evaluation mode after them differ by {size}"
 
 
 # Each relative: of outputs, gradients, updates and logits to the expected norm, of losses to the expected loss. What
@@ -85,12 +87,12 @@ class Deviation:
     def __str__(self) -> str:
         size = f"{self.apart:.1e} (allowed {self.allowed:.0e})"
         steps = f"{self.steps} step{'s' * (self.steps != 1)}"
-        return self.kind.value.format(key=self.key, steps=steps, told=size)
+        return self.kind.value.format(key=self.key, steps=steps, size=size)
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """One quantity in one probe, all relative to its scale."""
+class _Gap:
+    """How far one quantity of one probe is from the referee's, all relative to its scale."""
 
     apart: float
     rounding: float  # of the referee
@@ -100,40 +102,38 @@ class _Seen:
 _Quantity = tuple[Kind, str, int]
 
 
-def difference(found: Evidence, truth: Truth) -> str | None:
+def difference(evidence: Evidence, truth: Truth) -> str | None:
     """The first thing that differs by more than it may, from the input to the loss and back; None if nothing does."""
-    for probe, expected in zip(found.probes, truth.expected.probes, strict=False):
+    for probe, expected in zip(evidence.probes, truth.expected.probes, strict=False):
         other = other_names(list(probe.outputs), list(expected.outputs))
         if other:
             return f"outputs are {other}"
         other = other_names(sorted(probe.gradients), sorted(expected.gradients))
         if other:
             return f"gradients are {other}"
-    return next((str(one) for one in deviations(found, truth) if one.ratio > 1), None)
+    return next((str(deviation) for deviation in deviations(evidence, truth) if deviation.ratio > 1), None)
 
 
-def deviations(found: Evidence, truth: Truth) -> list[Deviation]:
+def deviations(evidence: Evidence, truth: Truth) -> list[Deviation]:
     """Of every quantity, in the order in which they are computed: its smallest difference over the probes.
 
     What a right framework does to one draw of images (a value on the other side of a kink) it does not do to all; what
     a wrong one does, it does to all. Evidence of fewer probes is held against as many.
     """
-    probes = zip(found.probes, truth.expected.probes, truth.rounded.probes, strict=False)
-    seen: dict[_Quantity, list[_Seen]] = {}
+    probes = zip(evidence.probes, truth.expected.probes, truth.rounded.probes, strict=False)
+    gaps: dict[_Quantity, list[_Gap]] = defaultdict(list)
     for probe in probes:
-        for quantity, one in _compared(*probe):
-            seen.setdefault(quantity, []).append(one)
-    return [_closest(quantity, ones) for quantity, ones in seen.items()]
+        for quantity, gap in _compared(*probe):
+            gaps[quantity].append(gap)
+    return [_closest(quantity, by_probe) for quantity, by_probe in gaps.items()]
 
 
-def _closest(quantity: _Quantity, seen: list[_Seen]) -> Deviation:
-    rounding = ROUNDINGS * _middle([one.rounding for one in seen])
-    found = sorted((Deviation(*quantity, one.apart, max(one.allowed, rounding)) for one in seen), key=_ratio)
-    return found[-1] if math.isinf(found[-1].ratio) else found[0]  # what is no number is no rounding
-
-
-def _ratio(deviation: Deviation) -> float:
-    return deviation.ratio
+def _closest(quantity: _Quantity, gaps: list[_Gap]) -> Deviation:
+    rounding = ROUNDINGS * _middle([gap.rounding for gap in gaps])
+    by_ratio = sorted(
+        (Deviation(*quantity, gap.apart, max(gap.allowed, rounding)) for gap in gaps), key=attrgetter("ratio")
+    )
+    return by_ratio[-1] if math.isinf(by_ratio[-1].ratio) else by_ratio[0]  # what is no number is no rounding
 
 
 def _middle(values: Sequence[float]) -> float:
@@ -141,57 +141,58 @@ def _middle(values: Sequence[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
-def other_names(found: Sequence[str], expected: Sequence[str]) -> str:
+def other_names(names: Sequence[str], expected: Sequence[str]) -> str:
     """How the names, or else their order, are not those expected; empty where both are. Nothing is said of values."""
-    if missing := [name for name in expected if name not in found]:
+    if missing := [name for name in expected if name not in names]:
         return f"named otherwise: {missing[0]} is missing ({len(missing)} of {len(expected)})"
-    if more := [name for name in found if name not in expected]:
-        return f"named otherwise: {more[0]} is no name of the network's ({len(more)} of {len(found)})"
-    first = next((pair for pair in zip(found, expected, strict=True) if pair[0] != pair[1]), None)
+    if unknown := [name for name in names if name not in expected]:
+        return f"named otherwise: {unknown[0]} is no name of the network's ({len(unknown)} of {len(names)})"
+    first = next((pair for pair in zip(names, expected, strict=True) if pair[0] != pair[1]), None)
     return f"ordered otherwise: {first[0]} stands where {first[1]} belongs" if first else ""
 
 
-def _compared(found: Evidence, expected: Evidence, rounded: Evidence) -> Iterator[tuple[_Quantity, _Seen]]:
+def _compared(evidence: Evidence, expected: Evidence, rounded: Evidence) -> Iterator[tuple[_Quantity, _Gap]]:
     """Every quantity of one probe."""
 
-    def seen(of: str, key: str, allowed: float, floor: float = SMALL) -> _Seen:
-        one, other, third = ((getattr(e, of)[key] if key else getattr(e, of)) for e in (found, expected, rounded))
-        return _Seen(_apart(one, other, floor), _apart(third, other, floor), allowed)
+    def gap(field: str, key: str, allowed: float, floor: float = SMALL) -> _Gap:
+        values = (getattr(each, field) for each in (evidence, expected, rounded))
+        value, truth, other = (value[key] if key else value for value in values)
+        return _Gap(_apart(value, truth, floor), _apart(other, truth, floor), allowed)
 
     for layer in expected.outputs:
-        yield (Kind.OUTPUTS, layer, 0), seen("outputs", layer, OUTPUTS)
+        yield (Kind.OUTPUTS, layer, 0), gap("outputs", layer, OUTPUTS)
     rounding = [_relative(*pair) for pair in zip(rounded.losses, expected.losses, strict=False)]
-    yield (Kind.LOSS, "1", 0), _Seen(_relative(found.loss, expected.loss), rounding[0], LOSSES)
+    yield (Kind.LOSS, "1", 0), _Gap(_relative(evidence.loss, expected.loss), rounding[0], LOSSES)
     floor = max(SMALL, SMALL_GRADIENT * (expected.gradient_norm or 0.0))
     for key in reversed(expected.gradients):  # as they are computed
-        yield (Kind.GRADIENTS, key, 0), seen("gradients", key, GRADIENTS, floor)
-    yield (Kind.UNTRAINED, "", 0), seen("untrained_evaluation", "", OUTPUTS)
-    yield from _compared_updates(found, expected, rounded)
-    for step, one in _compared_losses(found.losses, expected.losses, rounding):
-        yield (Kind.LOSSES, str(step), step - 1), one
-    if not _diverged(expected.losses[:EVALUATED_STEPS]):
-        yield (Kind.EVALUATION, "", EVALUATED_STEPS), seen("evaluation", "", EVALUATION)
+        yield (Kind.GRADIENTS, key, 0), gap("gradients", key, GRADIENTS, floor)
+    yield (Kind.UNTRAINED, "", 0), gap("untrained_evaluation", "", OUTPUTS)
+    yield from _compared_updates(evidence, expected, rounded)
+    for step, loss in _compared_losses(evidence.losses, expected.losses, rounding):
+        yield (Kind.LOSSES, str(step), step - 1), loss
+    if not diverged(expected.losses[:EVALUATED_STEPS]):
+        yield (Kind.EVALUATION, "", EVALUATED_STEPS), gap("evaluation", "", EVALUATION)
 
 
-def _compared_updates(found: Evidence, expected: Evidence, rounded: Evidence) -> Iterator[tuple[_Quantity, _Seen]]:
+def _compared_updates(evidence: Evidence, expected: Evidence, rounded: Evidence) -> Iterator[tuple[_Quantity, _Gap]]:
     """What steps changed in everything trained and in running statistics, as far as there is something to compare."""
     unknown = {key for key in expected.gradients if _undetermined(key, expected, rounded)}
     for steps in expected.updates:
-        if (number := int(steps)) > 1 and _diverged(expected.losses[:number]):
+        if (number := int(steps)) > 1 and diverged(expected.losses[:number]):
             return
-        changes = [evidence.updates.get(steps, {}) for evidence in (found, expected, rounded)]
+        changes = [each.updates.get(steps, {}) for each in (evidence, expected, rounded)]
         for keys in (reversed(expected.gradients), (key for key in changes[1] if key not in expected.gradients)):
             kept = [key for key in keys if all(key in change for change in changes)]
             whole = math.hypot(*(changes[1][key][0] or 0.0 for key in kept))
             for key in kept:
-                change, truth, other = (one[key] for one in changes)
+                change, truth, other = (each[key] for each in changes)
                 floor = max(SMALL_GRADIENT * whole, HALF_UNIT * expected.sizes.get(key, 0.0), 1e-30)
                 scale = max(truth[0] or 0.0, floor)
                 units = UNITS * HALF_UNIT * math.sqrt(number) * expected.sizes.get(key, 0.0) / scale
                 allowed = max(UPDATES if number < LATE else LATE_UPDATES, units)
                 if key not in unknown:
-                    one = _Seen(_apart(change, truth, floor), _apart(other, truth, floor), allowed)
-                    yield (Kind.UPDATES, key, number), one
+                    gap = _Gap(_apart(change, truth, floor), _apart(other, truth, floor), allowed)
+                    yield (Kind.UPDATES, key, number), gap
 
 
 def _undetermined(key: str, expected: Evidence, rounded: Evidence) -> bool:
@@ -201,44 +202,45 @@ def _undetermined(key: str, expected: Evidence, rounded: Evidence) -> bool:
 
 
 def losses_differ(
-    found: Sequence[float | None], expected: Sequence[float | None], rounding: Sequence[float] = ()
+    losses: Sequence[float | None], expected: Sequence[float | None], rounding: Sequence[float] = ()
 ) -> str | None:
     """The first loss that differs by more than it may; `rounding` is what it moved by step, relatively."""
-    for step, one in _compared_losses(found, expected, rounding or [0.0] * PROBE_STEPS):
-        if (deviation := _closest((Kind.LOSSES, str(step), step - 1), [one])).ratio > 1:
+    for step, gap in _compared_losses(losses, expected, rounding or [0.0] * PROBE_STEPS):
+        if (deviation := _closest((Kind.LOSSES, str(step), step - 1), [gap])).ratio > 1:
             return f"the loss of step {step} differs by {deviation.apart:.1e} (allowed {deviation.allowed:.0e})"
     return None
 
 
 def _compared_losses(
-    found: Sequence[float | None], expected: Sequence[float | None], rounding: Sequence[float]
-) -> Iterator[tuple[int, _Seen]]:
+    losses: Sequence[float | None], expected: Sequence[float | None], rounding: Sequence[float]
+) -> Iterator[tuple[int, _Gap]]:
     """A run that diverges amplifies rounding without bound: it is compared until a loss is no number or above twice the
     first, and at least two steps far (the second shows one update). Steps whose rounding nobody knows are not.
     """
-    for step, (loss, other, moved) in enumerate(zip(found, expected, rounding, strict=False), start=1):
-        if step > 2 and _diverged(expected[:step]):
+    for step, (loss, other, moved) in enumerate(zip(losses, expected, rounding, strict=False), start=1):
+        if step > 2 and diverged(expected[:step]):
             return
-        yield step, _Seen(_relative(loss, other), moved, LATE_LOSSES if step >= LATE else LOSSES)
+        yield step, _Gap(_relative(loss, other), moved, LATE_LOSSES if step >= LATE else LOSSES)
 
 
-def _diverged(losses: Sequence[float | None]) -> bool:
+def diverged(losses: Sequence[float | None]) -> bool:
+    """Whether one is no number, or above twice the first."""
     return any(loss is None or losses[0] is None or loss > 2 * losses[0] for loss in losses)
 
 
-def _relative(found: float | None, expected: float | None) -> float:
+def _relative(loss: float | None, expected: float | None) -> float:
     """0 where neither is a number: None stands for what JSON cannot write."""
-    if found is None or expected is None:
-        return 0.0 if found is expected else math.inf
-    return abs(found - expected) / max(abs(expected), 1e-3)
+    if loss is None or expected is None:
+        return 0.0 if loss is expected else math.inf
+    return abs(loss - expected) / max(abs(expected), 1e-3)
 
 
-def _apart(found: Fingerprint, expected: Fingerprint, floor: float) -> float:
+def _apart(fingerprint: Fingerprint, expected: Fingerprint, floor: float) -> float:
     """The size of a difference, relative to the expected norm: the larger of what the norms and what the projections
     (in the mean square) say of it.
     """
-    if None in (*found, *expected):
-        return 0.0 if list(found) == list(expected) else math.inf
-    moved = [one - other for one, other in zip(found, expected, strict=False)]
+    if None in (*fingerprint, *expected):
+        return 0.0 if list(fingerprint) == list(expected) else math.inf
+    moved = [number - other for number, other in zip(fingerprint, expected, strict=False)]
     projected = math.sqrt(sum(move * move for move in moved[1:]) / len(moved[1:]))
     return max(abs(moved[0]), projected) / max(expected[0], floor)

@@ -77,7 +77,7 @@ def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_add
 
 def _ask(project: Project, folder: Path) -> dict[str, Any]:
     """The referee's line. Raises OSError, SubprocessError, ValueError."""
-    done = subprocess.run(
+    referee = subprocess.run(
         [sys.executable, "-m", REFEREE_MODULE, str(folder)],
         cwd=project.root,
         env=os.environ | project.import_variables,
@@ -86,10 +86,10 @@ def _ask(project: Project, folder: Path) -> dict[str, Any]:
         text=True,
         timeout=REFEREE_TIMEOUT_S,
     )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        raise ValueError(lines[-1] if lines else f"exit code {done.returncode}")
-    return json.loads(done.stdout)
+    if referee.returncode:
+        lines = referee.stderr.strip().splitlines()
+        raise ValueError(lines[-1] if lines else f"exit code {referee.returncode}")
+    return json.loads(referee.stdout)
 
 
 def checks(trial: TrialResult) -> list[Check]:

@@ -17,26 +17,26 @@ OWN = Path("/proc/self/cgroup")
 
 def cpu_limit() -> float | None:
     """In cores; None where there is none."""
-    found = []
+    limits = []
     for folder in _groups("cpu"):
         with suppress(OSError, ValueError):
             quota, period = (folder / "cpu.max").read_text().split()
-            found.append(int(quota) / int(period))
+            limits.append(int(quota) / int(period))
         with suppress(OSError, ValueError):
             quota_us = int((folder / "cpu.cfs_quota_us").read_text())
             period_us = int((folder / "cpu.cfs_period_us").read_text())
-            found += [quota_us / period_us] if quota_us > 0 else []
-    return min(found, default=None)
+            limits += [quota_us / period_us] if quota_us > 0 else []
+    return min(limits, default=None)
 
 
 def memory_limit_bytes() -> int | None:
     """None where there is none below the machine's memory."""
-    found = []
+    limits = []
     for folder in _groups("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             with suppress(OSError, ValueError):  # no such file, or "max"
-                found.append(int((folder / name).read_text()))
-    return min((limit for limit in found if limit < psutil.virtual_memory().total), default=None)
+                limits.append(int((folder / name).read_text()))
+    return min((limit for limit in limits if limit < psutil.virtual_memory().total), default=None)
 
 
 def _groups(controller: str) -> Iterator[Path]:

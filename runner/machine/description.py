@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,10 +64,6 @@ DECIDING = (
 IMAGE_VARIABLE = "BATCHWISE_IMAGE"  # set in an image of ours: "FRAMEWORK-DEVICE VERSION COMMIT"
 
 
-class NoSuchDevice(ValueError):
-    """The device asked for is not here; the message is one line."""
-
-
 @dataclass(frozen=True)
 class Gpu:
     """One device as NVML tells of it."""
@@ -87,11 +84,8 @@ def gpus() -> list[Gpu]:
         return []
     try:
         driver = pynvml.nvmlSystemGetDriverVersion()
-        try:
-            version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
-            cuda = f"{version // 1000}.{version % 1000 // 10}"
-        except pynvml.NVMLError:
-            cuda = None
+        version = _answer(pynvml.nvmlSystemGetCudaDriverVersion_v2)
+        cuda = None if version is None else f"{version // 1000}.{version % 1000 // 10}"
         return [_gpu(index, driver, cuda) for index in range(pynvml.nvmlDeviceGetCount())]
     except pynvml.NVMLError:
         return []
@@ -102,40 +96,22 @@ def gpus() -> list[Gpu]:
 
 def _gpu(index: int, driver: str, cuda_driver: str | None) -> Gpu:
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    try:
-        memory_bytes = pynvml.nvmlDeviceGetMemoryInfo(handle).total
-    except pynvml.NVMLError:  # unified memory, MIG
-        memory_bytes = None
-    try:
-        capability = "{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle))
-    except pynvml.NVMLError:
-        capability = None
-    uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
-    return Gpu(uuid, name, driver, cuda_driver, memory_bytes, capability)
+    memory = _answer(pynvml.nvmlDeviceGetMemoryInfo, handle)  # none with unified memory, MIG
+    capability = _answer(pynvml.nvmlDeviceGetCudaComputeCapability, handle)
+    return Gpu(
+        uuid=pynvml.nvmlDeviceGetUUID(handle),
+        name=pynvml.nvmlDeviceGetName(handle),
+        driver=driver,
+        cuda_driver=cuda_driver,
+        memory_bytes=memory and memory.total,
+        capability=capability and "{}.{}".format(*capability),
+    )
 
 
-def resolve_device(asked: str, found: list[Gpu]) -> str:
-    """ "cpu" or the UUID of a GPU, for auto | cpu | cuda | cuda:N | UUID. Raises NoSuchDevice."""
-    if asked == "cpu" or (asked == "auto" and not found):
-        return "cpu"
-    if asked in ("auto", "cuda"):
-        asked = "cuda:0"
-    kind, _, index = asked.partition(":")
-    if kind == "cuda" and index.isdigit():
-        if not found:
-            raise NoSuchDevice(
-                f"--device {asked}: no NVIDIA GPU with a working driver on this machine; use --device cpu"
-            )
-        if int(index) >= len(found):
-            raise NoSuchDevice(
-                f"--device {asked}: this machine has {len(found)} GPU(s), cuda:0 to cuda:{len(found) - 1}"
-            )
-        return found[int(index)].uuid
-    if asked in [gpu.uuid for gpu in found]:
-        return asked
-    if asked.startswith("GPU-"):
-        raise NoSuchDevice(f"--device {asked}: no such GPU; here are {[gpu.uuid for gpu in found] or 'none'}")
-    raise NoSuchDevice(f"--device {asked}: unknown; use auto, cpu, cuda:N or the UUID of a GPU")
+def _answer(call: Callable[..., Any], *arguments: Any) -> Any:
+    with suppress(pynvml.NVMLError):
+        return call(*arguments)
+    return None
 
 
 def cores() -> int:
@@ -145,7 +121,7 @@ def cores() -> int:
     return allowed if limit is None else max(1, min(allowed, int(limit)))
 
 
-def describe(project: Project, device: str, found: list[Gpu]) -> dict[str, Any]:
+def describe(project: Project, device: str, gpus: Iterable[Gpu]) -> dict[str, Any]:
     """Conditions to put beside every number; null where this machine does not tell."""
     return {
         "cpu_model": _cpu_model(),
@@ -157,7 +133,7 @@ def describe(project: Project, device: str, found: list[Gpu]) -> dict[str, Any]:
         "os": platform.platform(),
         "libc": " ".join(platform.libc_ver()),
         "python": platform.python_version(),
-        "gpus": [asdict(gpu) for gpu in found if gpu.uuid == device],
+        "gpus": [asdict(gpu) for gpu in gpus if gpu.uuid == device],
         "image": os.environ.get(IMAGE_VARIABLE),
         "measurement_version": MEASUREMENT_VERSION,
         "commit": commit(project),

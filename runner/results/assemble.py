@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,9 +11,8 @@ from typing import Any
 
 from runner.ask import Ended
 from runner.results.gpu import gpu_figures, memory_accounts
-from runner.results.gpu_contention import alone, company
-from runner.results.gpu_window import read_account
-from runner.results.memory import Told, memory
+from runner.results.gpu_contention import alone, foreign_processes
+from runner.results.memory import MemoryAccount, memory
 from runner.results.window import calls, divergence, speed, start_up, unknown, usage, window
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.checks import CONTENDED_PERCENT, clock_checks, figure_checks, sample_checks
@@ -27,29 +27,32 @@ from workloads.records.status import Status
 
 @dataclass(frozen=True)
 class Records:
-    """What the sampler left in a trial's folder; empty where it left nothing."""
+    """What a trial left: how its worker ended, with its events, and the sampler's files, empty where it left none."""
 
+    spec: TrialSpec
+    ended: Ended
     samples: Samples
     driver: Samples  # the driver's own
     meter: dict[str, Any]
 
     @staticmethod
-    def read(trial_dir: Path) -> Records:
+    def read(trial_dir: Path, spec: TrialSpec, ended: Ended) -> Records:
         """Of this folder."""
         driver = read_samples(trial_dir / DRIVER_SAMPLES_FILE, DRIVER_COLUMNS)
-        return Records(read_samples(trial_dir / SAMPLES_FILE), driver, read_account(trial_dir / METER_FILE))
+        meter = trial_dir / METER_FILE
+        account = json.loads(meter.read_text(encoding="utf-8")) if meter.exists() else {}
+        return Records(spec, ended, read_samples(trial_dir / SAMPLES_FILE), driver, account)
 
 
 def assemble(
-    trial_dir: Path, spec: TrialSpec, ended: Ended, machine: dict[str, Any], started_at: str, parts: Told
+    trial_dir: Path, spec: TrialSpec, ended: Ended, machine: dict[str, Any], started_at: str, parts: MemoryAccount
 ) -> TrialResult:
     """The trial's result from its files, whatever is missing in them; `parts` is what its memory holds."""
-    records = Records.read(trial_dir)
+    records = Records.read(trial_dir, spec, ended)
     epochs = read_epochs(ended.events)
-    by_name = {event["event"]: event for event in ended.events}
-    figures = figures_of(spec, by_name, records, parts)
-    checks = checks_of(spec, ended, records, figures, epochs)
-    status, reason = ending(spec, ended, records, figures, checks)
+    figures = figures_of(records, parts)
+    checks = checks_of(records, figures, epochs)
+    status, reason = ending(records, figures, checks)
     return TrialResult(
         spec=spec,
         status=status,
@@ -61,44 +64,42 @@ def assemble(
         first_losses=next((event["first_losses"] for event in reversed(ended.events) if "first_losses" in event), []),
         figures=figures | {ACCURACY.name: accuracy(spec, epochs)},
         checks=checks,
-        facts=by_name.get(Event.OPENED, {}).get("facts", {}),
+        facts=ended.last.get(Event.OPENED, {}).get("facts", {}),
         machine=machine,
     )
 
 
-def figures_of(spec: TrialSpec, by_name: dict[str, Any], records: Records, parts: Told) -> dict[str, Figure]:
-    """All but the accuracy; `by_name` is the last event of each name."""
-    figures = {**start_up(by_name), **speed(by_name), **calls(by_name), **divergence(by_name)}
-    figures |= usage(by_name, records.samples, spec) | memory(by_name, records.samples, spec, parts)
+def figures_of(records: Records, parts: MemoryAccount) -> dict[str, Figure]:
+    """All but the accuracy."""
+    spec, events, samples = records.spec, records.ended.last, records.samples
+    figures = {**start_up(events), **speed(events), **calls(events), **divergence(events)}
+    figures |= usage(events, samples, spec) | memory(events, samples, spec, parts)
     if spec.placement.device == "cpu":
         return figures | {GPU_USAGE.name: unknown("NVML", "the trial ran on the CPU")}
-    device = gpu_figures(by_name, window(by_name), records.samples, records.driver, records.meter)
+    device = gpu_figures(events, samples, records.driver, records.meter)
     return figures | device | memory_accounts(figures, records.meter)
 
 
-def checks_of(
-    spec: TrialSpec, ended: Ended, records: Records, figures: dict[str, Figure], epochs: list[Epoch]
-) -> list[Check]:
+def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch]) -> list[Check]:
     """Those whose figures and files are there."""
-    by_name = {event["event"]: event for event in ended.events}
-    checks = figure_checks(spec, figures, epochs) + clock_checks(figures, records.meter.get("clocks", []))
-    if (edges := window(by_name)) is not None:
-        checks += sample_checks(edges, records.samples)
-    if spec.placement.device != "cpu":
-        checks.append(alone(records.samples, records.meter, ended.events))
-    if Event.FINISHED in by_name:
+    ended, samples, meter = records.ended, records.samples, records.meter
+    checks = figure_checks(records.spec, figures, epochs) + clock_checks(figures, meter.get("clocks", []))
+    if (edges := window(ended.last)) is not None:
+        checks += sample_checks(edges, samples)
+    if records.spec.placement.device != "cpu":
+        checks.append(alone(samples, meter, ended.events))
+    if Event.FINISHED in ended.last:
         detail = f"exit code {ended.outcome.exit_code} after everything was measured"
         checks.append(Check(CheckName.ENDED_WELL, ended.outcome.exit_code == 0, detail))
     return checks
 
 
-def ending(
-    spec: TrialSpec, ended: Ended, records: Records, figures: dict[str, Figure], checks: list[Check]
-) -> tuple[Status, str | None]:
+def ending(records: Records, figures: dict[str, Figure], checks: list[Check]) -> tuple[Status, str | None]:
     """(status, reason): how the worker ended; where that was well, what its figures are worth."""
-    if ended.status != Status.OK:
-        return ended.status, ended.reason
-    if others := company(records.samples, records.meter) or neighbours(spec, figures):
+    if records.ended.status != Status.OK:
+        return records.ended.status, records.ended.reason
+    others = foreign_processes(records.samples, records.meter) or neighbours(records.spec, figures)
+    if others:
         return Status.CONTENDED, others
     if wrong := next((check for check in checks if check.name in COUNTS and not check.passed), None):
         return Status.UNVERIFIED, f"{wrong.name}: {wrong.detail}"

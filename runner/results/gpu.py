@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.results.gpu_window import Edges, Floats, Readings, Unknown, one_a_moment
-from runner.results.window import NO_WINDOW, all_unknown, unknown
+from runner.results.gpu_window import Account, Cut, Floats, Readings, one_a_moment
+from runner.results.window import NO_WINDOW, all_unknown, unknown, window
 from workloads.records import figures as registry
 from workloads.records.events import Event
 from workloads.records.figures import Figure, Method
@@ -31,14 +31,12 @@ SLOWING = {
 }
 
 
-def gpu_figures(
-    found: dict[str, Any], edges: Edges | None, samples: Samples, driver: Samples, meter: dict[str, Any]
-) -> dict[str, Figure]:
-    """Every one of NAMES. `edges` is None where the trial did not get to the end of its window."""
-    if edges is None:
+def gpu_figures(events: dict[str, Any], samples: Samples, driver: Samples, meter: dict[str, Any]) -> dict[str, Figure]:
+    """Every one of NAMES; null where the trial did not get to the end of its window."""
+    if (edges := window(events)) is None:
         return dict.fromkeys(NAMES, unknown("NVML", NO_WINDOW))
-    readings = Readings(edges, samples, driver, meter.get("gpu") or {})
-    images = found[Event.WINDOW_ENDED]["images"]
+    readings = Readings(meter.get("gpu") or {}, edges, samples, driver)
+    images = events[Event.WINDOW_ENDED]["images"]
     return {
         **utilisation(readings),
         **{column: gpm(readings, column) for column in GPM_COLUMNS},
@@ -56,11 +54,7 @@ def summary(readings: Readings, column: str, how: str, scale: float = 1.0) -> Fi
     """`how` is mean, max or min of the readings in the window."""
     word = {"mean": "mean over", "max": "highest in", "min": "lowest in"}[how]
     source = f"{readings.source(column)}, {word} the steady window"
-    try:
-        _, values = readings.inside(column)
-    except Unknown as reason:
-        return Figure(None, source, reason=str(reason))
-    return Figure(float(getattr(np, how)(values)) * scale, source, len(values))
+    return readings.inside(column).figure(source, getattr(np, how), scale)
 
 
 def utilisation(readings: Readings) -> dict[str, Figure]:
@@ -68,24 +62,20 @@ def utilisation(readings: Readings) -> dict[str, Figure]:
     driver = _driver_samples(readings)
     if isinstance(driver, str):
         source = f"{readings.source('gpu_percent')} polled at 10 Hz (driver's own samples: {driver})"
-        try:
-            _, values = readings.inside("gpu_percent")
-        except Unknown as reason:
-            return all_unknown((registry.GPU_USAGE, registry.GPU_BUSY), source, str(reason))
-        method = Method.POLLED
+        polled = readings.inside("gpu_percent")
+        if polled.gap is not None:
+            return all_unknown((registry.GPU_USAGE, registry.GPU_BUSY), source, polled.gap)
+        values, method = polled.values, Method.POLLED
     else:
         source, values, method = readings.source("driver_samples"), driver, Method.DRIVER_SAMPLES
-    every = Figure(float(values.mean()), f"{source}, mean over the steady window", len(values))
+    mean = Figure(float(values.mean()), f"{source}, mean over the steady window", len(values), method=method)
     busy = _busy(values, values > 0, f"{source}, mean of samples above 0")
-    return {
-        registry.GPU_USAGE.name: replace(every, method=method),
-        registry.GPU_BUSY.name: replace(busy, method=method),
-    }
+    return {registry.GPU_USAGE.name: mean, registry.GPU_BUSY.name: replace(busy, method=method)}
 
 
 def _busy(values: Floats, busy: NDArray[np.bool_], source: str) -> Figure:
     if not busy.any():
-        return Figure(None, source, reason="the GPU was in use in none of the samples")
+        return unknown(source, "the GPU was in use in none of the samples")
     return Figure(float(values[busy].mean()), source, int(busy.sum()))
 
 
@@ -112,12 +102,9 @@ def gpm(readings: Readings, column: str) -> Figure:
     times, values = readings.samples["t_ns"][ended], readings.samples[column][ended]
     whole = np.zeros(len(times), bool)
     whole[1:] = (times[:-1] >= readings.edges[0]) & (times[1:] <= readings.edges[1]) & ~np.isnan(values[1:])
-    try:
-        readings.span(times[:-1][whole[1:]], times[whole], "gpm", column)
-    except Unknown as reason:
-        return Figure(None, source, reason=str(reason))
+    cut = Cut(times[whole], values[whole], readings.gap(times[:-1][whole[1:]], times[whole], "gpm", column))
     lengths = np.diff(times, prepend=np.nan)[whole]
-    return Figure(float(np.average(values[whole], weights=lengths)), source, int(whole.sum()))
+    return cut.figure(source, lambda means: np.average(means, weights=lengths))
 
 
 def power(readings: Readings) -> dict[str, Figure]:
@@ -125,19 +112,19 @@ def power(readings: Readings) -> dict[str, Figure]:
 
     Where that is known, the samples at which it is not are left out of both: else they could be the highest of all.
     """
-    every = summary(readings, "power_mw", "mean", 1e-3)
+    mean = summary(readings, "power_mw", "mean", 1e-3)
     source = f"{readings.source('power_mw')}, mean of samples with utilisation above 0 in the steady window"
-    try:
-        times, values = readings.inside("power_mw")
-        readings.inside("gpu_percent")
-    except Unknown as reason:
-        return {registry.POWER.name: every, registry.POWER_BUSY.name: Figure(None, source, reason=str(reason))}
-    used = readings.samples["gpu_percent"][np.isin(readings.samples["t_ns"], times)]
+    powers = readings.inside("power_mw")
+    gap = powers.gap or readings.inside("gpu_percent").gap
+    if gap is not None:
+        return {registry.POWER.name: mean, registry.POWER_BUSY.name: unknown(source, gap)}
+    used = readings.samples["gpu_percent"][np.isin(readings.samples["t_ns"], powers.times)]
     known = ~np.isnan(used)
+    watts = powers.values[known] / 1e3
     if known.any() and not known.all():
-        words = f"{every.source}; {np.sum(~known)} readings without the utilisation left out"
-        every = Figure(float(values[known].mean()) / 1e3, words, int(known.sum()))
-    return {registry.POWER.name: every, registry.POWER_BUSY.name: _busy(values[known] / 1e3, used[known] > 0, source)}
+        reduced = f"{mean.source}; {np.sum(~known)} readings without the utilisation left out"
+        mean = Figure(float(powers.values[known].mean()) / 1e3, reduced, int(known.sum()))
+    return {registry.POWER.name: mean, registry.POWER_BUSY.name: _busy(watts, used[known] > 0, source)}
 
 
 def energy(readings: Readings, images: int) -> dict[str, Figure]:
@@ -160,26 +147,24 @@ def energy(readings: Readings, images: int) -> dict[str, Figure]:
 
 def _counted(readings: Readings) -> Figure:
     source = f"{readings.source('energy_mj')}, difference between the edges of the steady window"
-    try:
-        times, values = readings.around("energy_mj", holes=True)
-    except Unknown as reason:
-        return Figure(None, source, reason=str(reason))
-    if np.any(np.diff(values) < 0):
-        return Figure(None, source, reason="the counter went back")
-    start, end = np.interp(readings.edges, times, values)
-    inside = len(readings.inside("energy_mj", holes=True)[0])
-    return Figure(float(end - start) / 1e3, source, inside, method=Method.COUNTER)
+    sums = readings.around("energy_mj", holes=True)
+    if sums.gap is None and np.any(np.diff(sums.values) < 0):
+        return unknown(source, "the counter went back")
+    counted = sums.figure(source, lambda values: np.diff(np.interp(readings.edges, sums.times, values))[0] / 1e3)
+    if counted.value is None:
+        return counted
+    return replace(counted, samples=len(readings.inside("energy_mj", holes=True).times), method=Method.COUNTER)
 
 
 def _integrated(readings: Readings) -> Figure:
     source = f"{readings.source('power_mw')}, integrated over the steady window (trapezoids)"
-    try:
-        times, values = readings.around("power_mw")
-    except Unknown as reason:
-        return Figure(None, source, reason=str(reason))
-    within = (times > readings.edges[0]) & (times < readings.edges[1])
-    at = np.concatenate([[readings.edges[0]], times[within], [readings.edges[1]]])
-    watts = np.interp(at, times, values) / 1e3
+    powers = readings.around("power_mw")
+    if powers.gap is not None:
+        return unknown(source, powers.gap)
+    times, edges = powers.times, readings.edges
+    within = (times > edges[0]) & (times < edges[1])
+    at = np.concatenate([[edges[0]], times[within], [edges[1]]])
+    watts = np.interp(at, times, powers.values) / 1e3
     joules = np.sum((watts[1:] + watts[:-1]) / 2 * np.diff(at / 1e9))  # numpy's own has two names
     return Figure(float(joules), source, int(within.sum()), method=Method.INTEGRATED)
 
@@ -187,14 +172,13 @@ def _integrated(readings: Readings) -> Figure:
 def throttled(readings: Readings) -> Figure:
     """Share of the samples at which something slowed the clocks down."""
     source = f"{readings.source('throttle_reasons')}, share of samples in the steady window"
-    try:
-        _, values = readings.inside("throttle_reasons")
-    except Unknown as reason:
-        return Figure(None, source, reason=str(reason))
-    masks = values.astype(np.int64)
-    seen = [word for bit, word in SLOWING.items() if (masks & bit).any()]
-    share = 100 * float(((masks & sum(SLOWING)) != 0).mean())
-    return Figure(share, f"{source}; {', '.join(seen) or 'nothing slowed the clocks'}", len(masks))
+    masks = readings.inside("throttle_reasons")
+    if masks.gap is not None:
+        return unknown(source, masks.gap)
+    bits = masks.values.astype(np.int64)
+    seen = [word for bit, word in SLOWING.items() if (bits & bit).any()]
+    share = 100 * float(((bits & sum(SLOWING)) != 0).mean())
+    return Figure(share, f"{source}; {', '.join(seen) or 'nothing slowed the clocks'}", len(bits))
 
 
 def memory_accounts(figures: dict[str, Figure], meter: dict[str, Any]) -> dict[str, Figure]:
@@ -202,22 +186,21 @@ def memory_accounts(figures: dict[str, Figure], meter: dict[str, Any]) -> dict[s
 
     Where the list of processes tells no memory of the worker's, the device's rise stands for it.
     """
-    readings = Readings((0, 0), {}, {}, meter.get("gpu") or {})
-    asked = {registry.PROCESS_GPU_MEMORY: ("processes", "process_memory_bytes")} | dict.fromkeys(
-        (registry.DEVICE_MEMORY, registry.DEVICE_BASELINE, registry.DEVICE_RISE),
-        ("device_memory_bytes", "device_memory_bytes"),
-    )
-    done = {}
-    for name, (metric, column) in ((spec.name, sampled) for spec, sampled in asked.items()):
-        figure, silence = figures[name], readings.silence(metric, column)
+    account = Account(meter.get("gpu") or {})
+    device = (registry.DEVICE_MEMORY, registry.DEVICE_BASELINE, registry.DEVICE_RISE)
+    columns = [(registry.PROCESS_GPU_MEMORY, "processes", "process_memory_bytes")]
+    columns += [(spec, "device_memory_bytes", "device_memory_bytes") for spec in device]
+    explained = {}
+    for spec, metric, column in columns:
+        figure, silence = figures[spec.name], account.silence(metric, column)
         if figure.value is None and silence:
-            done[name] = replace(figure, reason=silence)
-        elif figure.value is not None and readings.metric(metric).get("source"):
-            done[name] = replace(figure, source=f"{figure.source} ({readings.source(metric)})")
+            explained[spec.name] = replace(figure, reason=silence)
+        elif figure.value is not None and account.metric(metric).get("source"):
+            explained[spec.name] = replace(figure, source=f"{figure.source} ({account.source(metric)})")
     rise, process = figures[registry.DEVICE_RISE.name], figures[registry.PROCESS_GPU_MEMORY.name]
     if process.value is None and rise.value is not None:
-        why = readings.silence("processes", "process_memory_bytes") or process.reason
-        call = readings.source("device_memory_bytes")
-        source = f"{call}: highest of the trial, less its baseline; the list of processes did not give it: {why}"
-        done[registry.PROCESS_GPU_MEMORY.name] = replace(rise, source=source, method=Method.DEVICE_RISE)
-    return done
+        reason = account.silence("processes", "process_memory_bytes") or process.reason
+        call = account.source("device_memory_bytes")
+        source = f"{call}: highest of the trial, less its baseline; the list of processes did not give it: {reason}"
+        explained[registry.PROCESS_GPU_MEMORY.name] = replace(rise, source=source, method=Method.DEVICE_RISE)
+    return explained

@@ -1,4 +1,4 @@
-"""Who else was on the GPU, before, during and after the worker's life.
+"""Which other processes were on the GPU, before, during and after the worker's life.
 
 Two things tell it: the list of processes, asked for once a second and whenever the device's memory has risen by more
 than RISE_BYTES since it was asked last; and that memory itself, read at 10 Hz. A process that comes and goes between
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.results.gpu_window import Readings
+from runner.results.gpu_window import Account
 from workloads.records.check_name import CheckName
 from workloads.records.events import Event, Events
 from workloads.records.result import Check
@@ -38,7 +38,7 @@ def _phases(samples: Samples, meter: dict[str, Any]) -> dict[str, NDArray[np.boo
     return {"before": before, "during": ~before & ~after, "after": after}
 
 
-def company(samples: Samples, meter: dict[str, Any]) -> str | None:
+def foreign_processes(samples: Samples, meter: dict[str, Any]) -> str | None:
     """Who else was on the device, and when; None where nobody was seen."""
     others = samples["foreign_processes"]
     most = {when: np.nanmax(others[rows], initial=0) for when, rows in _phases(samples, meter).items()}
@@ -50,17 +50,17 @@ def company(samples: Samples, meter: dict[str, Any]) -> str | None:
 
 def alone(samples: Samples, meter: dict[str, Any], events: Events) -> Check:
     """Whether the worker had the device to itself. What the driver did not list, or not then, cannot be told."""
-    account = meter.get("gpu") or {}
-    graphics = account.get("graphics_processes")
-    beside = f"; {graphics} with graphics, which are not counted" if graphics else ""
-    if others := company(samples, meter):
-        return Check(CheckName.ALONE, False, f"{others}{beside}")
+    account = Account(meter.get("gpu") or {})
+    graphics = account.gpu.get("graphics_processes")
+    uncounted = f"; {graphics} with graphics, which are not counted" if graphics else ""
+    if others := foreign_processes(samples, meter):
+        return Check(CheckName.ALONE, False, f"{others}{uncounted}")
     if unseen := _unseen(samples, meter, events):
-        why = Readings((0, 0), samples, {}, account).silence("processes", "foreign_processes")
-        whole = "; ".join(filter(None, [why, *unseen.values()]))
-        return Check(CheckName.ALONE, False, f"cannot be told {', '.join(unseen)}: {whole}{beside}")
+        silence = account.silence("processes", "foreign_processes")
+        reasons = "; ".join(filter(None, [silence, *unseen.values()]))
+        return Check(CheckName.ALONE, False, f"cannot be told {', '.join(unseen)}: {reasons}{uncounted}")
     lists = int(np.sum(~np.isnan(samples["foreign_processes"])))
-    return Check(CheckName.ALONE, True, f"{lists} lists of the processes on it{beside}")
+    return Check(CheckName.ALONE, True, f"{lists} lists of the processes on it{uncounted}")
 
 
 def _unseen(samples: Samples, meter: dict[str, Any], events: Events) -> dict[str, str]:
@@ -95,14 +95,14 @@ def _unlisted(samples: Samples, phases: dict[str, NDArray[np.bool_]]) -> str | N
     there = ~np.isnan(samples["device_memory_bytes"])
     used, others = samples["device_memory_bytes"][there], samples["foreign_processes"][there]
     during = phases["during"][there]
-    own = np.where(during, samples["process_memory_bytes"][there], 0.0)
-    nearest = np.fmax(_last_known(own), _last_known(own[::-1])[::-1])
-    beside = used - np.where(np.isnan(own), np.nan_to_num(nearest), own)
-    beside = np.maximum(beside, beside[:1])
-    of_lists = np.where(np.isnan(others), np.nan, beside)
+    worker_bytes = np.where(during, samples["process_memory_bytes"][there], 0.0)
+    nearest = np.fmax(_last_known(worker_bytes), _last_known(worker_bytes[::-1])[::-1])
+    foreign_bytes = used - np.where(np.isnan(worker_bytes), np.nan_to_num(nearest), worker_bytes)
+    foreign_bytes = np.maximum(foreign_bytes, foreign_bytes[:1])
+    of_lists = np.where(np.isnan(others), np.nan, foreign_bytes)
     before = _last_known(np.append(np.nan, of_lists))[:-1]
     behind = _last_known(np.append(np.nan, of_lists[::-1]))[:-1][::-1]
-    rise = beside - np.maximum(before, behind)
+    rise = foreign_bytes - np.maximum(before, behind)
     unexplained = rise[during & (rise > RISE_BYTES) & ~(others > 0)]
     if not len(unexplained):
         return None

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.results.window import in_window
+from runner.results.window import in_window, unknown
+from workloads.records.figures import Figure
 from workloads.records.samples import PERIOD_S, Samples
 
 Floats = NDArray[np.float64]
 Edges = tuple[float, float]  # ns of the monotonic clock
 
 
-class Unknown(Exception):
-    """The figure cannot be told; the message is its reason."""
+@dataclass(frozen=True)
+class Cut:
+    """Readings of one column; `gap` says why they do not stand for the window, None where they do."""
+
+    times: Floats
+    values: Floats
+    gap: str | None
+
+    def figure(self, source: str, reduce: Callable[[Floats], Any], scale: float = 1.0) -> Figure:
+        """What `reduce` makes of the values; null with the reason where they do not stand for the window."""
+        if self.gap is not None:
+            return unknown(source, self.gap)
+        return Figure(float(reduce(self.values)) * scale, source, len(self.values))
 
 
 @dataclass(frozen=True)
-class Readings:
-    """What a sampler told of one GPU, seen through the steady window."""
+class Account:
+    """What meter.json says of one GPU: which calls answered, and why others did not."""
 
-    edges: Edges
-    samples: Samples
-    driver: Samples
-    account: dict[str, Any]  # the GPU's in meter.json
+    gpu: dict[str, Any]  # empty where the sampler left none
 
     def metric(self, name: str) -> dict[str, Any]:
         """The account of one of the sampler's metrics; empty where there is none."""
-        return self.account.get("metrics", {}).get(name, {})
+        return self.gpu.get("metrics", {}).get(name, {})
 
     def source(self, name: str) -> str:
         """The call that answered, for the figure's source."""
@@ -42,7 +50,7 @@ class Readings:
         """Why the sampler got no answer, or not always one."""
         metric = self.metric(name)
         if not metric:
-            return self.account.get("reason") or "the sampler left no account of this GPU (meter.json)"
+            return self.gpu.get("reason") or "the sampler left no account of this GPU (meter.json)"
         if metric["reason"]:
             return metric["reason"]
         if column in metric["missing"]:
@@ -52,36 +60,43 @@ class Readings:
             return f"{metric['first_failure']['reason']}; {failed}"
         return None
 
-    def inside(self, column: str, holes: bool = False) -> tuple[Floats, Floats]:
-        """(times, values) of the readings that describe the window alone. Raises Unknown where they do not span it.
+
+@dataclass(frozen=True)
+class Readings(Account):
+    """What a sampler told of one GPU, seen through the steady window."""
+
+    edges: Edges
+    samples: Samples
+    driver: Samples
+
+    def inside(self, column: str, holes: bool = False) -> Cut:
+        """The readings that describe the window alone.
 
         `holes`: what matters is the edges, as with a running sum, of which a hole in the window hides nothing.
         """
         chosen = in_window(self.samples, self.edges, self._period_s(column)) & ~np.isnan(self.samples[column])
         times = self.samples["t_ns"][chosen]
-        self.span(times, times, column, column, holes)
-        return times, self.samples[column][chosen]
+        return Cut(times, self.samples[column][chosen], self.gap(times, times, column, column, holes))
 
     def _period_s(self, name: str) -> float:
         return self.metric(name).get("period_s") or 0.0
 
-    def around(self, column: str, holes: bool = False) -> tuple[Floats, Floats]:
-        """(times, values) of all readings, where some lie before the window, in it, and after it. Raises Unknown."""
-        self.inside(column, holes)
+    def around(self, column: str, holes: bool = False) -> Cut:
+        """All readings, where some lie before the window, in it, and after it."""
         known = ~np.isnan(self.samples[column])
-        times, values = self.samples["t_ns"][known], self.samples[column][known]
-        if times[0] > self.edges[0] or times[-1] < self.edges[1]:
-            raise Unknown(self.silence(column, column) or "the readings do not reach over both edges of the window")
-        return times, values
+        times, gap = self.samples["t_ns"][known], self.inside(column, holes).gap
+        if gap is None and (times[0] > self.edges[0] or times[-1] < self.edges[1]):
+            gap = self.silence(column, column) or "the readings do not reach over both edges of the window"
+        return Cut(times, self.samples[column][known], gap)
 
-    def span(self, starts: Floats, ends: Floats, name: str, column: str, holes: bool = False) -> None:
-        """A mean over what was seen before a sampler ended, or beside a hole, is not the window's: raises Unknown.
+    def gap(self, starts: Floats, ends: Floats, name: str, column: str, holes: bool = False) -> str | None:
+        """Why a mean of the readings is not the window's: there are too few at an edge of it, or around a hole.
 
         `starts` and `ends`, in ns: of the time that each reading stands for, twice its own where that is a moment.
         """
         silence = self.silence(name, column)
         if not len(ends):
-            raise Unknown(silence or f"no reading lies in the window of {(self.edges[1] - self.edges[0]) / 1e9:.1f} s")
+            return silence or f"no reading lies in the window of {(self.edges[1] - self.edges[0]) / 1e9:.1f} s"
         every_s = self.metric(name).get("every_s", PERIOD_S)
         edge_s, hole_s = max(3 * PERIOD_S, 1.5 * every_s), 3 * every_s  # of a slow metric a window has few readings
         early_s = (self.edges[1] - ends[-1]) / 1e9
@@ -94,8 +109,8 @@ class Readings:
         elif longest_s > hole_s and not holes:
             fault = f"no reading for {longest_s:.1f} s"
         else:
-            return
-        raise Unknown("; ".join(filter(None, [fault, silence])))
+            return None
+        return "; ".join(filter(None, [fault, silence]))
 
 
 def one_a_moment(driver: Samples) -> Samples:
@@ -112,8 +127,3 @@ def one_a_moment(driver: Samples) -> Samples:
     order = np.argsort(first)
     moments = {name: values[first[order]] for name, values in pairs.items()}
     return moments | {"gpu_percent": means[order]}
-
-
-def read_account(path: Path) -> dict[str, Any]:
-    """meter.json; empty where the sampler did not get to write it."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

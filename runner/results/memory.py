@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.results.window import all_unknown, in_window, unknown, window
+from runner.results.window import all_unknown, counted, in_window, unknown, window
 from workloads.activations import FLOAT32_BYTES, activation_bytes
 from workloads.catalogue import WORKLOADS
 from workloads.records import figures as registry
@@ -22,10 +22,10 @@ ALLOCATOR_KINDS = ("allocator_peak", "allocator_reserved")
 IN_USE_PARTS = ("activations", "workspace")  # read from what the allocator has in use; the others are sums of arrays
 WHOLE_STEP_TOLERANCE = 0.05  # of one step's activations and inputs
 
-Told = dict[str, Any]  # of one batch size: a MEMORY_TOLD event, or the "reason" why there is none
+MemoryAccount = dict[str, Any]  # of one batch size: a MEMORY_TOLD event, or the "reason" why there is none
 
 
-def parts(account: Told, counts: dict[str, Count]) -> dict[str, Figure]:
+def parts(account: MemoryAccount, counts: dict[str, Count]) -> dict[str, Figure]:
     """Bytes of every part, and of the peaks of the steps that were divided into them.
 
     `counts`: by the trial's own worker at its end, for what the memory worker does not tell.
@@ -40,15 +40,15 @@ def parts(account: Told, counts: dict[str, Count]) -> dict[str, Figure]:
         elif isinstance(count, int):
             figures[spec.name] = Figure(count, "the framework's adapter, at the end of the trial")
         else:
-            figures[spec.name] = unknown("memory worker", why_not(account))
+            figures[spec.name] = unknown("memory worker", no_split(account))
     return figures | peaks(account, chunks)
 
 
-def peaks(account: Told, chunks: Method | None) -> dict[str, Figure]:
+def peaks(account: MemoryAccount, chunks: Method | None) -> dict[str, Figure]:
     """The peak of steps called together, of one that is waited for, and what explains the difference."""
     if "peak" not in account:
         specs = (registry.STEPS_PEAK, registry.WAITED_STEP_PEAK, registry.QUEUED_STEPS, registry.POOL_INDICES)
-        return all_unknown(specs, "memory worker", why_not(account))
+        return all_unknown(specs, "memory worker", no_split(account))
     highest_in_use = "memory worker: highest in use by the framework's allocator"
     indices = account.get("pool_indices", "this memory worker did not tell it")
     source = "memory worker: what the pools of this batch size keep beside their values"
@@ -60,11 +60,11 @@ def peaks(account: Told, chunks: Method | None) -> dict[str, Figure]:
             account["step_peak"], f"{highest_in_use}, steps that are waited for one by one", method=chunks
         ),
         registry.QUEUED_STEPS.name: queued_steps(account),
-        registry.POOL_INDICES.name: Figure(indices, source) if isinstance(indices, int) else unknown(source, indices),
+        registry.POOL_INDICES.name: counted(source, indices),
     }
 
 
-def queued_steps(account: Told) -> Figure:
+def queued_steps(account: MemoryAccount) -> Figure:
     """Activations and inputs of the steps that were queued while another held its most: whole steps of them.
 
     A framework that runs ahead takes a step's memory when the step is called. So the peak of steps called together is
@@ -75,13 +75,13 @@ def queued_steps(account: Told) -> Figure:
     if not account.get("runs_ahead"):
         return unknown(source, "this framework takes no memory for a step while an earlier one runs")
     if account.get("planned"):
-        return unknown(source, why_not(account))
+        return unknown(source, no_split(account))
     a_step = (account["parts"]["activations"] or 0) + (account["parts"]["inputs"] or 0)
     more = account["peak"] - account["step_peak"]
     steps = round(more / a_step) if a_step > 0 else 0
     if steps < 1 or abs(more - steps * a_step) > WHOLE_STEP_TOLERANCE * a_step:
-        told_steps = f"{more / a_step:.2f} times" if a_step > 0 else "not to be held against"
-        reason = f"{more / 2**20:.2f} MiB more, {told_steps} a step's activations and inputs: no whole number of steps"
+        ratio = f"{more / a_step:.2f} times" if a_step > 0 else "not to be held against"
+        reason = f"{more / 2**20:.2f} MiB more, {ratio} a step's activations and inputs: no whole number of steps"
         return unknown(source, reason)
     return Figure(steps * a_step, source, samples=steps)
 
@@ -96,7 +96,7 @@ def exact_activations(spec: TrialSpec) -> Figure:
     return Figure(activation_bytes(workload, spec.cell.batch_size, value_bytes), source)
 
 
-def why_not(account: Told) -> str:
+def no_split(account: MemoryAccount) -> str:
     """Why the parts of the memory do not add up to a split; bytes are named in MiB."""
     if "parts" not in account:
         return str(account.get("reason", "it was not asked"))
@@ -106,18 +106,18 @@ def why_not(account: Told) -> str:
     return f"a step never holds all the other parts at once: they are {more / 2**20:.2f} MiB more than its peak"
 
 
-def memory(found: dict[str, Any], samples: Samples, spec: TrialSpec, account: Told) -> dict[str, Figure]:
+def memory(events: dict[str, Any], samples: Samples, spec: TrialSpec, account: MemoryAccount) -> dict[str, Figure]:
     """Bytes, by who counted them: the kernel, NVML, the framework's allocator."""
-    counts = counted(found)
-    figures = parts(account, counts) | host(found, samples)
+    counts = counts_of(events)
+    figures = parts(account, counts) | host(events, samples)
     figures |= allocator(counts, figures[registry.STEPS_PEAK.name])
     figures[registry.EXACT_ACTIVATIONS.name] = exact_activations(spec)
-    return figures if spec.placement.device == "cpu" else figures | device(found, samples)
+    return figures if spec.placement.device == "cpu" else figures | device(events, samples)
 
 
-def counted(found: dict[str, Any]) -> dict[str, Count]:
+def counts_of(events: dict[str, Any]) -> dict[str, Count]:
     """What the framework counted when the trial had been measured, by kind; the reason for each where it could not."""
-    event = found.get(Event.ALLOCATOR_COUNTED, {"reason": "the trial did not get that far"})
+    event = events.get(Event.ALLOCATOR_COUNTED, {"reason": "the trial did not get that far"})
     return event["counts"] if "counts" in event else dict.fromkeys(ALLOCATOR_KINDS, event["reason"])
 
 
@@ -127,44 +127,43 @@ def allocator(counts: dict[str, Count], steps_peak: Figure) -> dict[str, Figure]
     peak, reserved = (counts.get(kind, "the framework does not tell it") for kind in ALLOCATOR_KINDS)
     return {
         registry.ALLOCATOR_PEAK.name: Figure(peak, source) if isinstance(peak, int) else steps_peak,
-        registry.ALLOCATOR_RESERVED.name: (
-            Figure(reserved, source) if isinstance(reserved, int) else unknown(source, reserved)
-        ),
+        registry.ALLOCATOR_RESERVED.name: counted(source, reserved),
     }
 
 
-def host(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
+def host(events: dict[str, Any], samples: Samples) -> dict[str, Figure]:
     """Figures of the worker's resident memory, bytes; the peak by the kernel, all else by the samples."""
-    edges = window(found)
+    edges = window(events)
     inside = in_window(samples, edges) if edges else np.zeros(len(samples["t_ns"]), bool)
-    before = found.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
-    peak = found.get(Event.WINDOW_ENDED, {}).get("peak_resident_bytes")
+    before = events.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
+    peak = events.get(Event.WINDOW_ENDED, {}).get("peak_resident_bytes")
     sampled = samples["host_memory_bytes"]
     # A copy of the worker may run until `opened` (adapters.kernels); what is asked behind `finished` takes memory, too.
-    opened, finished = (found.get(event, {}).get("t_ns") for event in (Event.OPENED, Event.FINISHED))
+    opened, finished = (events.get(event, {}).get("t_ns") for event in (Event.OPENED, Event.FINISHED))
     measured = sampled[(samples["t_ns"] >= (opened or 0)) & (samples["t_ns"] <= (finished or np.inf))]
     trial = np.array([before or np.nan, peak or np.nan, *measured])
-    kernel = "peak resident size of the worker in the steady window (VmHWM, reset at its start)"
-    polled = "resident size of the process tree, polled at 10 Hz, highest in the steady window"
-    proportional = found.get(Event.HOST_COUNTED, {}).get("proportional_bytes")
-    context = found.get(Event.OPENED, {}).get("resident_bytes")
+    if peak is not None:
+        kernel = "peak resident size of the worker in the steady window (VmHWM, reset at its start)"
+        window_peak = Figure(peak, kernel, method=Method.COUNTER)
+    else:
+        polled = "resident size of the process tree, polled at 10 Hz, highest in the steady window"
+        window_peak = replace(highest(sampled[inside], polled), method=Method.POLLED)
+    missing = "this kernel did not tell, or the trial did not get that far"
+    proportional = events.get(Event.HOST_COUNTED, {}).get("proportional_bytes") or missing
+    context = events.get(Event.OPENED, {}).get("resident_bytes") or missing
     return {
-        registry.HOST_MEMORY.name: (
-            replace(highest(sampled[inside], polled), method=Method.POLLED)
-            if peak is None
-            else Figure(peak, kernel, method=Method.COUNTER)
-        ),
+        registry.HOST_MEMORY.name: window_peak,
         registry.HOST_MEMORY_PEAK.name: highest(
             trial, "resident size, highest of the whole trial: VmHWM and 10 Hz poll"
         ),
-        registry.HOST_MEMORY_PSS.name: _told(proportional, "PSS of the worker at the end of the steady window"),
-        registry.HOST_CONTEXT.name: _told(context, "resident size of the worker when import and open were done"),
+        registry.HOST_MEMORY_PSS.name: counted("PSS of the worker at the end of the steady window", proportional),
+        registry.HOST_CONTEXT.name: counted("resident size of the worker when import and open were done", context),
     }
 
 
-def device(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
+def device(events: dict[str, Any], samples: Samples) -> dict[str, Figure]:
     """What the device held until the trial had been measured."""
-    finished = found.get(Event.FINISHED, {}).get("t_ns", np.inf)
+    finished = events.get(Event.FINISHED, {}).get("t_ns", np.inf)
     until = samples["t_ns"] <= finished
     used = samples["device_memory_bytes"]
     # The process list is read once a second and the frameworks' pools only grow, so the whole trial is searched.
@@ -172,7 +171,7 @@ def device(found: dict[str, Any], samples: Samples) -> dict[str, Figure]:
     baseline = highest(used[:1], "NVML memory used on the device before the trial")
     peak = highest(used[until], "NVML memory used on the device, highest of the trial")
     rise = _above(peak, baseline, "NVML memory used on the device, highest of the trial, less its baseline")
-    opened, sampled = (found.get(event, {}).get("t_ns", np.nan) for event in (Event.OPENED, Event.CONTEXT_SAMPLED))
+    opened, sampled = (events.get(event, {}).get("t_ns", np.nan) for event in (Event.OPENED, Event.CONTEXT_SAMPLED))
     bare = highest(used[(samples["t_ns"] > opened) & (samples["t_ns"] <= sampled)], "NVML, behind the first operation")
     source = "NVML memory used on the device behind the framework's first operation, less its baseline"
     return {
@@ -188,14 +187,6 @@ def _above(figure: Figure, baseline: Figure, source: str) -> Figure:
     if figure.value is None or baseline.value is None:
         return unknown(source, figure.reason or baseline.reason or "")
     return Figure(figure.value - baseline.value, source, figure.samples)
-
-
-def _told(value: int | None, source: str) -> Figure:
-    return (
-        unknown(source, "this kernel did not tell, or the trial did not get that far")
-        if value is None
-        else Figure(value, source)
-    )
 
 
 def highest(values: NDArray[np.float64], source: str) -> Figure:

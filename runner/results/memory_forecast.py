@@ -17,8 +17,8 @@ def capacity_bytes(device: str, gpus: tuple[Gpu, ...], limit_bytes: int | None =
     """Of the GPU, or of the host and its limits; None where the driver does not tell."""
     if device != "cpu":
         return next((gpu.memory_bytes for gpu in gpus if gpu.uuid == device), None)
-    found = (psutil.virtual_memory().total, cgroups.memory_limit_bytes(), limit_bytes)
-    return min(limit for limit in found if limit is not None)
+    limits = (psutil.virtual_memory().total, cgroups.memory_limit_bytes(), limit_bytes)
+    return min(limit for limit in limits if limit is not None)
 
 
 def lines(stored: list[TrialResult]) -> dict[str, Line]:

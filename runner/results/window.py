@@ -1,4 +1,7 @@
-"""The figures of one trial: speed and usage, cut from events and samples by the steady window."""
+"""The figures of one trial: speed and usage, cut from events and samples by the steady window.
+
+`events` are the worker's by name, the last of each.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,15 @@ from workloads.records import figures as registry
 from workloads.records.events import Event
 from workloads.records.figures import Figure, FigureSpec
 from workloads.records.job import TrialSpec
+from workloads.records.memory_counts import Count
 from workloads.records.samples import PERIOD_S, Samples
 
 
-def window(found: dict[str, Any]) -> tuple[float, float] | None:
+def window(events: dict[str, Any]) -> tuple[float, float] | None:
     """Edges of the steady window, in ns of the monotonic clock; None where the trial did not get that far."""
-    if Event.WINDOW_ENDED not in found:
+    if Event.WINDOW_ENDED not in events:
         return None
-    return found[Event.WINDOW_STARTED]["t_ns"], found[Event.WINDOW_ENDED]["t_ns"]
+    return events[Event.WINDOW_STARTED]["t_ns"], events[Event.WINDOW_ENDED]["t_ns"]
 
 
 NO_WINDOW = "the trial did not reach the end of its steady window"
@@ -30,19 +34,24 @@ def unknown(source: str, reason: str) -> Figure:
     return Figure(None, source, reason=reason)
 
 
+def counted(source: str, count: Count) -> Figure:
+    """Bytes; null where the count is the reason why there is none."""
+    return Figure(count, source) if isinstance(count, int) else unknown(source, count)
+
+
 def all_unknown(specs: Iterable[FigureSpec], source: str, reason: str) -> dict[str, Figure]:
     """{name: null figure} of each."""
     return {spec.name: unknown(source, reason) for spec in specs}
 
 
-def speed(found: dict[str, Any]) -> dict[str, Figure]:
+def speed(events: dict[str, Any]) -> dict[str, Figure]:
     """WINDOW and STEP_TIME in s, SPEED in images/s; null without a steady window."""
     source = "worker: steady window, synchronised at its edges"
-    edges = window(found)
+    edges = window(events)
     if edges is None:
         return all_unknown((registry.WINDOW, registry.SPEED, registry.STEP_TIME), source, NO_WINDOW)
     window_s = (edges[1] - edges[0]) / 1e9
-    ended = found[Event.WINDOW_ENDED]
+    ended = events[Event.WINDOW_ENDED]
     return {
         registry.WINDOW.name: Figure(window_s, source),
         registry.SPEED.name: Figure(ended["images"] / window_s, f"{source}; images handed to the framework"),
@@ -52,10 +61,10 @@ def speed(found: dict[str, Any]) -> dict[str, Figure]:
     }
 
 
-def calls(found: dict[str, Any]) -> dict[str, Figure]:
+def calls(events: dict[str, Any]) -> dict[str, Figure]:
     """Seconds that the calls of the steady window took; each trains for 0.05 to 0.1 s, or one step that is longer."""
     source = "worker: time between the losses of one call and of the next, steady window"
-    times = found.get(Event.WINDOW_ENDED, {}).get("calls_s")
+    times = events.get(Event.WINDOW_ENDED, {}).get("calls_s")
     if not times:
         return all_unknown(registry.CALL_TIMES, source, NO_WINDOW if times is None else "no call in the window")
     values = np.quantile(times, [0.5, 0.95, 0.99, 1.0])
@@ -65,12 +74,12 @@ def calls(found: dict[str, Any]) -> dict[str, Figure]:
     }
 
 
-def divergence(found: dict[str, Any]) -> dict[str, Figure]:
+def divergence(events: dict[str, Any]) -> dict[str, Figure]:
     """The first step, counted from 1, of which the loss was no number."""
     source = "worker: losses of all epochs and of the steady window"
-    if Event.WINDOW_ENDED not in found:
+    if Event.WINDOW_ENDED not in events:
         return all_unknown((registry.DIVERGED_STEP,), source, NO_WINDOW)
-    step = found[Event.WINDOW_ENDED].get("diverged_step")
+    step = events[Event.WINDOW_ENDED].get("diverged_step")
     return {
         registry.DIVERGED_STEP.name: unknown(source, "every loss is a number") if step is None else Figure(step, source)
     }
@@ -81,10 +90,10 @@ def in_window(samples: Samples, edges: tuple[float, float], period_s: float = PE
     return (samples["t_ns"] >= edges[0] + period_s * 1e9) & (samples["t_ns"] <= edges[1])
 
 
-def start_up(found: dict[str, Any]) -> dict[str, Figure]:
+def start_up(events: dict[str, Any]) -> dict[str, Figure]:
     """Seconds of what comes before training in earnest; the first step compiles where a framework does."""
     # The wait in which the sampler sees a bare context on a GPU is no part of loading.
-    ready = Event.CONTEXT_SAMPLED if Event.CONTEXT_SAMPLED in found else Event.OPENED
+    ready = Event.CONTEXT_SAMPLED if Event.CONTEXT_SAMPLED in events else Event.OPENED
     spans = {
         registry.IMPORT: (Event.STARTED, Event.IMPORTED),
         registry.OPEN: (Event.IMPORTED, Event.OPENED),
@@ -96,10 +105,10 @@ def start_up(found: dict[str, Any]) -> dict[str, Figure]:
     figures = {}
     for spec, (start, end) in spans.items():
         source = f"worker: from {start} to {end}"
-        if start in found and end in found:
-            figures[spec.name] = Figure((found[end]["t_ns"] - found[start]["t_ns"]) / 1e9, source)
+        if start in events and end in events:
+            figures[spec.name] = Figure((events[end]["t_ns"] - events[start]["t_ns"]) / 1e9, source)
         else:
-            missing = start if start not in found else end
+            missing = start if start not in events else end
             figures[spec.name] = unknown(source, f"the worker did not tell {missing}")
     return figures
 
@@ -124,23 +133,23 @@ def _sums(samples: Samples, column: str, edges: tuple[float, float]) -> tuple[ND
     return np.stack([np.diff(times) / 1e9, np.diff(sums)], axis=1), int(inside.sum())
 
 
-def usage(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
+def usage(events: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
     """CPU %: of the cores allotted (`threads`); foreign CPU %: what others, the sampler too, took of the same cores."""
     specs = (registry.CPU_USAGE, registry.CPU_BUSY, registry.FOREIGN_CPU)
     source = "sampler at 10 Hz: user and system time of the process tree over the steady window"
-    edges = window(found)
+    edges = window(events)
     if edges is None:
         return all_unknown(specs, source, NO_WINDOW)
-    own, machine = _sums(samples, "cpu_s", edges), _sums(samples, "cores_cpu_s", edges)
-    if own is None or machine is None:
+    tree, machine = _sums(samples, "cpu_s", edges), _sums(samples, "cores_cpu_s", edges)
+    if tree is None or machine is None:
         inside = int(np.sum(in_window(samples, edges) & ~np.isnan(samples["cpu_s"])))
         few = f"{inside} samples, which do not reach both edges of the window: the sampler ended, or began late"
         return all_unknown(specs, source, few)
-    intervals, count = own
+    intervals, count = tree
     busy = intervals[intervals[:, 1] > 0]
-    own_cores, all_cores = (float(sums[:, 1].sum() / sums[:, 0].sum()) for sums in (intervals, machine[0]))
+    tree_cores, all_cores = (float(sums[:, 1].sum() / sums[:, 0].sum()) for sums in (intervals, machine[0]))
     return {
-        registry.CPU_USAGE.name: Figure(100 * own_cores / spec.placement.threads, source, count),
+        registry.CPU_USAGE.name: Figure(100 * tree_cores / spec.placement.threads, source, count),
         registry.CPU_BUSY.name: Figure(
             100 * float(busy[:, 1].sum() / busy[:, 0].sum()) / spec.placement.threads,
             f"{source}; intervals between samples in which there was any",
@@ -149,7 +158,7 @@ def usage(found: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str,
         if len(busy)
         else unknown(source, "the process tree used no CPU in any interval between samples"),
         registry.FOREIGN_CPU.name: Figure(
-            100 * max(0.0, all_cores - own_cores) / spec.placement.threads,
+            100 * max(0.0, all_cores - tree_cores) / spec.placement.threads,
             "sampler at 10 Hz: busy time of the allotted cores less the trial's",
             count,
         ),

@@ -16,7 +16,7 @@ import pynvml
 
 from runner.results.gpu_contention import RISE_BYTES
 from runner.sampler.nvml_buffers import DriverBuffer, Gpm
-from runner.sampler.nvml_query import UNANSWERED, Implausible, Metric, Row, Way, told
+from runner.sampler.nvml_query import UNANSWERED, Implausible, Metric, Query, Row, refusal
 from workloads.records.files import DRIVER_SAMPLES_FILE
 from workloads.records.samples import PERIOD_S
 
@@ -31,116 +31,103 @@ def gpu_percent(handle: Any) -> Row:
     return {"gpu_percent": pynvml.nvmlDeviceGetUtilizationRates(handle).gpu}
 
 
-def _memory(info: Any) -> Row:
+def device_memory(handle: Any, **version: int) -> Row:
+    """Of the whole device. Raises Implausible, NVMLError."""
+    info = pynvml.nvmlDeviceGetMemoryInfo(handle, **version)
     if info.used > info.total:
         raise Implausible(f"{info.used} bytes in use of {info.total}")
     return {"device_memory_bytes": info.used}
 
 
 def instant_power(handle: Any) -> Row:
-    """NVML answers this call even where the field itself is not to be had."""
+    """NVML answers this call even where the field itself is not to be had. Raises NVMLError."""
     field = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])[0]
     if field.nvmlReturn != pynvml.NVML_SUCCESS:
         raise pynvml.NVMLError(field.nvmlReturn)
     return {"power_mw": field.value.uiVal}
 
 
-def way(name: str, column: str, *arguments: int, **more: Any) -> Way:
+def query(name: str, column: str, *arguments: int, **more: Any) -> Query:
     """A call of nvidia-ml-py whose answer is the column's value as it is."""
     call = getattr(pynvml, name)
-    return Way(name, lambda handle: {column: call(handle, *arguments)}, **more)
+    return Query(name, lambda handle: {column: call(handle, *arguments)}, **more)
 
 
-def plain_metrics() -> dict[str, Metric]:
-    """Those whose readings stand for themselves."""
-    quick = {name: Metric(ways, PERIOD_S) for name, ways in quick_ways().items()}
-    return quick | {name: Metric(ways, SLOW_PERIOD_S) for name, ways in slow_ways().items()}
-
-
-def quick_ways() -> dict[str, tuple[Way, ...]]:
-    """Of what is read with every row; the best way is named first."""
+def quick_queries() -> dict[str, tuple[Query, ...]]:
+    """Of what is read with every row; the best one is named first."""
     return {
-        "gpu_percent": (Way("nvmlDeviceGetUtilizationRates", gpu_percent, period_s=RATE_PERIOD_S),),
+        "gpu_percent": (Query("nvmlDeviceGetUtilizationRates", gpu_percent, period_s=RATE_PERIOD_S),),
         "device_memory_bytes": (
-            Way(
-                "nvmlDeviceGetMemoryInfo_v2",
-                lambda handle: _memory(pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)),
-            ),
-            Way(
-                "nvmlDeviceGetMemoryInfo",
-                lambda handle: _memory(pynvml.nvmlDeviceGetMemoryInfo(handle)),
-                note="the driver's own reserve included",
-            ),
+            Query("nvmlDeviceGetMemoryInfo_v2", partial(device_memory, version=pynvml.nvmlMemory_v2)),
+            Query("nvmlDeviceGetMemoryInfo", device_memory, note="the driver's own reserve included"),
         ),
-        "energy_mj": (way("nvmlDeviceGetTotalEnergyConsumption", "energy_mj"),),
+        "energy_mj": (query("nvmlDeviceGetTotalEnergyConsumption", "energy_mj"),),
         "power_mw": (
-            Way("nvmlDeviceGetFieldValues", instant_power, note="NVML_FI_DEV_POWER_INSTANT"),
-            way("nvmlDeviceGetPowerUsage", "power_mw", note="on Ampere and newer the last second's mean", period_s=1.0),
+            Query("nvmlDeviceGetFieldValues", instant_power, note="NVML_FI_DEV_POWER_INSTANT"),
+            query(
+                "nvmlDeviceGetPowerUsage", "power_mw", note="on Ampere and newer the last second's mean", period_s=1.0
+            ),
         ),
     }
 
 
-def slow_ways() -> dict[str, tuple[Way, ...]]:
-    """Of what changes slowly; the best way is named first."""
-    core = pynvml.NVML_TEMPERATURE_GPU
+def slow_queries() -> dict[str, tuple[Query, ...]]:
+    """Of what changes slowly; the best one is named first."""
+    sm, memory, core = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM, pynvml.NVML_TEMPERATURE_GPU
     return {
-        "sm_clock_mhz": (way("nvmlDeviceGetClockInfo", "sm_clock_mhz", pynvml.NVML_CLOCK_SM, note="SM"),),
-        "memory_clock_mhz": (way("nvmlDeviceGetClockInfo", "memory_clock_mhz", pynvml.NVML_CLOCK_MEM, note="memory"),),
+        "sm_clock_mhz": (query("nvmlDeviceGetClockInfo", "sm_clock_mhz", sm, note="SM"),),
+        "memory_clock_mhz": (query("nvmlDeviceGetClockInfo", "memory_clock_mhz", memory, note="memory"),),
         "temperature_c": (
-            way("nvmlDeviceGetTemperatureV", "temperature_c", core),
-            way("nvmlDeviceGetTemperature", "temperature_c", core),
+            query("nvmlDeviceGetTemperatureV", "temperature_c", core),
+            query("nvmlDeviceGetTemperature", "temperature_c", core),
         ),
         "throttle_reasons": (
-            way("nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons"),
-            way("nvmlDeviceGetCurrentClocksThrottleReasons", "throttle_reasons"),
+            query("nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons"),
+            query("nvmlDeviceGetCurrentClocksThrottleReasons", "throttle_reasons"),
         ),
-        "power_limit_mw": (way("nvmlDeviceGetEnforcedPowerLimit", "power_limit_mw"),),
+        "power_limit_mw": (query("nvmlDeviceGetEnforcedPowerLimit", "power_limit_mw"),),
     }
 
 
 class Processes:
-    """Who is on the device: the worker's tree, and others."""
+    """Which processes are on the device: the worker's tree, and others."""
 
-    def __init__(self, missing: dict[str, str], total_bytes: int | None) -> None:
-        self.missing, self.total_bytes = missing, total_bytes
-        self.own: set[int] = set()
-        self.phase = "before"  # "before" | "during" | "after" the worker's life
-
-    def ways(self) -> tuple[Way, ...]:
-        """The newest form of the call first."""
+    def __init__(self, total_bytes: int | None) -> None:
         names = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
-        return tuple(Way(name, partial(self._ask, getattr(pynvml, name))) for name in names)
+        queries = (Query(name, partial(self._ask, getattr(pynvml, name))) for name in names)
+        self.metric = Metric(tuple(queries), SLOW_PERIOD_S)
+        self.total_bytes = total_bytes
+        self.worker_ids: set[int] = set()
+        self.phase = "before"  # "before" | "during" | "after" the worker's life
 
     def _ask(self, call: Callable[[Any], list[Any]], handle: Any) -> Row:
         """Where no id listed is the worker's (a container's differ), one of them may still be the worker."""
         listed = call(handle)
-        ours = {process.pid for process in listed} & self.own
-        others = {process.pid for process in listed} - ours
+        ours = [process for process in listed if process.pid in self.worker_ids]
+        others = {process.pid for process in listed} - self.worker_ids
         unknown = self.phase == "during" and not ours
         row: Row = {"foreign_processes": max(0, len(others) - unknown)}
         if self.phase == "during":
-            row |= self._memory([process for process in listed if process.pid in ours])
+            column, missing = "process_memory_bytes", self._doubt(ours)
+            if missing is None:
+                self.metric.missing.pop(column, None)
+                row[column] = sum(process.usedGpuMemory for process in ours)
+            elif ours:
+                self.metric.missing[column] = missing
+            else:
+                self.metric.missing.setdefault(column, missing)
         return row
 
-    def _garbage(self, process: Any) -> bool:
-        used = process.usedGpuMemory
-        wrong = used is not None and self.total_bytes is not None and used > self.total_bytes
-        if wrong:
-            self.missing["garbage"] = f"process {process.pid} is said to use {used} bytes of {self.total_bytes}"
-        return wrong
-
-    def _memory(self, ours: list[Any]) -> Row:
-        column = "process_memory_bytes"
+    def _doubt(self, ours: list[Any]) -> str | None:
+        """Why nobody can tell how much memory the worker's processes use; None where the list says it."""
         if not ours:
-            self.missing.setdefault(column, "none of the ids listed is the worker's (a container's differ)")
-        elif any(self._garbage(process) for process in ours):
-            self.missing[column] = self.missing["garbage"]
-        elif any(process.usedGpuMemory is None for process in ours):
-            self.missing[column] = "the driver lists the process without its memory"
-        else:
-            self.missing.pop(column, None)
-            return {column: sum(process.usedGpuMemory for process in ours)}
-        return {}
+            return "none of the ids listed is the worker's (a container's differ)"
+        for process in ours:
+            if process.usedGpuMemory and self.total_bytes and process.usedGpuMemory > self.total_bytes:
+                return f"process {process.pid} is said to use {process.usedGpuMemory} bytes of {self.total_bytes}"
+        if any(process.usedGpuMemory is None for process in ours):
+            return "the driver lists the process without its memory"
+        return None
 
 
 class GpuMeter:
@@ -159,48 +146,42 @@ class GpuMeter:
             call = "nvmlDeviceGetHandleByUUID"
             self.handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
         except UNANSWERED as error:
-            self.reason = told(call, error)
+            self.reason = refusal(call, error)
             return
         with suppress(*UNANSWERED):
             if pynvml.nvmlDeviceGetMigMode(self.handle)[0]:
                 self.remark = "MIG mode is on"
-        self._list_metrics(folder / DRIVER_SAMPLES_FILE)
+        total_bytes = None
+        with suppress(*UNANSWERED):
+            total_bytes = pynvml.nvmlDeviceGetMemoryInfo(self.handle).total
+        self.processes = Processes(total_bytes)
+        self.metrics = {
+            **{name: Metric(queries, PERIOD_S) for name, queries in quick_queries().items()},
+            **{name: Metric(queries, SLOW_PERIOD_S) for name, queries in slow_queries().items()},
+            "gpm": Gpm(SLOW_PERIOD_S).metric,
+            "driver_samples": DriverBuffer(folder / DRIVER_SAMPLES_FILE, SLOW_PERIOD_S).metric,
+            "processes": self.processes.metric,  # last: it takes longest
+        }
         for metric in self.metrics.values():
             metric.probe(self.handle)
         self._see_graphics()
 
     def _see_graphics(self) -> None:
-        """A desktop's are no company that computes: they are counted, and mark no trial."""
+        """A desktop computes nothing: its processes are counted, and mark no trial."""
         with suppress(*UNANSWERED):
             listed = {process.pid for process in pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3(self.handle)}
-            self.graphics = max(self.graphics or 0, len(listed - self.processes.own))
+            self.graphics = max(self.graphics or 0, len(listed - self.processes.worker_ids))
 
-    def _list_metrics(self, driver_samples: Path) -> None:
-        total_bytes = None
-        with suppress(*UNANSWERED):
-            total_bytes = pynvml.nvmlDeviceGetMemoryInfo(self.handle).total
-        processes, gpm = Metric((), SLOW_PERIOD_S), Metric((), SLOW_PERIOD_S)
-        self.processes = Processes(processes.missing, total_bytes)
-        processes.ways = self.processes.ways()
-        counters, buffer = Gpm(gpm.missing), DriverBuffer(driver_samples)
-        gpm.ways = (Way("nvmlGpmMetricsGet", counters.ask, start=counters.start),)
-        drained = Way("nvmlDeviceGetSamples", buffer.ask, note="the driver's own samples", start=buffer.start)
-        self.metrics = plain_metrics() | {
-            "gpm": gpm,
-            "driver_samples": Metric((drained,), SLOW_PERIOD_S),
-            "processes": processes,  # last: it takes longest
-        }
-
-    def sample(self, own: set[int] | None) -> Row:
-        """What is due now; `own` are the ids of the worker's tree, None before there is one."""
+    def sample(self, worker_ids: set[int] | None) -> Row:
+        """What is due now; `worker_ids` are those of the worker's tree, None before there is one."""
         if self.reason:
             return {}
-        if own is not None:
-            self.processes.own |= own
+        if worker_ids is not None:
+            self.processes.worker_ids |= worker_ids
             self.processes.phase = "during"
         row = self._ask(lambda metric: metric.due(time.monotonic()))
-        processes = self.metrics["processes"]
-        if self._risen(row) and processes.way is not None:
+        processes = self.processes.metric
+        if self._risen(row) and processes.query is not None:
             row |= processes.ask(self.handle, out_of_turn=True)
         return row
 
@@ -219,12 +200,12 @@ class GpuMeter:
             return {}
         self.processes.phase = "after"
         self._see_graphics()
-        row = self._ask(lambda metric: metric.way is not None)
+        row = self._ask(lambda metric: metric.query is not None)
         for _ in range(LINGER_STEPS):
             if not row.get("foreign_processes"):
                 break
             time.sleep(LINGER_S / LINGER_STEPS)
-            row |= self.metrics["processes"].ask(self.handle)
+            row |= self.processes.metric.ask(self.handle)
         return row
 
     def _ask(self, wanted: Callable[[Metric], bool]) -> Row:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pynvml
 
-from runner.sampler.nvml_query import Implausible, Row, Withdrawn, told
+from runner.sampler.nvml_query import Implausible, Metric, Query, Row, Withdrawn, refusal
 from workloads.records.samples import DRIVER_COLUMNS
 
 LATEST_S = 2.0  # the driver samples several times a second: its newest sample is no older, and not from the future
@@ -29,7 +29,9 @@ GPM_METRICS = {
 class DriverBuffer:
     """Drains the driver's ring buffer of utilisation samples into a file of its own, in monotonic time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, every_s: float) -> None:
+        query = Query("nvmlDeviceGetSamples", self.ask, note="the driver's own samples", start=self.start)
+        self.metric = Metric((query,), every_s)
         self.path = path
         self.seen_us = 0
 
@@ -71,8 +73,8 @@ class DriverBuffer:
 class Gpm:
     """Means between two samples of the hardware's counters; each pair starts where the one before ended."""
 
-    def __init__(self, missing: dict[str, str]) -> None:
-        self.missing = missing
+    def __init__(self, every_s: float) -> None:
+        self.metric = Metric((Query("nvmlGpmMetricsGet", self.ask, start=self.start),), every_s)
 
     def start(self, handle: Any) -> None:
         """Take the first of two samples. Raises Implausible before Hopper, NVMLError."""
@@ -96,7 +98,9 @@ class Gpm:
         for index, column in enumerate(GPM_METRICS):
             metric = request.metrics[index]
             if metric.nvmlReturn != pynvml.NVML_SUCCESS:
-                self.missing[column] = told(f"GPM metric {metric.metricId}", pynvml.NVMLError(metric.nvmlReturn))
+                self.metric.missing[column] = refusal(
+                    f"GPM metric {metric.metricId}", pynvml.NVMLError(metric.nvmlReturn)
+                )
             elif math.isfinite(metric.value):
                 row[column] = round(metric.value, 3)
         return row

@@ -1,4 +1,4 @@
-"""One question to the GPU's driver: the ways to ask it, and an account of how it answered."""
+"""One metric of the GPU's driver: the queries that may give it, and an account of how they were answered."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Withdrawn(Implausible):
 UNANSWERED = (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError, Implausible)
 
 
-def told(call: str, error: Exception) -> str:
+def refusal(call: str, error: Exception) -> str:
     """The call and the driver's words, on one line."""
     code = f" (NVML error {error.value})" if isinstance(error, pynvml.NVMLError) else ""
     return f"{call}: {error}{code}"
 
 
 @dataclass(frozen=True)
-class Way:
+class Query:
     """One call that answers. `ask` takes NVML's handle; raises one of UNANSWERED."""
 
     call: str
     ask: Callable[[Any], Row]
-    note: str = ""  # what a reader of the figure should know of this way
+    note: str = ""  # what a reader of the figure should know of this query
     period_s: float = 0.0  # a reading describes the time since this long before it
     start: Callable[[Any], Any] | None = None  # the first call, where readings go on from the one before
 
@@ -49,11 +49,11 @@ class Way:
 
 @dataclass
 class Metric:
-    """Probed once: the first way that answers is taken, and without one it is not asked again."""
+    """Probed once: the first query that is answered is taken, and without one it is not asked again."""
 
-    ways: tuple[Way, ...]
+    queries: tuple[Query, ...]
     every_s: float
-    way: Way | None = None
+    query: Query | None = None
     refusals: list[str] = field(default_factory=list)
     probe_us: float = 0.0  # the last call that the probe made
     asked_at: float = float("-inf")
@@ -64,41 +64,41 @@ class Metric:
     missing: dict[str, str] = field(default_factory=dict)  # {column: why the driver's answer lacks it}
 
     def probe(self, handle: Any) -> None:
-        """Choose the way; why those before it do not answer goes to `refusals`."""
-        for way in self.ways:
+        """Choose the query; why those before it are not answered goes to `refusals`."""
+        for query in self.queries:
             started = time.perf_counter_ns()
             try:
-                (way.start or way.ask)(handle)
-                self.way = way
+                (query.start or query.ask)(handle)
+                self.query = query
             except UNANSWERED as error:
-                self.refusals.append(told(way.call, error))
+                self.refusals.append(refusal(query.call, error))
             self.probe_us = (time.perf_counter_ns() - started) / 1e3
-            if self.way:
+            if self.query:
                 break
-        if self.way and self.way.start:
+        if self.query and self.query.start:
             self.asked_at = time.monotonic()
 
     def due(self, now_s: float) -> bool:
         """With every row, or once in several; rows come late, then early."""
         waited = self.every_s <= PERIOD_S or now_s - self.asked_at >= self.every_s - PERIOD_S / 2
-        return self.way is not None and waited
+        return self.query is not None and waited
 
     def ask(self, handle: Any, out_of_turn: bool = False) -> Row:
         """The answer; nothing where there is none, which is counted. `out_of_turn` leaves as it is when one is due."""
-        assert self.way
+        assert self.query
         if not out_of_turn:
             self.asked_at = time.monotonic()
         self.calls += 1
         started = time.perf_counter_ns()
         try:
-            return self.way.ask(handle)
+            return self.query.ask(handle)
         except UNANSWERED as error:
             self.failures += 1
-            reason = told(self.way.call, error)
+            reason = refusal(self.query.call, error)
             self.first_failure = self.first_failure or {"t_ns": time.monotonic_ns(), "reason": reason}
             if isinstance(error, Withdrawn):
                 self.refusals.append(reason)
-                self.way = None
+                self.query = None
             return {}
         finally:
             self.busy_ns += time.perf_counter_ns() - started
@@ -106,10 +106,10 @@ class Metric:
     def account(self, remark: str) -> dict[str, Any]:
         """As it goes to meter.json; `remark` is added to the reason why nothing answers."""
         return {
-            "source": self.way.source if self.way else None,
-            "reason": None if self.way else "; ".join([*self.refusals, *([remark] if remark else [])]),
-            "tried_before": self.refusals if self.way else [],
-            "period_s": self.way.period_s if self.way else None,
+            "source": self.query.source if self.query else None,
+            "reason": None if self.query else "; ".join([*self.refusals, *([remark] if remark else [])]),
+            "tried_before": self.refusals if self.query else [],
+            "period_s": self.query.period_s if self.query else None,
             "every_s": self.every_s,
             "probe_us": round(self.probe_us, 1),
             "mean_us": round(self.busy_ns / self.calls / 1e3, 1) if self.calls else None,

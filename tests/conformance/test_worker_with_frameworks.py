@@ -9,7 +9,7 @@ from conftest import PROJECT, varied
 from suite import FRAMEWORKS, REFEREE
 
 from runner.__main__ import run_trial
-from runner.ask import ended
+from runner.ask import Ended, ending
 from runner.command.inputs import INPUTS
 from runner.command.setup import fresh_folder, local
 from runner.environments.definition import read
@@ -77,7 +77,8 @@ def test_a_device_that_cannot_be_had_is_no_row_with_its_reason(framework, asked)
     with (folder / LOG_FILE).open("w") as log:
         worker = local(read(PROJECT, framework, "cpu"), "venv").start(folder, Job(Kind.TRIAL, spec), log)
         exit_code = worker.wait(60)
-    worker = ended(read_events(folder / EVENTS_FILE), Outcome(exit_code, False, 1.0), folder / LOG_FILE, False)
+    events, outcome = read_events(folder / EVENTS_FILE), Outcome(exit_code, False, 1.0)
+    worker = Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, False))
     result = assemble(folder, spec, worker, {}, "2026-01-01T00:00:00+00:00", {})
     assert (result.status, bool(result.reason)) == (Status.UNSUPPORTED, True)
     names = [event["event"] for event in read_events(folder / EVENTS_FILE)]

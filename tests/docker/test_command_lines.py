@@ -32,11 +32,11 @@ DOCKER = Engine("docker", "docker", "28.0")
 
 
 def line(engine=DOCKER, variables=None, **changes):
-    way = InContainer(
+    launcher = InContainer(
         engine, Image(read(PROJECT, "tensorflow", "cpu")), "a1b2", "base", variables or {"KERAS_BACKEND": "x"}
     )
     placement = make_spec(threads=1, **changes).placement
-    return run_line(way, "batchwise-one", TRIAL.parent.parent, TRIAL, placement, ["-m", "it"])
+    return run_line(launcher, "batchwise-one", TRIAL.parent.parent, TRIAL, placement, ["-m", "it"])
 
 
 def option(words, name):
@@ -242,7 +242,7 @@ def test_in_an_image_a_study_looks_for_virtual_environments_or_for_frameworks_th
 
 def asked(capability, isolation):
     gpu = Gpu(GPU, "NVIDIA H100", "550", "12.4", None, capability)
-    return SimpleNamespace(project=PROJECT, device=GPU, device_kind="cuda", gpus=(gpu,), isolation=isolation)
+    return SimpleNamespace(project=PROJECT, placement=make_spec(device=GPU).placement, gpus=(gpu,), isolation=isolation)
 
 
 def test_mxnet_on_a_card_newer_than_its_code_is_started_or_is_not_told_what_to_take():
@@ -290,9 +290,9 @@ def test_a_container_that_comes_into_being_after_it_was_ended_goes_on(programs, 
         (tmp_path / name).symlink_to(f"/bin/{name}")
     programs("docker", SLOW.format(log=tmp_path / "log", there=there))
     monkeypatch.setattr("runner.environments.containers.START_S", 0.2)
-    way = InContainer(Engine("docker", "docker", "1"), Image(read(PROJECT, "numpy", "cpu")), "a1b2", "base", {})
+    launcher = InContainer(Engine("docker", "docker", "1"), Image(read(PROJECT, "numpy", "cpu")), "a1b2", "base", {})
     with (tmp_path / "out").open("w") as log, pytest.raises(LaunchFailed, match="did not start within"):
-        way.start(TRIAL, Job(Kind.TRIAL, make_spec(threads=1)), log)
+        launcher.start(TRIAL, Job(Kind.TRIAL, make_spec(threads=1)), log)
     time.sleep(1.5)
     assert not there.exists() and "rm --force" in (tmp_path / "log").read_text()
 

@@ -18,7 +18,9 @@ from conftest import PROJECT, ROOT
 from stand_in import MIB, UUID, UUID_B, write_trace
 
 from runner import launch
-from runner.machine.description import Gpu, NoSuchDevice, resolve_device
+from runner.command.cli import device_of
+from runner.command.parser import BadInput
+from runner.machine.description import Gpu
 from workloads.records.samples import read_samples
 
 SLEEP_S = 3.0
@@ -88,7 +90,7 @@ def ended_under(driver, monkeypatch, folder, spec, fail):
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as worker:
         try:
             with launch.sampler(PROJECT, folder, spec.placement) as sampling:
-                sampling.watch(worker.pid)
+                launch.watch(sampling, worker.pid)
                 time.sleep(0.5)
                 worker.kill()
                 slow.touch()
@@ -179,12 +181,12 @@ GPUS = [Gpu("GPU-a", "first", "1", None, 8), Gpu("GPU-b", "second", "1", None, 8
     ],
 )
 def test_device_resolves_to_another_one(asked, found, device):
-    assert resolve_device(asked, found) == device
+    assert device_of(asked, found) == device
 
 
 @pytest.mark.parametrize(
     ("asked", "found"), [("cuda:0", []), ("cuda:2", GPUS), ("GPU-c", GPUS), ("gpu", GPUS), ("cuda:x", GPUS)]
 )
 def test_device_that_is_not_there_is_accepted(asked, found):
-    with pytest.raises(NoSuchDevice, match=asked):
-        resolve_device(asked, found)
+    with pytest.raises(BadInput, match=asked):
+        device_of(asked, found)

@@ -59,7 +59,7 @@ def test_a_container_is_not_metered_from_outside_or_not_recorded(by_runner, in_v
     results, cells = by_runner
     for cell, result in cells.items():
         figures, container = result["figures"], result["machine"]["container"]
-        assert container["engine"] == engine.told and container["image"] == reference(cell[0])
+        assert container["engine"] == engine.title and container["image"] == reference(cell[0])
         assert engine.inspect(container["image"])["Id"].endswith(container["image_id"])
         assert result["machine"]["libc"].startswith("glibc")
         assert figures["cpu_percent"]["value"] > 5
@@ -139,18 +139,18 @@ def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(built, 
     monkeypatch.setattr(
         "runner.environments.containers.subprocess.run", lambda *a, **k: asked.append(real(*a, **k)) or asked[-1]
     )
-    way = find(engine, Image(read(PROJECT, "numpy", "cpu")))
+    launcher = find(engine, Image(read(PROJECT, "numpy", "cpu")))
     with pytest.raises((EngineError, ValueError)):  # it does not tell what the runner's own probe tells
-        way.tried(tmp_path, make_spec(threads=1).placement)
+        launcher.tried(tmp_path, make_spec(threads=1).placement)
     links, local, inputs, root, sockets, status = json.loads(asked[-1].stdout)
     assert links == ["lo"] and local and inputs and root and sockets == []
     assert re.search(r"CapEff:\s+0+$", status, re.MULTILINE) and re.search(r"NoNewPrivs:\s+1", status)
 
 
 def test_a_missing_gpu_runtime_is_no_clear_line(built, engine, tmp_path):
-    way = find(engine, Image(read(PROJECT, "numpy", "cpu")))
+    launcher = find(engine, Image(read(PROJECT, "numpy", "cpu")))
     with pytest.raises(EngineError, match="GPU runtime is missing"):
-        way.tried(tmp_path, make_spec(threads=1, device=UUID).placement)
+        launcher.tried(tmp_path, make_spec(threads=1, device=UUID).placement)
 
 
 def test_a_missing_image_is_no_clear_line_or_does_not_say_what_builds_it(built, tmp_path):

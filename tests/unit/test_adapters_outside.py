@@ -44,9 +44,9 @@ def test_its_code_is_in_the_ids_of_its_own_trials_alone(folder: Path) -> None:
 
 
 def test_a_worker_imports_an_adapter_from_there_and_the_checkouts_own(folder: Path) -> None:
-    way = Local(sys.executable, {}, cli.with_adapters(PROJECT, folder))
+    launcher = Local(sys.executable, {}, cli.with_adapters(PROJECT, folder))
     code = "import adapters.mine.adapter, adapters.numpy.adapter; print(adapters.mine.adapter.__file__)"
-    variables = {"PATH": os.environ["PATH"], **way.project.import_variables}
+    variables = {"PATH": os.environ["PATH"], **launcher.project.import_variables}
     ran = subprocess.run([sys.executable, "-c", code], cwd=folder, env=variables, capture_output=True, text=True)
     assert ran.stdout.strip() == str(folder / "mine" / "adapter.py"), ran.stderr
 
@@ -56,8 +56,8 @@ def test_a_worker_is_started_so(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "adapters").mkdir()
     (tmp_path / "adapters" / "worker.py").write_text("import os; print(os.environ['BATCHWISE_ADAPTERS'])\n")
     with (tmp_path / "log.txt").open("w") as log:
-        way = Local(sys.executable, {"PYTHONPATH": str(tmp_path)}, replace(project, root=tmp_path))
-        worker = way.start(tmp_path, Job(Kind.TRIAL, make_spec()), log)
+        launcher = Local(sys.executable, {"PYTHONPATH": str(tmp_path)}, replace(project, root=tmp_path))
+        worker = launcher.start(tmp_path, Job(Kind.TRIAL, make_spec()), log)
         assert worker.wait(60) == 0
     assert (tmp_path / "log.txt").read_text().strip() == str(folder)
 

@@ -8,7 +8,7 @@ import signal
 import pytest
 from conftest import make_spec
 
-from runner.ask import ended
+from runner.ask import Ended, ending
 from runner.launch import Outcome
 from runner.results.assemble import assemble
 from workloads.records.check_name import CheckName
@@ -80,7 +80,8 @@ def result_of(folder, events, samples, **given):
 
 def assembled(folder, spec=None, outcome=OK, killed_for_memory=False, told=TOLD):
     spec = spec or make_spec(epochs=1)
-    worker = ended(read_events(folder / EVENTS_FILE), outcome, folder / LOG_FILE, killed_for_memory)
+    events = read_events(folder / EVENTS_FILE)
+    worker = Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, killed_for_memory))
     return assemble(folder, spec, worker, {}, "2026-01-01T00:00:00+00:00", told)
 
 

@@ -5,7 +5,7 @@ import pytest
 from conftest import make_spec
 
 from workloads.catalogue import WORKLOADS
-from workloads.records.check_name import MADE_AGAIN, CheckName
+from workloads.records.check_name import LATE_NAMES, MADE_AGAIN, CheckName
 from workloads.records.checks import clock_checks, figure_checks, sample_checks
 from workloads.records.figures import Figure, Method
 from workloads.records.result import Check
@@ -134,3 +134,9 @@ def test_a_clock_that_was_set_in_mid_run_passes(moved_ms: int, passed: bool) -> 
     (untold,) = clock_checks(figures, [start])
     assert not untold.passed and "cannot be told" in untold.detail
     assert clock_checks({"gpu_percent": Figure(90.0, "NVML", 60, method=Method.POLLED)}, [start, end]) == []
+
+
+def test_what_a_run_alone_can_tell_is_not_made_again_from_its_files() -> None:
+    of_the_run = {CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE, *LATE_NAMES}
+    assert set(MADE_AGAIN) == set(CheckName) - of_the_run
+    assert len(MADE_AGAIN) == 13

@@ -21,7 +21,7 @@ from runner.command.plan import Plan
 from runner.gate import judge as gate
 from runner.gate.judge import JUDGED, Gate
 from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS
-from runner.launch import LaunchFailed, Local, Outcome, Way
+from runner.launch import Launcher, LaunchFailed, Local, Outcome
 from workloads.catalogue import WORKLOADS
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.events import Event
@@ -382,7 +382,7 @@ def test_trials_that_diverge_alike_are_ok() -> None:
     assert is_ok(one, "held against the referee, two") and is_ok(two, "held against the referee, one")
 
 
-WAY = Local("python", {}, PROJECT)
+LAUNCHER = Local("python", {}, PROJECT)
 
 
 class Worker:
@@ -390,15 +390,15 @@ class Worker:
 
     def __init__(self, instead: Callable[[], Any] | None = None, last: Event = Event.FINISHED) -> None:
         self.instead, self.last, self.ran = instead, last, list[TrialSpec]()
-        self.started_with: list[Way] = []
+        self.started_with: list[Launcher] = []
 
-    def __call__(self, folder: Path, job: Job, way: Way) -> Outcome:
+    def __call__(self, folder: Path, job: Job, launcher: Launcher) -> Outcome:
         if job.kind is Kind.MEMORY:
             raise LaunchFailed("nobody asks here what memory holds")
         assert Job.from_json(json.loads((folder / JOB_FILE).read_text())) == job
         spec = job.trial
         self.ran.append(spec)
-        self.started_with.append(way)
+        self.started_with.append(launcher)
         if self.instead:
             self.instead()
         evidence = through_json(gathered(opened(profile=spec.task.profile), PLAIN, spec.task.optimizer))
@@ -462,12 +462,12 @@ def test_a_framework_is_probed_as_its_trials_are_run(tmp_path: Path, monkeypatch
     worker = Worker()
     monkeypatch.setattr(asking, "run_worker", worker)
     spec = trial("one", device="GPU-1", feed="device", threads=1, isolation="venv", batch_size=512).spec
-    way = Local("its/python", {"ITS": "variable"}, PROJECT)
-    evidence = Gate(tmp_path, PROJECT).gather(spec, way)
+    launcher = Local("its/python", {"ITS": "variable"}, PROJECT)
+    evidence = Gate(tmp_path, PROJECT).gather(spec, launcher)
     assert evidence == truth().rounded.to_json()
     (probed,) = worker.ran
     assert probed == varied(spec, batch_size=PROBE_BATCH)
-    assert worker.started_with == [way]
+    assert worker.started_with == [launcher]
     assert (tmp_path / "probes" / spec.probe_id / EVENTS_FILE).exists()
 
 
@@ -477,8 +477,8 @@ def test_a_framework_is_probed_once_for_all_batch_sizes_and_again_for_another_gr
     worker, first = Worker(), Gate(tmp_path, PROJECT)
     monkeypatch.setattr(asking, "run_worker", worker)
     alike: list[dict[str, Any]] = [{}, {"batch_size": 8}, {"last_batch": "drop"}, {"epochs": 9}, {"window_s": 9.0}]
-    given = [first.gather(trial("one", **change).spec, WAY) for change in alike]
-    given += [Gate(tmp_path, PROJECT).gather(trial("one", **change).spec, WAY) for change in alike]
+    given = [first.gather(trial("one", **change).spec, LAUNCHER) for change in alike]
+    given += [Gate(tmp_path, PROJECT).gather(trial("one", **change).spec, LAUNCHER) for change in alike]
     assert given == [truth().rounded.to_json()] * 10
     assert len(worker.ran) == 1
     others: list[dict[str, Any]] = [
@@ -488,8 +488,8 @@ def test_a_framework_is_probed_once_for_all_batch_sizes_and_again_for_another_gr
         {"environment": "another"},
     ]
     for number, change in enumerate(others, start=2):
-        first.gather(trial("one", batch_size=8).spec, WAY)
-        first.gather(varied(trial("one").spec, **change), WAY)
+        first.gather(trial("one", batch_size=8).spec, LAUNCHER)
+        first.gather(varied(trial("one").spec, **change), LAUNCHER)
         assert len(worker.ran) == number, change
 
 
@@ -506,13 +506,13 @@ def test_a_probe_that_gives_nothing_stops_nothing_and_is_tried_again_by_the_next
 ) -> None:
     monkeypatch.setattr(asking, "run_worker", worker)
     broken, silent = Gate(tmp_path, PROJECT), [trial("one", batch_size=size) for size in (8, 16)]
-    assert [broken.gather(one.spec, WAY) for one in silent] == [{}, {}]
+    assert [broken.gather(one.spec, LAUNCHER) for one in silent] == [{}, {}]
     assert len(worker.ran) == 1, "a probe that gives nothing was tried for every batch size"
     judged = broken.judge([replace(one, evidence={}) for one in silent])
     assert all(is_unverified(one, f"its framework's probe gave no evidence: {reason}") for one in judged)
     assert Gate(tmp_path, PROJECT).judge(judged) == judged, "a later run, that asks nothing of it, forgets the reason"
     monkeypatch.setattr(asking, "run_worker", Worker())
-    assert Gate(tmp_path, PROJECT).gather(trial("one").spec, WAY) == truth().rounded.to_json()
+    assert Gate(tmp_path, PROJECT).gather(trial("one").spec, LAUNCHER) == truth().rounded.to_json()
 
 
 def run_plan(
@@ -521,9 +521,11 @@ def run_plan(
     """(what a run of these returns, what it stored); `measured` stands for the measured worker."""
     monkeypatch.setattr(runner, "run_trial", lambda folder, spec, *_: measured(spec))
     monkeypatch.setattr(runner.definition, "label", lambda project, framework: framework)
-    request = SimpleNamespace(project=PROJECT, results=results, device="cpu", gpus=(), retry=frozenset())
-    ready = {spec.cell.framework: WAY for spec in specs}
-    returned = runner.run_trials(Plan(specs, {}), request, ready, {}, Console(file=StringIO()))
+    request = SimpleNamespace(
+        project=PROJECT, results=results, placement=make_spec().placement, gpus=(), retry=frozenset()
+    )
+    launchers = {spec.cell.framework: LAUNCHER for spec in specs}
+    returned = runner.run_trials(Plan(specs, {}), request, launchers, Console(file=StringIO()))
     stored = [json.loads((results / "trials" / spec.id / RESULT_FILE).read_text()) for spec in specs]
     return returned, [TrialResult.from_json(result) for result in stored]
 

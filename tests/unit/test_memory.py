@@ -122,7 +122,7 @@ class Asked:
     def __init__(self, dies_at=None):
         self.calls, self.dies_at = [], dies_at
 
-    def __call__(self, folder, job, way):
+    def __call__(self, folder, job, launcher):
         assert job.kind is Kind.MEMORY
         self.calls.append(job.batch_sizes)
         (folder / LOG_FILE).write_text("")

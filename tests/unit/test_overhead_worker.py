@@ -17,7 +17,7 @@ from adapters.worker import overhead_pairs
 from adapters.worker.event_log import EventLog
 from adapters.worker.overhead_pairs import Sampler, measure_pairs, same_work
 from adapters.worker.trainer import Trainer
-from runner.launch import GRACE_S, sampler
+from runner.launch import GRACE_S, sampler, watch
 from workloads.records.events import read_events
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
 from workloads.records.samples import read_samples
@@ -46,7 +46,7 @@ def sampling(tmp_path):
     """A sampler that samples a process which does nothing."""
     watched = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
     with sampler(PROJECT, tmp_path, make_spec().placement) as found:
-        found.watch(watched.pid)
+        watch(found, watched.pid)
         yield found
         watched.communicate()
 

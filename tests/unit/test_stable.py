@@ -29,7 +29,7 @@ def repeats(framework, batch_size, speeds):
 
 
 def told(results):
-    return [cell.told() for cell in cells(results)]
+    return [cell.line() for cell in cells(results)]
 
 
 def test_the_interval_is_not_that_of_the_t_table():

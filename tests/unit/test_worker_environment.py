@@ -68,7 +68,7 @@ def test_a_trial_under_another_variable_is_another_trial():
 def test_the_probe_and_the_memory_worker_run_under_the_trials_variables(monkeypatch, tmp_path):
     spec, jobs = make_spec(variables=SET), []
 
-    def refuse(folder, job, way):
+    def refuse(folder, job, launcher):
         jobs.append(job)
         raise LaunchFailed("enough is seen")
 
@@ -79,8 +79,10 @@ def test_the_probe_and_the_memory_worker_run_under_the_trials_variables(monkeypa
 
 
 def test_a_worker_in_a_container_gets_the_same_variables(tmp_path):
-    way = InContainer(Engine("docker", "docker", "28.0"), Image(read(PROJECT, "numpy", "cpu")), "1" * 12, "base", {})
-    line = run_line(way, "name", tmp_path, tmp_path / "b" / "c", make_spec(variables=SET).placement, [])
+    launcher = InContainer(
+        Engine("docker", "docker", "28.0"), Image(read(PROJECT, "numpy", "cpu")), "1" * 12, "base", {}
+    )
+    line = run_line(launcher, "name", tmp_path, tmp_path / "b" / "c", make_spec(variables=SET).placement, [])
     assert {f"{name}={value}" for name, value in SET.items()} <= set(line)
 
 
@@ -92,9 +94,9 @@ def test_a_worker_of_this_machine_sees_the_variables_and_not_the_callers_other_o
         "import json, os, pathlib, sys; pathlib.Path(sys.argv[1], 'seen').write_text(json.dumps(dict(os.environ)))"
     )
     spec = make_spec(variables=deciding_variables())
-    way = Local(sys.executable, {"PYTHONPATH": str(tmp_path)}, PROJECT)
+    launcher = Local(sys.executable, {"PYTHONPATH": str(tmp_path)}, PROJECT)
     with (tmp_path / "log").open("w") as log:
-        worker = way.start(tmp_path, Job(Kind.TRIAL, spec), log)
+        worker = launcher.start(tmp_path, Job(Kind.TRIAL, spec), log)
         assert worker.wait(30) == 0
     seen = json.loads((tmp_path / "seen").read_text())
     assert seen.items() >= SET.items() and not seen.keys() & OF_NO_WORKER.keys()

@@ -23,7 +23,6 @@ class CheckName(Word):
     IN_SPLIT = "batch size <= training split"
     ADAM = "Adam's state = 2 x trainable bytes"
     NO_STALL = "no stall in the window"
-    # The run alone can make these.
     ENDED_WELL = "the worker ended well"
     ALONE = "alone on the device"
     GATE = "computes what the others compute"
@@ -43,4 +42,5 @@ LATE_NAMES = (
     CheckName.POSSIBLE, CheckName.NOTHING_LEFT, CheckName.END_ANSWERED, CheckName.END_EVALUATION,
     CheckName.END_LOSSES, CheckName.END_UPDATES, CheckName.EPOCHS_AGREE,
 )  # fmt: skip
-MADE_AGAIN = (*CheckName,)[: [*CheckName].index(CheckName.ENDED_WELL)]  # from the stored files
+OF_THE_RUN_ALONE = (CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE, *LATE_NAMES)
+MADE_AGAIN = tuple(name for name in CheckName if name not in OF_THE_RUN_ALONE)  # from the stored files

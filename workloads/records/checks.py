@@ -59,8 +59,9 @@ def figure_checks(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
 
 def _values(figures: dict[str, Figure], *specs: FigureSpec) -> list[float] | None:
     """None unless all are known."""
-    known = {name: figure.value for name, figure in figures.items() if figure.value is not None}
-    return [known[spec.name] for spec in specs] if all(spec.name in known for spec in specs) else None
+    wanted = (figures.get(spec.name) for spec in specs)
+    known = [figure.value for figure in wanted if figure is not None and figure.value is not None]
+    return known if len(known) == len(specs) else None
 
 
 def _split(spec: TrialSpec, epochs: list[Epoch]) -> Iterator[Check]:
@@ -164,22 +165,19 @@ def sample_checks(edges: tuple[float, float], samples: Samples) -> list[Check]:
     times = samples["t_ns"][inside]
     steps = np.diff(times)
     gap_s = float(np.diff(np.concatenate([[edges[0]], np.sort(times), [edges[1]]])).max()) / 1e9
-    done = [
+    checks = [
         Check(CheckName.COVERED, gap_s <= 3 * PERIOD_S, f"longest gap {gap_s:.2f} s, period {PERIOD_S} s"),
         Check(CheckName.INCREASING, bool(np.all(steps > 0)), f"{int(np.sum(steps <= 0))} of {len(times)} do not"),
     ]
-    for column in NEVER_ALL_ZERO:
-        known = samples[column][inside]
-        known = known[~np.isnan(known)]
-        if len(known) and not known.any():
-            done.append(Check(CheckName.NOT_ALL_ZERO, False, f"{column}: all {len(known)} samples in the window are 0"))
-    for column in SUMS:
-        known = samples[column][inside]
-        known = known[~np.isnan(known)]
-        if len(known) > 1 and known.min() == known.max():
-            detail = f"{column}: all {len(known)} samples in the window are {known[0]:g}, and it is a running sum"
-            done.append(Check(CheckName.NOT_ALL_ZERO, False, detail))
-    return done
+    for column in (*NEVER_ALL_ZERO, *SUMS):
+        values = samples[column][inside]
+        known = values[~np.isnan(values)]
+        detail = f"{column}: all {len(known)} samples in the window are {known[0] if len(known) else 0:g}"
+        if column in NEVER_ALL_ZERO and len(known) and not known.any():
+            checks.append(Check(CheckName.NOT_ALL_ZERO, False, detail))
+        if column in SUMS and len(known) > 1 and known.min() == known.max():
+            checks.append(Check(CheckName.NOT_ALL_ZERO, False, f"{detail}, and it is a running sum"))
+    return checks
 
 
 def clock_checks(figures: dict[str, Figure], clocks: list[dict[str, int]]) -> list[Check]:

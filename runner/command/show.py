@@ -1,0 +1,98 @@
+"""What a command prints beside the rows of its trials: what there is to choose from, a plan, how a run ended."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+
+from rich.console import Console
+
+from runner.command.cli import Request
+from runner.command.plan import plan_of, read_stored
+from runner.command.progress import duration
+from runner.command.setup import installations
+from runner.command.stable import Cell, worth
+from runner.environments import definition
+from runner.machine.description import IMAGE_VARIABLE
+from runner.project import Project
+from runner.results import memory_forecast
+from workloads.catalogue import WORKLOADS
+from workloads.datasets import DATASETS
+from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT
+from workloads.records.result import TrialResult
+from workloads.records.status import FINDINGS
+from workloads.study import read, studies
+
+
+def summary(results: list[TrialResult], console: Console) -> None:
+    """How many trials ended how, and a line for each that went wrong."""
+    counts = Counter(str(result.status) for result in results)
+    counted = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    console.print(f"{len(results)} trials: {counted}")
+    for result in results:
+        if result.status not in FINDINGS:
+            console.print(f"  {result.spec.id}: {result.status}: {result.reason}")
+
+
+def stability(cells: list[Cell], console: Console) -> None:
+    """How each cell's repeats ended, and what that is worth."""
+    for cell in cells:
+        console.print(f"  {cell.line()}")
+    if any(cell.stable for cell in cells):
+        console.print(f"  {worth()}")
+
+
+def inventory(project: Project, console: Console) -> None:
+    """Frameworks with the states of their environments, workloads, data sets and studies."""
+    sections: dict[str, Mapping[str, str]] = {
+        "frameworks": {framework: _framework(project, framework) for framework in project.frameworks},
+        "workloads": {each.name: f"{each.parameter_count:,} parameters: {each.summary}" for each in WORKLOADS.values()},
+        "data sets": {
+            each.name: f"{each.train_count:,} + {each.test_count:,} images: {each.summary}"
+            for each in DATASETS.values()
+        },
+        "studies": {name: read(path).summary for name, path in studies().items()},
+    }
+    for heading, lines in sections.items():
+        console.print(heading, style="bold")
+        for name, text in lines.items():
+            console.print(f"  {name:<14}{text}")
+
+
+def _framework(project: Project, framework: str) -> str:
+    if IMAGE_VARIABLE in os.environ:
+        installed = definition.installed(definition.read(project, framework, "cpu"))
+        states = ["in this image" if installed else "not in it"]
+    else:
+        kinds = [kind for kind in definition.variants(project, framework) if kind in ("cpu", "cuda")]
+        states = [f"{kind}: {definition.read(project, framework, kind).state}" for kind in kinds]
+    role = "; referee, not part of all" if definition.is_referee(project, framework) else ""
+    outside = f"; in {project.folder(framework)}" if project.is_outside(framework) else ""
+    return ", ".join(states) + role + outside
+
+
+def plan(request: Request, console: Console) -> None:
+    """Trials in their order, with estimates in seconds and warnings where memory may not do."""
+    planned = plan_of(request, installations(request), range(request.study.repeats), {})
+    estimates, placement = planned.estimates_s, request.placement
+    lines = memory_forecast.lines(read_stored(request.results))
+    capacity = memory_forecast.capacity_bytes(placement.device, request.gpus, placement.memory_limit_bytes)
+    for number, spec in enumerate(planned.trials, start=1):
+        states = ["finished" if spec.id in planned.finished else f"about {duration(estimates[spec.id])}"]
+        name = f"{number:>4}  {spec.cell.framework:<12} batch {spec.cell.batch_size:>5}  repeat {spec.draw.repeat}"
+        line = lines.get(spec.memory_id)
+        if line and capacity and spec.id not in planned.finished:
+            states += filter(None, [memory_forecast.warning(spec, line, capacity)])
+        console.print("  ".join([name, spec.placement.device, *states]))
+    for spec in {spec.memory_id: spec for spec in planned.trials}.values():
+        if spec.memory_id in lines:
+            console.print(memory_forecast.described(spec.cell.framework, lines[spec.memory_id]))
+        else:
+            console.print(
+                f"{spec.cell.framework}: peak memory unknown: {FEWEST_TO_LEAVE_ONE_OUT} batch sizes must be measured"
+            )
+    total = f"{len(planned.to_run)} trials to run, about {duration(sum(estimates.values()))}"
+    console.print(f"{total}; a rough guess where nothing like it has been measured in {request.results}")
+    if request.until_stable is not None:
+        console.print(f"then, until stable, single repeats up to {request.until_stable} in all: their number is open")
