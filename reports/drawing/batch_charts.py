@@ -14,7 +14,7 @@ from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, STEP_TIME, USAGE, Quan
 from ..reproduction import literature
 from ..reproduction.comparable import METRICS
 from . import chart_words
-from .chart_series import Measured, against_batch_size
+from .chart_series import against_batch_size
 
 DRAWN = (USAGE, MEMORY, ACCURACY, SPEED, STEP_TIME, ENERGY)
 NAMES = tuple(quantity.name for quantity in DRAWN)
@@ -24,33 +24,31 @@ BATCH_AXIS = "Batch size, images (logarithmic)"
 KINDS = {literature.TABLE: Kind.PUBLISHED_TABLE, literature.CHART: Kind.PUBLISHED_CHART}
 
 
-def of_section(section: Section, published: pd.DataFrame, provenance: str) -> list[Chart]:
+def of_section(section: Section, published: pd.DataFrame) -> list[Chart]:
     """NAMES, as far as the section has values; `published` as `published_series` takes it."""
-    made = (_chart(section, quantity, published, provenance) for quantity in DRAWN)
-    return [chart for chart in made if chart is not None]
+    charts = (_chart(section, quantity, published) for quantity in DRAWN)
+    return [chart for chart in charts if chart is not None]
 
 
-def _chart(section: Section, quantity: Quantity, published: pd.DataFrame, provenance: str) -> Chart | None:
+def _chart(section: Section, quantity: Quantity, published: pd.DataFrame) -> Chart | None:
     spec = quantity.figure(section.condition)
-    if spec is None:
+    measured = against_batch_size(section, quantity) if spec else None
+    if spec is None or measured is None or not measured.most:
         return None
-    ours = against_batch_size(section, quantity)
-    if not ours.most:
-        return None
-    theirs = published_series(quantity, section.condition, published, [one.key for one in ours.series])
-    logarithmic = quantity in LOGARITHMIC and all(y is None or y > 0 for one in ours.series for y in one.y)
+    behind = published_series(quantity, section.condition, published, [series.key for series in measured.series])
+    series = (*measured.series, *behind)
     title = quantity.title(section.condition)
-    caption = [chart_words.points(ours.most), *_about(theirs, quantity, section.condition, published), provenance]
+    courses = [chart_words.course(one, "batch size") for one in series]
     return Chart(
         name=quantity.name,
         title=title,
         x_label=BATCH_AXIS,
         y_label=AXIS_NAMES.get(quantity, f"{spec.label}, {spec.unit}"),
-        panels=(Panel("", (*ours.series, *theirs)),),
-        alt=_alt(title, ours, theirs),
-        caption=" ".join(caption),
+        panels=(Panel("", series),),
+        alt=chart_words.sentence([f"{title}, against batch size", *courses]),
+        caption=" ".join([chart_words.points(measured.most), *_about(behind, quantity, section.condition, published)]),
         full_scale=spec.full_scale,
-        y_log=logarithmic,
+        y_log=quantity in LOGARITHMIC and all(y is None or y > 0 for one in measured.series for y in one.y),
     )
 
 
@@ -63,44 +61,37 @@ def published_series(
     `published`: columns series ("table" | "chart"), framework (display name), framework_version, metric, batch_size,
     value (%, MiB).
     """
-    shown = quantity.figure(condition)
-    metric = next((metric for metric in METRICS if metric.quantity.figures[0] is shown), None)
+    figure = quantity.figure(condition)
+    metric = next((metric for metric in METRICS if metric.quantity.figures[0] is figure), None)
     if metric is None or condition.task.workload != literature.WORKLOAD:
         return ()
-    wanted = list(KNOWN) if metric.alone else frameworks
-    here, tolerance = published[published["metric"] == metric.name], literature.TOLERANCE.get(metric.name, 0.0)
-    found = []
+    rows = published[published["metric"] == metric.name].sort_values("batch_size")
+    series = []
     for kind in KINDS:
-        for key in wanted:
-            own = here[here["framework"] == display_name(key)]
-            rows = own[own["series"] == kind].sort_values("batch_size")
-            if len(rows) and (kind == literature.TABLE or _contradicts(own, tolerance)):
-                found.append(_published(key, kind, rows))
-    return tuple(found)
+        for key in list(KNOWN) if metric.alone else frameworks:
+            both = rows[rows["framework"] == display_name(key)].pivot(
+                index="batch_size", columns="series", values="value"
+            )
+            if kind not in both or (kind == literature.CHART and not _contradicts(both, metric.name)):
+                continue
+            known = both[kind].dropna()
+            label = f"{display_name(key)}, published {kind}"
+            series.append(Series(label, key, KINDS[kind], tuple(map(float, known.index)), tuple(map(float, known))))
+    return tuple(series)
 
 
-def _published(key: str, kind: str, rows: pd.DataFrame) -> Series:
-    return Series(
-        label=f"{display_name(key)}, published {kind}",
-        key=key,
-        kind=KINDS[kind],
-        x=tuple(float(size) for size in rows["batch_size"]),
-        y=tuple(float(value) for value in rows["value"]),
-    )
-
-
-def _contradicts(own: pd.DataFrame, tolerance: float) -> bool:
-    wide = own.pivot(index="batch_size", columns="series", values="value")
-    if not set(KINDS) <= set(wide):
+def _contradicts(both: pd.DataFrame, metric: str) -> bool:
+    """Whether table and chart, the columns, differ by more than reading a chart costs."""
+    if literature.TABLE not in both:
         return False
-    return bool(((wide[literature.TABLE] - wide[literature.CHART]).abs() > tolerance).any())
+    return bool(((both[literature.TABLE] - both[literature.CHART]).abs() > literature.TOLERANCE.get(metric, 0.0)).any())
 
 
-def _about(theirs: tuple[Series, ...], quantity: Quantity, condition: Condition, published: pd.DataFrame) -> list[str]:
+def _about(behind: tuple[Series, ...], quantity: Quantity, condition: Condition, published: pd.DataFrame) -> list[str]:
     """What the published series are and how far they can be compared."""
-    if not theirs:
+    if not behind:
         return []
-    names = dict.fromkeys(display_name(one.key) for one in theirs)
+    names = dict.fromkeys(display_name(one.key) for one in behind)
     versions = published.drop_duplicates("framework").set_index("framework")["framework_version"]
     other = (
         ""
@@ -112,13 +103,8 @@ def _about(theirs: tuple[Series, ...], quantity: Quantity, condition: Condition,
         f"Published: {software} on a {literature.GPU} (J. Yin, M.S. thesis, Ohio State University, 2020), which does "
         f"not name its network, data set and optimizer{other}."
     ]
-    if any(one.kind is Kind.PUBLISHED_CHART for one in theirs):
+    if any(one.kind is Kind.PUBLISHED_CHART for one in behind):
         sentences.append("Where its table and its chart contradict each other, both are drawn.")
     if quantity is MEMORY:
         sentences.append("Its memory looks like means of polls over the whole run, ours is the highest of the trial.")
     return sentences
-
-
-def _alt(title: str, ours: Measured, theirs: tuple[Series, ...]) -> str:
-    every = [chart_words.course(one, "batch size") for one in (*ours.series, *theirs)]
-    return chart_words.sentence([f"{title}, against batch size", *every])

@@ -34,7 +34,7 @@ class Curves:
     value: Callable[[Epoch], float | None]
 
 
-def of_section(section: Section, provenance: str) -> list[Chart]:
+def of_section(section: Section) -> list[Chart]:
     """NAMES; none where no trial tells its epochs."""
     by_repeat = sorted(section.results, key=lambda result: result.spec.draw.repeat)
     trained = [result for result in by_repeat if result.status is Status.OK and result.epochs]
@@ -46,7 +46,7 @@ def of_section(section: Section, provenance: str) -> list[Chart]:
     training = [Curves(f"Training, batch {size}", size, lambda epoch: epoch.train_loss) for size in sizes]
     test = [Curves(f"Test, batch {size}", size, lambda epoch: epoch.test_loss) for size in sizes]
     chosen = f"{len(sizes)} of the {len(every)} batch sizes, spread over their range." if sizes != every else ""
-    how = f"{chosen} {chart_words.points(_repeats(trained))} {provenance}".strip()
+    how = f"{chosen} {chart_words.points(_repeats(trained))}".strip()
     return [
         replace(
             _chart(

@@ -40,11 +40,11 @@ class Split:
         return tuple(None if None in column else sum(y or 0 for y in column) for column in columns)
 
 
-def of_section(section: Section, provenance: str) -> list[Chart]:
+def of_section(section: Section) -> list[Chart]:
     """NAMES, as far as the section has values."""
     splits, most = _splits(section)
-    how = f"{HOW_SPLIT} {chart_words.repeats(most)} {provenance}"
-    return [*([_stacked(splits, how), _shares(splits, how)] if splits else []), *_line_chart(section, provenance)]
+    how = f"{HOW_SPLIT} {chart_words.repeats(most)}"
+    return [*([_stacked(splits, how), _shares(splits, how)] if splits else []), *_line_chart(section)]
 
 
 def _splits(section: Section) -> tuple[list[Split], int]:
@@ -130,7 +130,7 @@ def _largest(split: Split, place: int) -> str:
     return f"at batch size {part.x[place]:.10g} the largest part is {name}, {share:.0f} %"
 
 
-def _line_chart(section: Section, provenance: str) -> list[Chart]:
+def _line_chart(section: Section) -> list[Chart]:
     """Peaks with their lines, a panel a kind of memory; none where no memory has enough sizes for a line."""
     lines = memory.fitted(section)
     panels, sentences, most = [], [], 0
@@ -152,7 +152,7 @@ def _line_chart(section: Section, provenance: str) -> list[Chart]:
             y_label="Memory, MiB",
             panels=tuple(panels),
             alt=chart_words.sentence([title, *sentences]),
-            caption=f"{HOW_LINE} {chart_words.points(most)} {provenance}",
+            caption=f"{HOW_LINE} {chart_words.points(most)}",
             x_log=False,
         )
     ][: len(panels)]

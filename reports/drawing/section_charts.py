@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 
 from .. import captions
@@ -20,10 +22,8 @@ def charts_of(section: Section, published: pd.DataFrame | None = None) -> tuple[
     """
     if not section.results:
         return ()
-    provenance = captions.provenance(section)
     published = literature.published() if published is None else published
-    return (
-        *batch_charts.of_section(section, published, provenance),
-        *memory_charts.of_section(section, provenance),
-        *epoch_charts.of_section(section, provenance),
-    )
+    charts = [*batch_charts.of_section(section, published), *memory_charts.of_section(section)]
+    charts += epoch_charts.of_section(section)
+    provenance = captions.provenance(section)
+    return tuple(replace(chart, provenance=provenance) for chart in charts)

@@ -17,22 +17,6 @@ async function decompress(letters) {
   return JSON.parse(await new Response(stream).text());
 }
 
-// The value of one trial in a column: {same}, {of, at} or {all}.
-function at(column, place) {
-  if ("same" in column) return column.same;
-  return "at" in column ? column.of[column.at[place]] : column.all[place];
-}
-
-// [3, 4, 5, 9] of "3-5,9".
-function places(ranges) {
-  const found = [];
-  for (const range of ranges ? ranges.split(",") : []) {
-    const [first, last] = range.split("-").map(Number);
-    for (let place = first; place <= (last ?? first); place++) found.push(place);
-  }
-  return found;
-}
-
 // Text is always set as text: nothing that a trial says is ever read as HTML.
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);

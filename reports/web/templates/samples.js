@@ -3,38 +3,32 @@
 function samplesChart(holder, samples, tracks) {
   const chart = echarts.init(holder, null, { renderer: "svg" });
   const shown = Object.keys(samples.tracks).map(Number);
-  const time = (place) => clean(samples.from + (place + 0.5) * samples.step);
-  const each = 1 / shown.length;
+  const time = (place) => samples.from + (place + 0.5) * samples.step;
+  const each = 100 / shown.length;
+  const start = Math.min(0, samples.from);
   const end = samples.from + samples.step * samples.tracks[shown[0]].length;
   const window = samples.window && {
     silent: true,
     itemStyle: { color: ink.faint },
     data: [[{ xAxis: samples.window[0] }, { xAxis: samples.window[1] }]],
   };
-  const highest = (place) => Math.max(...samples.tracks[place].filter((value) => value !== null));
-  const top = (place) => spanOfY([highest(place)], false, place < 2 ? 100 : null)[1];
   chart.setOption({
     animation: false,
     textStyle: { fontFamily: FONT },
     grid: shown.map((_, row) => ({
       left: 52,
       right: 12,
-      top: `${row * each * 100 + 8}%`,
-      height: `${each * 100 - 20}%`,
+      top: `${row * each + 8}%`,
+      height: `${each - 20}%`,
     })),
     title: shown.map((place, row) => ({
       text: tracks[place][0],
       left: 4,
-      top: `${row * each * 100}%`,
+      top: `${row * each}%`,
       textStyle: { fontSize: 12, fontWeight: "normal", color: ink.text },
     })),
     tooltip: {
-      trigger: "axis",
-      confine: true,
-      transitionDuration: 0,
-      backgroundColor: ink.paper,
-      borderColor: ink.line,
-      textStyle: { color: ink.text, fontSize: 13 },
+      ...tip(),
       formatter: (found) => {
         const values = found.map((one) => `${told(one.value[1])} ${tracks[one.seriesId][1]}`);
         return element("div", { class: "tip" }, `${told(found[0].value[0], 1)} s: ${values.join(", ")}`);
@@ -42,18 +36,17 @@ function samplesChart(holder, samples, tracks) {
     },
     axisPointer: { link: [{ xAxisIndex: "all" }] },
     xAxis: shown.map((_, row) => ({
-      ...axis(
-        [Math.min(0, samples.from), end],
-        false,
-        ticks([Math.min(0, samples.from), end], false),
-        row === shown.length - 1
-          ? { name: "Time since the worker's start, s", nameLocation: "middle", nameGap: 24 }
-          : {},
-      ),
+      ...axis([start, end], false),
+      axisLine: { onZero: false, lineStyle: { color: ink.muted } },
+      splitLine: { show: false },
       gridIndex: row,
+      name: row === shown.length - 1 ? "Time since the worker's start, s" : "",
+      nameLocation: "middle",
+      nameGap: 24,
     })),
+    // A share is shown against the whole.
     yAxis: shown.map((place, row) => ({
-      ...axis([0, top(place)], false, ticks([0, top(place)], false), {}, true),
+      ...axis([0, tracks[place][1] === "%" ? ({ max }) => Math.max(100, max) : null], false),
       gridIndex: row,
     })),
     series: shown.map((place, row) => ({

@@ -13,9 +13,11 @@ from workloads.records.events import Event, read_events
 from workloads.records.files import EVENTS_FILE, LOG_FILE, SAMPLES_FILE
 from workloads.records.samples import read_samples
 
-from .pack import rounded
+from .columns import rounded
 
 DIGITS = 4
+POINTS = 160
+MOST_BYTES = 20_000  # of a log
 SEVERAL = 2  # fewer rows make no curve
 
 
@@ -39,7 +41,7 @@ TRACKS = (
 )
 
 
-def samples(folder: Path, threads: int, points: int) -> dict[str, Any] | None:
+def samples(folder: Path, threads: int, points: int = POINTS) -> dict[str, Any] | None:
     """The curves of samples.csv, at most `points` each, evenly in time; None where there is nothing to draw.
 
     {"from": s, "step": s, "window": [s, s] | None, "tracks": {place in TRACKS: values}}, times since the worker's
@@ -100,7 +102,7 @@ def _binned(
     return np.divide(totals, counts, out=empty, where=counts > 0)
 
 
-def log(folder: Path, most_bytes: int) -> str | None:
+def log(folder: Path, most_bytes: int = MOST_BYTES) -> str | None:
     """The text of log.txt, its middle left out where it is longer than `most_bytes`; None without such a file."""
     path = folder / LOG_FILE
     try:
