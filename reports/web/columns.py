@@ -49,10 +49,11 @@ def rounded(value: Any, digits: int) -> Any:
     return int(short) if short.is_integer() and abs(short) < 2**53 else short
 
 
-def fitting(count: int, room: int, make: Callable[[int], Any]) -> tuple[str, int]:
-    """What `make` makes of the first trials, packed, and of how many: `count`, or as many as `room` bytes hold."""
+def fitting(values: Sequence[Any], form: Callable[[Sequence[Any]], Any], room: int) -> tuple[str, int]:
+    """(packed, how many) of the values in the form: all, or as many of the first as `room` bytes hold."""
+    count = len(values)
     while count > 0:
-        packed = pack(make(count))
+        packed = pack(form(values[:count]))
         if len(packed) <= room:
             return packed, count
         count = count * room // len(packed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,10 @@ from .chart_data import Indices
 from .columns import columns, fitting, flat, rounded
 
 IN_TABLE = (SPEED, STEP_TIME, USAGE, MEMORY, ACCURACY)
-DIGITS = 5
+DIGITS, EPOCHS_DIGITS = 5, 4
 MOST_READ = 2000  # trials whose samples and logs are read
-DETAILS = {"results": RESULT_FILE, "samples": SAMPLES_FILE, "logs": LOG_FILE}  # in order of worth
+# In order of worth: the file that has the whole of it, and the most that it gets of the room that is left.
+DETAILS = {"results": (RESULT_FILE, 0.8), "samples": (SAMPLES_FILE, 0.8), "logs": (LOG_FILE, 1)}
 
 
 @dataclass(frozen=True)
@@ -102,27 +103,24 @@ def _value(result: TrialResult, spec: FigureSpec) -> float | None:
 
 
 def details(trials: list[Trial], room: int) -> tuple[dict[str, str], list[str]]:
-    """({name of DETAILS: packed}, a sentence for everything that `room` bytes did not hold).
-
-    Each gets at most half of the room that is left, the last all of it; the first trials stay.
-    """
+    """({name of DETAILS: packed}, a sentence for everything that `room` bytes did not hold): the first trials stay."""
     read = trials[:MOST_READ]
     results = [_result(trial) for trial in trials]
     samples = [trial_files.samples(trial.folder, trial.result.spec.placement.threads) for trial in read]
     logs = [trial_files.log(trial.folder) for trial in read]
-    makers: dict[str, tuple[list[Any], Callable[[int], Any]]] = {
-        "results": (results, lambda count: columns(results[:count])),
-        "samples": (samples, lambda count: samples[:count]),
-        "logs": (logs, lambda count: logs[:count]),
+    every: dict[str, tuple[list[Any], Callable[[Sequence[Any]], Any]]] = {
+        "results": (results, columns),
+        "samples": (samples, list),
+        "logs": (logs, list),
     }
     packed, left_out = {}, []
-    for name, (values, make) in makers.items():
-        packed[name], count = fitting(len(values), room if name == "logs" else room // 2, make)
+    for name, (file, share) in DETAILS.items():
+        packed[name], count = fitting(*every[name], int(room * share))
         room -= len(packed[name])
         if count < len(trials):
             left_out.append(
                 f"The {name} of {len(trials) - count:,} of {len(trials):,} trials, the last repeats, are left out of "
-                f"this page for its size; they are in the trials' {DETAILS[name]}."
+                f"this page for its size; they are in the trials' {file}."
             )
     return packed, left_out
 
@@ -142,7 +140,7 @@ def _result(trial: Trial) -> dict[str, Any]:
         "checks": {check.name: {"passed": check.passed, "detail": check.detail} for check in result.checks},
     }
     epochs = [(one.train_s, one.train_loss, one.test_loss, 100 * one.test_accuracy) for one in result.epochs]
-    return flat(nested) | {"epochs": [[rounded(value, DIGITS) for value in epoch] for epoch in epochs]}
+    return flat(nested) | {"epochs": [[rounded(value, EPOCHS_DIGITS) for value in epoch] for epoch in epochs]}
 
 
 def _figure(result: TrialResult, spec: FigureSpec) -> dict[str, Any]:
