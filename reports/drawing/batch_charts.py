@@ -38,7 +38,7 @@ def _chart(section: Section, quantity: Quantity, published: pd.DataFrame) -> Cha
     behind = published_series(quantity, section.condition, published, [series.key for series in measured.series])
     series = (*measured.series, *behind)
     title = quantity.title(section.condition)
-    courses = [chart_words.course(one, "batch size") for one in series]
+    courses = [chart_words.course(line, "batch size") for line in series]
     return Chart(
         name=quantity.name,
         title=title,
@@ -48,7 +48,7 @@ def _chart(section: Section, quantity: Quantity, published: pd.DataFrame) -> Cha
         alt=chart_words.sentence([f"{title}, against batch size", *courses]),
         caption=" ".join([chart_words.points(measured.most), *_about(behind, quantity, section.condition, published)]),
         full_scale=spec.full_scale,
-        y_log=quantity in LOGARITHMIC and all(y is None or y > 0 for one in measured.series for y in one.y),
+        y_log=quantity in LOGARITHMIC and all(y is None or y > 0 for line in measured.series for y in line.y),
     )
 
 
@@ -91,7 +91,7 @@ def _about(behind: tuple[Series, ...], quantity: Quantity, condition: Condition,
     """What the published series are and how far they can be compared."""
     if not behind:
         return []
-    names = dict.fromkeys(display_name(one.key) for one in behind)
+    names = dict.fromkeys(display_name(series.key) for series in behind)
     versions = published.drop_duplicates("framework").set_index("framework")["framework_version"]
     other = (
         ""
@@ -103,7 +103,7 @@ def _about(behind: tuple[Series, ...], quantity: Quantity, condition: Condition,
         f"Published: {software} on a {literature.GPU} (J. Yin, M.S. thesis, Ohio State University, 2020), which does "
         f"not name its network, data set and optimizer{other}."
     ]
-    if any(one.kind is Kind.PUBLISHED_CHART for one in behind):
+    if any(series.kind is Kind.PUBLISHED_CHART for series in behind):
         sentences.append("Where its table and its chart contradict each other, both are drawn.")
     if quantity is MEMORY:
         sentences.append("Its memory looks like means of polls over the whole run, ours is the highest of the trial.")

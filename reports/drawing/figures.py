@@ -135,12 +135,12 @@ def _batch_axis(axes: Axes, chart: Chart, width: float, size: float) -> None:
     points = width * 72 / math.log(high / low)
     ends, labels = [-math.inf] * LABEL_ROWS, []
     for x in chart.places:
-        place, name = points * math.log(x), f"{x:.10g}"
+        middle, name = points * math.log(x), f"{x:.10g}"
         half = (len(name) + 1) * DIGIT * size / 2
-        row = next((row for row, end in enumerate(ends) if place - half >= end), None)
+        row = next((row for row, end in enumerate(ends) if middle - half >= end), None)
         labels.append("" if row is None else "\n" * row + name)
         if row is not None:
-            ends[row] = place + half
+            ends[row] = middle + half
     axes.set_xscale("log", base=2)
     axes.set_xticks(chart.places, labels)
     axes.set_xticks([], minor=True)
@@ -193,10 +193,12 @@ def _legend(figure: Figure, entries: list[Entry], shrunk: float) -> Legend:
     width allows; else labels stand in rows.
     """
     kinds = [kind for kind in Kind if any(entry.kind is kind for entry in entries)]
-    of_key = {entry.key: {one.kind: one for one in entries if one.key == entry.key} for entry in entries}
-    grouped = [own.get(kind) for own in of_key.values() for kind in kinds]
-    apart = len(kinds) > 1 and all(Kind.MEASURED in own for own in of_key.values())
-    choices = [(len(of_key), grouped)] if apart else []
+    of_key: dict[str, dict[Kind, Entry]] = {}
+    for entry in entries:
+        of_key.setdefault(entry.key, {})[entry.kind] = entry
+    choices: list[tuple[int, list[Entry | None]]] = []
+    if len(kinds) > 1 and all(Kind.MEASURED in of_kind for of_kind in of_key.values()):
+        choices.append((len(of_key), [of_kind.get(kind) for of_kind in of_key.values() for kind in kinds]))
     for columns in range(len(entries), 0, -1):
         choices.append((columns, [entry for column in range(columns) for entry in entries[column::columns]]))
     for columns, chosen in choices:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..charts import Chart, Kind
-from .styles import PALE, SeriesStyle
+from .styles import SeriesStyle
 from .traces import Trace, moved
 
 if TYPE_CHECKING:
@@ -53,9 +53,8 @@ def area_settings(style: SeriesStyle) -> dict[str, Any]:
 def _line(axes: Axes, trace: Trace, shrunk: float) -> Line2D:
     """A gap where a value is missing."""
     series, settings = trace.series, line_settings(trace.style, shrunk)
-    order = 2.5 if trace.style.opacity == PALE else 3
     values = [math.nan if y is None else y for y in series.y]
-    (line,) = axes.plot(trace.at, values, clip_on=False, zorder=order, **settings)
+    (line,) = axes.plot(trace.at, values, clip_on=False, zorder=2.5 if trace.style.opacity < 1 else 3, **settings)
     if series.low:
         low, high = (np.array(ends, np.float64) for ends in (series.low, series.high))
         cap = max(settings["markersize"] / 2, 1.5)
@@ -80,10 +79,10 @@ def _stack(axes: Axes, chart: Chart, parts: list[Trace]) -> None:
         above = np.array(part.above, np.float64)
         below = above - np.array(part.series.y, np.float64)
         settings = area_settings(part.style)
-        joined = [here and beside for here, beside in zip(known, near, strict=True)]
+        joined = list(map(all, zip(known, near, strict=True)))
         if any(joined):
             axes.fill_between(part.at, below, above, where=joined, **settings)
-        for place, (here, beside) in enumerate(zip(known, near, strict=True)):
-            if here and not beside:
-                ends = [moved(chart, part.at[place], side * LONE_STACK / 2) for side in (-1, 1)]
-                axes.fill_between(ends, [below[place]] * 2, [above[place]] * 2, **settings)
+        for point, x in enumerate(part.at):
+            if known[point] and not near[point]:
+                ends = [moved(chart, x, side * LONE_STACK / 2) for side in (-1, 1)]
+                axes.fill_between(ends, below[point], above[point], **settings)

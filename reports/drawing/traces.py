@@ -1,4 +1,4 @@
-"""What print and page both draw of a chart, worked out once: places, stacks, spans of the axes, looks, the legend."""
+"""What print and page both draw of a chart, worked out once: places, stacks, spans of the axes, styles, the legend."""
 
 from __future__ import annotations
 
@@ -42,30 +42,29 @@ class Entry:
     style: SeriesStyle
 
 
-def traces(chart: Chart, looks: Mapping[str, Style] | None = None) -> tuple[tuple[Trace, ...], ...]:
-    """Of each panel. `looks` are those of the frameworks, None where this chart's are all that a reader sees."""
-    if looks is None:
-        looks = styles(chart.frameworks)
-    return tuple(_of_panel(chart, panel, looks) for panel in chart.panels)
+def traces(chart: Chart, frameworks: Mapping[str, Style] | None = None) -> tuple[tuple[Trace, ...], ...]:
+    """Of each panel. `frameworks` are all that a reader sees, None where they are this chart's."""
+    frameworks = styles(chart.frameworks) if frameworks is None else frameworks
+    return tuple(_of_panel(chart, panel, frameworks) for panel in chart.panels)
 
 
-def _of_panel(chart: Chart, panel: Panel, looks: Mapping[str, Style]) -> tuple[Trace, ...]:
+def _of_panel(chart: Chart, panel: Panel, frameworks: Mapping[str, Style]) -> tuple[Trace, ...]:
     barred = list(dict.fromkeys(series.key for series in panel.series if series.low))
     step = min(BESIDE, 0.5 / len(chart.places) / max(1, len(barred)))
     fitted = {series.key for series in panel.series if series.kind is Kind.FIT}
     stack: list[float | None] = [0.0] * max((len(part.x) for part in panel.parts), default=0)
-    found = []
+    panel_traces = []
     for series in panel.series:
         if series.kind is Kind.PART:
             stack = [None if y is None or base is None else base + y for base, y in zip(stack, series.y, strict=True)]
         above = tuple(stack) if series.kind is Kind.PART else ()
         style = in_legend = part_style(series.key)
         if series.kind is not Kind.PART:
-            framework = looks[series.key]
+            framework = frameworks[series.key]
             style = series_style(series.kind, framework, series.key not in fitted, bool(panel.parts))
             in_legend = series_style(series.kind, framework, True, bool(panel.parts))
         aside = step * (barred.index(series.key) - (len(barred) - 1) / 2) if series.low else 0.0
-        found.append(
+        panel_traces.append(
             Trace(
                 series,
                 style,
@@ -76,7 +75,7 @@ def _of_panel(chart: Chart, panel: Panel, looks: Mapping[str, Style]) -> tuple[T
                 _logarithmic(series),
             )
         )
-    return tuple(found)
+    return tuple(panel_traces)
 
 
 def legend(panels: tuple[tuple[Trace, ...], ...]) -> list[Entry]:

@@ -29,9 +29,9 @@ DASHES = {"": [], "-": [], "--": [3.7, 1.6], "-.": [6.4, 1.6, 1, 1.6], ":": [1.3
 Indices = Callable[[Iterable[str]], list[int]]  # of trials, from their ids
 
 
-def chart_data(chart: Chart, indices: Indices, looks: Mapping[str, Style]) -> dict[str, Any]:
+def chart_data(chart: Chart, indices: Indices, frameworks: Mapping[str, Style]) -> dict[str, Any]:
     """Numbers to DIGITS significant digits, so that rounding them again gives what the tables say."""
-    panels = traces(chart, looks)
+    panels = traces(chart, frameworks)
     return {
         "title": chart.title,
         "xLabel": chart.x_label,

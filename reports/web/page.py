@@ -68,17 +68,17 @@ def page(report: Report, marks: tuple[str, ...] = ()) -> str:
 def _page(report: Report, marks: tuple[str, ...], parts_bytes: int) -> str:
     environment = _environment()
     trials = web_trials.trials_of(report)
-    looks = styles(trial.result.spec.cell.framework for trial in trials)
+    frameworks = styles(trial.result.spec.cell.framework for trial in trials)
     charted = (chart.frameworks for chapter in report.chapters for chart in chapter.charts)
-    room = Room(environment.get_template("table.html.j2").module, styles({*looks}.union(*charted)), parts_bytes)
+    room = Room(environment.get_template("table.html.j2").module, styles({*frameworks}.union(*charted)), parts_bytes)
     context = _context(report, room, trials) | {
         "marks": marks,
-        "frameworks": [(key, style.name) for key, style in looks.items()],
+        "frameworks": [(key, style.name) for key, style in frameworks.items()],
     }
     shown = {
         "frameworks": [
             (key, style.name, style_data(series_style(Kind.MEASURED, room.styles[key]), Kind.MEASURED))
-            for key, style in looks.items()
+            for key, style in frameworks.items()
         ],
         "sections": [chapter.heading for chapter in report.chapters],
         "tables": room.tables,

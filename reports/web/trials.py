@@ -139,8 +139,8 @@ def _result(trial: Trial) -> dict[str, Any]:
         "figures": {name: _figure(result, FIGURES[name]) for name in result.figures},
         "checks": {check.name: {"passed": check.passed, "detail": check.detail} for check in result.checks},
     }
-    epochs = [(one.train_s, one.train_loss, one.test_loss, 100 * one.test_accuracy) for one in result.epochs]
-    return flat(nested) | {"epochs": [[rounded(value, EPOCHS_DIGITS) for value in epoch] for epoch in epochs]}
+    epochs = [(epoch.train_s, epoch.train_loss, epoch.test_loss, 100 * epoch.test_accuracy) for epoch in result.epochs]
+    return flat(nested) | {"epochs": [[rounded(value, EPOCHS_DIGITS) for value in values] for values in epochs]}
 
 
 def _figure(result: TrialResult, spec: FigureSpec) -> dict[str, Any]:

@@ -30,7 +30,7 @@ function element(name, attributes = {}, ...children) {
 }
 
 // As the tables say it: `decimals`, or three significant digits and whole numbers from 100 on.
-function told(value, decimals = null) {
+function numberText(value, decimals = null) {
   if (typeof value !== "number") return "–";
   const places = decimals ?? (value ? Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value)))) : 0);
   return value.toFixed(Math.min(places, 12));

@@ -26,7 +26,7 @@ function listOf(shown, found) {
       trials.repeat[place],
       trials.status[place],
     ];
-    const numbers = trials.figures.map((figure) => told(figure.values[place], figure.decimals));
+    const numbers = trials.figures.map((figure) => numberText(figure.values[place], figure.decimals));
     return [trialLink(shown, place), ...words.map(String), ...numbers];
   });
   return table(heads, rows, "The trials behind this number");
@@ -104,7 +104,8 @@ async function trialOf(shown, place) {
       ? element(
           "p",
           { class: "small" },
-          `Started ${result.started_at}; took ${told(result.wall_s, 1)} s. Files: ${folder} in the results folder.`,
+          `Started ${result.started_at}; took ${numberText(result.wall_s, 1)} s. ` +
+            `Files: ${folder} in the results folder.`,
         )
       : absent("Figures, checks, epochs and conditions are", "result.json"),
     heading("Samples"),
@@ -171,10 +172,10 @@ function epochsOf(epochs) {
   if (!epochs.length) return element("p", { class: "small" }, "None was finished.");
   const rows = epochs.map(([seconds, train, test, accuracy], place) => [
     String(place + 1),
-    told(seconds),
-    told(train, 4),
-    told(test, 4),
-    told(accuracy, 2),
+    numberText(seconds),
+    numberText(train, 4),
+    numberText(test, 4),
+    numberText(accuracy, 2),
   ]);
   return table(["Epoch", "Training, s", "Training loss", "Test loss", "Test accuracy, %"], rows, "Epochs of the trial");
 }

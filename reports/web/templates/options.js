@@ -1,4 +1,4 @@
-// What ECharts is told of one panel: axes, tooltip, series. Places, spans and looks come with the data.
+// What ECharts is given for one panel: axes, tooltip, series. Places, spans and styles come with the data.
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif';
 
@@ -100,7 +100,7 @@ function tipOf(view, traces, at) {
 function withInterval(trace, point) {
   const [low, high] = [trace.low[point], trace.high[point]];
   const known = typeof low === "number" && typeof high === "number" && low !== high;
-  return told(trace.y[point]) + (known ? ` [${told(low)}, ${told(high)}]` : "");
+  return numberText(trace.y[point]) + (known ? ` [${numberText(low)}, ${numberText(high)}]` : "");
 }
 
 // The highest is drawn first, each from 0 on, so that every lower one covers it.

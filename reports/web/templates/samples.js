@@ -30,8 +30,8 @@ function samplesChart(holder, samples, tracks) {
     tooltip: {
       ...tip(),
       formatter: (found) => {
-        const values = found.map((one) => `${told(one.value[1])} ${tracks[one.seriesId][1]}`);
-        return element("div", { class: "tip" }, `${told(found[0].value[0], 1)} s: ${values.join(", ")}`);
+        const values = found.map((one) => `${numberText(one.value[1])} ${tracks[one.seriesId][1]}`);
+        return element("div", { class: "tip" }, `${numberText(found[0].value[0], 1)} s: ${values.join(", ")}`);
       },
     },
     axisPointer: { link: [{ xAxisIndex: "all" }] },
@@ -67,12 +67,13 @@ function samplesChart(holder, samples, tracks) {
 
 // What the small chart shows, in words.
 function samplesWords(samples, tracks) {
-  const told1 = Object.entries(samples.tracks).map(([place, values]) => {
+  const sentences = Object.entries(samples.tracks).map(([place, values]) => {
     const known = values.filter((value) => value !== null);
-    return `${tracks[place][0]}: ${told(Math.min(...known))} to ${told(Math.max(...known))}`;
+    return `${tracks[place][0]}: ${numberText(Math.min(...known))} to ${numberText(Math.max(...known))}`;
   });
-  const window = samples.window
-    ? ` The steady window, shaded, is from ${told(samples.window[0], 1)} to ${told(samples.window[1], 1)} s.`
+  const edges = samples.window?.map((edge) => numberText(edge, 1));
+  const window = edges
+    ? ` The steady window, shaded, is from ${edges[0]} to ${edges[1]} s.`
     : " No steady window was reached.";
-  return `${told1.join("; ")}.${window}`;
+  return `${sentences.join("; ")}.${window}`;
 }

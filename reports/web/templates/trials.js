@@ -29,7 +29,7 @@ class TrialsTable {
       ...trials.figures.map((figure) => ({
         label: `${figure.label}, ${figure.unit}`,
         value: (place) => figure.values[place],
-        text: (value) => told(value, figure.decimals),
+        text: (value) => numberText(value, figure.decimals),
       })),
     ];
   }
