@@ -29,7 +29,7 @@ GRID, FAINT = "#D8D8D8", "#404040"
 SPACIOUS = 2.2  # points an inch: with more of them markers are smaller
 SMALLEST = 0.5  # part of a marker's size
 DIGIT, LABEL_ROWS = 0.64, 3  # width of a digit in its size; of tick labels
-NEARLY_WHOLE = 0.95  # of the width is filled by a line of mean letters
+NEARLY_WHOLE = 0.93  # of the width is filled by a line of mean letters
 LONGEST_LABEL, LONGEST_TITLES = 40, 80  # characters: of a label, of the titles in a row
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 SETTINGS: dict[Any, Any] = {
@@ -49,22 +49,20 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS) -> list[P
 
     Raises OSError where a file cannot be written.
     """
-    wanted = [name for name in FORMATS if name in formats]
-    if not wanted:
+    paths = {name: stem.with_name(f"{stem.name}.{name}") for name in FORMATS if name in formats}
+    if not paths:
         return []
     # Here, not above: tables need no drawing library, and its import takes as long as all of them.
     import matplotlib as mpl
 
-    paths = [stem.with_name(f"{stem.name}.{name}") for name in wanted]
+    about = {"Title": plain(chart.title), "Description": plain(chart.alt)}
     with mpl.rc_context(SETTINGS):
         figure = drawn(chart)
-        about = {"Title": plain(chart.title), "Description": plain(chart.alt)}
-        for name, path in zip(wanted, paths, strict=True):
-            if name == "png":
-                _save_png(figure, path, about)
-            else:
-                figure.savefig(path, format=name, metadata=about | {"Date": None})
-    return paths
+        if "png" in paths:
+            _save_png(figure, paths["png"], about)
+        if "svg" in paths:
+            figure.savefig(paths["svg"], metadata=about | {"Date": None})
+    return list(paths.values())
 
 
 def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -58,17 +59,13 @@ def _of_panel(chart: Chart, panel: Panel, frameworks: Mapping[str, Style]) -> tu
         if series.kind is Kind.PART:
             stack = [None if y is None or base is None else base + y for base, y in zip(stack, series.y, strict=True)]
         above = tuple(stack) if series.kind is Kind.PART else ()
-        style = in_legend = part_style(series.key)
-        if series.kind is not Kind.PART:
-            framework = frameworks[series.key]
-            style = series_style(series.kind, framework, series.key not in fitted, bool(panel.parts))
-            in_legend = series_style(series.kind, framework, True, bool(panel.parts))
+        style, in_legend = _styles(series, frameworks, series.key not in fitted, bool(panel.parts))
         aside = step * (barred.index(series.key) - (len(barred) - 1) / 2) if series.low else 0.0
         panel_traces.append(
             Trace(
                 series,
                 style,
-                None if series.kind is Kind.FIT else in_legend,
+                in_legend,
                 tuple(moved(chart, x, aside) for x in series.x),
                 above,
                 _linear(chart, series, above or series.y),
@@ -78,16 +75,25 @@ def _of_panel(chart: Chart, panel: Panel, frameworks: Mapping[str, Style]) -> tu
     return tuple(panel_traces)
 
 
+def _styles(
+    series: Series, frameworks: Mapping[str, Style], joined: bool, over_areas: bool
+) -> tuple[SeriesStyle, SeriesStyle | None]:
+    """(in the panel, in the legend)."""
+    if series.kind is Kind.PART:
+        return part_style(series.key), part_style(series.key)
+    framework = frameworks[series.key]
+    style = series_style(series.kind, framework, joined, over_areas)
+    return style, None if series.kind is Kind.FIT else series_style(series.kind, framework, True, over_areas)
+
+
 def legend(panels: tuple[tuple[Trace, ...], ...]) -> list[Entry]:
     """Each label once, in the order of the series."""
     entries: dict[str, Entry] = {}
-    for trace in (trace for panel in panels for trace in panel):
-        if trace.in_legend is None:
-            continue
-        label, key = trace.series.label, trace.series.key
-        if label in entries and entries[label].key != key:
-            key = ""
-        entries[label] = Entry(label, key, trace.series.kind, trace.in_legend)
+    for trace in itertools.chain(*panels):
+        if trace.in_legend:
+            label, key = trace.series.label, trace.series.key
+            several = label in entries and entries[label].key != key
+            entries[label] = Entry(label, "" if several else key, trace.series.kind, trace.in_legend)
     return list(entries.values())
 
 

@@ -53,13 +53,22 @@ function axis([min, max], logarithmic, ticks, fullScale = null) {
   };
 }
 
-// 1, 2 and 5 times powers of ten; where there is less than a decade, six even places.
+// Factors of powers of ten: the first of these with enough ticks is taken.
+const FACTORS = [
+  [1, 2, 5],
+  [1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9],
+  Array.from({ length: 90 }, (_, tenth) => 1 + tenth / 10),
+];
+const ENOUGH = 4;
+
 function logarithmicTicks([low, high]) {
-  const powers = Array.from({ length: 40 }, (_, place) => 10 ** (place - 20));
-  const ticks = powers.flatMap((power) => [1, 2, 5].map((factor) => Number((factor * power).toPrecision(1))));
-  const seen = ticks.filter((tick) => tick >= low && tick <= high);
-  if (seen.length > 2) return seen;
-  return Array.from({ length: 6 }, (_, place) => Number((low * (high / low) ** ((place + 0.5) / 6)).toPrecision(3)));
+  const powers = Array.from({ length: 40 }, (_, place) => place - 20);
+  const choices = FACTORS.map((factors) =>
+    powers
+      .flatMap((power) => factors.map((factor) => Number(`${factor.toFixed(1)}e${power}`)))
+      .filter((tick) => tick >= low && tick <= high),
+  );
+  return choices.find((ticks) => ticks.length >= ENOUGH) ?? choices.at(-1);
 }
 
 function tip() {
