@@ -23,7 +23,12 @@ IN_TABLE = (SPEED, STEP_TIME, USAGE, MEMORY, ACCURACY)
 DIGITS, EPOCHS_DIGITS = 5, 4
 MOST_READ = 2000  # trials whose samples and logs are read
 # In order of worth: the file that has the whole of it, and the most that it gets of the room that is left.
-DETAILS = {"results": (RESULT_FILE, 0.8), "samples": (SAMPLES_FILE, 0.8), "logs": (LOG_FILE, 1)}
+DETAILS = {
+    "results": (RESULT_FILE, 0.9),
+    "epochs": (RESULT_FILE, 0.5),
+    "samples": (SAMPLES_FILE, 0.8),
+    "logs": (LOG_FILE, 1),
+}
 
 
 @dataclass(frozen=True)
@@ -106,10 +111,12 @@ def details(trials: list[Trial], room: int) -> tuple[dict[str, str], list[str]]:
     """({name of DETAILS: packed}, a sentence for everything that `room` bytes did not hold): the first trials stay."""
     read = trials[:MOST_READ]
     results = [_result(trial) for trial in trials]
+    epochs = [_epochs(trial.result) for trial in trials]
     samples = [trial_files.samples(trial.folder, trial.result.spec.placement.threads) for trial in read]
     logs = [trial_files.log(trial.folder) for trial in read]
     every: dict[str, tuple[list[Any], Callable[[Sequence[Any]], Any]]] = {
         "results": (results, columns),
+        "epochs": (epochs, list),
         "samples": (samples, list),
         "logs": (logs, list),
     }
@@ -139,8 +146,13 @@ def _result(trial: Trial) -> dict[str, Any]:
         "figures": {name: _figure(result, FIGURES[name]) for name in result.figures},
         "checks": {check.name: {"passed": check.passed, "detail": check.detail} for check in result.checks},
     }
+    return flat(nested)
+
+
+def _epochs(result: TrialResult) -> list[list[Any]]:
+    """Seconds, training loss, test loss and test accuracy in percent of each."""
     epochs = [(epoch.train_s, epoch.train_loss, epoch.test_loss, 100 * epoch.test_accuracy) for epoch in result.epochs]
-    return flat(nested) | {"epochs": [[rounded(value, EPOCHS_DIGITS) for value in values] for values in epochs]}
+    return [[rounded(value, EPOCHS_DIGITS) for value in values] for values in epochs]
 
 
 def _figure(result: TrialResult, spec: FigureSpec) -> dict[str, Any]:

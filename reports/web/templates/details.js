@@ -76,7 +76,7 @@ function resultOf(columns, place) {
 
 // The parts of a trial that the page holds, each in a section of its own; what it does not hold says so.
 async function trialOf(shown, place) {
-  const [results, samples, logs] = await Promise.all(["results", "samples", "logs"].map(unpack));
+  const [results, epochs, samples, logs] = await Promise.all(["results", "epochs", "samples", "logs"].map(unpack));
   const names = new Map(shown.frameworks);
   const { trials } = shown;
   const result = place < (results?.folder.length ?? 0) ? resultOf(results, place) : null;
@@ -107,10 +107,12 @@ async function trialOf(shown, place) {
           `Started ${result.started_at}; took ${numberText(result.wall_s, 1)} s. ` +
             `Files: ${folder} in the results folder.`,
         )
-      : absent("Figures, checks, epochs and conditions are", "result.json"),
+      : absent("Figures, checks and conditions are", "result.json"),
     heading("Samples"),
     place < (samples?.length ?? 0) ? curve(shown, samples[place]) : absent("Samples are", "samples.csv"),
     ...(result ? partsOf(result) : []),
+    heading("Epochs"),
+    place < (epochs?.length ?? 0) ? epochsOf(epochs[place]) : absent("Epochs are", "result.json"),
     heading("Log"),
     place < (logs?.length ?? 0) ? logOf(logs[place]) : absent("The log is", "log.txt"),
   ];
@@ -122,8 +124,6 @@ function partsOf(result) {
     figuresOf(result.figures),
     heading("Checks"),
     checksOf(result.checks),
-    heading("Epochs"),
-    epochsOf(result.epochs),
     heading("Conditions"),
     ...Object.entries(GROUPS).map(([key, label]) => group(label, result[key])),
   ];
