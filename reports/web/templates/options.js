@@ -30,8 +30,10 @@ function optionOf(view, panel, whole) {
   };
 }
 
-// `ticks` are the library's own where none are given; what is no round number at an end has no label.
+// `ticks` are the library's own where none are given; an end that is no round number has no label and no line.
 function axis([min, max], logarithmic, ticks, fullScale = null) {
+  const showMin = Boolean(ticks) || min === 0;
+  const showMax = Boolean(ticks) || max === fullScale || typeof max !== "number";
   return {
     type: logarithmic ? "log" : "value",
     min,
@@ -42,12 +44,12 @@ function axis([min, max], logarithmic, ticks, fullScale = null) {
       customValues: ticks,
       hideOverlap: true,
       formatter: readable,
-      showMinLabel: ticks || min === 0 ? null : false,
-      showMaxLabel: ticks || max === fullScale || typeof max !== "number" ? null : false,
+      showMinLabel: showMin ? null : false,
+      showMaxLabel: showMax ? null : false,
     },
     axisTick: { show: false, customValues: ticks },
     axisLine: { show: false },
-    splitLine: { lineStyle: { color: ink.line }, showMinLine: min === 0, showMaxLine: max === fullScale },
+    splitLine: { lineStyle: { color: ink.line }, showMinLine: showMin, showMaxLine: showMax },
     minorTick: { show: false },
     nameTextStyle: { color: ink.muted, fontSize: 12 },
   };
