@@ -84,19 +84,19 @@ def _write(
             if kind in formats:
                 _table(placed, out, kind)
     kinds = [kind for kind in OF_CHARTS if kind in formats]
-    pictures = _pictures(report, kinds, charts)
+    pictures = _pictures(report, charts) if kinds else {}
     cores = len(os.sched_getaffinity(0))
     forked = multiprocessing.get_context("fork")
     # Processes, for drawing is most of a report's time.
     with ProcessPoolExecutor(min(cores, len(pictures)) or 1, forked, _collect_drawings) as pool:
-        drawn = [pool.submit(figures.draw, _chart(report, key), out / stem, kinds) for key, stem in pictures.items()]
+        drawn = [pool.submit(figures.draw, chart, out / stem, kinds) for chart, stem in pictures.values()]
         if "html" in formats:
             web.write(report, out / "report.html", marks)
         if "md" in formats:
-            shown = {key: f"{stem}.{kinds[0]}" for key, stem in pictures.items()}
+            shown = {key: f"{stem}.{kinds[0]}" for key, (_, stem) in pictures.items()}
             _text(out / "report.md", markdown.page(report, marks, shown))
-        for one in drawn:
-            one.result()
+        for drawing in drawn:
+            drawing.result()
 
 
 def _collect_drawings() -> None:
@@ -145,20 +145,15 @@ def _table(placed: Placed, out: Path, kind: str) -> None:
             _text(path, latex.of(table, placed.stem, placed.conditions))
 
 
-def _pictures(report: Report, kinds: Sequence[str], charts: Collection[str] | None) -> dict[tuple[int, str], str]:
-    """{(chapter's place, chart's name): stem of its files} of what is to be drawn: `charts`, or all."""
+def _pictures(report: Report, names: Collection[str] | None) -> dict[tuple[int, str], tuple[Chart, str]]:
+    """{(chapter's place, chart's name): (chart, stem of its files)} of what is to be drawn: `names`, or all."""
     several = len(report.chapters) > 1
     return {
-        (place, chart.name): f"{chart.name}-{place + 1}" if several else chart.name
-        for place, chapter in enumerate(report.chapters if kinds else ())
+        (place, chart.name): (chart, f"{chart.name}-{place + 1}" if several else chart.name)
+        for place, chapter in enumerate(report.chapters)
         for chart in chapter.charts
-        if charts is None or chart.name in charts
+        if names is None or chart.name in names
     }
-
-
-def _chart(report: Report, key: tuple[int, str]) -> Chart:
-    place, name = key
-    return next(chart for chart in report.chapters[place].charts if chart.name == name)
 
 
 def _remove_earlier(out: Path) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..charts import Chart, Panel, Series
+from ..charts import Chart, Panel
 from ..conditions import Section
 from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, STEP_TIME, USAGE, Quantity
 from ..reproduction.publication import Publication
-from ..reproduction.published_series import behind
+from ..reproduction.published_series import behind as published_behind
 from . import chart_words
-from .chart_series import Measured, against_batch_size
+from .chart_series import against_batch_size
 
 DRAWN = (USAGE, MEMORY, ACCURACY, SPEED, STEP_TIME, ENERGY)
 NAMES = tuple(quantity.name for quantity in DRAWN)
@@ -19,36 +19,29 @@ AXIS_NAMES = {ENERGY: "GPU energy, J an image"}
 BATCH_AXIS = "Batch size, images (logarithmic)"
 
 
-def of_section(section: Section, published: Sequence[Publication], provenance: str) -> list[Chart]:
+def of_section(section: Section, published: Sequence[Publication]) -> list[Chart]:
     """NAMES, as far as the section has values."""
-    made = (_chart(section, quantity, published, provenance) for quantity in DRAWN)
-    return [chart for chart in made if chart is not None]
+    charts = (_chart(section, quantity, published) for quantity in DRAWN)
+    return [chart for chart in charts if chart is not None]
 
 
-def _chart(section: Section, quantity: Quantity, published: Sequence[Publication], provenance: str) -> Chart | None:
+def _chart(section: Section, quantity: Quantity, published: Sequence[Publication]) -> Chart | None:
     spec = quantity.figure(section.condition)
-    if spec is None:
+    measured = against_batch_size(section, quantity) if spec else None
+    if spec is None or measured is None or not measured.most:
         return None
-    ours = against_batch_size(section, quantity)
-    if not ours.most:
-        return None
-    theirs, about = behind(quantity, section.condition, [one.key for one in ours.series], published)
-    logarithmic = quantity in LOGARITHMIC and all(y is None or y > 0 for one in ours.series for y in one.y)
+    behind, about = published_behind(quantity, section.condition, [series.key for series in measured.series], published)
+    series = (*measured.series, *behind)
     title = quantity.title(section.condition)
-    caption = [chart_words.points(ours.most), *about, provenance]
+    courses = [chart_words.course(line, "batch size") for line in series]
     return Chart(
         name=quantity.name,
         title=title,
         x_label=BATCH_AXIS,
         y_label=AXIS_NAMES.get(quantity, f"{spec.label}, {spec.unit}"),
-        panels=(Panel("", (*ours.series, *theirs)),),
-        alt=_alt(title, ours, theirs),
-        caption=" ".join(caption),
+        panels=(Panel("", series),),
+        alt=chart_words.sentence([f"{title}, against batch size", *courses]),
+        caption=" ".join([chart_words.points(measured.most), *about]),
         full_scale=spec.full_scale,
-        y_log=logarithmic,
+        y_log=quantity in LOGARITHMIC and all(y is None or y > 0 for line in measured.series for y in line.y),
     )
-
-
-def _alt(title: str, ours: Measured, theirs: Sequence[Series]) -> str:
-    every = [chart_words.course(one, "batch size") for one in (*ours.series, *theirs)]
-    return chart_words.sentence([f"{title}, against batch size", *every])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .. import condition_text
 from ..charts import Chart
@@ -20,10 +21,8 @@ def charts_of(section: Section, published: Sequence[Publication] | None = None) 
     """
     if not section.results:
         return ()
-    provenance = condition_text.provenance(section)
     published = publications() if published is None else published
-    return (
-        *batch_charts.of_section(section, published, provenance),
-        *memory_charts.of_section(section, provenance),
-        *epoch_charts.of_section(section, provenance),
-    )
+    charts = [*batch_charts.of_section(section, published), *memory_charts.of_section(section)]
+    charts += epoch_charts.of_section(section)
+    provenance = condition_text.provenance(section)
+    return tuple(replace(chart, provenance=provenance) for chart in charts)
