@@ -102,7 +102,8 @@ def new(name: str, into: Path) -> Path:
 def adapter(name: str) -> str:
     """The module: the verbs of `base.Adapter` as they stand there, with bodies that fail."""
     _, _, verbs = inspect.getsource(base.Adapter).partition('"""\n\n')
-    failing = re.sub(r"( +def (\w+)\(.*?)\.\.\.\n", r'\1raise NotImplementedError("\2")\n', verbs, flags=re.DOTALL)
+    verb = re.compile(r' +def (\w+)\(.*?""".*?"""\n', re.DOTALL)
+    failing = verb.sub(r'\g<0>        raise NotImplementedError("\1")\n', verbs)
     return ADAPTER.substitute(name=name, verbs=failing)
 
 
