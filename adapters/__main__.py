@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import inspect
 import keyword
+import re
 import sys
-from collections.abc import Iterator
+import tomllib
 from pathlib import Path
 from string import Template
 
 from adapters import base
-from workloads import layers
+from workloads.activations import KEPT
 
 HERE = Path(__file__).resolve().parent
 
@@ -24,7 +24,13 @@ Rivals and the referee (adapters/numpy) stand beside this folder: read side by s
 
 from __future__ import annotations
 
-$imports
+from pathlib import Path
+from typing import Any
+
+from adapters.base import Count, Floats, MemoryUse, Order, Probe
+from workloads.datasets import Images, Labels
+from workloads.spec import OptimizerSpec, Workload
+from workloads.weights import Weights
 
 
 class Adapter:
@@ -40,19 +46,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from workloads.layers import (
-$records,
-)
+from workloads import layers
 $functions
 
-LAYERS: dict[type[Layer], Callable[[Any, Shape], Any]] = {
+LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], Any]] = {
 $table
 }
 ''')
 
 LAYER = Template('''
 
-def $function(layer: $record, shape: Shape) -> Any:
+def make_$function(layer: layers.$record, shape: layers.Shape) -> Any:
     """$promise"""
     raise NotImplementedError("$record")
 ''')
@@ -89,72 +93,27 @@ def new(name: str, into: Path) -> Path:
     (folder / "__init__.py").write_text("")
     (folder / "adapter.py").write_text(adapter(name))
     (folder / "layers.py").write_text(layer_functions(name))
-    (folder / "environment.toml").write_text(ENVIRONMENT.substitute(name=name, base=image()))
+    # The image that the referee's is built on is that of every framework which is installed by its pins.
+    image = tomllib.loads((HERE / "numpy" / "environment.toml").read_text(encoding="utf-8"))["base"]
+    (folder / "environment.toml").write_text(ENVIRONMENT.substitute(name=name, base=image))
     return folder
-
-
-def image() -> str:
-    """The image that the referee's is built on: that of every framework which is installed by its pins."""
-    text = (HERE / "numpy" / "environment.toml").read_text(encoding="utf-8")
-    return next(line for line in text.splitlines() if line.startswith("base = ")).split('"')[1]
 
 
 def adapter(name: str) -> str:
     """The module: the verbs of `base.Adapter` as they stand there, with bodies that fail."""
-    source = inspect.getsource(base)
-    tree = ast.parse(source)
-    (protocol,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == base.Adapter.__name__)
-    lines = source.splitlines()
-    verbs = []
-    for verb in (node for node in protocol.body if isinstance(node, ast.FunctionDef)):
-        promise = lines[verb.lineno - 1 : verb.body[-1].lineno - 1]
-        verbs.append("\n".join([*promise, f'        raise NotImplementedError("{verb.name}")\n']))
-    words = {node.id for verb in protocol.body for node in ast.walk(verb) if isinstance(node, ast.Name)}
-    return ADAPTER.substitute(name=name, imports="\n".join(imports(tree, words)), verbs="\n".join(verbs))
-
-
-def imports(tree: ast.Module, words: set[str]) -> Iterator[str]:
-    """What of base.py's imports, and of base.py itself, the verbs' signatures name."""
-    named = {
-        node.module: [alias.name for alias in node.names if alias.name in words]
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.module
-    }
-    of_others = {name for names in named.values() for name in names}
-    named[base.__name__] = sorted(words & vars(base).keys() - of_others)
-    lines = {module: f"from {module} import {', '.join(names)}" for module, names in named.items() if names}
-    yield from (lines[module] for module in sorted(lines) if module in sys.stdlib_module_names)
-    yield ""
-    yield from (lines[module] for module in sorted(lines) if module not in sys.stdlib_module_names)
-
-
-def records(record: type[layers.Layer] = layers.Layer) -> Iterator[type[layers.Layer]]:
-    """The layers that networks are made of: those that no other record derives from."""
-    derived = record.__subclasses__()
-    if not derived:
-        yield record
-    for each in derived:
-        yield from records(each)
+    _, _, verbs = inspect.getsource(base.Adapter).partition('"""\n\n')
+    verb = re.compile(r' +def (\w+)\(.*?""".*?"""\n', re.DOTALL)
+    failing = verb.sub(r'\g<0>        raise NotImplementedError("\1")\n', verbs)
+    return ADAPTER.substitute(name=name, verbs=failing)
 
 
 def layer_functions(name: str) -> str:
     """The module: a failing function for each layer record, and the table of them."""
-    each = {record: f"make_{record.__name__.lower()}" for record in records()}
-    names = sorted([record.__name__ for record in each] + ["Layer", "Shape"])
-    return LAYERS.substitute(
-        name=name,
-        records=",\n".join(f"    {record}" for record in names),
-        functions="".join(
-            LAYER.substitute(function=function, record=record.__name__, promise=first_line(record))
-            for record, function in each.items()
-        ),
-        table="\n".join(f"    {record.__name__}: {function}," for record, function in each.items()),
-    )
-
-
-def first_line(record: type) -> str:
-    """The first line of its docstring."""
-    return (inspect.getdoc(record) or "").splitlines()[0]
+    # Every layer record has its entry in KEPT.
+    names = {record.__name__: inspect.cleandoc(record.__doc__ or "").splitlines()[0] for record in KEPT}
+    functions = (LAYER.substitute(function=r.lower(), record=r, promise=line) for r, line in names.items())
+    table = "\n".join(f"    layers.{record}: make_{record.lower()}," for record in names)
+    return LAYERS.substitute(name=name, functions="".join(functions), table=table)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -11,8 +11,8 @@ import ctypes
 import functools
 import os
 import re
-import select
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -54,39 +54,25 @@ def written_by_copy(compute: Callable[[], object]) -> str | None:
 
     Raises OSError where no process can be made. What goes wrong in the copy ends the copy.
     """
-    reading, writing = os.pipe()
-    try:
-        copy = os.fork()
-    except OSError:
-        os.close(reading)
-        os.close(writing)
-        raise
-    if copy == 0:
-        try:
-            os.dup2(writing, 1)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            os.environ.update(dict.fromkeys(VERBOSE, "1"))
-            compute()
-            ctypes.CDLL(None).fflush(None)
-        finally:
-            os._exit(0)  # none of the original's endings: neither its buffers nor its handlers are the copy's
-    os.close(writing)
-    try:
-        return _read(reading, time.monotonic() + ANSWER_S)
-    finally:
-        os.close(reading)
-        os.kill(copy, signal.SIGKILL)
-        os.waitpid(copy, 0)
-
-
-def _read(reading: int, until_s: float) -> str | None:
-    """All of it; None where its end has not come at `until_s` of the monotonic clock."""
-    written = b""
-    while select.select([reading], [], [], max(0.0, until_s - time.monotonic()))[0]:
-        if not (block := os.read(reading, 1 << 16)):
-            return written.decode(errors="replace")
-        written += block
-    return None
+    with tempfile.TemporaryFile() as written:
+        if (copy := os.fork()) == 0:
+            try:
+                os.dup2(written.fileno(), 1)
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                os.environ.update(dict.fromkeys(VERBOSE, "1"))
+                compute()
+                ctypes.CDLL(None).fflush(None)
+            finally:
+                os._exit(0)  # none of the original's endings: neither its buffers nor its handlers are the copy's
+        until_s = time.monotonic() + ANSWER_S
+        while os.waitpid(copy, os.WNOHANG)[0] == 0:
+            if time.monotonic() > until_s:
+                os.kill(copy, signal.SIGKILL)
+                os.waitpid(copy, 0)
+                return None
+            time.sleep(0.005)
+        written.seek(0)
+        return written.read().decode(errors="replace")
 
 
 def of_openblas(folder: Path) -> dict[str, Any]:

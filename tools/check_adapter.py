@@ -1,6 +1,6 @@
 """Hold a new framework to the conformance suite, rung by rung.
 
-python tools/check_adapter.py NAME [--adapters DIR]
+python -m tools.check_adapter NAME [--adapters DIR]
 
 Stops at the first rung that fails, with what to look at. A rung runs nothing of the later ones.
 """
@@ -13,11 +13,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from runner.environments import venv
+from runner.environments.definition import BadDefinition, EnvironmentUnavailable, read
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = "docs/adding-a-framework.md"
@@ -40,19 +42,11 @@ LOOK_AT = {
 }
 
 
+Rung = tuple[str, Callable[[], None]]  # what is asked, in words, and what asks it, which raises Fallen
+
+
 class Fallen(Exception):
     """A rung does not hold: what is wrong, and what to look at."""
-
-    def __init__(self, wrong: str, look_at: str) -> None:
-        super().__init__(f"{wrong}\n  look at: {look_at}")
-
-
-@dataclass(frozen=True)
-class Rung:
-    """What is asked, in words, and what asks it. Raises Fallen."""
-
-    title: str
-    climb: Callable[[], None]
 
 
 RUNGS = (PLAIN, LAYERS, OPTIMIZERS, PARTIAL, DROPOUT, LARGE) = (
@@ -86,12 +80,11 @@ class Ladder:
 
     def rungs(self) -> Iterator[Rung]:
         """In the order in which they are climbed; each raises Fallen."""
-        yield Rung("the definition can be read", self.definition)
-        yield Rung("imports", self.imports)
-        yield Rung("the environment is made, its smoke import passes", self.environment)
-        for title, names in self.cases().items():
-            yield Rung(title, partial(self.conform, names))
-        yield Rung("one trial through the gate, with a report", self.trial)
+        yield "the definition can be read", self.definition
+        yield "imports", self.imports
+        yield "the environment is made, its smoke import passes", self.environment
+        yield from ((title, partial(self.conform, names)) for title, names in self.cases().items())
+        yield "one trial through the gate, with a report", self.trial
 
     def cases(self) -> dict[str, list[str]]:
         """{title of a rung: its cases}, in the order of RUNGS."""
@@ -102,10 +95,9 @@ class Ladder:
 
     def definition(self) -> None:
         """Its environment.toml has every key, and adapter.py is there."""
-        definitions = import_module("runner.environments.definition")
         try:
-            definitions.read(self.project, self.name, "cpu")
-        except (definitions.BadDefinition, definitions.EnvironmentUnavailable) as error:
+            read(self.project, self.name, "cpu")
+        except (BadDefinition, EnvironmentUnavailable) as error:
             raise Fallen(str(error), f'{GUIDE}, "environment.toml"') from error
         if not (self.project.folder(self.name) / "adapter.py").is_file():
             raise Fallen(f"{self.project.folder(self.name)} has no adapter.py", "python -m adapters new NAME")
@@ -113,36 +105,34 @@ class Ladder:
     def imports(self) -> None:
         """Its files import what an adapter may."""
         table = import_module("test_import_table")
-        environment = import_module("runner.environments.definition").read(self.project, self.name, "cpu")
-        own = table.own_modules(ROOT) | {self.name: frozenset(environment.imports)}
+        modules = table.own_modules(ROOT) | {self.name: frozenset(read(self.project, self.name, "cpu").imports)}
         folder = self.project.folder(self.name)
         for path in sorted(folder.rglob("*.py")):
             file = Path("adapters", self.name, path.relative_to(folder))
-            for wrong in table.violations(path.read_text(encoding="utf-8"), file, own):
+            for wrong in table.violations(path.read_text(encoding="utf-8"), file, modules):
                 raise Fallen(wrong, "`imports` of environment.toml: what is the framework's own. Beside it, workloads, "
                              "adapters.base and numpy may be imported")  # fmt: skip
 
     def environment(self) -> None:
         """For the CPU; made where it is not ready."""
-        definitions = import_module("runner.environments.definition")
         try:
-            import_module("runner.environments.venv").make(definitions.read(self.project, self.name, "cpu"), print)
-        except definitions.EnvironmentUnavailable as error:
+            venv.make(read(self.project, self.name, "cpu"), print)
+        except EnvironmentUnavailable as error:
             raise Fallen(str(error), "the log, `pins` (python tools/pin.py REQUIREMENT...) and `smoke`") from error
 
     def conform(self, names: list[str]) -> None:
         """Each case in the order of the suite, each check in the order of its CHECKS."""
         suite = self.suite
         cases = {name: suite.CASES[name] for name in names}
-        found = suite.Found(self.folder / names[0], cases)
+        answers = suite.Found(self.folder / names[0], cases)
         for name, case in cases.items():
             try:
-                arrays = found.of(self.name, case)
+                arrays = answers.of(self.name, case)
             except AssertionError as error:
                 raise Fallen(str(error), "the last line of your own code in the traceback") from error
-            if others := found.modules(self.name) & suite.imports_of_others(self.name):
+            if others := answers.modules(self.name) & suite.imports_of_others(self.name):
                 raise Fallen(f"{', '.join(sorted(others))} is loaded beside it", "what adapter.py imports")
-            seen = suite.Seen(case, arrays, found.of(suite.settings.TRUTH, case), found.initial(case))
+            seen = suite.Seen(case, arrays, answers.of(suite.settings.TRUTH, case), answers.initial(case))
             for check, wrong in suite.checks_of(case).items():
                 known = suite.known_deviations(self.name).get((name, check))
                 if fault := suite.verdict(wrong(seen), known):
@@ -150,33 +140,25 @@ class Ladder:
 
     def trial(self) -> None:
         """By the runner, beside the referee."""
-        command = [sys.executable, "-m", "runner", "--device", "cpu", "--results", str(self.folder / "trial")]
-        if self.project.adapters_outside:
-            command += ["--adapters", str(self.project.adapters_outside)]
-        command += [
-            "--framework",
-            *dict.fromkeys((self.name, "numpy")),
-            "--batch-size",
-            "32",
-            "--epochs",
-            "1",
-            "--window",
-            "1",
-        ]
-        if subprocess.run([*command, "--retry", "contended"], cwd=ROOT).returncode:
-            raise Fallen("the trial did not end ok", f"what is printed above, and {self.folder / 'trial'}")
+        results, outside = self.folder / "trial", self.project.adapters_outside
+        command = [sys.executable, "-m", "runner", "--framework", *dict.fromkeys((self.name, "numpy"))]
+        command += ["--device", "cpu", "--results", str(results), *(("--adapters", str(outside)) if outside else ())]
+        command += ["--batch-size", "32", "--epochs", "1", "--window", "1", "--retry", "contended"]
+        if subprocess.run(command, cwd=ROOT).returncode:
+            raise Fallen("the trial did not end ok", f"what is printed above, and {results}")
 
 
 def climb(rungs: Iterator[Rung]) -> int:
     """Exit code: 0, or 1 where a rung does not hold."""
-    for number, rung in enumerate(rungs, start=1):
-        print(f"{number}. {rung.title} ...", flush=True)
+    for number, (title, ask) in enumerate(rungs, start=1):
+        print(f"{number}. {title} ...", flush=True)
         try:
-            rung.climb()
+            ask()
         except Fallen as fallen:
-            print(f"{number}. {rung.title}: NOT YET\n  {fallen}")
+            wrong, look_at = fallen.args
+            print(f"{number}. {title}: NOT YET\n  {wrong}\n  look at: {look_at}")
             return 1
-        print(f"{number}. {rung.title}: holds", flush=True)
+        print(f"{number}. {title}: holds", flush=True)
     print("All of it holds. make test runs the rest.")
     return 0
 
@@ -193,7 +175,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     if words.adapters:
         os.environ["BATCHWISE_ADAPTERS"] = str(words.adapters.resolve())  # where the suite, too, looks for it
-    sys.path[:0] = [str(ROOT / path) for path in (".", "tests", "tests/conformance", "tests/imports")]
+    sys.path[:0] = [str(ROOT / path) for path in ("tests", "tests/conformance", "tests/imports")]
     results = Path(tempfile.mkdtemp(prefix="check_adapter-"))
     return climb(Ladder(import_module("suite"), words.name, results).rungs())
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .spec import Shape
+from .layers import Shape
 
 Images = NDArray[np.uint8]
 Labels = NDArray[np.int32]
@@ -67,20 +67,19 @@ def load(dataset: Dataset, folder: Path, input_shape: Shape) -> tuple[Split, Spl
     train, test = dataset.read(folder)
     for split, count in ((train, dataset.train_count), (test, dataset.test_count)):
         if len(split.images) != count or len(split.labels) != count:
-            found = f"{len(split.images)} images and {len(split.labels)} labels"
-            raise DataError(f"data set {dataset.name}: {found}, expected {count} of each")
+            counts = f"{len(split.images)} images and {len(split.labels)} labels"
+            raise DataError(f"data set {dataset.name}: {counts}, expected {count} of each")
         if split.labels.min() < 0 or split.labels.max() >= dataset.classes:
             raise DataError(f"data set {dataset.name}: a label lies outside 0..{dataset.classes - 1}")
-    return tuple(Split(fit(split.images, input_shape), split.labels) for split in (train, test))  # type: ignore[return-value]
+    return Split(fit(train.images, input_shape), train.labels), Split(fit(test.images, input_shape), test.labels)
 
 
 def verify(path: Path, md5: str) -> None:
     """Raises DataError unless the file exists and has this md5."""
     if not path.is_file():
         raise DataError(f"data file {path} is missing: put it there, or leave out --data-dir to download it")
-    found = file_digest(path, "md5")
-    if found != md5:
-        raise DataError(f"data file {path} is damaged: md5 expected {md5}, found {found}; fetch it again")
+    if (digest := file_digest(path, "md5")) != md5:
+        raise DataError(f"data file {path} is damaged: md5 expected {md5}, found {digest}; fetch it again")
 
 
 def file_digest(path: Path, algorithm: str) -> str:
@@ -130,17 +129,26 @@ def _read_few_digits(folder: Path) -> tuple[Split, Split]:
     return Split(train.images[:64], train.labels[:64]), Split(test.images[:16], test.labels[:16])
 
 
+CIFAR10_MD5 = {
+    "cifar-10-batches-bin/data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
+    "cifar-10-batches-bin/data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
+    "cifar-10-batches-bin/data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
+    "cifar-10-batches-bin/data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
+    "cifar-10-batches-bin/data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
+    "cifar-10-batches-bin/test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
+}
+
+
 def _read_cifar10(folder: Path) -> tuple[Split, Split]:
     """Records of 1 label byte and 3,072 pixel bytes: red, green, blue planes of 32 x 32, row by row."""
 
-    def split(names: list[str]) -> Split:
-        records = np.concatenate(
-            [np.fromfile(folder / "cifar-10-batches-bin" / name, np.uint8).reshape(-1, 3073) for name in names]
-        )
+    def split(paths: list[str]) -> Split:
+        records = np.concatenate([np.fromfile(folder / path, np.uint8).reshape(-1, 3073) for path in paths])
         images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
         return Split(np.ascontiguousarray(images), records[:, 0].astype(np.int32))
 
-    return split([f"data_batch_{i}.bin" for i in range(1, 6)]), split(["test_batch.bin"])
+    *train, test = CIFAR10_MD5
+    return split(train), split([test])
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:
@@ -152,16 +160,20 @@ def _read_idx(path: Path) -> NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)
 
 
-def _idx_reader(name: str) -> Callable[[Path], tuple[Split, Split]]:
+IDX_FILES = [f"{split}-{kind}-ubyte.gz" for split in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+
+
+def _mnist(name: str, summary: str, base_url: str, md5s: tuple[str, ...]) -> Dataset:
+    """A data set in MNIST's form; `md5s` are those of IDX_FILES."""
+    files = tuple(DataFile(f"{name}/{file}", md5) for file, md5 in zip(IDX_FILES, md5s, strict=True))
+
     def read(folder: Path) -> tuple[Split, Split]:
-        def split(prefix: str) -> Split:
-            images = _read_idx(folder / name / f"{prefix}-images-idx3-ubyte.gz")[..., None]
-            labels = _read_idx(folder / name / f"{prefix}-labels-idx1-ubyte.gz").astype(np.int32)
-            return Split(images, labels)
+        arrays = [_read_idx(folder / file.path) for file in files]
+        splits = (arrays[:2], arrays[2:])
+        train, test = (Split(images[..., None], labels.astype(np.int32)) for images, labels in splits)
+        return train, test
 
-        return split("train"), split("t10k")
-
-    return read
+    return Dataset(name, summary, 60_000, 10_000, 10, read, files, download=files, base_url=base_url)
 
 
 SYNTHETIC_SEED = 20200415
@@ -180,51 +192,11 @@ def _read_synthetic(_: Path) -> tuple[Split, Split]:
     return split(4096), split(1024)
 
 
-_CIFAR10_MD5 = {
-    "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
-    "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
-    "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
-    "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
-    "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
-    "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
-}
-_FASHION_MNIST_MD5 = {
-    "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-    "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
-    "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
-    "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
-}
-_MNIST_MD5 = {
-    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
-    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
-    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
-}
-
-
-def _files(folder: str, md5s: dict[str, str]) -> tuple[DataFile, ...]:
-    return tuple(DataFile(f"{folder}/{name}", md5) for name, md5 in md5s.items())
-
-
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset
     for dataset in (
-        Dataset(
-            "digits",
-            "UCI optical digits, 8x8 grey, built in",
-            1437,
-            360,
-            10,
-            _read_digits,
-        ),
-        Dataset(
-            "digits-64",
-            "the first of the digits, to try an installation with",
-            64,
-            16,
-            10,
-            _read_few_digits,
-        ),
+        Dataset("digits", "UCI optical digits, 8x8 grey, built in", 1437, 360, 10, _read_digits),
+        Dataset("digits-64", "the first of the digits, to try an installation with", 64, 16, 10, _read_few_digits),
         Dataset(
             "cifar10",
             "CIFAR-10, 32x32 colour photographs",
@@ -232,39 +204,32 @@ DATASETS: dict[str, Dataset] = {
             10_000,
             10,
             _read_cifar10,
-            files=_files("cifar-10-batches-bin", _CIFAR10_MD5),
+            files=tuple(DataFile(path, md5) for path, md5 in CIFAR10_MD5.items()),
             download=(DataFile("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
             base_url="https://www.cs.toronto.edu/~kriz/",
         ),
-        Dataset(
+        _mnist(
             "fashion-mnist",
             "Fashion-MNIST, 28x28 grey articles of clothing",
-            60_000,
-            10_000,
-            10,
-            _idx_reader("fashion-mnist"),
-            files=_files("fashion-mnist", _FASHION_MNIST_MD5),
-            download=_files("fashion-mnist", _FASHION_MNIST_MD5),
-            base_url="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+            (
+                "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+                "25c81989df183df01b3e8a0aad5dffbe",
+                "bef4ecab320f06d8554ea6380940ec79",
+                "bb300cfdad3c16e7a12a480ee83cd310",
+            ),
         ),
-        Dataset(
+        _mnist(
             "mnist",
             "MNIST, 28x28 grey hand-written digits",
-            60_000,
-            10_000,
-            10,
-            _idx_reader("mnist"),
-            files=_files("mnist", _MNIST_MD5),
-            download=_files("mnist", _MNIST_MD5),
-            base_url="https://ossci-datasets.s3.amazonaws.com/mnist/",
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            (
+                "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+                "d53e105ee54ea40749a09fcbcd1e9432",
+                "9fb629c4189551a2d022fa330f9573f3",
+                "ec29112dd5afa0611ce80d1b7f02629c",
+            ),
         ),
-        Dataset(
-            "synthetic",
-            "ten fixed random patterns under noise, 32x32 colour",
-            4096,
-            1024,
-            10,
-            _read_synthetic,
-        ),
+        Dataset("synthetic", "ten fixed random patterns under noise, 32x32 colour", 4096, 1024, 10, _read_synthetic),
     )
 }

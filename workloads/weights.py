@@ -13,6 +13,9 @@ from .layers import Branch, Conv2D, Dense, DepthwiseConv2D, Flatten, Initializer
 from .spec import Workload
 
 Weights = dict[str, NDArray[np.float32]]
+Features = dict[str, NDArray[np.intp]]
+
+CHANNELS_FIRST = {1: (0,), 2: (1, 0), 4: (3, 2, 0, 1)}  # canonical axes, by how many there are
 
 
 def draw(workload: Workload, seed: int) -> Weights:
@@ -64,11 +67,9 @@ def channels_first(workload: Workload, weights: Weights) -> Weights:
     native: Weights = {}
     for key, array in weights.items():
         layer, role = key.split("/")
-        if array.ndim == 4:
-            array = array.transpose(3, 2, 0, 1)
-        elif layer in entering and role != "bias":
-            array = array[_features_channels_first(entering[layer])]
-        native[key] = np.ascontiguousarray(array.T if array.ndim == 2 else array)
+        if layer in entering and role != "bias":
+            array = array[entering[layer]]
+        native[key] = np.ascontiguousarray(array.transpose(CHANNELS_FIRST[array.ndim]))
     return native
 
 
@@ -78,12 +79,9 @@ def channels_last(workload: Workload, native: Weights) -> Weights:
     weights: Weights = {}
     for key, array in native.items():
         layer, role = key.split("/")
-        if array.ndim == 4:
-            array = array.transpose(2, 3, 1, 0)
-        elif array.ndim == 2:
-            array = array.T
+        array = array.transpose(np.argsort(CHANNELS_FIRST[array.ndim]))
         if layer in entering and role != "bias":
-            array = array[np.argsort(_features_channels_first(entering[layer]))]
+            array = array[np.argsort(entering[layer])]
         weights[key] = np.ascontiguousarray(array)
     return weights
 
@@ -96,33 +94,32 @@ def outputs_channels_last(workload: Workload, native: Weights) -> Weights:
         if array.ndim == 4:
             array = array.transpose(0, 2, 3, 1)
         elif layer in leaving:
-            array = array[:, np.argsort(_features_channels_first(leaving[layer]))]
+            array = array[:, np.argsort(leaving[layer])]
         outputs[layer] = np.ascontiguousarray(array)
     return outputs
 
 
-def _flattened(workload: Workload) -> tuple[dict[str, Shape], dict[str, Shape]]:
-    """({layer: (h, w, c)} whose input, {layer: (h, w, c)} whose output) is an image that a Flatten has flattened.
+def _flattened(workload: Workload) -> tuple[Features, Features]:
+    """({layer: order} whose input, {layer: order} whose output) is an image that a Flatten has flattened: the places of
+    its features, channel by channel, in the canonical order.
 
     From the Flatten up to the next dense layer. ValueError where a branch starts or ends in between: what it adds
     or multiplies would be in the other order.
     """
-    entering: dict[str, Shape] = {}
-    leaving: dict[str, Shape] = {}
-    image: Shape | None = None
+    entering: Features = {}
+    leaving: Features = {}
+    image: NDArray[np.intp] | None = None
     for layer, shape in workload.walk():
         if image is not None:
             entering[layer.name] = image
-        if isinstance(layer, Branch) and (image or any(inner.name in entering for inner in layer.layers[:1])):
+        if isinstance(layer, Branch) and (
+            image is not None or any(inner.name in entering for inner in layer.layers[:1])
+        ):
             raise ValueError(f"layer {layer.name}: a Flatten before or at the end of a branch needs a Dense behind it")
         if isinstance(layer, Flatten) and len(shape) == 3:
-            image = shape
+            image = np.arange(math.prod(shape)).reshape(shape).transpose(2, 0, 1).ravel()
         elif isinstance(layer, Dense):
             image = None
         if image is not None:
             leaving[layer.name] = image
     return entering, leaving
-
-
-def _features_channels_first(shape: Shape) -> NDArray[np.intp]:
-    return np.arange(math.prod(shape)).reshape(shape).transpose(2, 0, 1).ravel()

@@ -127,7 +127,7 @@ class Adapter:
 
     def _parameter(self, key: str) -> gluon.Parameter:
         layer, role = key.split("/")
-        return getattr(self.blocks[layer], ROLES[role])
+        return getattr(self.blocks[layer], ROLES.get(role, role))
 
     def probe(self, images: Images, labels: Labels) -> Probe:
         outputs: dict[str, mx.nd.NDArray] = {}

@@ -7,43 +7,19 @@ from typing import Any
 
 from mxnet import gluon
 
-from workloads.layers import (
-    AveragePool2D,
-    BatchNorm,
-    Conv2D,
-    Dense,
-    DepthwiseConv2D,
-    Dropout,
-    Flatten,
-    GlobalAveragePool2D,
-    HardSigmoid,
-    HardSwish,
-    Layer,
-    MaxPool2D,
-    Relu,
-    Relu6,
-    Residual,
-    Shape,
-    SqueezeExcite,
-)
+from workloads import layers
 
 
 class Convolution(gluon.nn.Conv2D):
     """Gluon pads both sides alike; uneven margins are padded apart."""
 
-    def __init__(self, layer: Conv2D | DepthwiseConv2D, shape: Shape) -> None:
-        filters, groups = (layer.filters, 1) if isinstance(layer, Conv2D) else (shape[2], shape[2])
+    def __init__(self, layer: layers.Conv2D | layers.DepthwiseConv2D, shape: layers.Shape) -> None:
+        filters, groups = (layer.filters, 1) if isinstance(layer, layers.Conv2D) else (shape[2], shape[2])
         (above, below), (left, right) = layer.margins(shape)
         even = (above, left) == (below, right)
-        super().__init__(
-            filters,
-            layer.kernel,
-            layer.stride,
-            (above, left) if even else (0, 0),
-            groups=groups,
-            use_bias=layer.bias,
-            in_channels=shape[2],
-        )
+        padding = (above, left) if even else (0, 0)
+        others = {"groups": groups, "use_bias": layer.bias, "in_channels": shape[2]}
+        super().__init__(filters, layer.kernel, layer.stride, padding, **others)
         self.uneven = None if even else (0, 0, 0, 0, above, below, left, right)
 
     def hybrid_forward(self, F: Any, x: Any, **parameters: Any) -> Any:
@@ -70,11 +46,6 @@ class SqueezeExciteBranch(gluon.nn.HybridSequential):
         return F.broadcast_mul(x, factor)
 
 
-def global_average_pool() -> gluon.HybridBlock:
-    """(n, c, h, w) -> (n, c)."""
-    return gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=(2, 3)))
-
-
 def relu6(F: Any, x: Any) -> Any:
     """`clip` alone passes the gradient at 0 itself."""
     return F.clip(F.relu(x), 0, 6)
@@ -85,30 +56,23 @@ def hard_sigmoid(F: Any, x: Any) -> Any:
     return F.hard_sigmoid(x, alpha=1 / 6, beta=0.5)
 
 
-LAYERS: dict[type[Layer], Callable[[Any, Shape], gluon.HybridBlock]] = {
-    Conv2D: Convolution,
-    DepthwiseConv2D: Convolution,
-    MaxPool2D: lambda layer, shape: gluon.nn.MaxPool2D(layer.size),
-    AveragePool2D: lambda layer, shape: gluon.nn.AvgPool2D(layer.size),
-    GlobalAveragePool2D: lambda layer, shape: global_average_pool(),
-    BatchNorm: lambda layer, shape: gluon.nn.BatchNorm(
+LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], gluon.HybridBlock]] = {
+    layers.Conv2D: Convolution,
+    layers.DepthwiseConv2D: Convolution,
+    layers.MaxPool2D: lambda layer, shape: gluon.nn.MaxPool2D(layer.size),
+    layers.AveragePool2D: lambda layer, shape: gluon.nn.AvgPool2D(layer.size),
+    layers.GlobalAveragePool2D: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=(2, 3))),
+    layers.BatchNorm: lambda layer, shape: gluon.nn.BatchNorm(
         momentum=layer.momentum, epsilon=layer.epsilon, in_channels=shape[-1]
     ),
-    Dropout: lambda layer, shape: gluon.nn.Dropout(layer.rate),
-    Relu: lambda layer, shape: gluon.nn.Activation("relu"),
-    Relu6: lambda layer, shape: gluon.nn.HybridLambda(relu6),
-    HardSigmoid: lambda layer, shape: gluon.nn.HybridLambda(hard_sigmoid),
-    HardSwish: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: x * hard_sigmoid(F, x)),
-    Flatten: lambda layer, shape: gluon.nn.Flatten(),
-    Dense: lambda layer, shape: gluon.nn.Dense(layer.units, in_units=shape[0], flatten=False),
-    Residual: lambda layer, shape: ResidualBranch(),
-    SqueezeExcite: lambda layer, shape: SqueezeExciteBranch(),
+    layers.Dropout: lambda layer, shape: gluon.nn.Dropout(layer.rate),
+    layers.Relu: lambda layer, shape: gluon.nn.Activation("relu"),
+    layers.Relu6: lambda layer, shape: gluon.nn.HybridLambda(relu6),
+    layers.HardSigmoid: lambda layer, shape: gluon.nn.HybridLambda(hard_sigmoid),
+    layers.HardSwish: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: x * hard_sigmoid(F, x)),
+    layers.Flatten: lambda layer, shape: gluon.nn.Flatten(),
+    layers.Dense: lambda layer, shape: gluon.nn.Dense(layer.units, in_units=shape[0], flatten=False),
+    layers.Residual: lambda layer, shape: ResidualBranch(),
+    layers.SqueezeExcite: lambda layer, shape: SqueezeExciteBranch(),
 }
-ROLES = {
-    "kernel": "weight",
-    "bias": "bias",
-    "gamma": "gamma",
-    "beta": "beta",
-    "running_mean": "running_mean",
-    "running_variance": "running_var",
-}
+ROLES = {"kernel": "weight", "running_variance": "running_var"}  # those that are called otherwise

@@ -68,27 +68,32 @@ class Adapter:
         self.second: Parameters = {key: np.zeros(shape, self.dtype) for key, shape in trained.items()}
         self.generator = np.random.Generator(np.random.PCG64(seed))
 
-    def _forward(self, images: Images, training: bool) -> tuple[Array, Any, Pass]:
-        x: Array = images.astype(self.dtype) * self.dtype(self.workload.scale)
-        run = Pass(self.state, training, self.generator)
-        logits, backward = sequence(self.workload.layers, x, run)
-        return logits, backward, run
+    def rescaled(self, images: Images) -> Array:
+        """What the first layer takes in."""
+        return images.astype(self.dtype) * self.dtype(self.workload.scale)
 
-    def _gradients(self, images: Images, labels: Labels) -> tuple[float, Parameters, Pass]:
-        logits, backward, run = self._forward(images, training=True)
+    def new_pass(self, training: bool) -> Pass:
+        """With the weights as they are."""
+        return Pass(self.state, training, self.generator)
+
+    def differentiate(self, images: Images, labels: Labels) -> tuple[float, Pass]:
+        """The batch's loss, and the pass with its gradients and running statistics."""
+        run = self.new_pass(training=True)
+        logits, backward = sequence(self.workload.layers, self.rescaled(images), run)
         loss, dy = LOSSES[self.workload.loss](logits, labels)
-        return loss, backward(dy)[1], run
+        backward(dy)
+        return loss, run
 
     def probe(self, images: Images, labels: Labels) -> Probe:
-        loss, gradients, run = self._gradients(images, labels)
-        return Probe(loss, run.outputs, gradients)
+        loss, run = self.differentiate(images, labels)
+        return Probe(loss, run.outputs, run.gradients)
 
     def train(self, order: Order) -> Floats:
         losses = []
         for batch in order:
-            loss, gradients, run = self._gradients(self.images[batch], self.labels[batch])
+            loss, run = self.differentiate(self.images[batch], self.labels[batch])
             self.step += 1
-            for key, gradient in gradients.items():
+            for key, gradient in run.gradients.items():
                 self.state[key] = self.state[key] - self._update(key, gradient)
             self.state |= run.statistics
             losses.append(loss)
@@ -110,7 +115,7 @@ class Adapter:
         return handle
 
     def predict(self, images: Images) -> Floats:
-        return self._forward(images, training=False)[0]
+        return sequence(self.workload.layers, self.rescaled(images), self.new_pass(training=False))[0]
 
     def weights(self) -> Weights:
         return {key: array.copy() for key, array in self.state.items()}

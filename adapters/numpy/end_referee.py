@@ -18,7 +18,8 @@ import numpy as np
 
 from adapters.numpy.adapter import LOSSES, Adapter
 from adapters.numpy.end_updates import Step, update_differences
-from adapters.numpy.layers import FORWARD, Array, Parameters, Pass, sequence
+from adapters.numpy.layers import FORWARD, Array, Parameters, sequence
+from workloads import weights
 from workloads.catalogue import WORKLOADS
 from workloads.datasets import Images, Labels
 from workloads.records.end_evidence import (
@@ -64,17 +65,12 @@ class Asked:
         return sum(key.startswith("batch/") for key in self.saved)
 
 
-@dataclass(frozen=True)
-class Answers:
-    """One precision's."""
-
-    logits: Array
-    steps: list[Step]
+Answers = tuple[Array, list[Step]]  # (logits, of each step), in one precision
 
 
 def answers(asked: Asked, dtype: type) -> Answers:
     """In the precision of `dtype`, from the weights that the worker saved."""
-    return Answers(_logits(asked, dtype), [_step(asked, number, dtype) for number in range(asked.steps)])
+    return _logits(asked, dtype), [_step(asked, number, dtype) for number in range(asked.steps)]
 
 
 def _built(asked: Asked, number: int, dtype: type) -> Adapter:
@@ -100,23 +96,17 @@ def _step(asked: Asked, number: int, dtype: type) -> Step:
     adapter, rule = _built(asked, number, dtype), asked.spec.task.optimizer.name
     # The first step of two is needed for its loss alone where the state of the optimizer hides its update.
     if follows_whole_gradient(asked.workload, len(batch)) and (number or rule in ("sgd", "nesterov")):
-        loss, gradients, run = adapter._gradients(images, labels)
-        return Step(loss, gradients, run.statistics)
+        loss, run = adapter.differentiate(images, labels)
+        return Step(loss, run.gradients, run.statistics)
     *front, last = asked.workload.layers
     size = len(batch) if asked.workload.statistic_shapes() else _chunk(asked.workload)  # BatchNorm wants it whole
-    loss, gradients, statistics = 0.0, dict[str, Array](), dict[str, Array]()
-    for first in range(0, len(batch), size):
-        piece, piece_labels = images[first : first + size], labels[first : first + size]
-        run = Pass(adapter.state, True, adapter.generator)
-        features, _ = sequence(tuple(front), piece.astype(dtype) * dtype(asked.workload.scale), run)
-        logits, backward = FORWARD[type(last)](last, features, run)
-        piece_loss, dy = LOSSES[asked.workload.loss](logits, piece_labels)
-        share = len(piece) / len(batch)
-        loss += share * piece_loss
-        for key, gradient in backward(dy)[1].items():
-            gradients[key] = gradients.get(key, dtype(0)) + dtype(share) * gradient
-        statistics |= run.statistics
-    return Step(loss, gradients, statistics)
+    run = adapter.new_pass(training=True)
+    pieces = (adapter.rescaled(images[first : first + size]) for first in range(0, len(batch), size))
+    features = np.concatenate([sequence(tuple(front), piece, run)[0] for piece in pieces])
+    logits, backward = FORWARD[type(last)](last, features, run)
+    loss, dy = LOSSES[asked.workload.loss](logits, labels)
+    backward(dy)
+    return Step(loss, run.gradients, run.statistics)
 
 
 def evaluation_apart(logits: Array, expected: Array) -> float:
@@ -133,21 +123,22 @@ def loss_apart(loss: float, expected: float) -> float:
 
 def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Difference, list[EndStep]]:
     """(of the logits, of each step) from the more exact answers; the quick ones say what rounding makes."""
-    found = asked.saved["logits"][: len(asked.test_images)]
-    evaluation = Difference(evaluation_apart(found, exact.logits), evaluation_apart(quick.logits, exact.logits))
-    weights = [asked.weights(number) for number in range(asked.steps + 1)]
+    (true_logits, true_steps), (quick_logits, quick_steps) = exact, quick
+    logits = asked.saved["logits"][: len(asked.test_images)]
+    evaluation = Difference(evaluation_apart(logits, true_logits), evaluation_apart(quick_logits, true_logits))
+    around = [asked.weights(number) for number in range(asked.steps + 1)]
     taken, rule = int(asked.saved["steps"]), asked.spec.task.optimizer
     steps = []
     for number in range(asked.steps):
-        loss, true_loss = float(asked.saved[f"loss/{number}"][0]), exact.steps[number].loss
-        known = update_differences(rule, weights, exact.steps, quick.steps, number, taken)
+        loss, true_loss = float(asked.saved[f"loss/{number}"][0]), true_steps[number].loss
+        known = update_differences(rule, around, true_steps, quick_steps, number, taken)
         worst = max(known, key=lambda key: _surplus(known[key]), default=None)
         size = len(asked.batch(number))
         steps.append(
             EndStep(
                 batch_size=size,
                 partial=size != asked.spec.cell.batch_size,
-                loss=Difference(loss_apart(loss, true_loss), loss_apart(quick.steps[number].loss, true_loss)),
+                loss=Difference(loss_apart(loss, true_loss), loss_apart(quick_steps[number].loss, true_loss)),
                 update=None if worst is None else known[worst],
                 parameter=worst,
                 whole=follows_whole_gradient(asked.workload, size),
@@ -169,8 +160,7 @@ def read(folder: Path) -> Asked:
     workload = WORKLOADS[spec.task.workload]
     names = ("train_images", "train_labels", "test_images")
     images, labels, test_images = (np.load(root / spec.inputs[name].path, mmap_mode="r") for name in names)
-    with np.load(folder / END_FILE) as archive:
-        saved = {key: archive[key] for key in archive.files}
+    saved = weights.load(folder / END_FILE)
     return Asked(spec, workload, saved, images, labels, test_images[: evaluated_images(workload)])
 
 

@@ -4,35 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.layers import (
-    AveragePool2D,
-    BatchNorm,
-    Conv2D,
-    Dense,
-    DepthwiseConv2D,
-    Dropout,
-    Flatten,
-    GlobalAveragePool2D,
-    HardSigmoid,
-    HardSwish,
-    Layer,
-    Margins,
-    MaxPool2D,
-    Pool2D,
-    Relu,
-    Relu6,
-    Residual,
-    SqueezeExcite,
-)
+from workloads import layers
 
 Array = NDArray[Any]
 Parameters = dict[str, Array]
-Backward = Callable[[Array], tuple[Array, Parameters]]  # gradient of the output -> of the input, {"layer/role": of it}
+Backward = Callable[[Array], Array]  # gradient of the output -> of the input; those of weights go to the pass
 Forward = tuple[Array, Backward]
 
 
@@ -45,31 +27,24 @@ class Pass:
     generator: np.random.Generator  # of dropout's masks
     outputs: Parameters = field(default_factory=dict)  # {layer: its output}
     statistics: Parameters = field(default_factory=dict)  # {"layer/role": running statistic after this batch}
+    gradients: Parameters = field(default_factory=dict)  # {"layer/role"}, once backward has been called
 
 
-def sequence(layers: tuple[Layer, ...], x: Array, run: Pass) -> Forward:
+def sequence(chain: tuple[layers.Layer, ...], x: Array, run: Pass) -> Forward:
     """The layers one after another."""
     tape = []
-    for layer in layers:
+    for layer in chain:
         x, backward = FORWARD[type(layer)](layer, x, run)
         run.outputs[layer.name] = x
         tape.append(backward)
-
-    def backwards(dy: Array) -> tuple[Array, Parameters]:
-        found: Parameters = {}
-        for backward in reversed(tape):
-            dy, gradients = backward(dy)
-            found |= gradients
-        return dy, found
-
-    return x, backwards
+    return x, lambda dy: reduce(lambda gradient, backward: backward(gradient), reversed(tape), dy)
 
 
-def _padded(x: Array, margins: Margins) -> Array:
+def _padded(x: Array, margins: layers.Margins) -> Array:
     return np.pad(x, ((0, 0), *margins, (0, 0)))
 
 
-def _cropped(dx: Array, margins: Margins) -> Array:
+def _cropped(dx: Array, margins: layers.Margins) -> Array:
     (above, below), (left, right) = margins
     return dx[:, above : dx.shape[1] - below, left : dx.shape[2] - right]
 
@@ -79,7 +54,7 @@ def _shifted(padded: Array, i: int, j: int, rows: int, columns: int, stride: int
     return padded[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
 
 
-def conv2d(layer: Conv2D, x: Array, run: Pass) -> Forward:
+def conv2d(layer: layers.Conv2D, x: Array, run: Pass) -> Forward:
     """(n, h, w, c) -> (n, rows, columns, filters)."""
     kernel, margins, stride = run.weights[f"{layer.name}/kernel"], layer.margins(x.shape[1:]), layer.stride
     height, width, _, filters = kernel.shape
@@ -88,18 +63,17 @@ def conv2d(layer: Conv2D, x: Array, run: Pass) -> Forward:
     patches = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, kernel[..., 0].size)
     y = (patches @ kernel.reshape(-1, filters)).reshape(*windows.shape[:3], filters)
 
-    def backward(dy: Array) -> tuple[Array, Parameters]:
-        flat = dy.reshape(-1, filters)
-        gradients = {f"{layer.name}/kernel": (patches.T @ flat).reshape(kernel.shape)} | _bias_gradient(layer, dy)
+    def backward(dy: Array) -> Array:
+        run.gradients[f"{layer.name}/kernel"] = (patches.T @ dy.reshape(-1, filters)).reshape(kernel.shape)
         dx, (_, rows, columns, _) = np.zeros_like(padded), dy.shape
         for i, j in np.ndindex(height, width):
             _shifted(dx, i, j, rows, columns, stride)[...] += dy @ kernel[i, j].T
-        return _cropped(dx, margins), gradients
+        return _cropped(dx, margins)
 
-    return _biased(layer, y, run), backward
+    return _biased(layer, y, backward, run)
 
 
-def depthwise_conv2d(layer: DepthwiseConv2D, x: Array, run: Pass) -> Forward:
+def depthwise_conv2d(layer: layers.DepthwiseConv2D, x: Array, run: Pass) -> Forward:
     """(n, h, w, c) -> (n, rows, columns, c)."""
     kernel, margins, stride = run.weights[f"{layer.name}/kernel"], layer.margins(x.shape[1:]), layer.stride
     height, width, _, channels = kernel.shape
@@ -109,75 +83,74 @@ def depthwise_conv2d(layer: DepthwiseConv2D, x: Array, run: Pass) -> Forward:
     for i, j in np.ndindex(height, width):
         y += _shifted(padded, i, j, rows, columns, stride) * kernel[i, j, 0]
 
-    def backward(dy: Array) -> tuple[Array, Parameters]:
-        dx, dkernel = np.zeros_like(padded), np.zeros_like(kernel)
+    def backward(dy: Array) -> Array:
+        dx = np.zeros_like(padded)
+        dkernel = run.gradients[f"{layer.name}/kernel"] = np.zeros_like(kernel)
         for i, j in np.ndindex(height, width):
             dkernel[i, j, 0] = (_shifted(padded, i, j, rows, columns, stride) * dy).sum(axis=(0, 1, 2))
             _shifted(dx, i, j, rows, columns, stride)[...] += dy * kernel[i, j, 0]
-        return _cropped(dx, margins), {f"{layer.name}/kernel": dkernel} | _bias_gradient(layer, dy)
+        return _cropped(dx, margins)
 
-    return _biased(layer, y, run), backward
-
-
-def _biased(layer: Conv2D | DepthwiseConv2D, y: Array, run: Pass) -> Array:
-    return y + run.weights[f"{layer.name}/bias"] if layer.bias else y
+    return _biased(layer, y, backward, run)
 
 
-def _bias_gradient(layer: Conv2D | DepthwiseConv2D, dy: Array) -> Parameters:
-    return {f"{layer.name}/bias": dy.sum(axis=(0, 1, 2))} if layer.bias else {}
+def _biased(layer: layers.Conv2D | layers.DepthwiseConv2D, y: Array, backward: Backward, run: Pass) -> Forward:
+    """A convolution with its bias, where it has one."""
+    if not layer.bias:
+        return y, backward
+
+    def with_bias(dy: Array) -> Array:
+        run.gradients[f"{layer.name}/bias"] = dy.sum(axis=(0, 1, 2))
+        return backward(dy)
+
+    return y + run.weights[f"{layer.name}/bias"], with_bias
 
 
-def _pool_windows(layer: Pool2D, x: Array) -> Array:
+def _pool_windows(layer: layers.Pool2D, x: Array) -> Array:
     """(n, rows, columns, c, size * size), a copy; the remainder at the edge is left out."""
-    batch, height, width, channels = x.shape
-    rows, columns, size = height // layer.size, width // layer.size, layer.size
-    cut = x[:, : rows * size, : columns * size].reshape(batch, rows, size, columns, size, channels)
-    return cut.transpose(0, 1, 3, 5, 2, 4).reshape(batch, rows, columns, channels, size * size)
+    size = layer.size
+    windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(1, 2))[:, ::size, ::size]
+    return windows.reshape(*windows.shape[:4], size * size)
 
 
-def _unpooled(layer: Pool2D, windows: Array, x: Array) -> Array:
+def _unpooled(layer: layers.Pool2D, windows: Array, x: Array) -> Array:
     """The inverse of `_pool_windows`, zeros in the remainder."""
-    batch, rows, columns, channels, _ = windows.shape
-    size, dx = layer.size, np.zeros_like(x)
-    image = windows.reshape(batch, rows, columns, channels, size, size).transpose(0, 1, 4, 2, 5, 3)
-    dx[:, : rows * size, : columns * size] = image.reshape(batch, rows * size, columns * size, channels)
+    dx, (_, rows, columns, *_) = np.zeros_like(x), windows.shape
+    for number, (i, j) in enumerate(np.ndindex(layer.size, layer.size)):
+        _shifted(dx, i, j, rows, columns, layer.size)[...] = windows[..., number]
     return dx
 
 
-def max_pool2d(layer: MaxPool2D, x: Array, run: Pass) -> Forward:
+def max_pool2d(layer: layers.MaxPool2D, x: Array, run: Pass) -> Forward:
     """(n, h, w, c) -> (n, rows, columns, c); of equal pixels the first gets the gradient."""
     windows = _pool_windows(layer, x)
     winner = windows.argmax(axis=-1)[..., None]
 
-    def backward(dy: Array) -> tuple[Array, Parameters]:
+    def backward(dy: Array) -> Array:
         spread = np.zeros_like(windows)
         np.put_along_axis(spread, winner, dy[..., None], axis=-1)
-        return _unpooled(layer, spread, x), {}
+        return _unpooled(layer, spread, x)
 
     return np.take_along_axis(windows, winner, axis=-1)[..., 0], backward
 
 
-def average_pool2d(layer: AveragePool2D, x: Array, run: Pass) -> Forward:
+def average_pool2d(layer: layers.AveragePool2D, x: Array, run: Pass) -> Forward:
     """(n, h, w, c) -> (n, rows, columns, c)."""
     windows = _pool_windows(layer, x)
 
-    def backward(dy: Array) -> tuple[Array, Parameters]:
-        return _unpooled(layer, np.broadcast_to(dy[..., None] / layer.size**2, windows.shape), x), {}
+    def backward(dy: Array) -> Array:
+        return _unpooled(layer, np.broadcast_to(dy[..., None] / layer.size**2, windows.shape), x)
 
     return windows.mean(axis=-1), backward
 
 
-def global_average_pool2d(layer: GlobalAveragePool2D, x: Array, run: Pass) -> Forward:
+def global_average_pool2d(layer: layers.GlobalAveragePool2D, x: Array, run: Pass) -> Forward:
     """(n, h, w, c) -> (n, c)."""
     pixels = x.shape[1] * x.shape[2]
-
-    def backward(dy: Array) -> tuple[Array, Parameters]:
-        return np.broadcast_to(dy[:, None, None] / pixels, x.shape), {}
-
-    return x.mean(axis=(1, 2)), backward
+    return x.mean(axis=(1, 2)), lambda dy: np.broadcast_to(dy[:, None, None] / pixels, x.shape)
 
 
-def batch_norm(layer: BatchNorm, x: Array, run: Pass) -> Forward:
+def batch_norm(layer: layers.BatchNorm, x: Array, run: Pass) -> Forward:
     """(..., c) -> the same; in training by the batch's statistics, and the running ones go to `run.statistics`."""
     gamma, beta, running_mean, running_variance = (
         run.weights[f"{layer.name}/{role}"] for role in ("gamma", "beta", "running_mean", "running_variance")
@@ -192,100 +165,83 @@ def batch_norm(layer: BatchNorm, x: Array, run: Pass) -> Forward:
     deviation = np.sqrt(variance + layer.epsilon)
     normal = ((x - mean) / deviation).astype(x.dtype)
 
-    def backward(dy: Array) -> tuple[Array, Parameters]:
-        gradients = {f"{layer.name}/gamma": (dy * normal).sum(axis=axes), f"{layer.name}/beta": dy.sum(axis=axes)}
+    def backward(dy: Array) -> Array:
+        run.gradients |= {f"{layer.name}/gamma": (dy * normal).sum(axis=axes), f"{layer.name}/beta": dy.sum(axis=axes)}
         dnormal = dy * gamma
         if run.training:  # mean and variance depend on x too
             dnormal = dnormal - dnormal.mean(axis=axes) - normal * (dnormal * normal).mean(axis=axes)
-        return dnormal / deviation, gradients
+        return dnormal / deviation
 
     return gamma * normal + beta, backward
 
 
-def dropout(layer: Dropout, x: Array, run: Pass) -> Forward:
+def dropout(layer: layers.Dropout, x: Array, run: Pass) -> Forward:
     """Inverted: what is kept is divided by 1 - rate in training, so evaluation changes nothing."""
     if not run.training or layer.rate == 0:
-        return x, lambda dy: (dy, {})
+        return x, lambda dy: dy
     kept = (run.generator.random(x.shape) >= layer.rate) / x.dtype.type(1 - layer.rate)
-    return x * kept, lambda dy: (dy * kept, {})
+    return x * kept, lambda dy: dy * kept
 
 
-def _elementwise(x: Array, y: Array, slope: Array) -> Forward:
-    return y.astype(x.dtype), lambda dy: ((dy * slope).astype(x.dtype), {})
+def _hard_sigmoid(x: Array) -> Array:
+    return np.clip(x + 3, 0, 6) / 6
 
 
-def relu(layer: Relu, x: Array, run: Pass) -> Forward:
-    """max(x, 0); its gradient at 0 is 0."""
-    return _elementwise(x, np.maximum(x, 0), x > 0)
+# {record: x -> (value, slope)}
+ELEMENTWISE: dict[type[layers.Layer], Callable[[Array], tuple[Array, Array]]] = {
+    layers.Relu: lambda x: (np.maximum(x, 0), x > 0),
+    layers.Relu6: lambda x: (np.clip(x, 0, 6), (x > 0) & (x < 6)),
+    layers.HardSigmoid: lambda x: (_hard_sigmoid(x), (np.abs(x) < 3) / 6),
+    layers.HardSwish: lambda x: (x * _hard_sigmoid(x), _hard_sigmoid(x) + x * (np.abs(x) < 3) / 6),
+}
 
 
-def relu6(layer: Relu6, x: Array, run: Pass) -> Forward:
-    """clip(x, 0, 6); its gradient at 0 and at 6 is 0."""
-    return _elementwise(x, np.clip(x, 0, 6), (x > 0) & (x < 6))
+def elementwise(layer: layers.Layer, x: Array, run: Pass) -> Forward:
+    """As ELEMENTWISE has it, in the precision of `x`."""
+    y, slope = ELEMENTWISE[type(layer)](x)
+    return y.astype(x.dtype), lambda dy: (dy * slope).astype(x.dtype)
 
 
-def hard_sigmoid(layer: HardSigmoid, x: Array, run: Pass) -> Forward:
-    """clip(x + 3, 0, 6) / 6."""
-    return _elementwise(x, np.clip(x + 3, 0, 6) / 6, (np.abs(x) < 3) / 6)
-
-
-def hard_swish(layer: HardSwish, x: Array, run: Pass) -> Forward:
-    """x * clip(x + 3, 0, 6) / 6."""
-    gate = np.clip(x + 3, 0, 6) / 6
-    return _elementwise(x, x * gate, gate + x * (np.abs(x) < 3) / 6)
-
-
-def flatten(layer: Flatten, x: Array, run: Pass) -> Forward:
+def flatten(layer: layers.Flatten, x: Array, run: Pass) -> Forward:
     """(n, ...) -> (n, values), the last axis fastest."""
-    return x.reshape(len(x), -1), lambda dy: (dy.reshape(x.shape), {})
+    return x.reshape(len(x), -1), lambda dy: dy.reshape(x.shape)
 
 
-def dense(layer: Dense, x: Array, run: Pass) -> Forward:
+def dense(layer: layers.Dense, x: Array, run: Pass) -> Forward:
     """(n, values) -> (n, units)."""
     kernel, bias = run.weights[f"{layer.name}/kernel"], run.weights[f"{layer.name}/bias"]
 
-    def backward(dy: Array) -> tuple[Array, Parameters]:
-        return dy @ kernel.T, {f"{layer.name}/kernel": x.T @ dy, f"{layer.name}/bias": dy.sum(axis=0)}
+    def backward(dy: Array) -> Array:
+        run.gradients |= {f"{layer.name}/kernel": x.T @ dy, f"{layer.name}/bias": dy.sum(axis=0)}
+        return dy @ kernel.T
 
     return x @ kernel + bias, backward
 
 
-def residual(layer: Residual, x: Array, run: Pass) -> Forward:
+def residual(layer: layers.Residual, x: Array, run: Pass) -> Forward:
     """x + branch(x)."""
-    y, branch = sequence(layer.layers, x, run)
-
-    def backward(dy: Array) -> tuple[Array, Parameters]:
-        dx, gradients = branch(dy)
-        return dy + dx, gradients
-
-    return x + y, backward
+    y, backward = sequence(layer.layers, x, run)
+    return x + y, lambda dy: dy + backward(dy)
 
 
-def squeeze_excite(layer: SqueezeExcite, x: Array, run: Pass) -> Forward:
+def squeeze_excite(layer: layers.SqueezeExcite, x: Array, run: Pass) -> Forward:
     """x * branch(x), (n, h, w, c) by (n, c)."""
-    factor, branch = sequence(layer.layers, x, run)
-
-    def backward(dy: Array) -> tuple[Array, Parameters]:
-        dx, gradients = branch((dy * x).sum(axis=(1, 2)))
-        return dy * factor[:, None, None] + dx, gradients
-
-    return x * factor[:, None, None], backward
+    branch, backward = sequence(layer.layers, x, run)
+    factor = branch[:, None, None]
+    return x * factor, lambda dy: dy * factor + backward((dy * x).sum(axis=(1, 2)))
 
 
-FORWARD: dict[type[Layer], Callable[[Any, Array, Pass], Forward]] = {
-    Conv2D: conv2d,
-    DepthwiseConv2D: depthwise_conv2d,
-    MaxPool2D: max_pool2d,
-    AveragePool2D: average_pool2d,
-    GlobalAveragePool2D: global_average_pool2d,
-    BatchNorm: batch_norm,
-    Dropout: dropout,
-    Relu: relu,
-    Relu6: relu6,
-    HardSigmoid: hard_sigmoid,
-    HardSwish: hard_swish,
-    Flatten: flatten,
-    Dense: dense,
-    Residual: residual,
-    SqueezeExcite: squeeze_excite,
+FORWARD: dict[type[layers.Layer], Callable[[Any, Array, Pass], Forward]] = {
+    layers.Conv2D: conv2d,
+    layers.DepthwiseConv2D: depthwise_conv2d,
+    layers.MaxPool2D: max_pool2d,
+    layers.AveragePool2D: average_pool2d,
+    layers.GlobalAveragePool2D: global_average_pool2d,
+    layers.BatchNorm: batch_norm,
+    layers.Dropout: dropout,
+    **dict.fromkeys(ELEMENTWISE, elementwise),
+    layers.Flatten: flatten,
+    layers.Dense: dense,
+    layers.Residual: residual,
+    layers.SqueezeExcite: squeeze_excite,
 }

@@ -144,7 +144,7 @@ class Adapter:
 
     def _weight(self, key: str) -> torch.Tensor:
         layer, role = key.split("/")
-        return getattr(self.blocks[layer], ROLES[role])
+        return getattr(self.blocks[layer], ROLES.get(role, role))
 
     def _logits(self, images: torch.Tensor) -> torch.Tensor:
         channels_first_images = images.permute(0, 3, 1, 2).contiguous()
@@ -271,15 +271,15 @@ class Adapter:
             self.synchronize()
             before = torch.cuda.memory_allocated()
             torch.cuda.reset_peak_memory_stats()
-            made = work()
+            result = work()
             self.synchronize()
-            return made, torch.cuda.memory_allocated() - before, torch.cuda.max_memory_allocated() - before
+            return result, torch.cuda.memory_allocated() - before, torch.cuda.max_memory_allocated() - before
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-            made = work()
+            result = work()
         events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
         changes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
         in_use = np.cumsum([0, *changes])
-        return made, int(in_use[-1]), int(in_use.max())
+        return result, int(in_use[-1]), int(in_use.max())
 
     def synchronize(self) -> None:
         if self.device.type == "cuda":

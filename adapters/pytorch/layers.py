@@ -8,39 +8,22 @@ from typing import Any
 import torch
 from torch import nn
 
-from workloads.layers import (
-    AveragePool2D,
-    BatchNorm,
-    Conv2D,
-    Dense,
-    DepthwiseConv2D,
-    Dropout,
-    Flatten,
-    GlobalAveragePool2D,
-    HardSigmoid,
-    HardSwish,
-    Layer,
-    MaxPool2D,
-    Relu,
-    Relu6,
-    Residual,
-    Shape,
-    SqueezeExcite,
-)
+from workloads import layers
 
 
-def convolution(layer: Conv2D | DepthwiseConv2D, shape: Shape) -> nn.Module:
+def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, shape: layers.Shape) -> nn.Module:
     """One margin an axis is PyTorch's own; uneven ones are padded apart."""
-    filters, groups = (layer.filters, 1) if isinstance(layer, Conv2D) else (shape[2], shape[2])
+    filters, groups = (layer.filters, 1) if isinstance(layer, layers.Conv2D) else (shape[2], shape[2])
     (above, below), (left, right) = layer.margins(shape)
-    even = (above, left) if (above, left) == (below, right) else (0, 0)
-    made = nn.Conv2d(shape[2], filters, layer.kernel, layer.stride, even, groups=groups, bias=layer.bias)
-    if (above, left) != (below, right):
-        made.register_forward_pre_hook(lambda _, x: nn.functional.pad(x[0], (left, right, above, below)))
-    return made
+    even = (above, left) == (below, right)
+    padding = (above, left) if even else (0, 0)
+    module = nn.Conv2d(shape[2], filters, layer.kernel, layer.stride, padding, groups=groups, bias=layer.bias)
+    if not even:
+        module.register_forward_pre_hook(lambda _, x: nn.functional.pad(x[0], (left, right, above, below)))
+    return module
 
 
-def batch_norm(layer: BatchNorm, shape: Shape) -> nn.Module:
+def batch_norm(layer: layers.BatchNorm, shape: layers.Shape) -> nn.Module:
     """(n, c, h, w) or (n, c); PyTorch's momentum is the new batch's share, the layer's that of the old mean."""
     kind = nn.BatchNorm2d if len(shape) == 3 else nn.BatchNorm1d
     return kind(shape[-1], layer.epsilon, momentum=1 - layer.momentum)
@@ -62,28 +45,26 @@ class SqueezeExciteBranch(nn.Sequential):
         return x * super().forward(x)[:, :, None, None]
 
 
-LAYERS: dict[type[Layer], Callable[[Any, Shape], nn.Module]] = {
-    Conv2D: convolution,
-    DepthwiseConv2D: convolution,
-    MaxPool2D: lambda layer, shape: nn.MaxPool2d(layer.size),
-    AveragePool2D: lambda layer, shape: nn.AvgPool2d(layer.size),
-    GlobalAveragePool2D: lambda layer, shape: nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
-    BatchNorm: batch_norm,
-    Dropout: lambda layer, shape: nn.Dropout(layer.rate),
-    Relu: lambda layer, shape: nn.ReLU(),
-    Relu6: lambda layer, shape: nn.ReLU6(),
-    HardSigmoid: lambda layer, shape: nn.Hardsigmoid(),
-    HardSwish: lambda layer, shape: nn.Hardswish(),
-    Flatten: lambda layer, shape: nn.Flatten(),
-    Dense: lambda layer, shape: nn.Linear(shape[0], layer.units),
-    Residual: lambda layer, shape: ResidualBranch(),
-    SqueezeExcite: lambda layer, shape: SqueezeExciteBranch(),
+LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], nn.Module]] = {
+    layers.Conv2D: convolution,
+    layers.DepthwiseConv2D: convolution,
+    layers.MaxPool2D: lambda layer, shape: nn.MaxPool2d(layer.size),
+    layers.AveragePool2D: lambda layer, shape: nn.AvgPool2d(layer.size),
+    layers.GlobalAveragePool2D: lambda layer, shape: nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    layers.BatchNorm: batch_norm,
+    layers.Dropout: lambda layer, shape: nn.Dropout(layer.rate),
+    layers.Relu: lambda layer, shape: nn.ReLU(),
+    layers.Relu6: lambda layer, shape: nn.ReLU6(),
+    layers.HardSigmoid: lambda layer, shape: nn.Hardsigmoid(),
+    layers.HardSwish: lambda layer, shape: nn.Hardswish(),
+    layers.Flatten: lambda layer, shape: nn.Flatten(),
+    layers.Dense: lambda layer, shape: nn.Linear(shape[0], layer.units),
+    layers.Residual: lambda layer, shape: ResidualBranch(),
+    layers.SqueezeExcite: lambda layer, shape: SqueezeExciteBranch(),
 }
 ROLES = {
     "kernel": "weight",
-    "bias": "bias",
     "gamma": "weight",
     "beta": "bias",
-    "running_mean": "running_mean",
     "running_variance": "running_var",
-}
+}  # those that are called otherwise

@@ -133,7 +133,7 @@ class Adapter:
 
     def _variable(self, key: str) -> keras.Variable:
         layer, role = key.split("/")
-        return getattr(self.model.get_layer(layer), ROLES[role])
+        return getattr(self.model.get_layer(layer), ROLES.get(role, role))
 
     def _native(self, key: str, array: np.ndarray) -> np.ndarray:
         """Canonical layout to Keras' or back: a depthwise kernel is HWC1 there, HW1C here."""

@@ -15,17 +15,14 @@ from pathlib import Path
 
 from adapters.base import Adapter, Unsupported
 from adapters.worker import first_probe, memory_steps, overhead_pairs, trial
-from adapters.worker.event_log import EventLog
-from adapters.worker.prepare import Extra
+from adapters.worker.event_log import EventLog, in_a_line
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE
 from workloads.records.job import Job, Kind
 from workloads.records.status import Status
 
-# Each takes the adapter, the job, its folder and the log, and writes every event up to the end of what it measures;
-# it raises what the adapter raises, and returns what may be asked behind it.
-Work = Callable[[Adapter, Job, Path, EventLog], list[Extra]]
-KINDS: dict[Kind, Work] = {
+# Each takes the adapter, the job, its folder and the log, writes every event, and raises what the adapter raises.
+KINDS: dict[Kind, Callable[[Adapter, Job, Path, EventLog], None]] = {
     Kind.TRIAL: trial.run,
     Kind.PROBE: first_probe.run,
     Kind.MEMORY: memory_steps.run,
@@ -39,11 +36,10 @@ def main(folder: Path) -> None:
     events = EventLog(folder / EVENTS_FILE)
     events.write(Event.STARTED)
     adapter: Adapter | None = None
-    extras: list[Extra] = []
     try:
         adapter = importlib.import_module(f"adapters.{job.trial.cell.framework}.adapter").Adapter()
         events.write(Event.IMPORTED)
-        extras = KINDS[job.kind](adapter, job, folder, events)
+        KINDS[job.kind](adapter, job, folder, events)
     except Unsupported as error:
         events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=str(error))
     except Exception as error:  # noqa: BLE001  # whatever a framework raises becomes a row with its reason
@@ -51,18 +47,6 @@ def main(folder: Path) -> None:
         out_of_memory = adapter.out_of_memory(error) if adapter else isinstance(error, MemoryError)
         status = Status.OUT_OF_MEMORY if out_of_memory else Status.FAILED
         events.write(Event.ENDED, status=status, reason=in_a_line(error))
-    for extra in extras:
-        try:
-            events.write(extra.event, **extra.ask())
-        except Exception as error:  # noqa: BLE001  # as above; and what was measured stays
-            traceback.print_exc()
-            events.write(extra.event, reason=in_a_line(error))
-
-
-def in_a_line(error: Exception) -> str:
-    """Its type and the first line of its message."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
 if __name__ == "__main__":

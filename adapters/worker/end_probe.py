@@ -56,20 +56,16 @@ def gather(
 
     arrays: dict[str, NDArray[Any]] = {"steps": np.array(steps)}
     arrays |= _named(0, adapter.weights())
-    logits: list[NDArray[np.float32]] = []
-    while sum(map(len, logits)) < min(evaluated_images(workload), len(test_images)):
-        first = sum(map(len, logits))
-        logits.append(adapter.predict(test_images[first : first + spec.cell.batch_size]))  # as the evaluation asks
-    arrays["logits"] = np.concatenate(logits)
+    size = spec.cell.batch_size  # as the evaluation asks
+    firsts = range(0, min(evaluated_images(workload), len(test_images)), size)
+    arrays["logits"] = np.concatenate([adapter.predict(test_images[first : first + size]) for first in firsts])
     small = workload.parameter_count <= LARGE_PARAMETERS
-    for number, size in enumerate(step_sizes(workload, split, spec.cell.batch_size, spec.passes.last_batch)):
-        arrays[f"batch/{number}"] = batch(size)
+    for number, images in enumerate(step_sizes(workload, split, size, spec.passes.last_batch)):
+        arrays[f"batch/{number}"] = batch(images)
         arrays[f"loss/{number}"] = adapter.read(adapter.train(arrays[f"batch/{number}"]))
         if small:
             arrays |= _named(number + 1, adapter.weights())
-    idle = (
-        _idle(adapter, [batch(idle_batch(workload, spec.cell.batch_size)) for _ in range(IDLE_STEPS)]) if small else {}
-    )
+    idle = _idle(adapter, [batch(idle_batch(workload, size)) for _ in range(IDLE_STEPS)]) if small else {}
     np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
     return idle
 

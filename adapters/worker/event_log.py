@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,3 +24,17 @@ class EventLog:
         line = {"event": event, "t_ns": time.monotonic_ns() if t_ns is None else t_ns, **data}
         self.file.write(json.dumps(without_nan(line), allow_nan=False) + "\n")
         self.file.flush()
+
+    def write_answer(self, event: Event, ask: Callable[[], dict[str, Any]]) -> None:
+        """One line with what `ask` returns, or with the reason why it is unknown: what was measured before stays."""
+        try:
+            self.write(event, **ask())
+        except Exception as error:  # noqa: BLE001  # whatever a framework raises
+            traceback.print_exc()
+            self.write(event, reason=in_a_line(error))
+
+
+def in_a_line(error: Exception) -> str:
+    """Its type and the first line of its message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from adapters.base import Adapter, Order
 from adapters.worker.event_log import EventLog
-from adapters.worker.prepare import BuildArguments, Extra, prepare
+from adapters.worker.prepare import BuildArguments, prepare
 from workloads.datasets import Images, Labels
 from workloads.records.events import Event
 from workloads.records.evidence import (
@@ -26,16 +25,14 @@ from workloads.records.evidence import (
     fingerprint,
 )
 from workloads.records.job import Job
-from workloads.weights import Weights
 
 
-def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extra]:
+def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """The kind `probe`: nothing is measured."""
     prepared = prepare(adapter, job, folder, events)
-    given = (prepared.train_images, prepared.train_labels, prepared.order[0])
-    events.write(Event.PROBED, evidence=gather(adapter, prepared.task, *given).to_json())
+    evidence = gather(adapter, prepared.task, prepared.train.images, prepared.train.labels, prepared.order[0])
+    events.write(Event.PROBED, evidence=evidence.to_json())
     events.write(Event.FINISHED)
-    return []
 
 
 def gather(adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order) -> Evidence:
@@ -63,10 +60,11 @@ def _evidence(adapter: Adapter, task: BuildArguments, images: Images, labels: La
     losses: list[float] = []
     updates: dict[str, dict[str, Fingerprint]] = {}
     evaluation: Fingerprint = ()
-    for number, indices in enumerate(_batches(order, steps), start=1):
+    for number, indices in enumerate(np.split(order[: sum(steps)], np.cumsum(steps)[:-1]), start=1):
         losses.extend(float(loss) for loss in adapter.read(adapter.train(indices[None])))
         if number in (1, EVALUATED_STEPS, len(steps)):
-            updates[str(number)] = _changes(weights, adapter.weights())
+            after = adapter.weights()
+            updates[str(number)] = {key: fingerprint(after[key] - weights[key]) for key in weights if key in after}
         if number == EVALUATED_STEPS:
             evaluation = fingerprint(adapter.predict(images[batch]))
     in_order = [key for key in workload.parameter_shapes() if key in probe.gradients]
@@ -82,16 +80,3 @@ def _evidence(adapter: Adapter, task: BuildArguments, images: Images, labels: La
         updates=updates,
         sizes={key: fingerprint(array)[0] for key, array in weights.items()},
     )
-
-
-def _batches(order: Order, sizes: tuple[int, ...]) -> Iterator[Order]:
-    """`order` cut into so many indices each."""
-    start = 0
-    for size in sizes:
-        yield order[start : start + size]
-        start += size
-
-
-def _changes(before: Weights, after: Weights) -> dict[str, Fingerprint]:
-    """In the precision that `after` has, in the order of `before`."""
-    return {key: fingerprint(after[key] - before[key]) for key in before if key in after}

@@ -34,7 +34,7 @@ def reset_peak() -> bool:
 
 def _read(file: str, key: str) -> int | None:
     try:
-        found = re.search(rf"^{key}:\s+(\d+) kB$", (PROC / file).read_text(), re.MULTILINE)
+        line = re.search(rf"^{key}:\s+(\d+) kB$", (PROC / file).read_text(), re.MULTILINE)
     except OSError:
         return None
-    return int(found.group(1)) * 1024 if found else None
+    return int(line.group(1)) * 1024 if line else None

@@ -14,7 +14,7 @@ import numpy as np
 
 from adapters.base import Adapter, Count, MemoryUse, Unsupported
 from adapters.worker.event_log import EventLog
-from adapters.worker.prepare import Extra, prepare
+from adapters.worker.prepare import prepare
 from adapters.worker.trainer import Trainer
 from workloads.records.events import Event
 from workloads.records.job import Job
@@ -24,7 +24,7 @@ SETTLING_STEPS = 4  # MXNet hands out four workspaces in turn, which all grow to
 FEWEST_STEPS = 3
 
 
-def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extra]:
+def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """Raises what the adapter raises."""
     adapter.count_memory(folder)
     prepared = prepare(adapter, job, folder, events)
@@ -32,7 +32,8 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extr
     adapter.build(*prepared.task)
     events.write(Event.BUILT)
     statistics = sum(4 * math.prod(shape) for shape in workload.statistic_shapes().values())
-    dataset = prepared.train_images.nbytes + prepared.train_labels.nbytes if job.trial.task.feed == "device" else 0
+    split = prepared.train
+    dataset = split.images.nbytes + split.labels.nbytes if job.trial.task.feed == "device" else 0
     for batch_size in sorted(job.batch_sizes):
         trainer = Trainer(adapter)
         trainer.run(iter([np.resize(order, (1, batch_size))]))
@@ -60,7 +61,6 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extr
             planned=use.planned,
         )
     events.write(Event.FINISHED)
-    return []
 
 
 def known(count: Count) -> int:
@@ -77,10 +77,9 @@ def divided(use: MemoryUse, counted: dict[str, int]) -> dict[str, int | None]:
     is the rest of a step's peak: temporaries, and what the framework keeps between steps for them; None where a step
     never holds all the other parts at once. Both are None where the compiler plans a whole step.
     """
-    known = counted | {"gradients": use.gradients, "inputs": use.inputs}
-    if use.planned:
-        return {name: known.get(name) for name in PARTS}
-    known["activations"] = use.held - use.before - use.inputs
-    rest = use.step_peak - sum(known.values())
-    parts: dict[str, int | None] = {**known, "workspace": rest if rest >= 0 else None}
-    return {name: parts[name] for name in PARTS}
+    parts = counted | {"gradients": use.gradients, "inputs": use.inputs}
+    if not use.planned:
+        parts["activations"] = use.held - use.before - use.inputs
+        rest = use.step_peak - sum(parts.values())
+        parts |= {"workspace": rest} if rest >= 0 else {}
+    return {name: parts.get(name) for name in PARTS}

@@ -26,7 +26,7 @@ import numpy as np
 
 from adapters.base import Adapter, Order
 from adapters.worker.event_log import EventLog
-from adapters.worker.prepare import Extra, prepare
+from adapters.worker.prepare import prepare
 from adapters.worker.trainer import Trainer, epoch_batches
 from adapters.worker.trial import warm_up
 from workloads.records.events import Event
@@ -140,7 +140,7 @@ def measure_pairs(
     return segments
 
 
-def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extra]:
+def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """A trial's beginning, then two segments for each pair. Raises what the adapter raises."""
     batch_size, sampler = job.trial.cell.batch_size, Sampler(int((folder / SAMPLER_FILE).read_text()))
     prepared = prepare(adapter, job, folder, events)
@@ -156,4 +156,3 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extr
     segments = measure_pairs(calls, trainer, events, sampler, job.pairs)
     write_json(folder / SEGMENTS_FILE, {"segments": [asdict(segment) for segment in segments]})
     events.write(Event.FINISHED)
-    return []

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,7 @@ from adapters.worker import host
 from adapters.worker.event_log import EventLog
 from workloads import weights as initial_weights
 from workloads.catalogue import WORKLOADS
-from workloads.datasets import Images, Labels, file_digest
+from workloads.datasets import Split, file_digest
 from workloads.records.events import Event
 from workloads.records.job import InputFile, Job
 from workloads.spec import OptimizerSpec, Workload
@@ -26,23 +24,11 @@ from workloads.weights import Weights
 CONTEXT_S = 0.3  # three periods of the sampler
 
 
-@dataclass(frozen=True)
-class Extra:
-    """What is asked once a trial has finished: its event carries what `ask` returns, or the reason why it is unknown.
-
-    Whatever happens here, the trial has been measured.
-    """
-
-    event: Event
-    ask: Callable[[], dict[str, Any]]
-
-
 def read_input(root: Path, file: InputFile) -> Path:
     """The input's path, its sha256 verified."""
     path = root / file.path
-    found = file_digest(path, "sha256")
-    if found != file.sha256:
-        raise ValueError(f"input {path}: sha256 expected {file.sha256}, found {found}")
+    if (digest := file_digest(path, "sha256")) != file.sha256:
+        raise ValueError(f"input {path}: sha256 expected {file.sha256}, found {digest}")
     return path
 
 
@@ -53,10 +39,8 @@ BuildArguments = tuple[Workload, OptimizerSpec, Weights, int]  # of an adapter
 class Prepared:
     """An adapter that is open and has its data; `order` is (epochs, n)."""
 
-    train_images: Images
-    train_labels: Labels
-    test_images: Images
-    test_labels: Labels
+    train: Split
+    test: Split
     order: NDArray[np.int32]
     task: BuildArguments
 
@@ -65,23 +49,20 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     """Open the adapter and load the data; raises what the adapter raises, ValueError for an input that was changed."""
     spec, task, placement = job.trial, job.trial.task, job.trial.placement
     facts = adapter.open(placement.device_kind, placement.threads, task.profile, task.feed, spec.cell.allocator)
-    events.write(Event.OPENED, facts=facts | packages(), resident_bytes=host.resident_bytes())
+    packages = {package.metadata["Name"]: package.version for package in importlib.metadata.distributions()}
+    events.write(Event.OPENED, facts=facts | {"packages": packages}, resident_bytes=host.resident_bytes())
     if placement.device_kind == "cuda":
         time.sleep(CONTEXT_S)
         events.write(Event.CONTEXT_SAMPLED)
 
     root = (folder / job.results).resolve()
     paths = {name: read_input(root, file) for name, file in spec.inputs.items()}
-    train_images, train_labels = np.load(paths["train_images"]), np.load(paths["train_labels"])
-    test_images, test_labels = np.load(paths["test_images"]), np.load(paths["test_labels"])
+    train, test = (
+        Split(np.load(paths[f"{name}_images"]), np.load(paths[f"{name}_labels"])) for name in ("train", "test")
+    )
     order = np.load(paths["order"])
-    adapter.load(train_images, train_labels)
+    adapter.load(train.images, train.labels)
     adapter.synchronize()
     events.write(Event.LOADED)
-    given = WORKLOADS[task.workload], task.optimizer, initial_weights.load(paths["weights"]), spec.draw.seed
-    return Prepared(train_images, train_labels, test_images, test_labels, order, given)
-
-
-def packages() -> dict[str, dict[str, str]]:
-    """{"packages": {name: version}} of this environment."""
-    return {"packages": {d.metadata["Name"]: d.version for d in importlib.metadata.distributions()}}
+    arguments = WORKLOADS[task.workload], task.optimizer, initial_weights.load(paths["weights"]), spec.draw.seed
+    return Prepared(train, test, order, arguments)

@@ -12,19 +12,31 @@ from numpy.typing import NDArray
 from adapters.base import Adapter, Order
 from adapters.worker import end_probe, host
 from adapters.worker.event_log import EventLog
-from adapters.worker.prepare import Extra, prepare
+from adapters.worker.prepare import Prepared, prepare
 from adapters.worker.trainer import Trainer, endless_batches, epoch_batches
 from workloads.records.events import Event
-from workloads.records.job import Job
+from workloads.records.job import Job, TrialSpec
 
 FIRST_LOSSES = 10  # recorded one by one, so that frameworks can be compared
 WARM_UP_STEPS = 5
 
 
-def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extra]:
-    """Everything between the import and `finished`, and what may be asked behind it; raises what the adapter raises."""
+def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
+    """Everything behind the import; raises what the adapter raises before `finished`."""
     spec, prepared = job.trial, prepare(adapter, job, folder, events)
-    batch_size, split = spec.cell.batch_size, len(prepared.train_images)
+    split, test_images = len(prepared.train.images), prepared.test.images
+    steps = measure(adapter, spec, prepared, events)
+    events.write(Event.FINISHED)
+    events.write_answer(Event.WINDOW_SETTLED, lambda: end_probe.outstanding(adapter))  # at once: it tells what was left
+    events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()})
+    events.write_answer(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()})
+    # Behind all that counts: it trains on.
+    events.write_answer(Event.END_PROBED, lambda: end_probe.gather(adapter, spec, split, test_images, steps, folder))
+
+
+def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: EventLog) -> int:
+    """The epochs and the window; returns how many updates they made."""
+    batch_size, split = spec.cell.batch_size, len(prepared.train.images)
     if batch_size > split and spec.passes.last_batch == "drop":
         raise ValueError(f"batch size {batch_size} is larger than the split of {split}: all is dropped")
     adapter.build(*prepared.task)
@@ -36,21 +48,10 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> list[Extr
     for epoch in range(spec.passes.epochs):
         batches = epoch_batches(prepared.order[epoch], batch_size, spec.passes.last_batch)
         train_epoch(trainer, epoch, batches, events)
-        test_loss, test_accuracy = evaluate(adapter, prepared.test_images, prepared.test_labels, batch_size)
+        test_loss, test_accuracy = evaluate(adapter, prepared.test.images, prepared.test.labels, batch_size)
         events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=test_loss, test_accuracy=test_accuracy)
     train_window(trainer, prepared.order[-1], batch_size, spec.window_s, events)
-    events.write(Event.FINISHED)
-
-    steps = len(trainer.losses)
-    return [
-        Extra(Event.WINDOW_SETTLED, lambda: end_probe.outstanding(adapter)),  # at once: it tells what was left to do
-        Extra(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()}),
-        Extra(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()}),
-        Extra(
-            Event.END_PROBED,  # behind all that counts: it trains on
-            lambda: end_probe.gather(adapter, spec, split, prepared.test_images, steps, folder),
-        ),
-    ]
+    return len(trainer.losses)
 
 
 def train_epoch(trainer: Trainer, epoch: int, batches: list[Order], events: EventLog) -> None:

@@ -119,7 +119,8 @@ def _seconds(column: str, cells: pd.Series) -> Values:
     numbers = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
     if not np.isnan(numbers).any():
         since_1970 = (scale for scale in (1e9, 1e6, 1e3) if numbers[0] > SINCE_1970_S * scale)
-        return (numbers - numbers[0]) / (PER_SECOND.get(_unit(column) or "") or next(since_1970, 1.0))
+        seconds: Values = (numbers - numbers[0]) / (PER_SECOND.get(_unit(column) or "") or next(since_1970, 1.0))
+        return seconds
     unread = cells[np.isnan(numbers)]
     for form in MOMENTS:
         moments = pd.to_datetime(cells, format=form, errors="coerce", utc=True)

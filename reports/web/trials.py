@@ -104,7 +104,10 @@ def _value(result: TrialResult, spec: FigureSpec) -> float | None:
     if figure is None or figure.value is None:
         return None
     value = figure.value * spec.factor
-    return rounded(round(value, significant(value) if spec.decimals is None else spec.decimals) + 0.0, 15)
+    shown: float | None = rounded(
+        round(value, significant(value) if spec.decimals is None else spec.decimals) + 0.0, 15
+    )
+    return shown
 
 
 def details(trials: list[Trial], room: int) -> tuple[dict[str, str], list[str]]:

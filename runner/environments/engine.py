@@ -57,7 +57,8 @@ class Engine:
         """Of an image; None where it is not here. Raises EngineError."""
         answer = run(self.program, "image", "inspect", image)
         if answer.returncode == 0:
-            return json.loads(answer.stdout)[0]
+            description: dict[str, Any] = json.loads(answer.stdout)[0]
+            return description
         if re.search(r"no such image|image not known|not found", answer.stderr, re.IGNORECASE):
             return None
         raise EngineError(in_words(answer.stderr, self.kind))

@@ -104,7 +104,8 @@ class Image:
 
 def version(project: Project) -> str:
     """Of Batchwise."""
-    return tomllib.loads((project.root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    text = (project.root / "pyproject.toml").read_text(encoding="utf-8")
+    return str(tomllib.loads(text)["project"]["version"])
 
 
 def time_of(project: Project, *paths: str) -> int:

@@ -43,7 +43,7 @@ def allowed_training_loss(rule: OptimizerSpec, normalised: bool, updates: int) -
     """Relative, of the mean of an epoch that ends after so many updates."""
     rate = rule.learning_rate / (1 - rule.momentum) if rule.name in ("momentum", "nesterov") else rule.learning_rate
     tenfold = min(SLOWEST, TENFOLD[rule.name] * TENFOLD_RATE[rule.name] / rate)
-    return START[rule.name] * (NORMALISED if normalised else 1) * 10.0 ** min(100.0, updates / tenfold)
+    return START[rule.name] * (NORMALISED if normalised else 1) * float(10.0 ** min(100.0, updates / tenfold))
 
 
 def differences(

@@ -13,6 +13,7 @@ from probed import DROPPING, OPTIMIZER, PLAIN, everywhere, gathered, moved, open
 
 from adapters.numpy import layers
 from adapters.numpy.adapter import Adapter
+from adapters.numpy.layers import sequence
 from runner.gate.tolerances import (
     EVALUATION,
     GRADIENTS,
@@ -57,17 +58,19 @@ class Mistaken(Adapter):
 
 
 class SummedLoss(Adapter):
-    def _gradients(self, images: Any, labels: Any) -> Any:
-        loss, gradients, run = super()._gradients(images, labels)
-        return loss * len(labels), {key: gradient * len(labels) for key, gradient in gradients.items()}, run
+    def differentiate(self, images: Any, labels: Any) -> Any:
+        loss, run = super().differentiate(images, labels)
+        run.gradients = {key: gradient * len(labels) for key, gradient in run.gradients.items()}
+        return loss * len(labels), run
 
 
 class BiasLeftAlone(Adapter):
     """Biases start at zero: in the first pass nothing else tells that one is not trained."""
 
-    def _gradients(self, images: Any, labels: Any) -> Any:
-        loss, gradients, run = super()._gradients(images, labels)
-        return loss, gradients | {"dense1/bias": 0 * gradients["dense1/bias"]}, run
+    def differentiate(self, images: Any, labels: Any) -> Any:
+        loss, run = super().differentiate(images, labels)
+        run.gradients["dense1/bias"] *= 0
+        return loss, run
 
 
 class MomentumForgotten(Adapter):
@@ -95,9 +98,10 @@ class PartialBatchSkipped(Adapter):
 class PartialBatchAsIfFull(Adapter):
     """As MXNet's Trainer does where it is told the nominal batch size."""
 
-    def _gradients(self, images: Any, labels: Any) -> Any:
-        loss, gradients, run = super()._gradients(images, labels)
-        return loss, {key: gradient * (len(labels) / PROBE_BATCH) for key, gradient in gradients.items()}, run
+    def differentiate(self, images: Any, labels: Any) -> Any:
+        loss, run = super().differentiate(images, labels)
+        run.gradients = {key: gradient * (len(labels) / PROBE_BATCH) for key, gradient in run.gradients.items()}
+        return loss, run
 
 
 class WeightDecay(Adapter):
@@ -107,7 +111,7 @@ class WeightDecay(Adapter):
 
 class DropoutInEvaluation(Adapter):
     def predict(self, images: Any) -> Any:
-        return self._forward(images, training=self.workload.draws)[0]
+        return sequence(self.workload.layers, self.rescaled(images), self.new_pass(training=self.workload.draws))[0]
 
 
 def swapped_momenta(workload: Workload) -> Workload:
@@ -168,7 +172,7 @@ def test_an_activation_that_leaks_is_the_first_layer_that_differs(monkeypatch: p
 
     def leaking(layer: Relu, x: Any, run: layers.Pass) -> layers.Forward:
         slope = np.where(x > 0, 1, 0.01).astype(x.dtype)
-        return x * slope, lambda dy: (dy * slope, {})
+        return x * slope, lambda dy: dy * slope
 
     monkeypatch.setitem(layers.FORWARD, Relu, leaking)
     said = difference(through_json(gathered(opened())), expected)

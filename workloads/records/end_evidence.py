@@ -6,10 +6,10 @@ is how far apart the two are.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from ..spec import Workload
+from .record import Record
 from .word import Word
 
 END_FILE = "end_probe.npz"  # in the trial's folder, until the referee has read it
@@ -71,7 +71,7 @@ class Outstanding:
 
 
 @dataclass(frozen=True)
-class TrialEnd:
+class TrialEnd(Record):
     """What is known of a trial's end. `evaluation`, of `images`, and `steps` are empty where `missing` says why."""
 
     outstanding: Outstanding | None
@@ -82,31 +82,6 @@ class TrialEnd:
     steps: tuple[EndStep, ...] = ()
     asked_steps: int = 0  # of IDLE_STEPS, those with something left to learn
     idle_steps: int = 0  # of those, how many left every weight as it was
-
-    def to_json(self) -> dict[str, Any]:
-        """As `from_json` takes it."""
-        return asdict(self)
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> TrialEnd:
-        """Raises KeyError, TypeError for what is no such record."""
-
-        def difference(value: dict[str, Any] | None) -> Difference | None:
-            return value and Difference(**value)  # type: ignore[return-value]
-
-        steps = [
-            EndStep(**step | {"loss": difference(step["loss"]), "update": difference(step["update"])})
-            for step in data["steps"]
-        ]
-        return TrialEnd(
-            **data
-            | {
-                "outstanding": data["outstanding"] and Outstanding(**data["outstanding"]),
-                "missing": data["missing"] and Missing(data["missing"]),
-                "evaluation": difference(data["evaluation"]),
-                "steps": tuple(steps),
-            }
-        )
 
 
 def evaluated_images(workload: Workload) -> int:

@@ -8,11 +8,14 @@ changed place.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .record import Record
 
 PROBE_BATCH = 4
 BATCHES = (PROBE_BATCH, 3, 4, 4, 4)  # images of each step: a batch that is not full comes early
@@ -25,7 +28,7 @@ PROBES, LARGE_PROBES = 3, 2
 PROJECTIONS = 4  # so many that the size of a difference is never underrated by much
 _NOISE = np.random.Generator(np.random.PCG64(2020)).standard_normal((PROJECTIONS, 4093))  # prime: fits no axis
 
-Fingerprint = tuple[float, ...]
+Fingerprint = Sequence[float]  # null in JSON, for what is no number, stays None
 
 
 def fingerprint(array: NDArray[Any]) -> Fingerprint:
@@ -43,7 +46,7 @@ def fingerprint(array: NDArray[Any]) -> Fingerprint:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Record):
     """What one framework made of the probe: PROBE_BATCH images of the training split, the trial's own weights and
     optimizer, no dropout. `evaluation` is of the logits after EVALUATED_STEPS, with BatchNorm's running statistics;
     `untrained_evaluation` is of the trial's own model before its first step, with dropout where it has any.
@@ -68,12 +71,3 @@ class Evidence:
     def probes(self) -> list[Evidence]:
         """This and the same from other images."""
         return [self, *self.again]
-
-    def to_json(self) -> dict[str, Any]:
-        """As `from_json` takes it."""
-        return asdict(self)
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Evidence:
-        """None, for what is no number, stays None."""
-        return Evidence(**{**data, "again": [Evidence.from_json(other) for other in data.get("again", [])]})

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..spec import OptimizerSpec
+from .record import Record
 from .word import Word
 
 ON_DEMAND, AS_BY_ITSELF = "on-demand", "default"  # memory is taken as it is needed | as the framework does by itself
@@ -88,8 +89,8 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class TrialSpec:
-    """One trial. `id` is derived from all that can change a figure."""
+class TrialSpec(Record):
+    """One trial. `id` is derived from all that can change a figure. Of JSON: `versions.newest` makes it the newest."""
 
     cell: Cell
     task: Task
@@ -129,19 +130,6 @@ class TrialSpec:
     def _prefix(self) -> str:
         return f"{self.cell.framework}-{self.placement.device_kind}"
 
-    def to_json(self) -> dict[str, Any]:
-        """As `from_json` takes it."""
-        return asdict(self)
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> TrialSpec:
-        """Raises TypeError, KeyError for what is not the newest version's: `versions.newest` makes it that."""
-        task = {**data["task"], "optimizer": OptimizerSpec(**data["task"]["optimizer"])}
-        inputs = {name: InputFile(**file) for name, file in data["inputs"].items()}
-        parts = (Cell, Passes, Placement, Installation, Draw)
-        nested = {part.__name__.lower(): part(**data[part.__name__.lower()]) for part in parts}
-        return TrialSpec(**{**data, **nested, "task": Task(**task), "inputs": inputs})
-
 
 def _hashes(inputs: dict[str, InputFile]) -> dict[str, str]:
     return {name: file.sha256 for name, file in inputs.items()}
@@ -168,7 +156,7 @@ ROOMS = {Kind.TRIAL: "trials", Kind.PROBE: "probes", Kind.MEMORY: "memory", Kind
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Record):
     """What one worker does. `trial` is the trial, or one of those that are asked about."""
 
     kind: Kind
@@ -186,13 +174,3 @@ class Job:
     def folder(self, results: Path) -> Path:
         """Absolute; the kind's room in `results`."""
         return (results / ROOMS[self.kind] / self.id).resolve()
-
-    def to_json(self) -> dict[str, Any]:
-        """As `from_json` takes it."""
-        return asdict(self)
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Job:
-        """Raises KeyError, TypeError, ValueError for what is no such record."""
-        known = {"kind": Kind(data["kind"]), "trial": TrialSpec.from_json(data["trial"])}
-        return Job(**{**data, **known, "batch_sizes": tuple(data["batch_sizes"])})

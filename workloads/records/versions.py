@@ -53,9 +53,10 @@ def newest(result: Any) -> Stored:
     version = result.get("schema_version")
     if type(version) is not int or not 1 <= version <= NEWEST:
         raise OtherSchema(f"schema version {version}, this program reads 1 to {NEWEST}")
+    stored: Stored = result
     try:
         for step in STEPS[version - 1 :]:
-            result = step(result)
+            stored = step(stored)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise ValueError(f"not a trial result of schema version {version}: {error!r}") from error
-    return result
+    return stored

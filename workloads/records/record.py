@@ -1,0 +1,43 @@
+"""Dataclasses that are stored as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, is_dataclass
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from typing import Self  # not in the Python 3.10 of NVIDIA's MXNet image
+
+_hints = cache(get_type_hints)
+
+
+class Record:
+    """A dataclass whose fields are what JSON has, enumerations, dataclasses, or tuples, lists and objects of these."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As `from_json` takes it."""
+        return dict(asdict(self))  # type: ignore[call-overload]
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Raises TypeError, AttributeError, ValueError for what is no such record; a field with a default may lack."""
+        record: Self = _read(cls, data)
+        return record
+
+
+def _read(hint: Any, value: Any) -> Any:
+    """A value of JSON as its annotation has it."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is UnionType:
+        return None if value is None else _read(arguments[0], value)
+    if origin in (tuple, list):
+        return origin(_read(arguments[0], item) for item in value)
+    if origin is dict:
+        return {key: _read(arguments[1], item) for key, item in value.items()}
+    if isinstance(hint, type) and is_dataclass(hint):
+        hints = _hints(hint)
+        return hint(**{name: _read(hints.get(name), item) for name, item in value.items()})
+    return hint(value) if isinstance(hint, type) and issubclass(hint, Enum) else value
