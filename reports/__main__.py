@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import build, files, markdown
 from .checking import check
-from .comparing import compare
+from .comparing import command as compare
 from .load import ReportError
 from .publishing import publish
 

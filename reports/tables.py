@@ -97,9 +97,15 @@ def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str
 
 @lru_cache(maxsize=8)
 def places(section: Section) -> Mapping[Place, list[TrialResult]]:
-    """The repeats, in their order, of each framework and batch size that was tried."""
+    """The repeats, in their order, of each framework and batch size that was tried, in the tables' order."""
+    names = ordered(result.spec.cell.framework for result in section.results)
+
+    def order(result: TrialResult) -> tuple[int, int, int]:
+        cell = result.spec.cell
+        return names.index(cell.framework), cell.batch_size, result.spec.draw.repeat
+
     repeats: dict[Place, list[TrialResult]] = {}
-    for result in sorted(section.results, key=lambda result: result.spec.draw.repeat):
+    for result in sorted(section.results, key=order):
         repeats.setdefault((result.spec.cell.framework, result.spec.cell.batch_size), []).append(result)
     return repeats
 
