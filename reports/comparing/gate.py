@@ -42,11 +42,9 @@ def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, e
     """
     means = [test for test in tests if isinstance(test, MeanTest)]
     cells = [test for test in tests if isinstance(test, CellTest) and test.quantity.better]
-    losses: list[AnyTest] = [
-        test
-        for test in (*means, *cells)
-        if test.verdict is Verdict.REGRESSION and test.loss_percent >= tolerated_percent
-    ]
+    everything: list[AnyTest] = [*means, *cells]
+    worse = [test for test in everything if test.verdict is Verdict.REGRESSION]
+    losses = [test for test in worse if test.loss_percent >= tolerated_percent]
     if losses or ended_worse:
         head = f"{len(losses) + len(ended_worse)} worse by {tolerated_percent:g} % or more"
         return Ruling(Outcome.REGRESSION, head, (*ended_worse, *map(_loss, losses)))

@@ -10,7 +10,6 @@ which commit and on which day stays as it was; the report is made by the code of
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import fcntl
 import os
 import shutil
@@ -21,6 +20,8 @@ from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+import msgspec
 
 from workloads.datasets import file_digest
 
@@ -141,9 +142,9 @@ def _place(copied: Copied, stage: Path, folder: Path, replace: bool) -> bool:
     try:
         facts = _fill(part.resolve(), stage, copied.stored, folder.name, marks)
         earlier = _published_day(folder)
-        _seal(part, dataclasses.replace(facts, published_day=earlier or today()))
+        _seal(part, msgspec.structs.replace(facts, published_day=earlier or today()))
         if earlier and not _is_same(part, folder):
-            _seal(part, dataclasses.replace(facts, published_day=today()))
+            _seal(part, msgspec.structs.replace(facts, published_day=today()))
         return _put(part, folder, replace)
     finally:
         shutil.rmtree(part, ignore_errors=True)
