@@ -116,6 +116,14 @@ def read(path: Path) -> Publication:
     return publication
 
 
+def of_folder(folder: Path) -> Publication | None:
+    """What lies there; None without a publication that can be read."""
+    try:
+        return read(folder / FILE)
+    except ValueError:
+        return None
+
+
 def text(publication: Publication) -> str:
     """JSON, one key a line, that `read` takes."""
     return json.dumps(msgspec.structs.asdict(publication), ensure_ascii=False, indent=1) + "\n"
