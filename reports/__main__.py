@@ -16,18 +16,16 @@ from .comparing import command as compare
 from .load import ReportError
 from .publishing import publish
 
+COMMANDS = {"check": check.main, "compare": compare.main, "publish": publish.main}
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code: 0, or 2 where no report could be made, with one line on stderr; of a command: see there."""
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    if arguments[:1] == ["check"]:
-        return check.main(arguments[1:])
-    if arguments[:1] == ["compare"]:
-        return compare.main(arguments[1:])
-    if arguments[:1] == ["publish"]:
-        return publish.main(arguments[1:])
+    if arguments and (command := COMMANDS.get(arguments[0])):
+        return command(arguments[1:])
     options = _parser().parse_args(arguments)
     out = options.out or options.results[0] / "report"
     try:

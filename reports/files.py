@@ -95,8 +95,8 @@ def _write(
         if "md" in formats:
             shown = {key: f"{stem}.{kinds[0]}" for key, stem in pictures.items()}
             _text(out / "report.md", markdown.page(report, marks, shown))
-        for one in drawn:
-            one.result()
+        for drawing in drawn:
+            drawing.result()
 
 
 def _collect_drawings() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -54,9 +55,9 @@ def read(*folders: Path) -> Stored:
 
     Raises ReportError for a folder that is missing or holds no result file at all.
     """
-    results, places, unreadable, unfinished = [], [], [], []
+    results, read_of, unreadable, unfinished = [], [], [], []
     seen: set[tuple[str, bytes]] = set()
-    for trial_dir in (found for folder in dict.fromkeys(folders) for found in _trial_dirs(folder)):
+    for trial_dir in itertools.chain.from_iterable(map(_trial_dirs, dict.fromkeys(folders))):
         path = trial_dir / RESULT_FILE
         if not path.exists():
             unfinished.append(trial_dir)
@@ -68,12 +69,12 @@ def read(*folders: Path) -> Stored:
                 continue
             results.append(result := _result(content))
             frameworks.learn_label(result.spec.cell.framework, result.machine)
-            places.append(trial_dir)
+            read_of.append(trial_dir)
             seen.add(digest)
         except ValueError as error:
             unreadable.append(Unreadable(path, str(error), isinstance(error, OtherSchema)))
     in_use = tuple(folder for folder in folders if _in_use(folder))
-    return Stored(tuple(results), tuple(places), tuple(unreadable), tuple(unfinished), in_use)
+    return Stored(tuple(results), tuple(read_of), tuple(unreadable), tuple(unfinished), in_use)
 
 
 def _trial_dirs(folder: Path) -> list[Path]:
@@ -81,13 +82,13 @@ def _trial_dirs(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise ReportError(f"{folder}: no such folder; give the folder that `python -m runner` wrote")
     try:
-        found = sorted(path for path in trials.iterdir() if path.is_dir()) if trials.is_dir() else []
+        trial_dirs = sorted(path for path in trials.iterdir() if path.is_dir()) if trials.is_dir() else []
     except OSError as error:
         raise ReportError(f"{trials}: cannot be listed: {error.strerror}; check its permissions") from error
-    if not any((trial_dir / RESULT_FILE).exists() for trial_dir in found):
-        state = f"{len(found)} trials there are unfinished" if found else "no trial is there"
+    if not any((trial_dir / RESULT_FILE).exists() for trial_dir in trial_dirs):
+        state = f"{len(trial_dirs)} trials there are unfinished" if trial_dirs else "no trial is there"
         raise ReportError(f"{trials}: no {RESULT_FILE} found, {state}; run `python -m runner` first")
-    return found
+    return trial_dirs
 
 
 def _in_use(folder: Path) -> bool:
@@ -95,11 +96,11 @@ def _in_use(folder: Path) -> bool:
     lock = folder / LOCK_FILE
     if not lock.exists():
         return False
-    own = {os.getpid(), os.getppid()}
+    asking = {os.getpid(), os.getppid()}
     inode = str(lock.stat().st_ino)
     held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
     return any(
-        words[5].rsplit(":", 1)[-1] == inode and int(words[4]) not in own for words in held if words[1] == "FLOCK"
+        words[5].rsplit(":", 1)[-1] == inode and int(words[4]) not in asking for words in held if words[1] == "FLOCK"
     )
 
 

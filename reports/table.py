@@ -41,5 +41,5 @@ class Table:
     @property
     def notes(self) -> dict[str, int]:
         """{footnote: its number}, each once, in the order of the cells."""
-        found = dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes)
-        return {note: number for number, note in enumerate(found, start=1)}
+        notes = dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes)
+        return {note: number for number, note in enumerate(notes, start=1)}

@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
             stored = load.read(folder)
             findings += [f"{path}: a run is still writing into it" for path in stored.in_use]
             for gap in completeness.gaps(stored, folder):
-                (findings if gap.counts else notes).append(gap.line(folder))
+                (findings if gap.counts else notes).append(gap.line)
             findings += recheck.trials(stored, folder)
             subjects.append(f"{folder}: {problems.tally(stored)}")
     except (ReportError, OSError) as error:

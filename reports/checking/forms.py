@@ -106,15 +106,16 @@ def _numbered_line(line: str) -> list[dict[str, str]] | None:
     row = {logs.RUNNING_NUMBER: number}
     name, _, behind = rest.partition(":")
     if not behind.strip() or "|" in behind:
-        devices = [one.groupdict() for one in DEVICE.finditer(behind)]
+        devices = [device.groupdict() for device in DEVICE.finditer(behind)]
         if DEVICE.sub("", behind).strip():
             return None
         memory = f"{name.removesuffix('_percent')}_memory"
         if not devices:
             return [row | {name: "", memory: ""}]
-        index = [{"index": str(place)} if len(devices) > 1 else {} for place in range(len(devices))]
+        several = len(devices) > 1
         return [
-            row | own | {name: one["usage"], memory: one["memory"]} for own, one in zip(index, devices, strict=True)
+            row | ({"index": str(index)} if several else {}) | {name: device["usage"], memory: device["memory"]}
+            for index, device in enumerate(devices)
         ]
     for part in rest.split(", "):
         labelled = LABELLED.fullmatch(part)
@@ -135,8 +136,8 @@ def profiled(text: str) -> Cells:
 
 
 def _profiled_line(line: str) -> list[dict[str, str]] | None:
-    found = PROFILED.fullmatch(line)
-    return [{"memory_mib": found["memory"], "time_s": found["time"]}] if found else None
+    sample = PROFILED.fullmatch(line)
+    return [{"memory_mib": sample["memory"], "time_s": sample["time"]}] if sample else None
 
 
 def separated(text: str) -> Cells:

@@ -17,9 +17,9 @@ def write(into: Path) -> list[str]:
     """Write it; returns a line for each folder that holds a publication which cannot be read. Raises OSError."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    found, unreadable = listed(into)
+    publications, unreadable = listed(into)
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    html = environment.get_template("published.html.j2").render(publications=found, unreadable=unreadable)
+    html = environment.get_template("published.html.j2").render(publications=publications, unreadable=unreadable)
     part = into / f".{INDEX}.part"
     part.write_text(html + "\n", encoding="utf-8", errors="replace", newline="\n")
     part.replace(into / INDEX)
@@ -28,15 +28,15 @@ def write(into: Path) -> list[str]:
 
 def listed(into: Path) -> tuple[list[tuple[Publication, str, str]], list[str]]:
     """([(publication, its folder's name, the file to open)], a line for each that cannot be read); newest first."""
-    found, unreadable = [], []
+    publications, unreadable = [], []
     for path in sorted(into.glob(f"*/{publication.FILE}")):
         folder = path.parent
         if folder.name.startswith("."):
             continue
         try:
-            own = publication.read(path)
+            facts = publication.read(path)
         except ValueError as error:
             unreadable.append(f"{folder.name}: {publication.FILE}: {error}")
             continue
-        found.append((own, folder.name, next(name for name in LISTED if (folder / name).exists())))
-    return sorted(found, key=lambda one: (one[0].first_day, one[1]), reverse=True), unreadable
+        publications.append((facts, folder.name, next(name for name in LISTED if (folder / name).exists())))
+    return sorted(publications, key=lambda entry: (entry[0].first_day, entry[1]), reverse=True), unreadable
