@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import sys
 from pathlib import Path
 
@@ -40,11 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     for item in report.stored.unreadable:
         print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
-    try:
-        print(markdown.printed(report))
-        print(f"Report: {' '.join(map(str, main_files)) or out}", flush=True)
-    except BrokenPipeError:  # the reader, e.g. `head`, has seen enough; the report is written
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    files.show(f"{markdown.printed(report)}\nReport: {' '.join(map(str, main_files)) or out}")
     return 0
 
 

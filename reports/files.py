@@ -6,6 +6,7 @@ import gc
 import json
 import multiprocessing
 import os
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -56,7 +57,7 @@ def write(
             _write(report, Path(part), formats, marks, charts)
             (Path(part) / RULES.name).write_bytes(rules)
             names = sorted(path.name for path in Path(part).iterdir())
-            _text(Path(part) / LIST_FILE, "".join(f"{name}\n" for name in names))
+            write_text(Path(part) / LIST_FILE, "".join(f"{name}\n" for name in names))
             _remove_earlier(out)
             for name in (*names, LIST_FILE):
                 (Path(part) / name).replace(out / name)
@@ -85,7 +86,7 @@ def _write(
             web.write(report, out / "report.html", marks)
         if "md" in formats:
             shown = {(place, chart.name): f"{stem}.{kinds[0]}" for place, chart, stem in pictures}
-            _text(out / "report.md", markdown.page(report, marks, shown))
+            write_text(out / "report.md", markdown.page(report, marks, shown))
         for drawing in drawn:
             drawing.result()
 
@@ -119,9 +120,9 @@ def _write_table(table: Table, path: Path, conditions: tuple[str, ...], kind: st
     file = path.with_name(f"{path.name}.{'tex' if kind == 'latex' else kind}")
     match kind:
         case "md":
-            _text(file, f"{markdown.of(table)}\n{markdown.bullets(map(markdown.escape, conditions))}\n")
+            write_text(file, f"{markdown.of(table)}\n{markdown.bullets(map(markdown.escape, conditions))}\n")
         case "csv":
-            _text(file, table.tidy.to_csv(index=False, lineterminator="\n"))
+            write_text(file, table.tidy.to_csv(index=False, lineterminator="\n"))
         case "parquet":
             table.tidy.to_parquet(file, index=False)
         case "json":
@@ -133,9 +134,9 @@ def _write_table(table: Table, path: Path, conditions: tuple[str, ...], kind: st
                 "notes": list(table.notes),
                 "rows": table.tidy.to_dict("records"),
             }
-            _text(file, json.dumps(without_nan(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+            write_text(file, json.dumps(without_nan(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
         case "latex":
-            _text(file, latex.of(table, path.name, conditions))
+            write_text(file, latex.of(table, path.name, conditions))
 
 
 def _pictures(report: Report, kinds: Sequence[str], charts: Collection[str] | None) -> list[tuple[int, Chart, str]]:
@@ -159,5 +160,14 @@ def _remove_earlier(out: Path) -> None:
             (out / name).unlink(missing_ok=True)
 
 
-def _text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """UTF-8; what it cannot hold becomes a question mark."""
     path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+
+
+def show(text: str) -> None:
+    """Print it; a reader that has seen enough, e.g. `head`, does not change how the command ends."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections import Counter
 from pathlib import Path
 
-from .. import markdown
+from .. import files, markdown
 from ..captions import dates
 from ..frameworks import display_name
 from ..load import ReportError
@@ -40,10 +39,7 @@ def main(arguments: list[str]) -> int:
     for side in (comparison.a, comparison.b):
         for item in side.stored.unreadable:
             print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:  # the reader, e.g. `head`, has seen enough; the exit code is still to be told
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    files.show(text)
     if ruling is None:
         return 0
     only_a = sum(len(compared.only_a) for compared in comparison.pairs)
@@ -177,6 +173,6 @@ def _write(out: Path, comparison: Comparison, text: str) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, content in texts.items():
-            (out / name).write_text(content, encoding="utf-8", errors="replace", newline="\n")
+            files.write_text(out / name, content)
     except OSError as error:
         raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error

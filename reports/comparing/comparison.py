@@ -110,15 +110,15 @@ def compare(a: Path, b: Path) -> Comparison:
         in_sections, replaced = sections(stored.results)
         sides.append(Side(path, stored, tuple(replaced)))
         of_sides.append(in_sections)
-    pairing = pair(*of_sides)
-    untested = [_compared(pair) for pair in pairing.pairs]
-    if not any(compared.tests for compared in untested):
-        differences = "; ".join([*pairing.alone, *(line for compared in untested for line in compared.uncompared)])
+    pairs, alone = pair(*of_sides)
+    untested = [_compared(pair) for pair in pairs]
+    if not any(pair.tests for pair in untested):
+        differences = "; ".join([*alone, *(line for pair in untested for line in pair.uncompared)])
         why = differences or "no framework was run at a batch size that is in both"
         raise ReportError(f"{a} and {b}: nothing in common: {why}")
-    tests = cell_tests.tested(compared.cells for compared in untested)
-    pairs = [replace(compared, tests=tuple(tested)) for compared, tested in zip(untested, tests, strict=True)]
-    return Comparison(sides[0], sides[1], tuple(pairs), pairing.alone)
+    tests = cell_tests.tested(pair.cells for pair in untested)
+    compared = [replace(pair, tests=tuple(tested)) for pair, tested in zip(untested, tests, strict=True)]
+    return Comparison(sides[0], sides[1], tuple(compared), tuple(alone))
 
 
 def _compared(pair: Pair) -> Compared:

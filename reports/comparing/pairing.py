@@ -55,17 +55,11 @@ class Pair:
         return sum((result.spec.id, result.started_at) in known for result in self.b.results)
 
 
-@dataclass(frozen=True)
-class Pairing:
-    """`alone`: a line for each section that is compared with none, and why."""
-
-    pairs: tuple[Pair, ...]
-    alone: tuple[str, ...]
-
-
-def pair(a: Sequence[Section], b: Sequence[Section]) -> Pairing:
+def pair(a: Sequence[Section], b: Sequence[Section]) -> tuple[list[Pair], list[str]]:
     """Sections of the same task: the only ones of their folders, else those alike in whatever tells a folder's own
     sections apart. What could be paired in more than one way is not paired.
+
+    And a line for each section that is compared with none, and why.
     """
     pairs: list[Pair] = []
     alone: list[str] = []
@@ -85,7 +79,7 @@ def pair(a: Sequence[Section], b: Sequence[Section]) -> Pairing:
             continue
         for side, sections in sides.items():
             alone += [f"only in {side}: {_named(section)}" for section in sections if section not in paired]
-    return Pairing(tuple(pairs), tuple(alone))
+    return pairs, alone
 
 
 def _paired(a: list[Section], b: list[Section]) -> list[Pair]:

@@ -21,7 +21,7 @@ def write(into: Path) -> list[str]:
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
     html = environment.get_template("published.html.j2").render(publications=publications, unreadable=unreadable)
     part = into / f".{INDEX}.part"
-    part.write_text(html + "\n", encoding="utf-8", errors="replace", newline="\n")
+    files.write_text(part, html + "\n")
     part.replace(into / INDEX)
     return unreadable
 

@@ -86,18 +86,20 @@ def machine(result: TrialResult) -> str:
     """The GPU of a trial on one, else the processor and how many cores."""
     condition = condition_of(result)
     if condition.placement.device_kind == "cpu":
-        return f"{condition.cpu_model or 'unknown processor'}, {condition.cores or 'unknown number of'} cores"
-    return condition.gpu_name or "unknown GPU"
+        return f"{_model(result) or 'unknown processor'}, {condition.cores or 'unknown number of'} cores"
+    return _model(result) or "unknown GPU"
+
+
+def _model(result: TrialResult) -> str | None:
+    condition = condition_of(result)
+    return condition.cpu_model if condition.placement.device_kind == "cpu" else condition.gpu_name
 
 
 def names(stored: Stored) -> tuple[str, str]:
     """<date>-<machine> of the first day, and the same with the study, for where the first is another study's."""
     results = sorted(stored.results, key=started)
-    models = [
-        condition.cpu_model if condition.placement.device_kind == "cpu" else condition.gpu_name
-        for condition in map(condition_of, results)
-    ]
-    short = f"{started(results[0]).date().isoformat()}-{slug('-'.join(_distinct(m or 'unknown' for m in models)))}"
+    models = _distinct(_model(result) or "unknown" for result in results)
+    short = f"{started(results[0]).date().isoformat()}-{slug('-'.join(models))}"
     return short, f"{short}-{slug('-'.join(_distinct(result.spec.study for result in results)))}"
 
 

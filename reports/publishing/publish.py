@@ -212,7 +212,7 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
         (out / files.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
         archive.pack(RESULTS, out / ARCHIVE)
     inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})
-    _write(out / INPUTS, "".join(f"{sha256}  {path}\n" for path, sha256 in inputs))
+    files.write_text(out / INPUTS, "".join(f"{sha256}  {path}\n" for path, sha256 in inputs))
     return publication.of(stored, name, report.summary.findings, marks)
 
 
@@ -225,13 +225,9 @@ def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> 
         "citation.bib": citation.bibtex(facts),
     }
     for file, text in texts.items():
-        _write(out / file, text)
-    _write(out / CHECKSUMS, _checksums(out))
+        files.write_text(out / file, text)
+    files.write_text(out / CHECKSUMS, _checksums(out))
     out.chmod(0o755)  # it was made for its owner's eyes alone
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
 
 
 def _checksums(folder: Path) -> str:

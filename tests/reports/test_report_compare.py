@@ -320,9 +320,9 @@ def test_sections_are_paired_by_what_tells_them_apart_and_the_rest_is_named() ->
     threads = {count: repeats([100, 101], threads=count) for count in (1, 2, 4)}
     a, _ = sections([*threads[1], *threads[2]])
     b, _ = sections([*threads[2], *threads[4]])
-    found = pair(a, b)
-    assert [(one.a.condition.placement.threads, one.b.condition.placement.threads) for one in found.pairs] == [(2, 2)]
-    assert [line.split(":")[0] for line in found.alone] == ["only in A", "only in B"]
+    pairs, alone = pair(a, b)
+    assert [(one.a.condition.placement.threads, one.b.condition.placement.threads) for one in pairs] == [(2, 2)]
+    assert [line.split(":")[0] for line in alone] == ["only in A", "only in B"]
 
 
 def test_an_ambiguous_pairing_is_refused_not_guessed(tmp_path: Path) -> None:
