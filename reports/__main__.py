@@ -9,7 +9,7 @@ import gc
 import sys
 from pathlib import Path
 
-from . import build, files, markdown
+from . import build, export, markdown
 from .checking import check
 from .comparing import command as compare
 from .load import ReportError
@@ -33,13 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
         if out.resolve() in {folder.resolve() for folder in options.results}:
             raise ReportError(f"--out {out}: it holds results; name another folder, or none")
         report = build.report(options.results, options.columns)
-        main_files = files.write(report, out, options.format)
+        main_files = export.write(report, out, options.format)
     except ReportError as error:
         print(f"reports: {error}", file=sys.stderr)
         return 2
     for item in report.stored.unreadable:
         print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
-    files.show(f"{markdown.printed(report)}\nReport: {' '.join(map(str, main_files)) or out}")
+    export.show(f"{markdown.printed(report)}\nReport: {' '.join(map(str, main_files)) or out}")
     return 0
 
 
@@ -52,8 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS",
                         help="folders that python -m runner wrote; several make one report")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: RESULTS/report)")
-    parser.add_argument("--format", nargs="+", choices=files.FORMATS, default=files.USUAL, metavar="FORMAT",
-                        help=f"some of {', '.join(files.FORMATS)} (default: {' '.join(files.USUAL)})")  # fmt: skip
+    parser.add_argument("--format", nargs="+", choices=export.FORMATS, default=export.USUAL, metavar="FORMAT",
+                        help=f"some of {', '.join(export.FORMATS)} (default: {' '.join(export.USUAL)})")  # fmt: skip
     parser.add_argument("--columns", action="store_true",
                         help="differing conditions side by side, as columns of one table")  # fmt: skip
     return parser

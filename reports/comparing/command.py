@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from .. import files, markdown
+from .. import export, markdown
 from ..captions import dates
 from ..frameworks import display_name
 from ..load import ReportError
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     for side in (comparison.a, comparison.b):
         for item in side.stored.unreadable:
             print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
-    files.show(text)
+    export.show(text)
     if ruling is None:
         return 0
     only_a = sum(len(compared.only_a) for compared in comparison.pairs)
@@ -173,6 +173,6 @@ def _write(out: Path, comparison: Comparison, text: str) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, content in texts.items():
-            files.write_text(out / name, content)
+            export.write_text(out / name, content)
     except OSError as error:
         raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error

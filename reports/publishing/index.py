@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .. import files
+from .. import export
 from . import publication
 from .publication import Publication
 
 TEMPLATES = Path(__file__).parent
 INDEX = "index.html"
-LISTED = (*files.MAIN, publication.FILE)  # what a line leads to: the first of these that is there
+LISTED = (*export.MAIN, publication.FILE)  # what a line leads to: the first of these that is there
 
 
 def write(into: Path) -> list[str]:
@@ -21,7 +21,7 @@ def write(into: Path) -> list[str]:
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
     html = environment.get_template("published.html.j2").render(publications=publications, unreadable=unreadable)
     part = into / f".{INDEX}.part"
-    files.write_text(part, html + "\n")
+    export.write_text(part, html + "\n")
     part.replace(into / INDEX)
     return unreadable
 

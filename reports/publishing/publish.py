@@ -25,7 +25,7 @@ import msgspec
 
 from workloads.datasets import file_digest
 
-from .. import build, files, load
+from .. import build, export, load
 from ..load import ReportError, Stored
 from . import archive, citation, publication
 from . import index as published_index
@@ -208,11 +208,11 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
     """
     with chdir(stage):
         report = build.report([RESULTS])
-        files.write(report, out, FORMATS, marks, CHARTS)
-        (out / files.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
+        export.write(report, out, FORMATS, marks, CHARTS)
+        (out / export.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
         archive.pack(RESULTS, out / ARCHIVE)
     inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})
-    files.write_text(out / INPUTS, "".join(f"{sha256}  {path}\n" for path, sha256 in inputs))
+    export.write_text(out / INPUTS, "".join(f"{sha256}  {path}\n" for path, sha256 in inputs))
     return publication.of(stored, name, report.summary.findings, marks)
 
 
@@ -225,8 +225,8 @@ def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> 
         "citation.bib": citation.bibtex(facts),
     }
     for file, text in texts.items():
-        files.write_text(out / file, text)
-    files.write_text(out / CHECKSUMS, _checksums(out))
+        export.write_text(out / file, text)
+    export.write_text(out / CHECKSUMS, _checksums(out))
     out.chmod(0o755)  # it was made for its owner's eyes alone
 
 

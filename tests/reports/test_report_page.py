@@ -15,7 +15,7 @@ from conftest import varied
 from stored import ended, on_gpu, store, study, trial
 from written import make
 
-from reports import build, files
+from reports import build, export
 from reports.load import ReportError, read
 from workloads.records.result import Check
 from workloads.records.status import Status
@@ -242,7 +242,7 @@ def test_a_report_links_to_the_rules_and_brings_them_along(tmp_path: Path) -> No
 
 
 def test_without_the_rules_there_is_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "RULES", tmp_path / "RULES.md")
+    monkeypatch.setattr(export, "RULES", tmp_path / "RULES.md")
     with pytest.raises(ReportError, match=r"RULES\.md: cannot be read: No such file"):
         make(store(tmp_path, trial()), tmp_path / "report")
     assert not (tmp_path / "report").exists()
@@ -255,7 +255,7 @@ def test_a_missing_folder_is_a_report_error(tmp_path: Path) -> None:
 
 
 def test_the_usual_formats_lack_the_page_or_a_chart(tmp_path: Path) -> None:
-    ran = run(store(tmp_path, *study()), "--format", *files.USUAL)
+    ran = run(store(tmp_path, *study()), "--format", *export.USUAL)
     report = tmp_path / "report"
     assert ran.stdout.endswith(f"Report: {report / 'report.html'} {report / 'report.md'}\n")
     for name in ("usage", "memory", "accuracy", "speed"):
@@ -316,7 +316,7 @@ def killed(*arguments: object) -> None:
 
 
 def test_a_killed_drawing_process_leaves_the_report_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files.figures, "draw", killed)
+    monkeypatch.setattr(export.figures, "draw", killed)
     report = build.report([store(tmp_path, trial())])
     with pytest.raises(ReportError, match="was killed"):
-        files.write(report, tmp_path / "report", ("png",))
+        export.write(report, tmp_path / "report", ("png",))

@@ -23,7 +23,7 @@ from PIL import Image
 from stored import on_gpu, store
 from test_report_check import run_trial
 
-from reports import build, files, load
+from reports import build, export, load
 from reports.load import ReportError
 from reports.publishing import archive, citation, publication, publish
 from reports.publishing import index as published_index
@@ -95,7 +95,7 @@ def test_the_report_can_be_made_again_from_the_archive(results: Path, tmp_path: 
     done = publish.publish(results, tmp_path / "published")
     unpacked(done.folder, tmp_path)
     with chdir(tmp_path):
-        files.write(build.report([Path("results")]), tmp_path / "again", ("md", "csv"))
+        export.write(build.report([Path("results")]), tmp_path / "again", ("md", "csv"))
     for name in ("report.md", "speed.csv"):
         assert (tmp_path / "again" / name).read_bytes() == (done.folder / name).read_bytes()
 
