@@ -35,10 +35,10 @@ class Gap:
 
 def gaps(stored: Stored, folder: Path) -> list[Gap]:
     """By kind; trials by status. `folder` is the results folder that `stored` was read of."""
-    found = [_unreadable(item) for item in sorted(stored.unreadable, key=lambda item: not item.other_schema)]
-    found += [Gap("unfinished", str(path), f"{path}: unfinished: no result is there") for path in stored.unfinished]
+    lacking = [_unreadable(item) for item in sorted(stored.unreadable, key=lambda item: not item.other_schema)]
+    lacking += [Gap("unfinished", str(path), f"{path}: unfinished: no result is there") for path in stored.unfinished]
     for status in Status:
-        found += [
+        lacking += [
             _ended(result, trial_dir)
             for result, trial_dir in zip(stored.results, stored.folders, strict=True)
             if result.status is status is not Status.OK
@@ -46,9 +46,9 @@ def gaps(stored: Stored, folder: Path) -> list[Gap]:
     with_stable = (folder / stable.FILE).exists()
     for section in sections(stored.results)[0]:
         cells = _missing(section, with_stable)
-        found += [Gap("planned and not there", cell, f"{folder}: missing: {cell}") for cell in cells]
+        lacking += [Gap("planned and not there", cell, f"{folder}: missing: {cell}") for cell in cells]
     lines = unverified.not_run(stored.results)
-    return found + [Gap("not run", line, f"{folder}: not run of {line}", noun="") for line in lines]
+    return lacking + [Gap("not run", line, f"{folder}: not run of {line}", noun="") for line in lines]
 
 
 def _unreadable(item: Unreadable) -> Gap:

@@ -70,10 +70,10 @@ def _content(path: Path) -> _File:
         number, line = forms.first_line(text)
         if not any(mark in line for mark in forms.SEPARATORS):
             raise forms.unreadable(number, line)
-    cells = parse(text)
-    digest = hashlib.sha256(cells.table.to_csv(index=False).encode()).hexdigest()
-    findings = [f"{log.name}: {line}" for log in logs.devices(path, cells.table) for line in faults(log)]
-    return _File(Kind.SAMPLES, digest, findings, cells.assumed)
+    table, assumed = parse(text)
+    digest = hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()
+    findings = [f"{log.name}: {line}" for log in logs.devices(path, table) for line in faults(log)]
+    return _File(Kind.SAMPLES, digest, findings, assumed)
 
 
 def faults(log: Log) -> list[str]:

@@ -208,8 +208,8 @@ def _test_row(test: AnyTest) -> dict[str, object]:
 
 
 def _cell_row(cell: CellTest) -> dict[str, object]:
-    own = ("batch_size", "n_a", "n_b", "median_a", "median_b")
-    fields = {name: getattr(cell, name) for name in own}
+    columns = ("batch_size", "n_a", "n_b", "median_a", "median_b")
+    fields = {name: getattr(cell, name) for name in columns}
     return _test_row(cell) | fields | {"unit": cell.quantity.unit, "notes": _joined(cell.notes)}
 
 

@@ -22,16 +22,18 @@ def obstacles(stored: Stored, folder: Path) -> list[str]:
     `folder` is the copy that is to be published, `stored` what was read of it.
     """
     lacking = [gap for gap in gaps(stored, folder) if gap.counts]
-    found = []
+    sentences = []
     for (kind, noun), group in itertools.groupby(lacking, key=lambda gap: (gap.kind, gap.noun)):
         examples = [gap.example for gap in group]
-        found += _counted(kind, examples, noun) if noun else [f"{kind} of {example}" for example in examples]
-    found += _counted("of a commit that is unknown", [r.spec.id for r in stored.results if not r.machine.get("commit")])
+        sentences += _counted(kind, examples, noun) if noun else [f"{kind} of {example}" for example in examples]
+    sentences += _counted(
+        "of a commit that is unknown", [r.spec.id for r in stored.results if not r.machine.get("commit")]
+    )
     dirty = [f"{r.spec.id}: {r.machine['commit']}" for r in stored.results if _dirty(r)]
-    found += _counted("of a commit with uncommitted changes", dirty)
-    found += _counted("by python -m reports check", recheck.trials(stored, folder), "finding")
-    found += _counted("naming a home directory", archive.naming_homes(folder), "file")
-    return found
+    sentences += _counted("of a commit with uncommitted changes", dirty)
+    sentences += _counted("by python -m reports check", recheck.trials(stored, folder), "finding")
+    sentences += _counted("naming a home directory", archive.naming_homes(folder), "file")
+    return sentences
 
 
 def _counted(kind: str, examples: Sequence[str], noun: str = "trial") -> list[str]:

@@ -100,8 +100,8 @@ def publish(
         raise ReportError(f"--name {name}: use lower case letters, digits and single hyphens")
     with tempfile.TemporaryDirectory(prefix="batchwise-") as stage:
         packed = _packed(results)
-        if packed and (beside := publication.of_folder(packed.parent)):
-            name = name or beside.name
+        if packed and (published := publication.of_folder(packed.parent)):
+            name = name or published.name
         source = archive.unpack(packed, Path(stage) / "unpacked") if packed else results
         copied = _copied(source, results, Path(stage))
         if copied.obstacles and not anyway:
