@@ -30,7 +30,7 @@ def described(condition: Condition) -> dict[str, str]:
 
 def headings(sections: list[Section]) -> list[str]:
     """A line each: model, data and kind of device, and whatever sets it apart from the others."""
-    every = [described(section.condition) | _software(section) for section in sections]
+    every = [described(section.condition) | software_words(section) for section in sections]
     values: dict[str, set[str]] = {}
     for words in every:
         for key, value in words.items():
@@ -46,10 +46,12 @@ def headings(sections: list[Section]) -> list[str]:
     ]
 
 
-def _software(section: Section) -> dict[str, str]:
-    """{"PyTorch version": ...}: every part of every framework's software; CUDA and cuDNN on a GPU alone."""
+def software_words(section: Section, frameworks: Iterable[str] | None = None) -> dict[str, str]:
+    """{"PyTorch version": ...}: every part of these frameworks' software, of all where None; CUDA and cuDNN on a GPU
+    alone.
+    """
     words: dict[str, str | None] = {}
-    for framework in ordered(section.software):
+    for framework in ordered(section.software) if frameworks is None else frameworks:
         software, name = section.software[framework], display_name(framework)
         words[f"{name} version"] = software.version
         if section.condition.placement.device_kind == "cuda":
@@ -63,7 +65,7 @@ def _software(section: Section) -> dict[str, str]:
 def conditions_list(section: Section) -> list[str]:
     """What was run, by which software, on which machine, when, by which version of this suite: sentences."""
     words, results = described(section.condition), section.every
-    software = _software(section)
+    software = software_words(section)
     machine = [
         ("host memory", distinct(_gib(result.machine.get("memory_bytes")) for result in results)),
         ("runner's Python", distinct(result.machine.get("python") for result in results)),

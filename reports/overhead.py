@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 import pandas as pd
 
+from workloads.records import validation
 from workloads.records.intervals import CONFIDENCE_PERCENT
 
-from . import condition_text, load
+from . import condition_text
 from .frameworks import display_name, ordered
 from .table import Cell, Table
 
-FILE, NAME, SCHEMA_VERSION = "overhead.json", "overhead", 1
+FILE, NAME = "overhead.json", "overhead"
 TITLE = "Our own weight"
-NUMBERS = ("pairs", "pairs_measured", "foreign_cpu_percent", "ratio", "low", "high", "bar")
-SAMPLER = ("sampler_core_percent", "sampler_bar_percent")
 OVER_ALL = ("ratio_all", "low_all", "high_all")  # not in every file
-KINDS: dict[str, Any] = {
-    **dict.fromkeys(("framework", "verdict", "sampler_verdict"), str),
-    **dict.fromkeys((*NUMBERS, *SAMPLER), int | float),
-    "batch_size": int,
-}
-CSV_COLUMNS = ["framework", "batch_size", *NUMBERS, "verdict", *OVER_ALL, *SAMPLER, "sampler_verdict"]
+HEAD = (
+    "Framework",
+    "Batch size",
+    "Pairs",
+    "Foreign CPU, %",
+    "With / without",
+    "Bar",
+    "Verdict",
+    "Over all pairs",
+    "Sampler, % of a core",
+    "Sampler's verdict",
+)
 HOW = f"""\
 Training speed with the sampler and the events over the speed without, the geometric mean over pairs of neighbouring \
 stretches, with its {CONFIDENCE_PERCENT} % interval. Of the "pairs" measured those are taken that others disturbed \
@@ -35,62 +38,89 @@ other processes took of the worker's cores in the pairs taken. "Bar": the lowest
 CPU time, % of one core, of what is allowed."""
 
 
+Number = int | float
+
+
+class OverheadRow(TypedDict):
+    """One cell of the file."""
+
+    framework: str
+    batch_size: int
+    pairs: int
+    pairs_measured: int
+    foreign_cpu_percent: Number
+    ratio: Number
+    low: Number
+    high: Number
+    bar: Number
+    verdict: str
+    ratio_all: NotRequired[Number | None]
+    low_all: NotRequired[Number | None]
+    high_all: NotRequired[Number | None]
+    sampler_core_percent: Number
+    sampler_bar_percent: Number
+    sampler_verdict: str
+
+
+class OverheadFile(TypedDict):
+    """What the runner stored."""
+
+    schema_version: Literal[1]
+    conditions: dict[str, Any]
+    rows: list[OverheadRow]
+    failed: NotRequired[Any]
+
+
+def read(results: Path) -> Any:
+    """What is stored; None where nothing was measured. Raises ValueError with the reason for an unreadable file."""
+    stored: Any = validation.read(results / FILE, OverheadFile)
+    for row in stored["rows"] if stored else ():
+        row.update({name: row.get(name) for name in OVER_ALL})
+    return stored
+
+
 def table(results: Path) -> Table | str:
     """Or the line that says why there is none."""
-    path = results / FILE
     try:
-        stored = load.rows_of(path, SCHEMA_VERSION, "rows", KINDS)
-        if stored is None:
-            return f"{TITLE}: not measured: run python -m runner overhead --results {results}."
-        _check(stored)
+        stored = read(results)
     except ValueError as error:
-        return f"{TITLE}: {path}: left out: {error}"
+        return f"{TITLE}: {results / FILE}: left out: {error}"
+    if stored is None:
+        return f"{TITLE}: not measured: run python -m runner overhead --results {results}."
     names = ordered(row["framework"] for row in stored["rows"])
-    rows = sorted(stored["rows"], key=lambda row: names.index(row["framework"]))
-    failed = stored.get("failed")
-    lines = [
-        f"{cell.get('framework')} {cell.get('batch_size')}: {cell.get('reason')}."
-        for cell in (failed if isinstance(failed, list) else ())
-        if isinstance(cell, dict)
-    ]
-    cells = tuple(tuple(shown(row) for shown in COLUMNS.values()) for row in rows)
-    below = (HOW, _conditions(stored["conditions"]), *lines)
-    return Table(NAME, TITLE, tuple(COLUMNS), cells, pd.DataFrame(rows, columns=CSV_COLUMNS), below=below)
-
-
-def _check(stored: dict[str, Any]) -> None:
-    """Raises ValueError with the reason."""
-    if not isinstance(stored.get("conditions"), dict):
-        raise ValueError("conditions are missing")
-    for number, row in enumerate(stored["rows"]):
-        for name in OVER_ALL:
-            value = row.setdefault(name, None)
-            if value is not None and not (isinstance(value, float | int) and math.isfinite(value)):
-                raise ValueError(f"rows[{number}].{name} is {value!r}")
+    rows = [row for name in names for row in stored["rows"] if row["framework"] == name]
+    shown = tuple(
+        (
+            Cell(display_name(row["framework"])),
+            Cell(str(row["batch_size"]), row["batch_size"]),
+            Cell(f"{row['pairs']} of {row['pairs_measured']}", row["pairs"]),
+            Cell(f"{row['foreign_cpu_percent']:.1f}", row["foreign_cpu_percent"]),
+            _ratio(row, "ratio", "low", "high"),
+            Cell(f"{row['bar']:g}", row["bar"]),
+            Cell(row["verdict"]),
+            _ratio(row, *OVER_ALL),
+            Cell(f"{row['sampler_core_percent']:.2f} of {row['sampler_bar_percent']:g}", row["sampler_core_percent"]),
+            Cell(row["sampler_verdict"]),
+        )
+        for row in rows
+    )
+    failed = [f"{cell.get('framework')} {cell.get('batch_size')}: {cell.get('reason')}." for cell in _failed(stored)]
+    below = (HOW, _conditions(stored["conditions"]), *failed)
+    return Table(NAME, TITLE, HEAD, shown, pd.DataFrame(rows, columns=list(OverheadRow.__annotations__)), below=below)
 
 
 def _ratio(row: dict[str, Any], *names: str) -> Cell:
-    """ "0.9981 [0.9951, 1.0011]"; a dash where one of them is not stored."""
+    """ "0.9981 [0.9951, 1.0011]"; a dash where one of them was not told."""
     ratio, low, high = (row[name] for name in names)
     if None in (ratio, low, high):
         return Cell(condition_text.ABSENT)
     return Cell(f"{ratio:.4f} [{low:.4f}, {high:.4f}]", ratio)
 
 
-COLUMNS: dict[str, Callable[[dict[str, Any]], Cell]] = {
-    "Framework": lambda row: Cell(display_name(row["framework"])),
-    "Batch size": lambda row: Cell(str(row["batch_size"]), row["batch_size"]),
-    "Pairs": lambda row: Cell(f"{row['pairs']} of {row['pairs_measured']}", row["pairs"]),
-    "Foreign CPU, %": lambda row: Cell(f"{row['foreign_cpu_percent']:.1f}", row["foreign_cpu_percent"]),
-    "With / without": lambda row: _ratio(row, "ratio", "low", "high"),
-    "Bar": lambda row: Cell(f"{row['bar']:g}", row["bar"]),
-    "Verdict": lambda row: Cell(row["verdict"]),
-    "Over all pairs": lambda row: _ratio(row, *OVER_ALL),
-    "Sampler, % of a core": lambda row: Cell(
-        f"{row['sampler_core_percent']:.2f} of {row['sampler_bar_percent']:g}", row["sampler_core_percent"]
-    ),
-    "Sampler's verdict": lambda row: Cell(row["sampler_verdict"]),
-}
+def _failed(stored: dict[str, Any]) -> list[dict[str, Any]]:
+    """What could not be measured."""
+    failed = stored.get("failed")
+    return [cell for cell in failed if isinstance(cell, dict)] if isinstance(failed, list) else []
 
 
 def _conditions(conditions: dict[str, Any]) -> str:

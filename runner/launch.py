@@ -183,7 +183,7 @@ def watch(sampling: subprocess.Popen[str], pid: int) -> None:
     print(pid, file=sampling.stdin, flush=True)
 
 
-def end_group(process: subprocess.Popen) -> None:
+def end_group(process: subprocess.Popen[Any]) -> None:
     """Kill what is left of the process's group, and reap it."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -72,8 +72,9 @@ def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
 
     figure.set_dpi(DPI)
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    picture = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
+    canvas.draw()  # type: ignore[no-untyped-call]
+    pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
+    picture = Image.frombuffer("RGBA", canvas.get_width_height(), pixels).convert("RGB")
     info = PngImagePlugin.PngInfo()
     for name, text in about.items():
         info.add_text(name, text)

@@ -7,9 +7,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
+from typing import Literal
 
+import msgspec
+
+from workloads.records import validation
 from workloads.records.result import TrialResult
 
 from ..condition_text import NOT_REPORTED
@@ -17,14 +20,13 @@ from ..conditions import condition_of, software_of
 from ..frameworks import display_name, ordered
 from ..load import Stored, started
 
-FILE, SCHEMA_VERSION = "publication.json", 1
+FILE = "publication.json"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 LONGEST_SLUG = 60
 AUTHOR = "Batchwise contributors"
 
 
-@dataclass(frozen=True)
-class Publication:
+class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Days are ISO 8601, UTC: of the first and the last trial, and of publishing, None in a publication of before that
     was stored. `marks`: why it should not have been published.
     """
@@ -42,7 +44,7 @@ class Publication:
     findings: list[str]
     marks: list[str]
     published_day: str | None = None
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
 
     @property
     def count(self) -> str:
@@ -105,31 +107,24 @@ def slug(text: str) -> str:
 
 
 def read(path: Path) -> Publication:
-    """Raises ValueError, with the reason, for a file that cannot be read or is of another kind."""
+    """Raises ValueError, with the reason, for a file that is not there, cannot be read or is of another kind."""
+    publication = validation.read(path, Publication)
+    if publication is None:
+        raise ValueError("cannot be read: no such file")
+    return publication
+
+
+def of_folder(folder: Path) -> Publication | None:
+    """What lies there; None without a publication that can be read."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from error
-    if not isinstance(data, dict) or data.get("schema_version") != SCHEMA_VERSION:
-        raise ValueError(f"not of schema version {SCHEMA_VERSION}")
-    needed = {field.name for field in fields(Publication) if field.default is MISSING}
-    if not needed <= set(data) <= {field.name for field in fields(Publication)}:
-        raise ValueError("fields are missing or unknown")
-    for name, value in data.items():
-        if name == "trials":
-            fits = isinstance(value, dict) and all(type(number) is int for number in value.values())
-        elif name in ("name", "title", "first_day", "last_day", "published_day"):
-            fits = isinstance(value, str) or (value is None and name == "published_day")
-        else:
-            fits = name == "schema_version" or (isinstance(value, list) and all(isinstance(one, str) for one in value))
-        if not fits:
-            raise ValueError(f"{name} is {value!r}")
-    return Publication(**data)
+        return read(folder / FILE)
+    except ValueError:
+        return None
 
 
 def text(publication: Publication) -> str:
     """JSON, one key a line, that `read` takes."""
-    return json.dumps(asdict(publication), ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(msgspec.structs.asdict(publication), ensure_ascii=False, indent=1) + "\n"
 
 
 def _task(result: TrialResult) -> str:

@@ -57,7 +57,7 @@ class Reproduced:
     @property
     def most(self) -> int:
         """The largest number of repeats behind a cell."""
-        return max(cell["n"] for cell in self.cells.values())
+        return max(int(cell["n"]) for cell in self.cells.values())
 
     @cached_property
     def points(self) -> Points:

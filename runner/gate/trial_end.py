@@ -89,7 +89,8 @@ def _ask(project: Project, folder: Path) -> dict[str, Any]:
     if referee.returncode:
         lines = referee.stderr.strip().splitlines()
         raise ValueError(lines[-1] if lines else f"exit code {referee.returncode}")
-    return json.loads(referee.stdout)
+    answer: dict[str, Any] = json.loads(referee.stdout)
+    return answer
 
 
 def checks(trial: TrialResult) -> list[Check]:

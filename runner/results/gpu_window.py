@@ -40,7 +40,8 @@ class Account:
 
     def metric(self, name: str) -> dict[str, Any]:
         """The account of one of the sampler's metrics; empty where there is none."""
-        return self.gpu.get("metrics", {}).get(name, {})
+        account: dict[str, Any] = self.gpu.get("metrics", {}).get(name, {})
+        return account
 
     def source(self, name: str) -> str:
         """The call that answered, for the figure's source."""
@@ -52,9 +53,9 @@ class Account:
         if not metric:
             return self.gpu.get("reason") or "the sampler left no account of this GPU (meter.json)"
         if metric["reason"]:
-            return metric["reason"]
+            return str(metric["reason"])
         if column in metric["missing"]:
-            return metric["missing"][column]
+            return str(metric["missing"][column])
         if metric["failures"]:
             failed = f"{metric['failures']} of {metric['calls']} calls failed"
             return f"{metric['first_failure']['reason']}; {failed}"

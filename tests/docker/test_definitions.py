@@ -78,7 +78,7 @@ def test_an_image_lacks_a_package_that_the_runner_imports():
     """All but numpy, and scipy where it is asked for: both are told before a run starts."""
     names = {"pynvml": "nvidia-ml-py"}
     imported = set()
-    for path in (ROOT / "runner").rglob("*.py"):
+    for path in (*(ROOT / "runner").rglob("*.py"), *(ROOT / "workloads").rglob("*.py")):
         imported |= set(re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE))
     others = imported - sys.stdlib_module_names - {"runner", "workloads", "numpy", "__future__"}
     light = pins((ROOT / "runner" / "requirements.txt").read_text())
