@@ -32,6 +32,8 @@ from workloads.layers import (
 from workloads.spec import OptimizerSpec, Workload
 from workloads.study import PROFILES
 
+Arrays = dict[str, np.ndarray]
+
 THREADS = 2
 TRUTH = "float64"  # the referee's profile that every framework, the referee in float32 too, is held against
 

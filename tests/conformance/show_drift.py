@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 
@@ -25,7 +26,7 @@ QUANTITIES = ("training loss", "test loss", "test accuracy")
 EDGES = (6, 12, 24, 48, 96, 192)  # updates
 
 
-def measured(path):
+def measured(path: Path) -> Iterator[tuple[tuple[str, str, int, object], list[Epoch]]]:
     """(what must be alike, epochs) of each run."""
     for line in path.read_text().splitlines():
         run = json.loads(line)
@@ -36,7 +37,7 @@ def measured(path):
         yield (run["workload"], run["optimizer"], run["batch_size"], run["seed"]), epochs
 
 
-def stored(folder):
+def stored(folder: Path) -> Iterator[tuple[tuple[str, str, int, object], list[Epoch]]]:
     for path in folder.rglob("trials/*/result.json"):
         result = TrialResult.from_json(json.loads(path.read_text()))
         spec = result.spec
@@ -44,7 +45,7 @@ def stored(folder):
         yield (workload, spec.task.optimizer.name, spec.cell.batch_size, spec.inputs["order"].sha256), result.epochs
 
 
-def main(paths):
+def main(paths: list[Path]) -> None:
     runs = defaultdict(list)
     for path in paths:
         for key, epochs in stored(path) if path.is_dir() else measured(path):

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import settings
 from conftest import PROJECT, once
-from settings import CASES, Case
+from settings import CASES, Arrays, Case
 
 from runner.environments.definition import read, worker_variables
 from runner.gate.tolerances import other_names
@@ -27,7 +27,6 @@ HERE = Path(__file__).parent
 FRAMEWORKS = PROJECT.frameworks
 REFEREE = "numpy"
 DEVIATIONS_FILE = "known_deviations.toml"  # of a framework's folder
-Arrays = dict[str, np.ndarray]
 
 
 def run_probe(

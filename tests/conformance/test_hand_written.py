@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PROJECT, REAL_FRAMEWORKS
+from conftest import PROJECT, REAL_FRAMEWORKS, QuickRun
 
 from runner.environments.definition import read, worker_variables
 
@@ -18,7 +19,7 @@ BATCH_SIZES = (32, 128)
 SHAPE_OF_THE_THESIS = {4: (80, 97), 1024: (40, 60)}  # accuracy % seen with other seeds: 86 and 48
 
 
-def hand_written(framework, results, trial):
+def hand_written(framework: str, results: Path, trial: dict[str, Any]) -> dict[str, Any]:
     """What hand_written/<framework>_loop.py gives in the framework's environment on the trial's own inputs."""
     environment = read(PROJECT, framework, "cpu")
     paths = {name: str(results / file["path"]) for name, file in trial["spec"]["inputs"].items()}
@@ -41,7 +42,7 @@ def hand_written(framework, results, trial):
 
 
 @pytest.mark.parametrize("framework", LOOPS)
-def test_adapter_learns_digits_as_a_hand_written_loop_does(framework, quick_run):
+def test_adapter_learns_digits_as_a_hand_written_loop_does(framework: str, quick_run: QuickRun) -> None:
     results, cells, _ = quick_run
     trial = cells[framework, 32]
     expected = hand_written(framework, results, trial)
@@ -52,7 +53,7 @@ def test_adapter_learns_digits_as_a_hand_written_loop_does(framework, quick_run)
 
 
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)
-def test_frameworks_agree_on_accuracy_within_two_points(batch_size, quick_run):
+def test_frameworks_agree_on_accuracy_within_two_points(batch_size: int, quick_run: QuickRun) -> None:
     _, cells, _ = quick_run
     accuracies = {name: cells[name, batch_size]["epochs"][-1]["test_accuracy"] for name in REAL_FRAMEWORKS}
     assert max(accuracies.values()) - min(accuracies.values()) <= 0.02, accuracies
@@ -61,7 +62,9 @@ def test_frameworks_agree_on_accuracy_within_two_points(batch_size, quick_run):
 
 @pytest.mark.parametrize("batch_size", SHAPE_OF_THE_THESIS)
 @pytest.mark.parametrize("framework", REAL_FRAMEWORKS)
-def test_smallest_and_largest_batch_learn_less_as_in_the_thesis(framework, batch_size, quick_run):
+def test_smallest_and_largest_batch_learn_less_as_in_the_thesis(
+    framework: str, batch_size: int, quick_run: QuickRun
+) -> None:
     _, cells, _ = quick_run
     low, high = SHAPE_OF_THE_THESIS[batch_size]
     accuracy = 100 * cells[framework, batch_size]["epochs"][-1]["test_accuracy"]
@@ -70,7 +73,7 @@ def test_smallest_and_largest_batch_learn_less_as_in_the_thesis(framework, batch
 
 
 @pytest.mark.parametrize("batch_size", [4, 32, 128, 1024])
-def test_first_losses_are_the_same_in_every_framework(batch_size, quick_run):
+def test_first_losses_are_the_same_in_every_framework(batch_size: int, quick_run: QuickRun) -> None:
     _, cells, _ = quick_run
     reference = cells["pytorch", batch_size]["first_losses"]
     assert len(reference) == 10

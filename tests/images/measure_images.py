@@ -9,6 +9,7 @@ import math
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "images")]
@@ -24,7 +25,7 @@ def main(rounds: int) -> None:
 
     from workloads.records.intervals import mean_interval
 
-    def measured(framework, way, results):
+    def measured(framework: str, way: str, results: Path) -> dict[str, Any]:
         if way == WAYS[2]:
             done = alone(framework, results, *STUDY)
             results = results / "quick"
@@ -60,7 +61,7 @@ def main(rounds: int) -> None:
     print(tabulate(rows, head, tablefmt="github", disable_numparse=True))
 
 
-def speed(result):
+def speed(result: dict[str, Any]) -> float:
     return result["figures"]["images_per_s"]["value"]
 
 
