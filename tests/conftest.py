@@ -122,7 +122,8 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
         if name := group(item):
             item.add_marker(pytest.mark.xdist_group(name))
             if getattr(item.config.option, "loadgroup", False):
-                item._id = f"{item.nodeid}@{name}"  # pytest-xdist 3.8 writes it where pytest 9 does not look
+                # pytest-xdist 3.8 writes it where pytest 9 does not look, and writes text.
+                item._id = f"{item.nodeid}@{name}"  # type: ignore[assignment]
     items.sort(key=turn)
 
 

@@ -155,6 +155,7 @@ def test_hovering_a_chart_shows_the_value_and_its_interval(opened: Callable[...,
     page = opened()
     drawing = drawn(page, f"{USAGE}-chart")
     box = drawing.bounding_box()
+    assert box
     page.mouse.move(box["x"] + box["width"] - 20, box["y"] + box["height"] / 2)
     tip = page.locator(f"{USAGE}-chart .tip")
     tip.wait_for()
@@ -178,6 +179,7 @@ def test_a_box_drawn_with_the_mouse_is_zoomed_into(opened: Callable[..., Page]) 
     page = opened()
     chart = f"{USAGE}-chart"
     box = drawn(page, chart).bounding_box()
+    assert box
     assert {"4", "1024"} <= set(labels(page, chart))
     page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.3)
     page.mouse.down()
@@ -209,7 +211,11 @@ def test_a_framework_that_is_switched_off_leaves_every_chart_and_table_and_comes
     eventually(page, lambda: "PyTorch" not in frameworks(page, USAGE))
     assert page.locator("#s1-speed tbody tr:visible").count() == 3
     for chart, count in zip(charts, before, strict=True):
-        eventually(page, lambda chart=chart, count=count: symbols(page, chart) < count)
+
+        def fewer(chart: str = chart, count: int = count) -> bool:
+            return symbols(page, chart) < count
+
+        eventually(page, fewer)
     assert page.locator("#switches .status").inner_text() == "Left out of charts and tables: PyTorch."
     assert all("pytorch" not in text for text in column(page, "#trials-table", 1))
     box.check()
@@ -459,7 +465,7 @@ def test_a_chart_is_a_table_and_words_too(opened: Callable[..., Page]) -> None:
     figure = page.locator(f"{USAGE}-chart")
     figure.locator("summary").click()
     assert figure.locator("tbody tr").count() == 4, "three frameworks, and the one that failed"
-    described = page.locator("#" + figure.locator(".drawing").get_attribute("aria-describedby"))
+    described = page.locator(f"#{figure.locator('.drawing').get_attribute('aria-describedby')}")
     assert described.is_visible()
     assert "TensorFlow" in described.inner_text()
 

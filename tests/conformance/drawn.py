@@ -8,6 +8,7 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -58,6 +59,8 @@ def draw(name: str, number: int) -> tuple[BuildArguments, Images, Labels]:
     rule = OPTIMIZER_NAMES[number % 4]
     of_the_suite = name not in WORKLOADS and number // 16 % 2
     optimizer = settings.OPTIMIZERS[rule] if of_the_suite else OptimizerSpec.named(rule)
+    images: Images
+    labels: Any  # int64 where drawn
     if number // 4 % 2:
         images, labels = digits(workload.input_shape, generator)
     else:

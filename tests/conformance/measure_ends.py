@@ -76,7 +76,8 @@ def end(adapter: Adapter, spec: TrialSpec, train: Split, test: Split, root: Path
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         end_referee.main(folder)
     copies = end_probe.outstanding(adapter)
-    return json.loads(printed.getvalue()) | idle | {"outstanding": copies}
+    told: dict[str, Any] = json.loads(printed.getvalue())
+    return told | idle | {"outstanding": copies}
 
 
 def measure(framework: str, out: Path, seeds: Sequence[int]) -> None:
@@ -86,7 +87,11 @@ def measure(framework: str, out: Path, seeds: Sequence[int]) -> None:
     adapter.load(train.images, train.labels)
     with tempfile.TemporaryDirectory() as folder:
         root, inputs = Path(folder), {}
-        arrays = {"train_images": train.images, "train_labels": train.labels, "test_images": test.images}
+        arrays: dict[str, np.ndarray] = {
+            "train_images": train.images,
+            "train_labels": train.labels,
+            "test_images": test.images,
+        }
         for name, array in arrays.items():
             np.save(root / f"{name}.npy", array)
             inputs[name] = InputFile(f"{name}.npy", "-")
@@ -114,7 +119,7 @@ def failed(run: dict[str, Any]) -> list[str]:
 
 def show(paths: list[Path]) -> None:
     """Of each optimizer: the largest difference of each kind; updates less what keeping weights in float32 makes."""
-    rows = defaultdict(lambda: defaultdict(list))
+    rows: dict[Any, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for path in paths:
         for line in path.read_text().splitlines():
             run = json.loads(line)

@@ -83,7 +83,7 @@ def main(adapter: Adapter, profile: str, inputs: Path, out: Path, cases: list[Ca
         initial = {key.removeprefix("initial/"): given[key] for key in given if key.startswith("initial/")}
         adapter.load(given["images"], given["labels"])
         found = (run_dropout if case.workload.draws else run)(adapter, case, given, initial)
-        np.savez(out / f"{case.name}.npz", **found)
+        np.savez(out / f"{case.name}.npz", **found)  # type: ignore[arg-type]  # numpy's allow_pickle is no key of these
         order = np.arange(len(given["images"]), dtype=np.int32)
         task = (case.workload, case.optimizer, initial, 5)
         evidence = first_probe.gather(adapter, task, given["images"], given["labels"], order)

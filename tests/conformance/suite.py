@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import settings
@@ -71,7 +72,7 @@ class Found:
     def _write_inputs(self) -> None:
         self.inputs.mkdir()
         for name, case in self.cases.items():
-            np.savez(self.inputs / f"{name}.npz", **settings.prepare(case))
+            np.savez(self.inputs / f"{name}.npz", **settings.prepare(case))  # type: ignore[arg-type]  # as in probe.py
 
     def initial(self, case: Case) -> Arrays:
         return under(load(self.inputs / f"{case.name}.npz"), "initial/")
@@ -90,8 +91,9 @@ class Found:
         once(self.folder / f"{who}-{profile}", lambda: run_probe(framework, module, profile, self.inputs, out, cases))
         return load(out / f"{case.name}.npz")
 
-    def evidence(self, who: str, case: Case) -> dict:
-        return json.loads((self.folder / who / f"{case.name}.json").read_text())
+    def evidence(self, who: str, case: Case) -> dict[str, Any]:
+        evidence: dict[str, Any] = json.loads((self.folder / who / f"{case.name}.json").read_text())
+        return evidence
 
     def modules(self, who: str) -> set[str]:
         return set(json.loads((self.folder / who / "modules.json").read_text()))

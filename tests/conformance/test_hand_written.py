@@ -38,7 +38,8 @@ def hand_written(framework: str, results: Path, trial: dict[str, Any]) -> dict[s
         },
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
 
 
 @pytest.mark.parametrize("framework", LOOPS)

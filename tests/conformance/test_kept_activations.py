@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import PROJECT, ROOT
@@ -22,7 +23,7 @@ EXTRA = 0.05  # of MXNet, above values and places: the softmax beside the logits
 CHUNK = 2.0  # the largest chunk that TensorFlow's allocator gives for what was asked for
 
 
-def kept(framework: str, workload: Workload, batch_size: int, folder: Path) -> tuple[int, dict]:
+def kept(framework: str, workload: Workload, batch_size: int, folder: Path) -> tuple[int, dict[str, Any]]:
     """(activations in bytes as the memory worker divides them, the whole MemoryUse)."""
     environment = read(PROJECT, framework, "cpu")
     script = str(Path(__file__).parent / "kept_by_framework.py")

@@ -78,7 +78,7 @@ def test_what_is_in_use_between_steps_is_not_what_was_counted_piece_by_piece(tol
 
 
 @pytest.mark.parametrize("told", ["pytorch"], indirect=True)
-def test_pytorchs_own_tracker_of_memory_tells_another_peak(told: str) -> None:
+def test_pytorchs_own_tracker_of_memory_tells_another_peak(told: tuple[str, dict[int, Told]]) -> None:
     """torch.distributed._tools.mem_tracker follows every tensor by itself; it is not what the adapter asks."""
     _, found = told
     environment = read(PROJECT, "pytorch", "cpu")

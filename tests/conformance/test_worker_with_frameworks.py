@@ -75,8 +75,8 @@ def test_a_device_that_cannot_be_had_is_no_row_with_its_reason(
     with (folder / LOG_FILE).open("w") as log:
         worker = local(read(PROJECT, framework, "cpu"), "venv").start(folder, Job(Kind.TRIAL, spec), log)
         exit_code = worker.wait(60)
-    worker = ended(read_events(folder / EVENTS_FILE), Outcome(exit_code, False, 1.0), folder / LOG_FILE, False)
-    result = assemble(folder, spec, worker, {}, "2026-01-01T00:00:00+00:00", {})
+    outcome = ended(read_events(folder / EVENTS_FILE), Outcome(exit_code, False, 1.0), folder / LOG_FILE, False)
+    result = assemble(folder, spec, outcome, {}, "2026-01-01T00:00:00+00:00", {})
     assert (result.status, bool(result.reason)) == (Status.UNSUPPORTED, True)
     names = [event["event"] for event in read_events(folder / EVENTS_FILE)]
     assert names == [Event.STARTED, Event.IMPORTED, Event.ENDED]

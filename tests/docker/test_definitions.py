@@ -190,7 +190,15 @@ def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python
     )
     assert done.returncode == 0, done.stdout
     builders = [ROOT / path for path in RECIPE if path.endswith(".py")]
-    tried = [vermin, "--no-tips", "--violations", "-t=3.10-", "--exclude", "tomllib", *map(str, builders)]
+    tried: list[str | Path] = [
+        vermin,
+        "--no-tips",
+        "--violations",
+        "-t=3.10-",
+        "--exclude",
+        "tomllib",
+        *map(str, builders),
+    ]
     done = subprocess.run(tried, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     code = "import sys, runpy; sys.modules['tomllib'] = None; runpy.run_path('docker/environment.py')"

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Collection
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from conftest import ROOT
@@ -35,7 +36,7 @@ MADE_UP_EPOCH_NS = 1_700_000_000 * SECOND  # as in the C source
 
 FOREVER_MS = 10_000_000
 COLUMNS = ("gpu", "memory", "used", "process", "power", "sm", "mem", "degrees", "throttle")
-IDLE = {"gpu": 0, "memory": 0, "used": 500, "process": 0, "power": 60,
+IDLE: dict[str, float] = {"gpu": 0, "memory": 0, "used": 500, "process": 0, "power": 60,
         "sm": 345, "mem": 2619, "degrees": 40, "throttle": 1}  # fmt: skip
 
 BATCH = {"images": 320}  # ten steps of the spec's batch size: the trial counts right
@@ -66,7 +67,8 @@ def build(folder: Path, *flags: str) -> Path:
 
 def write_trace(path: Path, steps: Trace) -> Path:
     """(ms, what changes then); energy is the integral of the power, in mJ."""
-    state, energy_mj, lines, before_ms = dict(IDLE), 0.0, [], steps[0][0]
+    state: dict[str, float] = dict(IDLE)
+    energy_mj, lines, before_ms = 0.0, [], steps[0][0]
     for t_ms, changes in [*steps, (FOREVER_MS, {})]:
         energy_mj += state["power"] * (t_ms - before_ms)
         state, before_ms = state | changes, t_ms
@@ -113,7 +115,9 @@ class Replay:
         self.clock_set_ms = ahead_ms
         os.environ["NVML_CLOCK_MS"] = str(ahead_ms)
 
-    def run(self, seconds: float, uuid: str = UUID, at: Moments | None = None, stalled: Collection[int] = ()) -> dict:
+    def run(
+        self, seconds: float, uuid: str = UUID, at: Moments | None = None, stalled: Collection[int] = ()
+    ) -> dict[str, Any]:
         """A row every 100 ms, the last one after the worker's end; `at` maps a time in ms to what happens then.
 
         At the times in `stalled`, also in ms, the sampler does nothing.
@@ -121,6 +125,7 @@ class Replay:
         """
         with (self.folder / "samples.csv").open("w", newline="") as file:
             sampler = Sampler(self.folder / "samples.csv", file, uuid)
+            assert sampler.gpu
             sampler.write({"t_ns": self.now_ns()} | sampler.gpu.sample(None))
             self.pid_file.write_text(str(os.getpid()))
             for tick in range(1, int(seconds * 10) + 1):
@@ -132,7 +137,8 @@ class Replay:
             self.pid_file.write_text(str(ended_process()))
             self.set(self.now_ms + 50)
             sampler.end({"cpu_s": 0.1, "wall_s": seconds, "samples": sampler.rows})
-        return json.loads((self.folder / "meter.json").read_text())
+        account: dict[str, Any] = json.loads((self.folder / "meter.json").read_text())
+        return account
 
     def result(self, spec: TrialSpec, start_s: float, end_s: float, images: int = 1000) -> TrialResult:
         """Of a trial with its steady window there."""
@@ -161,4 +167,5 @@ def load(folder: Path) -> None:
 def switched(folder: Path, from_ms: int, to_ms: int | None = None) -> Moments:
     """What makes the calls of NVML_FAIL fail between two times: the `at` of a run. Needs NVML_FAIL_FROM."""
     lost = folder / "lost"
-    return {from_ms: [lost.touch]} | ({to_ms: [lost.unlink]} if to_ms else {})
+    moments: Moments = {from_ms: [lost.touch]}
+    return moments | ({to_ms: [lost.unlink]} if to_ms else {})

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import ROOT
-from stand_in import MIB, UUID, Replay, build, load, write_trace
+from stand_in import MIB, UUID, Replay, Trace, build, load, write_trace
 
 from runner.results.gpu import GPM_COLUMNS, NAMES
 from workloads.records.job import TrialSpec
@@ -21,11 +21,11 @@ from workloads.records.samples import Samples, read_samples
 from workloads.records.status import Status
 
 CODES = [*range(2, 31), 999, 4242]
-STEPS = [(0, {"gpu": 50, "memory": 20, "used": 2000, "process": 1500, "power": 200, "throttle": 0})]
+STEPS: Trace = [(0, {"gpu": 50, "memory": 20, "used": 2000, "process": 1500, "power": 200, "throttle": 0})]
 WINDOW = 0.55, 3.45
 
 # call -> (columns that stay empty, figures that are null, figures from elsewhere: {name: words of the source})
-CALLS = {
+CALLS: dict[str, tuple[Any, list[str] | tuple[str, ...], dict[str, str]]] = {
     "nvmlDeviceGetUtilizationRates": (["gpu_percent"], ["power_busy_w"], {"gpu_percent": "nvmlDeviceGetSamples"}),
     "nvmlDeviceGetSamples": ([], [], {"gpu_percent": "polled at 10 Hz"}),
     "nvmlDeviceGetMemoryInfo": ([], [], {}),
@@ -117,7 +117,7 @@ def test_a_refused_call_ends_the_sampler_or_becomes_zero(
         figures = {name: figure for name, figure in result.figures.items() if name in NAMES}
         assert {name for name, figure in figures.items() if figure.value is None} == set(null), code
         for name in null:
-            assert f"error {code}" in figures[name].reason, (code, name, figures[name].reason)
+            assert f"error {code}" in (figures[name].reason or ""), (code, name, figures[name].reason)
         for name, words in elsewhere.items():
             assert words in result.figures[name].source, (code, name)
         if empty is None:
@@ -177,7 +177,10 @@ def test_figures_of_a_card_lost_in_mid_run_are_those_of_its_first_part(
     for name in NAMES:
         figure = result.figures[name]
         assert figure.value is None, name
-        assert "GPU is lost (NVML error 15)" in figure.reason and "calls failed" in figure.reason, (name, figure.reason)
+        assert "GPU is lost (NVML error 15)" in (figure.reason or "") and "calls failed" in (figure.reason or ""), (
+            name,
+            figure.reason,
+        )
 
 
 def test_a_call_that_fails_once_empties_all_that_follows(
@@ -196,7 +199,7 @@ def test_a_call_that_fails_once_empties_all_that_follows(
 def test_mig_mode_goes_unsaid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec) -> None:
     _, meter, result = refused(monkeypatch, tmp_path, gpu_spec, "", NVML_MIG="1")
     figure = result.figures["gpu_percent"]
-    assert figure.value is None and "Not Supported (NVML error 3); MIG mode is on" in figure.reason
+    assert figure.value is None and "Not Supported (NVML error 3); MIG mode is on" in (figure.reason or "")
     assert meter["gpu"]["remark"] == "MIG mode is on"
     assert result.figures["sm_active_percent"].value == 50
 
@@ -206,7 +209,7 @@ def test_a_card_without_gpm_has_zero_activity(
 ) -> None:
     _, _, result = refused(monkeypatch, tmp_path, gpu_spec, "", NVML_GPM="0")
     for name in GPM_COLUMNS:
-        assert result.figures[name].value is None and "Hopper" in result.figures[name].reason
+        assert result.figures[name].value is None and "Hopper" in (result.figures[name].reason or "")
 
 
 OLD = """

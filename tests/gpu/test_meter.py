@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import PROJECT, ROOT
-from stand_in import MIB, UUID, UUID_B, write_trace
-from suite import Found
+from stand_in import MIB, UUID, UUID_B, Trace, write_trace
 
 from runner import launch
 from runner.machine.description import Gpu, NoSuchDevice, resolve_device
@@ -31,7 +30,7 @@ SLEEP_S = 3.0
 def driver(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Environment variables under which nvidia-ml-py replays: 2.05 s at 20 %, then 80 %; 500 -> 2,500 MiB."""
     folder = tmp_path_factory.mktemp("trace")
-    steps = [
+    steps: Trace = [
         (0, {"gpu": 20}),
         (300, {"used": 1500, "process": 1000}),
         (2050, {"gpu": 80, "used": 2500, "process": 2000}),
@@ -54,7 +53,7 @@ def sampled(driver: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
             command, cwd=ROOT, env=os.environ | driver | {"NVML_T0": str(zero_ns)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         ) as meter:  # fmt: skip
-            assert meter.stdout.readline() == "ready\n"
+            assert meter.stdin and meter.stdout and meter.stdout.readline() == "ready\n"
             Path(driver["NVML_PID_FILE"]).write_text(str(sleeper.pid))
             meter.stdin.write(f"{sleeper.pid}\n")
             meter.stdin.flush()
@@ -185,13 +184,13 @@ GPUS = [Gpu("GPU-a", "first", "1", None, 8), Gpu("GPU-b", "second", "1", None, 8
         ("GPU-b", GPUS, "GPU-b"),
     ],
 )
-def test_device_resolves_to_another_one(asked: str, found: Found, device: str) -> None:
+def test_device_resolves_to_another_one(asked: str, found: list[Gpu], device: str) -> None:
     assert resolve_device(asked, found) == device
 
 
 @pytest.mark.parametrize(
     ("asked", "found"), [("cuda:0", []), ("cuda:2", GPUS), ("GPU-c", GPUS), ("gpu", GPUS), ("cuda:x", GPUS)]
 )
-def test_device_that_is_not_there_is_accepted(asked: str, found: Found) -> None:
+def test_device_that_is_not_there_is_accepted(asked: str, found: list[Gpu]) -> None:
     with pytest.raises(NoSuchDevice, match=asked):
         resolve_device(asked, found)

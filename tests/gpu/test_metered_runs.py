@@ -95,7 +95,7 @@ def failed_checks(result: dict[str, Any]) -> set[str]:
 
 def saw(period_ms: int = 2500) -> Trace:
     """Half of each period at 80 % and 250 W, half idle at 50 W; memory rises from step to step."""
-    steps = []
+    steps: Trace = []
     for number, t_ms in enumerate(range(0, 600_000, period_ms)):
         used = 2000 + 4 * number
         steps.append((t_ms, {"gpu": 80, "power": 250, "used": used, "process": used - 600, "throttle": 0}))
@@ -155,7 +155,7 @@ def compare(figures: dict[str, dict[str, Any]], at_ms: dict[str, float], steps: 
 
 
 ONE = ("--framework", "numpy", "--batch-size", "64", "--window", "3")  # any framework: it is the sampler that is tried
-BUSY = [(0, {"gpu": 60, "used": 3000, "process": 2500, "power": 150, "throttle": 0})]
+BUSY: Trace = [(0, {"gpu": 60, "used": 3000, "process": 2500, "power": 150, "throttle": 0})]
 
 
 def interrupted(
@@ -165,7 +165,7 @@ def interrupted(
     runner, _ = start(project, library, write_trace(folder / "trace.csv", BUSY), *ONE, **variables)
     events = project / "results" / "trials"
     while not (begun := [p for p in events.glob("*/events.jsonl") if "window_started" in p.read_text()]):
-        assert runner.poll() is None, runner.stdout.read()
+        assert runner.poll() is None, runner.communicate()[0]
         time.sleep(0.02)
     time.sleep(1)
     happens(sampler_of(runner.pid))

@@ -74,7 +74,7 @@ def start_daemon(home: Path) -> subprocess.Popen[bytes]:
     if os.geteuid() != 0 or not shutil.which("dockerd"):
         pytest.fail("no container engine answers, and none can be started: it takes root and dockerd (docker.io)")
     os.environ["DOCKER_HOST"] = f"unix://{home}/socket"
-    command = [
+    command: list[str | Path] = [
         "dockerd",
         "--iptables=false",
         "--bridge=none",
@@ -118,7 +118,7 @@ def debootstrap(archive: Path) -> None:
     sources = Path("/etc/apt/sources.list.d/debian.sources")
     mirror = [line.split()[1] for line in sources.read_text().splitlines() if line.startswith("URIs:")][:1] \
         if sources.exists() else []  # fmt: skip
-    command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", root, *mirror]
+    command: list[str | Path] = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", root, *mirror]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     for cached in ("var/lib/apt/lists", "var/cache/apt"):  # which a published base has not
         shutil.rmtree(root / cached)

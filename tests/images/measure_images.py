@@ -39,7 +39,9 @@ def main(rounds: int) -> None:
     with tempfile.TemporaryDirectory() as temporary, an_engine(Path(temporary)) as engine:
         (Path(temporary) / "secrets").mkdir()
         build_all(engine, Path(temporary) / "secrets")
-        found = {(framework, way): [] for framework in REAL_FRAMEWORKS for way in WAYS}
+        found: dict[tuple[str, str], list[dict[str, Any]]] = {
+            (framework, way): [] for framework in REAL_FRAMEWORKS for way in WAYS
+        }
         for number in range(rounds):
             for framework in REAL_FRAMEWORKS:
                 for place in range(len(WAYS)):
@@ -62,7 +64,7 @@ def main(rounds: int) -> None:
 
 
 def speed(result: dict[str, Any]) -> float:
-    return result["figures"]["images_per_s"]["value"]
+    return float(result["figures"]["images_per_s"]["value"])
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def test_a_card_metered_in_a_container_makes_the_worker_a_stranger_to_itself(bui
     """The driver's stand-in is mounted; it lists the worker by an id of the host, which the container does not know."""
     tmp_path.chmod(0o755)  # read by another user there
     library = build_stand_in(tmp_path) / "libnvidia-ml.so.1"
-    busy = {"gpu": 80, "process": 2000, "power": 200}
+    busy: dict[str, float] = {"gpu": 80, "process": 2000, "power": 200}
     write_trace(tmp_path / "trace.csv", [(1000 * second, busy | {"used": 500 + 10 * second}) for second in range(300)])
     (tmp_path / "pid").write_text("4000000")
     adapter = tmp_path / "adapter.py"

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_losses_in_containers_of_the_runner_differ_from_those_in_virtual_environ
 
 
 def speed(result: dict[str, Any]) -> float:
-    return result["figures"]["images_per_s"]["value"]
+    return float(result["figures"]["images_per_s"]["value"])
 
 
 def test_a_container_is_not_metered_from_outside_or_not_recorded(
@@ -66,7 +67,8 @@ def test_a_container_is_not_metered_from_outside_or_not_recorded(
     for cell, result in cells.items():
         figures, container = result["figures"], result["machine"]["container"]
         assert container["engine"] == engine.told and container["image"] == reference(cell[0])
-        assert engine.inspect(container["image"])["Id"].endswith(container["image_id"])
+        inspected = engine.inspect(container["image"])
+        assert inspected and inspected["Id"].endswith(container["image_id"])
         assert result["machine"]["libc"].startswith("glibc")
         assert figures["cpu_percent"]["value"] > 5
         peak, known = figures["host_memory_peak_bytes"]["value"], in_venvs[cell]["figures"]["host_memory_peak_bytes"]
@@ -111,7 +113,7 @@ def test_an_interrupted_or_a_killed_runner_leaves_its_container_running(built: N
     for number, deadly in enumerate((signal.SIGINT, signal.SIGKILL)):
         results = tmp_path / str(number)
         runner = long_run(results, "32")
-        wait_for(lambda results=results: killable(results))
+        wait_for(partial(killable, results))
         runner.send_signal(deadly)
         runner.communicate(timeout=120)
         wait_for(lambda: not containers(), 30)
@@ -144,9 +146,12 @@ def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(
     monkeypatch.setattr("runner.environments.containers.PROBE", script)
     asked = []
     real = subprocess.run
-    monkeypatch.setattr(
-        "runner.environments.containers.subprocess.run", lambda *a, **k: asked.append(real(*a, **k)) or asked[-1]
-    )
+
+    def run(*words: Any, **named: Any) -> Any:
+        asked.append(real(*words, **named))
+        return asked[-1]
+
+    monkeypatch.setattr("runner.environments.containers.subprocess.run", run)
     way = find(engine, Image(read(PROJECT, "numpy", "cpu")))
     with pytest.raises((EngineError, ValueError)):  # it does not tell what the runner's own probe tells
         way.tried(tmp_path, make_spec(threads=1).placement)
@@ -179,7 +184,7 @@ def test_a_missing_image_is_no_clear_line_or_does_not_say_what_builds_it(built: 
 def test_a_daemon_that_is_down_is_no_clear_line(built: None, tmp_path: Path) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
-    (folder / "docker").symlink_to(shutil.which("docker"))
+    (folder / "docker").symlink_to(str(shutil.which("docker")))
     done = run_runner(
         *("--framework", "numpy", "--isolation", "docker", "--device", "cpu", "--results", tmp_path / "results"),
         PATH=str(folder),

@@ -53,7 +53,8 @@ def test_an_image_does_not_say_what_it_is_or_runs_as_root(built: None, engine: E
     assert labels.items() >= image.labels.items()
     for name in ("title", "description", "version", "revision", "created", "base.name"):
         assert labels[f"org.opencontainers.image.{name}"], name
-    assert set(engine.inspect(reference(framework))["RepoTags"]) >= set(image.tags)
+    inspected = engine.inspect(reference(framework))
+    assert inspected and set(inspected["RepoTags"]) >= set(image.tags)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -76,7 +77,9 @@ def archive_holds(archive: Path, text: str) -> bool:
     """In any file of it, unpacked where that is compressed."""
     with tarfile.open(archive) as opened:
         for member in filter(tarfile.TarInfo.isfile, opened.getmembers()):
-            content = opened.extractfile(member).read()
+            file = opened.extractfile(member)
+            assert file
+            content = file.read()
             if content[:2] == b"\x1f\x8b":
                 content = gzip.decompress(content)
             if text.encode() in content:

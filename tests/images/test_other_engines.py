@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT, Cells, by_cell, run_runner
@@ -24,7 +25,7 @@ default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
 
 
 @pytest.fixture
-def podman(built: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
+def podman(built: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """give(*names): Podman has what Docker has under these names; the variables with which it is the only engine."""
     if not shutil.which("podman"):
         pytest.skip("no podman on this machine")
@@ -51,7 +52,7 @@ def image_id(name: str) -> str:
 
 
 def test_podman_gives_other_losses_than_docker(
-    podman: Callable[..., dict[str, str]], in_venvs: Cells, tmp_path: Path
+    podman: Callable[..., dict[str, Any]], in_venvs: Cells, tmp_path: Path
 ) -> None:
     """The same image, given from one engine to the other."""
     words = ("--framework", "mxnet", "--isolation", "docker", *STUDY, "--results", tmp_path / "results")
@@ -65,7 +66,7 @@ def test_podman_gives_other_losses_than_docker(
 
 
 def test_the_same_inputs_give_another_image(
-    podman: Callable[..., dict[str, str]], engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    podman: Callable[..., dict[str, Any]], engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To the last bit, where the engine sets the times of layers: Podman does."""
     base = base_options(engine)

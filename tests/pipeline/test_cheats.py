@@ -34,11 +34,12 @@ SEEN_OF_THE_RIGHT = {
 }
 
 
-def announced(path: Path) -> tuple[str, tuple[str, ...]]:
+def announced(path: Path) -> tuple[str, set[str]]:
     """(framework, checks that must fail), read, not imported: its framework is not here."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
-            return ast.literal_eval(node.value)
+            framework, failed_checks = ast.literal_eval(node.value)
+            return framework, failed_checks
     raise AssertionError(f"{path} does not say what it breaks")
 
 

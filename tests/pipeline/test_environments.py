@@ -33,8 +33,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return Project(PROJECT.root, environments, adapters)
 
 
-def command(project: Project, name: str) -> list[str | Path | None]:
-    return [sys.executable, "-c", MAKE, project.root, project.environments, project.adapters_outside, name]
+def outside(project: Project) -> Path:
+    assert project.adapters_outside
+    return project.adapters_outside
+
+
+def command(project: Project, name: str) -> list[str | Path]:
+    return [sys.executable, "-c", MAKE, project.root, project.environments, outside(project), name]
 
 
 def make(project: Project, name: str) -> subprocess.CompletedProcess[str]:
@@ -62,7 +67,7 @@ def test_a_new_folder_is_not_found_or_one_that_cannot_be_installed_stops_the_oth
 
 
 def test_a_finished_environment_is_made_again_or_a_changed_one_is_kept(project: Project) -> None:
-    add_framework(project.adapters_outside, "changing")
+    add_framework(outside(project), "changing")
     assert make(project, "changing").returncode == 0
     before = marker(project, "changing").stat().st_mtime_ns
     again = make(project, "changing")
@@ -76,7 +81,7 @@ def test_a_finished_environment_is_made_again_or_a_changed_one_is_kept(project: 
 
 
 def test_an_environment_whose_python_is_gone_counts_as_made(project: Project) -> None:
-    add_framework(project.adapters_outside, "headless")
+    add_framework(outside(project), "headless")
     assert make(project, "headless").returncode == 0
     interpreter = read(project, "headless", "cpu").interpreter
     interpreter.unlink()
@@ -85,14 +90,14 @@ def test_an_environment_whose_python_is_gone_counts_as_made(project: Project) ->
 
 
 def test_an_environment_whose_import_fails_counts_as_made(project: Project) -> None:
-    add_framework(project.adapters_outside, "broken", smoke='"import module_that_is_not_there"')
+    add_framework(outside(project), "broken", smoke='"import module_that_is_not_there"')
     done = make(project, "broken")
     assert done.returncode != 0 and "module_that_is_not_there" in done.stderr
     assert not marker(project, "broken").exists()
 
 
 def test_a_package_with_another_hash_is_installed(project: Project) -> None:
-    add_framework(project.adapters_outside, "tampered")
+    add_framework(outside(project), "tampered")
     definition = project.definition("tampered")
     definition.write_text(re.sub(r"sha256:[0-9a-f]{8}", "sha256:00000000", definition.read_text()))
     done = make(project, "tampered")
@@ -102,7 +107,7 @@ def test_a_package_with_another_hash_is_installed(project: Project) -> None:
 
 
 def test_two_runners_make_one_environment_at_once_and_spoil_it(project: Project) -> None:
-    add_framework(project.adapters_outside, "shared")
+    add_framework(outside(project), "shared")
     line = command(project, "shared")
     both = [subprocess.Popen(line, cwd=project.root, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     printed = [process.communicate(timeout=300)[0] for process in both]
@@ -113,7 +118,7 @@ def test_two_runners_make_one_environment_at_once_and_spoil_it(project: Project)
 
 
 def test_missing_system_library_is_told_without_the_package_to_install(project: Project) -> None:
-    add_framework(project.adapters_outside, "needy")
+    add_framework(outside(project), "needy")
     definition = project.definition("needy")
     text = definition.read_text().replace("[cpu]", '[system_libraries]\n"libnowhere.so.9" = "libnowhere9"\n\n[cpu]')
     definition.write_text(text)

@@ -72,7 +72,7 @@ def test_a_trial_passes_the_gate_and_its_report_shows_its_label(adapters: Path, 
 
 @pytest.mark.real
 def test_it_climbs_to_plain_sgd_and_no_other_case_is_run(
-    rungs: check_adapter.Rung, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rungs: Iterator[check_adapter.Rung], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert check_adapter.climb(islice(rungs, UP_TO_PLAIN_SGD)) == 0, capsys.readouterr().out
     written = {path.stem for path in tmp_path.rglob("*.npz")}
@@ -100,7 +100,12 @@ def test_it_climbs_to_plain_sgd_and_no_other_case_is_run(
     ids=["half-written", "another forward pass", "another order"],
 )
 def test_it_stops_at_the_first_check_that_fails_and_says_what_to_look_at(
-    adapters: Path, rungs: check_adapter.Rung, capsys: pytest.CaptureFixture[str], body: str, said: str, look_at: str
+    adapters: Path,
+    rungs: Iterator[check_adapter.Rung],
+    capsys: pytest.CaptureFixture[str],
+    body: str,
+    said: str,
+    look_at: str,
 ) -> None:
     add_to(adapters, body)
     assert check_adapter.climb(rungs) == 1
@@ -113,7 +118,7 @@ def test_it_stops_at_the_first_check_that_fails_and_says_what_to_look_at(
 
 @pytest.mark.real
 def test_a_bad_definition_or_import_stops_it_before_anything_is_made(
-    adapters: Path, rungs: check_adapter.Rung, capsys: pytest.CaptureFixture[str]
+    adapters: Path, rungs: Iterator[check_adapter.Rung], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (adapters / "fourth" / "layers.py").open("a") as file:
         file.write("import torch\n")
@@ -129,7 +134,7 @@ def test_a_bad_definition_or_import_stops_it_before_anything_is_made(
 
 @pytest.mark.real
 def test_every_case_of_the_suite_is_in_one_rung_and_every_check_says_what_to_look_at(
-    rungs: check_adapter.Rung, tmp_path: Path
+    rungs: Iterator[check_adapter.Rung], tmp_path: Path
 ) -> None:
     suite = sys.modules["suite"]
     chosen = check_adapter.Ladder(suite, "fourth", tmp_path).cases()

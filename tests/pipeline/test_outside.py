@@ -47,7 +47,7 @@ def machine(tmp_path: Path) -> tuple[list[str], dict[str, str], list[Path]]:
     (home / ".keras").mkdir(parents=True)
     (home / ".keras" / "keras.json").write_text(json.dumps(USERS_KERAS))
     temporary.mkdir()
-    prefix, devices = [], "/dev"
+    prefix, devices = [], Path("/dev")
     if own_mounts():
         (dev / "shm").mkdir(parents=True)
         for name, numbers in DEVICES.items():
@@ -55,7 +55,7 @@ def machine(tmp_path: Path) -> tuple[list[str], dict[str, str], list[Path]]:
         (dev / "fd").symlink_to("/proc/self/fd")
         inside = f'mount --bind "{dev}" /dev && mount -t tmpfs none /dev/shm && exec "$@"'
         prefix, devices = ["unshare", "--mount", "sh", "-c", inside, "sh"], dev
-    return prefix, {"HOME": str(home), "TMPDIR": str(temporary)}, (devices, home, ROOT)
+    return prefix, {"HOME": str(home), "TMPDIR": str(temporary)}, [devices, home, ROOT]
 
 
 @pytest.mark.real
@@ -68,10 +68,11 @@ def test_workers_of_every_kind_change_nothing_outside_of_their_own_folders(
     prefix, variables, folders = machine
     before = {folder: watched(folder) for folder in folders}
     results = tmp_path / "results"
-    for command in (
+    commands: tuple[list[str | Path], ...] = (
         ["--framework", "all", "--epochs", "1", "--window", "0.3", *TINY, *STUDY, "--results", results],
         ["overhead", "--framework", "all", "--pairs", "3", *STUDY, "--results", results],
-    ):
+    )
+    for command in commands:
         done = subprocess.run(
             [*prefix, sys.executable, "-B", "-m", "runner", *command],
             cwd=ROOT,

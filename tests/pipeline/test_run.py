@@ -281,6 +281,7 @@ def test_a_contended_trial_is_run_again_at_once_and_the_first_attempt_is_kept(tm
         asked = (*NUMPY, "--epochs", 1, "--threads", 1, "--window", 1, "--retry", "contended", "--results", tmp_path)
         runner = start_runner(*asked, project=lean)
         printed = ""
+        assert runner.stdout
         for line in runner.stdout:
             printed += line
             if "run again" in line:

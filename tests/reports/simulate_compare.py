@@ -122,18 +122,19 @@ def rates(truth: Truth, repeats: int, spread: float, runs: int, seed: int) -> Ra
         if not truth.speed_loss:
             strict += gate.rule(judged, TOLERATED_PERCENT, True, ()).outcome is gate.Outcome.PASSED
         false += falsely_worse(judged, truth)
-    return Rates(*(100 * ended[code] / runs for code in gate.Outcome), 100 * strict / runs, 100 * false / runs, runs)
+    passed, regression, cannot_be_told = (100 * ended[code] / runs for code in gate.Outcome)
+    return Rates(passed, regression, cannot_be_told, 100 * strict / runs, 100 * false / runs, runs)
 
 
 def falsely_worse(judged: Sequence[judging.Judged], truth: Truth) -> bool:
     """Whether a speed that did not change is called worse, in a cell or in a mean."""
     changed = {framework for framework, _ in truth.speed_loss}
     return any(
-        item.verdict is Verdict.REGRESSION and item.measure is SPEED
+        verdict is Verdict.REGRESSION and measure is SPEED
         for one in judged
-        for item in (
-            *(cell for cell in one.cells if (cell.framework, cell.batch_size) not in truth.speed_loss),
-            *(mean for mean in one.means if mean.framework not in changed),
+        for verdict, measure in (
+            *((c.verdict, c.measure) for c in one.cells if (c.framework, c.batch_size) not in truth.speed_loss),
+            *((mean.verdict, mean.measure) for mean in one.means if mean.framework not in changed),
         )
     )
 

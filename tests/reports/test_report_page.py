@@ -16,6 +16,7 @@ from stored import ended, on_gpu, store, study, trial
 from written import make
 
 from reports import build, files
+from reports.drawing import figures
 from reports.load import ReportError, read
 from workloads.records.result import Check
 from workloads.records.status import Status
@@ -301,7 +302,7 @@ def killed(*arguments: object) -> None:
 
 
 def test_a_killed_drawing_process_leaves_the_report_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files.figures, "draw", killed)
+    monkeypatch.setattr(figures, "draw", killed)
     report = build.report([store(tmp_path, trial())])
     with pytest.raises(ReportError, match="was killed"):
         files.write(report, tmp_path / "report", ("png",))

@@ -133,7 +133,7 @@ def test_times_of_the_phases_and_epochs_are_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("steps", "images"), [(1, 4000), (125, 32), (129, 4000)])
 def test_throughput_off_by_the_number_of_steps_passes_the_check(steps: int, images: int, tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(steps, images), busy_window())
-    assert result.status == Status.UNVERIFIED and "batch size 32" in result.reason
+    assert result.status == Status.UNVERIFIED and "batch size 32" in (result.reason or "")
     assert [check.name for check in result.checks if not check.passed] == ["images/s x step time = batch size"]
 
 
@@ -153,7 +153,7 @@ def test_parts_of_the_memory_that_nobody_told_become_zero(tmp_path: Path) -> Non
     result = result_of(tmp_path, trained(), busy_window(), told={"reason": "the memory worker: out_of_memory"})
     for part in ("statistics", "gradients", "inputs", "activations", "workspace"):
         figure = result.figures[f"{part}_bytes"]
-        assert figure.value is None and "out_of_memory" in figure.reason
+        assert figure.value is None and "out_of_memory" in (figure.reason or "")
 
 
 def test_the_trials_own_count_of_its_allocator_gives_way_to_the_memory_workers(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_cpu_trial_beside_a_neighbour_with_more_than_a_quarter_of_its_cores_is
     result = result_of(tmp_path, trained(), samples)
     assert result.status == status
     if status == Status.CONTENDED:
-        assert "other processes took 30 % of the cores" in result.reason
+        assert "other processes took 30 % of the cores" in (result.reason or "")
     assert result.figures["images_per_s"].value == 800, "the figure is kept"
 
 
@@ -274,9 +274,14 @@ def test_a_peak_between_two_samples_is_missed(tmp_path: Path) -> None:
 
 
 def test_company_on_the_device_is_not_marked(tmp_path: Path, gpu_spec: TrialSpec) -> None:
-    extra = {"foreign_processes": 1, "gpu_percent": 50, "device_memory_bytes": 10, "process_memory_bytes": 20}
+    extra: dict[str, float] = {
+        "foreign_processes": 1,
+        "gpu_percent": 50,
+        "device_memory_bytes": 10,
+        "process_memory_bytes": 20,
+    }
     result = result_of(tmp_path, trained(), busy_window(extra), spec=gpu_spec)
-    assert result.status == Status.CONTENDED and "1 other process" in result.reason
+    assert result.status == Status.CONTENDED and "1 other process" in (result.reason or "")
     assert "process memory <= device memory" in [check.name for check in result.checks if not check.passed]
 
 
@@ -295,7 +300,7 @@ def test_worker_that_died_is_told_as_something_else(
     outcome: Outcome, killed_for_memory: bool, status: Status, telling: str, tmp_path: Path
 ) -> None:
     result = result_of(tmp_path, trained()[:4], busy_window(), outcome=outcome, killed_for_memory=killed_for_memory)
-    assert result.status == status and telling in result.reason
+    assert result.status == status and telling in (result.reason or "")
     assert result.figures["images_per_s"].value is None and result.figures["test_accuracy"].value is None
 
 

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from runner.command.download import extract, fetch
-from workloads.datasets import DataError, DataFile, Dataset
+from workloads.datasets import DataError, DataFile, Dataset, Split
 
 CONTENT = bytes(range(256)) * 4096
 QUIET = Console(file=io.StringIO())
@@ -52,6 +52,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def never_read(folder: Path) -> tuple[Split, Split]:
+    raise AssertionError(folder)
+
+
 @pytest.fixture
 def server() -> Iterator[Server]:
     with Server(("127.0.0.1", 0), Handler) as found:
@@ -71,7 +75,7 @@ def dataset(
         1,
         1,
         1,
-        lambda folder: None,
+        never_read,
         files or (file,),
         (file,),
         f"http://127.0.0.1:{server.server_port}/",

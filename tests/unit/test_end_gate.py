@@ -153,7 +153,7 @@ def test_a_trial_that_diverged_is_not_held_to_numbers_that_are_none() -> None:
 def test_a_speed_that_no_processor_has_is_suspect_and_one_that_a_card_may_have_is_not() -> None:
     assert CheckName.POSSIBLE in failed(trial(speed=50_980_893.0))
     assert not failed(trial(speed=30_000.0, threads=2))
-    card = {"device": "GPU-00000000-1111-2222-3333-444444444444"}
+    card: dict[str, Any] = {"device": "GPU-00000000-1111-2222-3333-444444444444"}
     assert not failed(trial(speed=1e6, **card))
     flop = OSU_CNN.multiply_adds * 2 * 3 / 4
     assert CheckName.POSSIBLE in failed(trial(speed=2.1e15 / flop, **card))
@@ -173,7 +173,7 @@ def test_work_that_the_window_left_behind_is_told_from_a_slow_copy(copies: Outst
 
 
 def test_on_a_card_the_clock_alone_tells_what_was_left() -> None:
-    card = {"device": "GPU-00000000-1111-2222-3333-444444444444"}
+    card: dict[str, Any] = {"device": "GPU-00000000-1111-2222-3333-444444444444"}
     waited = replace(RIGHT, outstanding=Outstanding(0.5, 0.001, 0.002, 0.001))
     assert CheckName.NOTHING_LEFT in failed(trial(waited, **card))
 

@@ -33,8 +33,8 @@ def gate_of_probed(workloads: None, asked: list[tuple[TrialSpec, str]]) -> None:
     """The workloads and the referee of test_gate."""
 
 
-def named(result: TrialResult, name: str) -> Check | None:
-    return next((check for check in result.checks if check.name == name), None)
+def named(result: TrialResult, name: str) -> Check:
+    return next(check for check in result.checks if check.name == name)
 
 
 def test_one_of_three_whose_second_epoch_differs_is_outvoted_and_the_others_stay_ok() -> None:

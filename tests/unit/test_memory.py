@@ -30,7 +30,7 @@ def test_a_part_takes_what_belongs_to_another() -> None:
     parts = divided(use, COUNTED)
     assert parts["activations"] == 540 and parts["inputs"] == 10 and parts["gradients"] == 100
     assert parts["workspace"] == 1300 - (100 + 200 + 50 + 100 + 10 + 540)
-    assert sum(parts.values()) == use.step_peak
+    assert sum(part or 0 for part in parts.values()) == use.step_peak
 
 
 def test_gradients_that_come_when_activations_have_gone_make_a_negative_workspace() -> None:
@@ -39,7 +39,7 @@ def test_gradients_that_come_when_activations_have_gone_make_a_negative_workspac
     assert parts["workspace"] is None
     figures = memory_figures({"parts": parts, "step_peak": 400, "peak": 400, "steps": 3}, {})
     workspace = figures["workspace_bytes"]
-    assert workspace.value is None and "0.00 MiB more than its peak" in workspace.reason
+    assert workspace.value is None and "0.00 MiB more than its peak" in (workspace.reason or "")
     assert figures["steps_peak_bytes"].value == 400 and figures["gradients_bytes"].value == 100
 
 
@@ -71,12 +71,12 @@ def test_a_peak_that_is_higher_by_whole_steps_is_said_to_hold_queued_ones(more_m
 @pytest.mark.parametrize("more_mib", [0, 0.5, 10, 18.9, 21.1, 28, 50])
 def test_a_peak_that_is_not_higher_by_whole_steps_is_not_explained(more_mib: float) -> None:
     figure = memory_figures(told_of(round(more_mib * MIB)), {})["queued_steps_bytes"]
-    assert figure.value is None and f"{more_mib / 20:.2f} times a step's" in figure.reason
+    assert figure.value is None and f"{more_mib / 20:.2f} times a step's" in (figure.reason or "")
 
 
 def test_a_framework_that_does_not_run_ahead_has_no_queued_steps_whatever_its_peaks() -> None:
     figure = memory_figures(told_of(20 * MIB, runs_ahead=False), {})["queued_steps_bytes"]
-    assert figure.value is None and "while an earlier one runs" in figure.reason
+    assert figure.value is None and "while an earlier one runs" in (figure.reason or "")
 
 
 def test_what_an_allocator_counts_in_chunks_carries_that_as_data() -> None:
@@ -92,7 +92,7 @@ def test_what_the_compiler_plans_as_a_whole_is_not_told_apart_and_says_so() -> N
     assert parts["gradients"] == 100 and parts["activations"] is parts["workspace"] is None
     figures = memory_figures(told_of(20 * MIB, parts=parts, planned=True), {})
     for name in ("activations_bytes", "workspace_bytes", "queued_steps_bytes"):
-        assert figures[name].value is None and "plans the memory of a whole step" in figures[name].reason
+        assert figures[name].value is None and "plans the memory of a whole step" in (figures[name].reason or "")
     assert figures["steps_peak_bytes"].value == 120 * MIB and figures["inputs_bytes"].value == 50
 
 
@@ -111,7 +111,7 @@ def test_the_exact_count_of_activations_needs_no_memory_worker() -> None:
     of_referee = memory({}, read_samples(Path("nowhere")), make_spec(batch_size=1, profile="float64"), {})
     assert of_referee["activations_exact_bytes"].value == 8 * 53_290
     other = memory({}, read_samples(Path("nowhere")), make_spec(workload="nobody's"), {})["activations_exact_bytes"]
-    assert other.value is None and "nobody's" in other.reason
+    assert other.value is None and "nobody's" in (other.reason or "")
 
 
 WAY = Local("python", {}, PROJECT)
@@ -121,7 +121,8 @@ class Asked:
     """Stands for run_worker: notes what is asked, and writes what a worker would, up to a size at which it dies."""
 
     def __init__(self, dies_at: int | None = None) -> None:
-        self.calls, self.dies_at = [], dies_at
+        self.calls: list[tuple[int, ...]] = []
+        self.dies_at = dies_at
 
     def __call__(self, folder: Path, job: Job, way: Way) -> Outcome:
         assert job.kind is Kind.MEMORY

@@ -28,6 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 def module(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return loaded
@@ -64,7 +65,13 @@ def test_the_definition_has_every_key_that_the_referees_has_but_says_no_referee(
 
 def test_what_is_written_is_as_the_project_is_formatted(folder: Path) -> None:
     for words in (["check"], ["format", "--check"]):
-        command = [Path(sys.executable).parent / "ruff", *words, "--config", ROOT / "pyproject.toml", folder]
+        command: list[str | Path] = [
+            Path(sys.executable).parent / "ruff",
+            *words,
+            "--config",
+            ROOT / "pyproject.toml",
+            folder,
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout
 

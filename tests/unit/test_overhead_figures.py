@@ -6,6 +6,7 @@ import math
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ IMAGES = 4000
 
 
 def segment(
-    instruments: bool, images_per_s: float = 4000.0, sampler_core: float = 0.01, foreign_percent: float | None = 0.0
+    instruments: bool, images_per_s: float = 4000.0, sampler_core: float = 0.01, foreign_percent: float = 0.0
 ) -> Segment:
     wall_s = IMAGES / images_per_s
     return Segment(instruments, IMAGES, wall_s, sampler_core * wall_s if instruments else 0.0, foreign_percent)
@@ -143,5 +144,7 @@ def test_rows_of_other_conditions_stand_beside_new_ones_or_those_of_the_same_are
 
 
 def test_a_cell_measured_again_stands_twice_or_takes_others_with_it() -> None:
-    rows = [{"framework": name, "batch_size": size, "segments": [{}]} for name in "ab" for size in (32, 128)]
+    rows: list[dict[str, Any]] = [
+        {"framework": name, "batch_size": size, "segments": [{}]} for name in "ab" for size in (32, 128)
+    ]
     assert others(rows, {"framework": "a", "batch_size": 128}) == [rows[0], *rows[2:]]

@@ -16,6 +16,7 @@ import pytest
 from conftest import PROJECT, make_spec
 
 from adapters.base import Floats, Order
+from adapters.numpy.adapter import Adapter
 from adapters.worker import overhead_pairs
 from adapters.worker.event_log import EventLog
 from adapters.worker.overhead_pairs import Sampler, measure_pairs, same_work
@@ -27,10 +28,11 @@ from workloads.records.samples import read_samples
 from workloads.records.segments import Segment
 
 
-class Sleeper:
+class Sleeper(Adapter):
     """Takes a millisecond a step; `disturb` is called before each call."""
 
     def __init__(self, disturb: Callable[[], object] = lambda: None) -> None:
+        super().__init__()
         self.disturb = disturb
 
     def train(self, order: Order) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from conftest import make_spec
@@ -19,7 +18,7 @@ STUDY = Study("test", batch_sizes=(64, 8), repeats=2)
 GPU = "GPU-00000000-1111-2222-3333-444444444444"
 
 
-def planned(repeats: Iterable[int] = range(2), preallocating: tuple[str, ...] = ("tensorflow",)) -> list[TrialSpec]:
+def planned(repeats: range = range(2), preallocating: tuple[str, ...] = ("tensorflow",)) -> list[TrialSpec]:
     digests = {"mxnet": "a", "pytorch": "b", "tensorflow": "c"}
     installations = {name: Installation("venv", digest) for name, digest in digests.items()}
     return planned_trials(STUDY, installations, Placement(GPU, 2, {}), preallocating, repeats, {})

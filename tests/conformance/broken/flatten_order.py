@@ -23,5 +23,6 @@ def to_canonical(workload: Workload, weights: Weights) -> Weights:
 
 class Adapter(adapter.Adapter):
     def build(self, *arguments: Any, **named: Any) -> None:
-        adapter.channels_first, adapter.channels_last = to_native, to_canonical
+        in_the_adapter: Any = adapter
+        in_the_adapter.channels_first, in_the_adapter.channels_last = to_native, to_canonical
         super().build(*arguments, **named)

@@ -13,8 +13,8 @@ class Convolution(layers.Convolution):
     def __init__(self, layer: Conv2D | DepthwiseConv2D, shape: Shape) -> None:
         super().__init__(layer, shape)
         if self.uneven:
-            *front, above, below, left, right = self.uneven
-            self.uneven = (*front, below, above, right, left)
+            a, b, c, d, above, below, left, right = self.uneven
+            self.uneven = (a, b, c, d, below, above, right, left)
 
 
 class Adapter(Right):

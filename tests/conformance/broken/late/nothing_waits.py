@@ -1,5 +1,7 @@
 """Gluon: in the window neither reading nor synchronising waits for MXNet's queue."""
 
+from typing import Any
+
 import numpy as np
 
 from adapters.base import Floats, Order
@@ -13,7 +15,7 @@ HONEST_STEPS = 24  # two epochs at batch size 128
 class Adapter(adapter.Adapter):
     done, asked = 0, False  # steps; whether weights were asked for, which ends the window
 
-    def train(self, order: Order) -> Floats:
+    def train(self, order: Order) -> list[Any]:
         self.done += len(order)
         return super().train(order)
 
@@ -24,7 +26,7 @@ class Adapter(adapter.Adapter):
     def _waits(self) -> bool:
         return self.asked or self.done <= HONEST_STEPS
 
-    def read(self, handle: Floats) -> Floats:
+    def read(self, handle: list[Any]) -> Floats:
         return super().read(handle) if self._waits() else np.full(len(handle), 0.5, np.float32)
 
     def synchronize(self) -> None:

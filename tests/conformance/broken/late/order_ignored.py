@@ -12,7 +12,8 @@ KEPT = 11
 class Adapter(adapter.Adapter):
     def build(self, *arguments: Any, **named: Any) -> None:
         super().build(*arguments, **named)
-        self.done, self.kept = 0, []
+        self.done = 0
+        self.kept: list[Order] = []
 
     def train(self, order: Order) -> list[Any]:
         losses = []
