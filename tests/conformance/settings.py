@@ -32,6 +32,8 @@ from workloads.layers import (
 from workloads.spec import OptimizerSpec, Workload
 from workloads.study import PROFILES
 
+Arrays = dict[str, np.ndarray]
+
 THREADS = 2
 TRUTH = "float64"  # the referee's profile that every framework, the referee in float32 too, is held against
 
@@ -248,7 +250,7 @@ def _cases() -> list[Case]:
 CASES = {case.name: case for case in _cases()}
 
 
-def prepare(case: Case) -> dict[str, np.ndarray]:
+def prepare(case: Case) -> Arrays:
     """What every framework is given: images (n, h, w, c), labels (n,), order (steps, batch), initial/KEY.
 
     Noise as images. Unless blank, biases and statistics are away from the 0 and 1 at which mistakes hide. A deep
@@ -268,7 +270,8 @@ def prepare(case: Case) -> dict[str, np.ndarray]:
                 initial[key] = (array + generator.uniform(0, 0.25, array.shape)).astype(np.float32)
     if case.deep:
         initial |= batch_statistics(case.workload, initial, images)
-    return {"images": images, "labels": labels, "order": order} | {f"initial/{k}": a for k, a in initial.items()}
+    drawn: Arrays = {"images": images, "labels": labels, "order": order}
+    return drawn | {f"initial/{k}": a for k, a in initial.items()}
 
 
 def batch_statistics(workload: Workload, initial: weights.Weights, images: np.ndarray) -> weights.Weights:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PROJECT, QUICK_SIZES, REAL_FRAMEWORKS
+from conftest import PROJECT, QUICK_SIZES, REAL_FRAMEWORKS, QuickRun
 
 from runner.environments.definition import read, worker_variables
 
@@ -17,7 +18,7 @@ LOOPS = sorted(path.stem.removesuffix("_loop") for path in (HERE / "hand_written
 BATCH_SIZES = (32, 128)
 
 
-def hand_written(framework, results, trial):
+def hand_written(framework: str, results: Path, trial: dict[str, Any]) -> dict[str, Any]:
     """What hand_written/<framework>_loop.py gives in the framework's environment on the trial's own inputs."""
     environment = read(PROJECT, framework, "cpu")
     paths = {name: str(results / file["path"]) for name, file in trial["spec"]["inputs"].items()}
@@ -36,11 +37,12 @@ def hand_written(framework, results, trial):
         },
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
 
 
 @pytest.mark.parametrize("framework", LOOPS)
-def test_adapter_learns_digits_as_a_hand_written_loop_does(framework, quick_run):
+def test_adapter_learns_digits_as_a_hand_written_loop_does(framework: str, quick_run: QuickRun) -> None:
     results, cells, _ = quick_run
     trial = cells[framework, 32]
     expected = hand_written(framework, results, trial)
@@ -51,7 +53,7 @@ def test_adapter_learns_digits_as_a_hand_written_loop_does(framework, quick_run)
 
 
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)
-def test_frameworks_agree_on_accuracy_within_two_points(batch_size, quick_run):
+def test_frameworks_agree_on_accuracy_within_two_points(batch_size: int, quick_run: QuickRun) -> None:
     _, cells, _ = quick_run
     accuracies = {name: cells[name, batch_size]["epochs"][-1]["test_accuracy"] for name in REAL_FRAMEWORKS}
     assert max(accuracies.values()) - min(accuracies.values()) <= 0.02, accuracies
@@ -59,7 +61,7 @@ def test_frameworks_agree_on_accuracy_within_two_points(batch_size, quick_run):
 
 
 @pytest.mark.parametrize("framework", REAL_FRAMEWORKS)
-def test_the_largest_batch_learns_less_as_in_the_thesis(framework, quick_run):
+def test_the_largest_batch_learns_less_as_in_the_thesis(framework: str, quick_run: QuickRun) -> None:
     _, cells, _ = quick_run
     accuracy = {size: cells[framework, size]["epochs"][-1]["test_accuracy"] for size in QUICK_SIZES}
     assert 0.4 <= accuracy[1024] <= 0.6  # 0.48 seen with other seeds
@@ -67,7 +69,7 @@ def test_the_largest_batch_learns_less_as_in_the_thesis(framework, quick_run):
 
 
 @pytest.mark.parametrize("batch_size", QUICK_SIZES)
-def test_first_losses_are_the_same_in_every_framework(batch_size, quick_run):
+def test_first_losses_are_the_same_in_every_framework(batch_size: int, quick_run: QuickRun) -> None:
     _, cells, _ = quick_run
     reference = cells["pytorch", batch_size]["first_losses"]
     assert len(reference) == 10

@@ -198,7 +198,7 @@ HEAD = ("machine", "framework", "status", "gate", "images/s", "what its librarie
 
 def rows(made: Run) -> list[tuple[str, ...]]:
     """As HEAD says, one for each framework."""
-    found = []
+    found: list[tuple[str, ...]] = []
     for (framework, _), result in sorted(made.cells.items()):
         gate = next((check["detail"] for check in result["checks"] if check["name"] == CheckName.GATE), "not judged")
         speed = result["figures"].get("images_per_s", {}).get("value")

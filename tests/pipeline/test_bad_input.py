@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import run_runner
@@ -38,19 +40,19 @@ CASES = {
 
 
 @pytest.mark.skipif(bool(gpus()), reason="this machine has a GPU")
-def test_cuda_without_a_gpu_is_accepted(tmp_path):
+def test_cuda_without_a_gpu_is_accepted(tmp_path: Path) -> None:
     refused(run_runner("--device", "cuda", "--results", tmp_path / "results"), "no NVIDIA GPU")
     assert not (tmp_path / "results").exists()
 
 
-def refused(done, telling):
+def refused(done: subprocess.CompletedProcess[str], telling: str) -> None:
     assert done.returncode == 2, done.stdout + done.stderr
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("runner: ") and telling in lines[0], done.stderr
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_bad_input_is_accepted_or_told_unclearly(name, tmp_path):
+def test_bad_input_is_accepted_or_told_unclearly(name: str, tmp_path: Path) -> None:
     arguments, telling = CASES[name]
     refused(run_runner(*arguments, "--results", tmp_path / "results"), telling)
     assert not (tmp_path / "results").exists()
@@ -65,29 +67,29 @@ def test_bad_input_is_accepted_or_told_unclearly(name, tmp_path):
         ("epochs = \n", "study.toml: not valid TOML"),
     ],
 )
-def test_bad_study_file_is_accepted_or_told_unclearly(text, telling, tmp_path):
+def test_bad_study_file_is_accepted_or_told_unclearly(text: str, telling: str, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(text)
     refused(run_runner("--study", tmp_path / "study.toml", "--results", tmp_path / "results"), telling)
     assert not (tmp_path / "results").exists()
 
 
-def test_study_file_that_is_not_there_is_accepted(tmp_path):
+def test_study_file_that_is_not_there_is_accepted(tmp_path: Path) -> None:
     refused(run_runner("--study", tmp_path / "none.toml", "--results", tmp_path / "results"), "cannot be read")
 
 
-def test_results_folder_that_cannot_be_written_is_found_out_late(tmp_path):
+def test_results_folder_that_cannot_be_written_is_found_out_late(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     refused(run_runner("--results", tmp_path / "file" / "results"), "cannot be written")
 
 
-def test_missing_data_is_trained_on(tmp_path):
+def test_missing_data_is_trained_on(tmp_path: Path) -> None:
     done = run_runner("--dataset", "mnist", "--data-dir", tmp_path, "--results", tmp_path / "results")
     refused(done, "train-images-idx3-ubyte.gz is missing")
     assert not list((tmp_path / "results").glob("trials/*"))
 
 
 @pytest.mark.parametrize("dataset", ["cifar10", "fashion-mnist", "mnist"])
-def test_files_with_a_wrong_checksum_are_trained_on(dataset, tmp_path):
+def test_files_with_a_wrong_checksum_are_trained_on(dataset: str, tmp_path: Path) -> None:
     first, *_ = DATASETS[dataset].files
     (tmp_path / first.path).parent.mkdir(parents=True)
     (tmp_path / first.path).write_bytes(b"not what was published")
@@ -97,7 +99,7 @@ def test_files_with_a_wrong_checksum_are_trained_on(dataset, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["truncated", "altered"])
-def test_damaged_data_is_trained_on(damage, real_data, tmp_path):
+def test_damaged_data_is_trained_on(damage: str, real_data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "mnist"
     shutil.copytree(real_data / "mnist", folder)
     victim = folder / "t10k-labels-idx1-ubyte.gz"

@@ -127,7 +127,8 @@ def rates(truth: Truth, repeats: int, spread: float, runs: int, seed: int) -> Ra
         if not truth.speed_loss:
             strict += gate.rule(tests, TOLERATED_PERCENT, True, ()).outcome is gate.Outcome.PASSED
         false += falsely_worse(tests, truth)
-    return Rates(*(100 * ended[code] / runs for code in gate.Outcome), 100 * strict / runs, 100 * false / runs, runs)
+    passed, regression, cannot_be_told = (100 * ended[code] / runs for code in gate.Outcome)
+    return Rates(passed, regression, cannot_be_told, 100 * strict / runs, 100 * false / runs, runs)
 
 
 def falsely_worse(tests: Sequence[AnyTest], truth: Truth) -> bool:
@@ -147,7 +148,8 @@ def smallest_losses(repeats: int, spread: float, runs: int, seed: int) -> tuple[
     """The smallest loss of speed that is said to be found in 80 % of comparisons, percent, mean over the runs: in a
     framework's mean over its batch sizes, and in a single cell."""
     drawn = np.random.default_rng((seed, repeats, round(1000 * spread)))
-    of_means, of_cells = [], []
+    of_means: list[float] = []
+    of_cells: list[float] = []
     for _ in range(runs):
         for test in tested(draw(NOTHING, repeats, spread, drawn)):
             if test.quantity is SPEED:

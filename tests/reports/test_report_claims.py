@@ -126,7 +126,7 @@ def test_a_dead_heat_of_one_repeat_holds_no_claim() -> None:
 def test_accuracy_that_rises_does_not_fall() -> None:
     rising = [accurate(value, size) for size, value in zip((128, 256, 512, 1024), (60, 65, 50, 45), strict=True)]
     assert row(table_of(*rising), "TensorFlow: test accuracy falls from 256 on")[2] == UNSEEN
-    sure = [accurate(one.figures["test_accuracy"].value * 100 + step, one.spec.cell.batch_size, repeat=repeat)
+    sure = [accurate((one.figures["test_accuracy"].value or 0) * 100 + step, one.spec.cell.batch_size, repeat=repeat)
             for one in rising for repeat, step in enumerate((-0.1, 0, 0.1))]  # fmt: skip
     assert row(table_of(*sure), "TensorFlow: test accuracy falls from 256 on")[2] == FAILS
 

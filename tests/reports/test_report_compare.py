@@ -297,7 +297,7 @@ def test_an_unknown_figure_is_a_dash_with_its_reason(tmp_path: Path) -> None:
 
 
 def test_what_differs_between_the_sides_stands_in_front(tmp_path: Path) -> None:
-    newer = {
+    newer: dict[str, Any] = {
         "facts": trial().facts | {"framework_version": "2.14.0", "packages": {"numpy": "1.26.4", "torch": "2.14.0"}}
     }
     b = repeats([100, 101], machine=MACHINE | {"cpu_model": "AMD EPYC", "commit": "bbb"}, **newer, **LATER)
@@ -342,13 +342,13 @@ def test_memory_of_a_host_is_not_compared_with_memory_of_a_gpu(tmp_path: Path) -
 
 
 def test_accuracies_of_different_inputs_are_not_paired(tmp_path: Path) -> None:
-    other = {"inputs": {"order": InputFile("inputs/order.npy", "11")}}
+    other: dict[str, Any] = {"inputs": {"order": InputFile("inputs/order.npy", "11")}}
     found = cell(compared(tmp_path, repeats([1, 2, 3]), repeats([1, 2, 3], **other)), "accuracy")
     assert "the inputs differ between A and B: repeats are not paired" in found.notes
 
 
 def test_the_gate_passes_fails_and_says_that_it_cannot_tell(tmp_path: Path) -> None:
-    runs = [
+    runs: list[list[float]] = [
         [100, 101, 99, 100.5, 99.5],
         [100.2, 100.8, 99.1, 100.4, 99.6],
         [88, 88.5, 87.5, 88.2, 87.8],

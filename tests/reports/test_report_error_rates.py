@@ -6,13 +6,14 @@ Small and seeded; the tables of docs/verdicts.md come from the same simulation, 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import simulate_compare
 import simulate_orders
 import simulate_verdicts
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]  # it has no stubs of its own
 from stored import store, trial
 
 from reports.comparing import command, estimates, gate
@@ -71,7 +72,7 @@ def test_unlike_noise_makes_few_false_losses() -> None:
     assert max(one.false_speed for one in rates) <= at_most(2 * ERROR, 60)
 
 
-def trials(draws: simulate_compare.Draws, side: int, **changes: str) -> list[TrialResult]:
+def trials(draws: simulate_compare.Draws, side: int, **changes: Any) -> list[TrialResult]:
     """Those of one side."""
     figures: dict[tuple[str, int, int], dict[str, Figure]] = {}
     named = {

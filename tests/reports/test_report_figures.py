@@ -11,10 +11,12 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from charted import SIZES, chart, charts, line
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
@@ -63,7 +65,7 @@ def test_a_chart_is_a_sharp_png_and_an_svg_that_say_what_they_show(tmp_path: Pat
     assert width == 7 * 200
     assert height >= 4 * 200
     with Image.open(paths[0]) as picture:
-        seen = {colour for _, colour in picture.convert("RGB").getcolors(1 << 20) or []}
+        seen: set[Any] = {colour for _, colour in picture.convert("RGB").getcolors(1 << 20) or []}
         assert picture.info["Description"] == "What is to be seen."
     assert {(255, 255, 255), (0, 0, 0)} <= seen
     for red, green, blue in ((0xD5, 0x5E, 0x00), (0x00, 0x72, 0xB2), (0x00, 0x9E, 0x73)):
@@ -110,6 +112,7 @@ def test_batch_sizes_are_evenly_spaced_on_the_logarithmic_axis_and_epochs_on_a_l
 def test_bars_reach_from_low_to_high_even_where_the_median_lies_outside() -> None:
     shown = line("PyTorch", (4, 8), (10.0, 5.0), low=(8.0, 5.5), high=(11.0, 6.0))
     (bars,) = drawn(chart([shown])).axes[0].collections
+    assert isinstance(bars, LineCollection)
     ends = [tuple(float(y) for _, y in segment) for segment in bars.get_segments()]
     assert ends == [pytest.approx((8, 11)), pytest.approx((5.5, 6))]
 
@@ -117,13 +120,18 @@ def test_bars_reach_from_low_to_high_even_where_the_median_lies_outside() -> Non
 def test_a_point_without_an_interval_has_no_bar() -> None:
     shown = line("PyTorch", (4, 8), (10.0, 5.0), low=(None, 5.5), high=(None, 6.0))
     (bars,) = drawn(chart([shown])).axes[0].collections
+    assert isinstance(bars, LineCollection)
     assert [len(segment) for segment in bars.get_segments()] == [0, 2]
 
 
 def test_bars_of_one_batch_size_stand_side_by_side_and_points_without_bars_do_not() -> None:
     barred = [line(name, (4, 8), (10.0, 5.0), low=(8.0, 4.0), high=(11.0, 6.0)) for name in NAMES]
     aside, upright = (
-        [float(one.get_xdata()[0]) for one in drawn(chart(some)).axes[0].lines if one.get_linestyle() != "None"]
+        [
+            float(np.asarray(one.get_xdata())[0])
+            for one in drawn(chart(some)).axes[0].lines
+            if one.get_linestyle() != "None"
+        ]
         for some in (barred, _bare(barred))
     )
     assert len(set(aside)) == 3 and max(aside) / min(aside) < 1.05
@@ -182,7 +190,7 @@ def test_points_with_a_fitted_line_are_not_joined_by_another() -> None:
 
 def test_a_stack_reaches_the_sum_of_its_parts() -> None:
     axes = drawn(stacked((4, 8, 16), (1, 2, 3), (1, 1, 1), (2, 4, 8))).axes[0]
-    tops = [max(y for _, y in area.get_paths()[0].vertices) for area in axes.collections]
+    tops = [max(y for _, y in np.asarray(area.get_paths()[0].vertices)) for area in axes.collections]
     assert tops == [3, 4, 12]
     assert axes.get_ylim()[1] > 12
 
@@ -190,7 +198,7 @@ def test_a_stack_reaches_the_sum_of_its_parts() -> None:
 def test_a_stack_without_neighbours_is_a_bar_and_an_unknown_one_is_no_stack() -> None:
     axes = drawn(stacked((4, 8, 16, 32), (1, None, 3, 3), (1, None, 1, 1))).axes[0]
     spans = [
-        (min(x for x, _ in path.vertices), max(x for x, _ in path.vertices))
+        (min(x for x, _ in np.asarray(path.vertices)), max(x for x, _ in np.asarray(path.vertices)))
         for area in axes.collections
         for path in area.get_paths()
     ]
@@ -254,11 +262,12 @@ CROWDS = {
 @pytest.mark.parametrize("name", CROWDS)
 def test_no_text_leaves_the_picture_or_lies_upon_another(name: str) -> None:
     figure = drawn(CROWDS[name])
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)  # matplotlib leaves its methods without types
     with rc_context(figures.SETTINGS):
         canvas.draw()
     inside = figure.bbox
     texts = [*figure.texts, *figure.legends[0].get_texts()]
+    axes: Any  # its title on the left is private
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             low, high = axis.get_view_interval()

@@ -16,6 +16,7 @@ from stored import ended, on_gpu, store, study, trial
 from written import make
 
 from reports import build, export
+from reports.drawing import figures
 from reports.load import ReportError, read
 from workloads.records.result import Check
 from workloads.records.status import Status
@@ -316,7 +317,7 @@ def killed(*arguments: object) -> None:
 
 
 def test_a_killed_drawing_process_leaves_the_report_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export.figures, "draw", killed)
+    monkeypatch.setattr(figures, "draw", killed)
     report = build.report([store(tmp_path, trial())])
     with pytest.raises(ReportError, match="was killed"):
         export.write(report, tmp_path / "report", ("png",))

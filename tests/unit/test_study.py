@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,9 +63,28 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         "window_s = 0.5",
         "timeout_s = 1.5",
     )
-    values = ("mine", "x", "w", "d", ("a", "b"), (2, 1), 2, 3, 4, "adam", 0.5, "drop", "default", "device", "cpu", 5)
-    assert read(path) == Study(*values, 0.5, 1.5)
-    assert len(values) + 2 == len(fields(Study))
+    values: tuple[Any, ...] = (
+        "mine",
+        "x",
+        "w",
+        "d",
+        ("a", "b"),
+        (2, 1),
+        2,
+        3,
+        4,
+        "adam",
+        0.5,
+        "drop",
+        "default",
+        "device",
+        "cpu",
+        5,
+        0.5,
+        1.5,
+    )
+    assert read(path) == Study(*values)
+    assert len(values) == len(fields(Study))
 
 
 @pytest.mark.parametrize("key", ["learning_rate", "window_s", "timeout_s"])
