@@ -11,15 +11,13 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from .records.job import Passes, Task
+from .records.job import Passes, Profile, Task
 from .spec import OptimizerName, OptimizerSpec
 
 STUDIES = Path(__file__).parent / "studies"
 
-Profile = Literal["default"]
 Count = Annotated[int, Meta(ge=1)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]  # neither infinite nor no number
-PROFILES: tuple[Profile, ...] = get_args(Profile)
 
 
 class StudyError(ValueError):

@@ -29,8 +29,8 @@ from workloads.layers import (
     SqueezeExcite,
     changed,
 )
+from workloads.records.job import PROFILES
 from workloads.spec import OptimizerSpec, Workload
-from workloads.study import PROFILES
 
 Arrays = dict[str, np.ndarray]
 
