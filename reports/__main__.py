@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import sys
 from pathlib import Path
 
-from . import build, files, markdown
+from . import build, export, markdown
 from .checking import check
-from .comparing import compare
+from .comparing import command as compare
 from .load import ReportError
 from .publishing import publish
+
+COMMANDS = {"check": check.main, "compare": compare.main, "publish": publish.main}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,12 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    if arguments[:1] == ["check"]:
-        return check.main(arguments[1:])
-    if arguments[:1] == ["compare"]:
-        return compare.main(arguments[1:])
-    if arguments[:1] == ["publish"]:
-        return publish.main(arguments[1:])
+    if arguments and (command := COMMANDS.get(arguments[0])):
+        return command(arguments[1:])
     options = _parser().parse_args(arguments)
     out = options.out or options.results[0] / "report"
     try:
@@ -36,17 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
         if out.resolve() in {folder.resolve() for folder in options.results}:
             raise ReportError(f"--out {out}: it holds results; name another folder, or none")
         report = build.report(options.results, options.columns)
-        main_files = files.write(report, out, options.format)
+        main_files = export.write(report, out, options.format)
     except ReportError as error:
         print(f"reports: {error}", file=sys.stderr)
         return 2
     for item in report.stored.unreadable:
         print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
-    try:
-        print(markdown.printed(report))
-        print(f"Report: {' '.join(map(str, main_files)) or out}", flush=True)
-    except BrokenPipeError:  # the reader, e.g. `head`, has seen enough; the report is written
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    export.show(f"{markdown.printed(report)}\nReport: {' '.join(map(str, main_files)) or out}")
     return 0
 
 
@@ -59,8 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS",
                         help="folders that python -m runner wrote; several make one report")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: RESULTS/report)")
-    parser.add_argument("--format", nargs="+", choices=files.FORMATS, default=files.USUAL, metavar="FORMAT",
-                        help=f"some of {', '.join(files.FORMATS)} (default: {' '.join(files.USUAL)})")  # fmt: skip
+    parser.add_argument("--format", nargs="+", choices=export.FORMATS, default=export.USUAL, metavar="FORMAT",
+                        help=f"some of {', '.join(export.FORMATS)} (default: {' '.join(export.USUAL)})")  # fmt: skip
     parser.add_argument("--columns", action="store_true",
                         help="differing conditions side by side, as columns of one table")  # fmt: skip
     return parser

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import captions, chapters, findings, load, overhead, problems, stable
+from . import caveats, chapters, condition_text, findings, load, overhead, stable
 from .conditions import sections
 from .load import ReportError
 from .report import Report
@@ -23,29 +23,30 @@ def report(folders: Sequence[Path], columns: bool = False) -> Report:
         first = stored.unreadable[0]
         all_of_them = f"none of the {len(stored.unreadable)} results can be read"
         raise ReportError(f"{first.path}: {first.reason}; {all_of_them}, run the trials anew")
-    found, replaced = sections(stored.results)
-    headings = captions.headings(found)
-    aside = columns and len(found) > 1
-    named = dict(zip(chapters.letters(len(found)), found, strict=True)) if aside else {}
-    beside = chapters.side_by_side(named)
-    whole = [made for folder in folders for made in _of_folder(folder, named=len(folders) > 1)]
+    parts, replaced = sections(stored.results)
+    headings = condition_text.headings(parts)
+    aside = columns and len(parts) > 1
+    lettered = dict(zip(chapters.letters(len(parts)), parts, strict=True)) if aside else {}
+    side_by_side = chapters.side_by_side(lettered)
+    appendix = [item for folder in folders for item in _of_folder(folder, named=len(folders) > 1)]
     return Report(
         stored,
         tuple(replaced),
-        findings.summary(stored, found),
+        findings.summary(stored, parts),
         tuple(
             chapters.chapter(section, f"{number}. {heading}", with_quantities=not aside)
-            for number, (section, heading) in enumerate(zip(found, headings, strict=True), start=1)
+            for number, (section, heading) in enumerate(zip(parts, headings, strict=True), start=1)
         ),
-        tuple(table for table in beside if isinstance(table, Table)),
-        dict(zip(named, headings, strict=False)),
-        tuple(table for table in whole if isinstance(table, Table)),
-        tuple(line for line in (*beside, *whole) if isinstance(line, str)),
-        problems.lists(stored, replaced),
+        tuple(table for table in side_by_side if isinstance(table, Table)),
+        dict(zip(lettered, headings, strict=False)),
+        tuple(table for table in appendix if isinstance(table, Table)),
+        tuple(line for line in (*side_by_side, *appendix) if isinstance(line, str)),
+        caveats.lists(stored, replaced),
     )
 
 
 def _of_folder(folder: Path, named: bool) -> list[Table | str]:
-    """The tables of a whole results folder; `named` after it where there are several."""
-    made = [made for made in (stable.table(folder), overhead.table(folder)) if made]
-    return [replace(one, title=f"{one.title}, {folder}") if named and isinstance(one, Table) else one for one in made]
+    """The tables of a whole results folder, or a line for each that there is none of; `named` after the folder."""
+    ending = f", {folder}" if named else ""
+    items = [item for item in (stable.table(folder), overhead.table(folder)) if item]
+    return [replace(item, title=item.title + ending) if isinstance(item, Table) else item for item in items]

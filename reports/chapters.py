@@ -6,38 +6,38 @@ import string
 
 import pandas as pd
 
-from . import captions, memory, parity, tables
+from . import condition_text, memory, parity, tables, worker_facts
 from .conditions import Section
 from .drawing.section_charts import charts_of
 from .quantities import ACCURACY, QUANTITIES
 from .report import Chapter
-from .reproduction import beside as reproduction
+from .reproduction import published_tables
 from .table import Table
 
 
 def chapter(section: Section, heading: str, with_quantities: bool) -> Chapter:
     """Without the quantities where they stand side by side with those of other sections."""
-    made: list[Table | str] = []
+    parts: list[Table | str] = []
     for quantity in QUANTITIES if section.results else ():
         if quantity.figure(section.condition) is None:
             continue
         if with_quantities:
             cells = tables.cells(section, quantity)
-            made.append(tables.of(cells, quantity, quantity.title(section.condition)))
+            parts.append(tables.of(cells, quantity, quantity.title(section.condition)))
         if quantity is ACCURACY:
-            found = parity.compare(section)
-            made.append(parity.table(found) if parity.stated(found) else parity.NOT_STATED)
-    shown, silent = reproduction.of_section(section)
-    made += [*shown, *silent, *memory.of_section(section)]
-    workers = captions.facts(section)
-    made += [workers] if workers else []
+            compared = parity.compare(section)
+            parts.append(parity.table(compared) if parity.stated(compared) else parity.NOT_STATED)
+    published, silent = published_tables.of_section(section)
+    parts += [*published, *silent, *memory.of_section(section)]
+    workers = worker_facts.table(section)
+    parts += [workers] if workers else []
     return Chapter(
         heading,
         section,
-        tuple(captions.conditions_list(section)),
-        tuple(item for item in made if isinstance(item, Table)),
+        tuple(condition_text.conditions_list(section)),
+        tuple(item for item in parts if isinstance(item, Table)),
         charts_of(section),
-        tuple(item for item in made if isinstance(item, str)),
+        tuple(item for item in parts if isinstance(item, str)),
     )
 
 

@@ -1,9 +1,10 @@
-"""A chart of a report, once for print (figures.py) and for the page: series and labels, no drawing."""
+"""A chart of a report, once for print (drawing/figures.py) and for the page: series and labels, no drawing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 
 class Kind(StrEnum):
@@ -41,12 +42,18 @@ class Panel:
     title: str
     series: tuple[Series, ...]
 
+    @property
+    def parts(self) -> tuple[Series, ...]:
+        """Those that are stacked."""
+        return tuple(series for series in self.series if series.kind is Kind.PART)
+
 
 @dataclass(frozen=True)
 class Chart:
     """`x_log`: a batch axis, base 2. `full_scale` is the top of the value axis; None = the data decide.
 
-    `alt` says in a sentence or two, from the data, what is to be seen; `caption` is provenance and how to read it.
+    `alt` says in a sentence or two, from the data, what is to be seen; `caption` how to read it, `provenance`
+    where its numbers are from: the same for all charts of a chapter.
     """
 
     name: str  # its files' stem, unique within a chapter
@@ -56,6 +63,22 @@ class Chart:
     panels: tuple[Panel, ...]
     alt: str
     caption: str
+    provenance: str = ""
     x_log: bool = True
     full_scale: float | None = None
     y_log: bool = False  # only where every value is more than 0
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """Those of all panels."""
+        return tuple(series for panel in self.panels for series in panel.series)
+
+    @property
+    def frameworks(self) -> set[str]:
+        """The keys of what is no part."""
+        return {series.key for series in self.series if series.kind is not Kind.PART}
+
+    @cached_property
+    def places(self) -> tuple[float, ...]:
+        """Every x, in their order."""
+        return tuple(sorted({x for series in self.series for x in series.x}))

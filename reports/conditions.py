@@ -5,43 +5,47 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 from workloads.records import processor
-from workloads.records.job import AS_BY_ITSELF, Passes, Placement, Task
+from workloads.records.job import AS_BY_ITSELF, Cell, Passes, Placement, Task
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 
 from .load import started
 
+VARIABLES = "caller's variables"
+# Of each update rule: those of its settings that it uses, and its label.
+SETTINGS = {"sgd": (), "momentum": ("momentum",), "nesterov": ("momentum",), "adam": ("beta1", "beta2", "epsilon")}
+LABELS = {
+    "sgd": "SGD",
+    "momentum": "SGD with momentum {momentum}",
+    "nesterov": "SGD with Nesterov momentum {momentum}",
+    "adam": "Adam ({beta1}, {beta2}, epsilon {epsilon})",
+}
+
 
 @dataclass(frozen=True)
 class Condition:
-    """What all frameworks of a table share. None = the trial does not say. `seed` is that of repeat 0; `measurement` is
-    the version of the runner's way of measuring or, of a result older than these versions, a digest of all of its code;
-    `container` and `limits`, of processor time and memory, are "none" where they are not.
-    """
+    """What all frameworks of a table share. `stated` are (part, its words), None where the trial does not say."""
 
     task: Task
     passes: Passes
     placement: Placement
-    cpu_model: str | None
-    cpu_flags: str | None
-    cores: int | None
-    gpu_name: str | None
-    driver: str | None
-    kernel: str | None
-    libc: str | None
-    measurement: str | None
-    window_s: float
-    precision: str | None
-    tf32: bool | None
-    seed: int
-    container: str | None
-    limits: str
+    stated: tuple[tuple[str, str | None], ...]
+
+    @property
+    def sorted_by(self) -> list[str]:
+        """The order of sections."""
+        return [*map(str, (self.task, self.passes, self.placement)), *(str(words) for _, words in self.stated)]
+
+    @property
+    def device_model(self) -> str | None:
+        """Of the processor, or of the GPU of a trial on one."""
+        return dict(self.stated)["device"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Software:
     kernels: str | None  # the code that its libraries chose for this processor; on a CPU
 
 
-Told = TypeVar("Told", Condition, Software)
+Shared = TypeVar("Shared", Condition, Software)
 
 
 @dataclass(frozen=True, eq=False)  # hashed by identity: what follows from it is kept, not computed again
@@ -92,44 +96,53 @@ class Replaced:
 
 def condition_of(result: TrialResult) -> Condition:
     """From what a stored result holds; None for what an older schema did not store."""
-    spec, machine = result.spec, result.machine
-    gpu = _gpu(result)
-    precision = result.facts.get("precision")
-    return Condition(
-        task=replace(spec.task, optimizer=in_use(spec.task.optimizer)),
-        passes=spec.passes,
-        placement=spec.placement,
-        cpu_model=_text(machine.get("cpu_model")),
-        cpu_flags=processor.listed(flags) if isinstance(flags := machine.get("cpu_flags"), list) else None,
-        cores=machine.get("cores") if isinstance(machine.get("cores"), int) else None,
-        gpu_name=_text(gpu.get("name")),
-        driver=_text(gpu.get("driver")),
-        kernel=_text(machine.get("os")),
-        libc=None if _container(result) is None else _text(machine.get("libc")),  # the worker's
-        measurement=_measurement(machine),
-        window_s=spec.window_s,
-        precision=_text(precision),
-        tf32=None if precision is None else result.facts.get("tf32") is True,
-        seed=spec.draw.first_seed,
-        container=_container(result),
-        limits=_limits(result),
-    )
+    spec = result.spec
+    task = replace(spec.task, optimizer=in_use(spec.task.optimizer))
+    return Condition(task, spec.passes, spec.placement, tuple(_stated(result).items()))
+
+
+def _stated(result: TrialResult) -> dict[str, str | None]:
+    """Every part of a condition in words, in the order in which they are listed."""
+    spec, machine, precision = result.spec, result.machine, result.facts.get("precision")
+    task, passes, placement = spec.task, spec.passes, spec.placement
+    gpu, cpu_model, container = _gpu(result), _text(machine.get("cpu_model")), _container(result)
+    cores, flags = machine.get("cores"), machine.get("cpu_flags")
+    return {
+        "model": task.workload,
+        "data set": task.dataset,
+        "optimizer": optimizer_label(task.optimizer),
+        "epochs": str(passes.epochs),
+        "last batch": {"keep": "kept", "drop": "dropped"}.get(passes.last_batch, passes.last_batch),
+        "profile": task.profile,
+        "feed": task.feed,
+        "device": cpu_model if placement.device_kind == "cpu" else _text(gpu.get("name")),
+        "device id": placement.device,
+        "processor": cpu_model,
+        "processor's flags": processor.listed(flags) if isinstance(flags, list) else None,
+        "cores": str(cores) if isinstance(cores, int) and cores else None,
+        "GPU driver": _text(gpu.get("driver")),
+        "kernel": _text(machine.get("os")),
+        "libc": None if container is None else _text(machine.get("libc")),  # the worker's
+        "runner's code": _measurement(machine),
+        "threads": str(placement.threads),
+        VARIABLES: " ".join(f"{name}={value}" for name, value in sorted(placement.variables.items())) or "none set",
+        "steady window": f"{spec.window_s:g} s",
+        "precision": _text(precision),
+        "TF32": None if precision is None else "on" if result.facts.get("tf32") is True else "off",
+        "seed": str(spec.draw.first_seed),
+        "container": container,
+        "limits": _limits(result),
+    }
 
 
 def software_of(result: TrialResult) -> Software:
     """Versions and kernels of the worker, from its facts; None for what it did not tell."""
-    version, cuda, cudnn = (
-        _text(result.facts.get(key)) for key in ("framework_version", "cuda_version", "cudnn_version")
-    )
-    kernels = processor.kernels(result.facts)
-    return Software(result.spec.installation.environment, version, cuda, cudnn, _packages_digest(result), kernels)
-
-
-def _packages_digest(result: TrialResult) -> str | None:
-    packages = result.facts.get("packages")
-    if not isinstance(packages, dict) or not packages:
-        return None
-    return hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()[:8]
+    facts, digest = result.facts, None
+    packages = facts.get("packages")
+    if isinstance(packages, dict) and packages:
+        digest = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()[:8]
+    version, cuda, cudnn = (_text(facts.get(f"{name}_version")) for name in ("framework", "cuda", "cudnn"))
+    return Software(result.spec.installation.environment, version, cuda, cudnn, digest, processor.kernels(facts))
 
 
 def sections(results: Iterable[TrialResult]) -> tuple[list[Section], list[Replaced]]:
@@ -138,57 +151,58 @@ def sections(results: Iterable[TrialResult]) -> tuple[list[Section], list[Replac
     Where the trials of one condition hold a framework in several softwares, the newest of each framework stand
     together, then the newest but one, and so on.
     """
-    by_time = sorted(results, key=started)
     groups: dict[Condition, list[TrialResult]] = {}
-    for result, condition in _completed(by_time, condition_of):
+    for result, condition in _completed(sorted(results, key=started), condition_of):
         groups.setdefault(condition, []).append(result)
-    found: list[Section] = []
+    made: list[Section] = []
     replaced: list[Replaced] = []
-    for condition in sorted(groups, key=lambda one: [str(getattr(one, field.name)) for field in fields(one)]):
+    for condition in sorted(groups, key=lambda each: each.sorted_by):
         for software, trials in _layers(groups[condition]):
-            kept: dict[tuple[str, int, int, str], TrialResult] = {}
+            kept: dict[tuple[Cell, int], TrialResult] = {}
             for result in trials:
-                cell = (
-                    result.spec.cell.framework,
-                    result.spec.cell.batch_size,
-                    result.spec.draw.repeat,
-                    result.spec.cell.allocator,
-                )
-                if cell in kept:
-                    replaced.append(Replaced(kept[cell], result))
-                kept[cell] = result
-            by_default = tuple(result for result in kept.values() if result.spec.cell.allocator == AS_BY_ITSELF)
-            others = tuple(result for result in kept.values() if result.spec.cell.allocator != AS_BY_ITSELF)
-            found.append(Section(condition, software, others, by_default))
-    return found, replaced
+                place = result.spec.cell, result.spec.draw.repeat
+                if place in kept:
+                    replaced.append(Replaced(kept[place], result))
+                kept[place] = result
+            by_default = tuple(result for (cell, _), result in kept.items() if cell.allocator == AS_BY_ITSELF)
+            others = tuple(result for (cell, _), result in kept.items() if cell.allocator != AS_BY_ITSELF)
+            made.append(Section(condition, software, others, by_default))
+    return made, replaced
 
 
 def _layers(by_time: list[TrialResult]) -> list[tuple[dict[str, Software], list[TrialResult]]]:
     """The trials of one condition, cut so that each framework has one software in each part; the newest part first."""
-    of_framework: dict[str, dict[Software, list[TrialResult]]] = {}
+    layers: list[tuple[dict[str, Software], list[TrialResult]]] = []
     for framework in dict.fromkeys(result.spec.cell.framework for result in by_time):
-        own = [result for result in by_time if result.spec.cell.framework == framework]
-        for result, software in reversed(_completed(own, software_of)):
-            of_framework.setdefault(framework, {}).setdefault(software, []).append(result)
-    parts = []
-    for place in range(max(len(softwares) for softwares in of_framework.values())):
-        here = {name: list(found.items())[place] for name, found in of_framework.items() if place < len(found)}
-        trials = [result for _, own in here.values() for result in own]
-        parts.append(({name: software for name, (software, _) in here.items()}, sorted(trials, key=started)))
-    return parts
+        of_software: dict[Software, list[TrialResult]] = {}
+        trials = [result for result in by_time if result.spec.cell.framework == framework]
+        for result, software in reversed(_completed(trials, software_of)):
+            of_software.setdefault(software, []).append(result)
+        for place, (software, results) in enumerate(of_software.items()):
+            layers += [({}, [])] if place == len(layers) else []
+            layers[place][0][framework] = software
+            layers[place][1].extend(results)
+    return [(softwares, sorted(trials, key=started)) for softwares, trials in layers]
 
 
-def _completed(results: list[TrialResult], told_by: Callable[[TrialResult], Told]) -> list[tuple[TrialResult, Told]]:
-    """Each with what it tells. A trial that died early told less: it joins the one that it can belong to, if there is
-    one; those that are ok or told all stand for themselves.
+def _parts(shared: Condition | Software) -> dict[str, Any]:
+    """Those that are known."""
+    parts = vars(shared) | (dict(shared.stated) if isinstance(shared, Condition) else {})
+    return {name: value for name, value in parts.items() if value is not None and name != "stated"}
+
+
+def _completed(
+    results: list[TrialResult], shared_by: Callable[[TrialResult], Shared]
+) -> list[tuple[TrialResult, Shared]]:
+    """Each with what it shares with others. A trial that died early told less: it joins the one that it can belong to,
+    if there is one; those that are ok or told all stand for themselves.
     """
-    found = [(result, told_by(result)) for result in results]
-    complete = {shared for result, shared in found if result.facts}
+    pairs = [(result, shared_by(result)) for result in results]
+    complete = {shared for result, shared in pairs if result.facts}
     completed = []
-    for result, shared in found:
+    for result, shared in pairs:
         if result.status is not Status.OK:
-            known = {f.name: value for f in fields(shared) if (value := getattr(shared, f.name)) is not None}
-            fitting = [other for other in complete if all(getattr(other, name) == known[name] for name in known)]
+            fitting = [other for other in complete if _parts(shared).items() <= _parts(other).items()]
             shared = fitting[0] if len(fitting) == 1 else shared
         completed.append((result, shared))
     return completed
@@ -196,43 +210,34 @@ def _completed(results: list[TrialResult], told_by: Callable[[TrialResult], Told
 
 def in_use(optimizer: OptimizerSpec) -> OptimizerSpec:
     """What its rule ignores as it is by default."""
-    used = {"sgd": (), "momentum": ("momentum",), "nesterov": ("momentum",), "adam": ("beta1", "beta2", "epsilon")}
-    settings = {name: getattr(optimizer, name) for name in used[optimizer.name]}
+    settings = {name: getattr(optimizer, name) for name in SETTINGS[optimizer.name]}
     return OptimizerSpec(optimizer.name, optimizer.learning_rate, **settings)
 
 
 def optimizer_label(optimizer: OptimizerSpec) -> str:
     """The rule and those of its numbers that it uses."""
-    rate = f"learning rate {optimizer.learning_rate}"
-    match optimizer.name:
-        case "sgd":
-            return f"SGD, {rate}"
-        case "momentum":
-            return f"SGD with momentum {optimizer.momentum}, {rate}"
-        case "nesterov":
-            return f"SGD with Nesterov momentum {optimizer.momentum}, {rate}"
-        case "adam":
-            return f"Adam ({optimizer.beta1}, {optimizer.beta2}, epsilon {optimizer.epsilon}), {rate}"
+    return f"{LABELS[optimizer.name].format(**vars(optimizer))}, learning rate {optimizer.learning_rate}"
 
 
 def _gpu(result: TrialResult) -> dict[str, Any]:
     """What the machine told of the trial's GPU; empty on a CPU, and where nothing was told."""
     gpus = result.machine.get("gpus")
-    found = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
-    return next((gpu for gpu in found if gpu.get("uuid") == result.spec.placement.device), {})
+    known = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
+    return next((gpu for gpu in known if gpu.get("uuid") == result.spec.placement.device), {})
 
 
 def _container(result: TrialResult) -> str | None:
     """Around the worker alone, or around the runner, too. None where it was meant to have one, and never started."""
-    own = result.machine.get("container")
-    if isinstance(own, dict):
-        return f"one for each trial, {own.get('engine')}"
+    container = result.machine.get("container")
+    if isinstance(container, dict):
+        return f"one for each trial, {container.get('engine')}"
     if result.spec.installation.isolation == "docker":
         return None
     return "one for the whole study" if result.machine.get("image") else "none"
 
 
 def _measurement(machine: dict[str, Any]) -> str | None:
+    """The version of the runner's way of measuring or, of a result older than these, a digest of all of its code."""
     version = machine.get("measurement_version")
     return _text(machine.get("runner_digest")) if version is None else f"measurement version {version}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Style:
-    """A framework's display name, and a look that survives black-and-white print and colour blindness.
+    """A framework's display name, and a style that survives black-and-white print and colour blindness.
 
     Markers are hollow and of different sizes: frameworks that agree lie inside one another and stay visible.
     """
@@ -37,8 +38,8 @@ OTHERS = (
 
 def ordered(frameworks: Iterable[str]) -> list[str]:
     """Each once: those of KNOWN in its order, then the others by alphabet."""
-    found = set(frameworks)
-    return [name for name in KNOWN if name in found] + sorted(found - set(KNOWN))
+    names = set(frameworks)
+    return [name for name in KNOWN if name in names] + sorted(names - KNOWN.keys())
 
 
 # {framework: label} of those that are not KNOWN, from the results that this process has read: it makes one report.
@@ -64,7 +65,5 @@ def display_name(framework: str) -> str:
 
 def styles(frameworks: Iterable[str]) -> dict[str, Style]:
     """{framework: style} in table order; beyond four unknown frameworks the looks repeat."""
-    names = ordered(frameworks)
-    others = [name for name in names if name not in KNOWN]
-    looks = {name: Style(display_name(name), *OTHERS[index % len(OTHERS)]) for index, name in enumerate(others)}
-    return {name: KNOWN.get(name) or looks[name] for name in names}
+    unused = itertools.cycle(OTHERS)
+    return {name: KNOWN.get(name) or Style(display_name(name), *next(unused)) for name in ordered(frameworks)}

@@ -17,7 +17,7 @@ SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 def escape(text: object) -> str:
     """One line, no markup: safe in a paragraph, a list and a table's cell."""
     line = " ".join(str(text).split()).replace("&", "&amp;")
-    return SPECIAL.sub(lambda found: "\\" + found.group(), line)
+    return SPECIAL.sub(r"\\\g<0>", line)
 
 
 def table(frame: pd.DataFrame, align: str = "right") -> str:
@@ -64,8 +64,8 @@ def page(report: Report, marks: tuple[str, ...], pictures: dict[tuple[int, str],
     parts += ["## How to read", escape(HOW_TO_READ), f"{escape(RULES)} [RULES.md](RULES.md)."]
     parts += _side_by_side(report)
     for place, chapter in enumerate(report.chapters):
-        own = {chart.name: file for chart in chapter.charts if (file := pictures.get((place, chart.name)))}
-        parts += [f"## {escape(chapter.heading)}", bullets(map(escape, chapter.conditions)), *_chapter(chapter, own)]
+        drawn = {chart.name: file for chart in chapter.charts if (file := pictures.get((place, chart.name)))}
+        parts += [f"## {escape(chapter.heading)}", bullets(map(escape, chapter.conditions)), *_chapter(chapter, drawn)]
     return _joined([*parts, *_below(report)])
 
 

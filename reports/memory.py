@@ -16,7 +16,7 @@ from workloads.records.figures import Figure, FigureSpec
 from workloads.records.memory_line import Line, fit_line
 from workloads.records.result import TrialResult
 
-from . import captions, tables
+from . import condition_text, tables
 from .conditions import Section
 from .frameworks import display_name, ordered
 from .quantities import (
@@ -35,20 +35,17 @@ from .quantities import (
 )
 from .table import Cell, Table
 
-NAMES = ("memory-kinds", "memory-parts", "memory-line")
 TOLERATED_PERCENT = 5.0
 FEWEST_SIZES = 3  # any line fits two points
 # Made here, of the figures of one trial.
-SUM = FigureSpec("parts_sum_bytes", "Sum", "MiB", 2.0**-20)
-GAP = FigureSpec("parts_gap_percent", "Sum against the peak, %", "%", decimals=1)
-SUMMED = (Quantity("sum", (SUM,)), Quantity("sum_against_peak", (GAP,)))
+SUM = Quantity("sum", (FigureSpec("parts_sum_bytes", "Sum", "MiB", 2.0**-20),))
+GAP = Quantity("sum_against_peak", (FigureSpec("parts_gap_percent", "Sum against the peak, %", "%", decimals=1),))
 WORKSPACE = "workspace"  # the part that a sum may lack
 _BEHIND_ACTIVATIONS = [part.name for part in MEMORY_PARTS].index("activations") + 1
 PARTS_COLUMNS = (
     *MEMORY_PARTS[:_BEHIND_ACTIVATIONS], EXACT_ACTIVATIONS, POOL_INDICES, *MEMORY_PARTS[_BEHIND_ACTIVATIONS:],
-    SUMMED[0], STEPS_PEAK, SUMMED[1], CONTEXT,
+    SUM, STEPS_PEAK, GAP, CONTEXT,
 )  # fmt: skip
-PLACES = {quantity.name: place for place, quantity in enumerate(PARTS_COLUMNS)}
 KINDS_HOW = """\
 Kinds of memory in MiB. "on-demand": memory is taken as it is needed; "default": as the framework does by itself; the \
 framework's own word for its policy in brackets. What a pool reserves is its policy, not the need of the network."""
@@ -74,24 +71,28 @@ NO_LINE = f"No line of memory against batch size: it takes {FEWEST_SIZES} batch 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table: what it is of, and its cells (of `tables.cell`) in the order of the quantities."""
+    """One row of a table: what it is of, and {quantity's name: its cell of `tables.cell`}."""
 
     framework: str
     batch_size: int
-    policy: str
-    cells: list[dict[str, Any]]
+    cells: dict[str, dict[str, Any]]
+    policy: str = ""
+
+    def parts(self) -> list[dict[str, Any]]:
+        """The cells of MEMORY_PARTS."""
+        return [self.cells[part.name] for part in MEMORY_PARTS]
 
 
 def of_section(section: Section) -> list[Table | str]:
-    """The tables NAMES, or in the place of one the line that says why there is none."""
+    """The tables, or in the place of one the line that says why there is none."""
     kinds = kinds_rows(section)
-    made: list[Table | str] = [_table(NAMES[0], "Memory in four kinds", kinds, MEMORY_KINDS, section, KINDS_HOW)]
+    made: list[Table | str] = [_table("memory-kinds", "Memory in four kinds", kinds, MEMORY_KINDS, section, KINDS_HOW)]
     if section.results:
         parts, lines = parts_rows(section), fitted(section)
-        if any(cell["n"] for row in parts for cell in _of_parts(row)):
-            shown, columns = _without_empty(parts)
+        if any(cell["n"] for row in parts for cell in row.parts()):
+            columns = [quantity for quantity in PARTS_COLUMNS if _is_there(quantity, parts)]
             how = PARTS_HOW + (EXACT_HOW if EXACT_ACTIVATIONS in columns else "")
-            made.append(_table(NAMES[1], "What the memory holds", shown, columns, section, how))
+            made.append(_table("memory-parts", "What the memory holds", parts, columns, section, how))
         else:
             made.append(_no_parts(parts))
         made.append(_line_table(lines) if lines else NO_LINE)
@@ -101,11 +102,11 @@ def of_section(section: Section) -> list[Table | str]:
 def kinds_rows(section: Section) -> list[Row]:
     """Trials of the default policy directly below those on demand."""
     rows = []
-    for own in (section, section.default):
-        for row in _rows(own, MEMORY_KINDS):
-            here = tables.places(own)[row.framework, row.batch_size]
-            policies = captions.distinct(result.facts.get("allocator_policy") for result in here)
-            allocator = here[0].spec.cell.allocator
+    for of_policy in (section, section.default):
+        for row in _rows(of_policy, MEMORY_KINDS):
+            trials = tables.places(of_policy)[row.framework, row.batch_size]
+            policies = condition_text.distinct(result.facts.get("allocator_policy") for result in trials)
+            allocator = trials[0].spec.cell.allocator
             rows.append(replace(row, policy=f"{allocator} ({policies})" if policies else allocator))
     names = ordered(row.framework for row in rows)
     return sorted(rows, key=lambda row: (names.index(row.framework), row.batch_size))
@@ -117,45 +118,44 @@ def parts_rows(section: Section) -> list[Row]:
     """
     rows = _rows(section, PARTS_COLUMNS)
     for row in rows:
-        total, gap = (row.cells[PLACES[quantity.name]] for quantity in SUMMED)
+        total, gap = row.cells[SUM.name], row.cells[GAP.name]
         worst = max(gap["min"], gap["max"], key=abs)
         error = f"{abs(worst):.1f} % {'less' if worst < 0 else 'more'} than the peak of the steps"
-        if total["n"] > row.cells[PLACES[WORKSPACE]]["n"]:
+        noted: tuple[Quantity, ...] = ()
+        note = ""
+        if total["n"] > row.cells[WORKSPACE]["n"]:
+            noted = SUM, GAP
             note = "without the workspace" + (f": the other parts are {error}" if gap["n"] else "")
-            for cell in (total, gap):
-                cell["notes"] += (note,)
         elif gap["n"] and abs(worst) > TOLERATED_PERCENT:
-            together = _together(section, row) if worst < 0 else ""
-            gap["notes"] += (f"does not add up: the parts are {error}{together}",)
+            noted = (GAP,)
+            note = f"does not add up: the parts are {error}{_together(section, row) if worst < 0 else ''}"
+        for quantity in noted:
+            cell = row.cells[quantity.name]
+            row.cells[quantity.name] = cell | {"notes": (*cell["notes"], note)}
     return rows
-
-
-def _of_parts(row: Row) -> list[dict[str, Any]]:
-    """The cells of MEMORY_PARTS in one of PARTS_COLUMNS."""
-    return [row.cells[PLACES[part.name]] for part in MEMORY_PARTS]
 
 
 def _together(section: Section, row: Row) -> str:
     """What of a row's gap comes from steps called together, to be put behind it; empty where nothing is known of it."""
     place = row.framework, row.batch_size
-    waited, queued = (tables.by_place(section, one)[place]["median"] for one in (WAITED_STEP_PEAK, QUEUED_STEPS))
+    waited, queued = (tables.by_place(section, peak)[place]["median"] for peak in (WAITED_STEP_PEAK, QUEUED_STEPS))
     if not math.isnan(queued):
-        a_step = sum(row.cells[PLACES[part]]["median"] for part in ("activations", "inputs"))
+        a_step = sum(row.cells[part]["median"] for part in ("activations", "inputs"))
         steps = "step's" if queued < 1.5 * a_step else f"{queued / a_step:.0f} steps'"
         return f"; {queued:.1f} MiB of it: the next queued {steps} activations and inputs"
-    more = row.cells[PLACES[STEPS_PEAK.name]]["median"] - waited
+    more = row.cells[STEPS_PEAK.name]["median"] - waited
     return f"; steps called together hold {more:.1f} MiB more than one that is waited for" if more > 0 else ""
 
 
 def _summed(result: TrialResult, name: str) -> Figure:
-    """SUM or GAP by name: null with a reason where a part other than the workspace is unknown."""
+    """SUM's or GAP's figure by name: null with a reason where a part other than the workspace is unknown."""
     parts = {part.name: tables.figure_of(result, part.figures[0].name).value for part in MEMORY_PARTS}
     silent = [part for part, size in parts.items() if size is None]
     if silent and silent != [WORKSPACE]:
         return Figure(None, "", reason=f"cannot be told without {' and '.join(silent)}")
     total = sum(size for size in parts.values() if size is not None)
     source = "all parts but the workspace" if silent else ""
-    if name == SUM.name:
+    if name == SUM.figures[0].name:
         return Figure(total, source)
     peak = tables.figure_of(result, STEPS_PEAK.figures[0].name).value
     if not peak:
@@ -163,16 +163,12 @@ def _summed(result: TrialResult, name: str) -> Figure:
     return Figure(100 * (total / peak - 1), source)
 
 
-def _without_empty(rows: list[Row]) -> tuple[list[Row], list[Quantity]]:
-    """The rows and PARTS_COLUMNS without the parts that this workload and feed do not have."""
-    kept = [
-        place
-        for place, quantity in enumerate(PARTS_COLUMNS)
-        if quantity.name not in NOT_ALWAYS_THERE or any(row.cells[place]["max"] != 0 for row in rows)
-        if quantity not in (EXACT_ACTIVATIONS, POOL_INDICES) or any(row.cells[place]["max"] > 0 for row in rows)
-    ]
-    shown = [replace(row, cells=[row.cells[place] for place in kept]) for row in rows]
-    return shown, [PARTS_COLUMNS[place] for place in kept]
+def _is_there(quantity: Quantity, rows: Sequence[Row]) -> bool:
+    """Whether a column has a place in the table: some are of certain workloads and feeds, or of newer results alone."""
+    most = [row.cells[quantity.name]["max"] for row in rows]
+    if quantity in (EXACT_ACTIVATIONS, POOL_INDICES):
+        return any(value > 0 for value in most)
+    return quantity.name not in NOT_ALWAYS_THERE or any(value != 0 for value in most)
 
 
 def _rows(section: Section, columns: Sequence[Quantity]) -> list[Row]:
@@ -180,22 +176,23 @@ def _rows(section: Section, columns: Sequence[Quantity]) -> list[Row]:
     rows = []
     for place in tables.by_place(section, columns[0]):
         if trials := tables.places(section).get(place):
-            cells = [
-                tables.cell(trials, quantity.figures[0], _summed)
-                if quantity in SUMMED
+            cells = {
+                quantity.name: tables.cell(trials, quantity.figures[0], _summed)
+                if quantity in (SUM, GAP)
                 else dict(tables.by_place(section, quantity)[place])
                 for quantity in columns
-            ]
-            rows.append(Row(*place, "", cells))
+            }
+            rows.append(Row(*place, cells))
     return rows
 
 
 def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], section: Section, how: str) -> Table:
     """The policy has a column where the rows tell it."""
-    most = max(cell["n"] for row in rows for cell in row.cells)
+    counts = [row.cells[quantity.name]["n"] for row in rows for quantity in columns]
+    most = max(counts)
     policies = any(row.policy for row in rows)
     labels = [spec.label for quantity in columns if (spec := quantity.figure(section.condition))]
-    read = tables.how_to_read_a_cell(cell["n"] for row in rows for cell in row.cells)
+    read = tables.how_to_read_a_cell(counts)
     read += " An interval that rounds to the median is left out." if most > 1 else ""
     return Table(
         name,
@@ -206,7 +203,7 @@ def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], 
                 Cell(display_name(row.framework)),
                 Cell(str(row.batch_size), row.batch_size),
                 *([Cell(row.policy)] if policies else []),
-                *(tables.shown(cell, q.decimals, most, True) for q, cell in zip(columns, row.cells, strict=True)),
+                *(tables.shown(row.cells[quantity.name], quantity.decimals, most, True) for quantity in columns),
             )
             for row in rows
         ),
@@ -216,13 +213,9 @@ def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], 
 
 
 def _no_parts(rows: list[Row]) -> str:
-    reasons = dict.fromkeys(note for row in rows for cell in _of_parts(row) for note in cell["notes"])
-    ended = dict.fromkeys(
-        tables.words(cell["status"])
-        for row in rows
-        for cell in row.cells
-        if cell["status"] not in ("ok", tables.UNKNOWN)
-    )
+    reasons = dict.fromkeys(note for row in rows for cell in row.parts() for note in cell["notes"])
+    statuses = dict.fromkeys(cell["status"] for row in rows for cell in row.cells.values())
+    ended = dict.fromkeys(tables.words(status) for status in statuses if status not in ("ok", tables.UNKNOWN))
     return f"What the memory holds cannot be told: {'; '.join([*reasons, *ended])}."
 
 
@@ -234,30 +227,30 @@ def _tidy(rows: list[Row], columns: Sequence[Quantity]) -> pd.DataFrame:
             "batch_size": row.batch_size,
             "allocator": row.policy,
             "kind": quantity.name,
-            **found,
+            **row.cells[quantity.name],
         }
         for row in rows
-        for quantity, found in zip(columns, row.cells, strict=True)
+        for quantity in columns
     )
-    own = ["allocator"] if frame["allocator"].any() else []
-    return tables.tidy(frame, *own, "kind")
+    return tables.tidy(frame, *(["allocator"] if frame["allocator"].any() else []), "kind")
 
 
 def fitted(section: Section) -> dict[tuple[str, str], Line]:
     """{(framework, label of the memory): its line}, of those with FEWEST_SIZES or more."""
-    found = {}
+    lines = {}
     for quantity in (ALLOCATOR_PEAK, PROCESS_PEAK):
+        peaks: dict[str, dict[int, float]] = {}
         spec = quantity.figure(section.condition)
         if spec is None:
             continue
-        cells = tables.cells(section, quantity)
-        cells = cells[cells["median"] > 0]
-        for framework in ordered(cells["framework"]):
-            own = cells[cells["framework"] == framework]
-            line = fit_line(dict(zip(own["batch_size"].astype(int), own["median"] / spec.factor, strict=True)))
+        for (framework, size), cell in tables.by_place(section, quantity).items():
+            if cell["median"] > 0:
+                peaks.setdefault(framework, {})[size] = cell["median"] / spec.factor
+        for framework, of_size in peaks.items():
+            line = fit_line(of_size)
             if line is not None and line.n >= FEWEST_SIZES:
-                found[framework, spec.label] = line
-    return found
+                lines[framework, spec.label] = line
+    return lines
 
 
 def _line_table(lines: dict[tuple[str, str], Line]) -> Table:
@@ -278,7 +271,7 @@ def _line_table(lines: dict[tuple[str, str], Line]) -> Table:
     frame = pd.DataFrame(
         {"framework": framework, "memory": label, **vars(line)} for (framework, label), line in lines.items()
     )
-    return Table(NAMES[2], "Memory as a line of the batch size", LINE_HEAD, rows, frame, below=(LINE_HOW,))
+    return Table("memory-line", "Memory as a line of the batch size", LINE_HEAD, rows, frame, below=(LINE_HOW,))
 
 
 def _three_digits(value: float) -> Cell:

@@ -16,6 +16,11 @@ from typing import Any
 
 from workloads.records.intervals import reach
 
+from . import tables
+from .conditions import Section
+from .quantities import ACCURACY, Quantity
+from .spread import LEAST_SPREAD, accuracy_step
+
 ERROR = 0.05  # of each family of tests
 TIE_PERCENT = 5.0
 IN_THIS_RUN = "in this run"  # what is said of one repeat beside its order
@@ -40,6 +45,19 @@ class Point:
     def times(self, factor: float) -> Point:
         """Value and interval times `factor`, which must be above 0."""
         return Point(factor * self.value, factor * self.low, factor * self.high, self.n)
+
+
+Points = dict[tables.Place, Point]
+
+
+def points(section: Section, quantity: Quantity) -> Points:
+    """Of the cells that have a value."""
+    step = accuracy_step(section.condition.task.dataset)
+    return {
+        place: of_cell(cell, step if quantity is ACCURACY else LEAST_SPREAD * abs(cell["mean"]))
+        for place, cell in tables.by_place(section, quantity).items()
+        if cell["n"]
+    }
 
 
 def of_cell(cell: Mapping[str, Any], least_spread: float) -> Point:
@@ -111,7 +129,7 @@ def extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
     """Of two or more. Raises ValueError for fewer."""
     if len(points) < 2:
         raise ValueError(f"{len(points)} values have no order")
-    name = (max if highest else min)(points, key=lambda one: points[one].value)
+    name = (max if highest else min)(points, key=lambda key: points[key].value)
     wanted, wanted_once = (Order.ABOVE, Order.ABOVE_ONCE) if highest else (Order.BELOW, Order.BELOW_ONCE)
     strength = (Order.OVERLAP, Order.EQUAL, Order.TIE, wanted_once, wanted)
     orders = {other: order(points[name], points[other]) for other in points if other != name}

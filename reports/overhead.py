@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 import pandas as pd
 
+from workloads.records import validation
 from workloads.records.intervals import CONFIDENCE_PERCENT
 
-from . import captions, load
+from . import condition_text
 from .frameworks import display_name, ordered
 from .table import Cell, Table
 
-FILE, NAME, SCHEMA_VERSION = "overhead.json", "overhead", 1
+FILE, NAME = "overhead.json", "overhead"
 TITLE = "Our own weight"
-NUMBERS = ("pairs", "pairs_measured", "foreign_cpu_percent", "ratio", "low", "high", "bar")
-SAMPLER = ("sampler_core_percent", "sampler_bar_percent")
 OVER_ALL = ("ratio_all", "low_all", "high_all")  # not in every file
-KINDS: dict[str, Any] = {
-    **dict.fromkeys(("framework", "verdict", "sampler_verdict"), str),
-    **dict.fromkeys((*NUMBERS, *SAMPLER), int | float),
-    "batch_size": int,
-}
-CSV_COLUMNS = ["framework", "batch_size", *NUMBERS, "verdict", *OVER_ALL, *SAMPLER, "sampler_verdict"]
 HEAD = (
     "Framework",
     "Batch size",
@@ -46,18 +38,44 @@ other processes took of the worker's cores in the pairs taken. "Bar": the lowest
 CPU time, % of one core, of what is allowed."""
 
 
-def read(results: Path) -> dict[str, Any] | None:
+Number = int | float
+
+
+class OverheadRow(TypedDict):
+    """One cell of the file."""
+
+    framework: str
+    batch_size: int
+    pairs: int
+    pairs_measured: int
+    foreign_cpu_percent: Number
+    ratio: Number
+    low: Number
+    high: Number
+    bar: Number
+    verdict: str
+    ratio_all: NotRequired[Number | None]
+    low_all: NotRequired[Number | None]
+    high_all: NotRequired[Number | None]
+    sampler_core_percent: Number
+    sampler_bar_percent: Number
+    sampler_verdict: str
+
+
+class OverheadFile(TypedDict):
+    """What the runner stored."""
+
+    schema_version: Literal[1]
+    conditions: dict[str, Any]
+    rows: list[OverheadRow]
+    failed: NotRequired[Any]
+
+
+def read(results: Path) -> Any:
     """What is stored; None where nothing was measured. Raises ValueError with the reason for an unreadable file."""
-    stored: dict[str, Any] | None = load.rows_of(results / FILE, SCHEMA_VERSION, "rows", KINDS)
-    if stored is None:
-        return None
-    if not isinstance(stored.get("conditions"), dict):
-        raise ValueError("conditions are missing")
-    for number, row in enumerate(stored["rows"]):
-        for name in OVER_ALL:
-            value = row.setdefault(name, None)
-            if value is not None and not (isinstance(value, float | int) and math.isfinite(value)):
-                raise ValueError(f"rows[{number}].{name} is {value!r}")
+    stored: Any = validation.read(results / FILE, OverheadFile)
+    for row in stored["rows"] if stored else ():
+        row.update({name: row.get(name) for name in OVER_ALL})
     return stored
 
 
@@ -88,14 +106,14 @@ def table(results: Path) -> Table | str:
     )
     failed = [f"{cell.get('framework')} {cell.get('batch_size')}: {cell.get('reason')}." for cell in _failed(stored)]
     below = (HOW, _conditions(stored["conditions"]), *failed)
-    return Table(NAME, TITLE, HEAD, shown, pd.DataFrame(rows, columns=CSV_COLUMNS), below=below)
+    return Table(NAME, TITLE, HEAD, shown, pd.DataFrame(rows, columns=list(OverheadRow.__annotations__)), below=below)
 
 
 def _ratio(row: dict[str, Any], *names: str) -> Cell:
     """ "0.9981 [0.9951, 1.0011]"; a dash where one of them was not told."""
     ratio, low, high = (row[name] for name in names)
     if None in (ratio, low, high):
-        return Cell(captions.ABSENT)
+        return Cell(condition_text.ABSENT)
     return Cell(f"{ratio:.4f} [{low:.4f}, {high:.4f}]", ratio)
 
 

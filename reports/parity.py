@@ -28,9 +28,10 @@ from .order import ERROR, benjamini_hochberg, p_beyond
 from .spread import accuracy_step, spread
 from .table import Cell, Table
 from .tables import JOINED
+from .words import status_words
 
 FEWEST, TOLERATED = 3, 1.0
-AGREE, CANNOT_BE_TOLD, NOT_COMPARABLE, NO_VERDICT = "agree", "cannot be told", "not comparable", ""
+NOT_COMPARABLE, CANNOT_BE_TOLD, NO_VERDICT, AGREE = FIRST_TOLD = ("not comparable", "cannot be told", "", "agree")
 NUMBERS = ("mean_difference_points", "low_points", "high_points")
 COLUMNS = ["framework_a", "framework_b", "batch_size", "n", *NUMBERS, "p_beyond", "verdict", "notes", "trials"]
 NOT_STATED = (
@@ -51,21 +52,18 @@ def compare(section: Section) -> pd.DataFrame:
     The differences are framework_a minus framework_b. Below FEWEST paired repeats: NaN and NO_VERDICT.
     """
     trials = {(r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat): r for r in section.results}
-    batch_sizes = sorted({batch_size for _, batch_size, _ in trials})
-    repeats = sorted({repeat for _, _, repeat in trials})
+    names = ordered(framework for framework, _, _ in trials)
+    sizes, repeats = sorted({size for _, size, _ in trials}), sorted({repeat for _, _, repeat in trials})
     step = accuracy_step(section.condition.task.dataset)
     rows = []
-    for a, b in itertools.combinations(ordered(framework for framework, _, _ in trials), 2):
-        for batch_size in batch_sizes:
-            pairs = {r: (trials.get((a, batch_size, r)), trials.get((b, batch_size, r))) for r in repeats}
-            obstacles = {r: _obstacles((a, b), pair) for r, pair in pairs.items() if pair != (None, None)}
-            paired = [pairs[r] for r, found in obstacles.items() if not found]
-            notes = tuple(f"repeat {r}: {' and '.join(found)}" for r, found in obstacles.items() if found)
-            ids = tuple(trial.spec.id for pair in pairs.values() for trial in pair if trial)
-            cell = difference([100 * (_accuracy(x) - _accuracy(y)) for x, y in paired], step)
-            rows.append(
-                {"framework_a": a, "framework_b": b, "batch_size": batch_size, **cell, "notes": notes, "trials": ids}
-            )
+    for (a, b), size in itertools.product(itertools.combinations(names, 2), sizes):
+        pairs = {repeat: (trials.get((a, size, repeat)), trials.get((b, size, repeat))) for repeat in repeats}
+        obstacles = {repeat: _obstacles((a, b), pair) for repeat, pair in pairs.items() if any(pair)}
+        paired = [pairs[repeat] for repeat, reasons in obstacles.items() if not reasons]
+        notes = tuple(f"repeat {repeat}: {' and '.join(reasons)}" for repeat, reasons in obstacles.items() if reasons)
+        ids = tuple(trial.spec.id for pair in pairs.values() for trial in pair if trial)
+        cell = difference([100 * (_accuracy(x) - _accuracy(y)) for x, y in paired], step)
+        rows.append({"framework_a": a, "framework_b": b, "batch_size": size, **cell, "notes": notes, "trials": ids})
     for row, verdict in zip(rows, verdicts(rows), strict=True):
         row["verdict"] = verdict
     return pd.DataFrame(rows, columns=COLUMNS)
@@ -77,20 +75,20 @@ def _accuracy(trial: TrialResult | None) -> float:
     return math.nan if figure is None or figure.value is None else figure.value
 
 
-def _obstacles(frameworks: tuple[str, str], pair: tuple[TrialResult | None, TrialResult | None]) -> list[str]:
+def _obstacles(frameworks: tuple[str, str], pair: Sequence[TrialResult | None]) -> list[str]:
     """Why these two trials of one repeat are no pair; empty if they are one."""
-    found = []
-    for framework, trial in zip(frameworks, pair, strict=True):
+    obstacles = []
+    for name, trial in zip(map(display_name, frameworks), pair, strict=True):
         if trial is None:
-            found.append(f"{display_name(framework)} not run")
+            obstacles.append(f"{name} not run")
         elif trial.status is not Status.OK:
-            found.append(f"{display_name(framework)} {str(trial.status).replace('_', ' ')}")
+            obstacles.append(f"{name} {status_words(trial.status)}")
         elif math.isnan(_accuracy(trial)):
-            found.append(f"{display_name(framework)} accuracy unknown")
+            obstacles.append(f"{name} accuracy unknown")
     inputs = [{name: file.sha256 for name, file in trial.spec.inputs.items()} for trial in pair if trial]
-    if not found and inputs[0] != inputs[1]:
-        found.append(f"{' and '.join(map(display_name, frameworks))} had different inputs")
-    return found
+    if not obstacles and inputs[0] != inputs[1]:
+        obstacles.append(f"{' and '.join(map(display_name, frameworks))} had different inputs")
+    return obstacles
 
 
 def difference(differences: Sequence[float], step: float) -> dict[str, Any]:
@@ -123,42 +121,44 @@ def _verdict(cell: Mapping[str, Any], p_corrected: float) -> str:
     return AGREE if max(abs(low), abs(high)) <= TOLERATED else CANNOT_BE_TOLD
 
 
-def stated(found: pd.DataFrame) -> bool:
+def stated(compared: pd.DataFrame) -> bool:
     """Whether any cell of `compare` has a verdict."""
-    return bool((found["verdict"] != NO_VERDICT).any())
+    return bool((compared["verdict"] != NO_VERDICT).any())
 
 
-def summary(found: pd.DataFrame) -> list[str]:
+def summary(compared: pd.DataFrame) -> list[str]:
     """A sentence for each batch size; the pairs that do not agree come first."""
     lines = []
-    for batch_size, here in found.groupby("batch_size"):
+    for batch_size, rows in compared.groupby("batch_size"):
         text = "all pairs agree"
-        if len(here) == 1 or set(here["verdict"]) != {AGREE}:
-            parts = []
-            for kind in (NOT_COMPARABLE, CANNOT_BE_TOLD, NO_VERDICT, AGREE):
-                cells = here[here["verdict"] == kind].to_dict("records")
-                parts += [f"{_pair(cell, 'and')} ({kind or 'no verdict, n=' + str(cell['n'])})" for cell in cells]
-            text = ", ".join(parts)
+        if len(rows) == 1 or set(rows["verdict"]) != {AGREE}:
+            cells = sorted(rows.to_dict("records"), key=lambda cell: FIRST_TOLD.index(cell["verdict"]))
+            verdicts = (
+                f"{_pair(cell, 'and')} ({cell['verdict'] or 'no verdict, n=' + str(cell['n'])})" for cell in cells
+            )
+            text = ", ".join(verdicts)
         lines.append(f"Batch size {batch_size}: {text}.")
     return lines
 
 
-def table(found: pd.DataFrame) -> Table:
+def table(compared: pd.DataFrame) -> Table:
     """A table of `compare`: a row a pair, a column a batch size, a sentence for each batch size above it."""
-    most = int(found["n"].max())
+    most = int(compared["n"].max())
     rows: dict[str, dict[int, Cell]] = {}
-    for cell in found.to_dict("records"):
+    for cell in compared.to_dict("records"):
         rows.setdefault(_pair(cell, "minus"), {})[cell["batch_size"]] = _shown(cell, most)
     sizes = list(dict.fromkeys(size for row in rows.values() for size in row))
-    fewer = f" A cell of fewer repeats says its n; below {FEWEST} it has no verdict." if found["n"].min() < most else ""
-    joined = {name: [JOINED.join(items) for items in found[name]] for name in ("notes", "trials")}
+    fewer = (
+        f" A cell of fewer repeats says its n; below {FEWEST} it has no verdict." if compared["n"].min() < most else ""
+    )
+    joined = {name: [JOINED.join(items) for items in compared[name]] for name in ("notes", "trials")}
     return Table(
         "parity",
         "Accuracy parity",
         ("Difference / batch size", *map(str, sizes)),
         tuple((Cell(pair), *(row[size] for size in sizes)) for pair, row in rows.items()),
-        found.assign(**joined),
-        above=tuple(summary(found)),
+        compared.assign(**joined),
+        above=tuple(summary(compared)),
         below=(f"{HOW_TO_READ} n = {most} paired repeats.{fewer}",),
     )
 

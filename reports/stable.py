@@ -3,38 +3,51 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Literal, NotRequired, TypedDict
 
 import pandas as pd
 
+from workloads.records import validation
 from workloads.records.intervals import CONFIDENCE_PERCENT
 
-from . import captions, load
+from . import condition_text
 from .frameworks import display_name, ordered
 from .table import Cell, Table
 
-FILE, SCHEMA_VERSION = "stable.json", 1
+FILE = "stable.json"
 NAME, TITLE = "until-stable", "Until stable"
 HEAD = ("Framework", "Batch size", "Repeats", "Half-width, % of the mean", "Ended")
-KINDS: dict[str, Any] = {
-    "framework": str, "batch_size": int, "repeats": int, "half_width": int | float | None, "ended": str
-}  # fmt: skip
+
+
+class StableCell(TypedDict):
+    """One row of the file."""
+
+    framework: str
+    batch_size: int
+    repeats: int
+    half_width: int | float | None
+    ended: str
+
+
+class StableFile(TypedDict):
+    """What the runner stored."""
+
+    schema_version: Literal[1]
+    tolerated: float
+    limit: float
+    cells: list[StableCell]
+    coverage_percent: NotRequired[dict[str, tuple[float, float]]]
 
 
 def table(results: Path) -> Table | str | None:
     """The line that says why it cannot be read; None where nothing was run until stable."""
     path = results / FILE
     try:
-        stored = load.rows_of(path, SCHEMA_VERSION, "cells", KINDS)
-        if stored is None:
-            return None
-        for name in ("tolerated", "limit"):
-            if not isinstance(stored.get(name), int | float) or isinstance(stored[name], bool):
-                raise ValueError(f"{name} is {stored.get(name)!r}")
-        if not _is_coverage(stored.get("coverage_percent", {})):
-            raise ValueError(f"coverage_percent is {stored['coverage_percent']!r}")
+        stored = validation.read(path, StableFile)
     except ValueError as error:
         return f"{TITLE}: {path}: left out: {error}"
+    if stored is None:
+        return None
     places = {name: place for place, name in enumerate(ordered(cell["framework"] for cell in stored["cells"]))}
     cells = sorted(stored["cells"], key=lambda cell: (places[cell["framework"]], cell["batch_size"]))
     how = (
@@ -47,27 +60,20 @@ def table(results: Path) -> Table | str | None:
             Cell(display_name(cell["framework"])),
             Cell(str(cell["batch_size"]), cell["batch_size"]),
             Cell(str(cell["repeats"]), cell["repeats"]),
-            Cell(captions.ABSENT)
+            Cell(condition_text.ABSENT)
             if cell["half_width"] is None
             else Cell(f"{100 * cell['half_width']:.1f}", 100 * cell["half_width"]),
             Cell(cell["ended"]),
         )
         for cell in cells
     )
-    return Table(NAME, TITLE, HEAD, rows, pd.DataFrame(cells, columns=list(KINDS)), below=(how,))
+    return Table(NAME, TITLE, HEAD, rows, pd.DataFrame(cells, columns=list(StableCell.__annotations__)), below=(how,))
 
 
-def _worth(coverage: dict[str, list[float]] | None) -> str:
+def _worth(coverage: dict[str, tuple[float, float]] | None) -> str:
     """How often such an interval holds the true mean: {spread in percent: [lowest, highest percent]}."""
     head = "An interval that was waited for may hold the true mean less often than it says: "
     if not coverage:
         return f"{head}how often, the runner of that time did not store."
     parts = [f"{low:g} to {high:g} % where repeats spread by {spread} %" for spread, (low, high) in coverage.items()]
     return f"{head}by simulation, given that the cell ended as stable, in {', '.join(parts)}."
-
-
-def _is_coverage(stored: object) -> bool:
-    return isinstance(stored, dict) and all(
-        isinstance(ends, list) and len(ends) == 2 and all(isinstance(end, int | float) for end in ends)
-        for ends in stored.values()
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -25,14 +25,15 @@ class Table:
     """`rows` are what Markdown, LaTeX and the page show: of the length of `head`, the first cell names the row.
 
     `tidy` is what CSV, Parquet and JSON hold: a row a cell or a row, typed columns with units in their names, NaN or
-    None where unknown. `above` and `below` are plain sentences; footnotes follow from the cells.
+    None where unknown; empty of a table that no file holds. `above` and `below` are plain sentences; footnotes follow
+    from the cells.
     """
 
     name: str  # its files' stem, unique within a chapter
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    tidy: pd.DataFrame
+    tidy: pd.DataFrame = field(default_factory=pd.DataFrame)
     above: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
     words: bool = False  # cells are words, flush left; else numbers, flush right
@@ -40,5 +41,5 @@ class Table:
     @property
     def notes(self) -> dict[str, int]:
         """{footnote: its number}, each once, in the order of the cells."""
-        found = dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes)
-        return {note: number for number, note in enumerate(found, start=1)}
+        notes = dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes)
+        return {note: number for number, note in enumerate(notes, start=1)}

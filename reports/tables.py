@@ -6,6 +6,7 @@ never nothing and never 0.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -97,9 +98,15 @@ def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str
 
 @lru_cache(maxsize=8)
 def places(section: Section) -> Mapping[Place, list[TrialResult]]:
-    """The repeats, in their order, of each framework and batch size that was tried."""
+    """The repeats, in their order, of each framework and batch size that was tried, in the tables' order."""
+    names = ordered(result.spec.cell.framework for result in section.results)
+
+    def order(result: TrialResult) -> tuple[int, int, int]:
+        cell = result.spec.cell
+        return names.index(cell.framework), cell.batch_size, result.spec.draw.repeat
+
     repeats: dict[Place, list[TrialResult]] = {}
-    for result in sorted(section.results, key=lambda result: result.spec.draw.repeat):
+    for result in sorted(section.results, key=order):
         repeats.setdefault((result.spec.cell.framework, result.spec.cell.batch_size), []).append(result)
     return repeats
 
@@ -142,17 +149,8 @@ def cell(
 
 def _statistics(values: list[float]) -> dict[str, float]:
     """The first eight of STATISTICS: n, the others in the unit of the values, NaN where they cannot be told."""
-    spreading = spread(values)
-    return {
-        "n": spreading.n,
-        "median": statistics.median(values) if values else math.nan,
-        "min": min(values, default=math.nan),
-        "max": max(values, default=math.nan),
-        "mean": spreading.mean,
-        "low": spreading.low,
-        "high": spreading.high,
-        "cv_percent": spreading.cv_percent,
-    }
+    ends = values or [math.nan]
+    return {**vars(spread(values)), "median": statistics.median(ends), "min": min(ends), "max": max(ends)}
 
 
 def _doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent: float) -> dict[Doubt, str]:
@@ -212,7 +210,7 @@ def tidy(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
 
 def nothing(frame: pd.DataFrame, title: str) -> str:
     """One line in place of a table of `cells` without a single value."""
-    notes = dict.fromkeys(note for notes in frame["notes"] for note in notes)
+    notes = dict.fromkeys(itertools.chain.from_iterable(frame["notes"]))
     ended = dict.fromkeys(words(status) for status in frame["status"] if status != UNKNOWN)
     return f"No value: {title}: {'; '.join([*notes, *ended])}."
 
@@ -231,9 +229,7 @@ def how_to_read_a_cell(counts: Iterable[int]) -> str:
 
 
 def _sources(frame: pd.DataFrame) -> str:
-    sources = [
-        source for source in dict.fromkeys(source for sources in frame["sources"] for source in sources) if source
-    ]
+    sources = dict.fromkeys(filter(None, itertools.chain.from_iterable(frame["sources"])))
     return f" Source: {' / '.join(sources)}." if sources else ""
 
 

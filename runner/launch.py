@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -122,11 +122,7 @@ class Local:
     interpreter: str
     variables: dict[str, str]
     project: Project
-
-    @property
-    def conditions(self) -> dict[str, Any]:
-        """None: they are the runner's own."""
-        return {}
+    conditions: dict[str, Any] = field(default_factory=dict, init=False)  # none: they are the runner's own
 
     def start(self, folder: Path, job: Job, log: IO[str]) -> Worker:
         """Its affinity is set before it starts: thread pools of any kind inherit it."""

@@ -10,17 +10,26 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from filelock import FileLock
 
 from runner.environments.definition import is_referee
+from runner.environments.engine import Engine
 from runner.machine.description import deciding_variables
 from runner.project import Project
 from workloads.records.job import Cell, Draw, Installation, Passes, Placement, Task, TrialSpec
 from workloads.spec import OptimizerSpec
+
+if TYPE_CHECKING:
+    from suite import Found  # beside the tests that ask
+
+Cells = dict[tuple[str, int], dict[str, Any]]  # (framework, batch size): result.json
+QuickRun = tuple[Path, Cells, str]  # results folder, its cells, what was printed
 
 ROOT = Path(__file__).resolve().parent.parent
 # With the frameworks of a folder outside of the checkout, where this variable names one.
@@ -33,15 +42,18 @@ REAL_FRAMEWORKS = tuple(
 TINY = ("--workload", "tiny", "--dataset", "digits-64")
 # What is asked is not the speed: a neighbour on the machine, who is not rare where tests run, decides nothing.
 PATIENT = ("--retry", "contended")
-# The main job at four of its nine batch sizes, on the CPU also where there is a GPU.
-QUICK = ("--framework", "all", "--device", "cpu", "--batch-size", 4, 32, 128, 1024, "--window", 1, *PATIENT)
+# The main job at three of its nine batch sizes, on the CPU also where there is a GPU.
+QUICK_SIZES = (32, 128, 1024)
+QUICK = ("--framework", "all", "--device", "cpu", "--batch-size", *QUICK_SIZES, "--window", 1, *PATIENT)
 
 FOLDERS = {"browser": "browser", "gpu": "gpu", "images": "images", "pipeline": "slow"}  # of tests: their marker
 REAL = ("conformance", "images", "matrix")  # folders whose tests start real frameworks
 RUNS = {"quick_run", "judged", "real_data"}  # fixtures that do
 
 
-def run_runner(*arguments, cwd=ROOT, timeout_s=900, **environment):
+def run_runner(
+    *arguments: object, cwd: Path = ROOT, timeout_s: float = 900, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """`python -m runner ...` as a person off a terminal runs it; CompletedProcess with text."""
     return subprocess.run(
         [sys.executable, "-m", "runner", *map(str, arguments)],
@@ -55,13 +67,13 @@ def run_runner(*arguments, cwd=ROOT, timeout_s=900, **environment):
     )
 
 
-def by_cell(results):
+def by_cell(results: Path) -> Cells:
     """{(framework, batch size): result.json} of a results folder."""
     stored = [json.loads(path.read_text()) for path in Path(results).glob("trials/*/result.json")]
     return {(result["spec"]["cell"]["framework"], result["spec"]["cell"]["batch_size"]): result for result in stored}
 
 
-def make_spec(**changes):
+def make_spec(**changes: Any) -> TrialSpec:
     """A valid TrialSpec of the numpy referee on the CPU, with some fields changed."""
     spec = TrialSpec(
         cell=Cell("numpy", 32, "on-demand"),
@@ -78,14 +90,14 @@ def make_spec(**changes):
     return varied(spec, **changes)
 
 
-def leaves(spec):
+def leaves(spec: TrialSpec) -> dict[str, str | None]:
     """{field: the part of the spec that it is in}; None where it is in none."""
     parts = {part.name: getattr(spec, part.name) for part in fields(spec)}
     nested = {each.name: name for name, part in parts.items() if is_dataclass(part) for each in fields(part)}
     return nested | {name: None for name, part in parts.items() if not is_dataclass(part)}
 
 
-def varied(spec, **changes):
+def varied(spec: TrialSpec, **changes: Any) -> TrialSpec:
     """The same trial, but for some fields, in whatever part of it they are."""
     for name, part in leaves(spec).items():
         if part and name in changes:
@@ -93,14 +105,14 @@ def varied(spec, **changes):
     return replace(spec, **changes)
 
 
-def pytest_configure(config):
+def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[int(config.workerinput["workerid"].removeprefix("gw")) % len(cores)]})
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     """Markers by folder and by what a test starts. What takes longest goes first, tests of one group side by side."""
     for item in items:
         folder = item.path.relative_to(ROOT / "tests").parts[0]
@@ -111,18 +123,19 @@ def pytest_collection_modifyitems(items):
         if name := group(item):
             item.add_marker(pytest.mark.xdist_group(name))
             if getattr(item.config.option, "loadgroup", False):
-                item._id = f"{item.nodeid}@{name}"  # pytest-xdist 3.8 writes it where pytest 9 does not look
+                # pytest-xdist 3.8 writes it where pytest 9 does not look, and writes text.
+                item._id = f"{item.nodeid}@{name}"  # type: ignore[assignment]
     items.sort(key=turn)
 
 
-def turn(item):
+def turn(item: pytest.Function) -> int:
     """The quick run first, then all else of real frameworks, then what only needs what the quick run left."""
     if "quick_run" in item.fixturenames:
         return 0 if item.path.name == "test_run.py" else 2
     return 1 if item.get_closest_marker("real") else 3
 
 
-def group(item):
+def group(item: pytest.Function) -> str:
     """Of tests that share what is started once: the quick run, a framework's answers to the suite, a module's own."""
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     if "quick_run" in item.fixturenames:
@@ -136,16 +149,16 @@ def group(item):
 
 
 @pytest.fixture
-def gpu_spec():
+def gpu_spec() -> TrialSpec:
     return make_spec(device="GPU-00000000-1111-2222-3333-444444444444")
 
 
 @pytest.fixture(scope="session")
-def quick_run(tmp_path_factory):
+def quick_run(tmp_path_factory: pytest.TempPathFactory) -> QuickRun:
     """(results folder, {cell: result.json}, what was printed) of QUICK."""
     results = shared(tmp_path_factory) / "quick"
 
-    def run():
+    def run() -> None:
         done = run_runner(*QUICK, "--results", results)
         assert done.returncode == 0, done.stdout + done.stderr
         (results / "printed.txt").write_text(done.stdout)
@@ -155,7 +168,7 @@ def quick_run(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def real_data():
+def real_data() -> Path:
     """The folder of real CIFAR-10, Fashion-MNIST and MNIST in their publishers' layout."""
     if "BATCHWISE_DATA" not in os.environ:
         pytest.skip("BATCHWISE_DATA is not set: it names the folder with the real data sets")
@@ -163,20 +176,20 @@ def real_data():
 
 
 @pytest.fixture(scope="session")
-def found(tmp_path_factory):
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """What every framework made of the conformance suite's cases; each is run when it is first asked for."""
     from suite import Found  # beside the tests that ask
 
     return Found(shared(tmp_path_factory) / "conformance")
 
 
-def shared(tmp_path_factory):
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The session's folder, one for all workers of pytest-xdist."""
     folder = tmp_path_factory.getbasetemp()
     return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
 
-def once(path, work):
+def once(path: Path, work: Callable[[], object]) -> None:
     """Do the work that `path` stands for, unless a process of the session has done it; where that failed, say why."""
     ended = path.with_name(f"{path.name}.ended")
     with FileLock(path.with_name(f"{path.name}.lock")):
@@ -192,7 +205,7 @@ def once(path, work):
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the stand-in for the NVIDIA driver's library, compiled once."""
     from stand_in import build  # beside the tests that ask
 
@@ -200,7 +213,7 @@ def library(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def engine(tmp_path_factory):
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A container engine that answers."""
     from engines import an_engine  # beside the tests that ask
 
@@ -209,7 +222,7 @@ def engine(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def built(engine, tmp_path_factory):
+def built(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Every image for the CPU is there, built of this checkout."""
     from engines import build_all
 
@@ -217,7 +230,7 @@ def built(engine, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def in_venvs(tmp_path_factory):
+def in_venvs(tmp_path_factory: pytest.TempPathFactory) -> Cells:
     """{cell: result.json} of the study of tests/images in virtual environments."""
     from engines import STUDY
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+from pathlib import Path
 
 from conftest import ROOT, run_runner
 
 
-def copy_project(folder):
+def copy_project(folder: Path) -> Path:
     """With what Python has compiled, which stays right: a copy keeps its file's time, a changed file has another."""
     for room in ("workloads", "adapters", "runner", "reports"):
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("published"))
@@ -16,16 +18,16 @@ def copy_project(folder):
     return folder
 
 
-def without_reports(project):
+def without_reports(project: Path) -> None:
     """Tables and charts take longer than a small trial."""
     (project / "reports" / "__main__.py").write_text("")
 
 
-def run_in(project, *arguments):
+def run_in(project: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     return run_runner(*arguments, cwd=project, PYTHONPATH=str(project))
 
 
-def add_framework(adapters, name, **changes):
+def add_framework(adapters: Path, name: str, **changes: str) -> None:
     """One folder in that of `--adapters`: the referee under another name, with lines of its definition replaced."""
     shutil.copytree(ROOT / "adapters" / "numpy", adapters / name, ignore=shutil.ignore_patterns("__pycache__"))
     definition = adapters / name / "environment.toml"
@@ -36,7 +38,7 @@ def add_framework(adapters, name, **changes):
     definition.write_text(text)
 
 
-def replace_in(path, old, new):
+def replace_in(path: Path, old: str, new: str) -> None:
     """One line, or what stands there only once."""
     text = path.read_text()
     assert text.count(old) == 1

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 import tomllib
-import types
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from .records.job import Passes, Task
+import msgspec
+from msgspec import Meta
+
+from .records.job import Passes, Profile, Task
 from .spec import OptimizerName, OptimizerSpec
 
 STUDIES = Path(__file__).parent / "studies"
 
-Profile = Literal["default"]
-PROFILES: tuple[Profile, ...] = get_args(Profile)
+Count = Annotated[int, Meta(ge=1)]
+Positive = Annotated[float, Meta(gt=0, le=1e9)]  # neither infinite nor no number
 
 
 class StudyError(ValueError):
@@ -37,46 +39,32 @@ class Study:
     summary: str = ""
     workload: str = "osu-cnn"
     dataset: str = "digits"
-    frameworks: tuple[str, ...] = ("all",)
-    batch_sizes: tuple[int, ...] = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-    epochs: int = 10
-    repeats: int = 1
-    seed: int = 0
+    frameworks: Annotated[tuple[str, ...], Meta(min_length=1)] = ("all",)
+    batch_sizes: Annotated[tuple[Count, ...], Meta(min_length=1)] = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+    epochs: Count = 10
+    repeats: Count = 1
+    seed: Annotated[int, Meta(ge=0)] = 0
     optimizer: OptimizerName = "momentum"
-    learning_rate: float | None = None
+    learning_rate: Positive | None = None
     last_batch: Literal["keep", "drop"] = "keep"
     profile: Profile = "default"
     feed: Literal["host", "device"] = "host"
     device: str = "auto"
-    threads: int | None = None  # None = every core this process may use
-    window_s: float = 5.0
-    timeout_s: float = 600.0
+    threads: Count | None = None  # None = every core this process may use
+    window_s: Positive = 5.0
+    timeout_s: Positive = 600.0
 
     def __post_init__(self) -> None:
-        """Raises StudyError with the key in front for a value outside its range."""
-        for name in ("learning_rate", "window_s", "timeout_s"):  # 3 and 3.0 are one setting, so one trial id
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, float(getattr(self, name)))
-        for key, value in (("batch_sizes", self.batch_sizes), ("frameworks", self.frameworks)):
-            if not value:
-                raise StudyError("at least one is needed", key)
-            if len(set(value)) != len(value):
-                raise StudyError(f"{_plain(value)} names one twice", key)
-        positive: dict[str, tuple[float | None, ...]] = {
-            "batch_sizes": self.batch_sizes,
-            "epochs": (self.epochs,),
-            "repeats": (self.repeats,),
-            "learning_rate": (self.learning_rate,),
-            "threads": (self.threads,),
-            "window_s": (self.window_s,),
-            "timeout_s": (self.timeout_s,),
-        }
-        for key, values in positive.items():
-            for number in values:
-                if number is not None and not 0 < number < float("inf"):
-                    raise StudyError(f"must be more than 0, got {number}", key)
-        if self.seed < 0:
-            raise StudyError(f"must not be negative, got {self.seed}", "seed")
+        """Raises StudyError with its key for a value of another type or outside its range."""
+        for key, kind in get_type_hints(type(self), include_extras=True).items():
+            try:
+                value = msgspec.convert(getattr(self, key), kind)
+            except msgspec.ValidationError as error:
+                known = f"; known are {', '.join(get_args(kind))}" if get_origin(kind) is Literal else ""
+                raise StudyError(f"{error}{known}", key) from error
+            object.__setattr__(self, key, value)  # a list is a tuple; 3 and 3.0 are one setting, so one trial id
+            if isinstance(value, tuple) and len(set(value)) != len(value):
+                raise StudyError(f"{list(value)} names one twice", key)
 
     @property
     def optimizer_spec(self) -> OptimizerSpec:
@@ -114,20 +102,12 @@ def read(path: Path) -> Study:
         raise StudyError(f"{path}: cannot be read: {error}") from error
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{path}: not valid TOML: {error}") from error
-    hints = get_type_hints(Study)
     known = [field.name for field in fields(Study) if field.name != "name"]
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        where = f"{path}, line {_line_of(key, text)}: {key}"
-        if key not in known:
-            raise StudyError(f"{where}: unknown key; known are {', '.join(known)}")
-        if isinstance(value, list):
-            value = tuple(value)
-        if not _has_type(value, hints[key]):
-            raise StudyError(f"{where}: expected {_describe(hints[key])}, got {_plain(value)!r}")
-        values[key] = value
     try:
-        return Study(name=path.stem, **values)
+        for key in table:
+            if key not in known:
+                raise StudyError(f"unknown key; known are {', '.join(known)}", key)
+        return Study(name=path.stem, **table)
     except StudyError as error:
         raise StudyError(f"{path}, line {_line_of(error.key, text)}: {error}") from error
 
@@ -138,31 +118,3 @@ def _line_of(key: str, text: str) -> int:
         if start_of_key.match(line):
             return number
     return 1
-
-
-def _has_type(value: Any, hint: Any) -> bool:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return any(_has_type(value, argument) for argument in arguments)
-    if origin is Literal:
-        return value in arguments
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_has_type(item, arguments[0]) for item in value)
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, hint) and not isinstance(value, bool)
-
-
-def _describe(hint: Any) -> str:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return " or ".join(_describe(argument) for argument in arguments if argument is not type(None))
-    if origin is Literal:
-        return "one of " + ", ".join(arguments)
-    if origin is tuple:
-        return f"a list of {_describe(arguments[0])}"
-    return {str: "text", int: "a whole number", float: "a number"}[hint]
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

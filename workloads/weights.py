@@ -15,6 +15,8 @@ from .spec import Workload
 Weights = dict[str, NDArray[np.float32]]
 Features = dict[str, NDArray[np.intp]]
 
+CHANNELS_FIRST = {1: (0,), 2: (1, 0), 4: (3, 2, 0, 1)}  # canonical axes, by how many there are
+
 
 def draw(workload: Workload, seed: int) -> Weights:
     """Kernels by their layer's initializer; gamma and running_variance are one, all else is zero."""
@@ -65,11 +67,9 @@ def channels_first(workload: Workload, weights: Weights) -> Weights:
     native: Weights = {}
     for key, array in weights.items():
         layer, role = key.split("/")
-        if array.ndim == 4:
-            array = array.transpose(3, 2, 0, 1)
-        elif layer in entering and role != "bias":
+        if layer in entering and role != "bias":
             array = array[entering[layer]]
-        native[key] = np.ascontiguousarray(array.T if array.ndim == 2 else array)
+        native[key] = np.ascontiguousarray(array.transpose(CHANNELS_FIRST[array.ndim]))
     return native
 
 
@@ -79,10 +79,7 @@ def channels_last(workload: Workload, native: Weights) -> Weights:
     weights: Weights = {}
     for key, array in native.items():
         layer, role = key.split("/")
-        if array.ndim == 4:
-            array = array.transpose(2, 3, 1, 0)
-        elif array.ndim == 2:
-            array = array.T
+        array = array.transpose(np.argsort(CHANNELS_FIRST[array.ndim]))
         if layer in entering and role != "bias":
             array = array[np.argsort(entering[layer])]
         weights[key] = np.ascontiguousarray(array)

@@ -8,7 +8,6 @@ import csv
 import io
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -29,14 +28,8 @@ UNITS = {  # of the cells of a CSV file without a header, with the column that e
 WITH_UNIT = re.compile(r"[-+]?[\d.]+ ?([%A-Za-z]+)")
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The cells of a file as text, by columns; `assumed` says what the columns were taken for and why, where the file
-    has no header.
-    """
-
-    table: pd.DataFrame
-    assumed: str | None = None
+# The cells of a file as text, by columns; and what the columns were taken for and why, where it has no header.
+Cells = tuple[pd.DataFrame, str | None]
 
 
 def content(path: Path) -> str:
@@ -71,7 +64,7 @@ def unreadable(number: int, line: str) -> ValueError:
     return ValueError(f"line {number}: {text[:SHOWN] + '...' * (len(text) > SHOWN)!r} is of no form that is known")
 
 
-def _parsed(text: str, parse: Callable[[str], list[dict[str, str]] | None], header: str | None = None) -> Cells:
+def _parsed(text: str, parse: Callable[[str], list[dict[str, str]] | None], header: str | None = None) -> pd.DataFrame:
     """Every line by `parse`, which gives None for a line of another form; but one that begins with `header`."""
     lines = text.splitlines()
     rows: list[dict[str, str]] = []
@@ -84,16 +77,16 @@ def _parsed(text: str, parse: Callable[[str], list[dict[str, str]] | None], head
                 break
             raise unreadable(number, line)
         rows += parsed
-    return Cells(pd.DataFrame(rows))
+    return pd.DataFrame(rows)
 
 
 def numbered(text: str) -> Cells:
     """ "12, gpu_percent:   73% | 7397MB": several GPUs one behind the other, without any nothing behind the colon."""
-    cells = _parsed(text, _numbered_line)
-    columns = ", ".join(str(name) for name in cells.table.columns if name != logs.RUNNING_NUMBER)
+    table = _parsed(text, _numbered_line)
+    columns = ", ".join(str(name) for name in table.columns if name != logs.RUNNING_NUMBER)
     bar = "; behind the bar memory in use, for the unit is MB" if " | " in text else ""
-    return Cells(
-        cells.table,
+    return (
+        table,
         f"its first column is taken for the samples' running number, the lines name the others: {columns}{bar}",
     )
 
@@ -106,15 +99,16 @@ def _numbered_line(line: str) -> list[dict[str, str]] | None:
     row = {logs.RUNNING_NUMBER: number}
     name, _, behind = rest.partition(":")
     if not behind.strip() or "|" in behind:
-        devices = [one.groupdict() for one in DEVICE.finditer(behind)]
+        devices = [device.groupdict() for device in DEVICE.finditer(behind)]
         if DEVICE.sub("", behind).strip():
             return None
         memory = f"{name.removesuffix('_percent')}_memory"
         if not devices:
             return [row | {name: "", memory: ""}]
-        index = [{"index": str(place)} if len(devices) > 1 else {} for place in range(len(devices))]
+        several = len(devices) > 1
         return [
-            row | own | {name: one["usage"], memory: one["memory"]} for own, one in zip(index, devices, strict=True)
+            row | ({"index": str(index)} if several else {}) | {name: device["usage"], memory: device["memory"]}
+            for index, device in enumerate(devices)
         ]
     for part in rest.split(", "):
         labelled = LABELLED.fullmatch(part)
@@ -127,16 +121,15 @@ def _numbered_line(line: str) -> list[dict[str, str]] | None:
 def profiled(text: str) -> Cells:
     """As memory_profiler writes it: "MEM 1109.41 1539876706.5429"; mprof puts the command line in front."""
     with_header = first_line(text)[1].startswith(PROFILE_HEADER)
-    cells = _parsed(text, _profiled_line, PROFILE_HEADER)
     assumption = (
         "memory in MiB and seconds since 1970 are assumed, for memory_profiler writes such lines (MEM, MiB, time)"
     )
-    return Cells(cells.table, None if with_header else assumption)
+    return _parsed(text, _profiled_line, PROFILE_HEADER), None if with_header else assumption
 
 
 def _profiled_line(line: str) -> list[dict[str, str]] | None:
-    found = PROFILED.fullmatch(line)
-    return [{"memory_mib": found["memory"], "time_s": found["time"]}] if found else None
+    sample = PROFILED.fullmatch(line)
+    return [{"memory_mib": sample["memory"], "time_s": sample["time"]}] if sample else None
 
 
 def separated(text: str) -> Cells:
@@ -157,7 +150,7 @@ def separated(text: str) -> Cells:
     if len(table) and table.iloc[-1].isna().any():
         table = table.iloc[:-1]
     table.columns = [str(name).strip() for name in table.columns]
-    return Cells(table.fillna("").apply(lambda column: column.str.strip()), assumed)
+    return table.fillna("").apply(lambda column: column.str.strip()), assumed
 
 
 def _table(text: str, separator: str, width: int, names: list[str] | None) -> pd.DataFrame:

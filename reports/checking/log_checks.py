@@ -1,4 +1,4 @@
-"""What others' samples are worth: duplicates, zeros, too few of them, times out of order, idle time in the mean."""
+"""What is wrong with others' samples: duplicates, zeros, too few of them, times out of order, idle time in the mean."""
 
 from __future__ import annotations
 
@@ -37,35 +37,24 @@ class _File:
     assumed: str | None
 
 
-@dataclass(frozen=True)
-class Examined:
-    """`findings`: a line each. `notes`: of files without a header, what their columns were taken for, a line each;
-    `kinds`: how many files of each kind were read.
+def examine(paths: Iterable[Path], findings: list[str], notes: list[str]) -> dict[Kind, int]:
+    """How many files of each kind there are; adds a line for each finding, also of a file that repeats an earlier one,
+    and a note on what the columns of each file without a header were taken for.
     """
-
-    findings: tuple[str, ...]
-    notes: tuple[str, ...]
-    kinds: dict[Kind, int]
-
-
-def examine(paths: Iterable[Path]) -> Examined:
-    """File by file; of files that hold the same, the later ones are named."""
-    findings: list[str] = []
-    notes: list[str] = []
     kinds: Counter[Kind] = Counter()
     seen: dict[str, Path] = {}
     for path in paths:
         try:
-            one = _content(path)
+            file = _content(path)
         except ValueError as error:
             findings.append(f"{path}: cannot be read: {error}")
             kinds[Kind.UNREADABLE] += 1
             continue
-        kinds[one.kind] += 1
-        notes += [f"{path}: no header: {one.assumed}"] if one.assumed else []
-        first = seen.setdefault(one.digest, path)
-        findings += one.findings if first == path else [f"{path}: duplicate of {first}"]
-    return Examined(tuple(findings), tuple(notes), dict(kinds))
+        kinds[file.kind] += 1
+        notes += [f"{path}: no header: {file.assumed}"] if file.assumed else []
+        first = seen.setdefault(file.digest, path)
+        findings += file.findings if first == path else [f"{path}: duplicate of {first}"]
+    return kinds
 
 
 def _content(path: Path) -> _File:
@@ -75,19 +64,19 @@ def _content(path: Path) -> _File:
     if parse is forms.separated and path.suffix.lower() != CSV:
         training = training_logs.read(text)
         if training is not None:
-            found = [f"{path}: {line}" for line in training_logs.worth(training)]
+            findings = [f"{path}: {line}" for line in training_logs.faults(training)]
             digest = hashlib.sha256("\n".join(text.split()).encode()).hexdigest()
-            return _File(Kind.TRAINING, digest, found, training_logs.assumed(training))
+            return _File(Kind.TRAINING, digest, findings, training_logs.assumed(training))
         number, line = forms.first_line(text)
         if not any(mark in line for mark in forms.SEPARATORS):
             raise forms.unreadable(number, line)
-    cells = parse(text)
-    digest = hashlib.sha256(cells.table.to_csv(index=False).encode()).hexdigest()
-    found = [f"{log.name}: {line}" for log in logs.devices(path, cells.table) for line in worth(log)]
-    return _File(Kind.SAMPLES, digest, found, cells.assumed)
+    table, assumed = parse(text)
+    digest = hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()
+    findings = [f"{log.name}: {line}" for log in logs.devices(path, table) for line in faults(log)]
+    return _File(Kind.SAMPLES, digest, findings, assumed)
 
 
-def worth(log: Log) -> list[str]:
+def faults(log: Log) -> list[str]:
     """What is wrong with it, a line each."""
     return [*_length(log), *_order(log), *_numbers(log), *_all_zero(log), *_idle(log)]
 

@@ -102,13 +102,10 @@ def _unit(column: str) -> str | None:
 
 def _numbers(column: str, cells: pd.Series) -> Values:
     """ "37 %" is 37; "[N/A]" is NaN. Raises ValueError for anything else."""
-    values = []
-    for row, cell in zip(cells.index, cells, strict=True):
-        found = NUMBER.fullmatch(cell)
-        if found is None and not UNKNOWN.fullmatch(cell):
-            raise ValueError(f"{column}, row {row + 1}: {cell!r} is no number")
-        values.append(float(found[1]) if found else np.nan)
-    return np.array(values, np.float64)
+    unread = cells[~cells.map(is_number)]
+    if len(unread):
+        raise ValueError(f"{column}, row {unread.index[0] + 1}: {unread.iloc[0]!r} is no number")
+    return pd.to_numeric(cells.str.extract(NUMBER, expand=False)).to_numpy(np.float64)
 
 
 def _seconds(column: str, cells: pd.Series) -> Values:

@@ -47,36 +47,36 @@ def trial(result: TrialResult, trial_dir: Path) -> list[str]:
     if result.spec.id != trial_dir.name and result.schema_version not in OTHER_IDS:
         findings.append(f"its spec is that of {result.spec.id}: changed after the run, or in the wrong folder")
     workload = of_trial(result.spec, trial_dir.parent.parent)
-    made = figure_checks(result.spec, workload, result.figures, result.epochs)
+    repeated = figure_checks(result.spec, workload, result.figures, result.epochs)
     try:
-        made += clock_checks(result.figures, _clocks(trial_dir / METER_FILE))
+        repeated += clock_checks(result.figures, _clocks(trial_dir / METER_FILE))
     except (OSError, ValueError, KeyError, TypeError) as error:
         findings.append(f"{METER_FILE} cannot be read: {type(error).__name__}: {error}")
     try:
         events, samples = read_events(trial_dir / EVENTS_FILE), read_samples(trial_dir / SAMPLES_FILE)
         edges = recompute.edges(events)
         if edges is not None:
-            made += sample_checks(edges, samples)
+            repeated += sample_checks(edges, samples)
         findings += recompute.differences(result, events, samples)
     except (OSError, ValueError, KeyError, TypeError, ArithmeticError) as error:
         findings.append(f"{EVENTS_FILE} or {SAMPLES_FILE} cannot be read: {type(error).__name__}: {error}")
-        made += [check for check in result.checks if check.name not in {other.name for other in made}]
+        repeated += [check for check in result.checks if check.name not in {other.name for other in repeated}]
     else:
         window = result.figures.get(WINDOW.name)
         if edges is None and window is not None and window.value is not None:
             findings.append(f"the result has a steady window of {window.value:.2f} s, {EVENTS_FILE} has none")
-    return findings + _differences(result.checks, made)
+    return findings + _differences(result.checks, repeated)
 
 
 def _clocks(path: Path) -> list[dict[str, int]]:
     return json.loads(path.read_text(encoding="utf-8"))["clocks"] if path.exists() else []
 
 
-def _differences(stored: list[Check], made: list[Check]) -> list[str]:
+def _differences(stored: list[Check], repeated: list[Check]) -> list[str]:
     """Checks that fail, and those whose stored verdict is another one than that made now."""
     findings = []
-    for name in dict.fromkeys(check.name for check in (*made, *stored)):
-        before, now = ([check for check in checks if check.name == name] for checks in (stored, made))
+    for name in dict.fromkeys(check.name for check in (*repeated, *stored)):
+        before, now = ([check for check in checks if check.name == name] for checks in (stored, repeated))
         if name not in MADE_AGAIN:  # made by the run alone: how a process ended, what the gate found
             now = before
         verdict = ", ".join(PASSED[check.passed] for check in before) or "not stored"

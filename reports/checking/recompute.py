@@ -77,19 +77,19 @@ def _tolerance(name: str, recomputed: float) -> float:
 
 def from_events(events: Events, epochs: int) -> Values:
     """Start-up times and accuracy; and of the window its length, the speed, and the kernel's peak of memory."""
-    found = {event["event"]: event for event in events}
+    by_name = {event["event"]: event for event in events}
     values = {}
     for name, (start, end) in START_UP.items():
-        if start in found and end in found:
+        if start in by_name and end in by_name:
             # On a GPU the sampler is waited for once the device is open: that is no part of loading.
-            waited = name == registry.LOAD.name and Event.CONTEXT_SAMPLED in found
-            since = found[Event.CONTEXT_SAMPLED if waited else start]
-            values[name] = (found[end]["t_ns"] - since["t_ns"]) / 1e9
+            waited = name == registry.LOAD.name and Event.CONTEXT_SAMPLED in by_name
+            since = by_name[Event.CONTEXT_SAMPLED if waited else start]
+            values[name] = (by_name[end]["t_ns"] - since["t_ns"]) / 1e9
     evaluated = [event for event in events if event["event"] == Event.EPOCH_EVALUATED]
     if evaluated and len(evaluated) == epochs:
         values[registry.ACCURACY.name] = evaluated[-1]["test_accuracy"]
     if window := edges(events):
-        window_s, ended = (window[1] - window[0]) / 1e9, found[Event.WINDOW_ENDED]
+        window_s, ended = (window[1] - window[0]) / 1e9, by_name[Event.WINDOW_ENDED]
         values |= {registry.WINDOW.name: window_s, registry.SPEED.name: ended["images"] / window_s}
         values[registry.STEP_TIME.name] = window_s / ended["steps"]
         if ended.get("peak_resident_bytes") is not None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass, field
 
 FIGURE = re.compile(
     r"(?:(?P<split>train(?:ing)?|test|val(?:idation)?)[ _]*)?(?<![a-z])(?P<what>loss|accuracy|accu?|perplexity)\b"
@@ -21,67 +19,52 @@ EPOCHS = {  # each form of counter for itself, for a program may count from 0 in
 NAMES = {"training": "train", "val": "validation", "acc": "accuracy", "accu": "accuracy"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Training:
-    """`figures` are {name: (lines, values)}; `fallen` are the lines, from 1, whose epoch is lower than the one before;
-    `silent` are (number, line) of those that tell no figure.
+    """`figures` are {name: [(line, value)]}; `fallen` are the lines whose epoch is lower than the one before; `silent`
+    are (line, text) of those that tell no figure. Lines count from 1; `lines`: how many are not blank.
     """
 
-    figures: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
-    fallen: tuple[int, ...]
-    silent: tuple[tuple[int, str], ...]
-    lines: int
+    figures: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    fallen: list[int] = field(default_factory=list)
+    silent: list[tuple[int, str]] = field(default_factory=list)
+    lines: int = 0
 
 
 def read(text: str) -> Training | None:
     """None where no line tells a figure of training."""
-    figures: dict[str, list[tuple[int, float]]] = {}
-    fallen: list[int] = []
-    silent: list[tuple[int, str]] = []
+    training = Training()
     last: dict[str, int] = {}
-    count = 0
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
-        count += 1
-        found = list(FIGURE.finditer(line))
-        for one in found:
-            parts = [part.lower() for part in (one["split"], one["what"]) if part]
-            figures.setdefault(" ".join(NAMES.get(part, part) for part in parts), []).append(
-                (number, float(one["value"]))
-            )
-        if not found:
-            silent.append((number, line.strip()))
+        training.lines += 1
+        figures = list(FIGURE.finditer(line))
+        for figure in figures:
+            parts = [part.lower() for part in (figure["split"], figure["what"]) if part]
+            name = " ".join(NAMES.get(part, part) for part in parts)
+            training.figures.setdefault(name, []).append((number, float(figure["value"])))
+        if not figures:
+            training.silent.append((number, line.strip()))
         for form, pattern in EPOCHS.items():
             if counter := pattern.search(line):
                 if int(counter[1]) < last.get(form, 0):
-                    fallen.append(number)
+                    training.fallen.append(number)
                 last[form] = int(counter[1])
-    if not figures:
-        return None
-    return Training(
-        {
-            name: (np.array([n for n, _ in readings]), np.array([v for _, v in readings]))
-            for name, readings in figures.items()
-        },
-        tuple(fallen),
-        tuple(silent),
-        count,
-    )
+    return training if training.figures else None
 
 
-def worth(training: Training) -> Iterator[str]:
+def faults(training: Training) -> Iterator[str]:
     """What is wrong with it, a line each."""
-    for name, (lines, values) in training.figures.items():
-        broken = np.flatnonzero(~np.isfinite(values))
-        if len(broken):
-            first = int(broken[0])
+    for name, readings in training.figures.items():
+        broken = [line for line, value in readings if not math.isfinite(value)]
+        if broken:
             yield (
-                f"{name}: {len(broken)} of {len(values)} values are not finite, the first in line {lines[first]}: "
+                f"{name}: {len(broken)} of {len(readings)} values are not finite, the first in line {broken[0]}: "
                 "training diverged"
             )
-        elif not values.any():
-            yield f"{name}: all {len(values)} values are 0"
+        elif not any(value for _, value in readings):
+            yield f"{name}: all {len(readings)} values are 0"
     if training.fallen:
         times = "once" if len(training.fallen) == 1 else f"{len(training.fallen)} times"
         yield f"epochs fall back {times}, the first in line {training.fallen[0]}: more than one run in this file"
@@ -89,7 +72,7 @@ def worth(training: Training) -> Iterator[str]:
 
 def assumed(training: Training) -> str:
     """What was read without a header, and how much of it was not."""
-    counts = ", ".join(f"{name} ({len(values)})" for name, (_, values) in training.figures.items())
+    counts = ", ".join(f"{name} ({len(readings)})" for name, readings in training.figures.items())
     assumption = f"printed by a training program, figures taken by the words before them: {counts}"
     if not training.silent:
         return assumption

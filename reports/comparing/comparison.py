@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,15 +12,17 @@ from workloads.records.status import Status
 
 from .. import load, tables
 from ..conditions import Replaced, Section, sections
-from ..frameworks import display_name, ordered
+from ..frameworks import display_name
 from ..load import ReportError, Stored
+from ..quantities import ACCURACY, Quantity
 from ..spread import accuracy_step
-from . import contrast, judging
-from .contrast import MEASURES, Measure, Shift, Verdict
-from .judging import Compared, Judged
+from ..tables import Place
+from . import cell_tests, estimates
+from .cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest, Verdict
+from .estimates import Shift
 from .pairing import Pair, pair
 
-Place = tuple[str, int]  # framework, batch size
+Values = list[tuple[TrialResult, float]]
 
 
 @dataclass(frozen=True)
@@ -34,22 +36,33 @@ class Ending:
     verdict: Verdict
     reason: str
 
+    @property
+    def line(self) -> str:
+        """Names the cell, how it ended, and why."""
+        cell = f"{display_name(self.framework)}, batch size {self.batch_size}"
+        return f"{cell}: {self.ended_a} in A, {self.ended_b} in B: {self.reason}"
+
 
 @dataclass(frozen=True)
-class Contrasted:
+class Compared:
     """What came of one pair; `uncompared`: a line for each quantity that is not the same thing on both sides."""
 
     pair: Pair
-    judged: Judged
+    tests: tuple[AnyTest, ...]
     endings: tuple[Ending, ...]
     only_a: tuple[Place, ...]
     only_b: tuple[Place, ...]
     uncompared: tuple[str, ...]
 
     @property
-    def cells(self) -> tuple[Compared, ...]:
+    def cells(self) -> list[CellTest]:
         """Every quantity of every cell that both sides have."""
-        return self.judged.cells
+        return [test for test in self.tests if isinstance(test, CellTest)]
+
+    @property
+    def means(self) -> list[MeanTest]:
+        """Every quantity of every framework."""
+        return [test for test in self.tests if isinstance(test, MeanTest)]
 
 
 @dataclass(frozen=True)
@@ -67,76 +80,63 @@ class Comparison:
 
     a: Side
     b: Side
-    contrasts: tuple[Contrasted, ...]
+    pairs: tuple[Compared, ...]
     alone: tuple[str, ...]
 
     @property
-    def cells(self) -> list[Compared]:
+    def tests(self) -> list[AnyTest]:
         """Of all pairs, in their order."""
-        return [cell for found in self.contrasts for cell in found.cells]
+        return [test for compared in self.pairs for test in compared.tests]
+
+    @property
+    def cells(self) -> list[CellTest]:
+        """Of all pairs, in their order."""
+        return [cell for compared in self.pairs for cell in compared.cells]
 
     @property
     def endings(self) -> list[Ending]:
         """Cells of which the trials ended otherwise than in the other side, of all pairs."""
-        return [ending for found in self.contrasts for ending in found.endings]
-
-    @property
-    def tested(self) -> list[Compared]:
-        """Those of `testable` that had enough repeats."""
-        return [cell for cell in self.testable if cell.judgement]
-
-    @property
-    def lost(self) -> list[Compared]:
-        """Those that are judged, have a value in A and none in B."""
-        return [cell for cell in self.cells if cell.measure.better and cell.n_a and not cell.n_b]
-
-    @property
-    def testable(self) -> list[Compared]:
-        """Those that would be tested with enough repeats."""
-        return [cell for cell in self.cells if cell.verdict not in (Verdict.NOT_JUDGED, Verdict.NO_VALUE)]
+        return [ending for compared in self.pairs for ending in compared.endings]
 
 
 def compare(a: Path, b: Path) -> Comparison:
     """Raises ReportError: a folder is missing or without a readable result, or the two have nothing in common."""
-    sides, found = [], []
+    sides, of_sides = [], []
     for path in (a, b):
         stored = load.read(path)
         if not stored.results:
             first = stored.unreadable[0]
             raise ReportError(f"{first.path}: {first.reason}; no result of this folder can be read")
-        own, replaced = sections(stored.results)
+        in_sections, replaced = sections(stored.results)
         sides.append(Side(path, stored, tuple(replaced)))
-        found.append(own)
-    pairing = pair(*found)
-    contrasts = _judged([_contrasted(one) for one in pairing.pairs])
-    if not any(one.cells for one in contrasts):
-        differences = "; ".join([*pairing.alone, *(line for one in contrasts for line in one.uncompared)])
+        of_sides.append(in_sections)
+    pairs, alone = pair(*of_sides)
+    untested = [_compared(pair) for pair in pairs]
+    if not any(pair.tests for pair in untested):
+        differences = "; ".join([*alone, *(line for pair in untested for line in pair.uncompared)])
         why = differences or "no framework was run at a batch size that is in both"
         raise ReportError(f"{a} and {b}: nothing in common: {why}")
-    return Comparison(sides[0], sides[1], tuple(contrasts), pairing.alone)
+    tests = cell_tests.tested(pair.cells for pair in untested)
+    compared = [replace(pair, tests=tuple(tested)) for pair, tested in zip(untested, tests, strict=True)]
+    return Comparison(sides[0], sides[1], tuple(compared), tuple(alone))
 
 
-def _contrasted(pair: Pair) -> Contrasted:
-    places_a, places_b = _places(pair.a.results), _places(pair.b.results)
+def _compared(pair: Pair) -> Compared:
+    """Before the tests."""
+    places_a, places_b = tables.places(pair.a), tables.places(pair.b)
     both = [place for place in places_a if place in places_b]
     cells, uncompared = [], []
-    for measure in MEASURES:
-        quantity = measure.quantity
+    for quantity in QUANTITIES:
         spec_a, spec_b = (quantity.figure(section.condition) for section in (pair.a, pair.b))
-        if spec_a is None or spec_a is not spec_b:
-            if spec_a or spec_b:
-                labels = [spec.label if spec else "no such quantity" for spec in (spec_a, spec_b)]
-                uncompared.append(f"{quantity.name} is not compared: A has {labels[0]}, B {labels[1]}")
-            continue
-        notes = _notes(pair.a, measure, "A"), _notes(pair.b, measure, "B")
-        cells += [
-            _cell(pair, measure, place, places_a[place], places_b[place], [*notes[0][place], *notes[1][place]])
-            for place in both
-        ]
+        if spec_a and spec_a is spec_b:
+            cells += [_cell(pair, quantity, place) for place in both]
+        elif spec_a or spec_b:
+            label_a, label_b = (spec.label if spec else "no such quantity" for spec in (spec_a, spec_b))
+            uncompared.append(f"{quantity.name} is not compared: A has {label_a}, B {label_b}")
     endings = [_ending(place, places_a[place], places_b[place]) for place in both]
-    return Contrasted(
+    return Compared(
         pair,
-        Judged(tuple(cells), ()),
+        tuple(cells),
         tuple(ending for ending in endings if ending is not None),
         tuple(place for place in places_a if place not in places_b),
         tuple(place for place in places_b if place not in places_a),
@@ -144,70 +144,58 @@ def _contrasted(pair: Pair) -> Contrasted:
     )
 
 
-def _places(results: Sequence[TrialResult]) -> dict[Place, list[TrialResult]]:
-    """{(framework, batch size): its repeats} in the tables' order."""
-    found: dict[Place, list[TrialResult]] = {}
-    for result in sorted(results, key=lambda result: (result.spec.cell.batch_size, result.spec.draw.repeat)):
-        found.setdefault((result.spec.cell.framework, result.spec.cell.batch_size), []).append(result)
-    order = ordered(framework for framework, _ in found)
-    return {place: found[place] for place in sorted(found, key=lambda place: (order.index(place[0]), place[1]))}
-
-
-def _notes(section: Section, measure: Measure, side: str) -> dict[Place, list[str]]:
-    """{cell: what the report's table would say beneath it}."""
-    found = tables.by_place(section, measure.quantity)
-    return {place: [f"{side}: {note}" for note in cell["notes"]] for place, cell in found.items()}
-
-
-def _cell(
-    pair: Pair, measure: Measure, place: Place, a: list[TrialResult], b: list[TrialResult], notes: list[str]
-) -> Compared:
-    known_a, known_b = _known(a, measure, pair.a), _known(b, measure, pair.b)
-    values_a, values_b = [value for _, value in known_a], [value for _, value in known_b]
-    shift = None
-    if values_a and values_b and measure.in_points:
-        shift, remarks = _in_points(known_a, known_b, accuracy_step(pair.a.condition.task.dataset))
+def _cell(pair: Pair, quantity: Quantity, place: Place) -> CellTest:
+    """With the notes that the reports' tables would have beneath it."""
+    sides = {"A": pair.a, "B": pair.b}
+    known_a, known_b = (_known(section, quantity, place) for section in sides.values())
+    values_a, values_b = ([value for _, value in known] for known in (known_a, known_b))
+    notes = [
+        f"{side}: {note}"
+        for side, section in sides.items()
+        for note in tables.by_place(section, quantity)[place]["notes"]
+    ]
+    spread = Shift(math.nan)
+    if values_a and values_b and quantity is ACCURACY:
+        spread, remarks = _in_points(known_a, known_b, accuracy_step(pair.a.condition.task.dataset))
         notes += remarks
     elif values_a and values_b:
-        shift = contrast.of_ratio(values_a, values_b)
-    if measure.better and shift and shift.untested:
-        notes.append(shift.untested)
-    trials = tuple(result.spec.id for result in (*a, *b))
-    return replace(judging.cell(*place, measure, values_a, values_b, shift), notes=tuple(notes), trials=trials)
+        spread = estimates.of_ratio(values_a, values_b)
+    if quantity.better and spread.untested:
+        notes.append(spread.untested)
+    trials = tuple(result.spec.id for section in sides.values() for result in tables.places(section)[place])
+    cell = cell_tests.of_cell(*place, quantity, values_a, values_b, spread)
+    return replace(cell, notes=tuple(notes), trials=trials)
 
 
-def _known(results: list[TrialResult], measure: Measure, section: Section) -> list[tuple[TrialResult, float]]:
+def _known(section: Section, quantity: Quantity, place: Place) -> Values:
     """The trials that are ok and have a value, in the quantity's unit."""
-    spec = measure.quantity.figure(section.condition)
+    spec = quantity.figure(section.condition)
     assert spec is not None  # such a quantity is compared with nothing
-    figures = [(result, tables.figure_of(result, spec.name)) for result in results if result.status is Status.OK]
+    results = [result for result in tables.places(section)[place] if result.status is Status.OK]
+    figures = [(result, tables.figure_of(result, spec.name)) for result in results]
     return [(result, figure.value * spec.factor) for result, figure in figures if figure.value is not None]
 
 
-def _in_points(
-    a: list[tuple[TrialResult, float]], b: list[tuple[TrialResult, float]], step: float
-) -> tuple[Shift, list[str]]:
+def _in_points(a: Values, b: Values, step: float) -> tuple[Shift, list[str]]:
     """Paired by repeat where at least one repeat had the same inputs on both sides, else of independent repeats.
 
     `step`: the points that one test image is worth.
     """
-    of_b = {result.spec.draw.repeat: (result, value) for result, value in b}
-    pairs = [
-        (value, of_b[result.spec.draw.repeat][1])
-        for result, value in a
-        if result.spec.draw.repeat in of_b and _inputs(result) == _inputs(of_b[result.spec.draw.repeat][0])
-    ]
+    of_b = {_inputs(result): value for result, value in b}
+    pairs = [(value, of_b[_inputs(result)]) for result, value in a if _inputs(result) in of_b]
     if not pairs:
         values_a, values_b = ([value for _, value in side] for side in (a, b))
         remark = "the inputs differ between A and B: repeats are not paired"
-        return contrast.of_points(values_a, values_b, False, step), [remark]
+        return estimates.of_points(values_a, values_b, False, step), [remark]
     left = len(a) + len(b) - 2 * len(pairs)
     remarks = [f"left out, for want of a counterpart with the same inputs: {left} of the repeats"] if left else []
-    return contrast.of_points([x for x, _ in pairs], [y for _, y in pairs], True, step), remarks
+    values_a, values_b = map(list, zip(*pairs, strict=True))
+    return estimates.of_points(values_a, values_b, True, step), remarks
 
 
-def _inputs(result: TrialResult) -> dict[str, str]:
-    return {name: file.sha256 for name, file in result.spec.inputs.items()}
+def _inputs(result: TrialResult) -> tuple[int, frozenset[tuple[str, str]]]:
+    """The repeat, and the checksums of what it read."""
+    return result.spec.draw.repeat, frozenset((name, file.sha256) for name, file in result.spec.inputs.items())
 
 
 def _ending(place: Place, a: list[TrialResult], b: list[TrialResult]) -> Ending | None:
@@ -230,18 +218,3 @@ def _ended(results: list[TrialResult]) -> str:
         return next(iter(counts))
     counted = [f"{number} {status}" for status, number in counts.items() if status != Status.OK]
     return ", ".join([f"{counts[Status.OK]} of {len(results)} ok", *counted])
-
-
-def _judged(contrasts: list[Contrasted]) -> list[Contrasted]:
-    results = judging.judged([one.cells for one in contrasts])
-    return [replace(one, judged=judged) for one, judged in zip(contrasts, results, strict=True)]
-
-
-def ended_worse(comparison: Comparison) -> list[str]:
-    """A line for each cell of B that did not end as well as in A."""
-    return [
-        f"{display_name(ending.framework)}, batch size {ending.batch_size}: {ending.ended_a} in A, {ending.ended_b} "
-        f"in B: {ending.reason}"
-        for ending in comparison.endings
-        if ending.verdict is Verdict.REGRESSION
-    ]

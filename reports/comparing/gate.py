@@ -9,14 +9,12 @@ must hold, so that their number needs no correction. CANNOT_BE_TOLD: neither.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ..order import ERROR
-from .contrast import POWER, Estimate, Verdict
-from .judging import Compared, Judged, Mean, Tested
+from .cell_tests import AnyTest, CellTest, MeanTest, Verdict
+from .estimates import POWER
 
 MOST_REPEATS = 100  # more are not advised
 
@@ -38,117 +36,71 @@ class Ruling:
     lines: tuple[str, ...] = ()
 
 
-def rule(judged: Sequence[Judged], tolerated_percent: float, every_cell: bool, ended_worse: Sequence[str]) -> Ruling:
+def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, ended_worse: Sequence[str]) -> Ruling:
     """`every_cell`: the loss must be excluded of each cell, too. `ended_worse`: a line for each cell that did not end
     as well as in A.
     """
-    means = [item for one in judged for item in one.means]
-    cells = [item for one in judged for item in one.cells if item.measure.better]
-    everything: list[Tested] = [*means, *cells]
-    losses = [item for item in everything if _established(item) and _percent(item) >= tolerated_percent]
+    means = [test for test in tests if isinstance(test, MeanTest)]
+    cells = [test for test in tests if isinstance(test, CellTest) and test.quantity.better]
+    everything: list[AnyTest] = [*means, *cells]
+    worse = [test for test in everything if test.verdict is Verdict.REGRESSION]
+    losses = [test for test in worse if test.loss_percent >= tolerated_percent]
     if losses or ended_worse:
         head = f"{len(losses) + len(ended_worse)} worse by {tolerated_percent:g} % or more"
         return Ruling(Outcome.REGRESSION, head, (*ended_worse, *map(_loss, losses)))
-    claimed: list[Tested] = [*means, *(cell for cell in cells if every_cell and cell.judgement)]
-    open_ = [item for item in claimed if _at_most(item) >= tolerated_percent]
+    tested = [cell for cell in cells if cell.estimate]
+    claimed = [*means, *(tested if every_cell else ())]
+    open_ = [test for test in claimed if test.at_most_percent >= tolerated_percent]
     untested = [cell for cell in cells if cell.verdict is Verdict.NOT_TESTED]
     if open_ or untested or not claimed:
         head = (
             f"cannot be told: a loss of {tolerated_percent:g} % is not excluded in {len(open_)} of {len(claimed)} "
             f"values{f'; {len(untested)} values could not be tested' if untested else ''}"
         )
-        lines = [_open(item, tolerated_percent) for item in sorted(open_, key=_at_most, reverse=True)]
-        lines += [f"{cell.name}: {cell.measure.quantity.name}: {_why(cell)}" for cell in untested]
+        open_.sort(key=lambda test: test.at_most_percent, reverse=True)
+        lines = [_open(test, tolerated_percent) for test in open_]
+        lines += [f"{_subject(cell)}: {cell.spread.untested}" for cell in untested]
         return Ruling(Outcome.CANNOT_BE_TOLD, head, tuple(lines))
     whose = "every cell and every framework's mean" if every_cell else "every framework's mean"
+    bounds = _highest(claimed, lambda test: test.at_most_percent)
     head = (
         f"passed: of {whose} over its batch sizes, {len(claimed)} values, a loss of {tolerated_percent:g} % is "
-        f"excluded; the highest bounds are {_highest(claimed, _at_most)}"
+        f"excluded; the highest bounds are {bounds}"
     )
-    return Ruling(Outcome.PASSED, head, () if every_cell else (_single_cell(cells, tolerated_percent),))
+    from_on = _highest(tested, lambda test: max(test.smallest_percent, tolerated_percent))
+    single = (
+        f"of a single cell nothing is claimed: a loss in one alone is found in {100 * POWER:g} % of runs from "
+        f"{from_on} on; --every-cell asks it of each"
+    )
+    return Ruling(Outcome.PASSED, head, () if every_cell else (single,))
 
 
-def _worsening(item: Tested) -> Estimate:
-    assert item.judgement is not None  # asked of what was tested alone
-    return item.judgement.estimate.worsening(item.measure.better)
+def _subject(test: AnyTest) -> str:
+    return f"{test.name}: {test.quantity.name}"
 
 
-def _established(item: Tested) -> bool:
-    return item.judgement is not None and item.judgement.worse <= ERROR
+def _change(test: AnyTest) -> str:
+    percent = test.loss_percent
+    return f"{_subject(test)} {'worse' if percent >= 0 else 'better'} by {abs(percent):.1f} {test.unit}"
 
 
-def _percent(item: Tested) -> float:
-    return item.measure.loss_percent(_worsening(item).value)
+def _loss(test: AnyTest) -> str:
+    low, high = sorted(map(test.percent, test.loss.interval))
+    return f"{_change(test)} [{low:.1f}, {high:.1f}] (adjusted p {test.p_worse:.2g})"
 
 
-def _at_most(item: Tested) -> float:
-    return item.measure.loss_percent(_worsening(item).at_most)
-
-
-def smallest_percent(item: Tested) -> float:
-    """The smallest loss that a share POWER of such comparisons establishes."""
-    assert item.judgement is not None
-    return item.measure.loss_percent(_worsening(item).detectable(item.judgement.tests))
-
-
-def repeats_needed(item: Tested, tolerated_percent: float) -> int:
-    """With so many on both sides a share POWER of comparisons without a loss would pass this claim."""
-    estimate = _worsening(item)
-    wanted = item.measure.loss(tolerated_percent)
-    fewest = item.repeats if isinstance(item, Mean) else min(item.n_a, item.n_b)
-    return math.ceil(fewest * ((estimate.reach(1 - ERROR) + estimate.reach(POWER)) / wanted) ** 2)
-
-
-def _unit(item: Tested) -> str:
-    return "points" if item.measure.in_points else "%"
-
-
-def _subject(item: Tested) -> str:
-    return f"{item.name}: {item.measure.quantity.name}"
-
-
-def _change(item: Tested) -> str:
-    percent = _percent(item)
-    return f"{'worse' if percent >= 0 else 'better'} by {abs(percent):.1f} {_unit(item)}"
-
-
-def _loss(item: Tested) -> str:
-    assert item.judgement is not None
-    ends = sorted(item.measure.loss_percent(end) for end in _worsening(item).interval)
-    interval = f"[{ends[0]:.1f}, {ends[1]:.1f}]"
-    return f"{_subject(item)} {_change(item)} {interval} (adjusted p {item.judgement.worse:.2g})"
-
-
-def _open(item: Tested, tolerated_percent: float) -> str:
-    needed = repeats_needed(item, tolerated_percent)
+def _open(test: AnyTest, tolerated_percent: float) -> str:
+    needed = test.repeats_needed(tolerated_percent)
     advice = f"about {needed}" if needed <= MOST_REPEATS else f"more than {MOST_REPEATS}"
-    known = "a loss is established, but not one of this size; " if _established(item) else ""
+    known = "a loss is established, but not one of this size; " if test.verdict is Verdict.REGRESSION else ""
     return (
-        f"{_subject(item)} {_change(item)}, {known}the loss may be up to {_at_most(item):.1f} {_unit(item)}; the "
-        f"smallest that such repeats find in {100 * POWER:g} % of runs is {smallest_percent(item):.1f} {_unit(item)}; "
+        f"{_change(test)}, {known}the loss may be up to {test.at_most_percent:.1f} {test.unit}; the "
+        f"smallest that such repeats find in {100 * POWER:g} % of runs is {test.smallest_percent:.1f} {test.unit}; "
         f"{advice} repeats on both sides would exclude {tolerated_percent:g}"
     )
 
 
-def _why(cell: Compared) -> str:
-    return cell.shift.untested if cell.shift else "no value"
-
-
-def _highest(items: Sequence[Tested], key: Callable[[Tested], float]) -> str:
+def _highest(tests: Sequence[AnyTest], percent: Callable[[AnyTest], float]) -> str:
     """The highest of each quantity: "speed 3.1 %, accuracy 0.8 points"."""
-    by_quantity: dict[str, Tested] = {}
-    for item in sorted(items, key=key):
-        by_quantity[item.measure.quantity.name] = item
-    return ", ".join(f"{name} {key(item):.1f} {_unit(item)}" for name, item in sorted(by_quantity.items()))
-
-
-def _single_cell(cells: Sequence[Compared], tolerated_percent: float) -> str:
-    """What a pass by means leaves open of a single cell."""
-
-    def from_on(item: Tested) -> float:
-        return max(smallest_percent(item), tolerated_percent)
-
-    return (
-        f"of a single cell nothing is claimed: a loss in one alone is found in {100 * POWER:g} % of runs from "
-        f"{_highest([cell for cell in cells if cell.judgement], from_on)} on; --every-cell asks it of each"
-    )
+    by_quantity = {test.quantity.name: test for test in sorted(tests, key=percent)}
+    return ", ".join(f"{name} {percent(test):.1f} {test.unit}" for name, test in sorted(by_quantity.items()))

@@ -6,14 +6,16 @@ the processor to a package's version, may differ between its sides: that differe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import pandas as pd
 
 from workloads.records.job import Passes, Task
 from workloads.records.result import TrialResult
 
-from ..captions import NOT_REPORTED, described, distinct
+from ..condition_text import NOT_REPORTED, described, distinct, software_words
 from ..conditions import Section
 from ..frameworks import display_name, ordered
 
@@ -37,14 +39,14 @@ class Pair:
     def differences(self) -> list[tuple[str, str, str]]:
         """(what, in A, in B) of everything that is not the same; of software, of the frameworks in both."""
         frameworks = [name for name in ordered(self.a.software) if name in self.b.software]
-        words_a, words_b = (_words(section, frameworks) | _beside(section.results) for section in (self.a, self.b))
+        words_a, words_b = (_words(section, frameworks) | _machine(section.results) for section in (self.a, self.b))
         for framework in frameworks:
             key = f"{display_name(framework)} packages"
             if words_a[key] != words_b[key]:
                 words_a[key], words_b[key] = _packages(self.a, self.b, framework)
-        keys = dict.fromkeys([*words_a, *words_b])
-        found = [(key, words_a.get(key, NOT_REPORTED), words_b.get(key, NOT_REPORTED)) for key in keys]
-        return [(key, a, b) for key, a, b in found if a != b]
+        keys = {**words_a, **words_b}
+        words = [(key, words_a.get(key, NOT_REPORTED), words_b.get(key, NOT_REPORTED)) for key in keys]
+        return [(key, a, b) for key, a, b in words if a != b]
 
     @property
     def same_trials(self) -> int:
@@ -53,43 +55,37 @@ class Pair:
         return sum((result.spec.id, result.started_at) in known for result in self.b.results)
 
 
-@dataclass(frozen=True)
-class Pairing:
-    """`alone`: a line for each section that is compared with none, and why."""
-
-    pairs: tuple[Pair, ...]
-    alone: tuple[str, ...]
-
-
-def pair(a: Sequence[Section], b: Sequence[Section]) -> Pairing:
+def pair(a: Sequence[Section], b: Sequence[Section]) -> tuple[list[Pair], list[str]]:
     """Sections of the same task: the only ones of their folders, else those alike in whatever tells a folder's own
     sections apart. What could be paired in more than one way is not paired.
+
+    And a line for each section that is compared with none, and why.
     """
     pairs: list[Pair] = []
     alone: list[str] = []
     of_a, of_b = _grouped(a, _task), _grouped(b, _task)
-    for task in dict.fromkeys([*of_a, *of_b]):
-        here_a, here_b = of_a.get(task, []), of_b.get(task, [])
-        found = _paired(here_a, here_b)
-        left = {"A": [s for s in here_a if s not in [p.a for p in found]],
-                "B": [s for s in here_b if s not in [p.b for p in found]]}  # fmt: skip
-        ambiguous = bool(here_a and here_b and not found)
-        pairs += found
-        for side, sections in left.items():
-            alone += [f"only in {side}: {_named(s)}" for s in sections if not ambiguous]
-        if ambiguous:
-            conditions = ", ".join(_telling([here_a, here_b]))
+    for task in {**of_a, **of_b}:
+        sides = {"A": of_a.get(task, []), "B": of_b.get(task, [])}
+        alike = _paired(*sides.values())
+        pairs += alike
+        paired = [section for pair in alike for section in (pair.a, pair.b)]
+        if all(sides.values()) and not alike:
+            conditions = ", ".join(_telling(sides.values()))
             alone.append(
-                f"cannot be paired: A holds {len(here_a)} and B {len(here_b)} sections of {_named(here_a[0])}, told "
-                f"apart by {conditions}; none is alike in both: give folders that hold one of them each"
+                f"cannot be paired: A holds {len(sides['A'])} and B {len(sides['B'])} sections of "
+                f"{_named(sides['A'][0])}, told apart by {conditions}; none is alike in both: give folders that hold "
+                "one of them each"
             )
-    return Pairing(tuple(pairs), tuple(alone))
+            continue
+        for side, sections in sides.items():
+            alone += [f"only in {side}: {_named(section)}" for section in sections if section not in paired]
+    return pairs, alone
 
 
 def _paired(a: list[Section], b: list[Section]) -> list[Pair]:
     if len(a) == len(b) == 1:
         return [Pair(a[0], b[0])]
-    telling = _telling([a, b])
+    telling = _telling((a, b))
     keys: tuple[Callable[[Section], tuple[str, ...]], ...] = (
         lambda section: (section.condition.placement.device_kind,),
         lambda section: tuple(_words(section).get(key, "") for key in telling),
@@ -102,14 +98,13 @@ def _paired(a: list[Section], b: list[Section]) -> list[Pair]:
     return []
 
 
-def _telling(sides: Sequence[Sequence[Section]]) -> list[str]:
+def _telling(sides: Iterable[Sequence[Section]]) -> list[str]:
     """What differs between sections of one side."""
-    found: dict[str, None] = {}
+    telling: dict[str, None] = {}
     for sections in sides:
-        words = [_words(section) for section in sections]
-        keys = dict.fromkeys(key for own in words for key in own)
-        found |= dict.fromkeys(key for key in keys if len({own.get(key, "") for own in words}) > 1)
-    return list(found)
+        words = pd.DataFrame(map(_words, sections)).fillna("")
+        telling |= dict.fromkeys(words.columns[words.nunique() > 1])
+    return list(telling)
 
 
 def _grouped(sections: Sequence[Section], key: Callable[[Section], Key]) -> dict[Key, list[Section]]:
@@ -126,33 +121,22 @@ def _task(section: Section) -> tuple[Task, Passes]:
 
 def _words(section: Section, frameworks: Sequence[str] | None = None) -> dict[str, str]:
     """The condition, and the software of these frameworks, of all where None."""
-    words = described(section.condition)
-    for framework in ordered(section.software) if frameworks is None else frameworks:
-        software, name = section.software[framework], display_name(framework)
-        words |= {
-            f"{name} version": software.version or NOT_REPORTED,
-            f"{name} CUDA": software.cuda or NOT_REPORTED,
-            f"{name} cuDNN": software.cudnn or NOT_REPORTED,
-            f"{name} environment": software.environment,
-            f"{name} packages": software.packages or NOT_REPORTED,
-            f"{name} kernels": software.kernels or NOT_REPORTED,
-        }
-    return words
+    return described(section.condition) | software_words(section, frameworks)
 
 
 def _packages(a: Section, b: Section, framework: str) -> tuple[str, str]:
     """Those whose versions differ, in place of the digests, which say only that some do."""
     versions: list[dict[str, Any]] = []
     for section in (a, b):
-        own = [r.facts.get("packages") for r in section.results if r.spec.cell.framework == framework]
-        versions.append(next((packages for packages in own if isinstance(packages, dict)), {}))
+        facts = [r.facts.get("packages") for r in section.results if r.spec.cell.framework == framework]
+        versions.append(next((packages for packages in facts if isinstance(packages, dict)), {}))
     names = sorted(name for name in {*versions[0], *versions[1]} if versions[0].get(name) != versions[1].get(name))
-    told_a, told_b = (", ".join(f"{name} {own[name]}" for name in names if name in own) for own in versions)
-    return told_a or NOT_REPORTED, told_b or NOT_REPORTED
+    in_a, in_b = (", ".join(f"{name} {side[name]}" for name in names if name in side) for side in versions)
+    return in_a or NOT_REPORTED, in_b or NOT_REPORTED
 
 
-def _beside(results: Sequence[TrialResult]) -> dict[str, str]:
-    """What is no condition, and yet a way in which two folders differ."""
+def _machine(results: Sequence[TrialResult]) -> dict[str, str]:
+    """What is no condition, and yet differs between two folders."""
     return {
         name: distinct(result.machine.get(key) for result in results) or NOT_REPORTED
         for name, key in (("commit", "commit"), ("host memory, bytes", "memory_bytes"), ("runner's Python", "python"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,24 +31,23 @@ def against_batch_size(section: Section, quantity: Quantity) -> Measured:
     for (framework, size), cell in tables.by_place(section, quantity).items():
         of_framework.setdefault(framework, {})[size] = cell
     most = max((cell["n"] for cells in of_framework.values() for cell in cells.values()), default=0)
-    return Measured(tuple(_of_framework(name, cells) for name, cells in of_framework.items()), most)
+    return Measured(tuple(series_of(name, cells) for name, cells in of_framework.items()), most)
 
 
-def _of_framework(framework: str, cells: Mapping[int, Mapping[str, Any]]) -> Series:
-    every = cells.values()
-    repeated = any(cell["n"] > 1 for cell in every)
+def series_of(framework: str, cells: Mapping[int, Mapping[str, Any]]) -> Series:
+    """Of {x: cell of a table}: medians, with the ends of the intervals where there is more than one repeat."""
+    repeated = any(cell["n"] > 1 for cell in cells.values())
+
+    def column(name: str) -> tuple[float | None, ...]:
+        return tuple(float(cell[name]) if math.isfinite(cell[name]) else None for cell in cells.values())
+
     return Series(
         label=display_name(framework),
         key=framework,
         kind=Kind.MEASURED,
         x=tuple(map(float, cells)),
-        y=known(cell["median"] for cell in every),
-        low=known(cell["low"] for cell in every) if repeated else (),
-        high=known(cell["high"] for cell in every) if repeated else (),
-        trials=tuple(cell[tables.KNOWN] for cell in every),
+        y=column("median"),
+        low=column("low") if repeated else (),
+        high=column("high") if repeated else (),
+        trials=tuple(cell[tables.KNOWN] for cell in cells.values()),
     )
-
-
-def known(values: Iterable[float]) -> tuple[float | None, ...]:
-    """None for what is not finite."""
-    return tuple(float(value) if math.isfinite(value) else None for value in values)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from workloads.records.intervals import CONFIDENCE_PERCENT
 
 from ..charts import Series
 from ..tables import significant
+from ..words import listed
 
 ONE_TRIAL = "One trial a point: nothing is said about the spread between runs."
 MOST_NAMED = 4  # places without a value that are named one by one
@@ -53,11 +54,6 @@ def sentence(parts: Iterable[str]) -> str:
     return ". ".join(part for part in parts if part) + "."
 
 
-def listed(words: Sequence[str]) -> str:
-    """ "a", "a and b", "a, b and c"."""
-    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
-
-
 def _extreme(word: str, point: tuple[float, float], ends: tuple[float, float]) -> str:
     """Nothing where it is at an end of the line, which is told already."""
     return "" if point[0] in ends else f", {word} {number(point[1])} at {point[0]:.10g}"
@@ -66,4 +62,4 @@ def _extreme(word: str, point: tuple[float, float], ends: tuple[float, float]) -
 def _places(silent: list[float], every: int) -> str:
     if len(silent) > MOST_NAMED:
         return f"{len(silent)} of {every} places"
-    return listed([f"{place:.10g}" for place in silent])
+    return listed(f"{place:.10g}" for place in silent)

@@ -14,9 +14,10 @@ from ..frameworks import display_name
 from ..quantities import ALLOCATOR_PEAK, MEMORY_PARTS, NOT_ALWAYS_THERE, PROCESS_PEAK, STEPS_PEAK
 from . import chart_words
 from .batch_charts import BATCH_AXIS
-from .chart_series import Measured, against_batch_size
+from .chart_series import against_batch_size
 
 NAMES = ("memory-split", "memory-shares", "memory-line")
+Known = tuple[float | None, ...]
 PEAK = "Peak of the steps"
 HOW_SPLIT = (
     "What the framework's allocator holds in training steps of a worker of its own; the context lies outside. "
@@ -27,67 +28,57 @@ HOW_LINE = "Lines: least squares through the medians, memory = fixed + per sampl
 
 @dataclass(frozen=True)
 class Split:
-    """The memory of one framework: the parts at every batch size where all of them are known, and the steps' peak."""
+    """The memory of one framework: the parts at every batch size where all of them are known, and the steps' peak.
+
+    `sums` are MiB, at each x of the parts, which have the same.
+    """
 
     framework: str
-    parts: tuple[Series, ...]  # of one x
+    parts: tuple[Series, ...]
     peak: Series
-
-    @property
-    def sums(self) -> tuple[float | None, ...]:
-        """MiB, at each x of the parts."""
-        columns = zip(*(part.y for part in self.parts), strict=True)
-        return tuple(None if None in column else sum(y or 0 for y in column) for column in columns)
+    sums: Known
 
 
-def of_section(section: Section, provenance: str) -> list[Chart]:
+def of_section(section: Section) -> list[Chart]:
     """NAMES, as far as the section has values."""
     splits, most = _splits(section)
-    how = f"{HOW_SPLIT} {chart_words.repeats(most)} {provenance}"
-    return [*([_stacked(splits, how), _shares(splits, how)] if splits else []), *_line_chart(section, provenance)]
+    how = f"{HOW_SPLIT} {chart_words.repeats(most)}"
+    return [*([_stacked(splits, how), _shares(splits, how)] if splits else []), *_line_chart(section)]
 
 
 def _splits(section: Section) -> tuple[list[Split], int]:
     """(of each framework with a stack at some batch size; the largest number of repeats behind one)."""
     by_part = {part.name: against_batch_size(section, part) for part in MEMORY_PARTS}
-    peaks = against_batch_size(section, STEPS_PEAK)
-    found = []
-    for place, peak in enumerate(peaks.series):
-        own = {name: ours.series[place] for name, ours in by_part.items()}
-        columns = zip(*(series.y for series in own.values()), strict=True)
-        whole = [all(y is not None and y >= 0 for y in column) for column in columns]
-        if not any(whole):
-            continue
-        parts = tuple(
-            _part(name, series, whole)
-            for name, series in own.items()
-            if name not in NOT_ALWAYS_THERE or any(series.y[at] for at, all_there in enumerate(whole) if all_there)
-        )
-        found.append(Split(peak.key, parts, replace(peak, label=PEAK, low=(), high=())))
-    return found, max(ours.most for ours in by_part.values())
-
-
-def _part(name: str, series: Series, whole: list[bool]) -> Series:
-    y = tuple(value if all_there else None for value, all_there in zip(series.y, whole, strict=True))
-    return Series(figures.MEMORY_PARTS[name].label, name, Kind.PART, series.x, y, trials=series.trials)
+    splits = []
+    for place, peak in enumerate(against_batch_size(section, STEPS_PEAK).series):
+        parts = {name: measured.series[place] for name, measured in by_part.items()}
+        columns = list(zip(*(part.y for part in parts.values()), strict=True))
+        sums = tuple(None if any(y is None or y < 0 for y in column) else sum(column) for column in columns)
+        shown = []
+        for name, part in parts.items():
+            y = tuple(None if total is None else value for value, total in zip(part.y, sums, strict=True))
+            if any(y) or (name not in NOT_ALWAYS_THERE and any(total is not None for total in sums)):
+                shown.append(Series(figures.MEMORY_PARTS[name].label, name, Kind.PART, part.x, y, trials=part.trials))
+        if shown:
+            splits.append(Split(peak.key, tuple(shown), replace(peak, label=PEAK, low=(), high=()), sums))
+    return splits, max(measured.most for measured in by_part.values())
 
 
 def _stacked(splits: list[Split], how: str) -> Chart:
     title = "What the memory holds in a training step, MiB, stacked by part"
-    sentences = []
+    sentences, panels = [], []
     for split in splits:
-        sums = Series(display_name(split.framework), "", Kind.PART, split.parts[0].x, split.sums)
-        place = max(at for at, y in enumerate(split.sums) if y is not None)
-        sentences.append(f"{chart_words.course(sums, 'batch size')}; {_largest(split, place)}")
+        name = display_name(split.framework)
+        whole = Series(name, "", Kind.PART, split.parts[0].x, split.sums)
+        last = max(place for place, total in enumerate(split.sums) if total is not None)
+        sentences.append(f"{chart_words.course(whole, 'batch size')}; {_largest(split, last)}")
+        panels.append(Panel(name, (*split.parts, *([split.peak] if any(split.peak.y) else []))))
     return Chart(
-        name="memory-split",
+        name=NAMES[0],
         title=title,
         x_label=BATCH_AXIS,
         y_label="Memory, MiB",
-        panels=tuple(
-            Panel(display_name(split.framework), (*split.parts, *([split.peak] if any(split.peak.y) else [])))
-            for split in splits
-        ),
+        panels=tuple(panels),
         alt=chart_words.sentence([f"{title}, sum of the parts against batch size", *sentences]),
         caption=how,
     )
@@ -95,79 +86,73 @@ def _stacked(splits: list[Split], how: str) -> Chart:
 
 def _shares(splits: list[Split], how: str) -> Chart:
     title = "What the memory holds in a training step, % of the sum of its parts"
-    sentences = []
+    sentences, panels = [], []
     for split in splits:
-        known = [at for at, y in enumerate(split.sums) if y]
+        name = display_name(split.framework)
+        known = [place for place, total in enumerate(split.sums) if total]
         ends = dict.fromkeys((known[0], known[-1])) if known else {}
-        sentences += [f"{display_name(split.framework)}: {'; '.join(_largest(split, at) for at in ends)}"]
+        sentences.append(f"{name}: {'; '.join(_largest(split, place) for place in ends)}")
+        panels.append(Panel(name, tuple(replace(part, y=_percent(part.y, split.sums)) for part in split.parts)))
     return Chart(
-        name="memory-shares",
+        name=NAMES[1],
         title=title,
         x_label=BATCH_AXIS,
         y_label="Share of the parts, %",
-        panels=tuple(
-            Panel(display_name(split.framework), tuple(replace(part, y=_percent(part, split)) for part in split.parts))
-            for split in splits
-        ),
+        panels=tuple(panels),
         alt=chart_words.sentence([title, *sentences]),
         caption=how,
         full_scale=100,
     )
 
 
-def _percent(part: Series, split: Split) -> tuple[float | None, ...]:
-    return tuple(
-        100 * y / total if y is not None and total else None for y, total in zip(part.y, split.sums, strict=True)
-    )
+def _percent(values: Known, sums: Known) -> Known:
+    return tuple(None if y is None or not total else 100 * y / total for y, total in zip(values, sums, strict=True))
 
 
 def _largest(split: Split, place: int) -> str:
     """ "at batch size 1024 the largest part is activations, 80 %"."""
-    total = split.sums[place] or 1.0
-    part = max(split.parts, key=lambda one: one.y[place] or 0)
-    share = 100 * (part.y[place] or 0) / total
+    part = max(split.parts, key=lambda part: part.y[place] or 0)
+    share = 100 * (part.y[place] or 0) / (split.sums[place] or 1.0)
     name = part.label[:1].lower() + part.label[1:]
     return f"at batch size {part.x[place]:.10g} the largest part is {name}, {share:.0f} %"
 
 
-def _line_chart(section: Section, provenance: str) -> list[Chart]:
+def _line_chart(section: Section) -> list[Chart]:
     """Peaks with their lines, a panel a kind of memory; none where no memory has enough sizes for a line."""
     lines = memory.fitted(section)
     panels, sentences, most = [], [], 0
     for quantity in (PROCESS_PEAK, ALLOCATOR_PEAK):
         spec = quantity.figure(section.condition)
-        label = spec.label if spec else ""
-        ours = against_batch_size(section, quantity)
-        own = {framework: line for (framework, of), line in lines.items() if of == label}
-        if own:
-            panels.append(Panel(label, (*ours.series, *(_line(framework, own[framework], ours) for framework in own))))
-            sentences += [f"{label}, {_equation(framework, line)}" for framework, line in own.items()]
-            most = max(most, ours.most)
+        fitted = {framework: line for (framework, label), line in lines.items() if spec and label == spec.label}
+        if spec is None or not fitted:
+            continue
+        measured = against_batch_size(section, quantity)
+        last = max(x for series in measured.series for x in series.x)
+        fits = (_line(framework, line, last) for framework, line in fitted.items())
+        panels.append(Panel(spec.label, (*measured.series, *fits)))
+        sentences += [f"{spec.label}, {_equation(framework, line)}" for framework, line in fitted.items()]
+        most = max(most, measured.most)
+    if not panels:
+        return []
     title = "Memory against batch size, and the line that it follows"
     return [
         Chart(
-            name="memory-line",
+            name=NAMES[2],
             title=title,
             x_label="Batch size, images",
             y_label="Memory, MiB",
             panels=tuple(panels),
             alt=chart_words.sentence([title, *sentences]),
-            caption=f"{HOW_LINE} {chart_words.points(most)} {provenance}",
+            caption=f"{HOW_LINE} {chart_words.points(most)}",
             x_log=False,
         )
-    ][: len(panels)]
+    ]
 
 
-def _line(framework: str, line: Line, ours: Measured) -> Series:
+def _line(framework: str, line: Line, last: float) -> Series:
     """From 0, where it tells the fixed cost, to the largest batch size."""
-    ends = (0.0, max(x for series in ours.series for x in series.x))
-    return Series(
-        f"{display_name(framework)}, fitted line",
-        framework,
-        Kind.FIT,
-        ends,
-        tuple(line.at(int(x)) / 2**20 for x in ends),
-    )
+    values = tuple(line.at(int(x)) / 2**20 for x in (0, last))
+    return Series(f"{display_name(framework)}, fitted line", framework, Kind.FIT, (0.0, last), values)
 
 
 def _equation(framework: str, line: Line) -> str:

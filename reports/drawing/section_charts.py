@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Sequence
+from dataclasses import replace
 
-from .. import captions
+from .. import condition_text
 from ..charts import Chart
 from ..conditions import Section
-from ..reproduction import literature
+from ..reproduction.publication import Publication, publications
 from . import batch_charts, epoch_charts, memory_charts
 
 NAMES = (*batch_charts.NAMES, *memory_charts.NAMES, *epoch_charts.NAMES)
 
 
-def charts_of(section: Section, published: pd.DataFrame | None = None) -> tuple[Chart, ...]:
+def charts_of(section: Section, published: Sequence[Publication] | None = None) -> tuple[Chart, ...]:
     """Those of NAMES that have a value to show.
 
-    `published`: figures to stand behind ours, with the columns of `literature.published()`; None = those.
+    `published` are those whose figures stand behind ours; None = all.
     """
     if not section.results:
         return ()
-    provenance = captions.provenance(section)
-    published = literature.published() if published is None else published
-    return (
-        *batch_charts.of_section(section, published, provenance),
-        *memory_charts.of_section(section, provenance),
-        *epoch_charts.of_section(section, provenance),
-    )
+    published = publications() if published is None else published
+    charts = [*batch_charts.of_section(section, published), *memory_charts.of_section(section)]
+    charts += epoch_charts.of_section(section)
+    provenance = condition_text.provenance(section)
+    return tuple(replace(chart, provenance=provenance) for chart in charts)

@@ -40,13 +40,11 @@ def copy(results: Path, into: Path) -> list[str]:
     left_out = []
     try:
         for path in sorted(results.iterdir()):
-            if path.name in NOT_READ:
-                continue
             if path.name in FILES and _is_plain(path):
                 _write(into / path.name, path.read_bytes())
             elif path.name in FOLDERS and path.is_dir() and not path.is_symlink():
                 left_out += _copy_trials(path, into / path.name)
-            else:
+            elif path.name not in NOT_READ:
                 left_out.append(str(path))
     except OSError as error:
         raise ReportError(f"{error.filename}: {error.strerror}: cannot be copied for publishing") from error
@@ -61,11 +59,11 @@ def _copy_trials(folder: Path, into: Path) -> list[str]:
             continue
         (into / trial_dir.name).mkdir(parents=True)  # an empty one is an unfinished trial, and shown as such
         for path in sorted(trial_dir.iterdir()):
-            if path.name not in TRIAL_FILES or not _is_plain(path):
+            if path.name in TRIAL_FILES and _is_plain(path):
+                content = path.read_bytes()
+                _write(into / trial_dir.name / path.name, nameless(content) if path.name == files.LOG_FILE else content)
+            else:
                 left_out.append(str(path))
-                continue
-            content = path.read_bytes()
-            _write(into / trial_dir.name / path.name, nameless(content) if path.name == files.LOG_FILE else content)
     return left_out
 
 

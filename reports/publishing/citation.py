@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import latex
 from .publication import AUTHOR, Publication
 
 MESSAGE = "If you use these figures, please cite them as below."
-LATEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-}  # fmt: skip
 
 
 def cff(publication: Publication, archive: str, archive_sha256: str) -> str:
@@ -39,11 +36,11 @@ def bibtex(publication: Publication) -> str:
     year, month, _ = (publication.published_day or publication.last_day).split("-")
     values = {
         "author": f"{{{AUTHOR}}}",
-        "title": f"{{{_latex('Batchwise: ' + publication.title)}}}",
+        "title": f"{{{latex.escape('Batchwise: ' + publication.title)}}}",
         "year": year,
         "month": str(int(month)),
-        "version": _latex(publication.name),
-        "note": _latex(_abstract(publication)),
+        "version": latex.escape(publication.name),
+        "note": latex.escape(_abstract(publication)),
     }
     lines = ",\n".join(f"  {key} = {{{value}}}" for key, value in values.items())
     return f"@misc{{batchwise-{publication.name},\n{lines}\n}}\n"
@@ -57,8 +54,3 @@ def _abstract(publication: Publication) -> str:
         f"{' to '.join(days)} (UTC); commit {', '.join(publication.commits)}."
     )
     return " ".join([*publication.marks, sentences, *publication.findings])
-
-
-def _latex(text: str) -> str:
-    """One line that BibTeX takes as it is."""
-    return "".join(LATEX.get(character, character) for character in " ".join(text.split()))

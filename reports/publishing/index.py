@@ -4,39 +4,39 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .. import files
+from .. import export
 from . import publication
 from .publication import Publication
 
 TEMPLATES = Path(__file__).parent
 INDEX = "index.html"
-LISTED = (*files.MAIN, publication.FILE)  # what a line leads to: the first of these that is there
+LISTED = (*export.MAIN, publication.FILE)  # what a line leads to: the first of these that is there
 
 
 def write(into: Path) -> list[str]:
     """Write it; returns a line for each folder that holds a publication which cannot be read. Raises OSError."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    found, unreadable = listed(into)
+    publications, unreadable = listed(into)
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    html = environment.get_template("published.html.j2").render(publications=found, unreadable=unreadable)
+    html = environment.get_template("published.html.j2").render(publications=publications, unreadable=unreadable)
     part = into / f".{INDEX}.part"
-    part.write_text(html + "\n", encoding="utf-8", errors="replace", newline="\n")
+    export.write_text(part, html + "\n")
     part.replace(into / INDEX)
     return unreadable
 
 
 def listed(into: Path) -> tuple[list[tuple[Publication, str, str]], list[str]]:
     """([(publication, its folder's name, the file to open)], a line for each that cannot be read); newest first."""
-    found, unreadable = [], []
+    publications, unreadable = [], []
     for path in sorted(into.glob(f"*/{publication.FILE}")):
         folder = path.parent
         if folder.name.startswith("."):
             continue
         try:
-            own = publication.read(path)
+            facts = publication.read(path)
         except ValueError as error:
             unreadable.append(f"{folder.name}: {publication.FILE}: {error}")
             continue
-        found.append((own, folder.name, next(name for name in LISTED if (folder / name).exists())))
-    return sorted(found, key=lambda one: (one[0].first_day, one[1]), reverse=True), unreadable
+        publications.append((facts, folder.name, next(name for name in LISTED if (folder / name).exists())))
+    return sorted(publications, key=lambda entry: (entry[0].first_day, entry[1]), reverse=True), unreadable

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 from workloads.records.result import TrialResult
-from workloads.records.status import Status
 
 from ..checking import recheck
-from ..checking.completeness import Gap, Kind, gaps, words
+from ..checking.completeness import gaps
 from ..load import Stored
 from . import archive
 
@@ -22,33 +22,26 @@ def obstacles(stored: Stored, folder: Path) -> list[str]:
     `folder` is the copy that is to be published, `stored` what was read of it.
     """
     lacking = [gap for gap in gaps(stored, folder) if gap.counts]
-    of_kind = {kind: [gap for gap in lacking if gap.kind is kind] for kind in Kind}
-    found = []
-    for kind in (Kind.OTHER_SCHEMA, Kind.UNREADABLE):
-        found += _told(kind, map(_example, of_kind[kind]), "result")
-    found += _told(Kind.UNFINISHED, map(_example, of_kind[Kind.UNFINISHED]))
-    for status in Status:
-        found += _told(words(status), (_example(gap) for gap in of_kind[Kind.ENDED] if gap.status is status))
-    found += _told(Kind.MISSING, map(_example, of_kind[Kind.MISSING]))
-    found += [f"not run of {gap.place}" for gap in of_kind[Kind.NOT_RUN]]
-    found += _told("of a commit that is unknown", [r.spec.id for r in stored.results if not r.machine.get("commit")])
+    sentences = []
+    for (kind, noun), group in itertools.groupby(lacking, key=lambda gap: (gap.kind, gap.noun)):
+        examples = [gap.example for gap in group]
+        sentences += _counted(kind, examples, noun) if noun else [f"{kind} of {example}" for example in examples]
+    sentences += _counted(
+        "of a commit that is unknown", [r.spec.id for r in stored.results if not r.machine.get("commit")]
+    )
     dirty = [f"{r.spec.id}: {r.machine['commit']}" for r in stored.results if _dirty(r)]
-    found += _told("of a commit with uncommitted changes", dirty)
-    found += _told("by python -m reports check", recheck.trials(stored, folder), "finding")
-    found += _told("naming a home directory", archive.naming_homes(folder), "file")
-    return found
+    sentences += _counted("of a commit with uncommitted changes", dirty)
+    sentences += _counted("by python -m reports check", recheck.trials(stored, folder), "finding")
+    sentences += _counted("naming a home directory", archive.naming_homes(folder), "file")
+    return sentences
 
 
-def _example(gap: Gap) -> str:
-    return f"{gap.place}: {gap.reason}" if gap.reason else gap.place
-
-
-def _told(what: str, examples: Iterable[str], noun: str = "trial") -> list[str]:
+def _counted(kind: str, examples: Sequence[str], noun: str = "trial") -> list[str]:
     """["2 trials failed (a: reason; b: reason)"], or nothing where there is none."""
-    listed = list(examples)
-    more = f"; and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    text = "; ".join(" ".join(example.split()) for example in listed[:SHOWN])
-    return [f"{len(listed)} {noun}{'s' if len(listed) > 1 else ''} {what} ({text}{more})"] if listed else []
+    count = len(examples)
+    more = f"; and {count - SHOWN} more" if count > SHOWN else ""
+    text = "; ".join(" ".join(example.split()) for example in examples[:SHOWN])
+    return [f"{count} {noun}{'s' if count > 1 else ''} {kind} ({text}{more})"] if count else []
 
 
 def _dirty(result: TrialResult) -> bool:

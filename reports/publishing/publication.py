@@ -7,24 +7,26 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
+from typing import Literal
 
+import msgspec
+
+from workloads.records import validation
 from workloads.records.result import TrialResult
 
-from ..captions import NOT_REPORTED
+from ..condition_text import NOT_REPORTED
 from ..conditions import condition_of, software_of
 from ..frameworks import display_name, ordered
 from ..load import Stored, started
 
-FILE, SCHEMA_VERSION = "publication.json", 1
+FILE = "publication.json"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 LONGEST_SLUG = 60
 AUTHOR = "Batchwise contributors"
 
 
-@dataclass(frozen=True)
-class Publication:
+class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Days are ISO 8601, UTC: of the first and the last trial, and of publishing, None in a publication of before that
     was stored. `marks`: why it should not have been published.
     """
@@ -42,7 +44,7 @@ class Publication:
     findings: list[str]
     marks: list[str]
     published_day: str | None = None
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
 
     @property
     def count(self) -> str:
@@ -84,17 +86,15 @@ def machine(result: TrialResult) -> str:
     """The GPU of a trial on one, else the processor and how many cores."""
     condition = condition_of(result)
     if condition.placement.device_kind == "cpu":
-        return f"{condition.cpu_model or 'unknown processor'}, {condition.cores or 'unknown number of'} cores"
-    return condition.gpu_name or "unknown GPU"
+        cores = dict(condition.stated)["cores"] or "unknown number of"
+        return f"{condition.device_model or 'unknown processor'}, {cores} cores"
+    return condition.device_model or "unknown GPU"
 
 
 def names(stored: Stored) -> tuple[str, str]:
     """<date>-<machine> of the first day, and the same with the study, for where the first is another study's."""
     results = sorted(stored.results, key=started)
-    models = [
-        condition.cpu_model if condition.placement.device_kind == "cpu" else condition.gpu_name
-        for condition in map(condition_of, results)
-    ]
+    models = [condition_of(result).device_model for result in results]
     short = f"{started(results[0]).date().isoformat()}-{slug('-'.join(_distinct(m or 'unknown' for m in models)))}"
     return short, f"{short}-{slug('-'.join(_distinct(result.spec.study for result in results)))}"
 
@@ -107,31 +107,24 @@ def slug(text: str) -> str:
 
 
 def read(path: Path) -> Publication:
-    """Raises ValueError, with the reason, for a file that cannot be read or is of another kind."""
+    """Raises ValueError, with the reason, for a file that is not there, cannot be read or is of another kind."""
+    publication = validation.read(path, Publication)
+    if publication is None:
+        raise ValueError("cannot be read: no such file")
+    return publication
+
+
+def of_folder(folder: Path) -> Publication | None:
+    """What lies there; None without a publication that can be read."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from error
-    if not isinstance(data, dict) or data.get("schema_version") != SCHEMA_VERSION:
-        raise ValueError(f"not of schema version {SCHEMA_VERSION}")
-    needed = {field.name for field in fields(Publication) if field.default is MISSING}
-    if not needed <= set(data) <= {field.name for field in fields(Publication)}:
-        raise ValueError("fields are missing or unknown")
-    for name, value in data.items():
-        if name == "trials":
-            fits = isinstance(value, dict) and all(type(number) is int for number in value.values())
-        elif name in ("name", "title", "first_day", "last_day", "published_day"):
-            fits = isinstance(value, str) or (value is None and name == "published_day")
-        else:
-            fits = name == "schema_version" or (isinstance(value, list) and all(isinstance(one, str) for one in value))
-        if not fits:
-            raise ValueError(f"{name} is {value!r}")
-    return Publication(**data)
+        return read(folder / FILE)
+    except ValueError:
+        return None
 
 
 def text(publication: Publication) -> str:
     """JSON, one key a line, that `read` takes."""
-    return json.dumps(asdict(publication), ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(msgspec.structs.asdict(publication), ensure_ascii=False, indent=1) + "\n"
 
 
 def _task(result: TrialResult) -> str:

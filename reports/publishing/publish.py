@@ -10,7 +10,6 @@ which commit and on which day stays as it was; the report is made by the code of
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import fcntl
 import os
 import shutil
@@ -22,9 +21,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from workloads.datasets import file_digest
 
-from .. import build, files, load
+from .. import build, export, load
 from ..load import ReportError, Stored
 from . import archive, citation, publication
 from . import index as published_index
@@ -99,7 +100,8 @@ def publish(
         raise ReportError(f"--name {name}: use lower case letters, digits and single hyphens")
     with tempfile.TemporaryDirectory(prefix="batchwise-") as stage:
         packed = _packed(results)
-        name = name or (_name_beside(packed) if packed else None)
+        if packed and (published := publication.of_folder(packed.parent)):
+            name = name or published.name
         source = archive.unpack(packed, Path(stage) / "unpacked") if packed else results
         copied = _copied(source, results, Path(stage))
         if copied.obstacles and not anyway:
@@ -140,10 +142,10 @@ def _place(copied: Copied, stage: Path, folder: Path, replace: bool) -> bool:
     part = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
     try:
         facts = _fill(part.resolve(), stage, copied.stored, folder.name, marks)
-        earlier = _published_day(folder)
-        _seal(part, dataclasses.replace(facts, published_day=earlier or today()))
+        earlier = publication.of_folder(folder)  # the same again keeps its day
+        _seal(part, facts, earlier.published_day if earlier else None)
         if earlier and not _is_same(part, folder):
-            _seal(part, dataclasses.replace(facts, published_day=today()))
+            _seal(part, facts)
         return _put(part, folder, replace)
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -163,26 +165,11 @@ def _packed(results: Path) -> Path | None:
     if not packed.is_file():
         return None
     sums = packed.parent / CHECKSUMS
-    digest = file_digest(packed, "sha256")
-    if sums.is_file() and _sums(sums).get(packed.name, digest) != digest:
+    lines = sums.read_text(encoding="utf-8").splitlines() if sums.is_file() else []
+    of_archive = [line for line in lines if line.endswith(f"  {packed.name}")]
+    if of_archive and of_archive != [f"{file_digest(packed, 'sha256')}  {packed.name}"]:
         raise ReportError(f"{packed}: changed since it was published: {CHECKSUMS} tells another checksum; get it anew")
     return packed
-
-
-def _name_beside(packed: Path) -> str | None:
-    """The name of the publication that an archive lies in; None where it lies alone."""
-    try:
-        return publication.read(packed.parent / publication.FILE).name
-    except ValueError:
-        return None
-
-
-def _published_day(target: Path) -> str | None:
-    """Of what is published there by now: the same again keeps its day."""
-    try:
-        return publication.read(target / publication.FILE).published_day
-    except ValueError:
-        return None
 
 
 @contextmanager
@@ -209,11 +196,10 @@ def _alone(into: Path) -> Iterator[list[str]]:
 def _name(stored: Stored, into: Path) -> str:
     """<date>-<machine>, with the study where that name is another study's."""
     short, long = publication.names(stored)
-    studies = publication.of(stored, short, (), ()).studies
-    try:
-        return short if publication.read(into / short / publication.FILE).studies == studies else long
-    except ValueError:
-        return long if (into / short).exists() else short
+    earlier = publication.of_folder(into / short)
+    if earlier:
+        return short if earlier.studies == publication.of(stored, short, (), ()).studies else long
+    return long if (into / short).exists() else short
 
 
 def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, ...]) -> publication.Publication:
@@ -222,35 +208,38 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
     """
     with chdir(stage):
         report = build.report([RESULTS])
-        files.write(report, out, FORMATS, marks, CHARTS)
-        (out / files.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
+        export.write(report, out, FORMATS, marks, CHARTS)
+        (out / export.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
         archive.pack(RESULTS, out / ARCHIVE)
     inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})
-    _write(out / INPUTS, "".join(f"{sha256}  {path}\n" for path, sha256 in inputs))
+    export.write_text(out / INPUTS, "".join(f"{sha256}  {path}\n" for path, sha256 in inputs))
     return publication.of(stored, name, report.summary.findings, marks)
 
 
-def _seal(out: Path, facts: publication.Publication) -> None:
-    """What depends on the day of publishing, and the checksums of it all."""
+def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> None:
+    """What depends on the day of publishing, which is today where None, and the checksums of it all."""
+    facts = msgspec.structs.replace(facts, published_day=day or today())
     texts = {
         publication.FILE: publication.text(facts),
         "CITATION.cff": citation.cff(facts, ARCHIVE, file_digest(out / ARCHIVE, "sha256")),
         "citation.bib": citation.bibtex(facts),
     }
     for file, text in texts.items():
-        _write(out / file, text)
-    sums = [f"{file_digest(path, 'sha256')}  {path.name}\n" for path in sorted(out.iterdir()) if path.name != CHECKSUMS]
-    _write(out / CHECKSUMS, "".join(sums))
+        export.write_text(out / file, text)
+    export.write_text(out / CHECKSUMS, _checksums(out))
     out.chmod(0o755)  # it was made for its owner's eyes alone
 
 
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+def _checksums(folder: Path) -> str:
+    """Of every other file in it, as `sha256sum -c` reads them."""
+    paths = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name != CHECKSUMS]
+    return "".join(f"{file_digest(path, 'sha256')}  {path.name}\n" for path in paths)
 
 
 def _is_same(part: Path, target: Path) -> bool:
-    before = target / CHECKSUMS
-    return before.is_file() and before.read_bytes() == (part / CHECKSUMS).read_bytes() and _whole(target)
+    """Whether the target has the same checksums, and every file is there as they say, and no other."""
+    sums, before = (part / CHECKSUMS).read_text(encoding="utf-8"), target / CHECKSUMS
+    return before.is_file() and before.read_text(encoding="utf-8") == sums == _checksums(target)
 
 
 def _put(part: Path, target: Path, replace: bool) -> bool:
@@ -274,20 +263,6 @@ def _put(part: Path, target: Path, replace: bool) -> bool:
     else:
         part.rename(target)
     return True
-
-
-def _whole(folder: Path) -> bool:
-    """Whether every file is there as its checksum says, and no other."""
-    there = {
-        path.name: file_digest(path, "sha256") for path in folder.iterdir() if path.name != CHECKSUMS and path.is_file()
-    }
-    return _sums(folder / CHECKSUMS) == there
-
-
-def _sums(path: Path) -> dict[str, str]:
-    """{file: SHA-256} of a file that `sha256sum -c` reads."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return {name: sha256 for sha256, _, name in (line.partition("  ") for line in lines)}
 
 
 def _large(folder: Path) -> list[str]:

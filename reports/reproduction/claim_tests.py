@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
-from ..order import ABOVE as ABOVE_EITHER
-from ..order import TIE_PERCENT, Order, Point, order
-from . import ranks
-from .comparable import listed
+from ..frameworks import display_name
+from ..order import TIE_PERCENT, Order, Point, Points, order
+from ..words import listed
+from . import rank_correlation
 
-PEAK, BELOW, ABOVE = (64, 128), 32, 256
-FALL, JUMP = (128, 256, 512, 1024), (64, 128)
 STRONG, FLAT, TWICE = 0.8, 1.5, 2.0
 NEAR = f"one repeat, within {TIE_PERCENT:g} %"
 
@@ -41,12 +40,12 @@ class Verdict:
     why: str
 
 
-def all_above(pairs: list[tuple[Point, Point]], text: str) -> Verdict:
+def all_above(pairs: Sequence[tuple[Point, Point]], text: str, or_equal: bool = False) -> Verdict:
     """Whether the first of each pair lies above the second."""
-    orders = [order(a, b) for a, b in pairs]
-    if any(one in (Order.BELOW, Order.EQUAL) for one in orders):
+    orders = {order(a, b) for a, b in pairs} - ({Order.EQUAL} if or_equal else set())
+    if orders & {Order.BELOW, Order.EQUAL}:
         return Verdict(Outcome.FAILS, text)
-    if all(one is Order.ABOVE for one in orders):
+    if orders <= {Order.ABOVE}:
         return Verdict(Outcome.HOLDS, text)
     if Order.BELOW_ONCE in orders:
         return Verdict(Outcome.UNSEEN, f"one repeat; {text}")
@@ -57,92 +56,90 @@ def all_above(pairs: list[tuple[Point, Point]], text: str) -> Verdict:
     return Verdict(Outcome.SEEN, f"one repeat; {text}")
 
 
-def _once(above: Order, why: str) -> Verdict:
-    """Of a claim that one repeat shows where a value lies above another one."""
-    outcome = {Order.ABOVE_ONCE: Outcome.SEEN, Order.BELOW_ONCE: Outcome.UNSEEN}.get(above, Outcome.UNTOLD)
-    return Verdict(outcome, f"{NEAR}; in this run {why}" if outcome is Outcome.UNTOLD else f"one repeat; {why}")
+def extreme(values: Points, framework: str, others: Sequence[str], sizes: Sequence[int], highest: bool) -> Verdict:
+    """Whether a framework has the highest, or lowest, value of all at each of the batch sizes."""
+    every = (framework, *others)
+    missing = [size for size in sizes if any((name, size) not in values for name in every)]
+    if missing or not others:
+        return Verdict(Outcome.UNTOLD, f"no value of all frameworks at {listed(missing)}")
+    pick, word = (max, "highest") if highest else (min, "lowest")
+    ends = {size: pick(every, key=lambda name: values[name, size].value) for size in sizes}
+    text = ", ".join(
+        f"{display_name(name)} at {listed(size for size in sizes if ends[size] == name)}"
+        for name in dict.fromkeys(ends.values())
+    )
+    pairs = [(values[framework, size], values[other, size]) for size in sizes for other in others]
+    return all_above(pairs if highest else [(b, a) for a, b in pairs], f"{word} is {text}")
 
 
 def rises(values: dict[int, Point]) -> Verdict:
     """Whether values by batch size have a rank correlation with it of STRONG or more."""
     sizes, numbers = list(values), [point.value for point in values.values()]
-    if len(sizes) < ranks.FEWEST:
-        return Verdict(Outcome.UNTOLD, f"{len(sizes)} batch sizes, {ranks.FEWEST} are needed")
+    if len(sizes) < rank_correlation.FEWEST:
+        return _few(values)
     if all(point.n == 0 for point in values.values()):  # published
-        rho = ranks.rho(sizes, numbers)
+        rho = rank_correlation.rho(sizes, numbers)
         return Verdict(Outcome.HOLDS if rho >= STRONG else Outcome.FAILS, f"rank correlation {rho:.2f}")
-    found = ranks.correlation(sizes, numbers)
-    if math.isnan(found.rho):
+    measured = rank_correlation.correlation(sizes, numbers)
+    if math.isnan(measured.rho):
         return Verdict(Outcome.FAILS, "all values are the same")
-    if found.p >= ranks.ALPHA:
-        return Verdict(Outcome.UNTOLD, str(found))
-    return Verdict(Outcome.HOLDS if found.rho >= STRONG else Outcome.FAILS, str(found))
+    if measured.p >= rank_correlation.ALPHA:
+        return Verdict(Outcome.UNTOLD, str(measured))
+    return Verdict(Outcome.HOLDS if measured.rho >= STRONG else Outcome.FAILS, str(measured))
 
 
 def is_flat(values: dict[int, Point]) -> Verdict:
     """Whether the highest of the values by batch size is at most FLAT times the lowest."""
-    if len(values) < ranks.FEWEST:
-        return Verdict(Outcome.UNTOLD, f"{len(values)} batch sizes, {ranks.FEWEST} are needed")
-    points = list(values.values())
-    top, bottom = max(points, key=lambda point: point.value), min(points, key=lambda point: point.value)
-    text = f"highest is {top.value / bottom.value:.2f} times the lowest" if bottom.value else "the lowest is 0"
-    if not all(point.sure for point in points):
-        bound = replace(bottom.times(FLAT), low=math.nan)  # another point may lack its interval than these two
-        return _once(order(bound, top), text)
-    if max(point.high for point in points) <= FLAT * min(point.low for point in points):
-        return Verdict(Outcome.HOLDS, text)
-    if max(point.low for point in points) > FLAT * min(point.high for point in points):
-        return Verdict(Outcome.FAILS, text)
-    return Verdict(Outcome.UNTOLD, f"interval too wide; {text}")
+    if len(values) < rank_correlation.FEWEST:
+        return _few(values)
+    points = values.values()
+    top, bottom = (pick(point.value for point in points) for pick in (max, min))
+    text = f"highest is {top / bottom:.2f} times the lowest" if bottom else "the lowest is 0"
+    return all_above([(a.times(FLAT), b) for a in points for b in points], text, or_equal=True)
 
 
-def jumps(values: dict[int, Point]) -> Verdict:
-    """Whether the value at the second batch size of JUMP is TWICE that at the first or more."""
-    before, after = JUMP
-    missing = [size for size in JUMP if size not in values]
-    if missing:
-        return Verdict(Outcome.UNTOLD, f"no value at {listed(missing)}")
+def jumps(values: dict[int, Point], before: int, after: int) -> Verdict:
+    """Whether the value at the second batch size is TWICE that at the first or more."""
+    if missing := _missing(values, (before, after)):
+        return missing
     a, b = values[before], values[after]
     text = f"{b.value / a.value:.2f} times the value at {before}" if a.value else f"the value at {before} is 0"
-    if not (a.sure and b.sure):
-        return _once(order(b, a.times(TWICE)), text)
-    if b.low >= TWICE * a.high:
-        return Verdict(Outcome.HOLDS, text)
-    if b.high < TWICE * a.low:
-        return Verdict(Outcome.FAILS, text)
-    return Verdict(Outcome.UNTOLD, f"interval too wide; {text}")
+    return all_above([(b, a.times(TWICE))], text, or_equal=True)
 
 
-def peaks(values: dict[int, Point]) -> Verdict:
-    """The sizes on either side must be there, or a peak beyond the sizes that were run would pass for one here."""
-    inside = [size for size in PEAK if size in values]
-    outside = [size for size in values if size not in PEAK]
-    missing = [size for size in (BELOW, *(PEAK if not inside else ()), ABOVE) if size not in values]
-    if missing:
-        return Verdict(Outcome.UNTOLD, f"no value at {listed(missing)}")
-    best = max(inside, key=lambda size: values[size].value)
-    rival = max(outside, key=lambda size: values[size].value)
-    text = f"{values[best].value:.2f} % at {best}, outside at most {values[rival].value:.2f} % at {rival}"
-    ahead = [order(values[best], values[size]) for size in outside]
-    if all(one is Order.ABOVE for one in ahead):
-        return Verdict(Outcome.HOLDS, text)
-    if all(one in ABOVE_EITHER for one in ahead):
-        return Verdict(Outcome.SEEN, f"one repeat; {text}")
-    beaten = [[order(values[size], values[mine]) for mine in inside] for size in outside]
-    whole = len(inside) == len(PEAK)  # or the size that was not run might be higher
-    if whole and any(all(one is Order.ABOVE for one in orders) for orders in beaten):
-        return Verdict(Outcome.FAILS, text)
-    if whole and any(all(one in ABOVE_EITHER for one in orders) for orders in beaten):
-        return Verdict(Outcome.UNSEEN, f"one repeat; {text}")
-    if Order.TIE in ahead:
-        return Verdict(Outcome.UNTOLD, f"{NEAR}; in this run {text}")
-    return Verdict(Outcome.UNTOLD, f"intervals overlap; {text}" if Order.OVERLAP in ahead else text)
+def peaks(values: dict[int, Point], sizes: Sequence[int], neighbours: Sequence[int], unit: str) -> Verdict:
+    """Whether the highest value lies at one of these batch sizes. The sizes on either side must be there, or a peak
+    beyond the sizes that were run would pass for one here.
+    """
+    inside, outside = [size for size in sizes if size in values], [size for size in values if size not in sizes]
+    if missing := _missing(values, sorted((*neighbours, *(() if inside else sizes)))):
+        return missing
+    best, rival = (max(some, key=lambda size: values[size].value) for some in (inside, outside))
+    text = f"{values[best].value:.2f} {unit} at {best}, outside at most {values[rival].value:.2f} {unit} at {rival}"
+    ahead = all_above([(values[best], values[size]) for size in outside], text)
+    if ahead.outcome not in (Outcome.FAILS, Outcome.UNSEEN):
+        return ahead
+    if len(inside) == len(sizes):  # or the size that was not run might be higher
+        beaten = [all_above([(values[size], values[mine]) for mine in inside], text).outcome for size in outside]
+        if Outcome.HOLDS in beaten:
+            return Verdict(Outcome.FAILS, text)
+        if Outcome.SEEN in beaten:
+            return Verdict(Outcome.UNSEEN, f"one repeat; {text}")
+    return Verdict(Outcome.UNTOLD, text)
 
 
-def falls(values: dict[int, Point]) -> Verdict:
-    """Whether the values at the batch sizes of FALL get smaller from each to the next."""
-    missing = [size for size in FALL if size not in values]
-    if missing:
-        return Verdict(Outcome.UNTOLD, f"no value at {listed(missing)}")
-    text = ", ".join(f"{values[size].value:.2f} % at {size}" for size in FALL)
-    return all_above([(values[a], values[b]) for a, b in itertools.pairwise(FALL)], text)
+def falls(values: dict[int, Point], sizes: Sequence[int], unit: str) -> Verdict:
+    """Whether the values at these batch sizes get smaller from each to the next."""
+    if missing := _missing(values, sizes):
+        return missing
+    text = ", ".join(f"{values[size].value:.2f} {unit} at {size}" for size in sizes)
+    return all_above([(values[a], values[b]) for a, b in itertools.pairwise(sizes)], text)
+
+
+def _few(values: dict[int, Point]) -> Verdict:
+    return Verdict(Outcome.UNTOLD, f"{len(values)} batch sizes, {rank_correlation.FEWEST} are needed")
+
+
+def _missing(values: dict[int, Point], sizes: Sequence[int]) -> Verdict | None:
+    missing = [size for size in sizes if size not in values]
+    return Verdict(Outcome.UNTOLD, f"no value at {listed(missing)}") if missing else None

@@ -3,179 +3,167 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from .. import tables
-from ..conditions import Section
 from ..frameworks import display_name
-from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT, Order
-from ..order import of_cell as order_of_cell
+from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT, Order, points
 from ..order import order as compared
-from ..quantities import USAGE_BUSY
-from ..spread import LEAST_SPREAD
-from . import literature, ranks
-from .comparable import MEMORY, USAGE, Metric, Points, frameworks, listed, obstacles
-from .literature import CHART, TABLE
+from ..quantities import MEMORY, USAGE, USAGE_BUSY
+from ..words import counted, listed
+from . import rank_correlation
+from .reproduced import Reproduced, frameworks, rms
 
-UNPUBLISHED = "Data set, network, optimizer and way of reading of the publication are unknown."
-NAMED = {TABLE: "the published table", CHART: "the published chart"}
+UNTOLD = "Order, shape and cause of the differences: cannot be told:"
 
 
-def of(section: Section, metric: Metric, ours: Points) -> tuple[str, ...]:
+def of(ours: Reproduced) -> tuple[str, ...]:
     """Sentences below the table of this metric; one alone where nothing may be compared."""
-    in_the_way = obstacles(section, metric)
-    if in_the_way:
-        return (f"Order, shape and cause of the differences: cannot be told: {'; '.join(in_the_way)}.",)
-    if not ours:
-        return ("Order, shape and cause of the differences: cannot be told: nothing was measured.",)
-    parts = []
-    for series in (TABLE, CHART) if not metric.alone else (TABLE,):
-        parts += [order(ours, metric, series), shape(ours, metric, series), distance(ours, metric, series)]
-    return (*parts, *causes(section, metric, ours))
+    if ours.obstacles:
+        return (f"{UNTOLD} {'; '.join(ours.obstacles)}.",)
+    if not ours.points:
+        return (f"{UNTOLD} nothing was measured.",)
+    sentences = []
+    for series in ours.metric.series:
+        sentences += [
+            f"Order of the frameworks, against the published {series}: {order(ours, series)}.",
+            f"Shape over the batch sizes, against the published {series}: {shape(ours, series)}.",
+            f"Root-mean-square difference to the published {series}: {distance(ours, series)}.",
+        ]
+    return (*sentences, *causes(ours))
 
 
-def order(ours: Points, metric: Metric, series: str) -> str:
+def order(ours: Reproduced, series: str) -> str:
     """Whether the frameworks stand in the published order, batch size by batch size."""
-    head = f"Order of the frameworks, against {NAMED[series]}: "
-    if metric.alone:
-        return f"{head}cannot be told: published for {display_name(metric.alone)} alone."
-    published, names = literature.values(series, metric.name), frameworks(ours)
+    if ours.metric.framework:
+        return f"cannot be told: published for {display_name(ours.metric.framework)} alone"
     judged: dict[str, list[int]] = {}
     once: dict[str, list[int]] = {}  # of one repeat: how it was in this run
-    for size in sorted({size for _, size in ours} & {size for _, size in published}):
-        here = [name for name in names if (name, size) in ours and (name, size) in published]
-        pairs = [
-            (ours[a, size], ours[b, size])
-            for a in here
-            for b in here
-            if published[a, size] - published[b, size] > literature.TOLERANCE[metric.name]
-        ]
-        if not pairs:
-            continue
-        orders = [compared(a, b) for a, b in pairs]
-        one_repeat = any(one in ONCE for one in orders)
-        if any(one in BELOW for one in orders):
+    for size, orders in _orders(ours, series).items():
+        if any(each in BELOW for each in orders):
             word = "another"
-        elif all(one in ABOVE for one in orders):
+        elif all(each in ABOVE for each in orders):
             word = "the same"
+        elif Order.TIE in orders:
+            word = f"within {TIE_PERCENT:g} % of each other"
         else:
-            near = f"within {TIE_PERCENT:g} % of each other"
-            word = near if Order.TIE in orders else "cannot be told, intervals overlap,"
-        (once if one_repeat else judged).setdefault(word, []).append(size)
-    sentences, told_once = (
-        "; ".join(f"{word} at {listed(sizes)}" for word, sizes in found.items()) for found in (judged, once)
+            word = "cannot be told, intervals overlap,"
+        (once if any(each in ONCE for each in orders) else judged).setdefault(word, []).append(size)
+    sentences, in_this_run = (
+        "; ".join(f"{word} at {listed(sizes)}" for word, sizes in verdicts.items()) for verdicts in (judged, once)
     )
     if once:
-        sentences += f"{'; ' if sentences else ''}cannot be told from one repeat; in this run {told_once}"
-    return f"{head}{sentences or 'cannot be told: at no batch size are there two frameworks to order'}."
+        sentences += f"{'; ' if sentences else ''}cannot be told from one repeat; in this run {in_this_run}"
+    return sentences or "cannot be told: at no batch size are there two frameworks to order"
 
 
-def shape(ours: Points, metric: Metric, series: str) -> str:
+def _orders(ours: Reproduced, series: str) -> dict[int, list[Order]]:
+    """{batch size: our order of each two frameworks of which the first is published to lie above the second}."""
+    published, measured = ours.metric.values[series], ours.points
+    by_size = {}
+    for size in sorted({size for _, size in measured}):
+        names = [name for name in frameworks(measured) if (name, size) in measured and (name, size) in published]
+        orders = [
+            compared(measured[a, size], measured[b, size])
+            for a in names
+            for b in names
+            if published[a, size] - published[b, size] > ours.metric.tolerance
+        ]
+        if orders:
+            by_size[size] = orders
+    return by_size
+
+
+def shape(ours: Reproduced, series: str) -> str:
     """Whether the values rise and fall over the batch sizes as the published ones do."""
-    sentences = []
-    for framework in frameworks(ours):
-        pairs = _pairs(ours, metric, series, framework)
-        if len(pairs) < ranks.FEWEST:
-            word = f"cannot be told ({len(pairs)} batch sizes to compare, {ranks.FEWEST} are needed)"
-        else:
-            found = ranks.correlation([a for _, a, _ in pairs], [b for _, _, b in pairs])
-            if math.isnan(found.rho):
-                word = "cannot be told (all values are the same)"
-            elif found.p >= ranks.ALPHA:
-                word = f"cannot be told ({found})"
-            else:
-                word = f"{'the same' if found.rho > 0 else 'the opposite'} ({found})"
-        sentences.append(f"{display_name(framework)} {word}")
-    return f"Shape over the batch sizes, against {NAMED[series]}: {'; '.join(sentences)}."
+    return "; ".join(f"{display_name(name)} {_shape(ours, series, name)}" for name in frameworks(ours.points))
 
 
-def distance(ours: Points, metric: Metric, series: str) -> str:
+def _shape(ours: Reproduced, series: str, framework: str) -> str:
+    pairs, fewest = ours.pairs(series, framework).values(), rank_correlation.FEWEST
+    if len(pairs) < fewest:
+        return f"cannot be told ({len(pairs)} batch sizes to compare, {fewest} are needed)"
+    correlation = rank_correlation.correlation(*zip(*pairs, strict=True))
+    if math.isnan(correlation.rho):
+        return "cannot be told (all values are the same)"
+    if correlation.p >= rank_correlation.ALPHA:
+        return f"cannot be told ({correlation})"
+    return f"{'the same' if correlation.rho > 0 else 'the opposite'} ({correlation})"
+
+
+def distance(ours: Reproduced, series: str) -> str:
     """Root-mean-square difference by framework, and the largest."""
-    sentences = []
-    for framework in frameworks(ours):
-        pairs = _pairs(ours, metric, series, framework)
+    decimals, sentences = ours.metric.decimals, []
+    for framework in frameworks(ours.points):
+        pairs = ours.pairs(series, framework)
         if not pairs:
             sentences.append(f"{display_name(framework)} cannot be told (no batch size to compare)")
             continue
-        size, worst = max(((size, a - b) for size, a, b in pairs), key=lambda pair: abs(pair[1]))
-        sizes = "1 batch size" if len(pairs) == 1 else f"{len(pairs)} batch sizes"
-        apart = f"{rms(a - b for _, a, b in pairs):.{metric.decimals}f} {metric.unit} over {sizes}"
-        sentences.append(f"{display_name(framework)} {apart}, largest {worst:+z.{metric.decimals}f} at {size}")
-    return f"Root-mean-square difference to {NAMED[series]}: {'; '.join(sentences)}."
+        differences = {size: a - b for size, (a, b) in pairs.items()}
+        size = max(differences, key=lambda size: abs(differences[size]))
+        sentences.append(
+            f"{display_name(framework)} {rms(pairs):.{decimals}f} {ours.metric.unit} over "
+            f"{counted(len(pairs), 'batch size')}, largest {differences[size]:+z.{decimals}f} at {size}"
+        )
+    return "; ".join(sentences)
 
 
-def rms(differences: Iterable[float]) -> float:
-    """Root of the mean square, in their unit. Raises ZeroDivisionError without any."""
-    squares = [difference**2 for difference in differences]
-    return math.sqrt(sum(squares) / len(squares))
-
-
-def _pairs(ours: Points, metric: Metric, series: str, framework: str) -> list[tuple[int, float, float]]:
-    """(batch size, ours, published) by batch size."""
-    published = literature.values(series, metric.name)
-    places = sorted(place for place in ours if place[0] == framework)
-    return [
-        (size, ours[framework, size].value, published[metric.framework(framework), size])
-        for _, size in places
-        if (metric.framework(framework), size) in published
-    ]
-
-
-def causes(section: Section, metric: Metric, ours: Points) -> list[str]:
+def causes(ours: Reproduced) -> list[str]:
     """What a measurement tells of the cause; that it is unknown, and what is known to differ."""
     sentences = []
-    if metric is MEMORY:
-        sentences += _policy(section, ours)
-    if metric is USAGE:
-        sentences += _idle(section, ours)
+    if ours.metric.quantity is MEMORY:
+        sentences += _policy(ours)
+    if ours.metric.quantity is USAGE:
+        sentences += _idle(ours)
+    beyond = " beyond that" if sentences else ""
     return [
         *sentences,
-        f"Cause of the differences: unknown{' beyond that' if sentences else ''}. {_differing(section)}",
+        f"Cause of the differences: unknown{beyond}. {_differing(ours)} {ours.publication.unknown}",
     ]
 
 
-def _differing(section: Section) -> str:
+def _differing(ours: Reproduced) -> str:
     """Hardware and versions, published and here: they differ together, so neither is shown to be the cause."""
-    condition, published = section.condition, literature.versions()
-    device = condition.cpu_model if condition.placement.device_kind == "cpu" else condition.gpu_name
+    condition, publication, software = ours.section.condition, ours.publication, ours.section.software
+    device = condition.device_model
     differ = []
-    if literature.GPU not in (device or ""):
-        differ.append(f"the hardware ({literature.HARDWARE} published, {device or 'not reported'} here)")
+    if publication.device not in (device or ""):
+        differ.append(f"the hardware ({publication.hardware} published, {device or 'not reported'} here)")
     others = [
-        f"{display_name(name)} {version} published, {here or 'not reported'} here"
-        for name, version in published.items()
-        if name in section.software and (here := section.software[name].version) != version
+        f"{display_name(name)} {version} published, {software[name].version or 'not reported'} here"
+        for name, version in publication.versions.items()
+        if name in software and software[name].version != version
     ]
     differ += [f"the versions ({'; '.join(others)})"] if others else []
-    sentences = (
-        f"What is known to differ: {' and '.join(differ)}; no measurement here tells their shares."
-        if differ
-        else "Hardware and versions are those published."
-    )
-    return f"{sentences} {UNPUBLISHED}"
+    if not differ:
+        return "Hardware and versions are those published."
+    return f"What is known to differ: {' and '.join(differ)}; no measurement here tells their shares."
 
 
-def _policy(section: Section, ours: Points) -> list[str]:
-    """TensorFlow's own policy against memory on demand, where both were measured at a published batch size."""
-    published, measured = literature.values(TABLE, MEMORY.name), []
-    for place, cell in tables.by_place(section.default, MEMORY.quantity).items():
-        if not cell["n"] or place not in ours or place not in published:
+def _policy(ours: Reproduced) -> list[str]:
+    """The framework's own policy against memory on demand, where both were measured at a published batch size."""
+    published, sentences = ours.metric.published, []
+    for (framework, size), own in points(ours.section.default, MEMORY).items():
+        place = framework, size
+        if place not in ours.points or place not in published:
             continue
-        demand, own = ours[place].value, cell["median"]
-        kind = compared(order_of_cell(cell, LEAST_SPREAD * abs(own)), ours[place])
-        nearer = "its own policy" if abs(own - published[place]) < abs(demand - published[place]) else "on demand"
-        apart = f"nearer to {nearer}" if kind in (*ABOVE, *BELOW) else "and the two cannot be told apart"
-        measured.append(
-            f"Allocator's policy, measured: with its own policy {display_name(place[0])} holds {own:.0f} MiB at batch "
-            f"size {place[1]}, on demand {demand:.0f}; published are {published[place]:.0f}, {apart}."
+        demand = ours.points[place]
+        own_is_nearer = abs(own.value - published[place]) < abs(demand.value - published[place])
+        nearer = f"nearer to {'its own policy' if own_is_nearer else 'on demand'}"
+        if compared(own, demand) not in (*ABOVE, *BELOW):
+            nearer = "and the two cannot be told apart"
+        sentences.append(
+            f"Allocator's policy, measured: with its own policy {display_name(framework)} holds {own.value:.0f} MiB "
+            f"at batch size {size}, on demand {demand.value:.0f}; published are {published[place]:.0f}, {nearer}."
         )
-    return measured
+    return sentences
 
 
-def _idle(section: Section, ours: Points) -> list[str]:
+def _idle(ours: Reproduced) -> list[str]:
     """How much of the usage idle samples in the steady window can explain."""
-    busy = tables.by_place(section, USAGE_BUSY)
-    gaps = [cell["median"] - ours[place].value for place, cell in busy.items() if cell["n"] and place in ours]
+    busy = tables.by_place(ours.section, USAGE_BUSY)
+    gaps = [
+        cell["median"] - ours.points[place].value for place, cell in busy.items() if cell["n"] and place in ours.points
+    ]
     if not gaps:
         return []
     return [

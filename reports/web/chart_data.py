@@ -1,32 +1,37 @@
-"""A chart as the page's script wants it, and how its series look."""
+"""A chart as the page's script draws it: the traces that print draws too, in pixels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
-from ..charts import Chart, Kind, Series
-from ..drawing.looks import OTHER_PART, PARTS
-from ..frameworks import styles
-from .pack import ranges, rounded
+from ..charts import Chart, Kind
+from ..drawing.styles import SeriesStyle
+from ..drawing.traces import Trace, legend, traces, x_span
+from ..frameworks import Style
+from .columns import rounded
 
 DIGITS = 7
-SYMBOLS = {
-    "o": "circle",
-    "s": "rect",
-    "^": "triangle",
-    "D": "diamond",
-    "v": "path://M0,0 L10,0 L5,9 Z",
-    "P": "path://M3,0 H7 V3 H10 V7 H7 V10 H3 V7 H0 V3 H3 Z",
-    "X": "path://M0,2 L2,0 L5,3 L8,0 L10,2 L7,5 L10,8 L8,10 L5,7 L2,10 L0,8 L3,5 Z",
+PIXELS = 1.2  # a point: more than print's 4/3 would fill the smaller drawing
+MARKERS = {  # in a box of 10 by 10
+    "": "",
+    "o": "M0,5 a5,5 0 1,0 10,0 a5,5 0 1,0 -10,0 Z",
+    "s": "M0,0 H10 V10 H0 Z",
+    "^": "M5,0 L10,9 H0 Z",
+    "D": "M5,0 L10,5 L5,10 L0,5 Z",
+    "v": "M0,0 L10,0 L5,9 Z",
+    "P": "M3,0 H7 V3 H10 V7 H7 V10 H3 V7 H0 V3 H3 Z",
+    "X": "M0,2 L2,0 L5,3 L8,0 L10,2 L7,5 L10,8 L8,10 L5,7 L2,10 L0,8 L3,5 Z",
 }
-DASHES: dict[str, list[float]] = {"-": [], "--": [7, 3], "-.": [8, 3, 2, 3], ":": [2, 3]}
+DASHES = {"": [], "-": [], "--": [3.7, 1.6], "-.": [6.4, 1.6, 1, 1.6], ":": [1.3, 2]}  # in widths of the line
 
 Indices = Callable[[Iterable[str]], list[int]]  # of trials, from their ids
 
 
-def chart_data(chart: Chart, indices: Indices) -> dict[str, Any]:
+def chart_data(chart: Chart, indices: Indices, frameworks: Mapping[str, Style]) -> dict[str, Any]:
     """Numbers to DIGITS significant digits, so that rounding them again gives what the tables say."""
+    panels = traces(chart, frameworks)
     return {
         "title": chart.title,
         "xLabel": chart.x_label,
@@ -34,36 +39,39 @@ def chart_data(chart: Chart, indices: Indices) -> dict[str, Any]:
         "xLog": chart.x_log,
         "yLog": chart.y_log,
         "fullScale": chart.full_scale,
+        "xSpan": x_span(chart),
         "panels": [
-            {"title": panel.title, "series": [_series(series, indices) for series in panel.series]}
-            for panel in chart.panels
+            {"title": panel.title, "traces": [_trace(trace, indices) for trace in shown]}
+            for panel, shown in zip(chart.panels, panels, strict=True)
+        ],
+        "legend": [
+            {"label": entry.label, "key": entry.key, "style": style_data(entry.style, entry.kind)}
+            for entry in legend(panels)
         ],
     }
 
 
-def _series(series: Series, indices: Indices) -> dict[str, Any]:
-    found: dict[str, Any] = {"label": series.label, "key": series.key, "kind": series.kind.value}
-    for name in ("x", "y", "low", "high"):
-        found[name] = [rounded(value, DIGITS) for value in getattr(series, name)]
-    found["trials"] = [ranges(indices(ids)) for ids in series.trials]
-    return found
-
-
-def looks(charts: Iterable[Chart], frameworks: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """{key: colour, symbol, size, dashes} of every framework, and of every other key of a series."""
-    keys = {series.key: series.kind for chart in charts for panel in chart.panels for series in panel.series}
-    parts = [key for key, kind in keys.items() if kind is Kind.PART]
-    rivals = {*frameworks, *(key for key in keys if key not in parts)}
-    found: dict[str, dict[str, Any]] = {
-        key: {
-            "colour": style.colour,
-            "symbol": SYMBOLS.get(style.marker, "circle"),
-            "size": style.size + 2,
-            "dashes": DASHES.get(style.line, []),
-        }
-        for key, style in styles(rivals).items()
+def _trace(trace: Trace, indices: Indices) -> dict[str, Any]:
+    series = trace.series
+    numbers = {"x": series.x, "y": series.y, "low": series.low, "high": series.high}
+    numbers |= {"at": trace.at, "above": trace.above}
+    return {
+        "label": series.label,
+        "key": series.key,
+        "style": style_data(trace.style, series.kind),
+        "linear": trace.linear,
+        "logarithmic": trace.logarithmic,
+        "trials": [indices(ids) for ids in series.trials],
+        **{name: [rounded(value, DIGITS) for value in values] for name, values in numbers.items()},
     }
-    for key in parts:
-        colour, _ = PARTS.get(key, OTHER_PART)
-        found[key] = {"colour": colour, "symbol": "rect", "size": 10}
-    return found
+
+
+def style_data(style: SeriesStyle, kind: Kind) -> dict[str, Any]:
+    """With the marker's outline in place of its name, and the dashes' lengths."""
+    return asdict(style) | {
+        "area": kind is Kind.PART,
+        "marker": MARKERS.get(style.marker, MARKERS["o"]),
+        "size": style.size * PIXELS,
+        "width": style.width * PIXELS if style.line else 0,
+        "line": [length * style.width * PIXELS for length in DASHES[style.line]],
+    }

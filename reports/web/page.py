@@ -9,20 +9,24 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..captions import dates
-from ..frameworks import display_name, ordered
+from ..charts import Kind
+from ..condition_text import dates
+from ..drawing.styles import series_style
+from ..frameworks import styles
 from ..load import ReportError
 from ..report import HOW_TO_READ, RULES, SIDE_BY_SIDE, Report
-from . import raw as web_raw
 from . import trials as web_trials
-from .chart_data import looks
-from .pack import pack
-from .parts import Room, shared_caption
+from .chart_data import style_data
+from .columns import pack
+from .parts import Room
+from .trial_files import TRACKS
+from .trials import Trial
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 LIMIT_BYTES = 3_000_000
+PARTS_BYTES = (1_500_000, 500_000, 100_000, 0)  # for tables and charts: the first with which the page is small enough
 SENTENCES_BYTES = 5_000  # kept for the sentences on what was left out
 MOST_LINES = 200  # of one kind of problem
 TEMPLATES = Path(__file__).parent / "templates"
@@ -30,8 +34,6 @@ STYLES = ("page.css", "parts.css", "print.css")
 SCRIPTS = (
     "data.js",
     "tables.js",
-    "axes.js",
-    "series.js",
     "options.js",
     "charts.js",
     "samples.js",
@@ -56,46 +58,49 @@ def write(report: Report, path: Path, marks: tuple[str, ...] = ()) -> None:
 
 def page(report: Report, marks: tuple[str, ...] = ()) -> str:
     """The HTML. Where it would be too large, tables and charts get less room, and what is left out is named."""
-    for share in (1, 0.5, 0.25, 0.1, 0):
-        text = _page(report, marks, share)
+    for room in PARTS_BYTES:
+        text = _page(report, marks, room)
         if len(text.encode("utf-8", "replace")) < LIMIT_BYTES:
             return text
     raise ReportError(f"a page of this report is larger than {LIMIT_BYTES:,} bytes: split the results folder")
 
 
-def _page(report: Report, marks: tuple[str, ...], share: float) -> str:
+def _page(report: Report, marks: tuple[str, ...], parts_bytes: int) -> str:
     environment = _environment()
-    room = Room(environment.get_template("table.html.j2").module, share)
     trials = web_trials.trials_of(report)
-    frameworks = ordered({result.spec.cell.framework for result in trials.results})
+    frameworks = styles(trial.result.spec.cell.framework for trial in trials)
+    charted = (chart.frameworks for chapter in report.chapters for chart in chapter.charts)
+    room = Room(environment.get_template("table.html.j2").module, styles({*frameworks}.union(*charted)), parts_bytes)
     context = _context(report, room, trials) | {
         "marks": marks,
-        "frameworks": [(key, display_name(key)) for key in frameworks],
+        "frameworks": [(key, style.name) for key, style in frameworks.items()],
     }
     shown = {
-        "count": len(trials.results),
-        "frameworks": context["frameworks"],
-        "looks": looks([chart for chapter in report.chapters for chart in chapter.charts], frameworks),
+        "frameworks": [
+            (key, style.name, style_data(series_style(Kind.MEASURED, room.styles[key]), Kind.MEASURED))
+            for key, style in frameworks.items()
+        ],
         "sections": [chapter.heading for chapter in report.chapters],
         "tables": room.tables,
         "charts": room.charts,
         "trials": web_trials.table_data(trials, [chapter.section for chapter in report.chapters]),
-        "tracks": [[track.label, track.unit] for track in web_raw.TRACKS],
+        "tracks": [[track.label, track.unit] for track in TRACKS],
     }
     packed = {"shown": pack(shown), "echarts": _packed_library()}
     template = environment.get_template("report.html.j2")
-    bare = template.render(context, packed=packed | dict.fromkeys(web_trials.SHARES, ""), left_out=[])
+    bare = template.render(context, packed=packed | dict.fromkeys(web_trials.DETAILS, ""), left_out=[])
     spare = LIMIT_BYTES - SENTENCES_BYTES - len(bare.encode("utf-8", "replace"))
     details, left_out = web_trials.details(trials, max(0, spare))
     return template.render(context, packed=packed | details, left_out=left_out)
 
 
-def _context(report: Report, room: Room, trials: web_trials.Trials) -> dict[str, Any]:
+def _context(report: Report, room: Room, trials: list[Trial]) -> dict[str, Any]:
     """What the template shows by itself; the tables and charts that it asks for are in `room` afterwards."""
     chapters = [
-        (chapter, room.chapter(chapter, number, trials.finder(chapter.section)), shared_caption(chapter))
+        (chapter, room.chapter(chapter, number, web_trials.finder(trials, number)))
         for number, chapter in enumerate(report.chapters, 1)
     ]
+    every = web_trials.finder(trials)
     script = f'(() => {{\n"use strict";\n{"".join(_asset(name) for name in SCRIPTS)}}})();\n'
     return {
         "title": _title(report),
@@ -105,8 +110,8 @@ def _context(report: Report, room: Room, trials: web_trials.Trials) -> dict[str,
         "rules": RULES,
         "side_by_side": SIDE_BY_SIDE,
         "chapters": chapters,
-        "beside": room.several(report.beside, "beside", trials.finder()),
-        "appendix": room.several(report.appendix, "appendix", trials.finder()),
+        "beside": room.several(report.beside, "beside", every),
+        "appendix": room.several(report.appendix, "appendix", every),
         "most_lines": MOST_LINES,
         "style": "".join(_asset(name) for name in STYLES),
         "script": script,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..charts import Chart
+from ..frameworks import Style
 from ..report import Chapter
 from ..table import Table
 from .chart_data import Indices, chart_data
-from .pack import ranges, rounded
+from .columns import rounded
 
-TABLES_BYTES, CHARTS_BYTES = 800_000, 3_000_000  # of the tables' HTML; of the charts' numbers before compression
 NUMBER_DIGITS = 6  # of a cell's number: it sorts, the text is what is read
+SHRINKS = 4  # times that a chart's numbers do when they are compressed, at least
 
 
 @dataclass(frozen=True)
@@ -35,33 +37,37 @@ class Room:
     """`tables` and `charts` are what the script needs of each part, by id; they grow as parts are asked for."""
 
     macros: Any  # of table.html.j2
-    share: float = 1.0  # of the bytes above
+    styles: Mapping[str, Style]  # of the frameworks
+    free: int  # bytes of the page
     tables: dict[str, Any] = field(default_factory=dict)
     charts: dict[str, Any] = field(default_factory=dict)
-    used: dict[str, float] = field(default_factory=lambda: {"tables": 0.0, "charts": 0.0})
 
     def table(self, table: Table, name: str, indices: Indices, titled: bool = False) -> Part:
-        """Without its rows where the tables have no room left; `name` is its id in the page."""
+        """Without its rows where no room is left; `name` is its id in the page."""
         html = str(self.macros.table(table, name))
-        if self.used["tables"] + len(html) > TABLES_BYTES * self.share:
+        if not self._taken(len(html)):
             missing = f"{len(table.rows):,} rows, left out of this page for its size; its files have them."
             return Part(name, table.title, missing=missing)
-        self.used["tables"] += len(html)
         self.tables[name] = {
             "numbers": [[rounded(cell.number, NUMBER_DIGITS) for cell in row] for row in table.rows],
-            "trials": [[ranges(indices(cell.trials)) for cell in row] for row in table.rows],
+            "trials": [[indices(cell.trials) for cell in row] for row in table.rows],
         }
         return Part(name, table.title, html=html, titled=titled)
 
     def chart(self, chart: Chart, name: str, indices: Indices) -> Part:
-        """Without its curves where the charts have no room left; `name` is its id in the page."""
-        data = chart_data(chart, indices)
-        length = len(str(data))
-        if self.used["charts"] + length > CHARTS_BYTES * self.share:
+        """Without its curves where no room is left; `name` is its id in the page."""
+        data = chart_data(chart, indices, self.styles)
+        if not self._taken(len(json.dumps(data)) // SHRINKS):
             return Part(name, chart.title, missing="A chart, left out of this page for its size; its files have it.")
-        self.used["charts"] += length
         self.charts[name] = data
         return Part(name, chart.title, chart=chart)
+
+    def _taken(self, length: int) -> bool:
+        """Whether there were as many bytes; they are used up then."""
+        if length > self.free:
+            return False
+        self.free -= length
+        return True
 
     def chapter(self, chapter: Chapter, number: int, indices: Indices) -> list[Part]:
         """Each chart before the table of its name, with the charts before it that no table is named like."""
@@ -90,14 +96,3 @@ class Room:
             name = f"{prefix}-{table.name}" + (f"-{seen[table.name]}" if seen[table.name] > 1 else "")
             parts.append(self.table(table, name, indices))
         return parts
-
-
-def shared_caption(chapter: Chapter) -> str:
-    """The last sentences that all charts of a chapter have below themselves, to be said once; "" if there are none."""
-    sentences = [chart.caption.split(". ") for chart in chapter.charts]
-    if len(sentences) < 2:
-        return ""
-    common = 0
-    while all(len(own) > common for own in sentences) and len({own[-1 - common] for own in sentences}) == 1:
-        common += 1
-    return ". ".join(sentences[0][len(sentences[0]) - common :])

@@ -102,13 +102,16 @@ def planned_trials(
             )
             for framework in frameworks
         ]
-    policies = [
+    return trials + _policy_trials(trials, min(study.batch_sizes), preallocating)
+
+
+def _policy_trials(trials: list[TrialSpec], batch_size: int, frameworks: Collection[str]) -> list[TrialSpec]:
+    """Of these the first repeat's at this batch size, for these frameworks, with their own allocator policy."""
+    return [
         replace(spec, cell=replace(spec.cell, allocator=AS_BY_ITSELF))
         for spec in trials
-        if (spec.draw.repeat, spec.cell.batch_size) == (0, min(study.batch_sizes))
-        and spec.cell.framework in preallocating
+        if (spec.draw.repeat, spec.cell.batch_size) == (0, batch_size) and spec.cell.framework in frameworks
     ]
-    return trials + policies
 
 
 def plan_of(

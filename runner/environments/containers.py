@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from runner.environments.definition import Environment
-from runner.environments.engine import Engine, EngineError, in_words
+from runner.environments.engine import Engine, EngineError, in_words, run
 from runner.environments.images import Image
 from runner.launch import GRACE_S, WORKER, LaunchFailed, Worker, cores, worker_environment
 from runner.machine import cgroups
@@ -108,15 +108,9 @@ class InContainer:
             folder = Path(temporary) / "trial"
             folder.mkdir()
             name = f"batchwise-probe-{secrets.token_hex(4)}"
-            line = run_line(self, name, results, folder, placement, ["-c", PROBE])
-            try:
-                answer = subprocess.run(
-                    line, capture_output=True, text=True, timeout=START_S, stdin=subprocess.DEVNULL, errors="replace"
-                )
-            except subprocess.TimeoutExpired:
-                self.engine.remove(name)
-                raise EngineError(f"{self.image.reference} did not start within {START_S:.0f} s") from None
+            answer = run(*run_line(self, name, results, folder, placement, ["-c", PROBE]), timeout_s=START_S)
             if answer.returncode != 0:
+                self.engine.remove(name)  # one that was too slow is still there
                 raise EngineError(f"{self.image.reference}: {in_words(answer.stderr, self.engine.program)}")
             boot_id, libc, python, cores_given = json.loads(answer.stdout.splitlines()[-1])
             if boot_id != BOOT_ID.read_text() or not (folder / "written").exists():

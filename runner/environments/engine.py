@@ -74,14 +74,15 @@ class Engine:
         run(self.program, "rm", "--force", "--volumes", container)
 
 
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    """An engine that does not answer counts as one that says so."""
+def run(*command: str, timeout_s: float | None = None) -> subprocess.CompletedProcess[str]:
+    """An engine that does not answer, by default within ANSWER_S, counts as one that says so."""
+    limit_s = timeout_s or ANSWER_S
     try:
         return subprocess.run(
-            command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=ANSWER_S
+            command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=limit_s
         )
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 1, "", f"{command[0]} did not answer within {ANSWER_S:.0f} s")
+        return subprocess.CompletedProcess(command, 1, "", f"{command[0]} did not answer within {limit_s:.0f} s")
 
 
 def find_engine() -> Engine:

@@ -6,8 +6,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: requirements-test.txt")
 
@@ -25,7 +29,7 @@ OPTIONS = [
 
 
 @contextmanager
-def chromium() -> Iterator[playwright.Browser]:
+def chromium() -> Iterator[Browser]:
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=str(CHROMIUM), args=OPTIONS)
         try:
@@ -34,7 +38,7 @@ def chromium() -> Iterator[playwright.Browser]:
             browser.close()
 
 
-def opened_in_s(browser: playwright.Browser, path: Path) -> float:
+def opened_in_s(browser: Browser, path: Path) -> float:
     """Seconds from the navigation to the moment when tables sort, charts are drawn and addresses lead to trials."""
     page = browser.new_page()
     started = time.perf_counter()

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from browsing import CHROMIUM, chromium, opened_in_s
 from made import many, report, small_results
 
 from reports.web import page as web
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there: the page is not driven")
 
@@ -20,7 +26,7 @@ MARK = "These results come from a tree that was not clean."
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """report.html of `small_results`."""
     folder = tmp_path_factory.mktemp("page")
     web.write(report(small_results(folder / "results")), folder / "report.html", (MARK,))
@@ -28,17 +34,17 @@ def written(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser():
+def browser() -> Iterator[Browser]:
     with chromium() as started:
         yield started
 
 
 @pytest.fixture
-def opened(browser, written):
+def opened(browser: Browser, written: Path) -> Iterator[Callable[..., Page]]:
     """open(address, **of the browser context) -> page; no page may complain or ask for anything but itself."""
     contexts, complaints, asked = [], [], []
 
-    def open_page(address="", **settings):
+    def open_page(address: str = "", **settings: Any) -> Page:
         contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings}))
         page = contexts[-1].new_page()
         page.on("console", lambda message: complaints.append(message.text) if message.type != "log" else None)
@@ -56,7 +62,7 @@ def opened(browser, written):
     assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {written.as_uri()}
 
 
-def eventually(page, holds):
+def eventually(page: Page, holds: Callable[[], object]) -> None:
     """The page answers an event and draws in its own time: `holds()` within ten seconds."""
     for _ in range(200):
         if holds():
@@ -65,27 +71,27 @@ def eventually(page, holds):
     assert holds()
 
 
-def title_holds(page, text):
+def title_holds(page: Page, text: str) -> None:
     eventually(page, lambda: text in page.locator("#dialog-title").inner_text())
 
 
-def dialog_holds(page, text):
+def dialog_holds(page: Page, text: str) -> None:
     eventually(page, lambda: text in page.get_by_role("dialog").inner_text())
 
 
-def column(page, table, number):
+def column(page: Page, table: str, number: int) -> list[str]:
     return page.locator(f"{table} tbody tr:visible > :nth-child({number})").all_inner_texts()
 
 
-def frameworks(page, table):
+def frameworks(page: Page, table: str) -> list[str]:
     return column(page, table, 1)
 
 
-def first_trial(page, table=USAGE):
+def first_trial(page: Page, table: str = USAGE) -> Locator:
     return page.locator(f"{table} tbody tr:first-child td a.trials").first
 
 
-def drawn(page, chart):
+def drawn(page: Page, chart: str) -> Locator:
     """The drawing of a chart, once it is there."""
     figure = page.locator(chart)
     figure.scroll_into_view_if_needed()
@@ -93,18 +99,18 @@ def drawn(page, chart):
     return figure.locator(".drawing").first
 
 
-def symbols(page, chart):
+def symbols(page: Page, chart: str) -> int:
     drawn(page, chart)
     return page.locator(f"{chart} .drawing svg path").count()
 
 
-def labels(page, chart):
+def labels(page: Page, chart: str) -> list[str]:
     """The texts of the drawing: its axes' labels."""
     drawn(page, chart)
     return page.locator(f"{chart} .drawing svg text").all_text_contents()
 
 
-def test_a_heading_sorts_by_number_both_ways_and_says_so(opened):
+def test_a_heading_sorts_by_number_both_ways_and_says_so(opened: Callable[..., Page]) -> None:
     page = opened()
     table = f"{USAGE} table"
     published = frameworks(page, table)
@@ -121,13 +127,13 @@ def test_a_heading_sorts_by_number_both_ways_and_says_so(opened):
     assert frameworks(page, table) == published
 
 
-def key_of(text):
+def key_of(text: str) -> tuple[int, float]:
     """Numbers before words."""
     found = re.match(r"-?[\d.]+", text)
     return (0, float(found[0])) if found else (1, 0.0)
 
 
-def test_the_filter_of_all_trials_shows_what_was_asked_for_and_tells_how_many(opened):
+def test_the_filter_of_all_trials_shows_what_was_asked_for_and_tells_how_many(opened: Callable[..., Page]) -> None:
     page = opened()
     page.get_by_label("Filter rows").last.fill("pytorch 128")
     rows = page.locator("#trials-table tbody tr")
@@ -136,7 +142,7 @@ def test_the_filter_of_all_trials_shows_what_was_asked_for_and_tells_how_many(op
     assert page.locator("#trials-table .count").inner_text() == "2 of 54 trials"
 
 
-def test_all_trials_turn_pages(opened):
+def test_all_trials_turn_pages(opened: Callable[..., Page]) -> None:
     page = opened()
     rows = page.locator("#trials-table tbody tr")
     assert rows.count() == 50
@@ -145,10 +151,11 @@ def test_all_trials_turn_pages(opened):
     assert "51 to 54 of 54" in page.locator(".pager").inner_text()
 
 
-def test_hovering_a_chart_shows_the_value_and_its_interval(opened):
+def test_hovering_a_chart_shows_the_value_and_its_interval(opened: Callable[..., Page]) -> None:
     page = opened()
     drawing = drawn(page, f"{USAGE}-chart")
     box = drawing.bounding_box()
+    assert box
     page.mouse.move(box["x"] + box["width"] - 20, box["y"] + box["height"] / 2)
     tip = page.locator(f"{USAGE}-chart .tip")
     tip.wait_for()
@@ -157,7 +164,7 @@ def test_hovering_a_chart_shows_the_value_and_its_interval(opened):
     assert re.search(r"TensorFlow\s+99\.5 \[93\.1, 106\]", tip.inner_text())
 
 
-def test_zooming_changes_what_is_seen_and_back(opened):
+def test_zooming_changes_what_is_seen_and_back(opened: Callable[..., Page]) -> None:
     page = opened()
     chart = f"{USAGE}-chart"
     before = labels(page, chart)
@@ -168,10 +175,11 @@ def test_zooming_changes_what_is_seen_and_back(opened):
     eventually(page, lambda: labels(page, chart) == before)
 
 
-def test_a_box_drawn_with_the_mouse_is_zoomed_into(opened):
+def test_a_box_drawn_with_the_mouse_is_zoomed_into(opened: Callable[..., Page]) -> None:
     page = opened()
     chart = f"{USAGE}-chart"
     box = drawn(page, chart).bounding_box()
+    assert box
     assert {"4", "1024"} <= set(labels(page, chart))
     page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.3)
     page.mouse.down()
@@ -181,7 +189,7 @@ def test_a_box_drawn_with_the_mouse_is_zoomed_into(opened):
     eventually(page, lambda: not {"4", "1024"} & set(labels(page, chart)))
 
 
-def test_a_logarithmic_axis_has_no_zero_and_a_linear_one_has(opened):
+def test_a_logarithmic_axis_has_no_zero_and_a_linear_one_has(opened: Callable[..., Page]) -> None:
     page = opened()
     chart = "#s1-speed-chart"
     assert "0" in labels(page, chart)
@@ -191,7 +199,9 @@ def test_a_logarithmic_axis_has_no_zero_and_a_linear_one_has(opened):
     eventually(page, lambda: "0" in labels(page, chart))
 
 
-def test_a_framework_that_is_switched_off_leaves_every_chart_and_table_and_comes_back(opened):
+def test_a_framework_that_is_switched_off_leaves_every_chart_and_table_and_comes_back(
+    opened: Callable[..., Page],
+) -> None:
     page = opened()
     charts = [f"{USAGE}-chart", "#s1-speed-chart"]
     before = [symbols(page, chart) for chart in charts]
@@ -201,7 +211,11 @@ def test_a_framework_that_is_switched_off_leaves_every_chart_and_table_and_comes
     eventually(page, lambda: "PyTorch" not in frameworks(page, USAGE))
     assert page.locator("#s1-speed tbody tr:visible").count() == 3
     for chart, count in zip(charts, before, strict=True):
-        eventually(page, lambda chart=chart, count=count: symbols(page, chart) < count)
+
+        def fewer(chart: str = chart, count: int = count) -> bool:
+            return symbols(page, chart) < count
+
+        eventually(page, fewer)
     assert page.locator("#switches .status").inner_text() == "Left out of charts and tables: PyTorch."
     assert all("pytorch" not in text for text in column(page, "#trials-table", 1))
     box.check()
@@ -209,7 +223,7 @@ def test_a_framework_that_is_switched_off_leaves_every_chart_and_table_and_comes
     eventually(page, lambda: [symbols(page, chart) for chart in charts] == before)
 
 
-def test_a_panel_of_a_framework_goes_with_it(opened):
+def test_a_panel_of_a_framework_goes_with_it(opened: Callable[..., Page]) -> None:
     page = opened()
     panels = page.locator("#s1-memory-shares-chart .panel:visible .panel-title")
     assert panels.all_inner_texts() == ["TensorFlow", "PyTorch", "MXNet"]
@@ -217,7 +231,7 @@ def test_a_panel_of_a_framework_goes_with_it(opened):
     eventually(page, lambda: panels.all_inner_texts() == ["TensorFlow", "MXNet"])
 
 
-def test_the_table_of_all_trials_says_what_the_other_tables_say(opened):
+def test_the_table_of_all_trials_says_what_the_other_tables_say(opened: Callable[..., Page]) -> None:
     page = opened()
     page.get_by_label("Filter rows").last.fill("mxnet 512")
     eventually(page, lambda: page.locator("#trials-table tbody tr").count() == 2)
@@ -228,7 +242,7 @@ def test_the_table_of_all_trials_says_what_the_other_tables_say(opened):
     assert told == ["3522", "3523"]
 
 
-def test_a_line_of_a_problem_leads_to_its_trial(opened):
+def test_a_line_of_a_problem_leads_to_its_trial(opened: Callable[..., Page]) -> None:
     page = opened()
     page.locator("#problems a", has_text="mxnet-cpu-b01024-r0").first.click()
     dialog_holds(page, "out of memory")
@@ -241,7 +255,9 @@ BACK_AND_FORTH = """() => new Promise((resolve) => {
 })"""
 
 
-def test_who_goes_back_and_forth_faster_than_the_dialog_closes_is_where_the_address_says(opened):
+def test_who_goes_back_and_forth_faster_than_the_dialog_closes_is_where_the_address_says(
+    opened: Callable[..., Page],
+) -> None:
     page = opened()
     page.locator(f"{USAGE} a.trials").first.click()
     dialog = page.get_by_role("dialog")
@@ -252,7 +268,9 @@ def test_who_goes_back_and_forth_faster_than_the_dialog_closes_is_where_the_addr
     assert page.url == address and dialog.is_visible()
 
 
-def test_a_number_leads_to_its_trials_and_each_to_its_conditions_samples_and_log_and_back(opened):
+def test_a_number_leads_to_its_trials_and_each_to_its_conditions_samples_and_log_and_back(
+    opened: Callable[..., Page],
+) -> None:
     page = opened()
     row = page.locator(f"{USAGE} tbody tr", has_text="PyTorch")
     link = row.locator("a.trials").first
@@ -284,7 +302,7 @@ def test_a_number_leads_to_its_trials_and_each_to_its_conditions_samples_and_log
     eventually(page, lambda: "#" not in page.url)
 
 
-def test_closing_gives_the_focus_back_to_the_number(opened):
+def test_closing_gives_the_focus_back_to_the_number(opened: Callable[..., Page]) -> None:
     page = opened()
     link = first_trial(page)
     link.focus()
@@ -296,19 +314,19 @@ def test_closing_gives_the_focus_back_to_the_number(opened):
     eventually(page, lambda: page.evaluate("document.activeElement.matches('a.trials')"))
 
 
-def test_the_address_of_a_trial_opens_it_at_once(opened, written):
+def test_the_address_of_a_trial_opens_it_at_once(opened: Callable[..., Page], written: Path) -> None:
     page = opened()
     name = page.locator("#trials-table tbody th a").first.inner_text()
     again = opened(f"#trial-{name}")
     title_holds(again, name)
 
 
-def test_the_address_of_a_trial_that_is_not_there_says_so(opened):
+def test_the_address_of_a_trial_that_is_not_there_says_so(opened: Callable[..., Page]) -> None:
     page = opened("#trial-nothing")
     dialog_holds(page, "No such trial is on this page.")
 
 
-def test_a_trial_that_did_not_end_well_shows_its_reason_and_no_number(opened):
+def test_a_trial_that_did_not_end_well_shows_its_reason_and_no_number(opened: Callable[..., Page]) -> None:
     page = opened()
     page.get_by_label("Filter rows").last.fill("out of memory")
     eventually(page, lambda: page.locator("#trials-table tbody tr").count() == 1)
@@ -317,7 +335,7 @@ def test_a_trial_that_did_not_end_well_shows_its_reason_and_no_number(opened):
     dialog_holds(page, "Reason: the device has 16 GiB")
 
 
-def test_markup_in_names_reasons_and_logs_is_text(opened):
+def test_markup_in_names_reasons_and_logs_is_text(opened: Callable[..., Page]) -> None:
     page = opened()
     page.get_by_label("Filter rows").last.fill("failed")
     page.locator("#trials-table tbody th a").click()
@@ -328,7 +346,7 @@ def test_markup_in_names_reasons_and_logs_is_text(opened):
     assert page.locator("img").count() == 0
 
 
-def test_the_page_goes_dark_with_the_reader_and_its_charts_too(opened):
+def test_the_page_goes_dark_with_the_reader_and_its_charts_too(opened: Callable[..., Page]) -> None:
     paper = "getComputedStyle(document.body).backgroundColor"
     ink = """() => getComputedStyle(document.querySelector('#s1-usage-chart svg text')).fill"""
     page = opened(color_scheme="light")
@@ -341,13 +359,13 @@ def test_the_page_goes_dark_with_the_reader_and_its_charts_too(opened):
     assert brightness(light[1]) < 120 < brightness(page.evaluate(ink))
 
 
-def brightness(colour):
+def brightness(colour: str) -> float:
     """0 to 255: the mean of the channels of "rgb(r, g, b)"."""
     return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
 
 
 @pytest.mark.parametrize("address", ["", "#trial-pytorch-cpu-b00004-r0"])
-def test_a_phone_does_not_scroll_sideways(opened, address):
+def test_a_phone_does_not_scroll_sideways(opened: Callable[..., Page], address: str) -> None:
     page = opened(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     if address:
         page.locator("#trials-table tbody th a").first.click()
@@ -358,7 +376,9 @@ def test_a_phone_does_not_scroll_sideways(opened, address):
     assert page.locator(".scroll").first.evaluate("box => box.scrollWidth > box.clientWidth"), "the tables do"
 
 
-def test_the_printed_page_has_every_table_and_chart_and_nothing_to_operate(opened, tmp_path):
+def test_the_printed_page_has_every_table_and_chart_and_nothing_to_operate(
+    opened: Callable[..., Page], tmp_path: Path
+) -> None:
     pypdf = pytest.importorskip("pypdf", reason="pypdf is not installed: requirements-test.txt")
     page = opened(color_scheme="dark")
     page.pdf(path=tmp_path / "report.pdf", format="A4")
@@ -375,7 +395,7 @@ def test_the_printed_page_has_every_table_and_chart_and_nothing_to_operate(opene
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("opens", ["page", "phone", "trial", "list", "numbers"])
-def test_axe_finds_no_serious_fault(opened, scheme, opens):
+def test_axe_finds_no_serious_fault(opened: Callable[..., Page], scheme: str, opens: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
     size = {"width": 360, "height": 740} if opens == "phone" else {"width": 1280, "height": 900}
     page = opened(color_scheme=scheme, viewport=size)
@@ -396,7 +416,7 @@ def test_axe_finds_no_serious_fault(opened, scheme, opens):
     assert found == []
 
 
-def test_everything_can_be_reached_and_seen_by_keyboard_alone(opened):
+def test_everything_can_be_reached_and_seen_by_keyboard_alone(opened: Callable[..., Page]) -> None:
     page = opened()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
@@ -418,7 +438,7 @@ def test_everything_can_be_reached_and_seen_by_keyboard_alone(opened):
     assert [where for where in reached if not where[2]] == [], "what has the focus is marked"
 
 
-def test_headings_and_landmarks_are_in_order(opened):
+def test_headings_and_landmarks_are_in_order(opened: Callable[..., Page]) -> None:
     page = opened()
     levels = [
         int(name[1]) for name in page.locator("h1, h2, h3, h4").evaluate_all("all => all.map(one => one.tagName)")
@@ -431,7 +451,7 @@ def test_headings_and_landmarks_are_in_order(opened):
     assert page.title().endswith("Batchwise")
 
 
-def test_without_javascript_the_tables_and_the_summary_are_there(opened):
+def test_without_javascript_the_tables_and_the_summary_are_there(opened: Callable[..., Page]) -> None:
     page = opened(java_script_enabled=False)
     assert page.locator(f"{USAGE} tbody tr").count() == 4
     assert page.get_by_text("No trial ran on a GPU").is_visible()
@@ -440,17 +460,17 @@ def test_without_javascript_the_tables_and_the_summary_are_there(opened):
     assert page.locator("#switches").is_hidden()
 
 
-def test_a_chart_is_a_table_and_words_too(opened):
+def test_a_chart_is_a_table_and_words_too(opened: Callable[..., Page]) -> None:
     page = opened()
     figure = page.locator(f"{USAGE}-chart")
     figure.locator("summary").click()
     assert figure.locator("tbody tr").count() == 4, "three frameworks, and the one that failed"
-    described = page.locator("#" + figure.locator(".drawing").get_attribute("aria-describedby"))
+    described = page.locator(f"#{figure.locator('.drawing').get_attribute('aria-describedby')}")
     assert described.is_visible()
     assert "TensorFlow" in described.inner_text()
 
 
-def test_a_point_of_a_chart_leads_to_its_trials(opened):
+def test_a_point_of_a_chart_leads_to_its_trials(opened: Callable[..., Page]) -> None:
     page = opened()
     figure = page.locator(f"{USAGE}-chart")
     figure.locator("summary").click()
@@ -458,7 +478,7 @@ def test_a_point_of_a_chart_leads_to_its_trials(opened):
     title_holds(page, "2 trials")
 
 
-def test_a_thousand_trials_open_within_bounds(browser, tmp_path):
+def test_a_thousand_trials_open_within_bounds(browser: Browser, tmp_path: Path) -> None:
     """The figure for 10,000 on an idle machine is that of measure_page.py; this bound holds on a loaded one."""
     web.write(report(many(tmp_path / "results", 1000)), tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size < web.LIMIT_BYTES

@@ -8,6 +8,7 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +18,11 @@ sys.path[:0] = [str(HERE.parent.parent), str(HERE)]
 import settings  # noqa: E402
 
 from adapters.worker import first_probe  # noqa: E402
+from adapters.worker.prepare import BuildArguments  # noqa: E402
 from workloads import datasets, weights  # noqa: E402
 from workloads.catalogue import WORKLOADS  # noqa: E402
+from workloads.datasets import Images, Labels  # noqa: E402
+from workloads.layers import Shape  # noqa: E402
 from workloads.records.evidence import BATCHES, PROBES  # noqa: E402
 from workloads.records.files import without_nan  # noqa: E402
 from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec  # noqa: E402
@@ -35,7 +39,7 @@ NETWORKS = WORKLOADS | {network.name: network for network in SMALL}
 IMAGES = PROBES * sum(BATCHES)
 
 
-def digits(shape, generator):
+def digits(shape: Shape, generator: np.random.Generator) -> tuple[Images, Labels]:
     """Images of the built-in digits, cut where they are larger than `shape`, with ten labels."""
     height, width, _ = shape
     split, _ = datasets.load(datasets.DATASETS["digits"], Path(), (max(height, 8), max(width, 8), 3))
@@ -43,7 +47,7 @@ def digits(shape, generator):
     return split.images[chosen, :height, :width], split.labels[chosen]
 
 
-def draw(name, number):
+def draw(name: str, number: int) -> tuple[BuildArguments, Images, Labels]:
     """(workload, optimizer, weights, seed, images, labels, order), as `gather` takes them.
 
     Noise and digits take turns, optimizers do, and so do biases as they start and biases that do not hide mistakes. A
@@ -55,6 +59,8 @@ def draw(name, number):
     rule = OPTIMIZER_NAMES[number % 4]
     of_the_suite = name not in WORKLOADS and number // 16 % 2
     optimizer = settings.OPTIMIZERS[rule] if of_the_suite else OptimizerSpec.named(rule)
+    images: Images
+    labels: Any  # int64 where drawn
     if number // 4 % 2:
         images, labels = digits(workload.input_shape, generator)
     else:
@@ -69,7 +75,7 @@ def draw(name, number):
     return (workload, optimizer, initial, number), images, labels
 
 
-def main(module, profile, threads, out, first, last, *names):
+def main(module: str, profile: str, threads: str, out: str, first: str, last: str, *names: str) -> None:
     adapter = import_module(module).Adapter()
     adapter.open("cpu", int(threads), profile, "host", "on-demand")
     with Path(out).open("w", encoding="utf-8") as file:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]  # it has no stubs of its own
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent), str(HERE)]
@@ -209,17 +209,17 @@ def print_distributions(trials: list[Trial]) -> None:
             single = [max((o.ratio for o in probe if o.kind is kind), default=0.0) for probe in trial.apart]
             together = max(one.ratio for one in trial.together if one.kind is kind)
             by_kind[trial.network, kind.name].extend((one, together) for one in single)
-    rows = []
-    for (network, kind), values in by_kind.items():
-        one, together = map(np.array, zip(*values, strict=True))
-        quantiles = " / ".join(f"{value:.2g}" for value in np.quantile(one, [0.5, 0.99, 1.0]))
-        over = int((one > 1).sum())
-        rows.append((network, kind.lower(), len(one), quantiles, over, f"{together.max():.2g}"))
+    rows: list[tuple[object, ...]] = []
+    for (network, name), values in by_kind.items():
+        alone, largest = map(np.array, zip(*values, strict=True))
+        quantiles = " / ".join(f"{value:.2g}" for value in np.quantile(alone, [0.5, 0.99, 1.0]))
+        over = int((alone > 1).sum())
+        rows.append((network, name.lower(), len(alone), quantiles, over, f"{largest.max():.2g}"))
     table(("network", "quantity", "probes", "one probe: median / 99 % / most", "over 1", "all probes: most"), rows)
 
 
 def print_rates(trials: list[Trial]) -> None:
-    rows = []
+    rows: list[tuple[object, ...]] = []
     groups = {(trial.who, trial.instructions): "" for trial in trials}
     for who, instructions in groups:
         chosen = [trial for trial in trials if (trial.who, trial.instructions) == (who, instructions)]
@@ -251,7 +251,7 @@ def print_rate(network: str, trials: list[Trial]) -> None:
 
 
 def print_power(folder: Path, known: dict[Draw, Truth]) -> None:
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for name in PLANTED:
         _, cases, _ = errors_of(name)
         optimizers = {CASES[case].optimizer.name for case in cases}

@@ -6,6 +6,7 @@ several frameworks say together is printed by show_drift.py beside it.
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -15,12 +16,14 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent)]
 
+from adapters.base import Adapter  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
 from adapters.worker.trial import evaluate  # noqa: E402
 from workloads import datasets, weights  # noqa: E402
 from workloads.catalogue import OSU_CNN  # noqa: E402
+from workloads.datasets import Split  # noqa: E402
 from workloads.layers import BatchNorm, Conv2D  # noqa: E402
-from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec  # noqa: E402
+from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec, Workload  # noqa: E402
 
 # {batch size: epochs}: up to some 50 updates, behind which rounding has grown to whatever it may.
 EPOCHS = {1024: 10, 512: 10, 256: 8, 128: 4, 64: 2, 32: 1}
@@ -28,7 +31,7 @@ NORMALISED_EPOCHS = {512: 5, 128: 2, 32: 1}
 MOST = 10
 
 
-def normalised():
+def normalised() -> Workload:
     """osu-cnn with a BatchNorm behind every convolution."""
     layers = []
     for layer in OSU_CNN.layers:
@@ -36,7 +39,9 @@ def normalised():
     return replace(OSU_CNN, name="osu-cnn-batchnorm", layers=tuple(layers))
 
 
-def run(adapter, case, optimizer, seed, train, test):
+def run(
+    adapter: Adapter, case: tuple[Workload, int, int], optimizer: OptimizerSpec, seed: int, train: Split, test: Split
+) -> list[tuple[float, float, float]]:
     """Of `case` (workload, batch size, epochs): [(mean training loss, test loss, test accuracy)] of each epoch."""
     workload, batch_size, epochs = case
     order = datasets.batch_order(len(train.images), MOST, seed)
@@ -51,7 +56,7 @@ def run(adapter, case, optimizer, seed, train, test):
     return figures
 
 
-def main(framework, out, seeds):
+def main(framework: str, out: Path, seeds: Sequence[int]) -> None:
     adapter = import_module(f"adapters.{framework}.adapter").Adapter()
     adapter.open("cpu", 1, "default", "host", "on-demand")
     train, test = datasets.load(datasets.DATASETS["digits"], Path(), OSU_CNN.input_shape)

@@ -12,20 +12,24 @@ import json
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent)]
 
+from adapters.base import Adapter  # noqa: E402
 from adapters.numpy import end_referee  # noqa: E402
 from adapters.worker import end_probe  # noqa: E402
 from adapters.worker.prepare import Prepared  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
 from workloads import datasets, weights  # noqa: E402
 from workloads.catalogue import OSU_CNN  # noqa: E402
+from workloads.datasets import Split  # noqa: E402
 from workloads.records import network  # noqa: E402
 from workloads.records.check_name import CheckName  # noqa: E402
 from workloads.records.end_evidence import TrialEnd  # noqa: E402
@@ -44,12 +48,14 @@ from workloads.records.job import (  # noqa: E402
 )
 from workloads.records.result import TrialResult  # noqa: E402
 from workloads.records.status import Status  # noqa: E402
-from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec  # noqa: E402
+from workloads.spec import OPTIMIZER_NAMES, OptimizerName, OptimizerSpec  # noqa: E402
 
 SIZES, EPOCHS = (32, 128, 512), (2, 12)
 
 
-def asked(size, rule, epochs=0, seed=0, inputs=None):
+def asked(
+    size: int, rule: OptimizerName, epochs: int = 0, seed: int = 0, inputs: dict[str, InputFile] | None = None
+) -> TrialSpec:
     """A trial without a window."""
     task = Task("osu-cnn", "digits", OptimizerSpec.named(rule), "default", "host")
     where, installed = Placement("cpu", 1, {}), Installation("here", "-")
@@ -57,32 +63,39 @@ def asked(size, rule, epochs=0, seed=0, inputs=None):
     return TrialSpec(cell, task, passes, where, installed, draw, inputs or {}, window_s=0.0, timeout_s=0.0, study="")
 
 
-def end(adapter, spec, train, test, root):
+def end(adapter: Adapter, spec: TrialSpec, train: Split, test: Split, root: Path) -> dict[str, Any]:
     """What the referee prints of a trial without a window."""
     folder = root / "trials" / "one"
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / JOB_FILE, Job(Kind.TRIAL, spec).to_json())
-    adapter.build(OSU_CNN, spec.task.optimizer, weights.draw(OSU_CNN, spec.draw.seed), spec.draw.seed)
+    task = OSU_CNN, spec.task.optimizer, weights.draw(OSU_CNN, spec.draw.seed), spec.draw.seed
+    adapter.build(*task)
     trainer = Trainer(adapter)
     for order in datasets.batch_order(len(train.images), spec.passes.epochs, spec.draw.seed)[: spec.passes.epochs]:
         for block in epoch_batches(order, spec.cell.batch_size, spec.passes.last_batch):
             trainer.run(trainer.calls(block))
     steps = len(trainer.losses)
-    idle = end_probe.gather(adapter, spec, OSU_CNN, Prepared(train, test, np.empty(0, np.int32), ()), steps, folder)
+    prepared = Prepared(train, test, np.empty(0, np.int32), task)
+    idle = end_probe.gather(adapter, spec, OSU_CNN, prepared, steps, folder)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         end_referee.main(folder)
     copies = end_probe.outstanding(adapter)
-    return json.loads(printed.getvalue()) | idle | {"outstanding": copies}
+    told: dict[str, Any] = json.loads(printed.getvalue())
+    return told | idle | {"outstanding": copies}
 
 
-def measure(framework, out, seeds):
+def measure(framework: str, out: Path, seeds: Sequence[int]) -> None:
     adapter = import_module(f"adapters.{framework}.adapter").Adapter()
     adapter.open("cpu", 1, "default", "host", "on-demand")
     train, test = datasets.load(datasets.DATASETS["digits"], Path(), OSU_CNN.input_shape)
     adapter.load(train.images, train.labels)
     with tempfile.TemporaryDirectory() as folder:
         root, inputs = Path(folder), {}
-        arrays = {"train_images": train.images, "train_labels": train.labels, "test_images": test.images}
+        arrays: dict[str, np.ndarray] = {
+            "train_images": train.images,
+            "train_labels": train.labels,
+            "test_images": test.images,
+        }
         for name, array in arrays.items():
             np.save(root / f"{name}.npy", array)
             inputs[name] = InputFile(f"{name}.npy", "-")
@@ -97,7 +110,7 @@ def measure(framework, out, seeds):
                     print(json.dumps(line), file=file)
 
 
-def failed(run):
+def failed(run: dict[str, Any]) -> list[str]:
     """Names of the gate's checks of a trial's end that this right trial fails."""
     from runner.gate import trial_end  # here: a framework's environment has no runner
 
@@ -110,9 +123,9 @@ def failed(run):
     ]
 
 
-def show(paths):
+def show(paths: list[Path]) -> None:
     """Of each optimizer: the largest difference of each kind; updates less what keeping weights in float32 makes."""
-    rows = defaultdict(lambda: defaultdict(list))
+    rows: dict[Any, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for path in paths:
         for line in path.read_text().splitlines():
             run = json.loads(line)

@@ -14,24 +14,28 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent), str(HERE)]
 
 import settings  # noqa: E402
+from settings import Arrays, Case  # noqa: E402
 
+from adapters.base import Adapter, Floats, Order  # noqa: E402
 from adapters.worker import first_probe  # noqa: E402
+from workloads.datasets import Images  # noqa: E402
+from workloads.weights import Weights  # noqa: E402
 
 EVALUATED = {"one": (1, 1), "odd": (5, 5), "ragged": (13, 5)}  # images, in batches of
 KEPT = 2**20  # values of a larger array
 
 
-def kept(tag, arrays):
+def kept(tag: str, arrays: Arrays) -> Arrays:
     """Large arrays thinned by a stride that is no multiple of any of their axes."""
     return {f"{tag}/{key}": array.ravel()[::127] if array.size > KEPT else array for key, array in arrays.items()}
 
 
-def predict(adapter, images, count, batch_size):
+def predict(adapter: Adapter, images: Images, count: int, batch_size: int) -> Floats:
     images = np.resize(images, (count, *images.shape[1:]))
     return np.concatenate([adapter.predict(images[i : i + batch_size]) for i in range(0, count, batch_size)])
 
 
-def train(adapter, case, order, done, mark):
+def train(adapter: Adapter, case: Case, order: Order, done: int, mark: int) -> Floats:
     """Losses of the steps from `done` up to `mark`; a call's batches are of one size."""
     if not case.sizes:
         return adapter.read(adapter.train(order[done:mark]))
@@ -39,7 +43,7 @@ def train(adapter, case, order, done, mark):
     return np.concatenate([adapter.read(adapter.train(call)) for call in calls])
 
 
-def run(adapter, case, given, initial):
+def run(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -> Arrays:
     images, labels, order = given["images"], given["labels"], given["order"]
     adapter.build(case.workload, case.optimizer, initial, seed=5)
     found = kept("before", adapter.weights())
@@ -57,7 +61,7 @@ def run(adapter, case, given, initial):
     return found | {"losses": np.concatenate(losses), "memory": np.array(json.dumps(adapter.memory()))}
 
 
-def run_dropout(adapter, case, given, initial):
+def run_dropout(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -> Arrays:
     """Evaluation twice; the masks of two steps; the losses from one seed twice, and from another."""
     images, labels = given["images"], given["labels"]
     adapter.build(case.workload, case.optimizer, initial, seed=5)
@@ -71,7 +75,7 @@ def run_dropout(adapter, case, given, initial):
     return found
 
 
-def main(adapter, profile, inputs, out, cases):
+def main(adapter: Adapter, profile: str, inputs: Path, out: Path, cases: list[Case]) -> None:
     adapter.open("cpu", settings.THREADS, profile, "host", "on-demand")
     for case in cases:
         with np.load(inputs / f"{case.name}.npz") as archive:
@@ -79,7 +83,7 @@ def main(adapter, profile, inputs, out, cases):
         initial = {key.removeprefix("initial/"): given[key] for key in given if key.startswith("initial/")}
         adapter.load(given["images"], given["labels"])
         found = (run_dropout if case.workload.draws else run)(adapter, case, given, initial)
-        np.savez(out / f"{case.name}.npz", **found)
+        np.savez(out / f"{case.name}.npz", **found)  # type: ignore[arg-type]  # numpy's allow_pickle is no key of these
         order = np.arange(len(given["images"]), dtype=np.int32)
         task = (case.workload, case.optimizer, initial, 5)
         evidence = first_probe.gather(adapter, task, given["images"], given["labels"], order)

@@ -10,22 +10,23 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent)]
 
-from runner.gate.drift import differences  # noqa: E402
+from runner.gate.drift import Drift, differences  # noqa: E402
 from workloads.records.result import Epoch, TrialResult  # noqa: E402
-from workloads.spec import OptimizerSpec  # noqa: E402
+from workloads.spec import OptimizerName, OptimizerSpec  # noqa: E402
 
 TRAINING_IMAGES = 1437  # of the digits
 QUANTITIES = ("training loss", "test loss", "test accuracy")
 EDGES = (6, 12, 24, 48, 96, 192)  # updates
 
 
-def measured(path):
+def measured(path: Path) -> Iterator[tuple[tuple[str, OptimizerName, int, object], list[Epoch]]]:
     """(what must be alike, epochs) of each run."""
     for line in path.read_text().splitlines():
         run = json.loads(line)
@@ -36,7 +37,7 @@ def measured(path):
         yield (run["workload"], run["optimizer"], run["batch_size"], run["seed"]), epochs
 
 
-def stored(folder):
+def stored(folder: Path) -> Iterator[tuple[tuple[str, OptimizerName, int, object], list[Epoch]]]:
     for path in folder.rglob("trials/*/result.json"):
         result = TrialResult.from_json(json.loads(path.read_text()))
         spec = result.spec
@@ -44,12 +45,13 @@ def stored(folder):
         yield (workload, spec.task.optimizer.name, spec.cell.batch_size, spec.inputs["order"].sha256), result.epochs
 
 
-def main(paths):
+def main(paths: list[Path]) -> None:
     runs = defaultdict(list)
     for path in paths:
         for key, epochs in stored(path) if path.is_dir() else measured(path):
             runs[key].append(epochs)
-    rows, pairs = defaultdict(lambda: defaultdict(list)), 0
+    rows: dict[tuple[str, OptimizerName, int], dict[str, list[Drift]]] = defaultdict(lambda: defaultdict(list))
+    pairs = 0
     for (workload, optimizer, _, _), same in runs.items():
         normalised = workload.partition(" ")[0].endswith("batchnorm")
         for one, other in combinations(same, 2):

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import settings
 from conftest import PROJECT, once
-from settings import CASES, Case
+from settings import CASES, Arrays, Case
 
 from runner.environments.definition import read, worker_variables
 from runner.gate.tolerances import other_names
@@ -27,7 +28,6 @@ HERE = Path(__file__).parent
 FRAMEWORKS = PROJECT.frameworks
 REFEREE = "numpy"
 DEVIATIONS_FILE = "known_deviations.toml"  # of a framework's folder
-Arrays = dict[str, np.ndarray]
 
 
 def run_probe(
@@ -72,7 +72,7 @@ class Found:
     def _write_inputs(self) -> None:
         self.inputs.mkdir()
         for name, case in self.cases.items():
-            np.savez(self.inputs / f"{name}.npz", **settings.prepare(case))
+            np.savez(self.inputs / f"{name}.npz", **settings.prepare(case))  # type: ignore[arg-type]  # as in probe.py
 
     def initial(self, case: Case) -> Arrays:
         return under(load(self.inputs / f"{case.name}.npz"), "initial/")
@@ -91,8 +91,9 @@ class Found:
         once(self.folder / f"{who}-{profile}", lambda: run_probe(framework, module, profile, self.inputs, out, cases))
         return load(out / f"{case.name}.npz")
 
-    def evidence(self, who: str, case: Case) -> dict:
-        return json.loads((self.folder / who / f"{case.name}.json").read_text())
+    def evidence(self, who: str, case: Case) -> dict[str, Any]:
+        evidence: dict[str, Any] = json.loads((self.folder / who / f"{case.name}.json").read_text())
+        return evidence
 
     def modules(self, who: str) -> set[str]:
         return set(json.loads((self.folder / who / "modules.json").read_text()))

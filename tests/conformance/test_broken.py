@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 from planted import PLANTED, errors_of
-from settings import CASES, TRUTH
-from suite import FRAMEWORKS, REFEREE, Seen, checks_of
+from settings import CASES, TRUTH, Case
+from suite import FRAMEWORKS, REFEREE, Found, Seen, checks_of
 
 from runner.gate.tolerances import Truth, deviations, difference
 from workloads.records.evidence import Evidence
@@ -15,7 +15,9 @@ MARGIN = 3  # times what is allowed: the smallest seen is in docs/tolerances.md
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_wrong_adapter_is_caught_by_the_suite_and_by_the_gate_with_a_margin(name, found, capsys):
+def test_a_wrong_adapter_is_caught_by_the_suite_and_by_the_gate_with_a_margin(
+    name: str, found: Found, capsys: pytest.CaptureFixture[str]
+) -> None:
     framework, names, expected = errors_of(name)
     caught, gate = set(), {}
     for case in (CASES[case] for case in names):
@@ -37,7 +39,7 @@ def test_a_wrong_adapter_is_caught_by_the_suite_and_by_the_gate_with_a_margin(na
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
-def test_the_gate_suspects_no_adapter_that_is_right(framework, case, found):
+def test_the_gate_suspects_no_adapter_that_is_right(framework: str, case: Case, found: Found) -> None:
     for who in (framework, TRUTH, REFEREE):
         found.of(who, case)
     evidence, exact, rounded = (Evidence.from_json(found.evidence(who, case)) for who in (framework, TRUTH, REFEREE))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import suite
 from conftest import PROJECT
-from settings import CASES, TRUTH
+from settings import CASES, TRUTH, Case
 from suite import (
     CHECKS,
     DEVIATIONS_FILE,
     FRAMEWORKS,
+    Found,
     Seen,
     apart,
     checks_of,
@@ -33,13 +35,13 @@ COMBINATIONS = [
 
 
 @pytest.mark.parametrize(("framework", "case", "check"), COMBINATIONS)
-def test_adapter_differs_from_the_referee_in(framework, case, check, found):
+def test_adapter_differs_from_the_referee_in(framework: str, case: Case, check: str, found: Found) -> None:
     seen = Seen(case, found.of(framework, case), found.of(TRUTH, case), found.initial(case))
     wrong = verdict(checks_of(case)[check](seen), known_deviations(framework).get((case.name, check)))
     assert not wrong, wrong
 
 
-def test_a_known_deviation_hides_another_check_or_outlives_its_reason():
+def test_a_known_deviation_hides_another_check_or_outlives_its_reason() -> None:
     assert verdict("differs", None) == "differs"
     assert verdict("differs", "keeps the unbiased variance") == ""
     assert "take the entry out" in verdict("", "keeps the unbiased variance")
@@ -54,7 +56,7 @@ link = "where its maintainers say so"
 """
 
 
-def test_a_frameworks_own_folder_says_what_it_is_known_to_compute_otherwise(tmp_path):
+def test_a_frameworks_own_folder_says_what_it_is_known_to_compute_otherwise(tmp_path: Path) -> None:
     path = tmp_path / DEVIATIONS_FILE
     assert deviations_in(path) == {}
     path.write_text(DEVIATION)
@@ -69,14 +71,16 @@ def test_a_frameworks_own_folder_says_what_it_is_known_to_compute_otherwise(tmp_
         ('link = "where its maintainers say so"', "", "needs all of"),
     ],
 )
-def test_a_deviation_that_says_too_little_or_of_nothing_is_an_error(old, new, said, tmp_path):
+def test_a_deviation_that_says_too_little_or_of_nothing_is_an_error(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
     path = tmp_path / DEVIATIONS_FILE
     path.write_text(DEVIATION.replace(old, new))
     with pytest.raises(AssertionError, match=said):
         deviations_in(path)
 
 
-def test_outputs_in_another_order_or_by_other_names_are_told_as_that(found):
+def test_outputs_in_another_order_or_by_other_names_are_told_as_that(found: Found) -> None:
     """They survive the file in which a probe's arrays come."""
     case = CASES["plain-sgd"]
     arrays = found.of(TRUTH, case)
@@ -88,20 +92,22 @@ def test_outputs_in_another_order_or_by_other_names_are_told_as_that(found):
     assert "named otherwise: relu2 is missing" in CHECKS["layers"](less)
 
 
-def test_a_missing_environment_is_no_failure(monkeypatch, tmp_path):
+def test_a_missing_environment_is_no_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(suite, "PROJECT", replace(PROJECT, environments=tmp_path))
     with pytest.raises(AssertionError, match="numpy-cpu is not made"):
         run_probe("numpy", "adapters.numpy.adapter", "default", tmp_path, tmp_path, list(CASES.values()))
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_more_than_one_framework_is_loaded_beside(framework, found):
+def test_more_than_one_framework_is_loaded_beside(framework: str, found: Found) -> None:
     found.of(framework, CASES["plain-sgd"])
     assert not found.modules(framework) & imports_of_others(framework)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_rounding_grows_beyond_what_the_readme_tells(framework, found, capsys):
+def test_rounding_grows_beyond_what_the_readme_tells(
+    framework: str, found: Found, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Prints the largest differences of losses (relative) and weights (absolute) up to steps 1, 10 and 100.
 
     The last is held to nothing: a value close to a kink of ReLU or of a pool may fall on its other side.
@@ -117,7 +123,7 @@ def test_rounding_grows_beyond_what_the_readme_tells(framework, found, capsys):
             assert losses[:10].max() <= 2e-6 and weights[1] <= 1e-6
 
 
-def test_the_probes_cannot_tell_one_rule_from_another(found):
+def test_the_probes_cannot_tell_one_rule_from_another(found: Found) -> None:
     """Each rule's losses, taken for another's, must fail."""
     for network in ("plain", "batchnorm"):
         rules = {rule: CASES[f"{network}-{rule}"] for rule in ("sgd", "momentum", "nesterov", "adam")}

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PROJECT, REAL_FRAMEWORKS
+from conftest import PROJECT, QUICK_SIZES, REAL_FRAMEWORKS, QuickRun
 
 from runner.environments.definition import read, worker_variables
 
 HERE = Path(__file__).parent
 LOOPS = sorted(path.stem.removesuffix("_loop") for path in (HERE / "hand_written").glob("*_loop.py"))
 BATCH_SIZES = (32, 128)
-SHAPE_OF_THE_THESIS = {4: (80, 97), 1024: (40, 60)}  # accuracy % seen with other seeds: 86 and 48
 
 
-def hand_written(framework, results, trial):
+def hand_written(framework: str, results: Path, trial: dict[str, Any]) -> dict[str, Any]:
     """What hand_written/<framework>_loop.py gives in the framework's environment on the trial's own inputs."""
     environment = read(PROJECT, framework, "cpu")
     paths = {name: str(results / file["path"]) for name, file in trial["spec"]["inputs"].items()}
@@ -37,11 +37,12 @@ def hand_written(framework, results, trial):
         },
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
 
 
 @pytest.mark.parametrize("framework", LOOPS)
-def test_adapter_learns_digits_as_a_hand_written_loop_does(framework, quick_run):
+def test_adapter_learns_digits_as_a_hand_written_loop_does(framework: str, quick_run: QuickRun) -> None:
     results, cells, _ = quick_run
     trial = cells[framework, 32]
     expected = hand_written(framework, results, trial)
@@ -52,25 +53,23 @@ def test_adapter_learns_digits_as_a_hand_written_loop_does(framework, quick_run)
 
 
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)
-def test_frameworks_agree_on_accuracy_within_two_points(batch_size, quick_run):
+def test_frameworks_agree_on_accuracy_within_two_points(batch_size: int, quick_run: QuickRun) -> None:
     _, cells, _ = quick_run
     accuracies = {name: cells[name, batch_size]["epochs"][-1]["test_accuracy"] for name in REAL_FRAMEWORKS}
     assert max(accuracies.values()) - min(accuracies.values()) <= 0.02, accuracies
     assert min(accuracies.values()) >= 0.95, accuracies
 
 
-@pytest.mark.parametrize("batch_size", SHAPE_OF_THE_THESIS)
 @pytest.mark.parametrize("framework", REAL_FRAMEWORKS)
-def test_smallest_and_largest_batch_learn_less_as_in_the_thesis(framework, batch_size, quick_run):
+def test_the_largest_batch_learns_less_as_in_the_thesis(framework: str, quick_run: QuickRun) -> None:
     _, cells, _ = quick_run
-    low, high = SHAPE_OF_THE_THESIS[batch_size]
-    accuracy = 100 * cells[framework, batch_size]["epochs"][-1]["test_accuracy"]
-    assert low <= accuracy <= high
-    assert accuracy < 100 * min(cells[framework, size]["epochs"][-1]["test_accuracy"] for size in BATCH_SIZES)
+    accuracy = {size: cells[framework, size]["epochs"][-1]["test_accuracy"] for size in QUICK_SIZES}
+    assert 0.4 <= accuracy[1024] <= 0.6  # 0.48 seen with other seeds
+    assert accuracy[1024] < min(accuracy[size] for size in BATCH_SIZES)
 
 
-@pytest.mark.parametrize("batch_size", [4, 32, 128, 1024])
-def test_first_losses_are_the_same_in_every_framework(batch_size, quick_run):
+@pytest.mark.parametrize("batch_size", QUICK_SIZES)
+def test_first_losses_are_the_same_in_every_framework(batch_size: int, quick_run: QuickRun) -> None:
     _, cells, _ = quick_run
     reference = cells["pytorch", batch_size]["first_losses"]
     assert len(reference) == 10

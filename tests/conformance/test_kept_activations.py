@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import PROJECT, ROOT
@@ -22,7 +23,7 @@ EXTRA = 0.05  # of MXNet, above values and places: the softmax beside the logits
 CHUNK = 2.0  # the largest chunk that TensorFlow's allocator gives for what was asked for
 
 
-def kept(framework: str, workload: Workload, batch_size: int, folder: Path) -> tuple[int, dict]:
+def kept(framework: str, workload: Workload, batch_size: int, folder: Path) -> tuple[int, dict[str, Any]]:
     """(activations in bytes as the memory worker divides them, the whole MemoryUse)."""
     environment = read(PROJECT, framework, "cpu")
     script = str(Path(__file__).parent / "kept_by_framework.py")
@@ -40,7 +41,9 @@ SETTINGS = [(OSU_CNN.name, 128), (CATS_DOGS_CNN.name, 2)]
 
 
 @pytest.mark.parametrize(("name", "batch_size"), SETTINGS)
-def test_pytorch_keeps_the_exact_count_the_places_and_the_labels_to_the_byte(name, batch_size, tmp_path):
+def test_pytorch_keeps_the_exact_count_the_places_and_the_labels_to_the_byte(
+    name: str, batch_size: int, tmp_path: Path
+) -> None:
     """So the batch itself, which lies in numpy's memory on a CPU, is taken for no activation and missed by none."""
     workload = WORKLOADS[name]
     activations, use = kept("pytorch", workload, batch_size, tmp_path)
@@ -54,7 +57,7 @@ def test_pytorch_keeps_the_exact_count_the_places_and_the_labels_to_the_byte(nam
 
 
 @pytest.mark.parametrize(("name", "batch_size"), SETTINGS)
-def test_mxnet_keeps_the_exact_count_the_places_and_little_more(name, batch_size, tmp_path):
+def test_mxnet_keeps_the_exact_count_the_places_and_little_more(name: str, batch_size: int, tmp_path: Path) -> None:
     workload = WORKLOADS[name]
     activations, use = kept("mxnet", workload, batch_size, tmp_path)
     exact = activation_bytes(workload, batch_size)
@@ -64,7 +67,9 @@ def test_mxnet_keeps_the_exact_count_the_places_and_little_more(name, batch_size
 
 
 @pytest.mark.parametrize(("name", "batch_size"), SETTINGS)
-def test_tensorflow_keeps_at_least_the_exact_count_and_at_most_its_chunks_of_it(name, batch_size, tmp_path):
+def test_tensorflow_keeps_at_least_the_exact_count_and_at_most_its_chunks_of_it(
+    name: str, batch_size: int, tmp_path: Path
+) -> None:
     workload = WORKLOADS[name]
     activations, use = kept("tensorflow", workload, batch_size, tmp_path)
     exact = activation_bytes(workload, batch_size)
@@ -88,7 +93,7 @@ def padded_beside(workload: Workload) -> int:
     return more
 
 
-def test_pytorchs_count_of_a_deep_network_is_explained_to_the_byte(tmp_path):
+def test_pytorchs_count_of_a_deep_network_is_explained_to_the_byte(tmp_path: Path) -> None:
     """BatchNorm, HardSwish, SqueezeExcite, Residual and Dropout: mobilenet-v3-large has them all."""
     activations, _ = kept("pytorch", MOBILENET_V3_LARGE, 1, tmp_path)
     walked = list(MOBILENET_V3_LARGE.walk())

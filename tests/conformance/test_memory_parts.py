@@ -8,12 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import PROJECT, ROOT, varied
+from conftest import PROJECT, ROOT, QuickRun, varied
 
 from runner.command.inputs import INPUTS
 from runner.command.setup import local
 from runner.environments.definition import read
 from runner.memory_worker import MemoryWorker
+from runner.results.memory import MemoryAccount
 from workloads.activations import activation_bytes
 from workloads.catalogue import OSU_CNN
 from workloads.records.figures import MEMORY_PARTS
@@ -30,7 +31,9 @@ KNOWN_WAYS = ("mxnet", "pytorch", "tensorflow")
 
 
 @pytest.fixture(scope="module", params=KNOWN_WAYS)
-def told(request, quick_run, tmp_path_factory):
+def told(
+    request: pytest.FixtureRequest, quick_run: QuickRun, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, dict[int, MemoryAccount]]:
     """(framework, {batch size: what was told}) with Adam."""
     results, cells, _ = quick_run
     folder = tmp_path_factory.mktemp("memory")
@@ -45,7 +48,9 @@ def told(request, quick_run, tmp_path_factory):
     return request.param, found
 
 
-def test_a_part_is_missing_or_what_is_counted_differs_between_frameworks(told):
+def test_a_part_is_missing_or_what_is_counted_differs_between_frameworks(
+    told: tuple[str, dict[int, MemoryAccount]],
+) -> None:
     for batch_size, found in told[1].items():
         assert set(found["parts"]) == set(MEMORY_PARTS), found
         parts = found["parts"]
@@ -54,13 +59,15 @@ def test_a_part_is_missing_or_what_is_counted_differs_between_frameworks(told):
         assert parts["inputs"] == batch_size * IMAGE
 
 
-def test_adams_state_is_not_twice_the_trainable_bytes(told):
+def test_adams_state_is_not_twice_the_trainable_bytes(told: tuple[str, dict[int, MemoryAccount]]) -> None:
     scalars = 64 * len(OSU_CNN.parameter_shapes())
     for found in told[1].values():
         assert 0 <= found["parts"]["optimizer"] - 2 * PARAMETERS <= scalars
 
 
-def test_what_is_in_use_between_steps_is_not_what_was_counted_piece_by_piece(told):
+def test_what_is_in_use_between_steps_is_not_what_was_counted_piece_by_piece(
+    told: tuple[str, dict[int, MemoryAccount]],
+) -> None:
     """A part counted twice or not at all would hide in the rest, the workspace. MXNet keeps workspaces, too."""
     framework, found = told
     for batch_size in SIZES:
@@ -75,7 +82,7 @@ def test_what_is_in_use_between_steps_is_not_what_was_counted_piece_by_piece(tol
 
 
 @pytest.mark.parametrize("told", ["pytorch"], indirect=True)
-def test_pytorchs_own_tracker_of_memory_tells_another_peak(told):
+def test_pytorchs_own_tracker_of_memory_tells_another_peak(told: tuple[str, dict[int, MemoryAccount]]) -> None:
     """torch.distributed._tools.mem_tracker follows every tensor by itself; it is not what the adapter asks."""
     _, found = told
     environment = read(PROJECT, "pytorch", "cpu")
@@ -86,7 +93,9 @@ def test_pytorchs_own_tracker_of_memory_tells_another_peak(told):
     assert json.loads(done.stdout.splitlines()[-1]) == pytest.approx(found[128]["step_peak"], rel=0.05)
 
 
-def test_activations_are_the_exact_count_and_what_the_framework_is_known_to_keep(told):
+def test_activations_are_the_exact_count_and_what_the_framework_is_known_to_keep(
+    told: tuple[str, dict[int, MemoryAccount]],
+) -> None:
     """PyTorch's to the byte: the places of maxima, labels as int64, the loss and the sum of its weights."""
     framework, found = told
     for batch_size in SIZES:
@@ -100,13 +109,13 @@ def test_activations_are_the_exact_count_and_what_the_framework_is_known_to_keep
             assert exact <= activations <= 2 * (exact + found[batch_size]["parts"]["inputs"])
 
 
-def test_how_the_framework_counts_is_told_with_its_counts(told):
+def test_how_the_framework_counts_is_told_with_its_counts(told: tuple[str, dict[int, MemoryAccount]]) -> None:
     framework, found = told
     assert {one["in_chunks"] for one in found.values()} == {framework == "tensorflow"}
     assert {one["runs_ahead"] for one in found.values()} == {framework == "mxnet"}
 
 
-def test_parts_do_not_add_up_to_the_peak(told):
+def test_parts_do_not_add_up_to_the_peak(told: tuple[str, dict[int, MemoryAccount]]) -> None:
     """MXNet runs several steps at once, so the parts of one are less than the peak: what overlaps, no part tells."""
     framework, found = told
     for batch_size in SIZES[2:]:

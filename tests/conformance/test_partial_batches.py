@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from settings import CASES, TRUTH
-from suite import Seen, checks_of
+from suite import Found, Seen, checks_of
 
 # {name: framework}, of broken/late; the runner's gate catches them, too: tests/pipeline/test_cheats.py.
 CASE, FULL = "plain-partial", "plain-momentum"
@@ -12,7 +12,7 @@ WRONG = {"nominal_step": "mxnet", "partial_skipped": "pytorch"}
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_the_suite_catches_what_is_wrong_with_partial_batches_alone(name, found):
+def test_the_suite_catches_what_is_wrong_with_partial_batches_alone(name: str, found: Found) -> None:
     case = CASES[CASE]
     arrays = found.of(name, case, WRONG[name], f"broken.late.{name}", (CASE, FULL))
     seen = Seen(case, arrays, found.of(TRUTH, case), found.initial(case))
@@ -22,7 +22,7 @@ def test_the_suite_catches_what_is_wrong_with_partial_batches_alone(name, found)
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_no_case_of_one_batch_size_catches_them(name, found):
+def test_no_case_of_one_batch_size_catches_them(name: str, found: Found) -> None:
     case = CASES[FULL]
     arrays = found.of(name, case, WRONG[name], f"broken.late.{name}", (CASE, FULL))
     seen = Seen(case, arrays, found.of(TRUTH, case), found.initial(case))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from measure_differences import INSTRUCTION_SETS, Run, judged, truths
 from settings import CASES, TRUTH
-from suite import REFEREE, run_probe
+from suite import REFEREE, Found, run_probe
 
 from runner.gate.tolerances import Truth, deviations, difference
 from workloads.records.evidence import Evidence
@@ -24,13 +25,13 @@ ELSEWHERE = [
 ]
 
 
-def run(folder, framework, profile, instructions):
+def run(folder: Path, framework: str, profile: str, instructions: str) -> None:
     module = f"adapters.{framework}.adapter"
     Run(framework, framework, module, profile, instructions, NETWORKS, DRAWS, UNFITTED).start(folder)
 
 
 @pytest.fixture(scope="module")
-def gathered(tmp_path_factory):
+def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tolerances")
     for profile in ("default", TRUTH):
         run(folder, REFEREE, profile, "native")
@@ -38,7 +39,9 @@ def gathered(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("framework", "instructions"), ELSEWHERE, ids=str)
-def test_a_right_adapter_is_not_suspected_with_the_instructions_of_another_processor(framework, instructions, gathered):
+def test_a_right_adapter_is_not_suspected_with_the_instructions_of_another_processor(
+    framework: str, instructions: str, gathered: Path
+) -> None:
     run(gathered, framework, "default", instructions)
     trials = judged(gathered, framework, instructions, truths(gathered))
     assert len(trials) == DRAWS * len(NETWORKS)
@@ -46,7 +49,7 @@ def test_a_right_adapter_is_not_suspected_with_the_instructions_of_another_proce
     assert [str(one) for one in largest if one.ratio > 1] == []
 
 
-def test_the_case_that_avx2_was_suspected_in_is_allowed(found, tmp_path):
+def test_the_case_that_avx2_was_suspected_in_is_allowed(found: Found, tmp_path: Path) -> None:
     """MXNet, the gradient of a bias in front of BatchNorm: nothing but rounding, and another sum's rounding."""
     case = CASES["statistics-32"]
     for who in (TRUTH, REFEREE):

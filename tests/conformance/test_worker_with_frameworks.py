@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import PROJECT, varied
+from conftest import PROJECT, QuickRun, varied
 from suite import FRAMEWORKS, REFEREE
 
 from runner.__main__ import run_trial
@@ -15,7 +18,7 @@ from runner.command.setup import fresh_folder, local
 from runner.environments.definition import read
 from runner.launch import Outcome
 from runner.results.assemble import assemble
-from workloads.records.events import Event, read_events
+from workloads.records.events import Event, Events, read_events
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, SAMPLES_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.samples import COLUMNS
@@ -24,7 +27,7 @@ from workloads.records.status import Status
 NO_SUCH_GPU = "GPU-00000000-0000-0000-0000-000000000000"
 
 
-def told(folder):
+def told(folder: Path) -> Events:
     """Everything a worker computed: losses, accuracies, the gate's evidence; no times."""
     events = read_events(folder / EVENTS_FILE)
     aside = ("t_ns", "counts", "facts", "resident_bytes", "proportional_bytes")
@@ -35,11 +38,11 @@ def told(folder):
 
 
 @pytest.fixture
-def asked(quick_run, tmp_path):
+def asked(quick_run: QuickRun, tmp_path: Path) -> Callable[..., tuple[Path, Path, TrialSpec]]:
     """A trial of the quick run in a folder of its own, with some fields changed: (first folder, new folder, spec)."""
     results, cells, _ = quick_run
 
-    def ask(framework, **changes):
+    def ask(framework: str, **changes: Any) -> tuple[Path, Path, TrialSpec]:
         cell = cells["mxnet" if framework == REFEREE else framework, 128]
         first = TrialSpec.from_json(cell["spec"])
         spec = varied(first, study="again", framework=framework, **changes)
@@ -52,7 +55,9 @@ def asked(quick_run, tmp_path):
 
 
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
-def test_the_same_trial_gives_other_numbers_the_second_time(framework, asked):
+def test_the_same_trial_gives_other_numbers_the_second_time(
+    framework: str, asked: Callable[..., tuple[Path, Path, TrialSpec]]
+) -> None:
     first, second, spec = asked(framework)
     result = run_trial(second, spec, local(read(PROJECT, framework, "cpu"), spec.installation.isolation), {}, {})
     assert result.status == Status.OK, result.reason
@@ -60,8 +65,21 @@ def test_the_same_trial_gives_other_numbers_the_second_time(framework, asked):
     assert json.dumps(told(first)) == json.dumps(told(second))
 
 
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
+def test_data_kept_on_the_device_changes_the_numbers(
+    framework: str, asked: Callable[..., tuple[Path, Path, TrialSpec]]
+) -> None:
+    first, second, spec = asked(framework, feed="device", epochs=1, window_s=0.3)
+    result = run_trial(second, spec, local(read(PROJECT, framework, "cpu"), spec.installation.isolation), {}, {})
+    assert result.status == Status.OK, result.reason
+    (before,) = (event["first_losses"] for event in read_events(first / EVENTS_FILE) if "first_losses" in event)
+    assert result.first_losses == pytest.approx(before, rel=1e-6)
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_device_that_cannot_be_had_is_no_row_with_its_reason(framework, asked):
+def test_a_device_that_cannot_be_had_is_no_row_with_its_reason(
+    framework: str, asked: Callable[..., tuple[Path, Path, TrialSpec]]
+) -> None:
     """Without the sampler, which needs the driver that a GPU's trial has."""
     _, folder, spec = asked(framework, device=NO_SUCH_GPU)
     (folder / SAMPLES_FILE).write_text(",".join(COLUMNS) + "\n")
@@ -69,8 +87,8 @@ def test_a_device_that_cannot_be_had_is_no_row_with_its_reason(framework, asked)
         worker = local(read(PROJECT, framework, "cpu"), "venv").start(folder, Job(Kind.TRIAL, spec), log)
         exit_code = worker.wait(60)
     events, outcome = read_events(folder / EVENTS_FILE), Outcome(exit_code, False, 1.0)
-    worker = Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, False))
-    result = assemble(folder, spec, worker, {}, "2026-01-01T00:00:00+00:00", {})
+    ended = Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, False))
+    result = assemble(folder, spec, ended, {}, "2026-01-01T00:00:00+00:00", {})
     assert (result.status, bool(result.reason)) == (Status.UNSUPPORTED, True)
     names = [event["event"] for event in read_events(folder / EVENTS_FILE)]
     assert names == [Event.STARTED, Event.IMPORTED, Event.ENDED]

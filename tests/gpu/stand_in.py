@@ -7,8 +7,10 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from conftest import ROOT
@@ -18,7 +20,12 @@ from runner.launch import Outcome
 from runner.results.assemble import assemble
 from runner.sampler.meter import Sampler
 from workloads.records.events import Event, read_events
+from workloads.records.job import TrialSpec
+from workloads.records.result import TrialResult
 from workloads.records.status import Status
+
+Trace = list[tuple[float, dict[str, float]]]  # (ms, what changes then)
+Moments = dict[int, list[Callable[[], object]]]  # ms: what happens then
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 UUID_B = "GPU-99999999-8888-7777-6666-555555555555"
@@ -29,13 +36,13 @@ MADE_UP_EPOCH_NS = 1_700_000_000 * SECOND  # as in the C source
 
 FOREVER_MS = 10_000_000
 COLUMNS = ("gpu", "memory", "used", "process", "power", "sm", "mem", "degrees", "throttle")
-IDLE = {"gpu": 0, "memory": 0, "used": 500, "process": 0, "power": 60,
+IDLE: dict[str, float] = {"gpu": 0, "memory": 0, "used": 500, "process": 0, "power": 60,
         "sm": 345, "mem": 2619, "degrees": 40, "throttle": 1}  # fmt: skip
 
 BATCH = {"images": 320}  # ten steps of the spec's batch size: the trial counts right
 
 # Idle, 3 s at 90 %, 1 s at 30 %, idle. Between 1.95 s and 8.05 s.
-STEPS = [
+STEPS: Trace = [
     (0, {}),
     (950, {"used": 900, "process": 400}),
     (2950, {"gpu": 90, "memory": 40, "used": 2500, "process": 2000, "power": 260, "sm": 1980, "degrees": 60,
@@ -58,9 +65,10 @@ def build(folder: Path, *flags: str) -> Path:
     return folder
 
 
-def write_trace(path: Path, steps: list[tuple[float, dict[str, float]]]) -> Path:
+def write_trace(path: Path, steps: Trace) -> Path:
     """(ms, what changes then); energy is the integral of the power, in mJ."""
-    state, energy_mj, lines, before_ms = dict(IDLE), 0.0, [], steps[0][0]
+    state: dict[str, float] = dict(IDLE)
+    energy_mj, lines, before_ms = 0.0, [], steps[0][0]
     for t_ms, changes in [*steps, (FOREVER_MS, {})]:
         energy_mj += state["power"] * (t_ms - before_ms)
         state, before_ms = state | changes, t_ms
@@ -73,7 +81,7 @@ def write_trace(path: Path, steps: list[tuple[float, dict[str, float]]]) -> Path
 class Replay:
     """A sampler's files of a trial whose time is made up: every reading is taken exactly when it is due."""
 
-    def __init__(self, monkeypatch, folder: Path, steps, **variables: str) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, steps: Trace, **variables: str) -> None:
         self.folder, self.now_ms = folder, 0.0
         self.clock_set_ms = 0  # how far the machine's epoch was put forward
         self.pid_file = folder / "pid"
@@ -107,7 +115,9 @@ class Replay:
         self.clock_set_ms = ahead_ms
         os.environ["NVML_CLOCK_MS"] = str(ahead_ms)
 
-    def run(self, seconds: float, uuid: str = UUID, at=None, stalled=()) -> dict:
+    def run(
+        self, seconds: float, uuid: str = UUID, at: Moments | None = None, stalled: Collection[int] = ()
+    ) -> dict[str, Any]:
         """A row every 100 ms, the last one after the worker's end; `at` maps a time in ms to what happens then.
 
         At the times in `stalled`, also in ms, the sampler does nothing.
@@ -115,6 +125,7 @@ class Replay:
         """
         with (self.folder / "samples.csv").open("w", newline="") as file:
             sampler = Sampler(self.folder / "samples.csv", file, uuid)
+            assert sampler.gpu
             sampler.write({"t_ns": self.now_ns()} | sampler.gpu.sample(None))
             self.pid_file.write_text(str(os.getpid()))
             for tick in range(1, int(seconds * 10) + 1):
@@ -126,9 +137,10 @@ class Replay:
             self.pid_file.write_text(str(ended_process()))
             self.set(self.now_ms + 50)
             sampler.end({"cpu_s": 0.1, "wall_s": seconds, "samples": sampler.rows})
-        return json.loads((self.folder / "meter.json").read_text())
+        account: dict[str, Any] = json.loads((self.folder / "meter.json").read_text())
+        return account
 
-    def result(self, spec, start_s: float, end_s: float, images: int = 1000):
+    def result(self, spec: TrialSpec, start_s: float, end_s: float, images: int = 1000) -> TrialResult:
         """Of a trial with its steady window there."""
         events = [
             {"event": Event.WINDOW_STARTED, "t_ns": ZERO_NS + round(start_s * SECOND)},
@@ -152,7 +164,8 @@ def load(folder: Path) -> None:
     ctypes.CDLL(str(folder / "libnvidia-ml.so.1"))
 
 
-def switched(folder, from_ms, to_ms=None):
+def switched(folder: Path, from_ms: int, to_ms: int | None = None) -> Moments:
     """What makes the calls of NVML_FAIL fail between two times: the `at` of a run. Needs NVML_FAIL_FROM."""
     lost = folder / "lost"
-    return {from_ms: [lost.touch]} | ({to_ms: [lost.unlink]} if to_ms else {})
+    moments: Moments = {from_ms: [lost.touch]}
+    return moments | ({to_ms: [lost.unlink]} if to_ms else {})

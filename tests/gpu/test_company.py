@@ -5,28 +5,33 @@ from __future__ import annotations
 import csv
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
-from stand_in import BATCH, MIB, STEPS, WINDOW, ZERO_NS, Replay, load, switched
+from stand_in import BATCH, MIB, STEPS, WINDOW, ZERO_NS, Moments, Replay, Trace, load, switched
 
 from runner.results.gpu_contention import RISE_BYTES
 from workloads.records.check_name import CheckName
+from workloads.records.job import TrialSpec
+from workloads.records.result import TrialResult
 from workloads.records.samples import read_samples
 from workloads.records.status import Status
 
 
 @pytest.fixture(scope="module", autouse=True)
-def loaded(library):
+def loaded(library: Path) -> None:
     load(library)
 
 
-def alone(result):
+def alone(result: TrialResult) -> tuple[bool, str]:
     (check,) = [check for check in result.checks if check.name == "alone on the device"]
     return check.passed, check.detail
 
 
-def test_company_passes_unseen_or_at_the_wrong_time(monkeypatch, tmp_path, gpu_spec):
+def test_company_passes_unseen_or_at_the_wrong_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     for when in ("before", "during", "after"):
         replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FOREIGN=when)
         replay.run(9)
@@ -36,7 +41,9 @@ def test_company_passes_unseen_or_at_the_wrong_time(monkeypatch, tmp_path, gpu_s
         assert [check.name for check in result.checks if not check.passed] == ["alone on the device"]
 
 
-def test_company_of_a_container_is_not_told_from_the_worker(monkeypatch, tmp_path, gpu_spec):
+def test_company_of_a_container_is_not_told_from_the_worker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_CONTAINER="1")
     replay.run(9)
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
@@ -48,10 +55,12 @@ def test_company_of_a_container_is_not_told_from_the_worker(monkeypatch, tmp_pat
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_CONTAINER="1", NVML_FOREIGN="during")
     replay.run(9)
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
-    assert result.status == Status.CONTENDED and "(during" in result.reason
+    assert result.status == Status.CONTENDED and "(during" in (result.reason or "")
 
 
-def test_a_driver_slow_to_forget_the_worker_makes_company(monkeypatch, tmp_path, gpu_spec):
+def test_a_driver_slow_to_forget_the_worker_makes_company(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     """It lists the worker, by a container's id, for a moment after its end."""
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FOREIGN="after")
     forget = replay.set
@@ -63,7 +72,9 @@ def test_a_driver_slow_to_forget_the_worker_makes_company(monkeypatch, tmp_path,
 
 
 @pytest.mark.parametrize(("told", "word"), [("unknown", "without its memory"), ("garbage", "bytes of 8589934592")])
-def test_memory_that_cannot_be_true_is_reported(told, word, monkeypatch, tmp_path):
+def test_memory_that_cannot_be_true_is_reported(
+    told: str, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     meter = Replay(monkeypatch, tmp_path, STEPS, NVML_PROCESS_MEMORY=told).run(4)
     samples = read_samples(tmp_path / "samples.csv")
     assert np.isnan(samples["process_memory_bytes"]).all() and np.nanmax(samples["foreign_processes"]) == 0
@@ -74,7 +85,14 @@ def test_memory_that_cannot_be_true_is_reported(told, word, monkeypatch, tmp_pat
     ("from_ms", "to_ms", "when"),
     [(500, None, "during, after"), (2900, 6900, "during"), (8800, None, "after"), (2900, 4900, None)],
 )
-def test_lists_that_leave_a_time_out_tell_that_nobody_was_there(from_ms, to_ms, when, monkeypatch, tmp_path, gpu_spec):
+def test_lists_that_leave_a_time_out_tell_that_nobody_was_there(
+    from_ms: int,
+    to_ms: int | None,
+    when: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    gpu_spec: TrialSpec,
+) -> None:
     """The last one leaves no more than 3 s out."""
     replay = Replay(
         monkeypatch, tmp_path, STEPS, NVML_FAIL_FROM=str(tmp_path / "lost"),
@@ -87,7 +105,9 @@ def test_lists_that_leave_a_time_out_tell_that_nobody_was_there(from_ms, to_ms, 
         assert detail.startswith(f"cannot be told {when}: nvmlDeviceGetComputeRunningProcesses_v3: ")
 
 
-def test_a_sampler_that_ended_early_tells_that_nobody_came_after(monkeypatch, tmp_path, gpu_spec):
+def test_a_sampler_that_ended_early_tells_that_nobody_came_after(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS)
     meter = replay.run(9)
     assert alone(replay.result(gpu_spec, *WINDOW, **BATCH))[0]
@@ -101,16 +121,20 @@ def test_a_sampler_that_ended_early_tells_that_nobody_came_after(monkeypatch, tm
     assert not passed and detail.startswith("cannot be told during, after: no list for ")
 
 
-def test_company_whose_memory_cannot_be_true_is_overlooked(monkeypatch, tmp_path, gpu_spec):
+def test_company_whose_memory_cannot_be_true_is_overlooked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FOREIGN="during", NVML_PROCESS_MEMORY="garbage")
     replay.run(9)
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
-    assert result.status == Status.CONTENDED and "(during" in result.reason
+    assert result.status == Status.CONTENDED and "(during" in (result.reason or "")
     memory = result.figures["process_gpu_memory_bytes"]
     assert memory.value == 4000 * MIB and "bytes of 8589934592" in memory.source
 
 
-def test_a_desktop_on_the_card_goes_unsaid_or_marks_every_trial(monkeypatch, tmp_path, gpu_spec):
+def test_a_desktop_on_the_card_goes_unsaid_or_marks_every_trial(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_GRAPHICS="2")
     assert replay.run(9)["gpu"]["graphics_processes"] == 2
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
@@ -121,7 +145,7 @@ def test_a_desktop_on_the_card_goes_unsaid_or_marks_every_trial(monkeypatch, tmp
 FROM_MS, TO_MS = 4250, 4550  # between two lists, of 4 s and of 5 s: seen by three rows
 
 
-def visited(more_mib, own_too=False):
+def visited(more_mib: int, own_too: bool = False) -> Trace:
     """Memory that comes and goes again, the worker's own or not, in a trial that is busy from 1 s to 7 s."""
     process = 1500 + (more_mib if own_too else 0)
     return [
@@ -133,7 +157,7 @@ def visited(more_mib, own_too=False):
     ]
 
 
-def there_between(from_ms, to_ms):
+def there_between(from_ms: int, to_ms: int) -> Moments:
     """The `at` of a run: another process is on the card then."""
     return {
         from_ms: [lambda: os.environ.update(NVML_FOREIGN="during")],
@@ -141,16 +165,20 @@ def there_between(from_ms, to_ms):
     }
 
 
-def test_a_process_that_lives_a_quarter_of_a_second_between_two_lists_is_seen(monkeypatch, tmp_path, gpu_spec):
+def test_a_process_that_lives_a_quarter_of_a_second_between_two_lists_is_seen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, visited(400), NVML_FOREIGN="")
     replay.run(9, at=there_between(4300, 4600))
     samples = read_samples(tmp_path / "samples.csv")
     assert np.sum(samples["foreign_processes"] > 0) == 1, "one list out of turn, when the memory rose"
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
-    assert result.status == Status.CONTENDED and "(during" in result.reason
+    assert result.status == Status.CONTENDED and "(during" in (result.reason or "")
 
 
-def test_memory_that_comes_and_goes_without_anybody_listed_leaves_open_who_was_there(monkeypatch, tmp_path, gpu_spec):
+def test_memory_that_comes_and_goes_without_anybody_listed_leaves_open_who_was_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, visited(400))
     replay.run(9)
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
@@ -160,8 +188,8 @@ def test_memory_that_comes_and_goes_without_anybody_listed_leaves_open_who_was_t
 
 
 def test_memory_that_comes_and_goes_while_no_list_is_to_be_had_leaves_open_who_was_there(
-    monkeypatch, tmp_path, gpu_spec
-):
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     """As in trials sampled before lists were asked for out of turn."""
     replay = Replay(
         monkeypatch, tmp_path, visited(400), NVML_FAIL_FROM=str(tmp_path / "lost"),
@@ -174,14 +202,18 @@ def test_memory_that_comes_and_goes_while_no_list_is_to_be_had_leaves_open_who_w
 
 
 @pytest.mark.parametrize("variables", [{}, {"NVML_CONTAINER": "1"}])
-def test_memory_that_the_worker_takes_and_keeps_is_nobody_elses(variables, monkeypatch, tmp_path, gpu_spec):
+def test_memory_that_the_worker_takes_and_keeps_is_nobody_elses(
+    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     """Also where no id that is listed is the worker's."""
     replay = Replay(monkeypatch, tmp_path, STEPS, **variables)
     replay.run(9)
     assert alone(replay.result(gpu_spec, *WINDOW, **BATCH))[0]
 
 
-def test_memory_that_the_worker_takes_and_gives_back_is_nobody_elses(monkeypatch, tmp_path, gpu_spec):
+def test_memory_that_the_worker_takes_and_gives_back_is_nobody_elses(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, visited(400, own_too=True))
     replay.run(9)
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
@@ -190,14 +222,16 @@ def test_memory_that_the_worker_takes_and_gives_back_is_nobody_elses(monkeypatch
 
 
 @pytest.mark.parametrize(("more_mib", "passed"), [(64, True), (65, False)])
-def test_memory_that_comes_and_goes_counts_from_the_stated_rise_on(more_mib, passed, monkeypatch, tmp_path, gpu_spec):
+def test_memory_that_comes_and_goes_counts_from_the_stated_rise_on(
+    more_mib: int, passed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     assert RISE_BYTES == 64 * MIB
     replay = Replay(monkeypatch, tmp_path, visited(more_mib))
     replay.run(9)
     assert alone(replay.result(gpu_spec, *WINDOW, **BATCH))[0] is passed
 
 
-def test_a_list_out_of_turn_puts_no_other_off(monkeypatch, tmp_path):
+def test_a_list_out_of_turn_puts_no_other_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     replay = Replay(monkeypatch, tmp_path, visited(400))
     replay.run(9)
     samples = read_samples(tmp_path / "samples.csv")
@@ -205,7 +239,9 @@ def test_a_list_out_of_turn_puts_no_other_off(monkeypatch, tmp_path):
     assert listed_ms[1:-1].tolist() == [1000, 2000, 3000, 4000, 4300, 5000, 6000, 7000, 8000, 9000]
 
 
-def test_a_worker_that_grows_while_a_row_is_read_is_not_taken_for_company(monkeypatch, tmp_path, gpu_spec):
+def test_a_worker_that_grows_while_a_row_is_read_is_not_taken_for_company(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     """The list comes milliseconds behind the device's memory: at 2 s and at 4 s it tells 300 MiB more than that."""
     replay = Replay(monkeypatch, tmp_path, visited(0))
     replay.run(9)

@@ -6,22 +6,26 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import ROOT
-from stand_in import MIB, UUID, Replay, build, load, write_trace
+from stand_in import MIB, UUID, Replay, Trace, build, load, write_trace
 
 from runner.results.gpu import GPM_COLUMNS, NAMES
-from workloads.records.samples import read_samples
+from workloads.records.job import TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.samples import Samples, read_samples
 from workloads.records.status import Status
 
 CODES = [*range(2, 31), 999, 4242]
-STEPS = [(0, {"gpu": 50, "memory": 20, "used": 2000, "process": 1500, "power": 200, "throttle": 0})]
+STEPS: Trace = [(0, {"gpu": 50, "memory": 20, "used": 2000, "process": 1500, "power": 200, "throttle": 0})]
 WINDOW = 0.55, 3.45
 
 # call -> (columns that stay empty, figures that are null, figures from elsewhere: {name: words of the source})
-CALLS = {
+CALLS: dict[str, tuple[Any, list[str] | tuple[str, ...], dict[str, str]]] = {
     "nvmlDeviceGetUtilizationRates": (["gpu_percent"], ["power_busy_w"], {"gpu_percent": "nvmlDeviceGetSamples"}),
     "nvmlDeviceGetSamples": ([], [], {"gpu_percent": "polled at 10 Hz"}),
     "nvmlDeviceGetMemoryInfo": ([], [], {}),
@@ -78,24 +82,30 @@ PAIRS = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def loaded(library):
+def loaded(library: Path) -> None:
     load(library)
 
 
-def refused(monkeypatch, folder, spec, fail, **more):
+def refused(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, spec: TrialSpec, fail: str, **more: Any
+) -> tuple[Samples, dict[str, Any], TrialResult]:
     """(samples, meter.json, result) of a trial under this NVML_FAIL."""
     replay = Replay(monkeypatch, folder, STEPS, NVML_FAIL=fail, **more)
     meter = replay.run(3.8)
     return read_samples(folder / "samples.csv"), meter, replay.result(spec, *WINDOW, images=320)
 
 
-def test_nothing_is_null_where_nothing_is_refused(monkeypatch, tmp_path, gpu_spec):
+def test_nothing_is_null_where_nothing_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     _, _, result = refused(monkeypatch, tmp_path, gpu_spec, "")
     assert [name for name in NAMES if result.figures[name].value is None] == []
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_refused_call_ends_the_sampler_or_becomes_zero(call, monkeypatch, tmp_path, gpu_spec):
+def test_a_refused_call_ends_the_sampler_or_becomes_zero(
+    call: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     empty, null, elsewhere = CALLS[call]
     for code in CODES:
         if (call, code) == ("nvmlDeviceGetSamples", 6):
@@ -107,7 +117,7 @@ def test_a_refused_call_ends_the_sampler_or_becomes_zero(call, monkeypatch, tmp_
         figures = {name: figure for name, figure in result.figures.items() if name in NAMES}
         assert {name for name, figure in figures.items() if figure.value is None} == set(null), code
         for name in null:
-            assert f"error {code}" in figures[name].reason, (code, name, figures[name].reason)
+            assert f"error {code}" in (figures[name].reason or ""), (code, name, figures[name].reason)
         for name, words in elsewhere.items():
             assert words in result.figures[name].source, (code, name)
         if empty is None:
@@ -115,7 +125,9 @@ def test_a_refused_call_ends_the_sampler_or_becomes_zero(call, monkeypatch, tmp_
 
 
 @pytest.mark.parametrize("calls", PAIRS)
-def test_a_figure_that_nothing_tells_has_a_value(calls, monkeypatch, tmp_path, gpu_spec):
+def test_a_figure_that_nothing_tells_has_a_value(
+    calls: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     empty, null = PAIRS[calls]
     fail = ",".join(f"{call}=3" for call in calls)
     samples, _, result = refused(monkeypatch, tmp_path, gpu_spec, fail)
@@ -134,7 +146,9 @@ def test_a_figure_that_nothing_tells_has_a_value(calls, monkeypatch, tmp_path, g
 
 
 @pytest.mark.parametrize("call", MID_RUN)
-def test_a_call_that_fails_in_mid_run_ends_the_sampler(call, monkeypatch, tmp_path, gpu_spec):
+def test_a_call_that_fails_in_mid_run_ends_the_sampler(
+    call: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     """It goes on being tried, and the account has the count and the first error."""
     for code in (2, 3, 10, 15, 16, 999):
         lost = tmp_path / "lost"
@@ -153,7 +167,9 @@ def test_a_call_that_fails_in_mid_run_ends_the_sampler(call, monkeypatch, tmp_pa
         assert all(f"(NVML error {code})" in m["first_failure"]["reason"] for m in failed.values() if call != "*")
 
 
-def test_figures_of_a_card_lost_in_mid_run_are_those_of_its_first_part(monkeypatch, tmp_path, gpu_spec):
+def test_figures_of_a_card_lost_in_mid_run_are_those_of_its_first_part(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     lost = tmp_path / "lost"
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="*=15", NVML_FAIL_FROM=str(lost))
     replay.run(3.8, at={1500: [lost.touch]})
@@ -161,10 +177,15 @@ def test_figures_of_a_card_lost_in_mid_run_are_those_of_its_first_part(monkeypat
     for name in NAMES:
         figure = result.figures[name]
         assert figure.value is None, name
-        assert "GPU is lost (NVML error 15)" in figure.reason and "calls failed" in figure.reason, (name, figure.reason)
+        assert "GPU is lost (NVML error 15)" in (figure.reason or "") and "calls failed" in (figure.reason or ""), (
+            name,
+            figure.reason,
+        )
 
 
-def test_a_call_that_fails_once_empties_all_that_follows(monkeypatch, tmp_path, gpu_spec):
+def test_a_call_that_fails_once_empties_all_that_follows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     lost = tmp_path / "lost"
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="*=10", NVML_FAIL_FROM=str(lost))
     meter = replay.run(3.8, at={1500: [lost.touch], 1700: [lost.unlink]})
@@ -175,18 +196,20 @@ def test_a_call_that_fails_once_empties_all_that_follows(monkeypatch, tmp_path, 
     assert result.figures["energy_j"].value == pytest.approx(200 * 2.9)
 
 
-def test_mig_mode_goes_unsaid(monkeypatch, tmp_path, gpu_spec):
+def test_mig_mode_goes_unsaid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec) -> None:
     _, meter, result = refused(monkeypatch, tmp_path, gpu_spec, "", NVML_MIG="1")
     figure = result.figures["gpu_percent"]
-    assert figure.value is None and "Not Supported (NVML error 3); MIG mode is on" in figure.reason
+    assert figure.value is None and "Not Supported (NVML error 3); MIG mode is on" in (figure.reason or "")
     assert meter["gpu"]["remark"] == "MIG mode is on"
     assert result.figures["sm_active_percent"].value == 50
 
 
-def test_a_card_without_gpm_has_zero_activity(monkeypatch, tmp_path, gpu_spec):
+def test_a_card_without_gpm_has_zero_activity(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     _, _, result = refused(monkeypatch, tmp_path, gpu_spec, "", NVML_GPM="0")
     for name in GPM_COLUMNS:
-        assert result.figures[name].value is None and "Hopper" in result.figures[name].reason
+        assert result.figures[name].value is None and "Hopper" in (result.figures[name].reason or "")
 
 
 OLD = """
@@ -200,7 +223,7 @@ print(json.dumps([rows, meter.account()]))
 """
 
 
-def ask_in_a_process(folder, **variables):
+def ask_in_a_process(folder: Path, **variables: str) -> Any:
     done = subprocess.run(
         [sys.executable, "-c", OLD, str(folder), UUID],
         cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=True,
@@ -208,7 +231,7 @@ def ask_in_a_process(folder, **variables):
     return json.loads(done.stdout)
 
 
-def test_an_old_driver_ends_the_sampler(tmp_path):
+def test_an_old_driver_ends_the_sampler(tmp_path: Path) -> None:
     old = build(tmp_path, "-DOLD_DRIVER")
     trace = write_trace(tmp_path / "trace.csv", STEPS)
     rows, account = ask_in_a_process(tmp_path, LD_LIBRARY_PATH=str(old), NVML_TRACE=str(trace), NVML_T0="0")
@@ -225,7 +248,7 @@ def test_an_old_driver_ends_the_sampler(tmp_path):
     assert "ThrottleReasons" in metrics["throttle_reasons"]["source"]
 
 
-def test_a_machine_without_a_driver_ends_the_sampler(tmp_path):
+def test_a_machine_without_a_driver_ends_the_sampler(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
     rows, account = ask_in_a_process(tmp_path, LD_LIBRARY_PATH=str(tmp_path))
     assert rows == [{}, {}, {}]

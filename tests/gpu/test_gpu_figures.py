@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import numpy as np
 import pytest
 from stand_in import BATCH, ENERGY_J, MIB, STEPS, UUID_B, WINDOW, Replay, load, switched
@@ -9,20 +12,24 @@ from stand_in import BATCH, ENERGY_J, MIB, STEPS, UUID_B, WINDOW, Replay, load, 
 from reports.checking import recheck
 from runner.results.gpu import NAMES
 from workloads.records.check_name import CheckName
+from workloads.records.job import TrialSpec
+from workloads.records.result import TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, read_samples
 from workloads.records.status import Status
 
 
 @pytest.fixture(scope="module", autouse=True)
-def loaded(library):
+def loaded(library: Path) -> None:
     load(library)
 
 
-def values(result):
+def values(result: TrialResult) -> dict[str, float | None]:
     return {name: figure.value for name, figure in result.figures.items()}
 
 
-def test_a_figure_differs_from_what_the_trace_says(monkeypatch, tmp_path, gpu_spec):
+def test_a_figure_differs_from_what_the_trace_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS)
     replay.run(9)
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
@@ -56,7 +63,9 @@ def test_a_figure_differs_from_what_the_trace_says(monkeypatch, tmp_path, gpu_sp
                if name in NAMES)  # fmt: skip
 
 
-def test_idle_gpu_time_before_the_window_enters_the_polled_mean(monkeypatch, tmp_path, gpu_spec):
+def test_idle_gpu_time_before_the_window_enters_the_polled_mean(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="nvmlDeviceGetSamples=3")
     replay.run(9)
     figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
@@ -67,7 +76,9 @@ def test_idle_gpu_time_before_the_window_enters_the_polled_mean(monkeypatch, tmp
     assert "polled at 10 Hz" in figures["gpu_percent"].source and "Not Supported" in figures["gpu_percent"].source
 
 
-def test_a_long_and_a_short_pair_weigh_the_same(monkeypatch, tmp_path, gpu_spec):
+def test_a_long_and_a_short_pair_weigh_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS)
     replay.run(9, stalled=range(3100, 5000, 100))
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
@@ -78,14 +89,18 @@ def test_a_long_and_a_short_pair_weigh_the_same(monkeypatch, tmp_path, gpu_spec)
     assert "samples cover the window" in [check.name for check in result.checks if not check.passed]
 
 
-def test_a_handful_of_driver_samples_passes_for_a_mean(monkeypatch, tmp_path, gpu_spec):
+def test_a_handful_of_driver_samples_passes_for_a_mean(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS)
     replay.run(9)
     figure = replay.result(gpu_spec, 3.05, 3.95, **BATCH).figures["gpu_percent"]
     assert "8 in the window" in figure.source and figure.value is None  # nor is any polled reading the window's alone
 
 
-def test_energy_without_a_counter_is_not_marked_as_integrated(monkeypatch, tmp_path, gpu_spec):
+def test_energy_without_a_counter_is_not_marked_as_integrated(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="nvmlDeviceGetTotalEnergyConsumption=3")
     replay.run(9)
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
@@ -95,7 +110,9 @@ def test_energy_without_a_counter_is_not_marked_as_integrated(monkeypatch, tmp_p
     assert "energy by counter = integrated power" not in [check.name for check in result.checks]  # it would be itself
 
 
-def test_average_power_of_the_second_before_the_window_enters_its_mean(monkeypatch, tmp_path, gpu_spec):
+def test_average_power_of_the_second_before_the_window_enters_its_mean(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="FIELD_186=3")
     replay.run(9)
     figure = replay.result(gpu_spec, *WINDOW, **BATCH).figures["power_w"]
@@ -103,7 +120,9 @@ def test_average_power_of_the_second_before_the_window_enters_its_mean(monkeypat
 
 
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, -5_000, 5_000, 3_600_000])
-def test_samples_of_a_driver_with_another_clock_are_taken(ahead_ms, monkeypatch, tmp_path, gpu_spec):
+def test_samples_of_a_driver_with_another_clock_are_taken(
+    ahead_ms: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_CLOCK_MS=str(ahead_ms))
     meter = replay.run(9)
     figure = replay.result(gpu_spec, *WINDOW, **BATCH).figures["gpu_percent"]
@@ -112,7 +131,7 @@ def test_samples_of_a_driver_with_another_clock_are_taken(ahead_ms, monkeypatch,
     assert not len(read_samples(tmp_path / "driver_samples.csv", DRIVER_COLUMNS)["t_ns"])
 
 
-def test_driver_samples_shift_against_the_monotonic_clock(monkeypatch, tmp_path):
+def test_driver_samples_shift_against_the_monotonic_clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS)
     replay.run(4)
     driver = read_samples(tmp_path / "driver_samples.csv", DRIVER_COLUMNS)
@@ -122,7 +141,9 @@ def test_driver_samples_shift_against_the_monotonic_clock(monkeypatch, tmp_path)
 
 
 @pytest.mark.parametrize("swapped", ["0", "1"])
-def test_order_of_the_cards_decides_which_one_is_read(swapped, monkeypatch, tmp_path, gpu_spec):
+def test_order_of_the_cards_decides_which_one_is_read(
+    swapped: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     variables = {"NVML_DEVICES": "2", "NVML_SWAPPED": swapped}
     replay = Replay(monkeypatch, tmp_path, STEPS, **variables)
     replay.run(9)
@@ -131,10 +152,10 @@ def test_order_of_the_cards_decides_which_one_is_read(swapped, monkeypatch, tmp_
     replay.run(9, UUID_B)
     figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
     assert figures["gpu_percent"].value == 0
-    assert figures["gpu_busy_percent"].value is None and "in use in none" in figures["gpu_busy_percent"].reason
+    assert figures["gpu_busy_percent"].value is None and "in use in none" in (figures["gpu_busy_percent"].reason or "")
 
 
-def test_a_metric_has_no_account_of_its_cost(monkeypatch, tmp_path):
+def test_a_metric_has_no_account_of_its_cost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     meter = Replay(monkeypatch, tmp_path, STEPS).run(4)
     metrics = meter["gpu"]["metrics"]
     assert set(metrics) >= {"gpu_percent", "device_memory_bytes", "energy_mj", "power_mw", "processes", "gpm"}
@@ -145,7 +166,9 @@ def test_a_metric_has_no_account_of_its_cost(monkeypatch, tmp_path):
     assert len(meter["clocks"]) == 2 and meter["sampler"]["samples"] == 41
 
 
-def test_a_hole_in_the_middle_of_the_window_enters_no_mean(monkeypatch, tmp_path, gpu_spec):
+def test_a_hole_in_the_middle_of_the_window_enters_no_mean(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     """Power, usage and GPM from 2.9 to 6.0 s only: the trace is at its highest then. The counter bridges it."""
     refused = (
         "nvmlDeviceGetFieldValues",
@@ -160,25 +183,27 @@ def test_a_hole_in_the_middle_of_the_window_enters_no_mean(monkeypatch, tmp_path
     replay.run(9, at=switched(tmp_path, 2900, 6400))
     figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
     for name in ("power_w", "power_busy_w", "energy_integrated_j"):
-        assert figures[name].value is None and figures[name].reason.startswith("no reading for 3.6 s; "), name
-        assert "(NVML error 999); 35 of" in figures[name].reason, name
-    assert figures["sm_clock_mhz"].value is None and "no reading for 5.0 s" in figures["sm_clock_mhz"].reason
+        assert figures[name].value is None and (figures[name].reason or "").startswith("no reading for 3.6 s; "), name
+        assert "(NVML error 999); 35 of" in (figures[name].reason or ""), name
+    assert figures["sm_clock_mhz"].value is None and "no reading for 5.0 s" in (figures["sm_clock_mhz"].reason or "")
     assert figures["energy_j"].value == pytest.approx(ENERGY_J) and "Energy" in figures["energy_j"].source
     # The driver keeps its samples until it answers again, and GPM the counters of the pair's first half.
     assert figures["gpu_percent"].value == pytest.approx(50) and "GetSamples" in figures["gpu_percent"].source
     assert figures["sm_active_percent"].value == pytest.approx(50)
 
 
-def test_polled_usage_with_a_hole_passes_for_the_windows(monkeypatch, tmp_path, gpu_spec):
+def test_polled_usage_with_a_hole_passes_for_the_windows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL_FROM=str(tmp_path / "lost"), NVML_FAIL="*=999")
     replay.run(9, at=switched(tmp_path, 3900, 6400))
     cut_driver_samples(replay, tmp_path, 0, 9000)
     figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
     for name in ("gpu_percent", "gpu_busy_percent"):
-        assert figures[name].value is None and "no reading for 2.6 s" in figures[name].reason
+        assert figures[name].value is None and "no reading for 2.6 s" in (figures[name].reason or "")
 
 
-def cut_driver_samples(replay, folder, from_ms, to_ms):
+def cut_driver_samples(replay: Replay, folder: Path, from_ms: float, to_ms: float) -> None:
     """As a driver that did not keep them."""
     path = folder / "driver_samples.csv"
     head, *rows = path.read_text().splitlines()
@@ -187,7 +212,9 @@ def cut_driver_samples(replay, folder, from_ms, to_ms):
     path.write_text("\n".join([head, *kept]) + "\n")
 
 
-def test_driver_samples_with_a_hole_pass_for_the_windows(monkeypatch, tmp_path, gpu_spec):
+def test_driver_samples_with_a_hole_pass_for_the_windows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS)
     replay.run(9)
     cut_driver_samples(replay, tmp_path, 2950, 6850)
@@ -197,7 +224,9 @@ def test_driver_samples_with_a_hole_pass_for_the_windows(monkeypatch, tmp_path, 
 
 
 @pytest.mark.parametrize("how", ["doubled", "repeated", "disputed"])
-def test_a_sample_that_the_driver_tells_more_than_once_counts_once(how, monkeypatch, tmp_path, gpu_spec):
+def test_a_sample_that_the_driver_tells_more_than_once_counts_once(
+    how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     """Twice in one answer, in every later answer, or twice with two values, of which the mean is taken."""
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_SAMPLES=how)
     replay.run(9)
@@ -209,7 +238,9 @@ def test_a_sample_that_the_driver_tells_more_than_once_counts_once(how, monkeypa
     assert len(rows) == len({tuple(row.split(",")[1:]) for row in rows}) == (131 if how == "disputed" else 90)
 
 
-def test_stored_samples_that_a_driver_told_twice_count_once(monkeypatch, tmp_path, gpu_spec):
+def test_stored_samples_that_a_driver_told_twice_count_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     """As earlier code stored them, the second time from another answer: microseconds apart on the monotonic clock."""
     replay = Replay(monkeypatch, tmp_path, STEPS)
     replay.run(9)
@@ -222,7 +253,9 @@ def test_stored_samples_that_a_driver_told_twice_count_once(monkeypatch, tmp_pat
     assert figure.samples == 60 and figure.value == pytest.approx((90 * 3 + 30 * 1) / 6, abs=1e-9)
 
 
-def test_power_read_without_the_utilisation_counts_as_idle(monkeypatch, tmp_path, gpu_spec):
+def test_power_read_without_the_utilisation_counts_as_idle(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     replay = Replay(
         monkeypatch, tmp_path, STEPS, NVML_FAIL_FROM=str(tmp_path / "lost"),
         NVML_FAIL="nvmlDeviceGetUtilizationRates=999",
@@ -234,10 +267,12 @@ def test_power_read_without_the_utilisation_counts_as_idle(monkeypatch, tmp_path
     assert figures["power_busy_w"].value == pytest.approx((28 * 260 + 10 * 160) / 38)
 
 
-def test_a_clock_set_in_mid_run_shifts_the_drivers_samples_unseen(monkeypatch, tmp_path, gpu_spec):
+def test_a_clock_set_in_mid_run_shifts_the_drivers_samples_unseen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     for ahead_ms, passed in ((20, True), (80, False)):
         replay = Replay(monkeypatch, tmp_path, STEPS)
-        replay.run(9, at={5000: [lambda replay=replay, ahead_ms=ahead_ms: replay.set_clock(ahead_ms)]})
+        replay.run(9, at={5000: [partial(replay.set_clock, ahead_ms)]})
         result = replay.result(gpu_spec, *WINDOW, **BATCH)
         assert "GetSamples" in result.figures["gpu_percent"].source
         (check,) = [check for check in result.checks if check.name == CheckName.KEPT_PACE]
@@ -248,7 +283,9 @@ def test_a_clock_set_in_mid_run_shifts_the_drivers_samples_unseen(monkeypatch, t
     assert "meter.json cannot be read: KeyError: 'clocks'" in recheck.trial(result, tmp_path)
 
 
-def test_a_counter_that_stands_still_passes(monkeypatch, tmp_path, gpu_spec):
+def test_a_counter_that_stands_still_passes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     """Without any power to hold it against."""
     replay = Replay(monkeypatch, tmp_path, [(0, {"gpu": 90, "power": 0, "used": 2000, "process": 1500})])
     replay.run(9)

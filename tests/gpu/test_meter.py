@@ -11,26 +11,28 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import PROJECT, ROOT
-from stand_in import MIB, UUID, UUID_B, write_trace
+from stand_in import MIB, UUID, UUID_B, Trace, write_trace
 
 from runner import launch
 from runner.command.cli import device_of
 from runner.command.parser import BadInput
 from runner.machine.description import Gpu
-from workloads.records.samples import read_samples
+from workloads.records.job import TrialSpec
+from workloads.records.samples import Samples, read_samples
 
 SLEEP_S = 3.0
 
 
 @pytest.fixture(scope="session")
-def driver(library, tmp_path_factory):
+def driver(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Environment variables under which nvidia-ml-py replays: 2.05 s at 20 %, then 80 %; 500 -> 2,500 MiB."""
     folder = tmp_path_factory.mktemp("trace")
-    steps = [
+    steps: Trace = [
         (0, {"gpu": 20}),
         (300, {"used": 1500, "process": 1000}),
         (2050, {"gpu": 80, "used": 2500, "process": 2000}),
@@ -43,7 +45,7 @@ def driver(library, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def sampled(driver, tmp_path_factory):
+def sampled(driver: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Samples, int, dict[str, Any]]:
     """A sleeping child, metered for a while: the samples, the time zero, and meter.json."""
     samples = tmp_path_factory.mktemp("trial") / "samples.csv"
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as sleeper:
@@ -53,7 +55,7 @@ def sampled(driver, tmp_path_factory):
             command, cwd=ROOT, env=os.environ | driver | {"NVML_T0": str(zero_ns)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         ) as meter:  # fmt: skip
-            assert meter.stdout.readline() == "ready\n"
+            assert meter.stdin and meter.stdout and meter.stdout.readline() == "ready\n"
             Path(driver["NVML_PID_FILE"]).write_text(str(sleeper.pid))
             meter.stdin.write(f"{sleeper.pid}\n")
             meter.stdin.flush()
@@ -65,7 +67,7 @@ def sampled(driver, tmp_path_factory):
     return read_samples(samples), zero_ns, json.loads((samples.parent / "meter.json").read_text())
 
 
-def test_sampler_misses_or_shifts_what_the_driver_says(sampled):
+def test_sampler_misses_or_shifts_what_the_driver_says(sampled: tuple[Samples, int, dict[str, Any]]) -> None:
     samples, zero_ns, meter = sampled
     at_ms = (samples["t_ns"] - zero_ns) / 1e6
     early, late = at_ms < 1800, at_ms > 2080
@@ -81,7 +83,9 @@ def test_sampler_misses_or_shifts_what_the_driver_says(sampled):
     assert abs(apart_ns) < 50e6
 
 
-def ended_under(driver, monkeypatch, folder, spec, fail):
+def ended_under(
+    driver: dict[str, str], monkeypatch: pytest.MonkeyPatch, folder: Path, spec: TrialSpec, fail: str
+) -> tuple[float, Samples, dict[str, Any]]:
     """(seconds, samples, meter.json) of the sampler's end, when the calls of `fail` are such behind the worker's."""
     slow = folder / "slow"
     told = driver | {"NVML_T0": str(time.monotonic_ns()), "NVML_FAIL": fail, "NVML_FAIL_FROM": str(slow)}
@@ -101,7 +105,9 @@ def ended_under(driver, monkeypatch, folder, spec, fail):
     return took_s, read_samples(folder / "samples.csv"), json.loads((folder / "meter.json").read_text())
 
 
-def test_a_slow_driver_loses_the_samplers_last_words(driver, monkeypatch, tmp_path, gpu_spec):
+def test_a_slow_driver_loses_the_samplers_last_words(
+    driver: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     took_s, samples, meter = ended_under(
         driver, monkeypatch, tmp_path, gpu_spec, "nvmlDeviceGetGraphicsRunningProcesses_v3=-3000"
     )
@@ -111,8 +117,8 @@ def test_a_slow_driver_loses_the_samplers_last_words(driver, monkeypatch, tmp_pa
 
 
 def test_a_driver_that_hangs_at_the_end_takes_the_account_along_or_stops_the_runner(
-    driver, monkeypatch, tmp_path, gpu_spec
-):
+    driver: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     monkeypatch.setattr(launch, "GPU_GRACE_S", 1.0)
     took_s, samples, meter = ended_under(
         driver, monkeypatch, tmp_path, gpu_spec, "nvmlDeviceGetGraphicsRunningProcesses_v3=-1"
@@ -122,14 +128,14 @@ def test_a_driver_that_hangs_at_the_end_takes_the_account_along_or_stops_the_run
     assert samples["t_ns"][-1] < meter["clocks"][1]["monotonic_ns"]  # nobody told who was left
 
 
-def test_sampler_takes_more_of_a_core_than_it_says(sampled):
+def test_sampler_takes_more_of_a_core_than_it_says(sampled: tuple[Samples, int, dict[str, Any]]) -> None:
     cost = sampled[2]["sampler"]
     assert SLEEP_S - 0.5 < cost["wall_s"] < SLEEP_S + 1.5
     assert 20 <= cost["samples"] <= 40
     assert 0 < cost["cpu_s"] < cost["wall_s"]
 
 
-def test_runner_does_not_see_the_gpu_the_driver_lists(driver):
+def test_runner_does_not_see_the_gpu_the_driver_lists(driver: dict[str, str]) -> None:
     code = "from runner.machine.description import gpus; print(gpus())"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=os.environ | driver, capture_output=True, text=True, check=True
@@ -137,7 +143,7 @@ def test_runner_does_not_see_the_gpu_the_driver_lists(driver):
     assert UUID in done.stdout and "Stand-in 8 GiB" in done.stdout and "driver='999.00'" in done.stdout
 
 
-def test_runner_orders_cards_by_itself(driver):
+def test_runner_orders_cards_by_itself(driver: dict[str, str]) -> None:
     code = "from runner.machine.description import gpus; print([gpu.uuid for gpu in gpus()])"
     for swapped, order in (("0", [UUID, UUID_B]), ("1", [UUID_B, UUID])):
         variables = os.environ | driver | {"NVML_DEVICES": "2", "NVML_SWAPPED": swapped}
@@ -145,7 +151,7 @@ def test_runner_orders_cards_by_itself(driver):
         assert done.stdout.strip() == str(order)
 
 
-def test_one_odd_card_takes_the_cpu_away_too(driver):
+def test_one_odd_card_takes_the_cpu_away_too(driver: dict[str, str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "runner", "--plan", "--device", "cpu", "--batch-size", "4"],
         cwd=ROOT,
@@ -157,7 +163,7 @@ def test_one_odd_card_takes_the_cpu_away_too(driver):
 
 
 @pytest.mark.parametrize("fail", ["nvmlInitWithFlags=9", "nvmlInitWithFlags=999,nvmlShutdown=999", "*=15"])
-def test_runner_takes_a_driver_that_does_not_start_for_a_gpu(fail, driver):
+def test_runner_takes_a_driver_that_does_not_start_for_a_gpu(fail: str, driver: dict[str, str]) -> None:
     code = "from runner.machine.description import gpus; print(gpus())"
     variables = os.environ | driver | {"NVML_FAIL": fail}
     done = subprocess.run(
@@ -180,13 +186,13 @@ GPUS = [Gpu("GPU-a", "first", "1", None, 8), Gpu("GPU-b", "second", "1", None, 8
         ("GPU-b", GPUS, "GPU-b"),
     ],
 )
-def test_device_resolves_to_another_one(asked, found, device):
+def test_device_resolves_to_another_one(asked: str, found: list[Gpu], device: str) -> None:
     assert device_of(asked, found) == device
 
 
 @pytest.mark.parametrize(
     ("asked", "found"), [("cuda:0", []), ("cuda:2", GPUS), ("GPU-c", GPUS), ("gpu", GPUS), ("cuda:x", GPUS)]
 )
-def test_device_that_is_not_there_is_accepted(asked, found):
+def test_device_that_is_not_there_is_accepted(asked: str, found: list[Gpu]) -> None:
     with pytest.raises(BadInput, match=asked):
         device_of(asked, found)

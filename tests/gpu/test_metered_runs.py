@@ -11,19 +11,22 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 from conftest import REAL_FRAMEWORKS, ROOT, TINY
 from copied import copy_project
-from stand_in import FOREVER_MS, MIB, UUID, write_trace
+from stand_in import FOREVER_MS, MIB, UUID, Trace, write_trace
 
 from runner.results.gpu import NAMES
 from workloads.records.check_name import CheckName
 from workloads.records.events import Event
-from workloads.records.samples import read_samples
+from workloads.records.samples import Samples, read_samples
 
 # Appended to an adapter: it takes the CPU where the trial says the card, and tells the stand-in who it is.
 ON_THE_HOST = """
@@ -39,7 +42,7 @@ Adapter = OnTheHost
 """
 
 
-def put_on_the_host(project, framework, pid_file):
+def put_on_the_host(project: Path, framework: str, pid_file: Path) -> None:
     """In the copy, the framework's environment for the card is the one for the CPU, which is there already."""
     folder = project / "adapters" / framework
     text = (folder / "environment.toml").read_text()
@@ -54,7 +57,7 @@ def put_on_the_host(project, framework, pid_file):
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory):
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = copy_project(tmp_path_factory.mktemp("project"))
     shutil.rmtree(folder / "reports")  # none is looked at here, and each takes seconds
     for framework in (*REAL_FRAMEWORKS, "numpy"):
@@ -62,7 +65,9 @@ def project(tmp_path_factory):
     return folder
 
 
-def start(project, library, trace, *arguments, **variables):
+def start(
+    project: Path, library: Path, trace: Path, *arguments: str, **variables: str
+) -> tuple[subprocess.Popen[str], int]:
     """The runner on the stand-in card; the workers do not see the trace, so that to them there is no driver.
 
     What the probes and memory workers told is kept from one run to the next, the trials are not.
@@ -84,13 +89,13 @@ def start(project, library, trace, *arguments, **variables):
     return runner, int(told["NVML_T0"])
 
 
-def failed_checks(result):
+def failed_checks(result: dict[str, Any]) -> set[str]:
     return {check["name"] for check in result["checks"] if not check["passed"]}
 
 
-def saw(period_ms=2500):
+def saw(period_ms: int = 2500) -> Trace:
     """Half of each period at 80 % and 250 W, half idle at 50 W; memory rises from step to step."""
-    steps = []
+    steps: Trace = []
     for number, t_ms in enumerate(range(0, 600_000, period_ms)):
         used = 2000 + 4 * number
         steps.append((t_ms, {"gpu": 80, "power": 250, "used": used, "process": used - 600, "throttle": 0}))
@@ -98,7 +103,7 @@ def saw(period_ms=2500):
     return steps
 
 
-def integral(steps, name, start_ms, end_ms):
+def integral(steps: Trace, name: str, start_ms: float, end_ms: float) -> float:
     """Of what a trace says between two times, in its unit x ms."""
     state, total = 0.0, 0.0
     for (t_ms, changes), (next_ms, _) in pairwise([*steps, (FOREVER_MS, {})]):
@@ -108,7 +113,9 @@ def integral(steps, name, start_ms, end_ms):
 
 
 @pytest.mark.real
-def test_a_real_frameworks_trial_tells_something_else_than_the_trace(project, library, tmp_path):
+def test_a_real_frameworks_trial_tells_something_else_than_the_trace(
+    project: Path, library: Path, tmp_path: Path
+) -> None:
     steps = saw()
     runner, zero_ns = start(
         project, library, write_trace(tmp_path / "trace.csv", steps),
@@ -125,7 +132,7 @@ def test_a_real_frameworks_trial_tells_something_else_than_the_trace(project, li
         assert not failed_checks(result) - {CheckName.LONG_ENOUGH, CheckName.COVERED}, result["checks"]
 
 
-def compare(figures, at_ms, steps, holes):
+def compare(figures: dict[str, dict[str, Any]], at_ms: dict[str, float], steps: Trace, holes: bool) -> None:
     """`holes`: the sampler, on a busy machine, missed more than three of its samples in a row."""
     start_ms, end_ms = at_ms[Event.WINDOW_STARTED], at_ms[Event.WINDOW_ENDED]
     value = {name: figure["value"] for name, figure in figures.items()}
@@ -148,15 +155,17 @@ def compare(figures, at_ms, steps, holes):
 
 
 ONE = ("--framework", "numpy", "--batch-size", "64", "--window", "3")  # any framework: it is the sampler that is tried
-BUSY = [(0, {"gpu": 60, "used": 3000, "process": 2500, "power": 150, "throttle": 0})]
+BUSY: Trace = [(0, {"gpu": 60, "used": 3000, "process": 2500, "power": 150, "throttle": 0})]
 
 
-def interrupted(project, library, folder, happens, **variables):
+def interrupted(
+    project: Path, library: Path, folder: Path, happens: Callable[[psutil.Process], object], **variables: str
+) -> tuple[dict[str, Any], Samples, dict[str, Any]]:
     """(result.json, samples, meter.json) of a trial; `happens(sampler)` one second into its window."""
     runner, _ = start(project, library, write_trace(folder / "trace.csv", BUSY), *ONE, **variables)
     events = project / "results" / "trials"
     while not (begun := [p for p in events.glob("*/events.jsonl") if "window_started" in p.read_text()]):
-        assert runner.poll() is None, runner.stdout.read()
+        assert runner.poll() is None, runner.communicate()[0]
         time.sleep(0.02)
     time.sleep(1)
     happens(sampler_of(runner.pid))
@@ -166,13 +175,13 @@ def interrupted(project, library, folder, happens, **variables):
     return result, read_samples(trial / "samples.csv"), json.loads((trial / "meter.json").read_text())
 
 
-def sampler_of(runner_pid):
+def sampler_of(runner_pid: int) -> psutil.Process:
     children = psutil.Process(runner_pid).children()
     (sampler,) = [child for child in children if "runner.sampler" in child.cmdline()]
     return sampler
 
 
-def test_a_killed_sampler_takes_the_trial_or_leaves_half_a_mean(project, library, tmp_path):
+def test_a_killed_sampler_takes_the_trial_or_leaves_half_a_mean(project: Path, library: Path, tmp_path: Path) -> None:
     result, samples, _ = interrupted(project, library, tmp_path, lambda sampler: sampler.kill())
     assert result["status"] == "ok" and result["figures"]["images_per_s"]["value"] > 0
     assert len(samples["t_ns"]) > 10
@@ -187,8 +196,8 @@ def test_a_killed_sampler_takes_the_trial_or_leaves_half_a_mean(project, library
     assert result["figures"]["device_memory_bytes"]["value"] == 3000 * MIB
 
 
-def test_a_stalled_sampler_goes_unsaid(project, library, tmp_path):
-    def stall(sampler):
+def test_a_stalled_sampler_goes_unsaid(project: Path, library: Path, tmp_path: Path) -> None:
+    def stall(sampler: psutil.Process) -> None:
         sampler.send_signal(signal.SIGSTOP)
         time.sleep(1)
         sampler.send_signal(signal.SIGCONT)
@@ -201,7 +210,7 @@ def test_a_stalled_sampler_goes_unsaid(project, library, tmp_path):
     assert figures["energy_j"]["value"] == pytest.approx(150 * figures["window_s"]["value"], rel=0.01)
 
 
-def test_a_driver_that_never_answers_holds_the_runner_up(project, library, tmp_path):
+def test_a_driver_that_never_answers_holds_the_runner_up(project: Path, library: Path, tmp_path: Path) -> None:
     """And what the sampler had seen by then still counts: here, company."""
     hangs = tmp_path / "hangs"
     result, _, meter = interrupted(
@@ -214,7 +223,7 @@ def test_a_driver_that_never_answers_holds_the_runner_up(project, library, tmp_p
     assert result["figures"]["power_w"]["value"] is None and result["figures"]["images_per_s"]["value"] > 0
 
 
-def test_a_card_lost_in_mid_run_loses_the_trial(project, library, tmp_path):
+def test_a_card_lost_in_mid_run_loses_the_trial(project: Path, library: Path, tmp_path: Path) -> None:
     lost = tmp_path / "lost"
     result, _, meter = interrupted(
         project, library, tmp_path, lambda _: lost.touch(), NVML_FAIL="*=15", NVML_FAIL_FROM=str(lost)
@@ -227,7 +236,7 @@ def test_a_card_lost_in_mid_run_loses_the_trial(project, library, tmp_path):
     assert meter["gpu"]["metrics"]["power_mw"]["failures"] >= 5
 
 
-def test_a_driver_that_goes_away_behind_the_plan_fails_the_trial(project, library, tmp_path):
+def test_a_driver_that_goes_away_behind_the_plan_fails_the_trial(project: Path, library: Path, tmp_path: Path) -> None:
     """The runner itself saw the card; its samplers do not."""
     seen = tmp_path / "seen"
     sitecustomize = tmp_path / "site" / "sitecustomize.py"

@@ -12,15 +12,19 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 from conftest import PATIENT, REAL_FRAMEWORKS, ROOT
 
-from runner.environments.engine import find_engine
+from runner.environments.engine import Engine, find_engine
+
+T = TypeVar("T")
 
 BASE = "docker.io/library/python:3.11-slim-bookworm"
 PACKAGES = "ca-certificates,python3,python3-pip,python3-venv"
@@ -31,7 +35,7 @@ SIZES = (32, 128)
 STUDY = ("--batch-size", *SIZES, "--epochs", "2", "--window", "1", "--device", "cpu", *PATIENT)
 
 
-def can_build(program):
+def can_build(program: str | Path) -> bool:
     """Docker's own builder knows no secrets: it takes buildx, or a client older than 23, which has BuildKit in it."""
     has_buildx = subprocess.run([program, "buildx", "version"], capture_output=True).returncode == 0
     told = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
@@ -39,7 +43,7 @@ def can_build(program):
 
 
 @contextmanager
-def an_engine(home):
+def an_engine(home: Path) -> Iterator[Engine]:
     """An engine that answers, to which os.environ leads: this machine's, or a daemon for as long as the tests run."""
     clients = [Path(folder) / "docker" for folder in os.environ["PATH"].split(os.pathsep)]
     client = next((path for path in clients if path.is_file() and can_build(path)), None)
@@ -61,16 +65,16 @@ def an_engine(home):
             daemon.wait(60)
 
 
-def answers():
+def answers() -> bool:
     command = ["docker", "version", "--format", "{{.Server.Version}}"]
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
-def start_daemon(home):
+def start_daemon(home: Path) -> subprocess.Popen[bytes]:
     if os.geteuid() != 0 or not shutil.which("dockerd"):
         pytest.fail("no container engine answers, and none can be started: it takes root and dockerd (docker.io)")
     os.environ["DOCKER_HOST"] = f"unix://{home}/socket"
-    command = [
+    command: list[str | Path] = [
         "dockerd",
         "--iptables=false",
         "--bridge=none",
@@ -93,7 +97,7 @@ def start_daemon(home):
     pytest.fail(f"dockerd does not start: {(home / 'log').read_text().strip().splitlines()[-1]}")
 
 
-def base_options(engine):
+def base_options(engine: Engine) -> list[str]:
     """The option that names the base, where it is one of our own."""
     if os.environ.get("BATCHWISE_BASE") != "debootstrap":
         return []
@@ -104,7 +108,7 @@ def base_options(engine):
     return ["--build-arg", f"BASE={BASE}"]
 
 
-def debootstrap(archive):
+def debootstrap(archive: Path) -> None:
     """Minutes, and once a machine; removed from there by hand."""
     if not shutil.which("debootstrap"):
         pytest.fail("no debootstrap, which makes the base image where no registry is reached")
@@ -114,7 +118,7 @@ def debootstrap(archive):
     sources = Path("/etc/apt/sources.list.d/debian.sources")
     mirror = [line.split()[1] for line in sources.read_text().splitlines() if line.startswith("URIs:")][:1] \
         if sources.exists() else []  # fmt: skip
-    command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", root, *mirror]
+    command: list[str | Path] = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", root, *mirror]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     for cached in ("var/lib/apt/lists", "var/cache/apt"):  # which a published base has not
         shutil.rmtree(root / cached)
@@ -123,7 +127,7 @@ def debootstrap(archive):
     shutil.rmtree(root)
 
 
-def secret_options(folder):
+def secret_options(folder: Path) -> list[str]:
     """This machine's own package settings and certificates as build secrets, each with the marker in it.
 
     pip's folders of this machine are served to the build on loopback.
@@ -141,14 +145,14 @@ def secret_options(folder):
     return [word for path in sorted(folder.iterdir()) for word in ("--secret", f"id={path.name},src={path}")]
 
 
-def pip_settings():
+def pip_settings() -> dict[str, str]:
     """{option: value} of all that pip is told here, by files and by environment."""
     told = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
     pairs = [line.split("=", 1) for line in told.splitlines() if "=" in line]
     return {name.split(".")[-1]: value.strip("'") for name, value in pairs}
 
 
-def pip_folders():
+def pip_folders() -> list[Path]:
     told = pip_settings()
     words = f"{told.get('find-links', '')} {told.get('extra-index-url', '')}".replace("\\n", " ").split()
     paths = [Path(word.removeprefix("file://")) for word in words]
@@ -156,11 +160,11 @@ def pip_folders():
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
+    def log_message(self, *_: object) -> None:
         pass
 
 
-def serve(folder):
+def serve(folder: Path) -> str:
     """Its address on loopback, for as long as the tests run; an index lies beside the files that it names."""
     root, rest = (folder.parent, "/simple") if folder.name == "simple" else (folder, "/")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))
@@ -168,7 +172,7 @@ def serve(folder):
     return f"http://{MARKER}:{MARKER}@127.0.0.1:{server.server_address[1]}{rest}"
 
 
-def build_all(engine, folder):
+def build_all(engine: Engine, folder: Path) -> None:
     """Prints how long each took and how large it is."""
     options = [*base_options(engine), *secret_options(folder)]
     for framework in FRAMEWORKS:
@@ -179,7 +183,7 @@ def build_all(engine, folder):
         print(f"{reference(framework)}: built in {took_s:.0f} s, {size_mib(framework):.0f} MiB with its base")
 
 
-def build(framework, *options, kind="cpu"):
+def build(framework: str, *options: str, kind: str = "cpu") -> subprocess.CompletedProcess[str]:
     command = [
         sys.executable,
         "-m",
@@ -195,18 +199,20 @@ def build(framework, *options, kind="cpu"):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
-def reference(framework):
+def reference(framework: str) -> str:
     return f"batchwise/{framework}:cpu"
 
 
-def in_image(framework, *command, options=()):
+def in_image(framework: str, *command: str, options: Iterable[str] = ()) -> subprocess.CompletedProcess[str]:
     """The output of a program in the image, as a trial sees it: no network, a root that cannot be written."""
     line = ["docker", "run", "--rm", "--network", "none", "--read-only", "--tmpfs", "/tmp", *options]
     line += ["--entrypoint", command[0], reference(framework), *command[1:]]
     return subprocess.run(line, capture_output=True, text=True, timeout=600)
 
 
-def alone(framework, results, *arguments, user="1000:1000", options=()):
+def alone(
+    framework: str, results: Path, *arguments: object, user: str = "1000:1000", options: Iterable[str] = ()
+) -> subprocess.CompletedProcess[str]:
     """`docker run IMAGE`, as somebody types it; the study's results are in `results`/quick."""
     results.mkdir(exist_ok=True)
     os.chown(results, *map(int, user.split(":")))
@@ -215,13 +221,13 @@ def alone(framework, results, *arguments, user="1000:1000", options=()):
     return subprocess.run(line, capture_output=True, text=True, timeout=900)
 
 
-def containers():
+def containers() -> list[str]:
     """Names of ours that are there, running or not."""
     command = ["docker", "ps", "--all", "--filter", "name=batchwise", "--format", "{{.Names}}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
-def wait_for(found, seconds=120):
+def wait_for(found: Callable[[], T | None], seconds: float = 120) -> T:
     """What `found` gives once it gives something."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -232,13 +238,13 @@ def wait_for(found, seconds=120):
     raise AssertionError("nothing found in time")
 
 
-def size_mib(image):
+def size_mib(image: str) -> float:
     name = image if ":" in image else reference(image)
     told = subprocess.run(["docker", "image", "inspect", "--format", "{{.Size}}", name], capture_output=True, text=True)
     return int(told.stdout) / 2**20
 
 
-def learnt(result):
+def learnt(result: dict[str, Any]) -> tuple[list[float], list[tuple[float, float, float]]]:
     """Every number that only the training decides."""
     epochs = [(one["train_loss"], one["test_loss"], one["test_accuracy"]) for one in result["epochs"]]
     return result["first_losses"], epochs

@@ -9,6 +9,7 @@ import math
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "images")]
@@ -24,7 +25,7 @@ def main(rounds: int) -> None:
 
     from workloads.records.intervals import mean_interval
 
-    def measured(framework, way, results):
+    def measured(framework: str, way: str, results: Path) -> dict[str, Any]:
         if way == WAYS[2]:
             done = alone(framework, results, *STUDY)
             results = results / "quick"
@@ -38,7 +39,9 @@ def main(rounds: int) -> None:
     with tempfile.TemporaryDirectory() as temporary, an_engine(Path(temporary)) as engine:
         (Path(temporary) / "secrets").mkdir()
         build_all(engine, Path(temporary) / "secrets")
-        found = {(framework, way): [] for framework in REAL_FRAMEWORKS for way in WAYS}
+        found: dict[tuple[str, str], list[dict[str, Any]]] = {
+            (framework, way): [] for framework in REAL_FRAMEWORKS for way in WAYS
+        }
         for number in range(rounds):
             for framework in REAL_FRAMEWORKS:
                 for place in range(len(WAYS)):
@@ -60,8 +63,8 @@ def main(rounds: int) -> None:
     print(tabulate(rows, head, tablefmt="github", disable_numparse=True))
 
 
-def speed(result):
-    return result["figures"]["images_per_s"]["value"]
+def speed(result: dict[str, Any]) -> float:
+    return float(result["figures"]["images_per_s"]["value"])
 
 
 if __name__ == "__main__":

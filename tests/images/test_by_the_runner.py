@@ -10,9 +10,12 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import PROJECT, ROOT, by_cell, make_spec, run_runner
+from conftest import PROJECT, ROOT, Cells, by_cell, make_spec, run_runner
 from engines import (
     STUDY,
     containers,
@@ -23,14 +26,14 @@ from engines import (
 
 from runner.environments.containers import find
 from runner.environments.definition import read
-from runner.environments.engine import EngineError
+from runner.environments.engine import Engine, EngineError
 from runner.environments.images import Image
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 
 
 @pytest.fixture(scope="module")
-def by_runner(built, tmp_path_factory):
+def by_runner(built: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Cells]:
     """(results folder, {cell: result}) of containers orchestrated from here."""
     results = tmp_path_factory.mktemp("docker")
     done = run_runner("--framework", "all", "--isolation", "docker", *STUDY, "--results", results)
@@ -39,7 +42,9 @@ def by_runner(built, tmp_path_factory):
     return results, by_cell(results)
 
 
-def test_losses_in_containers_of_the_runner_differ_from_those_in_virtual_environments(by_runner, in_venvs):
+def test_losses_in_containers_of_the_runner_differ_from_those_in_virtual_environments(
+    by_runner: tuple[Path, Cells], in_venvs: Cells
+) -> None:
     _, cells = by_runner
     assert set(cells) == set(in_venvs)
     for cell, result in cells.items():
@@ -51,16 +56,19 @@ def test_losses_in_containers_of_the_runner_differ_from_those_in_virtual_environ
         )
 
 
-def speed(result):
-    return result["figures"]["images_per_s"]["value"]
+def speed(result: dict[str, Any]) -> float:
+    return float(result["figures"]["images_per_s"]["value"])
 
 
-def test_a_container_is_not_metered_from_outside_or_not_recorded(by_runner, in_venvs, engine):
+def test_a_container_is_not_metered_from_outside_or_not_recorded(
+    by_runner: tuple[Path, Cells], in_venvs: Cells, engine: Engine
+) -> None:
     results, cells = by_runner
     for cell, result in cells.items():
         figures, container = result["figures"], result["machine"]["container"]
         assert container["engine"] == engine.title and container["image"] == reference(cell[0])
-        assert engine.inspect(container["image"])["Id"].endswith(container["image_id"])
+        inspected = engine.inspect(container["image"])
+        assert inspected and inspected["Id"].endswith(container["image_id"])
         assert result["machine"]["libc"].startswith("glibc")
         assert figures["cpu_percent"]["value"] > 5
         peak, known = figures["host_memory_peak_bytes"]["value"], in_venvs[cell]["figures"]["host_memory_peak_bytes"]
@@ -69,19 +77,19 @@ def test_a_container_is_not_metered_from_outside_or_not_recorded(by_runner, in_v
     assert owners == {os.getuid()} and containers() == []
 
 
-def test_the_same_command_measures_again_what_is_finished(by_runner):
+def test_the_same_command_measures_again_what_is_finished(by_runner: tuple[Path, Cells]) -> None:
     results, _ = by_runner
     done = run_runner("--framework", "all", "--isolation", "docker", *STUDY, "--results", results)
     assert done.returncode == 0 and "6 of 6 trials are finished" in done.stdout
 
 
-def long_run(results, *sizes):
+def long_run(results: Path, *sizes: str) -> subprocess.Popen[str]:
     runner = [sys.executable, "-m", "runner", "--framework", "numpy", "--isolation", "docker", "--device", "cpu"]
     study = ["--batch-size", *sizes, "--epochs", "30", "--window", "1", "--results", str(results)]
     return subprocess.Popen([*runner, *study], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def killable(results):
+def killable(results: Path) -> list[str] | None:
     """The name of a trial's container, once that trains."""
     for events in (results / "trials").glob("*/events.jsonl"):
         if '"first_step"' in events.read_text():
@@ -89,7 +97,7 @@ def killable(results):
     return None
 
 
-def test_a_container_killed_in_mid_trial_stops_the_run_or_stays_behind(built, tmp_path):
+def test_a_container_killed_in_mid_trial_stops_the_run_or_stays_behind(built: None, tmp_path: Path) -> None:
     runner = long_run(tmp_path, "32", "1024")
     (name,) = wait_for(lambda: killable(tmp_path))
     subprocess.run(["docker", "kill", name], check=True, capture_output=True)
@@ -101,17 +109,17 @@ def test_a_container_killed_in_mid_trial_stops_the_run_or_stays_behind(built, tm
     assert runner.returncode == 130 and containers() == []
 
 
-def test_an_interrupted_or_a_killed_runner_leaves_its_container_running(built, tmp_path):
+def test_an_interrupted_or_a_killed_runner_leaves_its_container_running(built: None, tmp_path: Path) -> None:
     for number, deadly in enumerate((signal.SIGINT, signal.SIGKILL)):
         results = tmp_path / str(number)
         runner = long_run(results, "32")
-        wait_for(lambda results=results: killable(results))
+        wait_for(partial(killable, results))
         runner.send_signal(deadly)
         runner.communicate(timeout=120)
         wait_for(lambda: not containers(), 30)
 
 
-def test_a_container_beyond_its_memory_limit_is_no_finding(built, tmp_path):
+def test_a_container_beyond_its_memory_limit_is_no_finding(built: None, tmp_path: Path) -> None:
     words = ("--framework", "numpy", "--batch-size", "1024", "--epochs", "1", "--device", "cpu", "--results", tmp_path)
     done = run_runner(*words, "--isolation", "docker", "--memory-limit", "256")
     (result,) = by_cell(tmp_path).values()
@@ -119,7 +127,9 @@ def test_a_container_beyond_its_memory_limit_is_no_finding(built, tmp_path):
     assert result["spec"]["placement"]["memory_limit_bytes"] == 256 * 2**20
 
 
-def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(built, engine, tmp_path, monkeypatch):
+def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(
+    built: None, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Asked from within, where a worker runs."""
     script = (
         "import json, os, pathlib, socket\n"
@@ -136,9 +146,12 @@ def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(built, 
     monkeypatch.setattr("runner.environments.containers.PROBE", script)
     asked = []
     real = subprocess.run
-    monkeypatch.setattr(
-        "runner.environments.containers.subprocess.run", lambda *a, **k: asked.append(real(*a, **k)) or asked[-1]
-    )
+
+    def run(*words: Any, **named: Any) -> Any:
+        asked.append(real(*words, **named))
+        return asked[-1]
+
+    monkeypatch.setattr("runner.environments.containers.subprocess.run", run)
     launcher = find(engine, Image(read(PROJECT, "numpy", "cpu")))
     with pytest.raises((EngineError, ValueError)):  # it does not tell what the runner's own probe tells
         launcher.tried(tmp_path, make_spec(threads=1).placement)
@@ -147,13 +160,13 @@ def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(built, 
     assert re.search(r"CapEff:\s+0+$", status, re.MULTILINE) and re.search(r"NoNewPrivs:\s+1", status)
 
 
-def test_a_missing_gpu_runtime_is_no_clear_line(built, engine, tmp_path):
+def test_a_missing_gpu_runtime_is_no_clear_line(built: None, engine: Engine, tmp_path: Path) -> None:
     launcher = find(engine, Image(read(PROJECT, "numpy", "cpu")))
     with pytest.raises(EngineError, match="GPU runtime is missing"):
         launcher.tried(tmp_path, make_spec(threads=1, device=UUID).placement)
 
 
-def test_a_missing_image_is_no_clear_line_or_does_not_say_what_builds_it(built, tmp_path):
+def test_a_missing_image_is_no_clear_line_or_does_not_say_what_builds_it(built: None, tmp_path: Path) -> None:
     subprocess.run(["docker", "tag", reference("numpy"), "kept"], check=True)
     try:
         subprocess.run(["docker", "rmi", reference("numpy")], check=True, capture_output=True)
@@ -168,10 +181,10 @@ def test_a_missing_image_is_no_clear_line_or_does_not_say_what_builds_it(built, 
     )
 
 
-def test_a_daemon_that_is_down_is_no_clear_line(built, tmp_path):
+def test_a_daemon_that_is_down_is_no_clear_line(built: None, tmp_path: Path) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
-    (folder / "docker").symlink_to(shutil.which("docker"))
+    (folder / "docker").symlink_to(str(shutil.which("docker")))
     done = run_runner(
         *("--framework", "numpy", "--isolation", "docker", "--device", "cpu", "--results", tmp_path / "results"),
         PATH=str(folder),
@@ -180,7 +193,7 @@ def test_a_daemon_that_is_down_is_no_clear_line(built, tmp_path):
     assert done.returncode == 2 and "the Docker daemon does not answer" in done.stderr
 
 
-def test_a_build_on_a_full_disk_is_no_clear_line(built, engine, tmp_path):
+def test_a_build_on_a_full_disk_is_no_clear_line(built: None, engine: Engine, tmp_path: Path) -> None:
     """The engine writes an archive to a file system of one MiB."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small file system")

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import tarfile
+from pathlib import Path
 
 import pytest
 from conftest import PROJECT
@@ -22,6 +23,7 @@ from engines import (
 )
 
 from runner.environments.definition import read
+from runner.environments.engine import Engine
 from runner.environments.images import Image
 
 # numpy.testing imports a test of numpy's; PyTorch and TensorFlow require setuptools, and carry libraries' headers.
@@ -30,7 +32,7 @@ LARGEST_MIB = {"numpy": 120, "mxnet": 330, "pytorch": 850, "tensorflow": 1350}  
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_an_image_is_large_or_carries_what_built_it(built, engine, framework):
+def test_an_image_is_large_or_carries_what_built_it(built: None, engine: Engine, framework: str) -> None:
     base = json.loads(engine.ask("image", "inspect", reference(framework)))[0]["Config"]["Labels"]
     name = base["org.opencontainers.image.base.name"]
     assert size_mib(framework) - size_mib(name) < LARGEST_MIB[framework]
@@ -44,24 +46,25 @@ def test_an_image_is_large_or_carries_what_built_it(built, engine, framework):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_an_image_does_not_say_what_it_is_or_runs_as_root(built, engine, framework):
+def test_an_image_does_not_say_what_it_is_or_runs_as_root(built: None, engine: Engine, framework: str) -> None:
     config = json.loads(engine.ask("image", "inspect", reference(framework)))[0]["Config"]
     labels, image = config["Labels"], Image(read(PROJECT, framework, "cpu"))
     assert config["User"] == "1000:1000"
     assert labels.items() >= image.labels.items()
     for name in ("title", "description", "version", "revision", "created", "base.name"):
         assert labels[f"org.opencontainers.image.{name}"], name
-    assert set(engine.inspect(reference(framework))["RepoTags"]) >= set(image.tags)
+    inspected = engine.inspect(reference(framework))
+    assert inspected and set(inspected["RepoTags"]) >= set(image.tags)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_another_user_cannot_import_the_framework_on_a_root_that_is_read_only(built, framework):
+def test_another_user_cannot_import_the_framework_on_a_root_that_is_read_only(built: None, framework: str) -> None:
     done = in_image(framework, "smoke", options=["--user", "12345:54321"])
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("framework", ["numpy", "mxnet"])
-def test_a_secret_of_the_build_stays_in_the_image(built, framework, tmp_path):
+def test_a_secret_of_the_build_stays_in_the_image(built: None, framework: str, tmp_path: Path) -> None:
     """In any layer or in the configuration; each file of pip, apt and certificates held it, and pip's addresses."""
     archive = tmp_path / "image.tar"
     subprocess.run(["docker", "save", "--output", archive, reference(framework)], check=True)
@@ -70,11 +73,13 @@ def test_a_secret_of_the_build_stays_in_the_image(built, framework, tmp_path):
     assert not archive_holds(archive, MARKER)
 
 
-def archive_holds(archive, text):
+def archive_holds(archive: Path, text: str) -> bool:
     """In any file of it, unpacked where that is compressed."""
     with tarfile.open(archive) as opened:
         for member in filter(tarfile.TarInfo.isfile, opened.getmembers()):
-            content = opened.extractfile(member).read()
+            file = opened.extractfile(member)
+            assert file
+            content = file.read()
             if content[:2] == b"\x1f\x8b":
                 content = gzip.decompress(content)
             if text.encode() in content:
@@ -82,7 +87,7 @@ def archive_holds(archive, text):
     return False
 
 
-def test_the_same_inputs_give_other_files(built, engine, tmp_path):
+def test_the_same_inputs_give_other_files(built: None, engine: Engine, tmp_path: Path) -> None:
     """Contents, owners and modes of everything of ours; a layer's times are the engine's own."""
     script = (
         "find /opt/batchwise ! -name '*.pyc' -printf '%M %U %G %s %p\\n' | sort; "
@@ -96,7 +101,7 @@ def test_the_same_inputs_give_other_files(built, engine, tmp_path):
     assert before.stdout == after.stdout
 
 
-def test_an_image_on_a_base_that_has_the_framework_cannot_be_built(built, engine, tmp_path):
+def test_an_image_on_a_base_that_has_the_framework_cannot_be_built(built: None, engine: Engine, tmp_path: Path) -> None:
     """NVIDIA's MXNet cannot be had here: a base with a module of that name stands for it."""
     labels = json.loads(engine.ask("image", "inspect", reference("mxnet")))[0]["Config"]["Labels"]
     base, folder = labels["org.opencontainers.image.base.name"], "/usr/local/lib/python3.11/dist-packages/mxnet"

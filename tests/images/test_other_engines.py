@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import ROOT, by_cell, run_runner
+from conftest import ROOT, Cells, by_cell, run_runner
 from engines import STUDY, base_options, build, learnt, reference, secret_options
+
+from runner.environments.engine import Engine
 
 CONFIGURATION = """
 [engine]
@@ -20,7 +25,7 @@ default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
 
 
 @pytest.fixture
-def podman(built, tmp_path, monkeypatch):
+def podman(built: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """give(*names): Podman has what Docker has under these names; the variables with which it is the only engine."""
     if not shutil.which("podman"):
         pytest.skip("no podman on this machine")
@@ -32,7 +37,7 @@ def podman(built, tmp_path, monkeypatch):
         if found := shutil.which(program):
             (folder / program).symlink_to(found)
 
-    def give(*names):
+    def give(*names: str) -> dict[str, str]:
         for name in names:
             handed = f"docker save {name} | podman load"
             subprocess.run(["sh", "-c", handed], check=True, capture_output=True)
@@ -41,12 +46,14 @@ def podman(built, tmp_path, monkeypatch):
     return give
 
 
-def image_id(name):
+def image_id(name: str) -> str:
     command = ["podman", "image", "inspect", "--format", "{{.Id}}", name]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_podman_gives_other_losses_than_docker(podman, in_venvs, tmp_path):
+def test_podman_gives_other_losses_than_docker(
+    podman: Callable[..., dict[str, Any]], in_venvs: Cells, tmp_path: Path
+) -> None:
     """The same image, given from one engine to the other."""
     words = ("--framework", "mxnet", "--isolation", "docker", *STUDY, "--results", tmp_path / "results")
     done = run_runner(*words, **podman(reference("mxnet")))
@@ -58,7 +65,9 @@ def test_podman_gives_other_losses_than_docker(podman, in_venvs, tmp_path):
         assert result["machine"]["container"]["engine"].startswith("podman")
 
 
-def test_the_same_inputs_give_another_image(podman, engine, tmp_path, monkeypatch):
+def test_the_same_inputs_give_another_image(
+    podman: Callable[..., dict[str, Any]], engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To the last bit, where the engine sets the times of layers: Podman does."""
     base = base_options(engine)
     name = base[1].removeprefix("BASE=") if base else None
@@ -77,7 +86,7 @@ def test_the_same_inputs_give_another_image(podman, engine, tmp_path, monkeypatc
     assert found[0] == found[1]
 
 
-def test_compose_does_not_run_the_study(built, tmp_path):
+def test_compose_does_not_run_the_study(built: None, tmp_path: Path) -> None:
     compose = ["docker", "compose"]
     if subprocess.run([*compose, "version"], capture_output=True).returncode != 0:
         compose = ["docker-compose"]

@@ -25,7 +25,6 @@ SENTENCE = re.compile(r"\w,? \w")
 REVIEWED = {
     ("runner/environments/engine.py", "no such image|image not known|not found"),  # docker's and podman's
     ("runner/machine/description.py", "model name"),  # /proc/cpuinfo's
-    ("reports/reproduction/verdicts.py", "GTX 1060"),  # in the name that NVML gives a card
     ("workloads/records/stored_before.py", "held against "),
     ("workloads/records/stored_before.py", "less its baseline"),
     ("workloads/records/stored_before.py", "NVML nvmlDeviceGetSamples"),
@@ -38,14 +37,21 @@ def constants(path: Path) -> dict[str, set[str]]:
     """{name: its texts} of what the module assigns at its top or imports from another of the product by name."""
     texts: dict[str, set[str]] = {}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        for each in node.names if isinstance(node, ast.ImportFrom) else ():
-            name = each.asname or each.name
-            if source := module(path, node):
-                texts[name] = constants(source).get(each.name, set())
-            elif source := module(path, node, each.name):
-                texts |= {f"{name}.{constant}": told for constant, told in constants(source).items()}
+        if isinstance(node, ast.ImportFrom):
+            texts |= imported(path, node)
         for target, value in assigned(node):
             texts[target] = texts_in(value, {})
+    return texts
+
+
+def imported(path: Path, node: ast.ImportFrom) -> dict[str, set[str]]:
+    texts: dict[str, set[str]] = {}
+    for each in node.names:
+        name = each.asname or each.name
+        if source := module(path, node):
+            texts[name] = constants(source).get(each.name, set())
+        elif source := module(path, node, each.name):
+            texts |= {f"{name}.{constant}": told for constant, told in constants(source).items()}
     return texts
 
 
@@ -58,7 +64,9 @@ def module(path: Path, node: ast.ImportFrom, *name: str) -> Path | None:
 
 
 def assigned(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
-    for target in node.targets if isinstance(node, ast.Assign) else ():
+    if not isinstance(node, ast.Assign):
+        return
+    for target in node.targets:
         if isinstance(target, ast.Name):
             yield target.id, node.value
         elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from conftest import PROJECT, ROOT, by_cell
+from conftest import PROJECT, ROOT, TINY, by_cell
 from copied import copy_project, replace_in
 
 from runner.environments.venv import candidates, usable
@@ -22,7 +22,7 @@ from runner.machine import description
 from workloads.records import processor
 from workloads.records.check_name import CheckName
 
-SMALL = ("--device", "cpu", "--batch-size", "128", "--epochs", "1", "--window", "0.5")
+SMALL = (*TINY, "--device", "cpu", "--batch-size", "16", "--epochs", "1", "--window", "0.3")
 AVX2, SSE41 = "Intel AVX2", "Intel SSE4.1"  # as oneDNN calls them
 
 # In the folder that every process of a project has on its search path, Python imports it by itself: each of them says
@@ -198,7 +198,7 @@ HEAD = ("machine", "framework", "status", "gate", "images/s", "what its librarie
 
 def rows(made: Run) -> list[tuple[str, ...]]:
     """As HEAD says, one for each framework."""
-    found = []
+    found: list[tuple[str, ...]] = []
     for (framework, _), result in sorted(made.cells.items()):
         gate = next((check["detail"] for check in result["checks"] if check["name"] == CheckName.GATE), "not judged")
         speed = result["figures"].get("images_per_s", {}).get("value")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 
 import machines
 import pytest
+from conftest import QuickRun
 from machines import HEAD, PROCESSORS, Machine, bare_place, narrow_place, other_python, rows, without_shm
 from tabulate import tabulate
 
@@ -16,11 +19,11 @@ BARE, NARROW = 0, 2  # of PROCESSORS
 
 
 @pytest.fixture(scope="module")
-def run(request):
+def run(request: pytest.FixtureRequest) -> Iterator[Callable[[Machine, Path], machines.Run]]:
     """`machines.run`; at the end, the table of all that was made by it."""
     made = []
 
-    def run(place, folder):
+    def run(place: Machine, folder: Path) -> machines.Run:
         made.append(machines.run(place, folder))
         return made[-1]
 
@@ -31,23 +34,27 @@ def run(request):
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory):
+def python(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """(Python 3.12 with what the runner needs, why there is none)."""
     return other_python(tmp_path_factory.mktemp("python"))
 
 
 @pytest.fixture(scope="module")
-def shm():
+def shm() -> tuple[tuple[str, ...], str]:
     return without_shm()
 
 
 @pytest.fixture(scope="module")
-def on(run, tmp_path_factory, request):
+def on(
+    run: Callable[[Machine, Path], machines.Run],
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Callable[[int], machines.Run]:
     """The run on one of PROCESSORS, or on this one where it cannot be had, made when it is first asked for. Two of them
     differ from this machine in more than the processor."""
 
     @cache
-    def made(place):
+    def made(place: int) -> machines.Run:
         folder = tmp_path_factory.mktemp("machine")
         machine = PROCESSORS[place] if machines.has_avx2() else Machine("this processor")
         if place == BARE:
@@ -61,16 +68,16 @@ def on(run, tmp_path_factory, request):
 
 
 @pytest.fixture(scope="module")
-def bare(on):
+def bare(on: Callable[[int], machines.Run]) -> machines.Run:
     return on(BARE)
 
 
 @pytest.fixture(scope="module")
-def narrow(on):
+def narrow(on: Callable[[int], machines.Run]) -> machines.Run:
     return on(NARROW)
 
 
-def assert_whole(made):
+def assert_whole(made: machines.Run) -> None:
     assert made.code == 0, made.printed
     assert sorted(framework for framework, _ in made.cells) == sorted(made.machine.frameworks)
     for result in made.cells.values():
@@ -81,7 +88,7 @@ def assert_whole(made):
     assert "report" in made.printed
 
 
-def test_every_framework_says_which_code_its_libraries_chose_for_the_processor_as_it_is(quick_run):
+def test_every_framework_says_which_code_its_libraries_chose_for_the_processor_as_it_is(quick_run: QuickRun) -> None:
     _, cells, _ = quick_run
     for (framework, _), result in cells.items():
         facts = result["facts"]
@@ -96,26 +103,28 @@ others = pytest.mark.parametrize("place", range(len(PROCESSORS)), ids=[place.nam
 
 
 @pytest.fixture
-def made(on, place):
+def made(on: Callable[[int], machines.Run], place: int) -> machines.Run:
     if not machines.has_avx2():
         pytest.skip("this processor has no AVX2 that could be forbidden")
     return on(place)
 
 
 @others
-def test_every_framework_computes_the_same_on_another_processor(made):
+def test_every_framework_computes_the_same_on_another_processor(made: machines.Run) -> None:
     assert_whole(made)
 
 
 @others
-def test_a_trial_says_which_code_its_framework_ran_on_another_processor(made):
+def test_a_trial_says_which_code_its_framework_ran_on_another_processor(made: machines.Run) -> None:
     for (framework, _), result in made.cells.items():
         expected = made.machine.kernels[framework]
         assert {name: result["facts"].get(name) for name in expected} == expected, framework
         assert result["spec"]["placement"]["variables"] == made.machine.forced
 
 
-def test_every_framework_runs_on_one_core_without_a_home_in_the_locale_c_below_a_path_with_umlauts(narrow):
+def test_every_framework_runs_on_one_core_without_a_home_in_the_locale_c_below_a_path_with_umlauts(
+    narrow: machines.Run,
+) -> None:
     assert_whole(narrow)
     for result in narrow.cells.values():
         assert (
@@ -133,20 +142,22 @@ def test_every_framework_runs_on_one_core_without_a_home_in_the_locale_c_below_a
     assert all(any("Größe mit Leerzeichen" in word for word in seen["arguments"]) for seen in workers)
 
 
-def test_every_framework_runs_with_its_temporary_files_elsewhere(bare):
+def test_every_framework_runs_with_its_temporary_files_elsewhere(bare: machines.Run) -> None:
     assert_whole(bare)
     for seen in (*bare.of("adapters.worker"), *bare.of("runner")):
         assert seen["temporary"] == bare.machine.variables["TMPDIR"]
 
 
-def test_every_framework_runs_without_shared_memory_to_speak_of(bare, shm):
+def test_every_framework_runs_without_shared_memory_to_speak_of(
+    bare: machines.Run, shm: tuple[tuple[str, ...], str]
+) -> None:
     if not shm[0]:
         pytest.skip(f"no /dev/shm of its own for a test here: {shm[1]}")
     assert_whole(bare)
     assert {seen["shm_bytes"] for seen in bare.seen} == {64 * 1024}
 
 
-def test_the_runner_runs_by_python_3_12(bare, python):
+def test_the_runner_runs_by_python_3_12(bare: machines.Run, python: tuple[str, str]) -> None:
     if not python[0]:
         pytest.skip(python[1])
     assert_whole(bare)

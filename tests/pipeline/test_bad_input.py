@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import run_runner
@@ -22,35 +24,35 @@ CASES = {
     "card of another machine": (["--device", "GPU-1234"], "no such GPU"),
     "unknown isolation": (["--isolation", "chroot"], "known are docker, here, venv"),
     "unknown option": (["--batchsize", "4"], "--batchsize"),
-    "batch size 0": (["--batch-size", "0"], "batch_sizes: must be more than 0"),
-    "negative batch size": (["--batch-size", "-4"], "batch_sizes: must be more than 0"),
+    "batch size 0": (["--batch-size", "0"], "batch_sizes: Expected `int` >= 1"),
+    "negative batch size": (["--batch-size", "-4"], "batch_sizes: Expected `int` >= 1"),
     "batch size in words": (["--batch-size", "many"], "'many' is not a whole number"),
     "batch size twice": (["--batch-size", "4", "4"], "names one twice"),
     "batch size larger than the split": (["--batch-size", "1438", "--last-batch", "drop"], "1437 images"),
-    "repeat 0": (["--repeat", "0"], "repeats: must be more than 0"),
-    "epochs 0": (["--epochs", "0"], "epochs: must be more than 0"),
-    "negative seed": (["--seed", "-1"], "seed: must not be negative"),
-    "learning rate 0": (["--learning-rate", "0"], "learning_rate: must be more than 0"),
-    "window that is not a number": (["--window", "nan"], "window_s: must be more than 0"),
+    "repeat 0": (["--repeat", "0"], "repeats: Expected `int` >= 1"),
+    "epochs 0": (["--epochs", "0"], "epochs: Expected `int` >= 1"),
+    "negative seed": (["--seed", "-1"], "seed: Expected `int` >= 0"),
+    "learning rate 0": (["--learning-rate", "0"], "learning_rate: Expected `float` > 0"),
+    "window that is not a number": (["--window", "nan"], "window_s: Expected `float` > 0"),
     "retry of what comes out the same": (["--retry", "failed"], "known are contended"),
     "more threads than cores": (["--threads", "4096"], "this process may use"),
 }
 
 
 @pytest.mark.skipif(bool(gpus()), reason="this machine has a GPU")
-def test_cuda_without_a_gpu_is_accepted(tmp_path):
+def test_cuda_without_a_gpu_is_accepted(tmp_path: Path) -> None:
     refused(run_runner("--device", "cuda", "--results", tmp_path / "results"), "no NVIDIA GPU")
     assert not (tmp_path / "results").exists()
 
 
-def refused(done, telling):
+def refused(done: subprocess.CompletedProcess[str], telling: str) -> None:
     assert done.returncode == 2, done.stdout + done.stderr
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("runner: ") and telling in lines[0], done.stderr
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_bad_input_is_accepted_or_told_unclearly(name, tmp_path):
+def test_bad_input_is_accepted_or_told_unclearly(name: str, tmp_path: Path) -> None:
     arguments, telling = CASES[name]
     refused(run_runner(*arguments, "--results", tmp_path / "results"), telling)
     assert not (tmp_path / "results").exists()
@@ -60,34 +62,34 @@ def test_bad_input_is_accepted_or_told_unclearly(name, tmp_path):
     ("text", "telling"),
     [
         ("epochs = 3\nbatchsizes = [4]\n", "study.toml, line 2: batchsizes: unknown key"),
-        ('epochs = "three"\n', "study.toml, line 1: epochs: expected a whole number"),
-        ("# a comment\n\nrepeats = 0\n", "study.toml, line 3: repeats: must be more than 0"),
+        ('epochs = "three"\n', "study.toml, line 1: epochs: Expected `int`, got `str`"),
+        ("# a comment\n\nrepeats = 0\n", "study.toml, line 3: repeats: Expected `int` >= 1"),
         ("epochs = \n", "study.toml: not valid TOML"),
     ],
 )
-def test_bad_study_file_is_accepted_or_told_unclearly(text, telling, tmp_path):
+def test_bad_study_file_is_accepted_or_told_unclearly(text: str, telling: str, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(text)
     refused(run_runner("--study", tmp_path / "study.toml", "--results", tmp_path / "results"), telling)
     assert not (tmp_path / "results").exists()
 
 
-def test_study_file_that_is_not_there_is_accepted(tmp_path):
+def test_study_file_that_is_not_there_is_accepted(tmp_path: Path) -> None:
     refused(run_runner("--study", tmp_path / "none.toml", "--results", tmp_path / "results"), "cannot be read")
 
 
-def test_results_folder_that_cannot_be_written_is_found_out_late(tmp_path):
+def test_results_folder_that_cannot_be_written_is_found_out_late(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     refused(run_runner("--results", tmp_path / "file" / "results"), "cannot be written")
 
 
-def test_missing_data_is_trained_on(tmp_path):
+def test_missing_data_is_trained_on(tmp_path: Path) -> None:
     done = run_runner("--dataset", "mnist", "--data-dir", tmp_path, "--results", tmp_path / "results")
     refused(done, "train-images-idx3-ubyte.gz is missing")
     assert not list((tmp_path / "results").glob("trials/*"))
 
 
 @pytest.mark.parametrize("dataset", ["cifar10", "fashion-mnist", "mnist"])
-def test_files_with_a_wrong_checksum_are_trained_on(dataset, tmp_path):
+def test_files_with_a_wrong_checksum_are_trained_on(dataset: str, tmp_path: Path) -> None:
     first, *_ = DATASETS[dataset].files
     (tmp_path / first.path).parent.mkdir(parents=True)
     (tmp_path / first.path).write_bytes(b"not what was published")
@@ -97,7 +99,7 @@ def test_files_with_a_wrong_checksum_are_trained_on(dataset, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["truncated", "altered"])
-def test_damaged_data_is_trained_on(damage, real_data, tmp_path):
+def test_damaged_data_is_trained_on(damage: str, real_data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "mnist"
     shutil.copytree(real_data / "mnist", folder)
     victim = folder / "t10k-labels-idx1-ubyte.gz"

@@ -9,6 +9,7 @@ import ast
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from conftest import PROJECT, REAL_FRAMEWORKS, ROOT
@@ -22,7 +23,7 @@ from workloads.records.status import Status
 
 CHEATS = {path.stem: path for path in sorted((ROOT / "tests" / "conformance" / "broken" / "late").glob("*.py"))}
 # Eleven full batches of the digits and one of 29; two epochs are 24 steps.
-CONDITIONS = ("--device", "cpu", "--batch-size", 128, "--epochs", 2, "--window", 1, "--threads", 1)
+CONDITIONS = ("--device", "cpu", "--batch-size", 128, "--epochs", 2, "--window", 0.3, "--threads", 1)
 SEEN_OF_THE_RIGHT = {
     CheckName.END_EVALUATION,
     CheckName.END_LOSSES,
@@ -33,15 +34,16 @@ SEEN_OF_THE_RIGHT = {
 }
 
 
-def announced(path):
+def announced(path: Path) -> tuple[str, set[str]]:
     """(framework, checks that must fail), read, not imported: its framework is not here."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
-            return ast.literal_eval(node.value)
+            framework, failed_checks = ast.literal_eval(node.value)
+            return framework, failed_checks
     raise AssertionError(f"{path} does not say what it breaks")
 
 
-def add_cheat(project, name):
+def add_cheat(project: Path, name: str) -> None:
     """A folder of its own, in the environment of its real framework."""
     framework, _ = announced(CHEATS[name])
     folder = project / "adapters" / name
@@ -52,19 +54,19 @@ def add_cheat(project, name):
     share_environment(project, name, framework)
 
 
-def share_environment(project, name, framework):
+def share_environment(project: Path, name: str, framework: str) -> None:
     """Ready, or the runner would make it where the link leads."""
     assert read(PROJECT, framework, "cpu").state == "ready", f"the environment of {framework} is not ready: make setup"
     (project / ".envs" / f"{name}-cpu").symlink_to(read(PROJECT, framework, "cpu").folder.resolve())
 
 
-def without_memory_workers(project):
+def without_memory_workers(project: Path) -> None:
     """They take a third of the time, and what memory holds is not asked here."""
     program = project / "adapters" / "worker" / "__main__.py"
     replace_in(program, "Kind.MEMORY: memory_steps.run", "Kind.MEMORY: lambda *_: None")
 
 
-def whatever_the_neighbours_do(project):
+def whatever_the_neighbours_do(project: Path) -> None:
     """No trial is `contended`, which would not be judged: no speed is asked here."""
     replace_in(
         project / "workloads" / "records" / "checks.py", "CONTENDED_PERCENT = 25.0", "CONTENDED_PERCENT = 1000.0"
@@ -72,7 +74,7 @@ def whatever_the_neighbours_do(project):
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory):
+def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, TrialResult], Path, str]:
     """({framework: its result}, results folder, what was printed)"""
     project, results = copy_project(tmp_path_factory.mktemp("project")), tmp_path_factory.mktemp("results")
     (project / ".envs").mkdir()
@@ -88,7 +90,7 @@ def judged(tmp_path_factory):
     return {result.spec.cell.framework: result for result in stored}, results, done.stdout
 
 
-def failed(result):
+def failed(result: TrialResult) -> dict[str, str]:
     """{check: what it says}, of the gate's."""
     return {
         check.name: check.detail
@@ -98,7 +100,9 @@ def failed(result):
 
 
 @pytest.mark.parametrize("name", CHEATS)
-def test_the_gate_of_a_normal_run_catches(name, judged, capsys):
+def test_the_gate_of_a_normal_run_catches(
+    name: str, judged: tuple[dict[str, TrialResult], Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     results, _, printed = judged
     framework, expected = announced(CHEATS[name])
     result, caught = results[name], failed(results[name])
@@ -112,7 +116,9 @@ def test_the_gate_of_a_normal_run_catches(name, judged, capsys):
 
 
 @pytest.mark.parametrize("framework", REAL_FRAMEWORKS)
-def test_a_right_framework_stays_ok_beside_them_and_was_looked_at_in_every_way(framework, judged):
+def test_a_right_framework_stays_ok_beside_them_and_was_looked_at_in_every_way(
+    framework: str, judged: tuple[dict[str, TrialResult], Path, str]
+) -> None:
     results, _, printed = judged
     result = results[framework]
     assert (result.status, result.reason) == (Status.OK, None), printed
@@ -120,7 +126,7 @@ def test_a_right_framework_stays_ok_beside_them_and_was_looked_at_in_every_way(f
     assert passed >= {CheckName.GATE, *SEEN_OF_THE_RIGHT}
 
 
-def test_the_tables_leave_what_was_caught_out_and_name_it(judged):
+def test_the_tables_leave_what_was_caught_out_and_name_it(judged: tuple[dict[str, TrialResult], Path, str]) -> None:
     results, folder, _ = judged
     report = (folder / "report" / "report.md").read_text()
     for name in CHEATS:
@@ -129,6 +135,6 @@ def test_the_tables_leave_what_was_caught_out_and_name_it(judged):
     assert {speeds[name] for name in CHEATS} == {"unverified"}
 
 
-def test_nothing_large_is_left_of_a_probe(judged):
+def test_nothing_large_is_left_of_a_probe(judged: tuple[dict[str, TrialResult], Path, str]) -> None:
     _, folder, _ = judged
     assert not list(folder.glob(f"trials/*/{END_FILE}"))

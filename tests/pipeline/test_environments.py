@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from conftest import PATIENT, PROJECT, TINY, by_cell, run_runner
@@ -26,28 +27,33 @@ venv.make(definition.read(Project(root, environments, adapters), sys.argv[4], "c
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory):
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """With no environment, and a folder for frameworks that are not the checkout's."""
     environments, adapters = tmp_path_factory.mktemp("environments"), tmp_path_factory.mktemp("adapters")
     return Project(PROJECT.root, environments, adapters)
 
 
-def command(project, name):
-    return [sys.executable, "-c", MAKE, project.root, project.environments, project.adapters_outside, name]
+def outside(project: Project) -> Path:
+    assert project.adapters_outside
+    return project.adapters_outside
 
 
-def make(project, name):
+def command(project: Project, name: str) -> list[str | Path]:
+    return [sys.executable, "-c", MAKE, project.root, project.environments, outside(project), name]
+
+
+def make(project: Project, name: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(project, name), cwd=project.root, capture_output=True, text=True)
 
 
-def marker(project, name):
+def marker(project: Project, name: str) -> Path:
     return read(project, name, "cpu").marker
 
 
 SMALL = (*TINY, *PATIENT, "--device", "cpu", "--batch-size", "512", "--epochs", "1", "--window", "0.2")
 
 
-def test_a_new_folder_is_not_found_or_one_that_cannot_be_installed_stops_the_others(tmp_path):
+def test_a_new_folder_is_not_found_or_one_that_cannot_be_installed_stops_the_others(tmp_path: Path) -> None:
     """In a copy of the project, whose command makes the environment of the other."""
     project = copy_project(tmp_path / "project")
     add_framework(project / "adapters", "impossible", python='"3.4"')
@@ -60,8 +66,8 @@ def test_a_new_folder_is_not_found_or_one_that_cannot_be_installed_stops_the_oth
     assert "impossible" in run_in(project, "--list").stdout
 
 
-def test_a_finished_environment_is_made_again_or_a_changed_one_is_kept(project):
-    add_framework(project.adapters_outside, "changing")
+def test_a_finished_environment_is_made_again_or_a_changed_one_is_kept(project: Project) -> None:
+    add_framework(outside(project), "changing")
     assert make(project, "changing").returncode == 0
     before = marker(project, "changing").stat().st_mtime_ns
     again = make(project, "changing")
@@ -74,8 +80,8 @@ def test_a_finished_environment_is_made_again_or_a_changed_one_is_kept(project):
     assert marker(project, "changing").stat().st_mtime_ns > before
 
 
-def test_an_environment_whose_python_is_gone_counts_as_made(project):
-    add_framework(project.adapters_outside, "headless")
+def test_an_environment_whose_python_is_gone_counts_as_made(project: Project) -> None:
+    add_framework(outside(project), "headless")
     assert make(project, "headless").returncode == 0
     interpreter = read(project, "headless", "cpu").interpreter
     interpreter.unlink()
@@ -83,15 +89,15 @@ def test_an_environment_whose_python_is_gone_counts_as_made(project):
     assert interpreter.exists()
 
 
-def test_an_environment_whose_import_fails_counts_as_made(project):
-    add_framework(project.adapters_outside, "broken", smoke='"import module_that_is_not_there"')
+def test_an_environment_whose_import_fails_counts_as_made(project: Project) -> None:
+    add_framework(outside(project), "broken", smoke='"import module_that_is_not_there"')
     done = make(project, "broken")
     assert done.returncode != 0 and "module_that_is_not_there" in done.stderr
     assert not marker(project, "broken").exists()
 
 
-def test_a_package_with_another_hash_is_installed(project):
-    add_framework(project.adapters_outside, "tampered")
+def test_a_package_with_another_hash_is_installed(project: Project) -> None:
+    add_framework(outside(project), "tampered")
     definition = project.definition("tampered")
     definition.write_text(re.sub(r"sha256:[0-9a-f]{8}", "sha256:00000000", definition.read_text()))
     done = make(project, "tampered")
@@ -100,8 +106,8 @@ def test_a_package_with_another_hash_is_installed(project):
     assert not marker(project, "tampered").exists()
 
 
-def test_two_runners_make_one_environment_at_once_and_spoil_it(project):
-    add_framework(project.adapters_outside, "shared")
+def test_two_runners_make_one_environment_at_once_and_spoil_it(project: Project) -> None:
+    add_framework(outside(project), "shared")
     line = command(project, "shared")
     both = [subprocess.Popen(line, cwd=project.root, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     printed = [process.communicate(timeout=300)[0] for process in both]
@@ -111,15 +117,15 @@ def test_two_runners_make_one_environment_at_once_and_spoil_it(project):
     assert subprocess.run([python, "-c", "import numpy"]).returncode == 0
 
 
-def test_missing_system_library_is_told_without_the_package_to_install(project):
-    add_framework(project.adapters_outside, "needy")
+def test_missing_system_library_is_told_without_the_package_to_install(project: Project) -> None:
+    add_framework(outside(project), "needy")
     definition = project.definition("needy")
     text = definition.read_text().replace("[cpu]", '[system_libraries]\n"libnowhere.so.9" = "libnowhere9"\n\n[cpu]')
     definition.write_text(text)
     assert "libnowhere.so.9: apt-get install libnowhere9" in make(project, "needy").stderr
 
 
-def test_trial_costs_more_than_a_second_and_a_half_beside_import_and_training(tmp_path):
+def test_trial_costs_more_than_a_second_and_a_half_beside_import_and_training(tmp_path: Path) -> None:
     """Twice the bar of 1.5 s, for a machine with busy neighbours. The probe at the end is training, too."""
     started = time.monotonic()
     done = run_runner("--framework", "numpy", *SMALL, "--results", tmp_path)

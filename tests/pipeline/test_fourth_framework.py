@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from conftest import PROJECT, ROOT, TINY, by_cell, run_runner
@@ -19,7 +21,7 @@ UP_TO_PLAIN_SGD = 4  # rungs
 
 
 @pytest.fixture
-def adapters(tmp_path):
+def adapters(tmp_path: Path) -> Path:
     """The folder of `--adapters`; "fourth" in it is a rival, whose modules import each other."""
     folder = tmp_path / "adapters"
     add_framework(folder, "fourth", label=f'"{LABEL}"', referee="false")
@@ -29,7 +31,7 @@ def adapters(tmp_path):
 
 
 @pytest.fixture
-def rungs(adapters, tmp_path, monkeypatch):
+def rungs(adapters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[check_adapter.Rung]:
     """Of "fourth", in the referee's environment."""
     for folder in ("conformance", "imports"):
         monkeypatch.syspath_prepend(ROOT / "tests" / folder)
@@ -44,20 +46,20 @@ def rungs(adapters, tmp_path, monkeypatch):
     return check_adapter.Ladder(suite, "fourth", tmp_path).rungs()
 
 
-def add_to(adapters, body):
+def add_to(adapters: Path, body: str) -> None:
     """Lines of a class that is the adapter but for them."""
     with (adapters / "fourth" / "adapter.py").open("a") as file:
         file.write(f"\n\nclass Changed(Adapter):\n{body}\n\nAdapter = Changed\n")
 
 
-def test_the_list_shows_it(adapters):
+def test_the_list_shows_it(adapters: Path) -> None:
     done = run_runner("--list", "--adapters", adapters)
     assert done.returncode == 0, done.stderr
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("  fourth "))
     assert str(adapters / "fourth") in line and "referee" not in line
 
 
-def test_a_trial_passes_the_gate_and_its_report_shows_its_label(adapters, tmp_path):
+def test_a_trial_passes_the_gate_and_its_report_shows_its_label(adapters: Path, tmp_path: Path) -> None:
     done = run_runner(
         *("--adapters", adapters, "--framework", "fourth", "--isolation", "here", "--device", "cpu", *TINY),
         *("--batch-size", 64, "--epochs", 1, "--window", 0.3, "--results", tmp_path / "results"),
@@ -69,7 +71,9 @@ def test_a_trial_passes_the_gate_and_its_report_shows_its_label(adapters, tmp_pa
 
 
 @pytest.mark.real
-def test_it_climbs_to_plain_sgd_and_no_other_case_is_run(rungs, tmp_path, capsys):
+def test_it_climbs_to_plain_sgd_and_no_other_case_is_run(
+    rungs: Iterator[check_adapter.Rung], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert check_adapter.climb(islice(rungs, UP_TO_PLAIN_SGD)) == 0, capsys.readouterr().out
     written = {path.stem for path in tmp_path.rglob("*.npz")}
     assert written == {"plain-sgd"}
@@ -95,7 +99,14 @@ def test_it_climbs_to_plain_sgd_and_no_other_case_is_run(rungs, tmp_path, capsys
     ],
     ids=["half-written", "another forward pass", "another order"],
 )
-def test_it_stops_at_the_first_check_that_fails_and_says_what_to_look_at(adapters, rungs, capsys, body, said, look_at):
+def test_it_stops_at_the_first_check_that_fails_and_says_what_to_look_at(
+    adapters: Path,
+    rungs: Iterator[check_adapter.Rung],
+    capsys: pytest.CaptureFixture[str],
+    body: str,
+    said: str,
+    look_at: str,
+) -> None:
     add_to(adapters, body)
     assert check_adapter.climb(rungs) == 1
     printed = capsys.readouterr().out
@@ -106,7 +117,9 @@ def test_it_stops_at_the_first_check_that_fails_and_says_what_to_look_at(adapter
 
 
 @pytest.mark.real
-def test_a_bad_definition_or_import_stops_it_before_anything_is_made(adapters, rungs, capsys):
+def test_a_bad_definition_or_import_stops_it_before_anything_is_made(
+    adapters: Path, rungs: Iterator[check_adapter.Rung], capsys: pytest.CaptureFixture[str]
+) -> None:
     with (adapters / "fourth" / "layers.py").open("a") as file:
         file.write("import torch\n")
     assert check_adapter.climb(rungs) == 1
@@ -120,7 +133,9 @@ def test_a_bad_definition_or_import_stops_it_before_anything_is_made(adapters, r
 
 
 @pytest.mark.real
-def test_every_case_of_the_suite_is_in_one_rung_and_every_check_says_what_to_look_at(rungs, tmp_path):
+def test_every_case_of_the_suite_is_in_one_rung_and_every_check_says_what_to_look_at(
+    rungs: Iterator[check_adapter.Rung], tmp_path: Path
+) -> None:
     suite = sys.modules["suite"]
     chosen = check_adapter.Ladder(suite, "fourth", tmp_path).cases()
     assert all(chosen.values())
@@ -129,6 +144,6 @@ def test_every_case_of_the_suite_is_in_one_rung_and_every_check_says_what_to_loo
     assert check_adapter.LOOK_AT.keys() == suite.CHECKS.keys() | suite.DROPOUT_CHECKS.keys()
 
 
-def test_an_unknown_name_is_one_line(capsys):
+def test_an_unknown_name_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert check_adapter.main(["nobodys"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 
 import pytest
 from conftest import REAL_FRAMEWORKS, ROOT, TINY, by_cell
@@ -19,7 +20,7 @@ STUDY = ("--device", "cpu", "--batch-size", "32", "--threads", "1")
 USERS_KERAS = {"floatx": "float16", "epsilon": 0.1, "backend": "torch", "image_data_format": "channels_first"}
 
 
-def watched(folder):
+def watched(folder: Path) -> dict[str, tuple[int, int, tuple[int, int] | int]]:
     """{path: what it is} of all below a folder; of devices the numbers, of files size and time."""
     seen = {}
     for where, folders, files in os.walk(folder):
@@ -34,19 +35,19 @@ def watched(folder):
 
 
 @cache
-def own_mounts():
+def own_mounts() -> bool:
     """Whether this process may give a command a /dev of its own."""
     return os.geteuid() == 0 and subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0
 
 
 @pytest.fixture
-def machine(tmp_path):
+def machine(tmp_path: Path) -> tuple[list[str], dict[str, str], list[Path]]:
     """(prefix of a command, variables, folders to watch): a home and, for root, a /dev that may be damaged."""
     home, temporary, dev = tmp_path / "home", tmp_path / "tmp", tmp_path / "dev"
     (home / ".keras").mkdir(parents=True)
     (home / ".keras" / "keras.json").write_text(json.dumps(USERS_KERAS))
     temporary.mkdir()
-    prefix, devices = [], "/dev"
+    prefix, devices = [], Path("/dev")
     if own_mounts():
         (dev / "shm").mkdir(parents=True)
         for name, numbers in DEVICES.items():
@@ -54,21 +55,24 @@ def machine(tmp_path):
         (dev / "fd").symlink_to("/proc/self/fd")
         inside = f'mount --bind "{dev}" /dev && mount -t tmpfs none /dev/shm && exec "$@"'
         prefix, devices = ["unshare", "--mount", "sh", "-c", inside, "sh"], dev
-    return prefix, {"HOME": str(home), "TMPDIR": str(temporary)}, (devices, home, ROOT)
+    return prefix, {"HOME": str(home), "TMPDIR": str(temporary)}, [devices, home, ROOT]
 
 
 @pytest.mark.real
-def test_workers_of_every_kind_change_nothing_outside_of_their_own_folders(machine, tmp_path):
+def test_workers_of_every_kind_change_nothing_outside_of_their_own_folders(
+    machine: tuple[list[str], dict[str, str], list[Path]], tmp_path: Path
+) -> None:
     """Trial, probe, memory worker, referee and report of a run, then the worker of `overhead`; own settings of a
     framework stay, and count for nothing.
     """
     prefix, variables, folders = machine
     before = {folder: watched(folder) for folder in folders}
     results = tmp_path / "results"
-    for command in (
+    commands: tuple[list[str | Path], ...] = (
         ["--framework", "all", "--epochs", "1", "--window", "0.3", *TINY, *STUDY, "--results", results],
         ["overhead", "--framework", "all", "--pairs", "3", *STUDY, "--results", results],
-    ):
+    )
+    for command in commands:
         done = subprocess.run(
             [*prefix, sys.executable, "-B", "-m", "runner", *command],
             cwd=ROOT,

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -21,18 +23,18 @@ NUMPY = ("--framework", "numpy", "--isolation", "here", "--device", "cpu", "--ba
 
 
 @pytest.fixture
-def project(tmp_path):
+def project(tmp_path: Path) -> Path:
     """A copy in which no pair is measured again."""
     project = copy_project(tmp_path / "project")
     replace_in(project / "adapters" / "worker" / "overhead_pairs.py", "\nMOST_TIMES = 2\n", "\nMOST_TIMES = 1\n")
     return project
 
 
-def stored(results):
+def stored(results: Path) -> Any:
     return json.loads((results / OVERHEAD_FILE).read_text())
 
 
-def left_behind(results):
+def left_behind(results: Path) -> list[psutil.Process]:
     """Processes that were told a path in the folder: sampler and worker."""
     return [
         p for p in psutil.process_iter(["cmdline"]) if any(str(results) in word for word in p.info["cmdline"] or [])
@@ -40,7 +42,7 @@ def left_behind(results):
 
 
 @pytest.mark.real
-def test_a_real_framework_has_no_row_or_the_row_no_conditions(tmp_path):
+def test_a_real_framework_has_no_row_or_the_row_no_conditions(tmp_path: Path) -> None:
     done = run_runner(
         *("overhead", "--framework", "mxnet", "--device", "cpu", "--batch-size", 64, "--threads", 1, "--pairs", 10),
         *("--results", tmp_path),
@@ -60,7 +62,7 @@ def test_a_real_framework_has_no_row_or_the_row_no_conditions(tmp_path):
     assert not list(tmp_path.glob("trials/*")), "it is no trial: no table may show it"
 
 
-def test_a_heavy_sampler_is_not_caught(project, tmp_path):
+def test_a_heavy_sampler_is_not_caught(project: Path, tmp_path: Path) -> None:
     """It takes half of the one core that the worker has."""
     replace_in(
         project / "runner" / "sampler" / "meter.py",
@@ -78,7 +80,7 @@ def test_a_heavy_sampler_is_not_caught(project, tmp_path):
     assert row["ratio"] < 0.9 and row["sampler_core_percent"] > 20
 
 
-def test_a_killed_worker_leaves_the_sampler_stopped_or_has_no_reason(project, tmp_path):
+def test_a_killed_worker_leaves_the_sampler_stopped_or_has_no_reason(project: Path, tmp_path: Path) -> None:
     train = "    def train(self, order: Order) -> Floats:\n"
     killed = (
         "        import os, sys\n"
@@ -98,7 +100,7 @@ def test_a_killed_worker_leaves_the_sampler_stopped_or_has_no_reason(project, tm
     assert '"train_loss"' in (log.parent / "events.jsonl").read_text(), "it was killed before the sampler was stopped"
 
 
-def test_ctrl_c_leaves_a_sampler_or_a_worker_behind(tmp_path):
+def test_ctrl_c_leaves_a_sampler_or_a_worker_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "runner", "overhead", *map(str, NUMPY), "--results", str(tmp_path)]
     runner = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 60
@@ -131,7 +133,7 @@ def test_ctrl_c_leaves_a_sampler_or_a_worker_behind(tmp_path):
         (["--epochs", "1"], "unrecognized arguments: --epochs 1 (see python -m runner overhead --help)"),
     ],
 )
-def test_bad_input_is_measured_or_told_unclearly(arguments, telling, tmp_path):
+def test_bad_input_is_measured_or_told_unclearly(arguments: list[str], telling: str, tmp_path: Path) -> None:
     done = run_runner("overhead", *arguments, "--results", tmp_path / "results")
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.strip().splitlines()

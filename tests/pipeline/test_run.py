@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import PATIENT, QUICK, REAL_FRAMEWORKS, ROOT, TINY, by_cell, run_runner
+from conftest import PATIENT, QUICK, QUICK_SIZES, REAL_FRAMEWORKS, ROOT, TINY, QuickRun, by_cell, run_runner
 from copied import copy_project, run_in, without_reports
 
 from workloads.records.check_name import CheckName
@@ -31,17 +31,17 @@ NUMPY = (
 ENDLESS = ("--epochs", 100_000)  # minutes
 
 
-def trial_folders(results):
+def trial_folders(results: Path) -> list[Path]:
     return sorted(path.parent for path in results.glob("trials/*/result.json"))
 
 
-def test_a_framework_or_batch_size_is_missing_from_the_main_job(quick_run):
+def test_a_framework_or_batch_size_is_missing_from_the_main_job(quick_run: QuickRun) -> None:
     _, cells, _ = quick_run
-    assert set(cells) == {(name, size) for name in REAL_FRAMEWORKS for size in (4, 32, 128, 1024)}
+    assert set(cells) == {(name, size) for name in REAL_FRAMEWORKS for size in QUICK_SIZES}
     assert {result["status"] for result in cells.values()} == {"ok"}
 
 
-def test_a_figure_contradicts_what_was_counted(quick_run):
+def test_a_figure_contradicts_what_was_counted(quick_run: QuickRun) -> None:
     _, cells, _ = quick_run
     for (framework, batch_size), result in cells.items():
         value = {name: figure["value"] for name, figure in result["figures"].items()}
@@ -58,7 +58,7 @@ def test_a_figure_contradicts_what_was_counted(quick_run):
         assert [check["passed"] for check in result["checks"] if check["name"] == CheckName.LONG_ENOUGH] == [False]
 
 
-def test_a_number_lacks_its_conditions(quick_run):
+def test_a_number_lacks_its_conditions(quick_run: QuickRun) -> None:
     _, cells, _ = quick_run
     for result in cells.values():
         machine, facts = result["machine"], result["facts"]
@@ -70,7 +70,7 @@ def test_a_number_lacks_its_conditions(quick_run):
         assert facts["intra_op_threads"] == result["spec"]["placement"]["threads"]
 
 
-def test_worker_events_come_out_of_order(quick_run):
+def test_worker_events_come_out_of_order(quick_run: QuickRun) -> None:
     results, _, _ = quick_run
     for folder in trial_folders(results):
         events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
@@ -91,7 +91,7 @@ def test_worker_events_come_out_of_order(quick_run):
         assert times == sorted(times)
 
 
-def test_raw_samples_are_not_kept(quick_run):
+def test_raw_samples_are_not_kept(quick_run: QuickRun) -> None:
     results, _, _ = quick_run
     for folder in trial_folders(results):
         with (folder / "samples.csv").open() as file:
@@ -100,7 +100,7 @@ def test_raw_samples_are_not_kept(quick_run):
         assert len(rows) >= 0.5 * 10 * result["figures"]["window_s"]["value"]
 
 
-def test_frameworks_of_one_batch_size_do_not_follow_each_other(quick_run):
+def test_frameworks_of_one_batch_size_do_not_follow_each_other(quick_run: QuickRun) -> None:
     """Side by side, or a change of the machine's state becomes a difference between frameworks."""
     _, cells, _ = quick_run
     in_time = sorted(cells.values(), key=lambda result: result["started_at"])
@@ -112,34 +112,24 @@ def test_frameworks_of_one_batch_size_do_not_follow_each_other(quick_run):
     assert len(orders) > 1, "the order within the blocks was not mixed"
 
 
-def test_rows_tables_or_pictures_do_not_appear(quick_run):
+def test_rows_tables_or_pictures_do_not_appear(quick_run: QuickRun) -> None:
     results, _, printed = quick_run
     for framework in REAL_FRAMEWORKS:
-        assert len(re.findall(rf"^{framework} .* ok ", printed, re.MULTILINE)) == 4
-    count = 4 * len(REAL_FRAMEWORKS)
+        assert len(re.findall(rf"^{framework} .* ok ", printed, re.MULTILINE)) == len(QUICK_SIZES)
+    count = len(QUICK_SIZES) * len(REAL_FRAMEWORKS)
     assert f"{count} trials: {count} ok" in printed
     written = {path.suffix for path in (results / "report").rglob("*")}
     assert {".md", ".csv", ".png", ".svg"} <= written
 
 
-def test_finished_trials_are_measured_again(quick_run):
+def test_finished_trials_are_measured_again(quick_run: QuickRun) -> None:
     results, cells, _ = quick_run
     done = run_runner(*QUICK, "--results", results)
     assert done.returncode == 0 and f"{len(cells)} of {len(cells)} trials are finished" in done.stdout
     assert by_cell(results) == cells
 
 
-def test_keeping_the_data_on_the_device_changes_the_numbers(quick_run, tmp_path):
-    _, cells, _ = quick_run
-    done = run_runner(
-        *ALL, "--batch-size", 128, "--epochs", 1, "--window", 0.3, "--feed", "device", "--results", tmp_path
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-    for cell, result in by_cell(tmp_path).items():
-        assert result["first_losses"] == pytest.approx(cells[cell]["first_losses"], rel=1e-6)
-
-
-def test_real_cifar10_fails_or_takes_2_gib(real_data, tmp_path):
+def test_real_cifar10_fails_or_takes_2_gib(real_data: Path, tmp_path: Path) -> None:
     done = run_runner(
         *ALL, "--dataset", "cifar10", "--data-dir", real_data, "--batch-size", 1024, "--epochs", 1,
         "--window", 1, "--results", tmp_path,
@@ -152,14 +142,14 @@ def test_real_cifar10_fails_or_takes_2_gib(real_data, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def lean(tmp_path_factory):
+def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy that makes no reports, for what is not about them."""
     project = copy_project(tmp_path_factory.mktemp("project"))
     without_reports(project)
     return project
 
 
-def start_runner(*arguments, project=ROOT):
+def start_runner(*arguments: object, project: Path = ROOT) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "runner", *map(str, arguments)],
         cwd=project,
@@ -170,7 +160,9 @@ def start_runner(*arguments, project=ROOT):
     )
 
 
-def worker_of(runner, framework, after=Event.BUILT, within_s=60):
+def worker_of(
+    runner: subprocess.Popen[str], framework: str, after: Event = Event.BUILT, within_s: float = 60
+) -> psutil.Process:
     """The runner's measured worker for this framework, not the gate's, once it has passed an event."""
     until = time.monotonic() + within_s
     while time.monotonic() < until:
@@ -188,22 +180,22 @@ def worker_of(runner, framework, after=Event.BUILT, within_s=60):
 
 
 @pytest.mark.real
-def test_a_killed_worker_takes_the_others_with_it(tmp_path):
-    asked = ("--batch-size", 64, "--epochs", 5, "--window", 1, "--results", tmp_path)
-    runner = start_runner(*ALL, *TINY, *PATIENT, *asked)
+def test_a_killed_worker_takes_the_others_with_it(tmp_path: Path) -> None:
+    names = ("pytorch", "mxnet")
+    asked = ("--framework", *names, "--device", "cpu", "--batch-size", 64, "--epochs", 5, "--window", 1)
+    runner = start_runner(*asked, *TINY, *PATIENT, "--results", tmp_path)
     worker_of(runner, "pytorch", within_s=300).send_signal(signal.SIGKILL)
     printed, _ = runner.communicate(timeout=300)
     assert runner.returncode == 1
     cells = by_cell(tmp_path)
-    expected = dict.fromkeys(REAL_FRAMEWORKS, "ok") | {"pytorch": "failed"}
-    assert {name: cells[name, 64]["status"] for name in REAL_FRAMEWORKS} == expected
+    assert {name: cells[name, 64]["status"] for name in names} == {"pytorch": "failed", "mxnet": "ok"}
     assert "SIGKILL" in cells["pytorch", 64]["reason"]
     assert re.search(r"pytorch-cpu-b00064-r0-\w+: failed: the worker was killed by SIGKILL", printed)
     report = (tmp_path / "report" / "report.md").read_text()
     assert "failed" in report and "SIGKILL" in report
 
 
-def test_ctrl_c_leaves_a_worker_or_loses_a_finished_trial(tmp_path, lean):
+def test_ctrl_c_leaves_a_worker_or_loses_a_finished_trial(tmp_path: Path, lean: Path) -> None:
     arguments = (*NUMPY, "--batch-size", 256, 512, "--epochs", 3, "--window", 2, "--results", tmp_path)
     runner = start_runner(*arguments, project=lean)
     until = time.monotonic() + 120
@@ -223,7 +215,7 @@ def test_ctrl_c_leaves_a_worker_or_loses_a_finished_trial(tmp_path, lean):
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
-def test_a_worker_outlives_a_runner_that_was_ended(sent, tmp_path):
+def test_a_worker_outlives_a_runner_that_was_ended(sent: signal.Signals, tmp_path: Path) -> None:
     runner = start_runner(*NUMPY, *ENDLESS, "--results", tmp_path)
     worker = worker_of(runner, "numpy")
     runner.send_signal(sent)
@@ -232,7 +224,7 @@ def test_a_worker_outlives_a_runner_that_was_ended(sent, tmp_path):
     assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_worker_outlives_its_time_limit(tmp_path, lean):
+def test_a_worker_outlives_its_time_limit(tmp_path: Path, lean: Path) -> None:
     done = run_in(lean, *NUMPY, *ENDLESS, "--timeout", 2, "--results", tmp_path)
     assert done.returncode == 1
     (result,) = by_cell(tmp_path).values()
@@ -240,7 +232,7 @@ def test_a_worker_outlives_its_time_limit(tmp_path, lean):
     assert "not finished after 2 s" in result["reason"]
 
 
-def test_results_folder_is_taken_for_one_of_the_checkout(tmp_path):
+def test_results_folder_is_taken_for_one_of_the_checkout(tmp_path: Path) -> None:
     """A relative folder belongs to where the person stands; brackets and letters beyond ASCII are only a name."""
     name = "r\N{LATIN SMALL LETTER E WITH ACUTE}sultats [b]x[/i]"
     done = run_runner(*NUMPY, "--epochs", 1, "--results", name, cwd=tmp_path, PYTHONIOENCODING="ascii")
@@ -252,33 +244,34 @@ def test_results_folder_is_taken_for_one_of_the_checkout(tmp_path):
     assert again.returncode == 0 and "[b]x[/i]: left out" in again.stdout
 
 
-def test_a_full_or_foreign_disk_ends_in_a_traceback(tmp_path):
+def test_a_full_or_foreign_disk_ends_in_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "inputs").write_text("not a folder")
     done = run_runner(*NUMPY, "--results", tmp_path)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1 and "inputs: File exists" in done.stderr
 
 
-def test_all_forgets_the_referee_named_beside_it(tmp_path):
+def test_all_forgets_the_referee_named_beside_it(tmp_path: Path) -> None:
     done = run_runner("--framework", "all", "numpy", "--batch-size", 4, "--plan", "--results", tmp_path)
     planned = {line.split()[1] for line in done.stdout.splitlines() if re.search(r" batch +4  repeat", line)}
     assert planned == {*REAL_FRAMEWORKS, "numpy"}
 
 
-def busy_neighbour():
+def busy_neighbour() -> subprocess.Popen[bytes]:
     """A process that takes what it can of the core that a worker with one thread gets."""
     core = min(os.sched_getaffinity(0))
     code = f"import os\nos.sched_setaffinity(0, [{core}])\nwhile True: pass"
     return subprocess.Popen([sys.executable, "-c", code])
 
 
-def test_a_contended_trial_is_run_again_at_once_and_the_first_attempt_is_kept(tmp_path, lean):
+def test_a_contended_trial_is_run_again_at_once_and_the_first_attempt_is_kept(tmp_path: Path, lean: Path) -> None:
     """The neighbour goes when the first attempt has been told contended."""
     neighbour = busy_neighbour()
     try:
         asked = (*NUMPY, "--epochs", 1, "--threads", 1, "--window", 1, "--retry", "contended", "--results", tmp_path)
         runner = start_runner(*asked, project=lean)
         printed = ""
+        assert runner.stdout
         for line in runner.stdout:
             printed += line
             if "run again" in line:
@@ -294,7 +287,7 @@ def test_a_contended_trial_is_run_again_at_once_and_the_first_attempt_is_kept(tm
     assert all((path.parent / "samples.csv").is_file() for path in tmp_path.glob("attempts/*/result.json"))
 
 
-def test_two_runs_write_into_one_results_folder(tmp_path):
+def test_two_runs_write_into_one_results_folder(tmp_path: Path) -> None:
     first = start_runner(*NUMPY, *ENDLESS, "--results", tmp_path)
     worker_of(first, "numpy")
     done = run_runner(*NUMPY, "--results", tmp_path)
@@ -303,7 +296,7 @@ def test_two_runs_write_into_one_results_folder(tmp_path):
     assert done.returncode == 2 and "in use by another run" in done.stderr
 
 
-def test_terminal_shows_no_time_left(tmp_path, lean):
+def test_terminal_shows_no_time_left(tmp_path: Path, lean: Path) -> None:
     """On a real pseudo-terminal: the live line says how long it will take, and rows stand above it."""
     primary, secondary = pty.openpty()
     command = [sys.executable, "-m", "runner", *map(str, (*NUMPY, "--epochs", 1, "--results", tmp_path))]
@@ -325,7 +318,7 @@ def test_terminal_shows_no_time_left(tmp_path, lean):
     assert re.search(r"numpy +512 +0 +ok", text)
 
 
-def test_plan_runs_something_or_forgets_the_estimate(tmp_path):
+def test_plan_runs_something_or_forgets_the_estimate(tmp_path: Path) -> None:
     done = run_runner("--plan", "--study", "osu-2020", "--results", tmp_path / "results")
     assert done.returncode == 0
     count = 27 * len(REAL_FRAMEWORKS)  # nine batch sizes, three repeats
@@ -334,7 +327,7 @@ def test_plan_runs_something_or_forgets_the_estimate(tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_list_leaves_something_out():
+def test_list_leaves_something_out() -> None:
     done = run_runner("--list")
     assert done.returncode == 0
     for name in (

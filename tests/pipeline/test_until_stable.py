@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from conftest import PATIENT, TINY, run_runner
@@ -16,20 +18,20 @@ COMMAND = (
 )
 
 
-def repeats(results):
+def repeats(results: Path) -> dict[int, str]:
     """{repeat: checksum of its initial weights}"""
     specs = [json.loads(path.read_text())["spec"] for path in results.glob("trials/*/result.json")]
     return {spec["draw"]["repeat"]: spec["inputs"]["weights"]["sha256"] for spec in specs}
 
 
 @pytest.fixture
-def project(tmp_path):
+def project(tmp_path: Path) -> tuple[Path, Callable[[float], None]]:
     """A copy that never takes a cell for stable, until it is told how wide an interval may be."""
     project = copy_project(tmp_path / "project")
     module = project / "runner" / "command" / "stable.py"
     original = module.read_text()
 
-    def tolerate(share):
+    def tolerate(share: float) -> None:
         changed = original.replace("\nTOLERATED = 0.02 ", f"\nTOLERATED = {share} ")
         assert changed != original
         module.write_text(changed)
@@ -39,7 +41,7 @@ def project(tmp_path):
     return project, tolerate
 
 
-def test_repeats_stop_elsewhere_or_start_again(project, tmp_path):
+def test_repeats_stop_elsewhere_or_start_again(project: tuple[Path, Callable[[float], None]], tmp_path: Path) -> None:
     (folder, tolerate), results = project, tmp_path / "results"
     done = run_in(folder, *COMMAND, "--until-stable", 6, "--results", results)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -63,14 +65,14 @@ def test_repeats_stop_elsewhere_or_start_again(project, tmp_path):
     assert (cell["framework"], cell["batch_size"], cell["repeats"], cell["ended"]) == ("numpy", 32, 7, "stable")
 
 
-def test_the_plan_gives_an_open_number_for_certain(tmp_path):
+def test_the_plan_gives_an_open_number_for_certain(tmp_path: Path) -> None:
     done = run_runner(*COMMAND, "--until-stable", "--plan", "--results", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "5 trials to run" in done.stdout
     assert "single repeats up to 10 in all: their number is open" in done.stdout
 
 
-def test_a_limit_below_the_repeats_is_accepted(tmp_path):
+def test_a_limit_below_the_repeats_is_accepted(tmp_path: Path) -> None:
     for arguments, least in (((), 6), (("--repeat", 8), 8)):
         done = run_runner(*COMMAND, *arguments, "--until-stable", 5, "--results", tmp_path / "results")
         assert done.returncode == 2

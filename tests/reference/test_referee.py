@@ -11,7 +11,7 @@ from differences import EVERYTHING, Array
 from adapters.numpy.adapter import LOSSES, Adapter, binary_cross_entropy, softmax_cross_entropy
 from adapters.numpy.layers import FORWARD
 from workloads.layers import BatchNorm, Dense, Dropout, Relu
-from workloads.spec import OptimizerSpec, Workload
+from workloads.spec import OptimizerName, OptimizerSpec, Workload
 from workloads.weights import Weights, draw
 
 
@@ -69,7 +69,9 @@ LABELS = np.array([0, 1, 2, 2, 1, 0, 0, 1], np.int32)
 ORDER = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 4]], np.int32)
 
 
-def ready(workload: Workload = EVERYTHING, rule: str = "nesterov", seed: int = 5, dtype: type = np.float32) -> Adapter:
+def ready(
+    workload: Workload = EVERYTHING, rule: OptimizerName = "nesterov", seed: int = 5, dtype: type = np.float32
+) -> Adapter:
     adapter = Adapter(dtype)
     adapter.load(IMAGES, LABELS)
     adapter.build(workload, OptimizerSpec(rule), draw(workload, 1), seed)
@@ -162,7 +164,8 @@ def test_a_step_reports_the_loss_and_takes_the_gradient_that_a_probe_tells() -> 
 
 def test_the_same_seed_gives_the_same_dropout_masks_and_another_seed_others() -> None:
     def losses(seed: int) -> list[float]:
-        return ready(seed=seed).train(ORDER).tolist()
+        told: list[float] = ready(seed=seed).train(ORDER).tolist()
+        return told
 
     assert losses(5) == losses(5)
     assert losses(5) != losses(6)

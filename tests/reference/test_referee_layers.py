@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,12 +31,12 @@ from workloads.layers import (
 )
 
 
-def applied(layer: Layer, x: Array, training: bool = True, **roles: Array) -> tuple[Forward, Pass]:
+def applied(layer: Layer, x: Array, training: bool = True, **roles: Any) -> tuple[Forward, Pass]:
     run = a_pass({f"{layer.name}/{role}": array for role, array in roles.items()}, training)
     return FORWARD[type(layer)](layer, x, run), run
 
 
-def forward(layer: Layer, x: Array, training: bool = True, **roles: Array) -> Array:
+def forward(layer: Layer, x: Array, training: bool = True, **roles: Any) -> Array:
     return applied(layer, x, training, **roles)[0][0]
 
 
@@ -139,7 +140,7 @@ def test_global_average_pooling_leaves_one_mean_a_channel_and_image() -> None:
 
 
 NORM = BatchNorm("n", momentum=0.75, epsilon=9)
-STATE = {
+STATE: dict[str, Any] = {
     "gamma": np.array([10.0, 70.0]),
     "beta": np.array([1.0, 2.0]),
     "running_mean": np.array([8.0, -4.0]),
@@ -184,7 +185,7 @@ def test_dropout_does_nothing_in_evaluation_or_at_rate_zero() -> None:
 @pytest.mark.parametrize("rate", [0.2, 0.75])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dropout_drops_at_its_rate_and_scales_what_it_keeps(rate: float, dtype: type) -> None:
-    x = np.full((100, 400), 3, dtype)
+    x: Array = np.full((100, 400), 3, dtype)
     (y, backward), _ = applied(Dropout("d", rate), x)
     dropped = y == 0
     assert dropped.mean() == pytest.approx(rate, abs=4 * np.sqrt(rate * (1 - rate) / x.size))
@@ -192,7 +193,7 @@ def test_dropout_drops_at_its_rate_and_scales_what_it_keeps(rate: float, dtype: 
     np.testing.assert_allclose(y[~dropped], 3 / (1 - rate), rtol=1e-6)
     dx = backward(np.full_like(x, 3))
     assert np.array_equal(dx, y), "the gradient goes another way than the value"
-    assert (y.dtype, dx.dtype) == (dtype, dtype)
+    assert (y.dtype, dx.dtype) == (np.dtype(dtype), np.dtype(dtype))
 
 
 def test_dropout_draws_a_fresh_mask_each_time_and_the_same_ones_from_the_same_seed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from adapters.base import MEMORY_KINDS
 from adapters.numpy.adapter import Adapter
 from workloads.layers import Dense
-from workloads.spec import OptimizerSpec, Workload
+from workloads.spec import OptimizerName, OptimizerSpec, Workload
 from workloads.weights import Weights
 
 # From zero, Dense(1 -> 2) on the input 1 with label 0 keeps kernel = bias = (u, -u): the logits differ by 4u,
@@ -66,7 +67,8 @@ def trained(spec: OptimizerSpec, dtype: type, steps: int = 3) -> tuple[Adapter, 
     adapter.load(np.ones((2, 1), np.uint8), np.zeros(2, np.int32))
     zeros = {key: np.zeros(shape, np.float32) for key, shape in SYMMETRIC.parameter_shapes().items()}
     adapter.build(SYMMETRIC, spec, zeros, seed=0)
-    weights, losses = [], []
+    weights: list[Weights] = []
+    losses: list[float] = []
     for _ in range(steps):
         losses.extend(float(loss) for loss in adapter.read(adapter.train(np.array([[0, 1]], np.int32))))
         weights.append(adapter.weights())
@@ -78,7 +80,8 @@ def trained(spec: OptimizerSpec, dtype: type, steps: int = 3) -> tuple[Adapter, 
 def test_the_first_three_updates_follow_the_contracts_formula(
     rule: Callable[[OptimizerSpec], list[float]], epsilon: float
 ) -> None:
-    spec = OptimizerSpec(rule.__name__, 0.25, momentum=0.75, beta1=0.8, beta2=0.95, epsilon=epsilon)
+    name: Any = rule.__name__
+    spec = OptimizerSpec(name, 0.25, momentum=0.75, beta1=0.8, beta2=0.95, epsilon=epsilon)
     _, weights, losses = trained(spec, np.float64)
     expected = rule(spec)
     for u, found in zip(expected, weights, strict=True):
@@ -96,7 +99,7 @@ def test_the_closed_forms_first_update_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("name", "slots"), [("sgd", 0), ("momentum", 1), ("nesterov", 1), ("adam", 2)])
-def test_a_trial_stays_in_float32_and_its_memory_is_counted(name: str, slots: int) -> None:
+def test_a_trial_stays_in_float32_and_its_memory_is_counted(name: OptimizerName, slots: int) -> None:
     adapter, weights, _ = trained(OptimizerSpec(name), np.float32)
     assert {array.dtype for array in weights[-1].values()} == {np.dtype(np.float32)}
     assert adapter.predict(np.ones((1, 1), np.uint8)).dtype == np.float32

@@ -6,34 +6,37 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
 from reports.charts import Chart, Kind, Panel, Series
 from reports.conditions import sections
 from reports.drawing.section_charts import charts_of
+from reports.reproduction.publication import PUBLICATIONS, Publication, read
 from workloads.records.result import Epoch, TrialResult
 
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-USAGE = {"TensorFlow": 20.0, "PyTorch": 10.0, "MXNet": 30.0}
-MEMORY = {"TensorFlow": 600.0, "PyTorch": 500.0, "MXNet": 700.0}
+USAGE = {"tensorflow": 20.0, "pytorch": 10.0, "mxnet": 30.0}
+MEMORY = {"tensorflow": 600.0, "pytorch": 500.0, "mxnet": 700.0}
 
 
-def published() -> pd.DataFrame:
-    """Of the shape of the thesis's: chart and table of TensorFlow's usage and of MXNet's memory contradict each other
+def published() -> tuple[Publication, ...]:
+    """The thesis with other figures: chart and table of TensorFlow's usage and of MXNet's memory contradict each other
     at 1024 images; all other cells differ by what digitising a chart costs.
     """
-    rows: list[tuple[str, str, str, str, int, float]] = []
-    for size in SIZES:
-        for name, usage in USAGE.items():
-            far = 40 if (name, size) == ("TensorFlow", 1024) else 0.1
-            rows += [("table", name, "9.9", "gpu_usage_percent", size, usage)]
-            rows += [("chart", name, "9.9", "gpu_usage_percent", size, usage + far)]
-        for name, memory in MEMORY.items():
-            far = -250 if (name, size) == ("MXNet", 1024) else 10
-            rows += [("table", name, "9.9", "gpu_memory_mib", size, memory)]
-            rows += [("chart", name, "9.9", "gpu_memory_mib", size, memory + far)]
-        rows.append(("table", "TensorFlow", "9.9", "accuracy_percent", size, 50.0 + size / 100))
-    return pd.DataFrame(rows, columns=["series", "framework", "framework_version", "metric", "batch_size", "value"])
+    usage = {(name, size): value for name, value in USAGE.items() for size in SIZES}
+    memory = {(name, size): value for name, value in MEMORY.items() for size in SIZES}
+    values = {
+        "gpu_usage_percent": {
+            "table": usage,
+            "chart": {cell: value + (40 if cell == ("tensorflow", 1024) else 0.1) for cell, value in usage.items()},
+        },
+        "gpu_memory_mib": {
+            "table": memory,
+            "chart": {cell: value + (-250 if cell == ("mxnet", 1024) else 10) for cell, value in memory.items()},
+        },
+        "accuracy_percent": {"table": {("tensorflow", size): 50.0 + size / 100 for size in SIZES}},
+    }
+    osu = read(PUBLICATIONS / "osu-2020")
+    metrics = tuple(replace(metric, values=values[metric.name]) for metric in osu.metrics)
+    return (replace(osu, metrics=metrics, versions=dict.fromkeys(osu.versions, "9.9")),)
 
 
 def charts(*trials: TrialResult) -> dict[str, Chart]:

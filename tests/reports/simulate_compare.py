@@ -1,6 +1,6 @@
 """How often `python -m reports compare --fail-on-regression 5%` errs, and what it finds: repeats are made up.
 
-The draws go through the functions that the command uses: `contrast.of_ratio` and `of_points`, `judging.judged`,
+The draws go through the functions that the command uses: `estimates.of_ratio` and `of_points`, `cell_tests.tested`,
 `gate.rule`. By hand: `python tests/reports/simulate_verdicts.py`.
 """
 
@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from stored import BATCH_SIZES, VERSIONS
 
-from reports.comparing import contrast, gate, judging
-from reports.comparing.contrast import MEASURES, Measure, Verdict
-from reports.comparing.judging import Compared
+from reports.comparing import cell_tests, estimates, gate
+from reports.comparing.cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest, Verdict
+from reports.quantities import Quantity
 from reports.spread import accuracy_step
 
-SPEED, MEMORY, ACCURACY, *_ = MEASURES
-# {framework, batch size, measure: values of A, values of B}
-Draws = dict[tuple[str, int, Measure], tuple[list[float], list[float]]]
+SPEED, MEMORY, ACCURACY, *_ = QUANTITIES
+# {framework, batch size, quantity: values of A, values of B}
+Draws = dict[tuple[str, int, Quantity], tuple[list[float], list[float]]]
 PLACES = tuple((framework, size) for framework in VERSIONS for size in BATCH_SIZES)
 TOLERATED_PERCENT = 5.0
 MEMORY_SPREAD, ACCURACY_SPREAD_POINTS, TEST_IMAGES = 0.01, 1.0, 360
@@ -76,15 +76,20 @@ def draw(truth: Truth, repeats: int, spread: float, drawn: np.random.Generator) 
     return made
 
 
-def cells(draws: Draws) -> list[Compared]:
+def cells(draws: Draws) -> list[CellTest]:
     step = accuracy_step("digits")
     return [
-        judging.cell(
-            framework, size, measure, a, b,
-            contrast.of_points(a, b, True, step) if measure.in_points else contrast.of_ratio(a, b),
+        cell_tests.of_cell(
+            framework, size, quantity, a, b,
+            estimates.of_points(a, b, True, step) if quantity is ACCURACY else estimates.of_ratio(a, b),
         )
-        for (framework, size, measure), (a, b) in draws.items()
+        for (framework, size, quantity), (a, b) in draws.items()
     ]  # fmt: skip
+
+
+def tested(draws: Draws) -> list[AnyTest]:
+    (tests,) = cell_tests.tested([cells(draws)])
+    return tests
 
 
 def accuracies(base: NDArray[np.float64], drawn: np.random.Generator) -> list[float]:
@@ -117,36 +122,38 @@ def rates(truth: Truth, repeats: int, spread: float, runs: int, seed: int) -> Ra
     ended: Counter[int] = Counter()
     strict = false = 0
     for _ in range(runs):
-        judged = judging.judged([cells(draw(truth, repeats, spread, drawn))])
-        ended[gate.rule(judged, TOLERATED_PERCENT, False, ()).outcome] += 1
+        tests = tested(draw(truth, repeats, spread, drawn))
+        ended[gate.rule(tests, TOLERATED_PERCENT, False, ()).outcome] += 1
         if not truth.speed_loss:
-            strict += gate.rule(judged, TOLERATED_PERCENT, True, ()).outcome is gate.Outcome.PASSED
-        false += falsely_worse(judged, truth)
-    return Rates(*(100 * ended[code] / runs for code in gate.Outcome), 100 * strict / runs, 100 * false / runs, runs)
+            strict += gate.rule(tests, TOLERATED_PERCENT, True, ()).outcome is gate.Outcome.PASSED
+        false += falsely_worse(tests, truth)
+    passed, regression, cannot_be_told = (100 * ended[code] / runs for code in gate.Outcome)
+    return Rates(passed, regression, cannot_be_told, 100 * strict / runs, 100 * false / runs, runs)
 
 
-def falsely_worse(judged: Sequence[judging.Judged], truth: Truth) -> bool:
+def falsely_worse(tests: Sequence[AnyTest], truth: Truth) -> bool:
     """Whether a speed that did not change is called worse, in a cell or in a mean."""
     changed = {framework for framework, _ in truth.speed_loss}
-    return any(
-        item.verdict is Verdict.REGRESSION and item.measure is SPEED
-        for one in judged
-        for item in (
-            *(cell for cell in one.cells if (cell.framework, cell.batch_size) not in truth.speed_loss),
-            *(mean for mean in one.means if mean.framework not in changed),
-        )
-    )
+
+    def is_changed(test: AnyTest) -> bool:
+        if isinstance(test, MeanTest):
+            return test.framework in changed
+        return (test.framework, test.batch_size) in truth.speed_loss
+
+    worse = [test for test in tests if test.verdict is Verdict.REGRESSION and test.quantity is SPEED]
+    return not all(map(is_changed, worse))
 
 
 def smallest_losses(repeats: int, spread: float, runs: int, seed: int) -> tuple[float, float]:
     """The smallest loss of speed that is said to be found in 80 % of comparisons, percent, mean over the runs: in a
     framework's mean over its batch sizes, and in a single cell."""
     drawn = np.random.default_rng((seed, repeats, round(1000 * spread)))
-    of_means, of_cells = [], []
+    of_means: list[float] = []
+    of_cells: list[float] = []
     for _ in range(runs):
-        (judged,) = judging.judged([cells(draw(NOTHING, repeats, spread, drawn))])
-        of_means += [gate.smallest_percent(mean) for mean in judged.means if mean.measure is SPEED]
-        of_cells += [gate.smallest_percent(cell) for cell in judged.cells if cell.measure is SPEED]
+        for test in tested(draw(NOTHING, repeats, spread, drawn)):
+            if test.quantity is SPEED:
+                (of_means if isinstance(test, MeanTest) else of_cells).append(test.smallest_percent)
     return float(np.mean(of_means)), float(np.mean(of_cells))
 
 
@@ -156,9 +163,10 @@ def found_percent(loss: float, repeats: int, spread: float, runs: int, seed: int
     drawn = np.random.default_rng((seed, repeats, round(1000 * spread)))
     detected = 0
     for _ in range(runs):
-        (judged,) = judging.judged([cells(draw(truth, repeats, spread, drawn))])
         (cell,) = (
-            one for one in judged.cells if (one.framework, one.batch_size, one.measure) == ("pytorch", 64, SPEED)
+            test
+            for test in tested(draw(truth, repeats, spread, drawn))
+            if isinstance(test, CellTest) and (test.framework, test.batch_size, test.quantity) == ("pytorch", 64, SPEED)
         )
         detected += cell.verdict is Verdict.REGRESSION
     return 100 * detected / runs

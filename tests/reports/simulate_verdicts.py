@@ -124,7 +124,11 @@ def main() -> None:
         if arguments.write:
             page = arguments.write.read_text(encoding="utf-8")
             marks = re.compile(f"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-            new, count = marks.subn(lambda marks, made=made: marks[1] + made + marks[2], page)
+
+            def filled(found: re.Match[str], content: str = made) -> str:
+                return found[1] + content + found[2]
+
+            new, count = marks.subn(filled, page)
             if count != 1:
                 sys.exit(f"{arguments.write}: the marks of {name} stand {count} times in it")
             arguments.write.write_text(new, encoding="utf-8")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -368,7 +368,7 @@ def test_a_trial_that_timed_out_before_its_window_has_no_finding_but_that(
 # Others' logs
 
 
-def nvidia_smi(usage: list[float], period_s: float = 1.0, form: str = "{} %") -> str:
+def nvidia_smi(usage: Sequence[float], period_s: float = 1.0, form: str = "{} %") -> str:
     """As nvidia-smi --query-gpu=timestamp,index,... --format=csv writes it."""
     lines = ["timestamp, index, utilization.gpu [%], utilization.memory [%], memory.used [MiB], power.draw [W]"]
     for row, value in enumerate(usage):
@@ -378,7 +378,7 @@ def nvidia_smi(usage: list[float], period_s: float = 1.0, form: str = "{} %") ->
     return "\n".join(lines) + "\n"
 
 
-def plain(header: str, times: list[float], usage: list[float]) -> str:
+def plain(header: str, times: Sequence[float], usage: Sequence[object]) -> str:
     return header + "\n" + "".join(f"{t},{value}\n" for t, value in zip(times, usage, strict=True))
 
 
@@ -471,7 +471,7 @@ def test_idle_time_in_a_mean_is_told_with_how_far_it_moves_it(
             nvidia_smi(GOOD).replace(" %", "").replace("[%]", "").replace("30.12 W", "0.00 W"),
             ["power.draw [W]: all 60"],
         ),
-        (plain("t,gpu", [row / 10 for row in range(60)], ["[N/A]"] * 60), ["not one value is known of gpu"]),  # type: ignore[list-item]
+        (plain("t,gpu", [row / 10 for row in range(60)], ["[N/A]"] * 60), ["not one value is known of gpu"]),
     ],
 )
 def test_what_a_log_is_not_worth_is_named(

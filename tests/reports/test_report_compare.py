@@ -18,22 +18,22 @@ import pytest
 from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
 
 from reports import order
-from reports.captions import ABSENT
-from reports.comparing import compare as command
-from reports.comparing import compare_tables, contrast, gate
-from reports.comparing.comparison import Comparison, compare, ended_worse
-from reports.comparing.contrast import MEASURES, Estimate, Measure, Shift, Verdict
-from reports.comparing.judging import Judgement
+from reports.comparing import command, comparison_tables, estimates, gate
+from reports.comparing.cell_tests import QUANTITIES, MeanTest, Verdict
+from reports.comparing.comparison import Comparison, compare
+from reports.comparing.estimates import Estimate, Shift
 from reports.comparing.pairing import pair
+from reports.condition_text import ABSENT
 from reports.conditions import sections
 from reports.load import ReportError
+from reports.quantities import Quantity
 from workloads.records.figures import Figure
 from workloads.records.job import InputFile
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 ROOT = Path(__file__).parents[2]
-SPEED, MEMORY, ACCURACY, ENERGY, USAGE = MEASURES
+SPEED, MEMORY, ACCURACY, ENERGY, USAGE = QUANTITIES
 LATER: dict[str, Any] = {"started_at": "2025-11-22T10:00:00+00:00"}
 
 
@@ -72,21 +72,22 @@ def cell(found: Comparison, quantity: str, framework: str = "pytorch", batch_siz
     return next(
         cell
         for cell in found.cells
-        if (cell.measure.quantity.name, cell.framework, cell.batch_size) == (quantity, framework, batch_size)
+        if (cell.quantity.name, cell.framework, cell.batch_size) == (quantity, framework, batch_size)
     )
 
 
 def losses(found: Comparison, tolerated_percent: float) -> list[str]:
     """What the gate names as worse."""
-    ruling = gate.rule([one.judged for one in found.contrasts], tolerated_percent, False, ended_worse(found))
+    worse = [ending.line for ending in found.endings if ending.verdict is Verdict.REGRESSION]
+    ruling = gate.rule(found.tests, tolerated_percent, False, worse)
     return list(ruling.lines) if ruling.outcome is gate.Outcome.REGRESSION else []
 
 
 def alone(shift: Shift) -> tuple[float, float, float, float]:
     """(ratio, its interval, p of a higher one by chance) of a single cell."""
-    (estimate,) = contrast.of_cells([shift])
-    low, high = map(SPEED.shown, estimate.interval)
-    return SPEED.shown(estimate.value), low, high, estimate.p_above
+    (estimate,) = estimates.of_cells([shift])
+    value, low, high = map(math.exp, (estimate.value, *estimate.interval))
+    return value, low, high, estimate.p_above
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -108,7 +109,7 @@ def test_the_ratio_is_of_geometric_means_with_the_interval_of_welchs_t_on_logari
     # Logs of A: 0, 2 (mean 1, variance 2); of B: 2, 4 (mean 3, variance 2). Difference 2, standard error
     # sqrt(2/2 + 2/2) = sqrt 2, degrees of freedom (1 + 1)^2 / (1 + 1) = 2, t(0.975, 2) = 4.302653.
     e = 2.718281828459045
-    value, low, high, p = alone(contrast.of_ratio([1, e**2], [e**2, e**4]))
+    value, low, high, p = alone(estimates.of_ratio([1, e**2], [e**2, e**4]))
     assert value == pytest.approx(e**2)
     assert low == pytest.approx(e ** (2 - 4.302653 * 2**0.5), rel=1e-5)
     assert high == pytest.approx(e ** (2 + 4.302653 * 2**0.5), rel=1e-5)
@@ -118,30 +119,30 @@ def test_the_ratio_is_of_geometric_means_with_the_interval_of_welchs_t_on_logari
 
 def test_accuracies_are_paired_so_that_what_a_seed_does_to_both_falls_out() -> None:
     # Differences 1, 2, 3: mean 2, standard error 1/sqrt 3, t(0.975, 2) = 4.302653.
-    (paired,) = contrast.of_cells([contrast.of_points([10, 50, 90], [11, 52, 93], True, 0.01)])
+    (paired,) = estimates.of_cells([estimates.of_points([10, 50, 90], [11, 52, 93], True, 0.01)])
     assert paired.value == pytest.approx(2)
     assert paired.interval == pytest.approx((2 - 4.302653 / 3**0.5, 2 + 4.302653 / 3**0.5))
-    (unpaired,) = contrast.of_cells([contrast.of_points([10, 50, 90], [11, 52, 93], False, 0.01)])
+    (unpaired,) = estimates.of_cells([estimates.of_points([10, 50, 90], [11, 52, 93], False, 0.01)])
     assert unpaired.error > 10 * paired.error
 
 
 def test_what_cannot_be_tested_says_why_and_has_no_spread() -> None:
-    one = contrast.of_ratio([10.0], [9.0, 9.1])
+    one = estimates.of_ratio([10.0], [9.0, 9.1])
     assert (one.groups, one.untested) == ((), "cannot be tested: one repeat on a side")
-    assert contrast.of_ratio([10.0, 0.0], [9.0, 9.1]).untested.startswith("cannot be told: a value is not above 0")
-    assert contrast.of_points([70.0], [60.0], True, 0.01).untested == one.untested
+    assert estimates.of_ratio([10.0, 0.0], [9.0, 9.1]).untested.startswith("cannot be told: a value is not above 0")
+    assert estimates.of_points([70.0], [60.0], True, 0.01).untested == one.untested
 
 
 def test_repeats_without_any_spread_are_taken_to_spread_by_the_least_and_never_as_exact() -> None:
     # 600 against 660, twice: ln 1.1 = 0.0953, standard error 0.005 sqrt(1/2 + 1/2), t = 19.06 of 2 degrees of freedom:
     # P(T > t) = (1 - t / sqrt(2 + t^2)) / 2
-    *_, p = alone(contrast.of_ratio([600, 600], [660, 660]))
+    *_, p = alone(estimates.of_ratio([600, 600], [660, 660]))
     assert p == pytest.approx((1 - 19.062 / (2 + 19.062**2) ** 0.5) / 2, rel=1e-3)
-    value, low, high, p = alone(contrast.of_ratio([600, 600, 600], [600, 600, 600]))
+    value, low, high, p = alone(estimates.of_ratio([600, 600, 600], [600, 600, 600]))
     assert (value, p) == (1, 0.5)
     assert low < 1 < high
     # one test image of 360 and three repeats: 4.302653 x 0.278 / sqrt(3)
-    (same,) = contrast.of_cells([contrast.of_points([70.1, 71, 72], [70.1, 71, 72], True, 100 / 360)])
+    (same,) = estimates.of_cells([estimates.of_points([70.1, 71, 72], [70.1, 71, 72], True, 100 / 360)])
     assert same.interval[1] == pytest.approx(0.69, abs=0.001)
 
 
@@ -150,10 +151,10 @@ def test_a_cell_has_the_spread_of_its_frameworks_cells_or_its_own_where_that_is_
 
     def noisy(s: float) -> Shift:
         values = [100 * math.exp(step * s) for step in (-1, 0, 1)]
-        return contrast.of_ratio(values, values[::-1])
+        return estimates.of_ratio(values, values[::-1])
 
     wide, narrow, still = map(noisy, (0.03, 0.01, 0.0))
-    one, other, third = contrast.of_cells([wide, narrow, still])
+    one, other, third = estimates.of_cells([wide, narrow, still])
     pooled = (9e-4 + 1e-4 + 0.005**2) / 3
     assert other.error == third.error == pytest.approx((2 * pooled / 3) ** 0.5)
     assert one.error == pytest.approx((2 * 9e-4 / 3) ** 0.5)
@@ -161,8 +162,8 @@ def test_a_cell_has_the_spread_of_its_frameworks_cells_or_its_own_where_that_is_
 
 
 def test_a_frameworks_mean_has_the_spreads_of_its_own_cells() -> None:
-    shifts = [contrast.of_ratio([100, 102], [90, 92]), contrast.of_ratio([50, 53], [60, 61])]
-    found = contrast.of_mean(shifts)
+    shifts = [estimates.of_ratio([100, 102], [90, 92]), estimates.of_ratio([50, 53], [60, 61])]
+    found = estimates.of_mean(shifts)
     variances = [group.variance / 2 for shift in shifts for group in shift.groups]
     assert found.value == pytest.approx((shifts[0].value + shifts[1].value) / 2)
     assert found.error == pytest.approx(sum(variances) ** 0.5 / 2)
@@ -178,7 +179,7 @@ def test_p_values_are_adjusted_after_holm_and_after_benjamini_and_hochberg() -> 
 
 
 @pytest.mark.parametrize(
-    ("measure", "value", "told", "percent"),
+    ("quantity", "value", "told", "percent"),
     [
         (SPEED, 0.9, Verdict.REGRESSION, 10),
         (SPEED, 1.1, Verdict.IMPROVEMENT, -10),
@@ -189,14 +190,37 @@ def test_p_values_are_adjusted_after_holm_and_after_benjamini_and_hochberg() -> 
         (ACCURACY, 2.0, Verdict.IMPROVEMENT, -2),
     ],
 )
-def test_each_quantity_is_worse_in_its_own_direction(measure: Measure, value: float, told: str, percent: float) -> None:
-    shift = value if measure.in_points else math.log(value)
-    loss = Estimate(shift, 0.01, 4).worsening(measure.better)
-    assert measure.loss_percent(loss.value) == pytest.approx(percent)
-    assert measure.loss(percent) == pytest.approx(loss.value)
-    p = (0.01, 0.9) if loss.value > 0 else (0.9, 0.01)
-    assert Judgement(loss, *p, 1).verdict(measure) is told
-    assert Judgement(loss, 0.06, 0.06, 1).verdict(measure) is Verdict.NO_DIFFERENCE
+def test_each_quantity_is_worse_in_its_own_direction(
+    quantity: Quantity, value: float, told: str, percent: float
+) -> None:
+    shift = value if quantity is ACCURACY else math.log(value)
+    p_worse, p_better = (0.01, 0.9) if percent > 0 else (0.9, 0.01)
+    test = MeanTest(
+        framework="mxnet", quantity=quantity, shift=shift, repeats=3, estimate=Estimate(shift, 0.01, 4),
+        p_worse=p_worse, p_better=p_better, tests=1, batch_sizes=(32,),
+    )  # fmt: skip
+    assert test.loss_percent == test.percent(test.loss.value) == pytest.approx(percent)
+    assert test.verdict is told
+    assert replace(test, p_worse=0.06, p_better=0.06).verdict is Verdict.NO_DIFFERENCE
+
+
+@pytest.mark.parametrize(("quantity", "percent"), [(SPEED, 5), (MEMORY, 5), (ACCURACY, 2)])
+def test_with_the_repeats_that_are_advised_such_a_loss_is_excluded(quantity: Quantity, percent: float) -> None:
+    def bound(repeats: int) -> float:
+        """Of the loss, where the estimate lies as high as in a share POWER of comparisons without one."""
+        error = 0.05 * (3 / repeats) ** 0.5 if quantity is not ACCURACY else 2 * (3 / repeats) ** 0.5
+        estimate = Estimate(0.0, error, 4)
+        loss = estimate.reach(estimates.POWER)
+        test = MeanTest(
+            framework="mxnet", quantity=quantity, shift=0.0, repeats=3, batch_sizes=(32,),
+            estimate=Estimate(-quantity.better * loss, error, 4),
+        )  # fmt: skip
+        return test.at_most_percent
+
+    first = Estimate(0.0, 2.0 if quantity is ACCURACY else 0.05, 4)
+    test = MeanTest(framework="mxnet", quantity=quantity, shift=0.0, repeats=3, batch_sizes=(32,), estimate=first)
+    needed = test.repeats_needed(percent)
+    assert bound(needed) <= percent < bound(needed - 1)
 
 
 def test_usage_is_shown_and_never_judged(tmp_path: Path) -> None:
@@ -204,7 +228,7 @@ def test_usage_is_shown_and_never_judged(tmp_path: Path) -> None:
     b = [with_figures(t, cpu_percent=50 + t.spec.draw.repeat) for t in repeats([100, 101, 102], **LATER)]
     found = cell(compared(tmp_path, a, b), "usage")
     assert found.verdict is Verdict.NOT_JUDGED
-    assert SPEED.shown(found.shift.value) == pytest.approx((50 * 51 * 52 / (90 * 91 * 92)) ** (1 / 3))
+    assert found.effect[0] == pytest.approx((50 * 51 * 52 / (90 * 91 * 92)) ** (1 / 3))
 
 
 def test_a_ten_percent_regression_is_found_among_cells_with_one_percent_noise(tmp_path: Path) -> None:
@@ -226,7 +250,7 @@ def test_a_ten_percent_regression_is_found_among_cells_with_one_percent_noise(tm
     (line,) = losses(found, 5)
     assert re.fullmatch(r"MXNet, batch size 64: speed worse by (9|10|11)\.\d % \[.*\] \(adjusted p .*\)", line)
     assert cell(found, "speed", "mxnet", 64).verdict is Verdict.REGRESSION
-    assert SPEED.shown(cell(found, "speed", "mxnet", 64).shift.value) == pytest.approx(0.9, abs=0.015)
+    assert cell(found, "speed", "mxnet", 64).effect[0] == pytest.approx(0.9, abs=0.015)
     assert losses(found, 15) == []
 
 
@@ -259,7 +283,7 @@ def test_a_cell_that_is_ok_in_a_and_not_in_b_is_a_regression_with_its_reason(tmp
 def test_cells_of_one_side_alone_are_named(tmp_path: Path) -> None:
     a = repeats([100, 101]) + repeats([100, 101], batch_size=64)
     found = compared(tmp_path, a, repeats([100, 101], **LATER) + repeats([100, 101], "mxnet", **LATER))
-    assert (found.contrasts[0].only_a, found.contrasts[0].only_b) == ((("pytorch", 64),), (("mxnet", 32),))
+    assert (found.pairs[0].only_a, found.pairs[0].only_b) == ((("pytorch", 64),), (("mxnet", 32),))
     text = command.page(found)
     assert "Only in A, not compared: PyTorch at batch size 64." in text
     assert "Only in B, not compared: MXNet at batch size 32." in text
@@ -268,23 +292,23 @@ def test_cells_of_one_side_alone_are_named(tmp_path: Path) -> None:
 def test_an_unknown_figure_is_a_dash_with_its_reason(tmp_path: Path) -> None:
     b = [with_figures(result, images_per_s=None) for result in repeats([1, 2], **LATER)]
     found = compared(tmp_path, repeats([100, 101]), b)
-    speed = next(table for table in compare_tables.tables_of(found) if table.name == "compare-speed")
+    speed = next(table for table in comparison_tables.tables_of(found) if table.name == "compare-speed")
     assert (speed.rows[0][1].text, speed.rows[0][1].notes) == (ABSENT, ("B: unknown: not told",))
 
 
 def test_what_differs_between_the_sides_stands_in_front(tmp_path: Path) -> None:
-    newer = {
+    newer: dict[str, Any] = {
         "facts": trial().facts | {"framework_version": "2.14.0", "packages": {"numpy": "1.26.4", "torch": "2.14.0"}}
     }
     b = repeats([100, 101], machine=MACHINE | {"cpu_model": "AMD EPYC", "commit": "bbb"}, **newer, **LATER)
     found = compared(tmp_path, repeats([100, 101]), b)
-    assert found.contrasts[0].pair.differences == [
+    assert found.pairs[0].pair.differences == [
         ("device", "CPU, Intel(R) Xeon(R) Processor", "CPU, AMD EPYC"),
         ("PyTorch version", "2.13.0", "2.14.0"),
         ("PyTorch packages", "torch 2.13.0", "torch 2.14.0"),
         ("commit", "afa2864", "bbb"),
     ]
-    assert compare_tables.tables_of(found)[0].name == "compare-conditions"
+    assert comparison_tables.tables_of(found)[0].name == "compare-conditions"
 
 
 def test_trials_of_another_task_are_never_compared(tmp_path: Path) -> None:
@@ -296,9 +320,9 @@ def test_sections_are_paired_by_what_tells_them_apart_and_the_rest_is_named() ->
     threads = {count: repeats([100, 101], threads=count) for count in (1, 2, 4)}
     a, _ = sections([*threads[1], *threads[2]])
     b, _ = sections([*threads[2], *threads[4]])
-    found = pair(a, b)
-    assert [(one.a.condition.placement.threads, one.b.condition.placement.threads) for one in found.pairs] == [(2, 2)]
-    assert [line.split(":")[0] for line in found.alone] == ["only in A", "only in B"]
+    pairs, alone = pair(a, b)
+    assert [(one.a.condition.placement.threads, one.b.condition.placement.threads) for one in pairs] == [(2, 2)]
+    assert [line.split(":")[0] for line in alone] == ["only in A", "only in B"]
 
 
 def test_an_ambiguous_pairing_is_refused_not_guessed(tmp_path: Path) -> None:
@@ -309,22 +333,22 @@ def test_an_ambiguous_pairing_is_refused_not_guessed(tmp_path: Path) -> None:
 
 def test_memory_of_a_host_is_not_compared_with_memory_of_a_gpu(tmp_path: Path) -> None:
     found = compared(tmp_path, repeats([100, 101]), [on_gpu(result) for result in repeats([900, 901], **LATER)])
-    assert found.contrasts[0].uncompared == (
+    assert found.pairs[0].uncompared == (
         "memory is not compared: A has Host memory, B GPU memory",
         "energy is not compared: A has no such quantity, B GPU energy",
         "usage is not compared: A has CPU usage, B GPU usage",
     )
-    assert {one.measure.quantity.name for one in found.cells} == {"speed", "accuracy"}
+    assert {one.quantity.name for one in found.cells} == {"speed", "accuracy"}
 
 
 def test_accuracies_of_different_inputs_are_not_paired(tmp_path: Path) -> None:
-    other = {"inputs": {"order": InputFile("inputs/order.npy", "11")}}
+    other: dict[str, Any] = {"inputs": {"order": InputFile("inputs/order.npy", "11")}}
     found = cell(compared(tmp_path, repeats([1, 2, 3]), repeats([1, 2, 3], **other)), "accuracy")
     assert "the inputs differ between A and B: repeats are not paired" in found.notes
 
 
 def test_the_gate_passes_fails_and_says_that_it_cannot_tell(tmp_path: Path) -> None:
-    runs = [
+    runs: list[list[float]] = [
         [100, 101, 99, 100.5, 99.5],
         [100.2, 100.8, 99.1, 100.4, 99.6],
         [88, 88.5, 87.5, 88.2, 87.8],
@@ -447,7 +471,7 @@ def test_out_holds_the_printed_page_and_every_cell_as_csv(tmp_path: Path) -> Non
 
 def test_tables_of_a_comparison_are_whole(tmp_path: Path) -> None:
     found = compared(tmp_path, repeats([100, 101, 100.5]), repeats([80, 81, 80.5], **LATER))
-    made = compare_tables.tables_of(found)
+    made = comparison_tables.tables_of(found)
     assert [table.name for table in made] == [
         "compare-conditions", "regressions", "compare-frameworks", "compare-speed", "compare-memory",
         "compare-accuracy", "compare-usage",

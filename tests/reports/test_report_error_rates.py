@@ -6,16 +6,17 @@ Small and seeded; the tables of docs/verdicts.md come from the same simulation, 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import simulate_compare
 import simulate_orders
 import simulate_verdicts
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]  # it has no stubs of its own
 from stored import store, trial
 
-from reports.comparing import compare, contrast, gate, judging
+from reports.comparing import command, estimates, gate
 from reports.order import ERROR
 from runner.command import stable
 from workloads.records.figures import Figure
@@ -61,7 +62,7 @@ def test_the_smallest_loss_that_is_said_to_be_found_is_found_as_often() -> None:
     runs = 60
     _, of_a_cell = simulate_compare.smallest_losses(3, 0.07, 10, 1)
     percent = simulate_compare.found_percent(of_a_cell / 100, 3, 0.07, runs, 1)
-    low, high = (100 * float(stats.binom.ppf(p, runs, contrast.POWER)) / runs for p in (0.001, 0.999))
+    low, high = (100 * float(stats.binom.ppf(p, runs, estimates.POWER)) / runs for p in (0.001, 0.999))
     assert low <= percent <= high
 
 
@@ -71,7 +72,7 @@ def test_unlike_noise_makes_few_false_losses() -> None:
     assert max(one.false_speed for one in rates) <= at_most(2 * ERROR, 60)
 
 
-def trials(draws: simulate_compare.Draws, side: int, **changes: str) -> list[TrialResult]:
+def trials(draws: simulate_compare.Draws, side: int, **changes: Any) -> list[TrialResult]:
     """Those of one side."""
     figures: dict[tuple[str, int, int], dict[str, Figure]] = {}
     named = {
@@ -79,8 +80,8 @@ def trials(draws: simulate_compare.Draws, side: int, **changes: str) -> list[Tri
         simulate_compare.MEMORY: ("host_memory_bytes", 2.0**20),
         simulate_compare.ACCURACY: ("test_accuracy", 0.01),
     }
-    for (framework, size, measure), sides in draws.items():
-        name, factor = named[measure]
+    for (framework, size, quantity), sides in draws.items():
+        name, factor = named[quantity]
         for repeat, value in enumerate(sides[side]):
             figures.setdefault((framework, size, repeat), {})[name] = Figure(factor * value, "drawn")
     return [trial(*place, figures=values, **changes) for place, values in figures.items()]
@@ -91,10 +92,10 @@ def test_the_command_rules_as_the_simulation_does_and_passes_no_loss_that_it_cou
     tmp_path: Path, truth: simulate_compare.Truth, spread: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     draws = simulate_compare.draw(truth, 3, spread, np.random.default_rng(1))
-    expected = gate.rule(judging.judged([simulate_compare.cells(draws)]), 5, False, ())
+    expected = gate.rule(simulate_compare.tested(draws), 5, False, ())
     a = store(tmp_path / "a", *trials(draws, 0))
     b = store(tmp_path / "b", *trials(draws, 1, started_at="2025-11-22T10:00:00+00:00"))
-    code = compare.main([str(a), str(b), "--fail-on-regression", "5%"])
+    code = command.main([str(a), str(b), "--fail-on-regression", "5%"])
     assert code == expected.outcome != gate.Outcome.PASSED
     assert f"reports: --fail-on-regression 5%: {expected.head}\n" in capsys.readouterr().err
 

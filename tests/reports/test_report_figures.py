@@ -11,10 +11,12 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from charted import SIZES, chart, charts, line
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
@@ -22,7 +24,7 @@ from PIL import Image
 from stored import on_gpu, study
 
 from reports.charts import Chart, Kind
-from reports.drawing import figure_layout, figures
+from reports.drawing import figures
 
 NAMES = ("TensorFlow", "PyTorch", "MXNet")
 MANY = (*NAMES, "a framework with a name longer than any legend has room for", "jax", "numpy", "paddle")
@@ -63,7 +65,7 @@ def test_a_chart_is_a_sharp_png_and_an_svg_that_say_what_they_show(tmp_path: Pat
     assert width == 7 * 200
     assert height >= 4 * 200
     with Image.open(paths[0]) as picture:
-        seen = {colour for _, colour in picture.convert("RGB").getcolors(1 << 20) or []}
+        seen: set[Any] = {colour for _, colour in picture.convert("RGB").getcolors(1 << 20) or []}
         assert picture.info["Description"] == "What is to be seen."
     assert {(255, 255, 255), (0, 0, 0)} <= seen
     for red, green, blue in ((0xD5, 0x5E, 0x00), (0x00, 0x72, 0xB2), (0x00, 0x9E, 0x73)):
@@ -110,6 +112,7 @@ def test_batch_sizes_are_evenly_spaced_on_the_logarithmic_axis_and_epochs_on_a_l
 def test_bars_reach_from_low_to_high_even_where_the_median_lies_outside() -> None:
     shown = line("PyTorch", (4, 8), (10.0, 5.0), low=(8.0, 5.5), high=(11.0, 6.0))
     (bars,) = drawn(chart([shown])).axes[0].collections
+    assert isinstance(bars, LineCollection)
     ends = [tuple(float(y) for _, y in segment) for segment in bars.get_segments()]
     assert ends == [pytest.approx((8, 11)), pytest.approx((5.5, 6))]
 
@@ -117,13 +120,18 @@ def test_bars_reach_from_low_to_high_even_where_the_median_lies_outside() -> Non
 def test_a_point_without_an_interval_has_no_bar() -> None:
     shown = line("PyTorch", (4, 8), (10.0, 5.0), low=(None, 5.5), high=(None, 6.0))
     (bars,) = drawn(chart([shown])).axes[0].collections
+    assert isinstance(bars, LineCollection)
     assert [len(segment) for segment in bars.get_segments()] == [0, 2]
 
 
 def test_bars_of_one_batch_size_stand_side_by_side_and_points_without_bars_do_not() -> None:
     barred = [line(name, (4, 8), (10.0, 5.0), low=(8.0, 4.0), high=(11.0, 6.0)) for name in NAMES]
     aside, upright = (
-        [float(one.get_xdata()[0]) for one in drawn(chart(some)).axes[0].lines if one.get_linestyle() != "None"]
+        [
+            float(np.asarray(one.get_xdata())[0])
+            for one in drawn(chart(some)).axes[0].lines
+            if one.get_linestyle() != "None"
+        ]
         for some in (barred, _bare(barred))
     )
     assert len(set(aside)) == 3 and max(aside) / min(aside) < 1.05
@@ -153,7 +161,8 @@ def test_a_value_below_nought_is_shown() -> None:
 def test_a_logarithmic_value_axis_has_numbers_that_can_be_read() -> None:
     axes = drawn(three(top=700.0, y_log=True)).axes[0]
     assert axes.get_yscale() == "log"
-    numbers = [label.get_text() for label in axes.get_yticklabels()]
+    low, high = axes.get_ylim()
+    numbers = [tick.label1.get_text() for tick in axes.yaxis.get_major_ticks() if low <= tick.get_loc() <= high]
     assert numbers == ["20", "50", "100", "200", "500"]
     assert axes.get_ylabel() == "Speed, images/s (logarithmic)"
 
@@ -181,7 +190,7 @@ def test_points_with_a_fitted_line_are_not_joined_by_another() -> None:
 
 def test_a_stack_reaches_the_sum_of_its_parts() -> None:
     axes = drawn(stacked((4, 8, 16), (1, 2, 3), (1, 1, 1), (2, 4, 8))).axes[0]
-    tops = [max(y for _, y in area.get_paths()[0].vertices) for area in axes.collections]
+    tops = [max(y for _, y in np.asarray(area.get_paths()[0].vertices)) for area in axes.collections]
     assert tops == [3, 4, 12]
     assert axes.get_ylim()[1] > 12
 
@@ -189,7 +198,7 @@ def test_a_stack_reaches_the_sum_of_its_parts() -> None:
 def test_a_stack_without_neighbours_is_a_bar_and_an_unknown_one_is_no_stack() -> None:
     axes = drawn(stacked((4, 8, 16, 32), (1, None, 3, 3), (1, None, 1, 1))).axes[0]
     spans = [
-        (min(x for x, _ in path.vertices), max(x for x, _ in path.vertices))
+        (min(x for x, _ in np.asarray(path.vertices)), max(x for x, _ in np.asarray(path.vertices)))
         for area in axes.collections
         for path in area.get_paths()
     ]
@@ -211,10 +220,12 @@ def test_every_label_stands_in_the_legend_once_and_kinds_of_a_framework_below_ea
 
 def test_what_was_published_of_a_framework_that_was_not_measured_stands_beside_the_others() -> None:
     named = (("PyTorch", Kind.MEASURED), ("TensorFlow, published table", Kind.PUBLISHED_TABLE))
-    assert figure_layout.legend_columns([line(name, (4,), (1,), kind=kind) for name, kind in named]) == [
-        ["PyTorch"],
-        ["TensorFlow, published table"],
-    ]
+    figure = drawn(chart([line(name, (4,), (1,), kind=kind) for name, kind in named]))
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    first, second = (text.get_window_extent() for text in legend.get_texts())
+    assert [text.get_text() for text in legend.get_texts()] == [name for name, _ in named]
+    assert second.x0 > first.x1 and second.y0 == first.y0
 
 
 def test_a_fitted_line_is_shown_in_the_legend_through_its_points() -> None:
@@ -251,11 +262,12 @@ CROWDS = {
 @pytest.mark.parametrize("name", CROWDS)
 def test_no_text_leaves_the_picture_or_lies_upon_another(name: str) -> None:
     figure = drawn(CROWDS[name])
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)  # matplotlib leaves its methods without types
     with rc_context(figures.SETTINGS):
         canvas.draw()
     inside = figure.bbox
     texts = [*figure.texts, *figure.legends[0].get_texts()]
+    axes: Any  # its title on the left is private
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             low, high = axis.get_view_interval()
@@ -292,23 +304,23 @@ def test_odd_names_are_drawn_as_they_are_and_leave_a_file_that_can_be_read(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("sizes", "rows", "labels"),
+    ("sizes", "panels", "labels"),
     [
-        ([4, 8, 1024], True, ["4", "8", "1024"]),
-        ([4, 96, 100, 1024], True, ["4", "96", "\n100", "1024"]),
-        ([4, 100, 101, 102, 103, 1024], True, ["4", "100", "\n101", "\n\n102", "", "1024"]),
-        ([64], True, ["64"]),
-        (list(SIZES), False, ["4", "", "16", "", "64", "", "256", "", "1024"]),
-        ([64], False, ["64"]),
+        ([4, 8, 1024], 1, ["4", "8", "1024"]),
+        ([4, 96, 100, 1024], 1, ["4", "96", "\n100", "1024"]),
+        ([4, 100, 101, 102, 103, 1024], 1, ["4", "100", "\n101", "\n\n102", "", "1024"]),
+        ([64], 1, ["64"]),
+        (list(SIZES), 3, ["4", "8", "16", "32", "64", "128", "\n256", "512", "\n1024"]),
+        ([64], 3, ["64"]),
     ],
 )
-def test_labels_of_close_batch_sizes_do_not_overlap(sizes: list[float], rows: bool, labels: list[str]) -> None:
-    width = figure_layout.axes_width(["100"], 1 if rows else 3)
-    assert figure_layout.tick_labels(sizes, width, rows) == labels
+def test_labels_of_close_batch_sizes_do_not_overlap(sizes: list[float], panels: int, labels: list[str]) -> None:
+    several = chart(*[three(tuple(sizes)).panels[0].series] * panels)
+    assert [label.get_text() for label in drawn(several).axes[0].get_xticklabels()] == labels
 
 
 @pytest.mark.parametrize(
     ("panels", "columns"), [(1, 1), (2, 2), (3, 3), (4, 4), (5, 3), (6, 3), (7, 4), (8, 4), (9, 3)]
 )
 def test_panels_stand_in_rows_as_full_as_can_be(panels: int, columns: int) -> None:
-    assert figure_layout.columns_of(panels) == columns
+    assert figures.columns_of(panels) == columns

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from stored import BATCH_SIZES, VERSIONS, ended, on_gpu, study, trial
 
-from reports import findings, unverified
+from reports import findings
 from reports.conditions import sections
 from reports.load import Stored, Unreadable
 from reports.report import Summary
+from reports.reproduction.publication import PUBLICATIONS, read
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.figures import Figure
 from workloads.records.result import Check, TrialResult
@@ -193,8 +194,9 @@ def test_what_is_not_compared_with_the_publication_is_said_with_its_reason() -> 
         "Not compared with the published figures of GPU usage and GPU memory: CPU run; other data set, digits." in lines
     )
     assert "Not compared with the published figures of test accuracy: other data set, digits." in lines
-    assert unverified.UNPUBLISHED not in lines
-    assert unverified.UNPUBLISHED in told(accurate(50)).not_verified
+    osu = read(PUBLICATIONS / "osu-2020")
+    assert osu.caveat not in lines
+    assert osu.caveat in told(accurate(50)).not_verified
 
 
 def test_failed_checks_and_disturbed_trials_are_counted() -> None:

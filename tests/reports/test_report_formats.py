@@ -12,7 +12,7 @@ import pytest
 from stored import ended, store, study, trial
 from written import numbers
 
-from reports import build, files, latex
+from reports import build, export, latex
 from reports.__main__ import main
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
@@ -45,7 +45,7 @@ def mixed() -> list[TrialResult]:
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("formats")
-    files.write(build.report([store(folder, *mixed())]), folder / "report", ("md", "csv", "parquet", "json", "latex"))
+    export.write(build.report([store(folder, *mixed())]), folder / "report", ("md", "csv", "parquet", "json", "latex"))
     return folder / "report"
 
 

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import math
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
+from stored import on_gpu, trial
 
-from reports.reproduction import literature, ranks
-from reports.reproduction.literature import CHART, TABLE
+from reports.conditions import sections
+from reports.drawing.section_charts import charts_of
+from reports.findings import summary
+from reports.load import Stored
+from reports.reproduction import publication, published_tables, rank_correlation
+from reports.reproduction.publication import CHART, PUBLICATIONS, TABLE, Metric, Publication, publications
+from workloads.records.figures import Figure
+
+
+def osu() -> Publication:
+    return publication.read(PUBLICATIONS / "osu-2020")
+
+
+def metrics() -> dict[str, Metric]:
+    return {metric.name: metric for metric in osu().metrics}
 
 
 def test_the_published_figures_are_all_there_with_both_series() -> None:
-    found = literature.published()
-    assert list(found.columns) == literature.COLUMNS
-    counts = found.groupby(["series", "metric"]).size().to_dict()
+    counts = {
+        (series, name): len(values) for name, metric in metrics().items() for series, values in metric.values.items()
+    }
     # three frameworks and nine batch sizes; accuracy for TensorFlow alone, and in no chart
     assert counts == {
         ("table", "gpu_usage_percent"): 27,
@@ -23,79 +41,174 @@ def test_the_published_figures_are_all_there_with_both_series() -> None:
         ("chart", "gpu_usage_percent"): 27,
         ("chart", "gpu_memory_mib"): 27,
     }
+    found = pd.read_csv(PUBLICATIONS / "osu-2020" / publication.FIGURES)
     assert not found.duplicated(["series", "framework", "metric", "batch_size"]).any()
     assert found["value"].notna().all()
 
 
 def test_a_published_figure_keeps_its_series_and_framework() -> None:
-    assert literature.values(TABLE, "gpu_usage_percent")["tensorflow", 1024] == 22.14
-    assert literature.values(CHART, "gpu_usage_percent")["tensorflow", 1024] == 64.9
-    assert literature.values(TABLE, "gpu_memory_mib")["mxnet", 128] == 2495.153
-    assert literature.values(TABLE, "accuracy_percent")["tensorflow", 8] == 45.83
-    assert literature.values(CHART, "accuracy_percent") == {}
-    assert literature.versions() == {"tensorflow": "2.0.0", "pytorch": "1.4.0", "mxnet": "1.5.0"}
-
-
-def test_a_caller_that_changes_its_frame_does_not_change_the_published_figures() -> None:
-    found = literature.published()
-    found["value"] = 0.0
-    assert literature.published()["value"].max() > 2000
+    usage, memory, accuracy = metrics().values()
+    assert usage.values[TABLE]["tensorflow", 1024] == 22.14
+    assert usage.values[CHART]["tensorflow", 1024] == 64.9
+    assert memory.values[TABLE]["mxnet", 128] == 2495.153
+    assert accuracy.values[TABLE]["tensorflow", 8] == 45.83
+    assert CHART not in accuracy.values
+    assert osu().versions == {"tensorflow": "2.0.0", "pytorch": "1.4.0", "mxnet": "1.5.0"}
 
 
 def test_table_and_chart_contradict_each_other_in_the_eight_cells_that_are_known() -> None:
     large = (128, 256, 512, 1024)
-    assert literature.contradicted("gpu_usage_percent") == {("tensorflow", size) for size in large}
-    assert literature.contradicted("gpu_memory_mib") == {("mxnet", size) for size in large}
+    assert metrics()["gpu_usage_percent"].contradicted == {("tensorflow", size) for size in large}
+    assert metrics()["gpu_memory_mib"].contradicted == {("mxnet", size) for size in large}
 
 
-@pytest.mark.parametrize("factor", [1.01, 5, 20])
-def test_the_eight_cells_do_not_hang_on_the_tolerance(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    wider = {metric: factor * error for metric, error in literature.DIGITISED_TO.items()}
-    monkeypatch.setattr(literature, "TOLERANCE", wider)
-    assert sum(len(literature.contradicted(metric)) for metric in wider) == 8
+@pytest.mark.parametrize("factor", [0.505, 2.5, 10])
+def test_the_eight_cells_do_not_hang_on_the_tolerance(factor: float) -> None:
+    wider = [replace(metric, digitised_to=factor * metric.digitised_to) for metric in metrics().values()]
+    assert sum(len(metric.contradicted) for metric in wider) == 8
 
 
 @pytest.mark.parametrize(
     ("name", "rows", "columns"),
     [
         (
-            "osu-2020-calibration",
+            "osu-2020/calibration",
             24,
             {"optimizer", "learning_rate", "momentum", "batch_size", "run", "accuracy_percent"},
         ),
-        ("cats-dogs-2022", 18, {"series", "optimizer", "data", "batch_size", "test_accuracy"}),
-        ("powers-of-two-2022", 11, {"gpus", "strategy", "batch_size", "train_minutes", "inference_minutes"}),
-        ("noise-scale", 8, {"source", "task", "batch_size", "noise_scale_average"}),
+        ("cats-dogs-2022/figures", 18, {"series", "optimizer", "data", "batch_size", "test_accuracy"}),
+        ("powers-of-two-2022/figures", 11, {"gpus", "strategy", "batch_size", "train_minutes", "inference_minutes"}),
+        ("noise-scale/figures", 8, {"source", "task", "batch_size", "noise_scale_average"}),
     ],
 )
 def test_the_other_published_figures_can_be_read_and_are_told_of(name: str, rows: int, columns: set[str]) -> None:
-    path = literature.FOLDER / f"{name}.csv"
+    path = PUBLICATIONS / f"{name}.csv"
     found = pd.read_csv(path)
     assert len(found) == rows
     assert columns <= set(found.columns)
-    assert f"`{path.name}`" in (literature.FOLDER / "README.md").read_text(encoding="utf-8")
+    assert f"`{name}.csv`" in (PUBLICATIONS / "README.md").read_text(encoding="utf-8")
+
+
+DEFINITION = """
+source = "A. Author, 2024"
+hardware = "A100"
+device = "A100"
+workload = "mlp"
+dataset = "digits"
+epochs = 10
+unknown = "Its order of samples is unknown."
+caveat = "It does not name its data."
+caption = "Published: {software}{guess}."
+
+[versions]
+pytorch = "2.0"
+
+[[metrics]]
+name = "accuracy_percent"
+quantity = "accuracy"
+finding = "The accuracies of 2024"
+
+[[claims]]
+text = "{framework}: accuracy jumps at 8"
+metric = "accuracy_percent"
+test = "jumps"
+sizes = [4, 8]
+frameworks = ["pytorch"]
+"""
+FIGURES = """\
+series,framework,metric,batch_size,value
+table,pytorch,accuracy_percent,4,30
+table,pytorch,accuracy_percent,8,75
+"""
+
+
+@pytest.fixture
+def another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a publication that is there beside ours."""
+    shutil.copytree(PUBLICATIONS, tmp_path / "publications")
+    folder = tmp_path / "publications" / "another-2024"
+    folder.mkdir()
+    (folder / publication.DEFINITION).write_text(DEFINITION)
+    (folder / publication.FIGURES).write_text(FIGURES)
+    monkeypatch.setattr(publication, "PUBLICATIONS", tmp_path / "publications")
+    publications.cache_clear()
+    yield folder
+    publications.cache_clear()
+
+
+@pytest.mark.usefixtures("another")
+def test_a_publication_is_a_folder_of_data_and_nothing_else() -> None:
+    accuracy = {"test_accuracy": Figure(0.7, "worker")}
+    trials = [trial("pytorch", 8, workload="mlp", figures=accuracy), trial("pytorch", 4, workload="mlp")]
+    found, _ = sections(trials)
+    tables, remarks = published_tables.of_section(found[0])
+    assert ([table.name for table in tables], remarks) == (["published-accuracy", "claims"], [])
+    rows = {row[0].text: [cell.text for cell in row[1:]] for table in tables for row in table.rows}
+    assert rows["PyTorch 2.0, published (table)"] == ["30.00", "75.00"]
+    assert rows["PyTorch, measured minus published (table)"][1] == "-5.00"
+    assert rows["PyTorch: accuracy jumps at 8"][:2] == ["holds", "\N{EN DASH}"]
+    told = summary(Stored(tuple(trials), (), (), ()), found)
+    assert [line for line in told.findings if line.startswith("The accuracies of 2024: root-mean-square difference")]
+    assert "It does not name its data." in told.not_verified
+    thesis, _ = sections([on_gpu(trial("pytorch", 8, dataset="cifar10"))])
+    assert next(table.name for table in published_tables.of_section(thesis[0])[0]) == "published-usage"
+
+
+def test_figures_published_under_certain_conditions_stand_by_results_of_these_alone(another: Path) -> None:
+    path = another / publication.DEFINITION
+    path.write_text(path.read_text().replace("finding", 'conditions = { feed = "device" }\nfinding'))
+    shown = {}
+    for feed in ("host", "device"):
+        (section,), _ = sections([trial("pytorch", 8, workload="mlp", feed=feed)])
+        made, _ = published_tables.of_section(section)
+        shown[feed] = {table.name: [row[-2].text for row in table.rows] for table in made}
+        charts = {chart.name: chart for chart in charts_of(section)}
+        assert ("Published: PyTorch 2.0" in charts["accuracy"].caption) == (feed == "device")
+    assert shown["host"] == {"claims": ["cannot be told"]}
+    assert list(shown["device"]) == ["published-accuracy", "claims"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('test = "jumps"', 'test = "leaps"', "no such test of a claim: leaps"),
+        ('quantity = "accuracy"', 'quantity = "luck"', "'luck': there is no such"),
+        ('hardware = "A100"', 'hardwear = "A100"', "hardwear"),
+        ('name = "accuracy_percent"', 'name = "speed"', "'speed': there is no such"),
+        ("epochs = 10", "epochs =", "Invalid value"),
+        ('pytorch = "2.0"', "", "versions: there is none of pytorch"),
+    ],
+)
+def test_a_publication_that_cannot_be_read_is_named_with_what_is_wrong(
+    old: str, new: str, reason: str, another: Path
+) -> None:
+    path = another / publication.DEFINITION
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(ValueError, match=reason) as raised:
+        publications()
+    assert str(raised.value).startswith(f"{path}: ")
 
 
 def test_rank_correlation_of_four_pairs_in_order_is_no_proof() -> None:
     # of the 24 orders of four, two are as extreme: p = 2 / 24
-    found = ranks.correlation([1, 2, 3, 4], [10, 20, 30, 40])
-    assert (found.rho, found.n, found.p) == (pytest.approx(1), 4, pytest.approx(2 / 24))
+    found = rank_correlation.correlation([1, 2, 3, 4], [10, 20, 30, 40])
+    assert (found.rho, found.n, found.p) == pytest.approx((1, 4, 2 / 24))
 
 
 def test_rank_correlation_with_one_swap_of_neighbours() -> None:
     # rho = 1 - 6 sum d^2 / n (n^2 - 1) = 1 - 6 x 2 / 120; of the 120 orders of five, 1 + 4 are as high: p = 2 x 5 / 120
-    found = ranks.correlation([1, 2, 3, 4, 5], [1, 2, 3, 5, 4])
-    assert (found.rho, found.p) == (pytest.approx(0.9), pytest.approx(10 / 120))
+    found = rank_correlation.correlation([1, 2, 3, 4, 5], [1, 2, 3, 5, 4])
+    assert (found.rho, found.p) == pytest.approx((0.9, 10 / 120))
     assert str(found) == "rank correlation 0.90, n = 5, p = 0.083"
 
 
 def test_nine_pairs_in_opposite_order_are_significant_and_the_same_at_every_run() -> None:
-    first, second = (ranks.correlation(range(9), range(9, 0, -1)) for _ in range(2))
+    first, second = (rank_correlation.correlation(range(9), range(9, 0, -1)) for _ in range(2))
     assert first == second
     assert first.rho == pytest.approx(-1)
     assert str(first) == "rank correlation -1.00, n = 9, p < 0.001"
 
 
 def test_a_row_without_variation_has_no_rank_correlation() -> None:
-    assert math.isnan(ranks.rho([1, 2, 3, 4], [5, 5, 5, 5]))
-    assert math.isnan(ranks.correlation([1, 2, 3, 4], [5, 5, 5, 5]).p)
+    assert math.isnan(rank_correlation.rho([1, 2, 3, 4], [5, 5, 5, 5]))
+    assert math.isnan(rank_correlation.correlation([1, 2, 3, 4], [5, 5, 5, 5]).p)

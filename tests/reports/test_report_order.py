@@ -87,7 +87,7 @@ def test_an_interval_is_no_narrower_than_the_least_spread_gives() -> None:
 def test_the_p_value_of_a_difference_beyond_a_tolerance_counts_both_sides() -> None:
     # two degrees of freedom: P(T < -t) = (1 - t / sqrt(2 + t^2)) / 2
     def below(t: float) -> float:
-        return (1 - t / (2 + t * t) ** 0.5) / 2
+        return (1 - t / math.sqrt(2 + t * t)) / 2
 
     assert p_beyond(3.0, 0.5, 2, 1.0) == pytest.approx(below(4) + below(8))
     assert p_beyond(-3.0, 0.5, 2, 1.0) == p_beyond(3.0, 0.5, 2, 1.0)

@@ -70,16 +70,21 @@ def test_a_framework_whose_overhead_failed_is_named_with_its_reason(tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda data: data.update(schema_version=2), "not of schema version 1"),
-        (lambda data: data.pop("conditions"), "conditions are missing"),
-        (lambda data: data.update(rows={}), "rows are missing"),
-        (lambda data: data["rows"][0].pop("sampler_verdict"), "rows[0].sampler_verdict is None"),
-        (lambda data: data["rows"][0].update(low_all="1"), "rows[0].low_all is '1'"),
-        (lambda data: data["rows"].append(7), "rows[2] is 7"),
-        (lambda data: data["rows"][0].pop("ratio"), "rows[0].ratio is None"),
-        (lambda data: data["rows"][0].update(ratio="1"), "rows[0].ratio is '1'"),
-        (lambda data: data["rows"][0].update(pairs=True), "rows[0].pairs is True"),
-        (lambda data: data["rows"][1].update(low=float("nan")), "rows[1].low is not finite"),
+        (lambda data: data.update(schema_version=2), "Invalid enum value 2 - at `$.schema_version`"),
+        (lambda data: data.pop("conditions"), "Object missing required field `conditions`"),
+        (lambda data: data.update(rows={}), "Expected `array`, got `object` - at `$.rows`"),
+        (
+            lambda data: data["rows"][0].pop("sampler_verdict"),
+            "Object missing required field `sampler_verdict` - at `$.rows[0]`",
+        ),
+        (
+            lambda data: data["rows"][0].update(low_all="1"),
+            "Expected `int | float | null`, got `str` - at `$.rows[0].low_all`",
+        ),
+        (lambda data: data["rows"].append(7), "Expected `object`, got `int` - at `$.rows[2]`"),
+        (lambda data: data["rows"][0].pop("ratio"), "Object missing required field `ratio` - at `$.rows[0]`"),
+        (lambda data: data["rows"][0].update(ratio="1"), "Expected `int | float`, got `str` - at `$.rows[0].ratio`"),
+        (lambda data: data["rows"][0].update(pairs=True), "Expected `int`, got `bool` - at `$.rows[0].pairs`"),
     ],
 )
 def test_an_unreadable_overhead_is_named_with_its_reason(
@@ -92,5 +97,6 @@ def test_an_unreadable_overhead_is_named_with_its_reason(
 
 
 def test_a_truncated_overhead_is_named_and_the_tables_go_on(tmp_path: Path) -> None:
-    assert "overhead.json: left out: Expecting" in chapter(tmp_path, text='{"schema_version": 1, ')
+    assert "overhead.json: left out: Input data was truncated" in chapter(tmp_path, text='{"schema_version": 1, ')
+    assert "overhead.json: left out: JSON is malformed" in chapter(tmp_path / "other", text='{"ratio": NaN}')
     assert (tmp_path / "report" / "usage.md").exists()

@@ -15,7 +15,8 @@ from conftest import varied
 from stored import ended, on_gpu, store, study, trial
 from written import make
 
-from reports import build, files
+from reports import build, export
+from reports.drawing import figures
 from reports.load import ReportError, read
 from workloads.records.result import Check
 from workloads.records.status import Status
@@ -97,25 +98,40 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
         (lambda data: data.update(schema_version=99), "schema version 99"),
         (lambda data: data.pop("wall_s"), "fields missing or unknown: ['wall_s']"),
         (lambda data: data.update(invented=1), "fields missing or unknown: ['invented']"),
-        (lambda data: data.update(status="fine"), "'fine' is not a valid Status"),
+        (lambda data: data.update(status="fine"), "Invalid enum value 'fine' - at `$.status`"),
         (lambda data: data["figures"]["cpu_percent"].update(value=None), "either a value or the reason"),
-        (lambda data: data["figures"]["cpu_percent"].update(value="71"), "figures.cpu_percent.value is '71'"),
+        (
+            lambda data: data["figures"]["cpu_percent"].update(value="71"),
+            "figures.cpu_percent: Expected `int | float | null`, got `str` - at `$.value`",
+        ),
         (lambda data: data["figures"]["cpu_percent"].update(value=float("nan")), "NaN is no JSON number"),
         (lambda data: data["figures"].update(cpu_percent=71), "not a trial result"),
         (
             lambda data: data["figures"]["test_accuracy"].update(value=71.0),
             "test_accuracy.value is 71.0, not from 0 to 1",
         ),
-        (lambda data: data["figures"]["cpu_percent"].update(value=10**400), "not a number that can be measured"),
+        (lambda data: data["figures"]["cpu_percent"].update(value=10**400), "figures.cpu_percent.value is 1000"),
         (lambda data: data["spec"]["cell"].update(batch_size=10**30), "spec.cell.batch_size is 1000"),
-        (lambda data: data["spec"]["cell"].update(batch_size="64"), "spec.cell.batch_size is '64', not int"),
-        (lambda data: data["spec"]["cell"].update(batch_size=True), "spec.cell.batch_size is True, not int"),
+        (
+            lambda data: data["spec"]["cell"].update(batch_size="64"),
+            "Expected `int`, got `str` - at `$.spec.cell.batch_size`",
+        ),
+        (
+            lambda data: data["spec"]["cell"].update(batch_size=True),
+            "Expected `int`, got `bool` - at `$.spec.cell.batch_size`",
+        ),
         (lambda data: data["spec"]["cell"].update(batch_size=0), "spec.cell.batch_size is 0"),
-        (lambda data: data["spec"]["draw"].pop("seed"), "'seed'"),
-        (lambda data: data["spec"]["task"]["optimizer"].update(name="lion"), "spec.task.optimizer.name is 'lion'"),
+        (lambda data: data["spec"]["draw"].pop("seed"), "missing required field `seed` - at `$.spec.draw`"),
+        (
+            lambda data: data["spec"]["task"]["optimizer"].update(name="lion"),
+            "Invalid enum value 'lion' - at `$.spec.task.optimizer.name`",
+        ),
         (lambda data: data.update(started_at="yesterday"), "yesterday"),
-        (lambda data: data.update(machine=[]), "machine is [], not dict"),
-        (lambda data: data.update(checks=[{"name": "a", "passed": 1, "detail": ""}]), "checks[0].passed is 1"),
+        (lambda data: data.update(machine=[]), "Expected `object`, got `array` - at `$.machine`"),
+        (
+            lambda data: data.update(checks=[{"name": "a", "passed": 1, "detail": ""}]),
+            "Expected `bool`, got `int` - at `$.checks[0].passed`",
+        ),
     ],
 )
 def test_an_edited_result_is_named_with_its_reason_and_the_others_go_on(
@@ -227,7 +243,7 @@ def test_a_report_links_to_the_rules_and_brings_them_along(tmp_path: Path) -> No
 
 
 def test_without_the_rules_there_is_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "RULES", tmp_path / "RULES.md")
+    monkeypatch.setattr(export, "RULES", tmp_path / "RULES.md")
     with pytest.raises(ReportError, match=r"RULES\.md: cannot be read: No such file"):
         make(store(tmp_path, trial()), tmp_path / "report")
     assert not (tmp_path / "report").exists()
@@ -240,7 +256,7 @@ def test_a_missing_folder_is_a_report_error(tmp_path: Path) -> None:
 
 
 def test_the_usual_formats_lack_the_page_or_a_chart(tmp_path: Path) -> None:
-    ran = run(store(tmp_path, *study()), "--format", *files.USUAL)
+    ran = run(store(tmp_path, *study()), "--format", *export.USUAL)
     report = tmp_path / "report"
     assert ran.stdout.endswith(f"Report: {report / 'report.html'} {report / 'report.md'}\n")
     for name in ("usage", "memory", "accuracy", "speed"):
@@ -301,7 +317,7 @@ def killed(*arguments: object) -> None:
 
 
 def test_a_killed_drawing_process_leaves_the_report_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files.figures, "draw", killed)
+    monkeypatch.setattr(figures, "draw", killed)
     report = build.report([store(tmp_path, trial())])
     with pytest.raises(ReportError, match="was killed"):
-        files.write(report, tmp_path / "report", ("png",))
+        export.write(report, tmp_path / "report", ("png",))

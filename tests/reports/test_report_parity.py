@@ -33,7 +33,7 @@ def apart(framework: str, points: list[float], batch_size: int = 32, **changes: 
     ]
 
 
-def cell(file: Path) -> tuple[int, list[float], str]:
+def cell(file: Path) -> tuple[int, object, str]:
     """n, mean and interval, verdict of a parity.csv with one row."""
     (row,) = numbers(file)
     return int(row["n"]), [float(row[key]) for key in parity.NUMBERS], row["verdict"]

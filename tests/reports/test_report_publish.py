@@ -10,12 +10,12 @@ import sys
 import tarfile
 from collections.abc import Callable
 from contextlib import chdir
-from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import stored
 import yaml
@@ -23,7 +23,7 @@ from PIL import Image
 from stored import on_gpu, store
 from test_report_check import run_trial
 
-from reports import build, files, load
+from reports import build, export, load
 from reports.load import ReportError
 from reports.publishing import archive, citation, publication, publish
 from reports.publishing import index as published_index
@@ -95,7 +95,7 @@ def test_the_report_can_be_made_again_from_the_archive(results: Path, tmp_path: 
     done = publish.publish(results, tmp_path / "published")
     unpacked(done.folder, tmp_path)
     with chdir(tmp_path):
-        files.write(build.report([Path("results")]), tmp_path / "again", ("md", "csv"))
+        export.write(build.report([Path("results")]), tmp_path / "again", ("md", "csv"))
     for name in ("report.md", "speed.csv"):
         assert (tmp_path / "again" / name).read_bytes() == (done.folder / name).read_bytes()
 
@@ -363,7 +363,7 @@ def test_the_archive_is_the_same_bytes_for_the_same_content(tmp_path: Path) -> N
 
 def facts(**changes: Any) -> publication.Publication:
     told = load.Stored((trial(), trial("mxnet")), (), (), ())
-    return replace(publication.of(told, NAME, ("PyTorch is first.",), ()), **changes)
+    return msgspec.structs.replace(publication.of(told, NAME, ("PyTorch is first.",), ()), **changes)
 
 
 def test_the_citation_file_has_what_its_format_asks_for() -> None:
@@ -440,7 +440,7 @@ def test_the_index_lists_what_lies_in_the_folder_newest_first_and_escaped(tmp_pa
 def test_a_hand_edited_publication_file_is_not_read(tmp_path: Path, change: dict[str, Any]) -> None:
     told = json.loads(publication.text(facts())) | change
     (tmp_path / "publication.json").write_text(json.dumps(told))
-    with pytest.raises(ValueError, match=next(iter(change)).replace("more", "fields").replace("_", ".")):
+    with pytest.raises(ValueError, match=next(iter(change))):
         publication.read(tmp_path / "publication.json")
 
 
@@ -495,7 +495,7 @@ def test_a_publication_is_made_again_from_its_archive_and_only_the_day_of_publis
         done = publish.publish(given, tmp_path / "published", replace=True)
         assert done.folder == old
         again = publication.read(old / publication.FILE)
-        assert again == replace(before, published_day="2026-01-02")
+        assert again == msgspec.structs.replace(before, published_day="2026-01-02")
         assert (again.first_day, again.commits) == ("2025-11-21", ["afa2864"])
         assert (old / publish.ARCHIVE).read_bytes() == packed
         assert not (old / "speed.csv").exists()

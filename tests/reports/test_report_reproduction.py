@@ -13,7 +13,7 @@ from conftest import ROOT
 from stored import BATCH_SIZES, VERSIONS, ended, on_gpu, trial
 
 from reports.conditions import Section, sections
-from reports.reproduction import beside as reproduction
+from reports.reproduction import published_tables
 from reports.table import Table
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
@@ -43,8 +43,8 @@ def section_of(*results: TrialResult) -> Section:
 
 
 def made(*results: TrialResult) -> dict[str, Table]:
-    tables, remarks = reproduction.of_section(section_of(*results))
-    assert remarks == ()
+    tables, remarks = published_tables.of_section(section_of(*results))
+    assert remarks == []
     return {table.name: table for table in tables}
 
 
@@ -122,7 +122,7 @@ def test_a_trial_without_memory_left_and_one_with_an_unknown_figure_are_named_no
 
 def test_the_tidy_table_has_a_row_a_framework_size_and_series_with_unknown_as_nan() -> None:
     tidy = made(card("tensorflow", 128, 40.0))["published-usage"].tidy
-    assert list(tidy.columns) == reproduction.TIDY
+    assert list(tidy.columns) == published_tables.TIDY
     assert len(tidy) == 3 * 9 * 2
     here = tidy[(tidy["framework"] == "tensorflow") & (tidy["batch_size"] == 128)].set_index("compared_with")
     assert here["published_table"].to_list() == [30.67, 30.67]
@@ -187,14 +187,14 @@ def test_another_number_of_epochs_gets_no_verdict_on_accuracy() -> None:
 
 
 def test_another_model_has_no_table_and_a_line_that_says_why() -> None:
-    tables, remarks = reproduction.of_section(section_of(trial(workload="cats-dogs-cnn")))
-    assert tables == ()
+    tables, remarks = published_tables.of_section(section_of(trial(workload="cats-dogs-cnn")))
+    assert tables == []
     assert len(remarks) == 1 and "cats-dogs-cnn" in remarks[0] and "osu-cnn" in remarks[0]
 
 
 def test_a_section_of_default_policy_trials_alone_has_a_line_that_says_why() -> None:
-    tables, remarks = reproduction.of_section(section_of(on_gpu(trial("tensorflow", 4, allocator="default"))))
-    assert tables == ()
+    tables, remarks = published_tables.of_section(section_of(on_gpu(trial("tensorflow", 4, allocator="default"))))
+    assert tables == []
     assert "no trial took its memory on demand" in remarks[0]
 
 
@@ -366,8 +366,9 @@ def test_the_digits_have_no_calibration() -> None:
 def test_a_report_without_a_comparison_does_not_pay_for_scipys_statistics() -> None:
     program = (
         "import sys; sys.path[:0] = ['tests', 'tests/reports']\n"
-        "from stored import study; from reports.reproduction import beside; from reports.conditions import sections\n"
-        "assert len(beside.of_section(sections(study())[0][0])[0]) == 4\n"
+        "from stored import study; from reports.conditions import sections\n"
+        "from reports.reproduction import published_tables\n"
+        "assert len(published_tables.of_section(sections(study())[0][0])[0]) == 4\n"
         "sys.exit('scipy.stats' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)

@@ -68,15 +68,20 @@ def test_repeats_of_a_given_number_make_no_such_chapter(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda data: data.update(schema_version=2), "not of schema version 1"),
-        (lambda data: data.pop("cells"), "cells are missing"),
-        (lambda data: data.pop("tolerated"), "tolerated is None"),
-        (lambda data: data.update(limit="10"), "limit is '10'"),
-        (lambda data: data.update(coverage_percent={"3": [73]}), "coverage_percent is {'3': [73]}"),
-        (lambda data: data["cells"].append(7), "cells[3] is 7"),
-        (lambda data: data["cells"][0].update(half_width="1"), "cells[0].half_width is '1'"),
-        (lambda data: data["cells"][0].update(half_width=float("inf")), "cells[0].half_width is not finite"),
-        (lambda data: data["cells"][2].pop("ended"), "cells[2].ended is None"),
+        (lambda data: data.update(schema_version=2), "Invalid enum value 2 - at `$.schema_version`"),
+        (lambda data: data.pop("cells"), "Object missing required field `cells`"),
+        (lambda data: data.pop("tolerated"), "Object missing required field `tolerated`"),
+        (lambda data: data.update(limit="10"), "Expected `float`, got `str` - at `$.limit`"),
+        (
+            lambda data: data.update(coverage_percent={"3": [73]}),
+            "Expected `array` of length 2 - at `$.coverage_percent[...]`",
+        ),
+        (lambda data: data["cells"].append(7), "Expected `object`, got `int` - at `$.cells[3]`"),
+        (
+            lambda data: data["cells"][0].update(half_width="1"),
+            "Expected `int | float | null`, got `str` - at `$.cells[0].half_width`",
+        ),
+        (lambda data: data["cells"][2].pop("ended"), "Object missing required field `ended` - at `$.cells[2]`"),
     ],
 )
 def test_an_unreadable_file_is_named_with_its_reason_and_the_tables_go_on(
@@ -90,4 +95,9 @@ def test_an_unreadable_file_is_named_with_its_reason_and_the_tables_go_on(
 
 
 def test_a_truncated_file_is_named_with_its_reason(tmp_path: Path) -> None:
-    assert "stable.json: left out: Expecting" in built(tmp_path, '{"schema_version": 1, ').markdown
+    assert "stable.json: left out: Input data was truncated" in built(tmp_path, '{"schema_version": 1, ').markdown
+
+
+def test_a_number_that_is_not_finite_is_no_json(tmp_path: Path) -> None:
+    text = '{"schema_version": 1, "tolerated": NaN}'
+    assert "stable.json: left out: JSON is malformed: invalid character (byte 35)" in built(tmp_path, text).markdown

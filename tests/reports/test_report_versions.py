@@ -35,7 +35,7 @@ def test_a_result_of_any_version_is_read_and_makes_a_report(version: int, tmp_pa
     made = make(tmp_path / "results", tmp_path / "report")
     assert f"{result.spec.task.workload} on {result.spec.task.dataset}" in made.markdown
     (row,) = numbers(tmp_path / "report" / "speed.csv")
-    assert speed > 0
+    assert speed is not None and speed > 0
     assert row["mean"] == (str(speed) if result.status is Status.OK else "")
     assert row["status"] == str(result.status)
 

@@ -10,6 +10,7 @@ import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,17 +23,18 @@ from reports.conditions import sections
 from reports.load import ReportError
 from reports.report import Chapter, Report, Summary
 from reports.table import Cell, Table
-from reports.web import pack as web_pack
+from reports.web import columns as web_columns
 from reports.web import page as web
-from reports.web import raw as web_raw
+from reports.web import trial_files
 from reports.web import trials as web_trials
+from workloads.records.figures import Figure
 from workloads.records.samples import COLUMNS
 
 VENDOR = web.TEMPLATES / "vendor"
 EVIL = "<script>alert(1)</script>"
 
 
-def report_of(folder: Path, rows: int = 1, **changes) -> Report:
+def report_of(folder: Path, rows: int = 1, **changes: Any) -> Report:
     """A report with one table of `rows` rows, each of the first trial, and one chart."""
     stored = load.read(folder)
     found, replaced = sections(stored.results)
@@ -62,17 +64,18 @@ def report_of(folder: Path, rows: int = 1, **changes) -> Report:
 
 
 @pytest.fixture
-def quick(tmp_path):
+def quick(tmp_path: Path) -> Path:
     return store(tmp_path / "results", *study())
 
 
-def packed(html: str, name: str):
+def packed(html: str, name: str) -> Any:
     """What the page holds under this name; None where it was left out."""
-    letters = re.search(rf'<script type="application/octet-stream" id="data-{name}">([^<]*)</script>', html)[1]
-    return json.loads(gzip.decompress(base64.b64decode(letters))) if letters else None
+    found = re.search(rf'<script type="application/octet-stream" id="data-{name}">([^<]*)</script>', html)
+    assert found
+    return json.loads(gzip.decompress(base64.b64decode(found[1]))) if found[1] else None
 
 
-def test_the_vendored_library_is_byte_for_byte_the_published_one_and_has_its_licence():
+def test_the_vendored_library_is_byte_for_byte_the_published_one_and_has_its_licence() -> None:
     told = tomllib.loads((VENDOR / "VENDORED.toml").read_text())
     assert set(told) == {path.name for path in VENDOR.iterdir() if path.is_dir()}
     for library in told.values():
@@ -81,9 +84,11 @@ def test_the_vendored_library_is_byte_for_byte_the_published_one_and_has_its_lic
         assert library["version"] in (VENDOR / library["file"]).read_text()
 
 
-def test_nothing_of_the_page_is_fetched_and_the_policy_lets_only_its_own_scripts_run(quick):
+def test_nothing_of_the_page_is_fetched_and_the_policy_lets_only_its_own_scripts_run(quick: Path) -> None:
     html = web.page(report_of(quick))
-    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1].replace("&#39;", "'")
+    found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
+    assert found
+    policy = found[1].replace("&#39;", "'")
     assert policy.startswith("default-src 'none'")
     assert "unsafe" not in policy.partition("script-src")[2]
     assert not re.findall(r"""(?:src|href|action)=["']?(?!#|data:|RULES.md")[^"'\s>]+""", html)
@@ -94,13 +99,13 @@ def test_nothing_of_the_page_is_fetched_and_the_policy_lets_only_its_own_scripts
         assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
 
 
-def test_text_from_outside_is_escaped_everywhere(tmp_path):
+def test_text_from_outside_is_escaped_everywhere(tmp_path: Path) -> None:
     folder = store(tmp_path / "results", trial())
     base = report_of(folder)
     chapter = base.chapters[0]
     table = replace(chapter.tables[0], title=EVIL, head=(EVIL,) * 3, above=(EVIL,), below=(EVIL,))
     table = replace(table, rows=((Cell(EVIL), Cell(EVIL, 1.0, (EVIL,)), Cell(EVIL)),))
-    chart = replace(chapter.charts[0], title=EVIL, alt=EVIL, caption=EVIL, x_label=EVIL)
+    chart = replace(chapter.charts[0], title=EVIL, alt=EVIL, caption=EVIL, provenance=EVIL, x_label=EVIL)
     chapter = replace(chapter, heading=EVIL, conditions=(EVIL,), tables=(table,), charts=(chart,), remarks=(EVIL,))
     summary = Summary((EVIL,), (EVIL,), (EVIL,))
     html = web.page(
@@ -110,7 +115,7 @@ def test_text_from_outside_is_escaped_everywhere(tmp_path):
     assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 20
 
 
-def test_a_cell_keeps_its_number_its_note_and_its_trials(quick):
+def test_a_cell_keeps_its_number_its_note_and_its_trials(quick: Path) -> None:
     html = web.page(report_of(quick))
     assert (
         '<td>12.5<sup><a href="#s1-speed-note-1" aria-label="note 1">1</a></sup></td><td class="w">out of memory</td>'
@@ -118,93 +123,80 @@ def test_a_cell_keeps_its_number_its_note_and_its_trials(quick):
     )
     assert '<li id="s1-speed-note-1">noisy</li>' in html
     shown = packed(html, "shown")
-    assert shown["tables"]["s1-speed"] == {"numbers": [[None, 12.5, None]], "trials": [["", "0", ""]]}
-    assert shown["charts"]["s1-speed-chart"]["panels"][0]["series"][0]["y"] == [12.5, None]
+    assert shown["tables"]["s1-speed"] == {"numbers": [[None, 12.5, None]], "trials": [[[], [0], []]]}
+    assert shown["charts"]["s1-speed-chart"]["panels"][0]["traces"][0]["y"] == [12.5, None]
 
 
-def test_marks_stand_before_the_summary(quick):
+def test_marks_stand_before_the_summary(quick: Path) -> None:
     html = web.page(report_of(quick), ("Of a dirty commit.",))
     assert html.index("Of a dirty commit.") < html.index('id="summary"') < html.index("Part 1</h2>")
 
 
-def test_a_null_figure_keeps_its_reason_and_is_no_zero(tmp_path):
+def test_a_null_figure_keeps_its_reason_and_is_no_zero(tmp_path: Path) -> None:
     folder = store(tmp_path / "results", trial(figures={"power_w": unknown("no meter here")}))
-    power = next(one for one in packed(web.page(report_of(folder)), "figures") if one["name"] == "power_w")
-    assert power["values"] == {"same": None}
-    assert power["reason"] == {"same": "no meter here"}
+    results = packed(web.page(report_of(folder)), "results")
+    assert results["figures.power_w.value"] == [None]
+    assert results["figures.power_w.reason"] == ["no meter here"]
 
 
-def unknown(reason):
+def unknown(reason: str) -> Figure:
     figure = trial().figures["cpu_percent"]
     return replace(figure, value=None, reason=reason)
 
 
-def test_trials_of_one_id_from_two_machines_have_addresses_of_their_own(tmp_path):
+def test_trials_of_one_id_from_two_machines_have_addresses_of_their_own(tmp_path: Path) -> None:
     folder = store(tmp_path / "results", trial())
     report = report_of(folder)
     other = replace(report.stored.results[0], machine={"cpu_model": "another"})
     stored = replace(report.stored, results=(*report.stored.results, other), folders=report.stored.folders * 2)
     keys = packed(web.page(replace(report, stored=stored)), "shown")["trials"]["key"]
     own = report.stored.results[0].spec.id
-    assert keys == {"all": [own, f"{own}~2"]} or keys == {"of": [own, f"{own}~2"], "at": [0, 1]}
+    assert keys == [own, f"{own}~2"]
 
 
-def test_what_does_not_fit_is_left_out_by_name_and_the_page_stays_within_its_limit(quick, monkeypatch):
+def test_what_does_not_fit_is_left_out_by_name_and_the_page_stays_within_its_limit(
+    quick: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = web.page(report_of(quick))
     assert len(whole.encode()) < 1_000_000
-    assert packed(whole, "figures") is not None
+    assert packed(whole, "results") is not None
     monkeypatch.setattr(web, "LIMIT_BYTES", len(whole.encode()) - 4_000)
     html = web.page(report_of(quick))
     assert len(html.encode()) < len(whole.encode()) - 4_000
-    left_out = [name for name in web_trials.SHARES if packed(html, name) is None]
-    assert left_out
+    held = {name: packed(html, name) for name in web_trials.DETAILS}
+    assert len((held["results"] or {"folder": []})["folder"]) < 27
     assert "left out of this page for its size" in html.partition('id="trials-table"')[2].partition("</section>")[0]
 
 
-def test_a_table_without_room_is_named_with_its_length(quick):
+def test_a_table_without_room_is_named_with_its_length(quick: Path) -> None:
     html = web.page(report_of(quick, rows=40_000))
     assert len(html.encode()) < web.LIMIT_BYTES
     assert "40,000 rows, left out of this page for its size" in html
 
 
-def test_a_page_that_cannot_be_made_small_is_refused_in_one_line(quick, monkeypatch):
+def test_a_page_that_cannot_be_made_small_is_refused_in_one_line(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web, "LIMIT_BYTES", 1000)
     with pytest.raises(ReportError, match="larger than 1,000 bytes"):
         web.page(report_of(quick))
 
 
-def test_a_folder_that_cannot_be_written_is_named(quick, tmp_path):
+def test_a_folder_that_cannot_be_written_is_named(quick: Path, tmp_path: Path) -> None:
     with pytest.raises(ReportError, match=r"missing/report\.html: cannot be written"):
         web.write(report_of(quick), tmp_path / "missing" / "report.html")
 
 
-def test_the_same_results_make_the_same_page(quick):
+def test_the_same_results_make_the_same_page(quick: Path) -> None:
     assert web.page(report_of(quick)) == web.page(report_of(quick))
 
 
-@pytest.mark.parametrize(
-    ("values", "found"),
-    [
-        (["a", "a"], {"same": "a"}),
-        ([1, 2, 3], {"all": [1, 2, 3]}),
-        ([1, True, 1.0], {"all": [1, True, 1.0]}),
-        (["x", "y"] * 4, {"of": ["x", "y"], "at": [0, 1] * 4}),
-        (["a long sentence", "a long sentence", None], {"of": ["a long sentence", None], "at": [0, 0, 1]}),
-    ],
-)
-def test_a_column_says_each_text_once(values, found):
-    assert web_pack.column(values) == found
+def test_columns_have_null_where_a_row_lacks_the_key() -> None:
+    assert web_columns.columns([{"a": 1}, {"b": "x", "a": 2}]) == {"a": [1, 2], "b": [None, "x"]}
 
 
-def test_runs_of_trials_are_short_and_nothing_is_joined_that_is_apart():
-    assert web_pack.ranges([3, 4, 5, 9, 11, 12]) == "3-5,9,11-12"
-    assert web_pack.ranges([]) == ""
-
-
-def test_a_number_that_is_not_finite_becomes_null():
-    assert web_pack.rounded(float("nan"), 4) is None
-    assert web_pack.rounded(1234567.0, 4) == 1235000
-    assert web_pack.rounded(0.000123456, 3) == 0.000123
+def test_a_number_that_is_not_finite_becomes_null() -> None:
+    assert web_columns.rounded(float("nan"), 4) is None
+    assert web_columns.rounded(1234567.0, 4) == 1235000
+    assert web_columns.rounded(0.000123456, 3) == 0.000123
 
 
 def write_samples(folder: Path, rows: list[tuple[float, float | None, float | None]]) -> None:
@@ -218,63 +210,64 @@ def write_samples(folder: Path, rows: list[tuple[float, float | None, float | No
     (folder / "events.jsonl").write_text("".join(f'{{"event": "{name}", "t_ns": {s * 10**9}}}\n' for name, s in events))
 
 
-def test_samples_are_thinned_to_means_of_the_usage_and_peaks_of_the_memory(tmp_path):
+def test_samples_are_thinned_to_means_of_the_usage_and_peaks_of_the_memory(tmp_path: Path) -> None:
     # Two cores: both idle for 2 s, then both busy for 2 s. Memory 1 MiB, but 5 MiB at 3 s.
     write_samples(tmp_path, [(0, 0, 2**20), (1, 0, 2**20), (2, 0, 2**20), (3, 2, 5 * 2**20), (4, 4, 2**20)])
-    found = web_raw.samples(tmp_path, 2, 2)
+    found = trial_files.samples(tmp_path, 2, 2)
     assert found == {"from": 0, "step": 2, "window": [2.0, 4.0], "tracks": {0: [0, 100], 2: [1, 5]}}
 
 
-def test_a_hole_in_the_samples_stays_a_hole(tmp_path):
+def test_a_hole_in_the_samples_stays_a_hole(tmp_path: Path) -> None:
     write_samples(tmp_path, [(0, None, 2**20), (1, None, None), (2, None, None), (3, None, None), (4, None, 2**20)])
-    found = web_raw.samples(tmp_path, 2, 4)
-    assert found["tracks"] == {2: [1, None, None, 1]}
+    found = trial_files.samples(tmp_path, 2, 4)
+    assert found and found["tracks"] == {2: [1, None, None, 1]}
 
 
 @pytest.mark.parametrize("told", ["-1", "true", "1.5", '"1"', str(2**63)])
-def test_an_event_at_a_time_that_no_clock_tells_is_no_edge_of_a_curve(tmp_path, told):
+def test_an_event_at_a_time_that_no_clock_tells_is_no_edge_of_a_curve(tmp_path: Path, told: str) -> None:
     write_samples(tmp_path, [(second, second, 2**20) for second in range(5)])
     with (tmp_path / "events.jsonl").open("a") as file:
         file.write(f'{{"event": "finished", "t_ns": {told}}}\n')
-    assert "t_ns is" in web_raw.samples(tmp_path, 2, 10)["reason"]
+    found = trial_files.samples(tmp_path, 2, 10)
+    assert found and "t_ns is" in found["reason"]
 
 
-def test_samples_that_cannot_be_read_say_why(tmp_path):
+def test_samples_that_cannot_be_read_say_why(tmp_path: Path) -> None:
     (tmp_path / "samples.csv").write_text("t_ns\nno number\n")
-    assert "cannot be read" in web_raw.samples(tmp_path, 2, 10)["reason"]
-    assert web_raw.samples(tmp_path / "missing", 2, 10) is None
+    found = trial_files.samples(tmp_path, 2, 10)
+    assert found and "cannot be read" in found["reason"]
+    assert trial_files.samples(tmp_path / "missing", 2, 10) is None
 
 
-def test_a_long_log_loses_its_middle_and_says_how_much(tmp_path):
+def test_a_long_log_loses_its_middle_and_says_how_much(tmp_path: Path) -> None:
     (tmp_path / "log.txt").write_bytes(b"first\n" + b"x" * 10_000 + b"\nlast\xff")
-    text = web_raw.log(tmp_path, 100)
-    assert text.startswith("first\n") and text.endswith("\nlast\N{REPLACEMENT CHARACTER}")
+    text = trial_files.log(tmp_path, 100)
+    assert text and text.startswith("first\n") and text.endswith("\nlast\N{REPLACEMENT CHARACTER}")
     assert "9,912 of 10,012 bytes are left out here" in text
     assert len(text) < 300
-    assert web_raw.log(tmp_path, 20_000).count("x") == 10_000
+    whole = trial_files.log(tmp_path, 20_000)
+    assert whole and whole.count("x") == 10_000
 
 
-def test_curves_go_to_the_first_repeats_where_there_is_no_room_for_all(tmp_path, monkeypatch):
+def test_curves_go_to_the_first_repeats_where_there_is_no_room_for_all(tmp_path: Path) -> None:
     folder = store(tmp_path / "results", *(trial(repeat=repeat) for repeat in range(4)))
-    for path in (folder / "trials").iterdir():
-        write_samples(path, [(second, second, 2**20) for second in range(5)])
-    monkeypatch.setattr(web_trials, "SAMPLED", (2,))
-    told, left_out = web_trials.details(web_trials.trials_of(report_of(folder)), 10**6)
-    assert [bool(one) for one in json.loads(gzip.decompress(base64.b64decode(told["samples"])))] == [
-        True,
-        True,
-        False,
-        False,
-    ]
-    assert any("for 2 of 4 trials" in sentence for sentence in left_out)
-
-
-def test_shares_never_exceed_the_room():
     rng = np.random.default_rng(0)
-    noise = rng.integers(0, 2**31, 10_000).tolist()
-    levels = [("", lambda: noise), ("half is missing", lambda: noise[:100]), ("all is missing", lambda: None)]
-    whole, nothing_missing = web_pack.fitting(levels, 10**6)
-    part, half = web_pack.fitting(levels, 2_000)
-    none, all_missing = web_pack.fitting(levels, 10)
-    assert (nothing_missing, half, all_missing) == ("", "half is missing", "all is missing")
-    assert len(whole) > 2_000 >= len(part) > 10 and none == ""
+    for path in (folder / "trials").iterdir():
+        write_samples(path, [(second, second, float(rng.integers(2**20, 2**30))) for second in range(400)])
+    trials = web_trials.trials_of(report_of(folder))
+    assert [trial.result.spec.draw.repeat for trial in trials] == [0, 1, 2, 3]
+    whole, nothing = web_trials.details(trials, 10**6)
+    some, left_out = web_trials.details(trials, 10 * len(whole["results"]) // 7)
+    assert nothing == [] and some["results"] == whole["results"]
+    every, first = (json.loads(gzip.decompress(base64.b64decode(one["samples"]))) for one in (whole, some))
+    assert len(every) == 4 and first == every[: len(first)] and 0 < len(first) < 4
+    assert any(f"samples of {4 - len(first)} of 4 trials" in sentence for sentence in left_out)
+
+
+def test_the_first_of_what_does_not_fit_into_the_room_stay() -> None:
+    noise = np.random.default_rng(0).integers(0, 2**31, 10_000).tolist()
+    whole, every = web_columns.fitting(noise, list, 10**6)
+    part, some = web_columns.fitting(noise, list, 2_000)
+    assert (len(whole) > 2_000 >= len(part), every) == (True, 10_000)
+    assert json.loads(gzip.decompress(base64.b64decode(part))) == noise[:some] and some > 100
+    assert web_columns.fitting(noise, list, 10) == ("", 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 from stored import store
 
 from reports import __main__ as program
-from reports import build, files, markdown
+from reports import build, export, markdown
 from reports.report import Report
 from workloads.records.result import TrialResult
 
@@ -29,7 +29,7 @@ class Made:
 def make(results: Path, out: Path, columns: bool = False) -> Made:
     """Tables alone: charts and page take most of a report's time and are tested apart."""
     report = build.report([results], columns)
-    files.write(report, out, ("md", "csv"))
+    export.write(report, out, ("md", "csv"))
     return Made(report, (out / "report.md").read_text(encoding="utf-8"), markdown.printed(report))
 
 

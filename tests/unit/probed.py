@@ -46,8 +46,8 @@ LABELS = _generator.integers(0, PLAIN.classes, len(IMAGES)).astype(np.int32)
 ORDER = _generator.permutation(len(IMAGES)).astype(np.int32)
 
 
-def opened(adapter: Adapter | None = None, profile: str = "default") -> Adapter:
-    """Ready for a `build`."""
+def opened(adapter: Any = None, profile: str = "default") -> Any:
+    """Ready for a `build`: the referee, or the adapter that is given."""
     adapter = adapter or Adapter()
     adapter.open("cpu", 1, profile, "host", "on-demand")
     adapter.load(IMAGES, LABELS)
@@ -79,12 +79,13 @@ def moved(evidence: Evidence, where: str, key: str | int | None, by: float) -> E
     return everywhere(evidence, lambda probe: _moved(probe, where, key, by))
 
 
-def _moved(evidence: Evidence, where: str, key: str | int | None, by: float) -> Evidence:
+def _moved(evidence: Evidence, where: str, key: Any, by: float) -> Evidence:
     value = getattr(evidence, where)
     if where == "updates":
         return replace(evidence, updates={**value, "1": {**value["1"], key: pushed(value["1"][key], by)}})
     if isinstance(value, dict):
-        return replace(evidence, **{where: {**value, key: pushed(value[key], by)}})
+        changed: dict[str, Any] = {where: {**value, key: pushed(value[key], by)}}
+        return replace(evidence, **changed)
     if where == "losses":
         return replace(evidence, losses=[loss * (1 + by * (i == key)) for i, loss in enumerate(value)])
     if isinstance(value, list):
@@ -97,7 +98,7 @@ def everywhere(evidence: Evidence, change: Callable[[Evidence], Evidence]) -> Ev
     return replace(change(evidence), again=[change(other) for other in evidence.again])
 
 
-def pushed(fingerprint: Any, by: float) -> list[float]:
+def pushed(fingerprint: Any, by: float) -> Any:
     """With every projection moved by that part of the norm."""
     norm, *projections = fingerprint
     return [norm, *(projection + by * norm for projection in projections)]

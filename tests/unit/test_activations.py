@@ -35,7 +35,7 @@ def an_image(*of_layers: Layer, shape: tuple[int, ...] = (6, 6, 2)) -> int:
     return activation_bytes(Workload("w", "", shape, of_layers), 1)
 
 
-def test_osu_cnn_keeps_what_a_hand_counts_at_batch_size_128():
+def test_osu_cnn_keeps_what_a_hand_counts_at_batch_size_128() -> None:
     by_hand = (
         32 * 32 * 3  # the rescaled images, of conv1
         + 30 * 30 * 32  # relu1 = what pool1 takes in
@@ -50,18 +50,18 @@ def test_osu_cnn_keeps_what_a_hand_counts_at_batch_size_128():
     assert activation_bytes(OSU_CNN, 128) / MIB == pytest.approx(26.02, abs=0.005)
 
 
-def test_the_places_of_the_maxima_are_those_that_frameworks_were_seen_to_keep():
+def test_the_places_of_the_maxima_are_those_that_frameworks_were_seen_to_keep() -> None:
     assert 8 * 128 * pooled_values(OSU_CNN) / MIB == pytest.approx(9.28, abs=0.005)  # int64, PyTorch
     assert 4 * 128 * pooled_values(OSU_CNN) / MIB == pytest.approx(4.64, abs=0.005)  # int32, MXNet
     assert pooled_values(MOBILENET_V3_LARGE) == 0
 
 
-def test_cats_dogs_cnn_keeps_what_a_hand_counts():
+def test_cats_dogs_cnn_keeps_what_a_hand_counts() -> None:
     by_hand = 200 * 200 * 3 + 200 * 200 * 32 + 100 * 100 * 32 + 128 + 1
     assert activation_bytes(CATS_DOGS_CNN, 3) == 3 * 4 * by_hand
 
 
-def test_every_layer_record_has_a_rule():
+def test_every_layer_record_has_a_rule() -> None:
     records = {
         record
         for _, record in inspect.getmembers(layers, inspect.isclass)
@@ -70,7 +70,7 @@ def test_every_layer_record_has_a_rule():
     assert set(KEPT) == records
 
 
-def test_a_layer_without_a_rule_is_refused():
+def test_a_layer_without_a_rule_is_refused() -> None:
     class Unheard(Layer):
         pass
 
@@ -78,44 +78,44 @@ def test_a_layer_without_a_rule_is_refused():
         an_image(Unheard("x"))
 
 
-def test_a_tensor_that_two_layers_need_counts_once():
+def test_a_tensor_that_two_layers_need_counts_once() -> None:
     convolution = Conv2D("c", 3, (3, 3))  # (4, 4, 3)
     kept = 4 * (72 + 48 + 48)  # the image, the ReLU's output and the logits
     assert an_image(convolution, Relu("r"), Flatten("f"), Dense("d", 48)) == kept
     assert an_image(convolution, Relu("r"), MaxPool2D("p", 4), Flatten("f"), Dense("d", 48)) == kept + 4 * 3
 
 
-def test_what_no_derivative_needs_is_not_kept():
+def test_what_no_derivative_needs_is_not_kept() -> None:
     alone = an_image(Conv2D("c", 3, (3, 3)), GlobalAveragePool2D("g"))
     assert alone == 4 * (72 + 3)  # neither the convolution's output nor the pool's input
     assert an_image(Conv2D("c", 3, (3, 3)), HardSwish("h"), GlobalAveragePool2D("g")) == alone + 4 * 48
     assert an_image(Conv2D("c", 3, (3, 3)), Residual("s", (Relu("r"),)), GlobalAveragePool2D("g")) == alone + 4 * 48
 
 
-def test_a_batch_norm_keeps_its_input_and_two_numbers_a_channel_whatever_the_batch_size():
+def test_a_batch_norm_keeps_its_input_and_two_numbers_a_channel_whatever_the_batch_size() -> None:
     workload = Workload("w", "", (6, 6, 2), (Conv2D("c", 3, (3, 3)), BatchNorm("b"), Relu("r"), Flatten("f")))
     of_one, of_ten = (activation_bytes(workload, size) for size in (1, 10))
     an_image_more, once = 4 * (72 + 48 + 48), 4 * 2 * 3
     assert (of_one, of_ten) == (an_image_more + once, 10 * an_image_more + once)
 
 
-def test_dropout_keeps_a_byte_for_each_value_unless_its_rate_is_zero():
+def test_dropout_keeps_a_byte_for_each_value_unless_its_rate_is_zero() -> None:
     without = an_image(Flatten("f"), Dense("d", 5), shape=(1, 1, 8))
     assert an_image(Flatten("f"), Dropout("o", 0.5), Dense("d", 5), shape=(1, 1, 8)) == without + 8
     assert an_image(Flatten("f"), Dropout("o", 0.0), Dense("d", 5), shape=(1, 1, 8)) == without
 
 
-def test_squeeze_and_excite_keeps_both_factors():
+def test_squeeze_and_excite_keeps_both_factors() -> None:
     gate = (GlobalAveragePool2D("s"), Dense("d", 2), HardSigmoid("h"))
     kept = 4 * (72 + 2 + 2 + 72)  # x, what the Dense takes in, the factors, the logits
     assert an_image(SqueezeExcite("e", gate), Flatten("f")) == kept
 
 
-def test_twice_the_precision_is_twice_the_bytes():
+def test_twice_the_precision_is_twice_the_bytes() -> None:
     assert activation_bytes(OSU_CNN, 7, value_bytes=8) == 2 * activation_bytes(OSU_CNN, 7)
 
 
-def test_activations_are_a_line_of_the_batch_size_in_every_catalogued_network():
+def test_activations_are_a_line_of_the_batch_size_in_every_catalogued_network() -> None:
     for workload in (OSU_CNN, CATS_DOGS_CNN, MOBILENET_V3_LARGE):
         one, two, nine = (activation_bytes(workload, size) for size in (1, 2, 9))
         assert nine - one == 8 * (two - one) > 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import make_spec
@@ -15,15 +17,19 @@ from workloads.records.check_name import CheckName
 from workloads.records.events import Event, read_events
 from workloads.records.figures import CALL_TIMES, MEMORY_PARTS
 from workloads.records.files import EVENTS_FILE, LOG_FILE
+from workloads.records.job import TrialSpec
+from workloads.records.result import TrialResult
 from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
+
+Timed = list[tuple[Event, float, dict[str, Any]]]  # event, s, what it says
 
 SECOND = 10**9
 OK = Outcome(0, False, 12.0)
 TOLD = {"parts": dict.fromkeys(MEMORY_PARTS, 8), "step_peak": 64, "peak": 70, "steps": 6}
 
 
-def write_trial(folder, events, samples):
+def write_trial(folder: Path, events: Timed, samples: list[dict[str, float]]) -> None:
     folder.mkdir(exist_ok=True)
     with (folder / "events.jsonl").open("w") as file:
         for event, t_s, data in events:
@@ -35,7 +41,7 @@ def write_trial(folder, events, samples):
     (folder / "log.txt").write_text("first line\nlast line\n")
 
 
-def trained(steps=125, images=4000):
+def trained(steps: int = 125, images: int = 4000) -> Timed:
     """Built at 2 s, trained to 6 s, evaluated to 6.5 s; window from 7 s to 12 s."""
     epoch = {"epoch": 0, "steps": 45, "images": 1437, "train_loss": 1.0, "first_losses": [2.3]}
     return [
@@ -53,7 +59,7 @@ def trained(steps=125, images=4000):
     ]
 
 
-def busy_window(extra=None):
+def busy_window(extra: dict[str, float] | None = None) -> list[dict[str, float]]:
     """10 Hz for 13 s: idle outside the window; inside, the trial uses 1.5 cores and the machine 1.7; 300 MiB,
     but 900 MiB for a moment before it."""
     samples = []
@@ -73,19 +79,25 @@ def busy_window(extra=None):
     return samples
 
 
-def result_of(folder, events, samples, **given):
+def result_of(folder: Path, events: Timed, samples: list[dict[str, float]], **given: Any) -> TrialResult:
     write_trial(folder, events, samples)
     return assembled(folder, **given)
 
 
-def assembled(folder, spec=None, outcome=OK, killed_for_memory=False, told=TOLD):
+def assembled(
+    folder: Path,
+    spec: TrialSpec | None = None,
+    outcome: Outcome = OK,
+    killed_for_memory: bool = False,
+    told: dict[str, Any] = TOLD,
+) -> TrialResult:
     spec = spec or make_spec(epochs=1)
     events = read_events(folder / EVENTS_FILE)
     worker = Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, killed_for_memory))
     return assemble(folder, spec, worker, {}, "2026-01-01T00:00:00+00:00", told)
 
 
-def test_idle_time_enters_the_means(tmp_path):
+def test_idle_time_enters_the_means(tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(), busy_window())
     value = {name: figure.value for name, figure in result.figures.items()}
     assert result.status == Status.OK and result.reason is None
@@ -101,7 +113,7 @@ def test_idle_time_enters_the_means(tmp_path):
     assert all(check.passed for check in result.checks)
 
 
-def test_times_of_the_phases_and_epochs_are_wrong(tmp_path):
+def test_times_of_the_phases_and_epochs_are_wrong(tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(), busy_window())
     assert result.phases_s == pytest.approx(
         {
@@ -120,32 +132,32 @@ def test_times_of_the_phases_and_epochs_are_wrong(tmp_path):
 
 
 @pytest.mark.parametrize(("steps", "images"), [(1, 4000), (125, 32), (129, 4000)])
-def test_throughput_off_by_the_number_of_steps_passes_the_check(steps, images, tmp_path):
+def test_throughput_off_by_the_number_of_steps_passes_the_check(steps: int, images: int, tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(steps, images), busy_window())
-    assert result.status == Status.UNVERIFIED and "batch size 32" in result.reason
+    assert result.status == Status.UNVERIFIED and "batch size 32" in (result.reason or "")
     assert [check.name for check in result.checks if not check.passed] == ["images/s x step time = batch size"]
 
 
-def test_a_gap_in_the_samples_passes_the_check(tmp_path):
+def test_a_gap_in_the_samples_passes_the_check(tmp_path: Path) -> None:
     samples = [sample for i, sample in enumerate(busy_window()) if not 80 <= i < 85]
     result = result_of(tmp_path, trained(), samples)
     assert [check.name for check in result.checks if not check.passed] == ["samples cover the window"]
 
 
-def test_unknown_figure_becomes_zero(tmp_path):
+def test_unknown_figure_becomes_zero(tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(), [{"t_ns": int(i * SECOND / 10), "cores_cpu_s": 1} for i in range(130)])
     for name in ("cpu_percent", "host_memory_bytes", "gpu_percent"):
         assert result.figures[name].value is None and result.figures[name].reason
 
 
-def test_parts_of_the_memory_that_nobody_told_become_zero(tmp_path):
+def test_parts_of_the_memory_that_nobody_told_become_zero(tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(), busy_window(), told={"reason": "the memory worker: out_of_memory"})
     for part in ("statistics", "gradients", "inputs", "activations", "workspace"):
         figure = result.figures[f"{part}_bytes"]
-        assert figure.value is None and "out_of_memory" in figure.reason
+        assert figure.value is None and "out_of_memory" in (figure.reason or "")
 
 
-def test_the_trials_own_count_of_its_allocator_gives_way_to_the_memory_workers(tmp_path):
+def test_the_trials_own_count_of_its_allocator_gives_way_to_the_memory_workers(tmp_path: Path) -> None:
     counts = {"allocator_peak": 75, "allocator_reserved": 90}
     events = [*trained()[:-1], (Event.ALLOCATOR_COUNTED, 12.3, {"counts": counts})]
     figures = result_of(tmp_path, events, busy_window()).figures
@@ -164,7 +176,7 @@ def test_the_trials_own_count_of_its_allocator_gives_way_to_the_memory_workers(t
     ],
     ids=["it gave a reason", "it ended the worker", "it was killed"],
 )
-def test_a_trial_that_was_measured_stays_ok_whatever_happens_to_what_is_optional(tmp_path, behind):
+def test_a_trial_that_was_measured_stays_ok_whatever_happens_to_what_is_optional(tmp_path: Path, behind: Timed) -> None:
     events = [*trained()[:-2], *behind]
     result = result_of(
         tmp_path, events, busy_window(), outcome=Outcome(-signal.SIGSEGV if not behind else 0, False, 13)
@@ -179,7 +191,9 @@ def test_a_trial_that_was_measured_stays_ok_whatever_happens_to_what_is_optional
 
 
 @pytest.mark.parametrize(("others", "status"), [(0.4, Status.OK), (0.6, Status.CONTENDED)])
-def test_a_cpu_trial_beside_a_neighbour_with_more_than_a_quarter_of_its_cores_is_contended(tmp_path, others, status):
+def test_a_cpu_trial_beside_a_neighbour_with_more_than_a_quarter_of_its_cores_is_contended(
+    tmp_path: Path, others: float, status: Status
+) -> None:
     """The trial has 1.5 of its 2 cores."""
     samples = busy_window()
     for sample in samples:
@@ -188,15 +202,15 @@ def test_a_cpu_trial_beside_a_neighbour_with_more_than_a_quarter_of_its_cores_is
     result = result_of(tmp_path, trained(), samples)
     assert result.status == status
     if status == Status.CONTENDED:
-        assert "other processes took 30 % of the cores" in result.reason
+        assert "other processes took 30 % of the cores" in (result.reason or "")
     assert result.figures["images_per_s"].value == 800, "the figure is kept"
 
 
-def with_window(**data):
+def with_window(**data: Any) -> Timed:
     return [(event, t, more | data if event == Event.WINDOW_ENDED else more) for event, t, more in trained()]
 
 
-def test_a_trial_with_a_loss_that_is_no_number_is_diverged_and_says_at_which_step(tmp_path):
+def test_a_trial_with_a_loss_that_is_no_number_is_diverged_and_says_at_which_step(tmp_path: Path) -> None:
     result = result_of(tmp_path, with_window(diverged_step=3), busy_window())
     assert (result.status, result.reason) == (Status.DIVERGED, "the loss of step 3 is no number")
     assert result.figures["diverged_step"].value == 3 and result.figures["images_per_s"].value == 800
@@ -205,7 +219,7 @@ def test_a_trial_with_a_loss_that_is_no_number_is_diverged_and_says_at_which_ste
     assert steady.figures["diverged_step"].value is None and steady.figures["diverged_step"].reason
 
 
-def test_the_times_of_the_calls_in_the_window_are_told_by_their_quantiles(tmp_path):
+def test_the_times_of_the_calls_in_the_window_are_told_by_their_quantiles(tmp_path: Path) -> None:
     calls_s = [0.05] * 90 + [0.06] * 9 + [0.1]
     figures = result_of(tmp_path, with_window(calls_s=calls_s), busy_window()).figures
     value = {spec.name: figures[spec.name].value for spec in CALL_TIMES}
@@ -224,19 +238,21 @@ def test_the_times_of_the_calls_in_the_window_are_told_by_their_quantiles(tmp_pa
         ([2.5, 2.5], True),  # steps that take long
     ],
 )
-def test_a_worker_that_stood_still_for_a_part_of_the_window_fails_the_check_of_stalls(tmp_path, calls_s, passed):
+def test_a_worker_that_stood_still_for_a_part_of_the_window_fails_the_check_of_stalls(
+    tmp_path: Path, calls_s: list[float], passed: bool
+) -> None:
     result = result_of(tmp_path, with_window(calls_s=calls_s), busy_window())
     (check,) = [check for check in result.checks if check.name == CheckName.NO_STALL]
     assert check.passed == passed, check.detail
     assert result.status == Status.OK
 
 
-def test_memory_taken_behind_the_end_is_no_peak_of_the_trial(tmp_path):
+def test_memory_taken_behind_the_end_is_no_peak_of_the_trial(tmp_path: Path) -> None:
     samples = [s | {"host_memory_bytes": 5000 * 2**20} if s["t_ns"] > 12.2 * SECOND else s for s in busy_window()]
     assert result_of(tmp_path, trained(), samples).figures["host_memory_peak_bytes"].value == 900 * 2**20
 
 
-def test_a_copy_of_the_worker_while_it_opens_is_in_no_peak_of_its_memory(tmp_path):
+def test_a_copy_of_the_worker_while_it_opens_is_in_no_peak_of_its_memory(tmp_path: Path) -> None:
     """`adapters.kernels` asks one: for a moment the tree is twice as large as the worker ever is."""
     samples = busy_window()
     samples[14]["host_memory_bytes"] = 1800 * 2**20
@@ -246,7 +262,7 @@ def test_a_copy_of_the_worker_while_it_opens_is_in_no_peak_of_its_memory(tmp_pat
     assert never_open.figures["host_memory_peak_bytes"].value == 1800 * 2**20
 
 
-def test_a_peak_between_two_samples_is_missed(tmp_path):
+def test_a_peak_between_two_samples_is_missed(tmp_path: Path) -> None:
     """The kernel's own peak, reset at the window's start, stands before the 10 Hz poll."""
     at_window = {
         Event.WINDOW_STARTED: {"peak_resident_bytes": 1200 * 2**20},
@@ -258,10 +274,15 @@ def test_a_peak_between_two_samples_is_missed(tmp_path):
     assert figures["host_memory_peak_bytes"].value == 1200 * 2**20
 
 
-def test_company_on_the_device_is_not_marked(tmp_path, gpu_spec):
-    extra = {"foreign_processes": 1, "gpu_percent": 50, "device_memory_bytes": 10, "process_memory_bytes": 20}
+def test_company_on_the_device_is_not_marked(tmp_path: Path, gpu_spec: TrialSpec) -> None:
+    extra: dict[str, float] = {
+        "foreign_processes": 1,
+        "gpu_percent": 50,
+        "device_memory_bytes": 10,
+        "process_memory_bytes": 20,
+    }
     result = result_of(tmp_path, trained(), busy_window(extra), spec=gpu_spec)
-    assert result.status == Status.CONTENDED and "1 other process" in result.reason
+    assert result.status == Status.CONTENDED and "1 other process" in (result.reason or "")
     assert "process memory <= device memory" in [check.name for check in result.checks if not check.passed]
 
 
@@ -276,32 +297,34 @@ def test_company_on_the_device_is_not_marked(tmp_path, gpu_spec):
         (Outcome(0, False, 5), False, Status.FAILED, "exit code 0"),
     ],
 )
-def test_worker_that_died_is_told_as_something_else(outcome, killed_for_memory, status, telling, tmp_path):
+def test_worker_that_died_is_told_as_something_else(
+    outcome: Outcome, killed_for_memory: bool, status: Status, telling: str, tmp_path: Path
+) -> None:
     result = result_of(tmp_path, trained()[:4], busy_window(), outcome=outcome, killed_for_memory=killed_for_memory)
-    assert result.status == status and telling in result.reason
+    assert result.status == status and telling in (result.reason or "")
     assert result.figures["images_per_s"].value is None and result.figures["test_accuracy"].value is None
 
 
-def test_a_crash_after_the_last_figure_loses_the_trial(tmp_path):
+def test_a_crash_after_the_last_figure_loses_the_trial(tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(), busy_window(), outcome=Outcome(-signal.SIGSEGV, False, 12))
     assert result.status == Status.OK and result.figures["images_per_s"].value == 800
     assert [check.name for check in result.checks if not check.passed] == ["the worker ended well"]
 
 
-def test_window_of_a_batch_larger_than_the_split_goes_unsaid(tmp_path):
+def test_window_of_a_batch_larger_than_the_split_goes_unsaid(tmp_path: Path) -> None:
     events = [(e, t, d | {"steps": 1} if e == Event.EPOCH_TRAINED else d) for e, t, d in trained(2, 8192)]
     result = result_of(tmp_path, events, busy_window(), spec=make_spec(epochs=1, batch_size=4096))
     assert [check.name for check in result.checks if not check.passed] == ["batch size <= training split"]
 
 
-def test_gpu_memory_is_unknown_where_process_ids_do_not_match(tmp_path, gpu_spec):
+def test_gpu_memory_is_unknown_where_process_ids_do_not_match(tmp_path: Path, gpu_spec: TrialSpec) -> None:
     samples = busy_window({"gpu_percent": 50, "device_memory_bytes": 700})
     samples[0]["device_memory_bytes"] = 500
     figure = result_of(tmp_path, trained(), samples, spec=gpu_spec).figures["process_gpu_memory_bytes"]
     assert figure.value == 200 and "less its baseline" in figure.source
 
 
-def test_memory_taken_after_the_last_figure_counts_as_the_trials(tmp_path, gpu_spec):
+def test_memory_taken_after_the_last_figure_counts_as_the_trials(tmp_path: Path, gpu_spec: TrialSpec) -> None:
     samples = busy_window({"gpu_percent": 50, "device_memory_bytes": 700})
     samples[0]["device_memory_bytes"] = 500
     samples[125]["device_memory_bytes"] = 9000  # at 12.5 s
@@ -315,13 +338,13 @@ def test_memory_taken_after_the_last_figure_counts_as_the_trials(tmp_path, gpu_s
     assert figures["host_context_bytes"].value is None, "of the worker, and not told here"
 
 
-def test_workers_own_word_is_not_taken(tmp_path):
+def test_workers_own_word_is_not_taken(tmp_path: Path) -> None:
     events = [*trained()[:3], (Event.ENDED, 3, {"status": "unsupported", "reason": "no such thing"})]
     result = result_of(tmp_path, events, busy_window())
     assert (result.status, result.reason) == (Status.UNSUPPORTED, "no such thing")
 
 
-def test_files_cut_short_by_a_kill_lose_the_result(tmp_path):
+def test_files_cut_short_by_a_kill_lose_the_result(tmp_path: Path) -> None:
     write_trial(tmp_path, trained()[:4], busy_window())
     for name in ("events.jsonl", "samples.csv"):
         text = (tmp_path / name).read_text()

@@ -8,6 +8,7 @@ from workloads.catalogue import WORKLOADS
 from workloads.records.check_name import LATE_NAMES, MADE_AGAIN, CheckName
 from workloads.records.checks import clock_checks, figure_checks, sample_checks
 from workloads.records.figures import Figure, Method
+from workloads.records.job import TrialSpec
 from workloads.records.result import Check
 from workloads.records.samples import COLUMNS, Samples
 from workloads.spec import OptimizerSpec
@@ -18,8 +19,10 @@ LAST_BIAS = 4 * 10
 ADAM_SPEC = make_spec(optimizer=OptimizerSpec.named("adam"))
 
 
-def adam(state_bytes: float, spec=ADAM_SPEC) -> Check | None:
-    found = figure_checks(spec, WORKLOADS.get(spec.task.workload), {"optimizer_bytes": Figure(state_bytes, "worker")}, [])
+def adam(state_bytes: float, spec: TrialSpec = ADAM_SPEC) -> Check | None:
+    found = figure_checks(
+        spec, WORKLOADS.get(spec.task.workload), {"optimizer_bytes": Figure(state_bytes, "worker")}, []
+    )
     return next((check for check in found if check.name == CheckName.ADAM), None)
 
 

@@ -2,45 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from conftest import make_spec
 
 from runner.results.window import start_up, usage
 from workloads.records.events import Event
-from workloads.records.samples import COLUMNS
+from workloads.records.samples import COLUMNS, Samples
 
 SECOND = 10**9
-FOUND = {Event.WINDOW_STARTED: {"t_ns": 2 * SECOND}, Event.WINDOW_ENDED: {"t_ns": 7 * SECOND, "steps": 1, "images": 1}}
+FOUND: dict[str, Any] = {
+    Event.WINDOW_STARTED: {"t_ns": 2 * SECOND},
+    Event.WINDOW_ENDED: {"t_ns": 7 * SECOND, "steps": 1, "images": 1},
+}
 
 
-def polled(cpu_s, until_s=8.0):
+def polled(cpu_s: Callable[[Any], Any], until_s: float = 8.0) -> Samples:
     """10 Hz from 0 s; the running sum at each time."""
     t_s = np.arange(0, until_s + 0.05, 0.1)
     samples = {name: np.full(len(t_s), np.nan) for name in COLUMNS}
     return samples | {"t_ns": t_s * SECOND, "cpu_s": cpu_s(t_s), "cores_cpu_s": 2 * cpu_s(t_s)}
 
 
-def test_intervals_without_work_enter_the_busy_mean():
+def test_intervals_without_work_enter_the_busy_mean() -> None:
     """On two cores: one core from 4 s on, nothing before."""
     figures = usage(FOUND, polled(lambda t: np.clip(t - 4, 0, None)), make_spec(threads=2))
     assert figures["cpu_percent"].value == pytest.approx(100 * 3 / 5 / 2)
     assert figures["cpu_busy_percent"].value == pytest.approx(50)
-    assert figures["cpu_busy_percent"].samples < figures["cpu_percent"].samples
+    assert (figures["cpu_busy_percent"].samples or 0) < (figures["cpu_percent"].samples or 0)
     assert figures["foreign_cpu_percent"].value == pytest.approx(30)
 
 
-def test_a_steady_load_makes_the_busy_mean_another_than_the_mean():
+def test_a_steady_load_makes_the_busy_mean_another_than_the_mean() -> None:
     figures = usage(FOUND, polled(lambda t: 1.5 * t), make_spec(threads=2))
     assert figures["cpu_busy_percent"].value == pytest.approx(figures["cpu_percent"].value) == pytest.approx(75)
 
 
-def test_usage_of_the_first_part_passes_for_the_windows():
+def test_usage_of_the_first_part_passes_for_the_windows() -> None:
     figures = usage(FOUND, polled(lambda t: t, until_s=5), make_spec())
-    assert figures["cpu_percent"].value is None and "the sampler ended" in figures["cpu_percent"].reason
+    assert figures["cpu_percent"].value is None and "the sampler ended" in (figures["cpu_percent"].reason or "")
 
 
-def test_waiting_for_the_sampler_counts_as_loading():
+def test_waiting_for_the_sampler_counts_as_loading() -> None:
     times = {
         Event.STARTED: 1.0,
         Event.IMPORTED: 3.0,
@@ -53,11 +59,11 @@ def test_waiting_for_the_sampler_counts_as_loading():
     figures = start_up({event: {"t_ns": int(t_s * SECOND)} for event, t_s in times.items()})
     value = {name: figure.value for name, figure in figures.items() if figure.value is not None}
     assert value == pytest.approx({"import_s": 2, "open_s": 0.5, "load_s": 0.2, "build_s": 0.25, "first_step_s": 2})
-    assert figures["warm_up_s"].value is None and "warmed_up" in figures["warm_up_s"].reason
+    assert figures["warm_up_s"].value is None and "warmed_up" in (figures["warm_up_s"].reason or "")
 
 
 @pytest.mark.parametrize(("first_s", "last_s"), [(0.0, 6.75), (2.2, 8.0)])
-def test_time_of_which_the_sum_is_unknown_counts_as_idle(first_s, last_s):
+def test_time_of_which_the_sum_is_unknown_counts_as_idle(first_s: float, last_s: float) -> None:
     """One core throughout, last seen 0.25 s before the window's end, or first 0.2 s behind its start."""
     samples = polled(lambda t: t)
     unseen = (samples["t_ns"] < first_s * SECOND) | (samples["t_ns"] > last_s * SECOND)
@@ -68,7 +74,7 @@ def test_time_of_which_the_sum_is_unknown_counts_as_idle(first_s, last_s):
     assert figures["foreign_cpu_percent"].value == pytest.approx(50)
 
 
-def test_usage_of_the_last_part_passes_for_the_windows():
+def test_usage_of_the_last_part_passes_for_the_windows() -> None:
     samples = polled(lambda t: t)
     samples["cpu_s"] = np.where(samples["t_ns"] < 4 * SECOND, np.nan, samples["cpu_s"])
     assert usage(FOUND, samples, make_spec())["cpu_percent"].value is None

@@ -116,7 +116,7 @@ def test_fit_refuses_what_would_need_interpolation_or_lose_colour(channels: int,
 
 def test_batch_order_is_a_permutation_per_epoch_and_one_for_the_window() -> None:
     order = batch_order(50, 3, seed=1)
-    assert (order.shape, order.dtype) == ((4, 50), np.int32)
+    assert (order.shape, order.dtype) == ((4, 50), np.dtype(np.int32))
     assert np.array_equal(np.sort(order, axis=1), np.tile(np.arange(50), (4, 1)))
     assert len({row.tobytes() for row in order}) == 4
 
@@ -233,7 +233,7 @@ def test_published_data_has_its_documented_shapes_and_label_counts(
 ) -> None:
     for split, counts in zip(load(DATASETS[name], data, shape), (train_labels, test_labels), strict=True):
         assert split.images.shape == (sum(counts), *shape)
-        assert (split.images.dtype, split.labels.dtype) == (np.uint8, np.int32)
+        assert (split.images.dtype, split.labels.dtype) == (np.dtype(np.uint8), np.dtype(np.int32))
         assert np.bincount(split.labels).tolist() == counts
         assert (split.images.min(), split.images.max()) == (0, 255)
 

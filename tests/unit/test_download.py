@@ -7,22 +7,31 @@ import http.server
 import io
 import tarfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from runner.command.download import extract, fetch
-from workloads.datasets import DataError, DataFile, Dataset
+from workloads.datasets import DataError, DataFile, Dataset, Split
 
 CONTENT = bytes(range(256)) * 4096
 QUIET = Console(file=io.StringIO())
 
 
+class Server(http.server.ThreadingHTTPServer):
+    files: dict[str, bytes]
+    requests: list[tuple[str, str | None]]
+    cut: int | None
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     """Serves `server.files`, with ranges; `server.cut` bytes are all that a first request gets."""
 
-    def do_GET(self):
+    server: Server
+
+    def do_GET(self) -> None:
         content = self.server.files.get(self.path.lstrip("/"))
         self.server.requests.append((self.path, self.headers.get("Range")))
         if content is None:
@@ -39,20 +48,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content[start:cut])
         self.close_connection = True
 
-    def log_message(self, *_):
+    def log_message(self, *_: object) -> None:
         pass
 
 
+def never_read(folder: Path) -> tuple[Split, Split]:
+    raise AssertionError(folder)
+
+
 @pytest.fixture
-def server():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
+def server() -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), Handler) as found:
         found.files, found.requests, found.cut = {"data.bin": CONTENT}, [], None
         threading.Thread(target=found.serve_forever, daemon=True).start()
         yield found
         found.shutdown()
 
 
-def dataset(server, content=CONTENT, name="data.bin", files=None):
+def dataset(
+    server: Server, content: bytes = CONTENT, name: str = "data.bin", files: tuple[DataFile, ...] | None = None
+) -> Dataset:
     file = DataFile(name, hashlib.md5(content).hexdigest())
     return Dataset(
         "made-up",
@@ -60,26 +75,26 @@ def dataset(server, content=CONTENT, name="data.bin", files=None):
         1,
         1,
         1,
-        lambda folder: None,
+        never_read,
         files or (file,),
         (file,),
         f"http://127.0.0.1:{server.server_port}/",
     )
 
 
-def test_download_is_not_what_was_served(server, tmp_path):
+def test_download_is_not_what_was_served(server: Server, tmp_path: Path) -> None:
     fetch(dataset(server), tmp_path, QUIET)
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_file_already_there_is_fetched_again(server, tmp_path):
+def test_file_already_there_is_fetched_again(server: Server, tmp_path: Path) -> None:
     (tmp_path / "data.bin").write_bytes(CONTENT)
     fetch(dataset(server), tmp_path, QUIET)
     assert server.requests == []
 
 
-def test_broken_off_download_starts_from_nothing(server, tmp_path):
+def test_broken_off_download_starts_from_nothing(server: Server, tmp_path: Path) -> None:
     server.cut = 300_000
     with pytest.raises(DataError, match="run again to go on"):
         fetch(dataset(server), tmp_path, QUIET)
@@ -90,19 +105,19 @@ def test_broken_off_download_starts_from_nothing(server, tmp_path):
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
 
 
-def test_whole_part_that_was_never_renamed_is_stuck(server, tmp_path):
+def test_whole_part_that_was_never_renamed_is_stuck(server: Server, tmp_path: Path) -> None:
     (tmp_path / "data.bin.part").write_bytes(CONTENT)
     fetch(dataset(server), tmp_path, QUIET)
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
 
 
-def test_download_with_a_wrong_checksum_is_kept(server, tmp_path):
+def test_download_with_a_wrong_checksum_is_kept(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"md5 expected .* found"):
         fetch(dataset(server, content=b"something else"), tmp_path, QUIET)
     assert not list(tmp_path.glob("data*"))
 
 
-def test_server_without_the_file_becomes_a_traceback(server, tmp_path):
+def test_server_without_the_file_becomes_a_traceback(server: Server, tmp_path: Path) -> None:
     server.files.clear()
     with pytest.raises(DataError, match="404"):
         fetch(dataset(server), tmp_path, QUIET)
@@ -117,14 +132,14 @@ def archive(member: str) -> bytes:
     return packed.getvalue()
 
 
-def test_archive_is_not_unpacked(server, tmp_path):
+def test_archive_is_not_unpacked(server: Server, tmp_path: Path) -> None:
     server.files["data.tar.gz"] = archive("folder/inside.bin")
     inside = (DataFile("folder/inside.bin", hashlib.md5(b"12345").hexdigest()),)
     fetch(dataset(server, server.files["data.tar.gz"], "data.tar.gz", inside), tmp_path, QUIET)
     assert (tmp_path / "folder" / "inside.bin").read_bytes() == b"12345"
 
 
-def test_archive_writes_outside_its_folder(tmp_path):
+def test_archive_writes_outside_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     evil = Path(folder / "evil.tar.gz")

@@ -6,12 +6,14 @@ import pytest
 
 from runner.gate.drift import CHAOS, allowed_training_loss, differences, drifted
 from workloads.records.result import Epoch
-from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec
+from workloads.spec import OPTIMIZER_NAMES, OptimizerName, OptimizerSpec
 
 MOMENTUM = OptimizerSpec.named("momentum")
 
 
-def epochs(*losses, steps=12, test=None, accuracy=0.5):
+def epochs(
+    *losses: float, steps: int = 12, test: tuple[float, ...] | None = None, accuracy: float = 0.5
+) -> list[Epoch]:
     """One epoch for each training loss; test losses are the same unless given."""
     tests = test or losses
     return [
@@ -19,7 +21,7 @@ def epochs(*losses, steps=12, test=None, accuracy=0.5):
     ]
 
 
-def test_the_first_epoch_is_held_tighter_than_a_later_one_and_chaos_is_not_compared():
+def test_the_first_epoch_is_held_tighter_than_a_later_one_and_chaos_is_not_compared() -> None:
     same = epochs(2.0, 1.9, 1.8, 1.7)
     compared = [each for each in differences(same, same, MOMENTUM, False) if each.quantity == "training loss"]
     assert [each.updates for each in compared] == [12, 24], "the third ends after 36 updates: rounding may be anything"
@@ -28,7 +30,7 @@ def test_the_first_epoch_is_held_tighter_than_a_later_one_and_chaos_is_not_compa
 
 
 @pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
-def test_bounds_grow_with_the_updates_and_with_the_learning_rate(rule):
+def test_bounds_grow_with_the_updates_and_with_the_learning_rate(rule: OptimizerName) -> None:
     calm, hot = OptimizerSpec.named(rule), OptimizerSpec.named(rule, 10 * OptimizerSpec.named(rule).learning_rate)
     bounds = [allowed_training_loss(calm, False, updates) for updates in (0, 10, 20)]
     assert bounds == sorted(bounds) and bounds[0] < bounds[2]
@@ -45,20 +47,20 @@ def test_bounds_grow_with_the_updates_and_with_the_learning_rate(rule):
         (epochs(2.0, 1.9, accuracy=0.55), "test accuracy", 0),
     ],
 )
-def test_what_differs_first_is_named_with_its_epoch(other, quantity, epoch):
+def test_what_differs_first_is_named_with_its_epoch(other: list[Epoch], quantity: str, epoch: int) -> None:
     first = drifted(epochs(2.0, 1.9), other, MOMENTUM, False)
     assert first is not None and (first.quantity, first.epoch) == (quantity, epoch)
     assert first.apart > first.allowed
     assert str(first).startswith(f"the {quantity} of epoch {epoch + 1} differs by ")
 
 
-def test_what_rounding_does_to_right_frameworks_is_no_difference():
+def test_what_rounding_does_to_right_frameworks_is_no_difference() -> None:
     # Seen of osu-cnn on the digits at batch size 128: the most of three frameworks after 12 and 24 updates.
     assert drifted(epochs(2.0, 1.9), epochs(2.0 * (1 + 1e-6), 1.9 * (1 + 1e-4)), MOMENTUM, False) is None
 
 
 @pytest.mark.parametrize("losses", [(2.0, None), (2.0, 4.5)])
-def test_a_run_that_diverges_is_not_compared_from_there_on(losses):
+def test_a_run_that_diverges_is_not_compared_from_there_on(losses: tuple[float, None] | tuple[float, float]) -> None:
     compared = list(differences(epochs(2.0, 1.9), epochs(*losses), MOMENTUM, False))
     assert {each.epoch for each in compared} == {0}
     assert {each.epoch for each in differences(epochs(*losses), epochs(2.0, 1.9), MOMENTUM, False)} == {0}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +31,7 @@ STEPS = (
 RIGHT = TrialEnd(SETTLED, images=64, evaluation=Difference(1e-6), steps=STEPS, asked_steps=12)
 
 
-def trial(end=RIGHT, speed=3000.0, **changes):
+def trial(end: TrialEnd | None = RIGHT, speed: float | None = 3000.0, **changes: Any) -> TrialResult:
     return TrialResult(
         spec=make_spec(**changes),
         status=Status.OK,
@@ -41,21 +43,21 @@ def trial(end=RIGHT, speed=3000.0, **changes):
     )
 
 
-def failed(result):
-    return {check.name: check.detail for check in checks(result) if not check.passed}
+def failed(result: TrialResult) -> dict[str, str]:
+    return {check.name: check.detail for check in checks(result, OSU_CNN) if not check.passed}
 
 
-def with_updates(update):
+def with_updates(update: Difference | None) -> TrialEnd:
     return replace(RIGHT, steps=tuple(replace(step, update=step.update and update) for step in STEPS))
 
 
-def with_step(number, **changes):
+def with_step(number: int, **changes: Any) -> TrialEnd:
     steps = list(STEPS)
     steps[number] = replace(steps[number], **changes)
     return replace(RIGHT, steps=tuple(steps))
 
 
-def test_a_right_trial_passes_every_check_and_one_stored_before_there_was_a_probe_passes_what_it_can():
+def test_a_right_trial_passes_every_check_and_one_stored_before_there_was_a_probe_passes_what_it_can() -> None:
     every = [
         CheckName.POSSIBLE,
         CheckName.NOTHING_LEFT,
@@ -63,11 +65,11 @@ def test_a_right_trial_passes_every_check_and_one_stored_before_there_was_a_prob
         CheckName.END_LOSSES,
         CheckName.END_UPDATES,
     ]
-    assert [(check.name, check.passed) for check in checks(trial())] == [(name, True) for name in every]
-    assert [(check.name, check.passed) for check in checks(trial(None))] == [(CheckName.POSSIBLE, True)]
+    assert [(check.name, check.passed) for check in checks(trial(), OSU_CNN)] == [(name, True) for name in every]
+    assert [(check.name, check.passed) for check in checks(trial(None), OSU_CNN)] == [(CheckName.POSSIBLE, True)]
 
 
-def test_an_end_survives_the_file_it_is_stored_in():
+def test_an_end_survives_the_file_it_is_stored_in() -> None:
     assert TrialEnd.from_json(RIGHT.to_json()) == RIGHT
     silent = TrialEnd(None, Missing.WORKER, "it died")
     assert TrialEnd.from_json(silent.to_json()) == silent
@@ -105,19 +107,21 @@ def test_an_end_survives_the_file_it_is_stored_in():
         ),
     ],
 )
-def test_what_differs_at_the_end_is_named_with_its_size_and_what_is_allowed(end, name, detail):
+def test_what_differs_at_the_end_is_named_with_its_size_and_what_is_allowed(
+    end: TrialEnd, name: str, detail: str
+) -> None:
     assert failed(trial(end)) == {name: detail}
 
 
-def test_rounding_widens_what_is_allowed_and_an_update_too_small_to_tell_is_not_judged():
+def test_rounding_widens_what_is_allowed_and_an_update_too_small_to_tell_is_not_judged() -> None:
     assert CheckName.END_UPDATES in failed(trial(with_updates(Difference(2 * UPDATES))))
     assert not failed(trial(with_updates(Difference(2 * UPDATES, rounding=UPDATES))))
     assert not failed(trial(with_updates(Difference(2 * UPDATES, resolution=2 * UPDATES))))
     small = with_updates(Difference(30.0, resolution=0.6))
-    assert CheckName.END_UPDATES not in [check.name for check in checks(trial(small))]
+    assert CheckName.END_UPDATES not in [check.name for check in checks(trial(small), OSU_CNN)]
 
 
-def test_a_value_on_a_kink_in_one_batch_is_not_suspect_and_a_gross_difference_in_one_is():
+def test_a_value_on_a_kink_in_one_batch_is_not_suspect_and_a_gross_difference_in_one_is() -> None:
     assert not failed(trial(with_step(1, update=Difference(0.05))))
     assert CheckName.END_UPDATES in failed(trial(with_step(1, update=Difference(1.1 * GROSS))))
     alone = with_updates(Difference(0.05))
@@ -125,20 +129,20 @@ def test_a_value_on_a_kink_in_one_batch_is_not_suspect_and_a_gross_difference_in
     assert not failed(trial(alone)), "one judged step alone cannot tell a kink from a mistake"
 
 
-def test_adams_directions_have_a_bound_of_their_own():
+def test_adams_directions_have_a_bound_of_their_own() -> None:
     end, adam = with_updates(Difference(TURNED * 0.9)), OptimizerSpec.named("adam")
     assert not failed(trial(end, optimizer=adam))
     assert CheckName.END_UPDATES in failed(trial(end))
     assert CheckName.END_UPDATES in failed(trial(with_updates(Difference(TURNED * 1.1)), optimizer=adam))
 
 
-def test_a_referee_that_failed_makes_nothing_suspect_and_leaves_out_what_it_would_have_told():
+def test_a_referee_that_failed_makes_nothing_suspect_and_leaves_out_what_it_would_have_told() -> None:
     unasked = TrialEnd(SETTLED, Missing.REFEREE, "it was killed")
-    assert [check.name for check in checks(trial(unasked))] == [CheckName.POSSIBLE, CheckName.NOTHING_LEFT]
+    assert [check.name for check in checks(trial(unasked), OSU_CNN)] == [CheckName.POSSIBLE, CheckName.NOTHING_LEFT]
     assert not failed(trial(unasked))
 
 
-def test_a_trial_that_diverged_is_not_held_to_numbers_that_are_none():
+def test_a_trial_that_diverged_is_not_held_to_numbers_that_are_none() -> None:
     lost = replace(RIGHT, evaluation=Difference(None), steps=(EndStep(128, False, Difference(None)),))
     diverged = trial(lost)
     diverged.figures[DIVERGED_STEP.name] = Figure(3.0, "-")
@@ -146,10 +150,10 @@ def test_a_trial_that_diverged_is_not_held_to_numbers_that_are_none():
     assert failed(trial(lost)).keys() == {CheckName.END_EVALUATION, CheckName.END_LOSSES}
 
 
-def test_a_speed_that_no_processor_has_is_suspect_and_one_that_a_card_may_have_is_not():
+def test_a_speed_that_no_processor_has_is_suspect_and_one_that_a_card_may_have_is_not() -> None:
     assert CheckName.POSSIBLE in failed(trial(speed=50_980_893.0))
     assert not failed(trial(speed=30_000.0, threads=2))
-    card = {"device": "GPU-00000000-1111-2222-3333-444444444444"}
+    card: dict[str, Any] = {"device": "GPU-00000000-1111-2222-3333-444444444444"}
     assert not failed(trial(speed=1e6, **card))
     flop = OSU_CNN.multiply_adds * 2 * 3 / 4
     assert CheckName.POSSIBLE in failed(trial(speed=2.1e15 / flop, **card))
@@ -164,23 +168,25 @@ def test_a_speed_that_no_processor_has_is_suspect_and_one_that_a_card_may_have_i
         (Outstanding(0.9 * LEFT_SHARE * 5.0, 0.0, 0.2, 0.0), False),
     ],
 )
-def test_work_that_the_window_left_behind_is_told_from_a_slow_copy(copies, suspect):
+def test_work_that_the_window_left_behind_is_told_from_a_slow_copy(copies: Outstanding, suspect: bool) -> None:
     assert (CheckName.NOTHING_LEFT in failed(trial(replace(RIGHT, outstanding=copies)))) == suspect
 
 
-def test_on_a_card_the_clock_alone_tells_what_was_left():
-    card = {"device": "GPU-00000000-1111-2222-3333-444444444444"}
+def test_on_a_card_the_clock_alone_tells_what_was_left() -> None:
+    card: dict[str, Any] = {"device": "GPU-00000000-1111-2222-3333-444444444444"}
     waited = replace(RIGHT, outstanding=Outstanding(0.5, 0.001, 0.002, 0.001))
     assert CheckName.NOTHING_LEFT in failed(trial(waited, **card))
 
 
-def events_of(folder, *lines):
+def events_of(folder: Path, *lines: str) -> None:
     folder.mkdir(parents=True)
     write_json(folder / JOB_FILE, Job(Kind.TRIAL, make_spec()).to_json())
     (folder / EVENTS_FILE).write_text("".join(f'{{"event": "{line}", "t_ns": 1}}\n' for line in lines))
 
 
-def test_what_the_worker_left_unanswered_is_its_own_and_what_the_referee_did_is_the_referees(tmp_path, monkeypatch):
+def test_what_the_worker_left_unanswered_is_its_own_and_what_the_referee_did_is_the_referees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unfinished, silent, answered = (tmp_path / "trials" / name for name in ("unfinished", "silent", "answered"))
     events_of(unfinished, "started")
     assert gather(PROJECT, unfinished, make_spec(), 10**9) == {}
@@ -197,7 +203,7 @@ def test_what_the_worker_left_unanswered_is_its_own_and_what_the_referee_did_is_
     assert not (answered / END_FILE).exists()
 
 
-def test_the_referee_is_a_process_that_ends(monkeypatch, tmp_path):
+def test_the_referee_is_a_process_that_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(trial_end, "REFEREE_TIMEOUT_S", 0.01)
     folder = tmp_path / "trials" / "one"
     events_of(folder, "finished", "end_probed")

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import make_spec
 from probed import IMAGES, LABELS, OPTIMIZER, ORDER, PLAIN
 
+from adapters.base import Floats, Order
 from adapters.numpy import end_referee
 from adapters.numpy.adapter import Adapter
+from adapters.numpy.layers import Array
 from adapters.worker import end_probe
 from adapters.worker.prepare import Prepared
 from workloads import weights
 from workloads.catalogue import WORKLOADS
-from workloads.datasets import Split
+from workloads.datasets import Images, Split
 from workloads.layers import BatchNorm
 from workloads.records import end_evidence as bounds
 from workloads.records import network
-from workloads.records.end_evidence import END_FILE, IDLE_STEPS, TrialEnd
+from workloads.records.end_evidence import END_FILE, IDLE_STEPS, Difference, TrialEnd
 from workloads.records.files import JOB_FILE, write_json
 from workloads.records.job import InputFile, Job, Kind
-from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec
+from workloads.spec import OPTIMIZER_NAMES, OptimizerName, OptimizerSpec
 
 BATCH = 8  # of 30 images: the epoch's last batch has 6
 TRAINED = ORDER[:24].reshape(3, BATCH)
@@ -31,12 +36,19 @@ SMOOTH = replace(PLAIN, layers=tuple(layer for layer in PLAIN.layers if not isin
 
 
 @pytest.fixture(autouse=True)
-def workloads(monkeypatch):
+def workloads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WORKLOADS, "plain", SMOOTH)
     monkeypatch.setitem(WORKLOADS, "batchnorm", PLAIN)
 
 
-def ended(tmp_path, capsys, adapter=None, rule=OPTIMIZER, workload="plain", change=None):
+def ended(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    adapter: Adapter | None = None,
+    rule: OptimizerSpec = OPTIMIZER,
+    workload: str = "plain",
+    change: Callable[[Any], None] | None = None,
+) -> TrialEnd:
     """What the referee makes of an adapter's end, 3 steps after its beginning; `change` befalls it before the probe."""
     folder = tmp_path / "trials" / "one"
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,31 +64,33 @@ def ended(tmp_path, capsys, adapter=None, rule=OPTIMIZER, workload="plain", chan
     adapter = adapter or Adapter()
     adapter.open("cpu", 1, "default", "host", "on-demand")
     adapter.load(IMAGES, LABELS)
-    adapter.build(WORKLOADS[workload], rule, weights.draw(WORKLOADS[workload], 5), 5)
+    task = WORKLOADS[workload], rule, weights.draw(WORKLOADS[workload], 5), 5
+    adapter.build(*task)
     adapter.train(TRAINED)
     if change:
         change(adapter)
     split = Split(IMAGES, LABELS)
-    prepared = Prepared(split, split, ORDER, ())
+    prepared = Prepared(split, split, ORDER, task)
     idle = end_probe.gather(adapter, spec, WORKLOADS[workload], prepared, len(TRAINED), folder)
     end_referee.main(folder)
     told = json.loads(capsys.readouterr().out)
     return TrialEnd.from_json(TrialEnd(None).to_json() | told | idle)
 
 
-def excess(difference):
+def excess(difference: Difference | None) -> float:
+    assert difference is not None and difference.apart is not None
     return difference.apart - difference.resolution - 5 * difference.rounding
 
 
 @pytest.mark.parametrize("workload", ["plain", "batchnorm"])
 @pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
 def test_a_right_adapter_agrees_in_logits_losses_and_updates_whatever_its_optimizer_remembers(
-    rule, workload, tmp_path, capsys
-):
+    rule: OptimizerName, workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     end = ended(tmp_path, capsys, rule=OptimizerSpec.named(rule), workload=workload)
-    assert end.images == 30 and end.evaluation is not None and end.evaluation.apart < 1e-5
+    assert end.images == 30 and apart(end.evaluation) < 1e-5
     assert [(step.batch_size, step.partial) for step in end.steps] == [*[(8, False)] * 3, (6, True)]
-    assert all(step.loss.apart < 1e-5 for step in end.steps)
+    assert all(apart(step.loss) < 1e-5 for step in end.steps)
     assert [step.update is not None for step in end.steps] == [rule == "sgd", True, True, True]
     # Adam's second moment is taken as the same in two steps, which after three is far from true.
     allowed = 0.03 if rule == "adam" else 1e-4
@@ -84,23 +98,30 @@ def test_a_right_adapter_agrees_in_logits_losses_and_updates_whatever_its_optimi
     assert (end.asked_steps, end.idle_steps) == (IDLE_STEPS, 0)
 
 
+def apart(difference: Difference | None) -> float:
+    assert difference is not None and difference.apart is not None
+    return difference.apart
+
+
 class Wrong(Adapter):
     """The referee, with something else in a step than the numeric contract."""
 
-    def __init__(self, batch=lambda batch: batch, scale=1.0):
+    late = False
+
+    def __init__(self, batch: Callable[[Order], Order] = lambda batch: batch, scale: float = 1.0) -> None:
         super().__init__()
         self.cut, self.factor = batch, scale
 
-    def train(self, order):
-        if getattr(self, "late", False):
+    def train(self, order: Order) -> Floats:
+        if self.late:
             return np.concatenate([super(Wrong, self).train(self.cut(batch)[None]) for batch in order])
         return super().train(order)
 
-    def _update(self, key, g):
-        return super()._update(key, g) * (self.factor if getattr(self, "late", False) else 1)
+    def _update(self, key: str, g: Array) -> Array:
+        return super()._update(key, g) * (self.factor if self.late else 1)
 
 
-def late(adapter):
+def late(adapter: Wrong) -> None:
     adapter.late = True
 
 
@@ -113,25 +134,29 @@ def late(adapter):
         ({"scale": 0.0}, 0.9),
     ],
 )
-def test_an_update_that_has_become_another_is_seen_in_its_size(rule, wrong, least, tmp_path, capsys):
+def test_an_update_that_has_become_another_is_seen_in_its_size(
+    rule: OptimizerName, wrong: dict[str, Any], least: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     end = ended(tmp_path, capsys, Wrong(**wrong), OptimizerSpec.named(rule), change=late)
     assert max(excess(step.update) for step in end.steps if step.update) > least
 
 
-def test_adam_shows_half_batches_and_steps_that_change_nothing_but_not_its_rate(tmp_path, capsys):
+def test_adam_shows_half_batches_and_steps_that_change_nothing_but_not_its_rate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rule = OptimizerSpec.named("adam")
     halved = ended(tmp_path, capsys, Wrong(lambda batch: batch[: len(batch) // 2]), rule, change=late)
-    assert max(step.update.apart for step in halved.steps if step.update) > 0.05
+    assert max(apart(step.update) for step in halved.steps if step.update) > 0.05
     frozen = ended(tmp_path, capsys, Wrong(scale=0.0), rule, change=late)
     assert frozen.idle_steps == IDLE_STEPS
-    assert frozen.steps[2].update.apart == 1.0
+    assert apart(frozen.steps[2].update) == 1.0
     slow = ended(tmp_path, capsys, Wrong(scale=0.9), rule, change=late)
-    assert max(step.update.apart for step in slow.steps if step.update) < 0.05
+    assert max(apart(step.update) for step in slow.steps if step.update) < 0.05
 
 
-def test_a_partial_batch_that_is_not_trained_on_is_seen(tmp_path, capsys):
+def test_a_partial_batch_that_is_not_trained_on_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     class Skipping(Adapter):
-        def train(self, order):
+        def train(self, order: Order) -> Floats:
             if order.shape[1] == BATCH:
                 return super().train(order)
             state = dict(self.state)
@@ -143,27 +168,31 @@ def test_a_partial_batch_that_is_not_trained_on_is_seen(tmp_path, capsys):
     assert [excess(step.update) > 0.5 for step in end.steps] == [False, False, False, True]
 
 
-def test_logits_that_are_not_those_of_the_weights_are_seen(tmp_path, capsys):
+def test_logits_that_are_not_those_of_the_weights_are_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     class Elsewhere(Adapter):
-        def predict(self, images):
+        def predict(self, images: Images) -> Floats:
             return super().predict(images[::-1])
 
-    assert ended(tmp_path, capsys, Elsewhere()).evaluation.apart > 0.01
+    assert apart(ended(tmp_path, capsys, Elsewhere()).evaluation) > 0.01
 
 
-def test_a_large_batch_is_followed_to_the_last_layer_and_a_larger_one_not_at_all(tmp_path, capsys, monkeypatch):
+def test_a_large_batch_is_followed_to_the_last_layer_and_a_larger_one_not_at_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     one_image = SMOOTH.multiply_adds
     monkeypatch.setattr(bounds, "BACKWARD_MULTIPLY_ADDS", 7 * one_image)
     end = ended(tmp_path, capsys)
     assert [step.whole for step in end.steps] == [False, False, False, True]
-    assert end.steps[1].parameter.startswith("dense2/") and excess(end.steps[1].update) < 1e-4
+    assert (end.steps[1].parameter or "").startswith("dense2/") and excess(end.steps[1].update) < 1e-4
     halved = ended(tmp_path, capsys, Wrong(lambda batch: batch[: len(batch) // 2]), change=late)
     assert excess(halved.steps[1].update) > 0.1
     monkeypatch.setattr(bounds, "FORWARD_MULTIPLY_ADDS", 7 * one_image)
     assert [step.batch_size for step in ended(tmp_path, capsys).steps] == [6], "the partial one alone"
 
 
-def test_of_many_parameters_weights_are_saved_once_and_of_masks_no_step_is_followed(tmp_path, capsys, monkeypatch):
+def test_of_many_parameters_weights_are_saved_once_and_of_masks_no_step_is_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bounds, "LARGE_PARAMETERS", 10)
     monkeypatch.setattr(end_probe, "LARGE_PARAMETERS", 10)
     end = ended(tmp_path, capsys)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import PROJECT
@@ -20,7 +23,7 @@ from runner.project import Project
 PIN = re.compile(r"[\w.-]+==[\w.+]+( --hash=sha256:[0-9a-f]{64})+")
 
 
-def variants():
+def variants() -> Iterator[Any]:
     for framework in PROJECT.frameworks:
         table = tomllib.loads(PROJECT.definition(framework).read_text())
         for device_kind in ("cpu", "cuda"):
@@ -28,18 +31,18 @@ def variants():
                 yield pytest.param(table[device_kind], id=f"{framework}-{device_kind}")
 
 
-def canonical(name):
+def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name.split("[")[0]).lower()
 
 
 @pytest.mark.parametrize("variant", list(variants()))
-def test_a_package_is_not_pinned_exactly_or_has_no_hash(variant):
+def test_a_package_is_not_pinned_exactly_or_has_no_hash(variant: dict[str, str]) -> None:
     for line in variant["pins"].strip().splitlines():
         assert PIN.fullmatch(line), line
 
 
 @pytest.mark.parametrize("variant", list(variants()))
-def test_what_is_asked_for_is_not_what_is_pinned(variant):
+def test_what_is_asked_for_is_not_what_is_pinned(variant: dict[str, str]) -> None:
     pinned = {
         canonical(line.split("==")[0]): line.split(" ")[0].split("==")[1]
         for line in variant["pins"].split("\n")
@@ -52,13 +55,13 @@ def test_what_is_asked_for_is_not_what_is_pinned(variant):
             assert pinned[name] == requirement.split("==")[1]
 
 
-def test_gigabytes_of_cuda_come_to_a_machine_without_a_gpu():
+def test_gigabytes_of_cuda_come_to_a_machine_without_a_gpu() -> None:
     for framework in PROJECT.frameworks:
         pins = tomllib.loads(PROJECT.definition(framework).read_text()).get("cpu", {}).get("pins", "")
         assert "nvidia" not in pins and "triton" not in pins and "cuda" not in pins
     torch = tomllib.loads(PROJECT.definition("pytorch").read_text())
-    hashes = {kind: re.search(r"torch==\S+ --hash=sha256:(\w+)", torch[kind]["pins"])[1] for kind in ("cpu", "cuda")}
-    assert hashes["cpu"] != hashes["cuda"]
+    cpu, cuda = (re.search(r"torch==\S+ --hash=sha256:(\w+)", torch[kind]["pins"]) for kind in ("cpu", "cuda"))
+    assert cpu and cuda and cpu[1] != cuda[1]
 
 
 WHOLE = {
@@ -72,7 +75,7 @@ WHOLE = {
 }
 
 
-def with_lines(folder, lines):
+def with_lines(folder: Path, lines: dict[str, str]) -> Project:
     """A project with one framework, whose definition is these lines."""
     path = folder / "adapters" / "mine" / "environment.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +84,7 @@ def with_lines(folder, lines):
 
 
 @pytest.mark.parametrize("key", NEEDED)
-def test_a_definition_without_a_key_that_is_needed_says_which(key, tmp_path):
+def test_a_definition_without_a_key_that_is_needed_says_which(key: str, tmp_path: Path) -> None:
     assert definition.label(with_lines(tmp_path, WHOLE), "mine") == "Mine"
     project = with_lines(tmp_path, {name: value for name, value in WHOLE.items() if name != key})
     for ask in (definition.variants, definition.is_referee, definition.label):
@@ -98,12 +101,12 @@ def test_a_definition_without_a_key_that_is_needed_says_which(key, tmp_path):
         ({"cpu": "3"}, "'cpu' must be a table"),
     ],
 )
-def test_a_definition_of_the_wrong_kind_says_so(changes, said, tmp_path):
+def test_a_definition_of_the_wrong_kind_says_so(changes: dict[str, str], said: str, tmp_path: Path) -> None:
     with pytest.raises(BadDefinition, match=said):
         definition.variants(with_lines(tmp_path, WHOLE | changes), "mine")
 
 
-def test_a_definition_for_no_kind_of_device_says_so(tmp_path):
+def test_a_definition_for_no_kind_of_device_says_so(tmp_path: Path) -> None:
     with pytest.raises(BadDefinition, match=r"a table is missing, one of \[cpu\], \[cuda\]"):
         definition.variants(with_lines(tmp_path, {k: v for k, v in WHOLE.items() if k != "cpu"}), "mine")
 
@@ -118,7 +121,13 @@ def test_a_definition_for_no_kind_of_device_says_so(tmp_path):
         (images.main, []),
     ],
 )
-def test_every_command_refuses_a_bad_definition_in_one_line(program, arguments, tmp_path, monkeypatch, capsys):
+def test_every_command_refuses_a_bad_definition_in_one_line(
+    program: Callable[[list[str]], int],
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     project = with_lines(tmp_path, {name: value for name, value in WHOLE.items() if name != "base"})
     monkeypatch.setattr(Project, "of_this_code", lambda: project)
     monkeypatch.chdir(tmp_path)

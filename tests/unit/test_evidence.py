@@ -77,7 +77,7 @@ class MomentumForgotten(Adapter):
     """As one that makes its optimizer anew for every step."""
 
     def train(self, order: Any) -> Any:
-        losses = []
+        losses: list[float] = []
         for batch in order:
             losses.extend(super().train(batch[None]))
             self.first = {key: np.zeros_like(array) for key, array in self.first.items()}
@@ -278,7 +278,8 @@ def test_a_difference_is_told_as_large_as_it_is_in_the_probe_in_which_it_is_smal
 
 def test_what_is_no_number_in_one_probe_differs() -> None:
     expected = truth().expected
-    broken = replace(expected.again[1], outputs={**expected.again[1].outputs, "conv2": [None] * 5})
+    lost: Any = [None] * 5
+    broken = replace(expected.again[1], outputs={**expected.again[1].outputs, "conv2": lost})
     assert "conv2, its output by inf" in str(
         difference(replace(expected, again=[expected.again[0], broken]), Truth(expected, expected))
     )
@@ -403,7 +404,7 @@ def test_a_gradient_that_is_only_rounding_is_held_against_all_gradients() -> Non
     size = expected.gradient_norm
 
     def with_bias(projection: float) -> Evidence:
-        return everywhere(expected, lambda e: replace(e, gradients={**e.gradients, "conv1/bias": [0.0, projection]}))
+        return everywhere(expected, lambda e: replace(e, gradients={**e.gradients, "conv1/bias": (0.0, projection)}))
 
     at_most, above = with_bias(0.8e-5 * size), with_bias(1e-4 * size)
     alone = Truth(expected, expected)
@@ -416,7 +417,7 @@ def test_a_changed_norm_is_seen_where_the_projection_is_the_same() -> None:
 
     def longer(probe: Evidence) -> Evidence:
         norm, *projections = probe.outputs["dense2"]
-        return replace(probe, outputs={**probe.outputs, "dense2": [1.01 * norm, *projections]})
+        return replace(probe, outputs={**probe.outputs, "dense2": (1.01 * norm, *projections)})
 
     evidence = everywhere(expected, longer)
     assert "dense2, its output by 1.0e-02" in str(difference(evidence, truth()))
@@ -447,9 +448,9 @@ def test_no_number_differs_from_a_number_on_either_side_and_agrees_with_itself(w
 def test_gradients_that_are_no_numbers_anywhere_or_all_zero_stop_nothing() -> None:
     expected = truth().expected
 
-    def without(norm: float | None) -> Evidence:
+    def without(norm: Any) -> Evidence:
         return everywhere(
-            expected, lambda e: replace(e, gradient_norm=norm, gradients={key: [norm] * 5 for key in e.gradients})
+            expected, lambda e: replace(e, gradient_norm=norm, gradients={key: (norm,) * 5 for key in e.gradients})
         )
 
     for one in (without(None), without(0.0)):
@@ -551,5 +552,6 @@ def test_rounding_is_relative_and_read_step_by_step() -> None:
     expected = truth(PLAIN, OPTIMIZER).expected
     rounded = moved(moved(expected, "losses", 1, 1e-3), "losses", 4, -2e-3)
     assert Truth(expected, rounded).loss_rounding == pytest.approx([0, 1e-3, 0, 0, 2e-3])
-    lost = everywhere(rounded, lambda probe: replace(probe, losses=[None, *probe.losses[1:]]))
+    nothing: Any = None
+    lost = everywhere(rounded, lambda probe: replace(probe, losses=[nothing, *probe.losses[1:]]))
     assert Truth(expected, lost).loss_rounding[0] == math.inf

@@ -53,7 +53,7 @@ def test_a_stored_result_with_a_figure_that_nobody_knows_is_unreadable_for_that_
         write_json(tmp_path / "trials" / name / RESULT_FILE, data)
     stored = load.read(tmp_path)
     assert len(stored.results) == 1
-    assert [item.reason for item in stored.unreadable] == ["no such figure: 'luck'"]
+    assert [item.reason for item in stored.unreadable] == ["not a trial result: no such figure: 'luck'"]
     assert not stored.unreadable[0].other_schema
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import PATIENT, TINY, make_spec, run_runner, varied
@@ -10,13 +12,14 @@ from conftest import PATIENT, TINY, make_spec, run_runner, varied
 from runner.machine.description import Gpu
 from runner.results import memory_forecast
 from workloads.records.figures import Figure
+from workloads.records.memory_line import Line
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 MIB = 2**20
 
 
-def measured(batch_size, peak_bytes, **changes):
+def measured(batch_size: int, peak_bytes: float | None, **changes: Any) -> TrialResult:
     status = changes.pop("status", Status.OK)
     spec = make_spec(batch_size=batch_size, **changes)
     name = "host_memory_peak_bytes" if spec.placement.device == "cpu" else "process_gpu_memory_bytes"
@@ -24,64 +27,64 @@ def measured(batch_size, peak_bytes, **changes):
     return TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0, figures={name: Figure(peak_bytes, "s")})
 
 
-def on_a_line(**changes):
+def on_a_line(**changes: Any) -> list[TrialResult]:
     """100 MiB and 2 MiB an image."""
     return [measured(size, (100 + 2 * size) * MIB, **changes) for size in (4, 16, 64, 256)]
 
 
-def only(found):
+def only(found: dict[Any, Line]) -> Line:
     (line,) = found.values()
     return line
 
 
 @pytest.mark.parametrize("device", ["cpu", "GPU-1"])
-def test_the_line_misses_the_peaks_of_its_device(device):
+def test_the_line_misses_the_peaks_of_its_device(device: str) -> None:
     line = only(memory_forecast.lines(on_a_line(device=device)))
-    assert (line.fixed_bytes, line.per_sample_bytes) == (pytest.approx(100 * MIB), pytest.approx(2 * MIB))
+    assert (line.fixed_bytes, line.per_sample_bytes) == pytest.approx((100 * MIB, 2 * MIB))
 
 
-def test_three_sizes_pass_for_a_line():
+def test_three_sizes_pass_for_a_line() -> None:
     assert memory_forecast.lines(on_a_line()[:3]) == {}
 
 
-def test_peaks_of_trials_that_did_not_end_well_or_took_the_whole_card_enter_the_line():
+def test_peaks_of_trials_that_did_not_end_well_or_took_the_whole_card_enter_the_line() -> None:
     others = [measured(512, 9 * MIB, status=Status.FAILED), measured(1024, 9 * MIB, allocator="default")]
     assert only(memory_forecast.lines([*on_a_line(), *others])) == only(memory_forecast.lines(on_a_line()))
 
 
-def test_repeats_are_taken_for_other_sizes_or_the_lowest_of_them_counts():
+def test_repeats_are_taken_for_other_sizes_or_the_lowest_of_them_counts() -> None:
     low = [replace(r, spec=varied(r.spec, repeat=1, seed=1), figures=lower(r)) for r in on_a_line()]
     assert only(memory_forecast.lines([*on_a_line(), *low])) == only(memory_forecast.lines(on_a_line()))
 
 
-def lower(result):
-    return {name: Figure(figure.value / 2, "s") for name, figure in result.figures.items()}
+def lower(result: TrialResult) -> dict[str, Figure]:
+    return {name: Figure((figure.value or 0) / 2, "s") for name, figure in result.figures.items()}
 
 
-def test_other_conditions_share_a_line():
+def test_other_conditions_share_a_line() -> None:
     assert len(memory_forecast.lines([*on_a_line(), *on_a_line(feed="device"), *on_a_line(framework="other")])) == 3
 
 
 @pytest.mark.parametrize(
     ("batch_size", "told"), [(400, None), (462, "may not fit"), (500, "will not fit: 1.1 GiB predicted, 1.0 GiB there")]
 )
-def test_what_will_not_fit_is_not_said(batch_size, told):
+def test_what_will_not_fit_is_not_said(batch_size: int, told: str | None) -> None:
     line = replace(only(memory_forecast.lines(on_a_line())), left_out_error=0.02)
     found = memory_forecast.warning(make_spec(batch_size=batch_size), line, 1024 * MIB)
-    assert found == told or (told and told in found)
+    assert found == told or (told and found and told in found)
 
 
-def test_capacity_is_that_of_another_device():
+def test_capacity_is_that_of_another_device() -> None:
     gpus = (Gpu("GPU-a", "a", "1", None, 8), Gpu("GPU-b", "b", "1", None, None))
     assert memory_forecast.capacity_bytes("GPU-a", gpus) == 8
     assert memory_forecast.capacity_bytes("GPU-b", gpus) is None
-    assert memory_forecast.capacity_bytes("cpu", gpus) > 2**28
+    assert (memory_forecast.capacity_bytes("cpu", gpus) or 0) > 2**28
 
 
 @pytest.mark.slow
-def test_the_plan_keeps_what_it_knows_of_memory_to_itself(tmp_path):
+def test_the_plan_keeps_what_it_knows_of_memory_to_itself(tmp_path: Path) -> None:
     """Four small trials of the referee are measured; then a batch is planned that no machine holds."""
-    asked = (*TINY, *PATIENT, "--framework", "numpy", "--device", "cpu", "--isolation", "here")
+    asked: tuple[object, ...] = (*TINY, *PATIENT, "--framework", "numpy", "--device", "cpu", "--isolation", "here")
     asked += ("--epochs", 1, "--window", 0.2)
     done = run_runner(*asked, "--batch-size", 64, 256, 1024, 4096, "--results", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -18,6 +18,7 @@ from rich.console import Console
 from runner import __main__ as runner
 from runner import ask as asking
 from runner.command.plan import Plan
+from runner.environments import definition
 from runner.gate import judge as gate
 from runner.gate.judge import JUDGED, Gate
 from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS
@@ -250,7 +251,7 @@ def test_an_ok_trial_whose_framework_gave_no_evidence_is_unverified_and_has_no_v
     assert is_unverified(bare, SILENT) and bare.reason == SILENT
     assert is_ok(one, "held against the referee")
     assert judge(one, bare) == [one, bare]
-    one, bare = judge(one, replace(bare, evidence=truth().rounded.to_json(), first_losses=FIRST_LOSSES))
+    one, bare = judge(one, replace(bare, evidence=truth().rounded.to_json(), first_losses=[*FIRST_LOSSES]))
     assert is_ok(bare, "held against the referee, one")
 
 
@@ -414,7 +415,13 @@ def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(
 ) -> None:
     worker = Worker()
     monkeypatch.setattr(asking, "run_worker", worker)
-    on_gpu = {"device": "GPU-1", "feed": "device", "profile": "default", "isolation": "venv", "window_s": 3.0}
+    on_gpu: dict[str, Any] = {
+        "device": "GPU-1",
+        "feed": "device",
+        "profile": "default",
+        "isolation": "venv",
+        "window_s": 3.0,
+    }
     right, odd = Gate(tmp_path, PROJECT).judge([trial("right", **on_gpu), trial("odd", wrong(), **on_gpu)])
     assert is_ok(right, "held against the referee") and is_unverified(odd, "differs from the referee")
     assert [spec.task.profile for spec in worker.ran] == ["float64", "default"]
@@ -520,11 +527,11 @@ def run_plan(
 ) -> tuple[list[TrialResult], list[TrialResult]]:
     """(what a run of these returns, what it stored); `measured` stands for the measured worker."""
     monkeypatch.setattr(runner, "run_trial", lambda folder, spec, *_: measured(spec))
-    monkeypatch.setattr(runner.definition, "label", lambda project, framework: framework)
-    request = SimpleNamespace(
+    monkeypatch.setattr(definition, "label", lambda project, framework: framework)
+    request: Any = SimpleNamespace(
         project=PROJECT, results=results, placement=make_spec().placement, gpus=(), retry=frozenset()
     )
-    launchers = {spec.cell.framework: LAUNCHER for spec in specs}
+    launchers: dict[str, Launcher | str] = {spec.cell.framework: LAUNCHER for spec in specs}
     returned = runner.run_trials(Plan(specs, {}, PLAIN), request, launchers, Console(file=StringIO()))
     stored = [json.loads((results / "trials" / spec.id / RESULT_FILE).read_text()) for spec in specs]
     return returned, [TrialResult.from_json(result) for result in stored]

@@ -16,6 +16,7 @@ from workloads.layers import (
     Layer,
     Margins,
     MaxPool2D,
+    Padding,
     Relu,
     Relu6,
     Residual,
@@ -127,7 +128,7 @@ def test_same_padding_is_tensorflows_for_every_size_and_kernel(stride: int) -> N
             assert layer.output_shape((size, size, 1)) == (-(-size // stride), -(-size // stride), 1)
 
 
-def both(kernel: tuple[int, int], stride: int, padding: str) -> list[Conv2D | DepthwiseConv2D]:
+def both(kernel: tuple[int, int], stride: int, padding: Padding) -> list[Conv2D | DepthwiseConv2D]:
     return [Conv2D("c", 2, kernel, stride, padding), DepthwiseConv2D("c", kernel, stride, padding)]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
@@ -17,12 +19,12 @@ MIB = 2**20
 
 
 @pytest.fixture
-def groups(tmp_path, monkeypatch):
+def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str], str], None]:
     """write({file: content}, lines of /proc/self/cgroup)."""
     monkeypatch.setattr(cgroups, "CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(cgroups, "OWN", tmp_path / "own")
 
-    def write(files, own):
+    def write(files: dict[str, str], own: str) -> None:
         for name, content in files.items():
             path = tmp_path / "cgroup" / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,12 +68,20 @@ OLD = "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n0::/\n"
         ({}, "", None, None),
     ],
 )  # fmt: skip
-def test_a_limit_is_overlooked_or_made_up(groups, files, own, cores, memory):
+def test_a_limit_is_overlooked_or_made_up(
+    groups: Callable[[dict[str, str], str], None],
+    files: dict[str, str],
+    own: str,
+    cores: float | None,
+    memory: int | None,
+) -> None:
     groups(files, own)
     assert (cgroups.cpu_limit(), cgroups.memory_limit_bytes()) == (cores, memory)
 
 
-def test_more_cores_are_used_or_more_memory_is_promised_than_allowed(groups):
+def test_more_cores_are_used_or_more_memory_is_promised_than_allowed(
+    groups: Callable[[dict[str, str], str], None],
+) -> None:
     groups({"cpu.max": "120000 100000\n", "memory.max": f"{300 * MIB}\n"}, "0::/\n")
     assert description.cores() == 1
     assert memory_forecast.capacity_bytes("cpu", ()) == 300 * MIB
@@ -80,12 +90,12 @@ def test_more_cores_are_used_or_more_memory_is_promised_than_allowed(groups):
     assert (described["cpu_limit_cores"], described["memory_limit_bytes"]) == (1.2, 300 * MIB)
 
 
-def test_half_a_core_is_no_core(groups):
+def test_half_a_core_is_no_core(groups: Callable[[dict[str, str], str], None]) -> None:
     groups({"cpu.max": "50000 100000\n"}, "0::/\n")
     assert description.cores() == 1
 
 
-def test_a_real_limit_of_this_kernel_is_not_seen():
+def test_a_real_limit_of_this_kernel_is_not_seen() -> None:
     """A group of our own, where this user may make one."""
     root = next((path for path in (cgroups.CGROUPS / "memory", cgroups.CGROUPS) if os.access(path, os.W_OK)), None)
     group = root and root / f"batchwise-test-{os.getpid()}"

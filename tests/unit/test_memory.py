@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import PROJECT, make_spec, varied
@@ -11,38 +12,39 @@ from conftest import PROJECT, make_spec, varied
 from adapters.base import MemoryUse
 from adapters.worker.memory_steps import divided
 from runner import ask as asking
-from runner.launch import LaunchFailed, Local, Outcome
+from runner.launch import Launcher, LaunchFailed, Local, Outcome
 from runner.memory_worker import MemoryWorker
 from runner.results.memory import memory
 from runner.results.memory import parts as memory_figures
+from workloads.catalogue import OSU_CNN
 from workloads.records.events import Event
 from workloads.records.figures import MEMORY_PARTS, Method
 from workloads.records.files import EVENTS_FILE, LOG_FILE
-from workloads.records.job import Kind
+from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.samples import read_samples
 
 COUNTED = {"parameters": 100, "statistics": 0, "optimizer": 200, "dataset": 50}
 
 
-def test_a_part_takes_what_belongs_to_another():
+def test_a_part_takes_what_belongs_to_another() -> None:
     use = MemoryUse(before=350, inputs=10, held=900, gradients=100, step_peak=1300, peak=1320, pool_indices=0)
     parts = divided(use, COUNTED)
     assert parts["activations"] == 540 and parts["inputs"] == 10 and parts["gradients"] == 100
     assert parts["workspace"] == 1300 - (100 + 200 + 50 + 100 + 10 + 540)
-    assert sum(parts.values()) == use.step_peak
+    assert sum(part or 0 for part in parts.values()) == use.step_peak
 
 
-def test_gradients_that_come_when_activations_have_gone_make_a_negative_workspace():
+def test_gradients_that_come_when_activations_have_gone_make_a_negative_workspace() -> None:
     use = MemoryUse(before=350, inputs=10, held=370, gradients=100, step_peak=400, peak=400, pool_indices=0)
     parts = divided(use, COUNTED)
     assert parts["workspace"] is None
     figures = memory_figures({"parts": parts, "step_peak": 400, "peak": 400, "steps": 3}, {})
     workspace = figures["workspace_bytes"]
-    assert workspace.value is None and "0.00 MiB more than its peak" in workspace.reason
+    assert workspace.value is None and "0.00 MiB more than its peak" in (workspace.reason or "")
     assert figures["steps_peak_bytes"].value == 400 and figures["gradients_bytes"].value == 100
 
 
-def test_what_the_trial_counted_itself_is_lost_where_the_memory_worker_died():
+def test_what_the_trial_counted_itself_is_lost_where_the_memory_worker_died() -> None:
     figures = memory_figures(
         {"reason": "it died"}, {"parameters": 100, "optimizer": 200, "gradients": "inside the step"}
     )
@@ -54,7 +56,7 @@ def test_what_the_trial_counted_itself_is_lost_where_the_memory_worker_died():
 MIB = 2**20
 
 
-def told_of(more_bytes, **changes):
+def told_of(more_bytes: int, **changes: Any) -> dict[str, Any]:
     """Of steps whose activations and inputs are 20 MiB and whose peak, called together, is so much higher."""
     parts = dict.fromkeys(MEMORY_PARTS, 0) | {"activations": 18 * MIB, "inputs": 2 * MIB}
     peaks = {"step_peak": 100 * MIB, "peak": 100 * MIB + more_bytes, "steps": 6, "pool_indices": 3 * MIB}
@@ -62,40 +64,40 @@ def told_of(more_bytes, **changes):
 
 
 @pytest.mark.parametrize(("more_mib", "steps"), [(20, 1), (20.9, 1), (19.1, 1), (40.5, 2), (80, 4)])
-def test_a_peak_that_is_higher_by_whole_steps_is_said_to_hold_queued_ones(more_mib, steps):
+def test_a_peak_that_is_higher_by_whole_steps_is_said_to_hold_queued_ones(more_mib: float, steps: int) -> None:
     figure = memory_figures(told_of(round(more_mib * MIB)), {})["queued_steps_bytes"]
     assert figure.value == steps * 20 * MIB
 
 
 @pytest.mark.parametrize("more_mib", [0, 0.5, 10, 18.9, 21.1, 28, 50])
-def test_a_peak_that_is_not_higher_by_whole_steps_is_not_explained(more_mib):
+def test_a_peak_that_is_not_higher_by_whole_steps_is_not_explained(more_mib: float) -> None:
     figure = memory_figures(told_of(round(more_mib * MIB)), {})["queued_steps_bytes"]
-    assert figure.value is None and f"{more_mib / 20:.2f} times a step's" in figure.reason
+    assert figure.value is None and f"{more_mib / 20:.2f} times a step's" in (figure.reason or "")
 
 
-def test_a_framework_that_does_not_run_ahead_has_no_queued_steps_whatever_its_peaks():
+def test_a_framework_that_does_not_run_ahead_has_no_queued_steps_whatever_its_peaks() -> None:
     figure = memory_figures(told_of(20 * MIB, runs_ahead=False), {})["queued_steps_bytes"]
-    assert figure.value is None and "while an earlier one runs" in figure.reason
+    assert figure.value is None and "while an earlier one runs" in (figure.reason or "")
 
 
-def test_what_an_allocator_counts_in_chunks_carries_that_as_data():
+def test_what_an_allocator_counts_in_chunks_carries_that_as_data() -> None:
     figures = memory_figures(told_of(0, in_chunks=True), {})
     in_chunks = {name for name, figure in figures.items() if figure.method is Method.CHUNKS}
     assert in_chunks == {"activations_bytes", "workspace_bytes", "steps_peak_bytes", "waited_step_peak_bytes"}
     assert not any(figure.method for figure in memory_figures(told_of(0), {}).values())
 
 
-def test_what_the_compiler_plans_as_a_whole_is_not_told_apart_and_says_so():
+def test_what_the_compiler_plans_as_a_whole_is_not_told_apart_and_says_so() -> None:
     use = MemoryUse(1000, 50, 0, 100, 1300, 1400, "it is not known", runs_ahead=True, planned=True)
     parts = divided(use, {"parameters": 100, "optimizer": 200, "statistics": 0, "dataset": 0})
     assert parts["gradients"] == 100 and parts["activations"] is parts["workspace"] is None
     figures = memory_figures(told_of(20 * MIB, parts=parts, planned=True), {})
     for name in ("activations_bytes", "workspace_bytes", "queued_steps_bytes"):
-        assert figures[name].value is None and "plans the memory of a whole step" in figures[name].reason
+        assert figures[name].value is None and "plans the memory of a whole step" in (figures[name].reason or "")
     assert figures["steps_peak_bytes"].value == 120 * MIB and figures["inputs_bytes"].value == 50
 
 
-def test_what_pools_keep_is_told_or_has_its_reason():
+def test_what_pools_keep_is_told_or_has_its_reason() -> None:
     assert memory_figures(told_of(0), {})["pool_indices_bytes"].value == 3 * MIB
     silent = memory_figures(told_of(0, pool_indices="it is not known"), {})["pool_indices_bytes"]
     assert silent.value is None and silent.reason == "it is not known"
@@ -103,14 +105,16 @@ def test_what_pools_keep_is_told_or_has_its_reason():
     assert memory_figures(earlier, {})["pool_indices_bytes"].reason == "this memory worker did not tell it"
 
 
-def test_the_exact_count_of_activations_needs_no_memory_worker():
-    figures = memory({}, read_samples(Path("nowhere")), make_spec(batch_size=128), {"reason": "it died"})
+def test_the_exact_count_of_activations_needs_no_memory_worker() -> None:
+    figures = memory({}, read_samples(Path("nowhere")), make_spec(batch_size=128), OSU_CNN, {"reason": "it died"})
     assert figures["activations_bytes"].value is None
     assert figures["activations_exact_bytes"].value == 128 * 4 * 53_290
-    of_referee = memory({}, read_samples(Path("nowhere")), make_spec(batch_size=1, profile="float64"), {})
+    of_referee = memory({}, read_samples(Path("nowhere")), make_spec(batch_size=1, profile="float64"), OSU_CNN, {})
     assert of_referee["activations_exact_bytes"].value == 8 * 53_290
-    other = memory({}, read_samples(Path("nowhere")), make_spec(workload="nobody's"), {})["activations_exact_bytes"]
-    assert other.value is None and "nobody's" in other.reason
+    other = memory({}, read_samples(Path("nowhere")), make_spec(workload="nobody's"), None, {})[
+        "activations_exact_bytes"
+    ]
+    assert other.value is None and "nobody's" in (other.reason or "")
 
 
 WAY = Local("python", {}, PROJECT)
@@ -119,10 +123,11 @@ WAY = Local("python", {}, PROJECT)
 class Asked:
     """Stands for run_worker: notes what is asked, and writes what a worker would, up to a size at which it dies."""
 
-    def __init__(self, dies_at=None):
-        self.calls, self.dies_at = [], dies_at
+    def __init__(self, dies_at: int | None = None) -> None:
+        self.calls: list[tuple[int, ...]] = []
+        self.dies_at = dies_at
 
-    def __call__(self, folder, job, launcher):
+    def __call__(self, folder: Path, job: Job, launcher: Launcher) -> Outcome:
         assert job.kind is Kind.MEMORY
         self.calls.append(job.batch_sizes)
         (folder / LOG_FILE).write_text("")
@@ -145,19 +150,23 @@ class Asked:
 
 
 @pytest.fixture
-def plan():
+def plan() -> list[TrialSpec]:
     """Three sizes in two repeats, largest first."""
     return [make_spec(batch_size=size, repeat=repeat, seed=repeat) for size in (64, 8, 16) for repeat in (1, 0)]
 
 
-def test_every_batch_size_and_repeat_asks_a_process_of_its_own(plan, tmp_path, monkeypatch):
+def test_every_batch_size_and_repeat_asks_a_process_of_its_own(
+    plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(asking, "run_worker", asked := Asked())
     parts = MemoryWorker(tmp_path, plan)
     assert [parts.gather(spec, WAY)["peak"] for spec in plan] == [64, 64, 8, 8, 16, 16]
     assert asked.calls == [(8, 16, 64)]
 
 
-def test_a_later_run_asks_again_what_was_told(plan, tmp_path, monkeypatch):
+def test_a_later_run_asks_again_what_was_told(
+    plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(asking, "run_worker", asked := Asked())
     MemoryWorker(tmp_path, plan).gather(plan[0], WAY)
     more = [*plan, make_spec(batch_size=32)]
@@ -166,7 +175,9 @@ def test_a_later_run_asks_again_what_was_told(plan, tmp_path, monkeypatch):
     assert asked.calls[1:] == [(32,)]
 
 
-def test_sizes_before_the_one_that_found_no_memory_are_lost(plan, tmp_path, monkeypatch):
+def test_sizes_before_the_one_that_found_no_memory_are_lost(
+    plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(asking, "run_worker", asked := Asked(dies_at=16))
     parts = MemoryWorker(tmp_path, plan)
     told = {spec.cell.batch_size: parts.gather(spec, WAY) for spec in plan}
@@ -176,7 +187,9 @@ def test_sizes_before_the_one_that_found_no_memory_are_lost(plan, tmp_path, monk
     assert len(asked.calls) == 1
 
 
-def test_a_worker_that_dies_is_taken_for_the_one_before_it_that_finished(plan, tmp_path, monkeypatch):
+def test_a_worker_that_dies_is_taken_for_the_one_before_it_that_finished(
+    plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(asking, "run_worker", Asked())
     MemoryWorker(tmp_path, plan).gather(plan[0], WAY)
     (events,) = tmp_path.glob("memory/*/events.jsonl")
@@ -186,15 +199,19 @@ def test_a_worker_that_dies_is_taken_for_the_one_before_it_that_finished(plan, t
     assert "out_of_memory: no room" in MemoryWorker(tmp_path, [*plan, larger]).gather(larger, WAY)["reason"]
 
 
-def test_a_worker_that_cannot_be_started_stops_the_run(plan, tmp_path, monkeypatch):
-    def refuse(*_):
+def test_a_worker_that_cannot_be_started_stops_the_run(
+    plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
         raise LaunchFailed("no sampler")
 
     monkeypatch.setattr(asking, "run_worker", refuse)
     assert "no sampler" in MemoryWorker(tmp_path, plan).gather(plan[0], WAY)["reason"]
 
 
-def test_a_line_that_a_kill_cut_short_takes_all_behind_it_along(plan, tmp_path, monkeypatch):
+def test_a_line_that_a_kill_cut_short_takes_all_behind_it_along(
+    plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(asking, "run_worker", Asked())
     first = MemoryWorker(tmp_path, plan[:1])
     first.gather(plan[0], WAY)
@@ -204,7 +221,9 @@ def test_a_line_that_a_kill_cut_short_takes_all_behind_it_along(plan, tmp_path, 
     assert [told.gather(spec, WAY)["peak"] for spec in plan if spec.cell.batch_size != 8] == [64, 64, 16, 16]
 
 
-def test_what_changes_the_memory_is_asked_apart(plan, tmp_path, monkeypatch):
+def test_what_changes_the_memory_is_asked_apart(
+    plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(asking, "run_worker", asked := Asked())
     other = varied(plan[0], feed="device")
     parts = MemoryWorker(tmp_path, [plan[0], other])

@@ -26,7 +26,7 @@ def test_a_point_off_the_line_costs_r_squared_and_is_the_error_of_the_size_left_
     # it is y = 3 x - 14/3: -5/3 instead of 1.
     line = fit_line({1: 1.0, 2: 2.0, 3: 3.0, 4: 8.0})
     assert line is not None
-    assert (line.fixed_bytes, line.per_sample_bytes) == (pytest.approx(-2.0), pytest.approx(2.2))
+    assert (line.fixed_bytes, line.per_sample_bytes) == pytest.approx((-2.0, 2.2))
     assert line.r_squared == pytest.approx(1 - 4.8 / 29)
     assert line.left_out_error == pytest.approx(8 / 3)
 

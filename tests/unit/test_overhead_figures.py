@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import random
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,12 +16,14 @@ from workloads.records.segments import Segment
 IMAGES = 4000
 
 
-def segment(instruments, images_per_s=4000.0, sampler_core=0.01, foreign_percent=0.0):
+def segment(
+    instruments: bool, images_per_s: float = 4000.0, sampler_core: float = 0.01, foreign_percent: float = 0.0
+) -> Segment:
     wall_s = IMAGES / images_per_s
     return Segment(instruments, IMAGES, wall_s, sampler_core * wall_s if instruments else 0.0, foreign_percent)
 
 
-def measured(ratio, noise, pairs=30, seed=0, **settings):
+def measured(ratio: float, noise: float, pairs: int = 30, seed: int = 0, **settings: float) -> list[Segment]:
     """On, off, off, on, ...: speeds spread by `noise`, a standard deviation as a share."""
     draw = random.Random(seed)
     kinds = [kind for pair in range(pairs) for kind in ((True, False) if pair % 2 == 0 else (False, True))]
@@ -27,7 +31,7 @@ def measured(ratio, noise, pairs=30, seed=0, **settings):
 
 
 @pytest.mark.parametrize("batch_size", [32, 64, 1024])
-def test_a_planted_slowdown_of_5_percent_is_not_found(batch_size):
+def test_a_planted_slowdown_of_5_percent_is_not_found(batch_size: int) -> None:
     found = row(batch_size, measured(0.95, 0.02), 30)
     assert found["verdict"] == Verdict.OVER
     assert found["low"] < 0.95 < found["high"] < found["bar"]
@@ -35,38 +39,38 @@ def test_a_planted_slowdown_of_5_percent_is_not_found(batch_size):
 
 
 @pytest.mark.parametrize("batch_size", [32, 64, 1024])
-def test_instruments_that_cost_nothing_are_over_the_bar(batch_size):
+def test_instruments_that_cost_nothing_are_over_the_bar(batch_size: int) -> None:
     found = row(batch_size, measured(1.0, 0.002), 30)
     assert found["verdict"] == Verdict.WITHIN and found["bar"] < found["low"] < 1 < found["high"]
 
 
 @pytest.mark.parametrize("ratio", [0.95, 1.0])
-def test_noise_gets_a_verdict(ratio):
+def test_noise_gets_a_verdict(ratio: float) -> None:
     found = row(128, measured(ratio, 0.2), 30)
     assert found["verdict"] == Verdict.CANNOT_BE_TOLD and found["low"] < 0.99 < found["high"]
 
 
-def test_the_bar_is_the_same_below_batch_64():
+def test_the_bar_is_the_same_below_batch_64() -> None:
     """A slowdown of 1.5 % is too much at 64 and allowed at 63."""
     segments = measured(0.985, 0.002)
     assert [row(size, segments, 30)["verdict"] for size in (63, 64)] == [Verdict.WITHIN, Verdict.OVER]
     assert [row(size, segments, 30)["bar"] for size in (63, 64)] == [0.98, 0.99]
 
 
-def test_the_mean_is_not_geometric():
+def test_the_mean_is_not_geometric() -> None:
     """Twice as fast and half as fast is no difference; the arithmetic mean of the ratios would be 1.25."""
     pairs = [(2.0, 1.0), (1.0, 2.0), (1.0, 1.0)]
     segments = [segment(kind, speed) for pair in pairs for kind, speed in zip((True, False), pair, strict=True)]
     assert row(128, segments, 3)["ratio"] == pytest.approx(1)
 
 
-def test_a_machine_that_slows_down_becomes_a_cost():
+def test_a_machine_that_slows_down_becomes_a_cost() -> None:
     segments = measured(1.0, 0.0, pairs=20)
     slower = [segment(s.instruments, 4000 * 0.98**number) for number, s in enumerate(segments)]
     assert row(128, slower, 20)["ratio"] == pytest.approx(1, abs=1e-9)
 
 
-def test_pairs_that_others_disturbed_are_counted():
+def test_pairs_that_others_disturbed_are_counted() -> None:
     """Five times slower in the segments with the instruments, because another process took the cores."""
     disturbed = [segment(True), segment(False, 800, foreign_percent=60)] * 5
     found = row(128, disturbed + measured(1.0, 0.002, foreign_percent=1.0), 30)
@@ -75,20 +79,20 @@ def test_pairs_that_others_disturbed_are_counted():
     assert len(found["segments"]) == 70, "what was measured is not all stored"
 
 
-def test_segments_of_one_kind_are_a_pair():
+def test_segments_of_one_kind_are_a_pair() -> None:
     with pytest.raises(ValueError, match="one with the instruments and one without"):
         row(128, [segment(True), segment(True)] * 3, 3)
 
 
 @pytest.mark.parametrize(("core", "verdict"), [(0.049, Verdict.WITHIN), (0.051, Verdict.OVER)])
-def test_the_sampler_takes_more_than_its_bar_unnoticed(core, verdict):
+def test_the_sampler_takes_more_than_its_bar_unnoticed(core: float, verdict: Verdict) -> None:
     """Its time while it stood still is none, so only the segments in which it ran are the base."""
     found = row(128, measured(1.0, 0.0, sampler_core=core), 30)
     assert found["sampler_core_percent"] == pytest.approx(100 * core)
     assert found["sampler_verdict"] == verdict
 
 
-def test_the_table_lacks_a_figure_or_its_bar():
+def test_the_table_lacks_a_figure_or_its_bar() -> None:
     found = {"framework": "pytorch", "batch_size": 32} | row(32, measured(0.95, 0.0, sampler_core=0.06), 30)
     line = table([found]).splitlines()[-1]
     assert re.split(r"\s{2,}", line) == [
@@ -96,7 +100,7 @@ def test_the_table_lacks_a_figure_or_its_bar():
     ]  # fmt: skip
 
 
-def test_what_the_instruments_cause_beyond_their_own_time_clears_them():
+def test_what_the_instruments_cause_beyond_their_own_time_clears_them() -> None:
     """Kernel work for the sampler counts as foreign while it runs."""
     costly = [segment(True, 3600, foreign_percent=60), segment(False)] * 20
     found = row(128, costly + measured(1.0, 0.002, pairs=30), 30)
@@ -104,7 +108,7 @@ def test_what_the_instruments_cause_beyond_their_own_time_clears_them():
     assert found["verdict"] == Verdict.OVER
 
 
-def test_the_choice_of_pairs_is_hidden():
+def test_the_choice_of_pairs_is_hidden() -> None:
     disturbed = [segment(True), segment(False, 800, foreign_percent=60)] * 15
     found = row(128, disturbed + measured(1.0, 0.002), 30)
     assert found["pairs_measured"] == 45 and found["pairs"] == 30
@@ -130,13 +134,17 @@ CONDITIONS = {"cpu_model": "A", "threads": 2}
         ("{", False),
     ],
 )
-def test_rows_of_other_conditions_stand_beside_new_ones_or_those_of_the_same_are_lost(text, kept, tmp_path):
+def test_rows_of_other_conditions_stand_beside_new_ones_or_those_of_the_same_are_lost(
+    text: str, kept: bool, tmp_path: Path
+) -> None:
     path = tmp_path / "overhead.json"
     assert earlier(path, CONDITIONS) is None
     path.write_text(text)
     assert (earlier(path, CONDITIONS) is not None) == kept
 
 
-def test_a_cell_measured_again_stands_twice_or_takes_others_with_it():
-    rows = [{"framework": name, "batch_size": size, "segments": [{}]} for name in "ab" for size in (32, 128)]
+def test_a_cell_measured_again_stands_twice_or_takes_others_with_it() -> None:
+    rows: list[dict[str, Any]] = [
+        {"framework": name, "batch_size": size, "segments": [{}]} for name in "ab" for size in (32, 128)
+    ]
     assert others(rows, {"framework": "a", "batch_size": 128}) == [rows[0], *rows[2:]]

@@ -7,12 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 from conftest import PROJECT, make_spec
 
+from adapters.base import Floats, Order
+from adapters.numpy.adapter import Adapter
 from adapters.worker import overhead_pairs
 from adapters.worker.event_log import EventLog
 from adapters.worker.overhead_pairs import Sampler, measure_pairs, same_work
@@ -21,28 +25,30 @@ from runner.launch import GRACE_S, sampler, watch
 from workloads.records.events import read_events
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
 from workloads.records.samples import read_samples
+from workloads.records.segments import Segment
 
 
-class Sleeper:
+class Sleeper(Adapter):
     """Takes a millisecond a step; `disturb` is called before each call."""
 
-    def __init__(self, disturb=lambda: None):
+    def __init__(self, disturb: Callable[[], object] = lambda: None) -> None:
+        super().__init__()
         self.disturb = disturb
 
-    def train(self, order):
+    def train(self, order: Order) -> Floats:
         self.disturb()
         time.sleep(0.001 * len(order))
         return np.zeros(len(order), np.float32)
 
-    def read(self, handle):
+    def read(self, handle: Floats) -> Floats:
         return handle
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         pass
 
 
 @pytest.fixture
-def sampling(tmp_path):
+def sampling(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A sampler that samples a process which does nothing."""
     watched = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
     with sampler(PROJECT, tmp_path, make_spec().placement) as found:
@@ -51,11 +57,13 @@ def sampling(tmp_path):
         watched.communicate()
 
 
-def status(sampling):
+def status(sampling: subprocess.Popen[str]) -> str:
     return psutil.Process(sampling.pid).status()
 
 
-def measure(sampling, folder, pairs=2, disturb=lambda: None):
+def measure(
+    sampling: subprocess.Popen[str], folder: Path, pairs: int = 2, disturb: Callable[[], object] = lambda: None
+) -> list[Segment]:
     trainer = Trainer(Sleeper(disturb))
     trainer.step_s, trainer.losses = 0.001, [0.0]
     calls = same_work(np.arange(10, dtype=np.int32), 4, trainer)
@@ -63,12 +71,14 @@ def measure(sampling, folder, pairs=2, disturb=lambda: None):
 
 
 @pytest.fixture(autouse=True)
-def short_segments(monkeypatch):
+def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overhead_pairs, "SEGMENT_S", 0.4)
     monkeypatch.setattr(overhead_pairs, "MOST_TIMES", 1)  # a machine that others use makes no test longer
 
 
-def test_the_sampler_runs_or_events_are_written_while_they_should_not(sampling, tmp_path):
+def test_the_sampler_runs_or_events_are_written_while_they_should_not(
+    sampling: subprocess.Popen[str], tmp_path: Path
+) -> None:
     states = []
     segments = measure(sampling, tmp_path, disturb=lambda: states.append(status(sampling)))
     assert [segment.instruments for segment in segments] == [True, False, False, True]
@@ -85,8 +95,8 @@ def test_the_sampler_runs_or_events_are_written_while_they_should_not(sampling, 
     assert np.diff(times_s).max() > 0.8, "samples were taken while the sampler should have stood still"
 
 
-def test_a_sampler_is_left_stopped_when_training_fails(sampling, tmp_path):
-    def fail_once_stopped():
+def test_a_sampler_is_left_stopped_when_training_fails(sampling: subprocess.Popen[str], tmp_path: Path) -> None:
+    def fail_once_stopped() -> None:
         if status(sampling) == psutil.STATUS_STOPPED:
             raise MemoryError("made up")
 
@@ -96,18 +106,20 @@ def test_a_sampler_is_left_stopped_when_training_fails(sampling, tmp_path):
 
 
 @pytest.mark.parametrize("sent", [signal.SIGSTOP, signal.SIGKILL])
-def test_a_segment_with_a_sampler_that_does_not_run_counts(sent, sampling, tmp_path):
+def test_a_segment_with_a_sampler_that_does_not_run_counts(
+    sent: signal.Signals, sampling: subprocess.Popen[str], tmp_path: Path
+) -> None:
     with pytest.raises(RuntimeError, match=r"the sampler was told to run, its state is [TZ]"):
         measure(sampling, tmp_path, disturb=lambda: os.kill(sampling.pid, sent))
 
 
-def test_any_process_can_be_stopped():
+def test_any_process_can_be_stopped() -> None:
     for pid in (os.getpid(), 0, -1):
         with pytest.raises(ValueError, match="is not the sampler"):
             Sampler(pid)
 
 
-def test_a_sampler_left_stopped_by_a_killed_worker_stays_so(tmp_path):
+def test_a_sampler_left_stopped_by_a_killed_worker_stays_so(tmp_path: Path) -> None:
     """The runner lets it go on, so that it ends by itself instead of being killed after its grace."""
     with sampler(PROJECT, tmp_path, make_spec().placement) as found:
         os.kill(found.pid, signal.SIGSTOP)
@@ -117,7 +129,7 @@ def test_a_sampler_left_stopped_by_a_killed_worker_stays_so(tmp_path):
 
 
 @pytest.mark.parametrize("step_s", [0.001, 0.05, 2.0])
-def test_a_segment_is_too_short_or_has_few_calls(step_s):
+def test_a_segment_is_too_short_or_has_few_calls(step_s: float) -> None:
     trainer = Trainer(Sleeper())
     trainer.step_s = step_s
     work = same_work(np.arange(5, dtype=np.int32), 4, trainer)

@@ -216,4 +216,4 @@ def test_evidence_of_a_run_that_overflows_survives_json_with_none_for_what_is_no
     evidence = through_json(gathered(opened(), optimizer=OptimizerSpec("sgd", 1e30)))
     assert evidence.loss > 0 and evidence.losses[0] > 0
     assert None in evidence.losses[1:]
-    assert evidence.evaluation == [None] * (1 + PROJECTIONS)
+    assert list(evidence.evaluation) == [None] * (1 + PROJECTIONS)

@@ -34,16 +34,18 @@ flags\t\t: fpu sse4_1 fma avx avx2 bmi2
     ],
     ids=["AVX2", "on one core alone", "AVX-512", "neither", "aarch64", "unreadable"],
 )
-def test_a_processors_flags_are_those_that_every_core_has_and_unknown_is_null(cpuinfo, flags):
+def test_a_processors_flags_are_those_that_every_core_has_and_unknown_is_null(
+    cpuinfo: str, flags: list[str] | None
+) -> None:
     assert processor.flags(cpuinfo) == flags
 
 
-def test_the_machine_says_the_flags_of_its_processor(monkeypatch):
+def test_the_machine_says_the_flags_of_its_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(description, "_cpuinfo", lambda: ZEN3)
     assert description.describe(PROJECT, "cpu", [])["cpu_flags"] == ["fma", "avx2"]
 
 
-def test_none_of_the_flags_is_told_from_flags_that_are_not_known():
+def test_none_of_the_flags_is_told_from_flags_that_are_not_known() -> None:
     assert processor.listed([]) == f"none of {' '.join(processor.FLAGS)}"
     assert processor.listed(["fma", "avx2"]) == "fma avx2"
 
@@ -56,12 +58,12 @@ def test_none_of_the_flags_is_told_from_flags_that_are_not_known():
         "dnnl_verbose,info,cpu,isa:Intel AVX2",
     ],
 )
-def test_every_version_of_onednn_is_understood(line):
+def test_every_version_of_onednn_is_understood(line: str) -> None:
     facts = kernels.of_onednn(True, lambda: os.write(1, f"onednn_verbose,info,x\n{line}\nmore\n".encode()))
     assert facts == {"onednn": True, "onednn_isa": "Intel AVX2"}
 
 
-def test_onednn_is_asked_under_a_variable_that_the_process_itself_never_has():
+def test_onednn_is_asked_under_a_variable_that_the_process_itself_never_has() -> None:
     def compute() -> None:
         os.write(1, f"onednn_verbose,info,cpu,isa:asked with {os.environ['ONEDNN_VERBOSE']}\n".encode())
 
@@ -69,7 +71,7 @@ def test_onednn_is_asked_under_a_variable_that_the_process_itself_never_has():
     assert not set(kernels.VERBOSE) & set(os.environ)
 
 
-def test_an_instruction_set_that_is_not_known_has_a_reason(monkeypatch):
+def test_an_instruction_set_that_is_not_known_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "ANSWER_S", 0.2)
 
     def fail() -> None:
@@ -92,7 +94,7 @@ def test_an_instruction_set_that_is_not_known_has_a_reason(monkeypatch):
     assert "out of processes" in alone["onednn_isa_reason"]
 
 
-def test_asking_leaves_no_process_and_no_open_file_behind(monkeypatch):
+def test_asking_leaves_no_process_and_no_open_file_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     before = set(os.listdir("/proc/self/fd"))
     kernels.of_onednn(True, lambda: os.write(1, b"more than a pipe holds\n" * 10_000))
     with monkeypatch.context() as patched:
@@ -103,7 +105,7 @@ def test_asking_leaves_no_process_and_no_open_file_behind(monkeypatch):
         os.waitpid(-1, os.WNOHANG)
 
 
-def test_the_referees_blas_says_for_which_processor_it_computes():
+def test_the_referees_blas_says_for_which_processor_it_computes() -> None:
     code = (
         "from adapters.numpy.adapter import Adapter; "
         "print(Adapter().open('cpu', 1, 'default', 'host', 'on-demand')['openblas_core'])"

@@ -6,6 +6,7 @@ import re
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -18,7 +19,7 @@ from workloads.records.status import Status
 
 ROOT = Path(__file__).resolve().parents[2]
 VENDOR = ROOT / "reports" / "web" / "templates" / "vendor"
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("reports/reproduction/sources/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("reports/reproduction/publications/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 # Of the Citation File Format 1.2.0, at the top: https://github.com/citation-file-format/citation-file-format
@@ -29,8 +30,9 @@ CITATION_KEYS = {
 }  # fmt: skip
 
 
-def project() -> dict:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+def project() -> dict[str, Any]:
+    table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return table
 
 
 def anchors(page: Path) -> set[str]:

@@ -19,7 +19,7 @@ from workloads.layers import (
     Residual,
     SqueezeExcite,
 )
-from workloads.spec import OptimizerSpec, Workload
+from workloads.spec import OptimizerName, OptimizerSpec, Workload
 
 
 def branched(inner_rate: float, outer_rate: float) -> Workload:
@@ -173,6 +173,6 @@ def test_repeated_layer_names_are_refused_across_branches_too(layers: tuple[Laye
 
 
 @pytest.mark.parametrize(("name", "rate"), [("sgd", 0.01), ("momentum", 0.01), ("nesterov", 0.01), ("adam", 0.001)])
-def test_an_optimizer_brings_its_customary_learning_rate_unless_one_is_given(name: str, rate: float) -> None:
+def test_an_optimizer_brings_its_customary_learning_rate_unless_one_is_given(name: OptimizerName, rate: float) -> None:
     assert OptimizerSpec.named(name) == OptimizerSpec(name, rate, 0.9, 0.9, 0.999, 1e-7)
     assert OptimizerSpec.named(name, 0.5).learning_rate == 0.5

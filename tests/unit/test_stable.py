@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 from conftest import make_spec
 
-from runner.command.stable import COVERAGE_PERCENT, FEWEST, cells, follow, to_json, wanted, worth
+from runner.command.stable import COVERAGE_PERCENT, FEWEST, Key, cells, follow, to_json, wanted, worth
 from workloads.records.figures import Figure
 from workloads.records.intervals import mean_interval
 from workloads.records.result import TrialResult
@@ -17,34 +18,34 @@ STEADY = (1000.0, 1001.0, 999.0, 1000.0, 1001.0, 999.0)
 UNSTEADY = (1000.0, 1100.0, 900.0, 1000.0, 1100.0, 900.0)
 
 
-def trial(framework, batch_size, repeat, speed, status=Status.OK):
+def trial(framework: str, batch_size: int, repeat: int, speed: float | None, status: Status = Status.OK) -> TrialResult:
     spec = make_spec(framework=framework, batch_size=batch_size, repeat=repeat)
     figure = Figure(speed, "test") if speed is not None else Figure(None, "test", reason="no window")
     reason = None if status is Status.OK else "made up"
     return TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0, figures={"images_per_s": figure})
 
 
-def repeats(framework, batch_size, speeds):
+def repeats(framework: str, batch_size: int, speeds: Sequence[float]) -> list[TrialResult]:
     return [trial(framework, batch_size, repeat, speed) for repeat, speed in enumerate(speeds)]
 
 
-def told(results):
+def told(results: list[TrialResult]) -> list[str]:
     return [cell.line() for cell in cells(results)]
 
 
-def test_the_interval_is_not_that_of_the_t_table():
+def test_the_interval_is_not_that_of_the_t_table() -> None:
     """t(2) at 97.5 % is 4.303 (NIST/SEMATECH e-Handbook, 1.3.6.7.2); s of 1, 2, 3 is 1."""
     mean, low, high = mean_interval([1.0, 2.0, 3.0])
     assert (mean, high - mean) == pytest.approx((2.0, 4.303 / math.sqrt(3)), rel=1e-4)
     assert mean - low == pytest.approx(high - mean)
 
 
-def test_a_steady_cell_asks_for_more_or_an_unsteady_one_for_none():
+def test_a_steady_cell_asks_for_more_or_an_unsteady_one_for_none() -> None:
     assert wanted(repeats("a", 4, STEADY)) == set()
     assert wanted(repeats("a", 4, UNSTEADY)) == {("a", 4)}
 
 
-def test_five_repeats_are_needed_and_one_more_once_the_interval_is_narrow():
+def test_five_repeats_are_needed_and_one_more_once_the_interval_is_narrow() -> None:
     assert wanted(repeats("a", 4, STEADY[:4])) == {("a", 4)}
     assert wanted(repeats("a", 4, STEADY[:5])) == {("a", 4)}, "narrow for the first time: one more"
     assert wanted(repeats("a", 4, STEADY)) == set()
@@ -52,20 +53,20 @@ def test_five_repeats_are_needed_and_one_more_once_the_interval_is_narrow():
     assert told(repeats("a", 4, STEADY[:4]))[0] == "a batch 4: limit reached, no interval after 4 repeats"
 
 
-def test_the_width_is_held_against_two_percent_of_the_mean():
+def test_the_width_is_held_against_two_percent_of_the_mean() -> None:
     """Half-width of m - d, m, m + d, m, m: t(4) at 97.5 % is 2.776, s = d sqrt(2 / 4): 2.776 d / sqrt(10); 2 % of 1000
     is reached at d = 22.78. With a sixth m it is narrower: t(5) = 2.571, s = d sqrt(2 / 5)."""
     assert wanted(repeats("a", 4, (977.3, 1000.0, 1022.7, 1000.0, 1000.0, 1000.0))) == set()
     assert wanted(repeats("a", 4, (977.1, 1000.0, 1022.9, 1000.0, 1000.0, 1000.0))) == {("a", 4)}
 
 
-def test_other_frameworks_are_left_out_where_one_goes_on():
+def test_other_frameworks_are_left_out_where_one_goes_on() -> None:
     results = repeats("a", 4, UNSTEADY) + repeats("b", 4, STEADY) + repeats("b", 8, STEADY)
     assert wanted(results) == {("a", 4), ("b", 4)}
 
 
 @pytest.mark.parametrize("status", [Status.OUT_OF_MEMORY, Status.UNSUPPORTED, Status.FAILED, Status.TIMEOUT])
-def test_a_cell_that_does_not_end_ok_goes_on_for_ever(status):
+def test_a_cell_that_does_not_end_ok_goes_on_for_ever(status: Status) -> None:
     ended = [trial("b", 4, repeat, None, status) for repeat in range(3)]
     assert wanted(ended) == set()
     assert wanted(repeats("a", 4, UNSTEADY) + ended) == {("a", 4)}
@@ -74,41 +75,43 @@ def test_a_cell_that_does_not_end_ok_goes_on_for_ever(status):
     ]
 
 
-def test_a_trial_that_failed_once_enters_the_speeds():
+def test_a_trial_that_failed_once_enters_the_speeds() -> None:
     results = [*repeats("a", 4, STEADY), trial("a", 4, 6, 1.0, Status.UNVERIFIED), trial("a", 4, 7, 1000.0)]
     assert wanted(results) == set()
     assert told(results)[0].startswith("a batch 4: stable after 7 repeats, ±0.")
 
 
-def run(results, limit, speed):
+def run(
+    results: list[TrialResult], limit: int, speed: Callable[[int], float]
+) -> tuple[list[TrialResult], list[tuple[Iterable[int], set[Key]]]]:
     """(all results, repeats asked for) where every further trial is as fast as `speed(repeat)`."""
     asked = []
 
-    def run_repeats(numbers, keys):
+    def run_repeats(numbers: Iterable[int], keys: Iterable[Key]) -> list[TrialResult]:
         asked.append((numbers, set(keys)))
         return [trial(*key, repeat, speed(repeat)) for repeat in numbers for key in sorted(keys)]
 
     return follow(results, FEWEST, limit, run_repeats), asked
 
 
-def test_repeats_go_on_beyond_the_limit():
+def test_repeats_go_on_beyond_the_limit() -> None:
     results, asked = run(repeats("a", 4, UNSTEADY[:5]), 7, lambda repeat: 1000.0 + 300 * (-1) ** repeat)
     assert asked == [(range(5, 6), {("a", 4)}), (range(6, 7), {("a", 4)})]
     assert told(results)[0].startswith("a batch 4: limit reached, ±") and "after 7 repeats" in told(results)[0]
 
 
-def test_repeats_go_on_after_all_is_stable():
+def test_repeats_go_on_after_all_is_stable() -> None:
     wide = (1000.0, 1024.0, 976.0, 1000.0, 1000.0)  # narrow with six, and again with seven
     results, asked = run(repeats("a", 4, wide) + repeats("a", 8, STEADY), 10, lambda repeat: 1000.0)
     assert [numbers for numbers, _ in asked] == [range(5, 6), range(6, 7)] and asked[0][1] == {("a", 4)}
     assert told(results)[0] == "a batch 4: stable after 7 repeats, ±1.3 %"
 
 
-def test_a_limit_that_the_repeats_have_reached_adds_one():
+def test_a_limit_that_the_repeats_have_reached_adds_one() -> None:
     assert run(repeats("a", 4, UNSTEADY[:5]), 5, lambda repeat: 1000.0)[1] == []
 
 
-def test_what_the_interval_is_worth_is_stored_and_said():
+def test_what_the_interval_is_worth_is_stored_and_said() -> None:
     stored = to_json(cells(repeats("a", 4, STEADY)), 10)["coverage_percent"]
     assert stored == {str(spread): list(ends) for spread, ends in COVERAGE_PERCENT.items()}
     for spread, (low, high) in COVERAGE_PERCENT.items():

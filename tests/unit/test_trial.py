@@ -39,7 +39,8 @@ RESULT = TrialResult(
 
 
 def through_json(data: dict[str, Any]) -> dict[str, Any]:
-    return json.loads(json.dumps(data, allow_nan=False))
+    stored: dict[str, Any] = json.loads(json.dumps(data, allow_nan=False))
+    return stored
 
 
 def test_a_trial_spec_survives_json() -> None:
@@ -136,7 +137,8 @@ def test_one_memory_worker_is_asked_for_all_that_changes_no_memory_and_one_probe
 
 @pytest.mark.parametrize("name", [field.name for field in fields(OptimizerSpec)])
 def test_the_id_changes_with_every_field_of_the_optimizer(name: str) -> None:
-    optimizer = replace(SPEC.task.optimizer, **{name: "sgd" if name == "name" else 0.5})
+    changed: dict[str, Any] = {name: "sgd" if name == "name" else 0.5}
+    optimizer = replace(SPEC.task.optimizer, **changed)
     assert varied(SPEC, optimizer=optimizer).id != SPEC.id
 
 

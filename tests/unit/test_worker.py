@@ -238,7 +238,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
         for chosen in [pick(len(split.labels))[:count]]
     )
     order = batch_order(TRAIN, EPOCHS, seed=0)
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         "train_images": train.images,
         "train_labels": train.labels,
         "test_images": test.images,
@@ -425,7 +425,7 @@ def ended(ran: Ran, status: str) -> str:
     assert ran.events[-1]["event"] == "ended", ran.log
     assert ran.events[-1]["status"] == status
     assert "\n" not in ran.events[-1]["reason"]
-    return ran.events[-1]["reason"]
+    return str(ran.events[-1]["reason"])
 
 
 def test_exhausted_memory_is_told_apart_from_a_failure(results: Results) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import PROJECT, make_spec, varied
@@ -15,7 +16,7 @@ from runner.environments.definition import read
 from runner.environments.engine import Engine
 from runner.environments.images import Image
 from runner.gate.judge import Gate
-from runner.launch import LaunchFailed, Local, worker_environment
+from runner.launch import Launcher, LaunchFailed, Local, worker_environment
 from runner.machine.description import deciding_variables
 from runner.memory_worker import MemoryWorker
 from workloads.records.job import Job, Kind
@@ -34,25 +35,25 @@ OF_NO_WORKER = {"UNRELATED": "1", "MXNET_HOME": "/somewhere", "TF_CLI_CONFIG_FIL
 
 
 @pytest.fixture
-def set_by_the_caller(monkeypatch):
+def set_by_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in deciding_variables():
         monkeypatch.delenv(name)
     for name, value in (SET | OF_NO_WORKER).items():
         monkeypatch.setenv(name, value)
 
 
-def test_the_callers_variables_that_can_change_a_figure_are_the_trials_and_no_others(set_by_the_caller):
+def test_the_callers_variables_that_can_change_a_figure_are_the_trials_and_no_others(set_by_the_caller: None) -> None:
     assert deciding_variables() == SET
 
 
-def test_what_is_the_trials_own_to_say_is_no_variable_of_the_callers(monkeypatch):
+def test_what_is_the_trials_own_to_say_is_no_variable_of_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller's thread count or GPU would silently win over the trial's."""
     for name in worker_environment(make_spec().placement, {}):
         monkeypatch.setenv(name, "7")
     assert not deciding_variables().keys() & worker_environment(make_spec().placement, {}).keys()
 
 
-def test_a_worker_runs_under_the_variables_that_its_trial_says(monkeypatch):
+def test_a_worker_runs_under_the_variables_that_its_trial_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")  # set after the plan was made
     given = worker_environment(make_spec(variables=SET).placement, {"KERAS_BACKEND": "tensorflow"})
     assert {name: given[name] for name in SET} == SET
@@ -60,15 +61,17 @@ def test_a_worker_runs_under_the_variables_that_its_trial_says(monkeypatch):
     assert given["KERAS_BACKEND"] == "tensorflow"
 
 
-def test_a_trial_under_another_variable_is_another_trial():
+def test_a_trial_under_another_variable_is_another_trial() -> None:
     plain = make_spec()
     assert len({plain.id, *(varied(plain, variables={name: value}).id for name, value in SET.items())}) == 1 + len(SET)
 
 
-def test_the_probe_and_the_memory_worker_run_under_the_trials_variables(monkeypatch, tmp_path):
+def test_the_probe_and_the_memory_worker_run_under_the_trials_variables(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     spec, jobs = make_spec(variables=SET), []
 
-    def refuse(folder, job, launcher):
+    def refuse(folder: Path, job: Job, launcher: Launcher) -> None:
         jobs.append(job)
         raise LaunchFailed("enough is seen")
 
@@ -78,7 +81,7 @@ def test_the_probe_and_the_memory_worker_run_under_the_trials_variables(monkeypa
     assert [(job.kind, job.trial.placement.variables) for job in jobs] == [(Kind.PROBE, SET), (Kind.MEMORY, SET)]
 
 
-def test_a_worker_in_a_container_gets_the_same_variables(tmp_path):
+def test_a_worker_in_a_container_gets_the_same_variables(tmp_path: Path) -> None:
     launcher = InContainer(
         Engine("docker", "docker", "28.0"), Image(read(PROJECT, "numpy", "cpu")), "1" * 12, "base", {}
     )
@@ -87,8 +90,8 @@ def test_a_worker_in_a_container_gets_the_same_variables(tmp_path):
 
 
 def test_a_worker_of_this_machine_sees_the_variables_and_not_the_callers_other_ones(
-    set_by_the_caller, monkeypatch, tmp_path
-):
+    set_by_the_caller: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(launch, "WORKER", "shown")
     (tmp_path / "shown.py").write_text(
         "import json, os, pathlib, sys; pathlib.Path(sys.argv[1], 'seen').write_text(json.dumps(dict(os.environ)))"

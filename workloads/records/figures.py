@@ -29,7 +29,7 @@ class Method(Word):
 class Figure:
     """One measured number, as its `FigureSpec` says. Unknown is None with a reason, never 0."""
 
-    value: float | None
+    value: int | float | None  # a whole number stays one in the file
     source: str
     samples: int | None = None
     reason: str | None = None
@@ -38,12 +38,6 @@ class Figure:
     def __post_init__(self) -> None:
         if (self.value is None) != (self.reason is not None):
             raise ValueError("a figure has either a value or the reason why it has none")
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Figure:
-        """Raises ValueError for a method that there is not, TypeError for a field too many or too few."""
-        method = data.get("method")
-        return Figure(**{**data, "method": None if method is None else Method(method)})
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,14 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ..spec import OptimizerSpec
 from .record import Record
 from .word import Word
 
+Profile = Literal["default"]  # how an adapter trains; the referee has "float64" too, which no study asks for
+PROFILES: tuple[Profile, ...] = get_args(Profile)
 ON_DEMAND, AS_BY_ITSELF = "on-demand", "default"  # memory is taken as it is needed | as the framework does by itself
 
 

@@ -9,6 +9,7 @@ from . import versions
 from .figures import Figure, refuse_unknown
 from .job import TrialSpec
 from .status import Status
+from .validation import record
 
 
 @dataclass(frozen=True)
@@ -74,21 +75,8 @@ class TrialResult:
         field, or has an unknown figure.
         """
         data = versions.newest(data)
-        unknown = set(data) ^ {f.name for f in fields(TrialResult)}
-        if unknown:
+        if unknown := set(data) ^ {field.name for field in fields(TrialResult)}:
             raise ValueError(f"fields missing or unknown: {sorted(unknown)}")
-        try:
-            return TrialResult(
-                **{
-                    **data,
-                    "spec": TrialSpec.from_json(data["spec"]),
-                    "status": Status(data["status"]),
-                    "epochs": [Epoch(**epoch) for epoch in data["epochs"]],
-                    "figures": {name: Figure.from_json(figure) for name, figure in data["figures"].items()},
-                    "checks": [
-                        Check(**check | {"against": tuple(check.get("against", ()))}) for check in data["checks"]
-                    ],
-                }
-            )
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"not a trial result: {error}") from error
+        for name, figure in record(data["figures"], dict[str, Any], "not a trial result: figures").items():
+            record(figure, Figure, f"not a trial result: figures.{name}")
+        return record(data, TrialResult, "not a trial result")

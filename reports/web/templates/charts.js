@@ -1,8 +1,5 @@
 // Charts: ECharts draws; what is shown is decided here. One drawing a panel, all panels of a chart on the same scales.
 
-const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif';
-const DOTTED = [2, 3];
-const DASHED = [7, 3];
 const PRINTED = { width: 660, height: 250, gap: 24, panel: 190 }; // pixels of 1/96 inch, on an A4 page
 
 let ink = null; // the colours of the page, read when they change
@@ -16,8 +13,23 @@ function readInk(light) {
   document.documentElement.classList.remove("light");
 }
 
-const FARTHER = 1.3;
-const OF_SEVERAL = { colour: "#000000", symbol: "circle", size: 8, dashes: [] }; // a label of several frameworks
+// An axis in its own space: logarithmic ones are even there.
+function space(logarithmic) {
+  return logarithmic
+    ? { to: Math.log10, from: (value) => 10 ** value }
+    : { to: (value) => value, from: (value) => value };
+}
+
+// `factor` < 1 zooms in about the middle; `shift` moves by parts of what is seen. Never beyond `whole`.
+function moved(seen, whole, logarithmic, factor, shift) {
+  const { to, from } = space(logarithmic);
+  const [low, high] = seen.map(to);
+  const [least, most] = whole.map(to);
+  const width = Math.min((high - low) * factor, most - least);
+  const middle = (low + high) / 2 + shift * (high - low);
+  const start = Math.min(Math.max(middle - width / 2, least), most - width);
+  return [from(start), from(start + width)];
+}
 
 class ChartView {
   constructor(figure, data, shown) {
@@ -31,7 +43,7 @@ class ChartView {
       seen: null,
       panels: [],
     });
-    this.stacked = data.panels.some((panel) => panel.series.some((one) => one.kind === "part"));
+    this.stacked = data.panels.some((panel) => panel.traces.some((trace) => trace.style.area));
     const holder = figure.querySelector(".panels");
     if (data.panels.length > 1) holder.classList.add("several", data.panels.length % 3 ? "by-two" : "by-three");
     holder.before(element("p", { class: "y-label" }, data.yLabel));
@@ -52,7 +64,7 @@ class ChartView {
   controls() {
     const holder = this.figure.querySelector(".controls");
     const values = this.data.panels
-      .flatMap((panel) => panel.series.flatMap((one) => one.y))
+      .flatMap((panel) => panel.traces.flatMap((trace) => trace.y))
       .filter((value) => value !== null);
     const scale = (name, checked) =>
       element(
@@ -109,23 +121,19 @@ class ChartView {
   }
 
   legend() {
-    const series = new Map();
-    for (const one of this.data.panels.flatMap((panel) => panel.series)) {
-      const same = series.get(one.label);
-      series.set(one.label, same && same.key !== one.key ? { ...one, key: null } : one);
-    }
-    const entry = (one) =>
-      element("li", { "data-key": one.key }, swatch(this.shown.looks[one.key] ?? OF_SEVERAL, one.kind), one.label);
-    return element("ul", { class: "legend", "aria-label": "Legend" }, ...[...series.values()].map(entry));
+    const entries = this.data.legend.map(({ key, label, style }) =>
+      element("li", { "data-key": key }, swatch(style), label),
+    );
+    return element("ul", { class: "legend", "aria-label": "Legend" }, ...entries);
   }
 
   // A panel's numbers as a table, made when it is asked for.
   numbers(panel, place) {
-    const xs = [...new Set(panel.series.flatMap((one) => one.x))].sort((one, other) => one - other);
-    const cell = (one, series, x) => {
-      const point = one.x.indexOf(x);
-      const link = one.trials[point] ? this.link(place, series, point) : null;
-      const text = point < 0 ? "" : withInterval(one, point);
+    const xs = [...new Set(panel.traces.flatMap((trace) => trace.x))].sort((one, other) => one - other);
+    const cell = (trace, number, x) => {
+      const point = trace.x.indexOf(x);
+      const link = trace.trials[point]?.length ? this.link(place, number, point) : null;
+      const text = point < 0 ? "" : withInterval(trace, point);
       return element("td", {}, link ? element("a", { href: link, class: "trials" }, text) : text);
     };
     return element(
@@ -148,16 +156,16 @@ class ChartView {
         element(
           "tbody",
           {},
-          ...panel.series.map((one, series) =>
-            element("tr", {}, element("th", { scope: "row" }, one.label), ...xs.map((x) => cell(one, series, x))),
+          ...panel.traces.map((trace, number) =>
+            element("tr", {}, element("th", { scope: "row" }, trace.label), ...xs.map((x) => cell(trace, number, x))),
           ),
         ),
       ),
     );
   }
 
-  link(panel, series, point) {
-    return `#point-${this.id}.${panel}.${series}.${point}`;
+  link(panel, trace, point) {
+    return `#point-${this.id}.${panel}.${trace}.${point}`;
   }
 
   set(change) {
@@ -170,29 +178,19 @@ class ChartView {
   }
 
   visible(panel) {
-    return panel.series.map((one, place) => ({ ...one, place })).filter((one) => !this.off.has(one.key));
+    return panel.traces.map((trace, place) => ({ ...trace, place })).filter((trace) => !this.off.has(trace.key));
   }
 
   // [x, y] of everything that is shown, over all panels, so that panels can be compared.
   whole() {
-    const panels = this.panels
+    const spans = this.panels
       .filter(({ drawing }) => !drawing.parentElement.hidden)
-      .map(({ panel }) => this.visible(panel));
-    const series = panels.flat();
-    const stacks = panels.flatMap((one) => cumulated(one).flatMap((part) => part.top));
-    const values = [...series.flatMap((one) => one.y), ...stacks].filter((value) => value !== null);
-    // Bars that reach far go on beyond the frame: points decide what is seen.
-    const [least, most] = [
-      Math.min(...values) / FARTHER,
-      Math.min(Math.max(...values) * FARTHER, this.data.fullScale ?? Infinity),
-    ];
-    const ends = series.flatMap((one) => [...one.low, ...one.high]);
-    values.push(...ends.filter((end) => end !== null && end >= least && end <= most));
-    const xs = series.flatMap((one) => one.x);
-    return {
-      x: spanOfX(xs.length ? xs : [1, 2], this.data.xLog),
-      y: spanOfY(values, this.logarithmic, this.data.fullScale),
-    };
+      .flatMap(({ panel }) => this.visible(panel))
+      .map((trace) => (this.logarithmic ? trace.logarithmic : trace.linear))
+      .filter(Boolean);
+    const low = Math.min(...spans.map((span) => span[0]));
+    const high = Math.max(...spans.map((span) => span[1]));
+    return { x: this.data.xSpan, y: high > low ? [low, high] : [this.logarithmic ? 0.1 : 0, 1] };
   }
 
   zoom(factor, right, up) {
@@ -213,9 +211,9 @@ class ChartView {
       const chart = echarts.init(drawing, null, { renderer: "svg" });
       this.panels[place].chart = chart;
       chart.on("click", (event) => {
-        const [, series] = String(event.seriesId).split("-").map(Number);
-        if (this.panels[place].panel.series[series]?.trials[event.dataIndex])
-          location.hash = this.link(place, series, event.dataIndex);
+        const [, trace] = String(event.seriesId).split("-").map(Number);
+        if (this.panels[place].panel.traces[trace]?.trials[event.dataIndex]?.length)
+          location.hash = this.link(place, trace, event.dataIndex);
       });
       boxZoom(chart, (x, y) => this.set({ seen: { x, y } }));
     }
@@ -238,4 +236,50 @@ class ChartView {
     this.draw();
     for (const { chart } of this.panels) chart.getZr().flush();
   }
+}
+
+// A rectangle drawn with the mouse is zoomed into; fingers scroll the page.
+function boxZoom(chart, zoomed) {
+  const zr = chart.getZr();
+  const mouse = ({ event }) => (event.pointerType ?? "mouse") === "mouse" && !String(event.type).startsWith("touch");
+  let from = null;
+  const rectangle = ({ offsetX, offsetY }) => ({
+    x: Math.min(from[0], offsetX),
+    y: Math.min(from[1], offsetY),
+    width: Math.abs(offsetX - from[0]),
+    height: Math.abs(offsetY - from[1]),
+  });
+  const show = (shape) =>
+    chart.setOption({
+      graphic: [
+        {
+          id: "box",
+          type: "rect",
+          $action: "replace",
+          silent: true,
+          z: 50,
+          shape,
+          style: { fill: ink.muted, opacity: 0.18 },
+          invisible: !shape.width,
+        },
+      ],
+    });
+  zr.on("mousedown", (event) => {
+    if (mouse(event) && chart.containPixel({ gridIndex: 0 }, [event.offsetX, event.offsetY]))
+      from = [event.offsetX, event.offsetY];
+  });
+  zr.on("mousemove", (event) => from && show(rectangle(event)));
+  const end = (event) => {
+    if (!from) return;
+    const box = rectangle(event);
+    const corners = [
+      [box.x, box.y + box.height],
+      [box.x + box.width, box.y],
+    ].map((pixel) => chart.convertFromPixel({ gridIndex: 0 }, pixel));
+    from = null;
+    show({ x: 0, y: 0, width: 0, height: 0 });
+    if (box.width > 8 && box.height > 8) zoomed([corners[0][0], corners[1][0]], [corners[0][1], corners[1][1]]);
+  };
+  zr.on("mouseup", end);
+  zr.on("globalout", () => from && ((from = null), show({ x: 0, y: 0, width: 0, height: 0 })));
 }

@@ -17,22 +17,6 @@ async function decompress(letters) {
   return JSON.parse(await new Response(stream).text());
 }
 
-// The value of one trial in a column: {same}, {of, at} or {all}.
-function at(column, place) {
-  if ("same" in column) return column.same;
-  return "at" in column ? column.of[column.at[place]] : column.all[place];
-}
-
-// [3, 4, 5, 9] of "3-5,9".
-function places(ranges) {
-  const found = [];
-  for (const range of ranges ? ranges.split(",") : []) {
-    const [first, last] = range.split("-").map(Number);
-    for (let place = first; place <= (last ?? first); place++) found.push(place);
-  }
-  return found;
-}
-
 // Text is always set as text: nothing that a trial says is ever read as HTML.
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -46,7 +30,7 @@ function element(name, attributes = {}, ...children) {
 }
 
 // As the tables say it: `decimals`, or three significant digits and whole numbers from 100 on.
-function told(value, decimals = null) {
+function numberText(value, decimals = null) {
   if (typeof value !== "number") return "–";
   const places = decimals ?? (value ? Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value)))) : 0);
   return value.toFixed(Math.min(places, 12));

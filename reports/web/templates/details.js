@@ -3,7 +3,7 @@
 const GROUPS = { spec: "What was asked", facts: "What the worker reported", machine: "The machine" };
 
 function trialLink(shown, place) {
-  const key = at(shown.trials.key, place);
+  const key = shown.trials.key[place];
   return element("a", { href: `#trial-${key}` }, key);
 }
 
@@ -21,12 +21,12 @@ function listOf(shown, found) {
   ];
   const rows = found.map((place) => {
     const words = [
-      names.get(at(trials.framework, place)),
-      at(trials.batch, place),
-      at(trials.repeat, place),
-      at(trials.status, place),
+      names.get(trials.framework[place]),
+      trials.batch[place],
+      trials.repeat[place],
+      trials.status[place],
     ];
-    const numbers = trials.figures.map((figure) => told(at(figure.values, place), figure.decimals));
+    const numbers = trials.figures.map((figure) => numberText(figure.values[place], figure.decimals));
     return [trialLink(shown, place), ...words.map(String), ...numbers];
   });
   return table(heads, rows, "The trials behind this number");
@@ -55,28 +55,44 @@ function table(heads, rows, label, words = false) {
   );
 }
 
+// The stored result of one trial, from its place in the columns: {spec: {...}, figures: {name: {...}}, ...}.
+function resultOf(columns, place) {
+  const groups = ["spec", "facts", "machine", "figures", "checks"];
+  const result = Object.fromEntries(groups.map((group) => [group, Object.create(null)]));
+  for (const [key, column] of Object.entries(columns)) {
+    const value = column[place];
+    const dot = key.indexOf(".");
+    const [group, rest] = [key.slice(0, dot), key.slice(dot + 1)];
+    if (value === null) continue;
+    if (dot < 0) result[key] = value;
+    else if (group in GROUPS) result[group][rest] = value;
+    else {
+      const last = rest.lastIndexOf(".");
+      (result[group][rest.slice(0, last)] ??= {})[rest.slice(last + 1)] = value;
+    }
+  }
+  return result;
+}
+
 // The parts of a trial that the page holds, each in a section of its own; what it does not hold says so.
 async function trialOf(shown, place) {
-  const [conditions, figures, checks, epochs, logs, samples] = await Promise.all(
-    ["conditions", "figures", "checks", "epochs", "logs", "samples"].map(unpack),
-  );
+  const [results, epochs, samples, logs] = await Promise.all(["results", "epochs", "samples", "logs"].map(unpack));
   const names = new Map(shown.frameworks);
-  const status = at(shown.trials.status, place);
-  const folder = conditions ? `trials/${at(conditions.folder, place)}/` : "its folder below trials/";
+  const { trials } = shown;
+  const result = place < (results?.folder.length ?? 0) ? resultOf(results, place) : null;
+  const folder = result ? `trials/${result.folder}/` : "its folder below trials/";
   const absent = (what, file) =>
     element("p", { class: "small" }, `${what} left out of this page for its size: see ${file} in ${folder}.`);
   const lead = [
-    names.get(at(shown.trials.framework, place)),
-    `batch size ${at(shown.trials.batch, place)}`,
-    `repeat ${at(shown.trials.repeat, place)}`,
-    status,
+    names.get(trials.framework[place]),
+    `batch size ${trials.batch[place]}`,
+    `repeat ${trials.repeat[place]}`,
+    trials.status[place],
   ];
-  const section = at(shown.trials.section, place);
+  const section = trials.section[place];
   return [
     element("p", { class: "lead" }, `${lead.join(", ")}.`),
-    conditions && at(conditions.reason, place)
-      ? element("p", { class: "caution" }, `Reason: ${at(conditions.reason, place)}`)
-      : null,
+    result?.reason ? element("p", { class: "caution" }, `Reason: ${result.reason}`) : null,
     element(
       "p",
       {},
@@ -84,28 +100,32 @@ async function trialOf(shown, place) {
         ? `Section ${shown.sections.length > 1 ? `${section}: ` : ""}${shown.sections[section - 1]}.`
         : "In no table: a newer trial of the same cell replaced it.",
     ),
-    conditions
+    result
       ? element(
           "p",
           { class: "small" },
-          `Started ${at(conditions.started_at, place)}; took ${told(at(conditions.wall_s, place), 1)} s. ` +
+          `Started ${result.started_at}; took ${numberText(result.wall_s, 1)} s. ` +
             `Files: ${folder} in the results folder.`,
         )
-      : null,
+      : absent("Figures, checks and conditions are", "result.json"),
     heading("Samples"),
-    samples ? curve(shown, samples[place], folder) : absent("Samples are", "samples.csv"),
-    heading("Figures"),
-    figures ? figuresOf(figures, place) : absent("Figures are", "result.json"),
-    heading("Checks"),
-    checks ? checksOf(checks, place) : absent("Checks are", "result.json"),
+    place < (samples?.length ?? 0) ? curve(shown, samples[place]) : absent("Samples are", "samples.csv"),
+    ...(result ? partsOf(result) : []),
     heading("Epochs"),
-    epochs ? epochsOf(epochs[place]) : absent("Epochs are", "result.json"),
-    heading("Conditions"),
-    ...(conditions
-      ? Object.entries(GROUPS).map(([key, label]) => group(label, conditions[key], place))
-      : [absent("Conditions are", "result.json")]),
+    place < (epochs?.length ?? 0) ? epochsOf(epochs[place]) : absent("Epochs are", "result.json"),
     heading("Log"),
-    logs && at(logs.there, place) ? logOf(at(logs.text, place)) : absent("The log is", "log.txt"),
+    place < (logs?.length ?? 0) ? logOf(logs[place]) : absent("The log is", "log.txt"),
+  ];
+}
+
+function partsOf(result) {
+  return [
+    heading("Figures"),
+    figuresOf(result.figures),
+    heading("Checks"),
+    checksOf(result.checks),
+    heading("Conditions"),
+    ...Object.entries(GROUPS).map(([key, label]) => group(label, result[key])),
   ];
 }
 
@@ -113,13 +133,7 @@ function heading(text) {
   return element("h3", {}, text);
 }
 
-function curve(shown, samples, folder) {
-  if (samples === false)
-    return element(
-      "p",
-      { class: "small" },
-      `No curve here, to keep this page small; the raw samples are in ${folder}samples.csv.`,
-    );
+function curve(shown, samples) {
   if (samples === null) return element("p", { class: "small" }, "No samples were stored.");
   if (samples.reason) return element("p", { class: "small" }, samples.reason);
   const words = samplesWords(samples, shown.tracks);
@@ -132,30 +146,23 @@ function curve(shown, samples, folder) {
   );
 }
 
-function figuresOf(figures, place) {
-  const own = figures.filter((figure) => at(figure.there, place));
-  if (!own.length) return element("p", { class: "small" }, "None: the trial did not get so far.");
-  const rows = own.map((figure) => {
-    const value = at(figure.values, place);
-    const reason = at(figure.reason, place);
-    return [
-      element("span", {}, figure.label, " ", element("code", {}, figure.name)),
-      value === null ? "–" : `${readable(value)} ${figure.unit}`.trim(),
-      at(figure.samples, place) === null ? "" : String(at(figure.samples, place)),
-      value === null ? `unknown: ${reason}` : at(figure.source, place),
-    ];
-  });
+function figuresOf(figures) {
+  const rows = Object.entries(figures).map(([name, { label, unit, value, samples, source, reason }]) => [
+    element("span", {}, label, " ", element("code", {}, name)),
+    value === undefined ? "–" : `${readable(value)} ${unit}`.trim(),
+    String(samples ?? ""),
+    value === undefined ? `unknown: ${reason}` : source,
+  ]);
+  if (!rows.length) return element("p", { class: "small" }, "None: the trial did not get so far.");
   return table(["Figure", "Value", "Samples", "Source, or why it is unknown"], rows, "Figures of the trial", true);
 }
 
-function checksOf(checks, place) {
-  const rows = Object.entries(checks.passed)
-    .filter(([, column]) => at(column, place) !== null)
-    .map(([name, column]) => {
-      const passed = at(column, place);
-      const detail = checks.detail[name] ? at(checks.detail[name], place) : null;
-      return [name, element("span", { class: passed ? null : "failed" }, passed ? "passed" : "failed"), detail ?? ""];
-    });
+function checksOf(checks) {
+  const rows = Object.entries(checks).map(([name, { passed, detail }]) => [
+    name,
+    element("span", { class: passed ? null : "failed" }, passed ? "passed" : "failed"),
+    detail,
+  ]);
   return rows.length
     ? table(["Check", "Outcome", "What was found"], rows, "Checks of the trial", true)
     : element("p", { class: "small" }, "None was made.");
@@ -165,18 +172,16 @@ function epochsOf(epochs) {
   if (!epochs.length) return element("p", { class: "small" }, "None was finished.");
   const rows = epochs.map(([seconds, train, test, accuracy], place) => [
     String(place + 1),
-    told(seconds),
-    told(train, 4),
-    told(test, 4),
-    told(accuracy, 2),
+    numberText(seconds),
+    numberText(train, 4),
+    numberText(test, 4),
+    numberText(accuracy, 2),
   ]);
   return table(["Epoch", "Training, s", "Training loss", "Test loss", "Test accuracy, %"], rows, "Epochs of the trial");
 }
 
-function group(label, columns, place) {
-  const known = Object.entries(columns)
-    .map(([key, column]) => [key, at(column, place)])
-    .filter(([, value]) => value !== null);
+function group(label, values) {
+  const known = Object.entries(values);
   const list = element(
     "dl",
     {},

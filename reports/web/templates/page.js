@@ -48,8 +48,8 @@ const BY_ADDRESS = "by address";
 
 function switches(shown) {
   const form = document.getElementById("switches");
-  for (const holder of form.querySelectorAll("[data-look]"))
-    holder.replaceWith(swatch(shown.looks[holder.dataset.look], "measured"));
+  for (const [key, , style] of shown.frameworks)
+    form.querySelector(`[data-key="${CSS.escape(key)}"]`).replaceWith(swatch(style));
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("change", () => {
     const boxes = [...form.querySelectorAll("[name=framework]")];
@@ -67,7 +67,7 @@ function switches(shown) {
 
 // A line on a trial begins with its id.
 function linkProblems(shown) {
-  const keys = new Set(Array.from({ length: shown.count }, (_, place) => at(shown.trials.key, place)));
+  const keys = new Set(shown.trials.key);
   for (const item of document.querySelectorAll("#problems li")) {
     const [key] = item.textContent.split(/[: ]/, 1);
     if (!keys.has(key)) continue;
@@ -87,20 +87,18 @@ function named(hash, shown) {
   const address = decodeURIComponent(hash.slice(1));
   const [, kind, name] = /^(trial|cell|point)-(.+)$/.exec(address) ?? [];
   if (kind === "trial") {
-    const place = Array.from({ length: shown.count }, (_, one) => one).find(
-      (one) => at(shown.trials.key, one) === name,
-    );
-    return { title: `Trial ${name}`, places: place === undefined ? [] : [place] };
+    const place = shown.trials.key.indexOf(name);
+    return { title: `Trial ${name}`, places: place < 0 ? [] : [place] };
   }
   const [, id, ...numbers] = /^(.+?)\.(\d+)\.(\d+)(?:\.(\d+))?$/.exec(name ?? "") ?? [];
   const [one, other, third] = numbers.map(Number);
   if (kind === "cell")
-    return { title: titleOfCell(id, one, other), places: places(shown.tables[id]?.trials[one]?.[other]) };
+    return { title: titleOfCell(id, one, other), places: shown.tables[id]?.trials[one]?.[other] ?? [] };
   if (kind !== "point") return null;
-  const series = shown.charts[id]?.panels[one]?.series[other];
+  const trace = shown.charts[id]?.panels[one]?.traces[other];
   return {
-    title: `${shown.charts[id]?.title}: ${series?.label}, ${series?.x[third]}`,
-    places: places(series?.trials[third]),
+    title: `${shown.charts[id]?.title}: ${trace?.label}, ${trace?.x[third]}`,
+    places: trace?.trials[third] ?? [],
   };
 }
 
@@ -130,7 +128,7 @@ async function show(shown) {
   if (own !== turn) return;
   const title = document.getElementById("dialog-title");
   title.textContent = single
-    ? `Trial ${at(shown.trials.key, found.places[0])}`
+    ? `Trial ${shown.trials.key[found.places[0]]}`
     : `${found.title}: ${found.places.length} trials`;
   body.replaceChildren(...parts.filter(Boolean));
   if (!dialog.open) dialog.showModal();

@@ -3,57 +3,50 @@
 function samplesChart(holder, samples, tracks) {
   const chart = echarts.init(holder, null, { renderer: "svg" });
   const shown = Object.keys(samples.tracks).map(Number);
-  const time = (place) => clean(samples.from + (place + 0.5) * samples.step);
-  const each = 1 / shown.length;
+  const time = (place) => samples.from + (place + 0.5) * samples.step;
+  const each = 100 / shown.length;
+  const start = Math.min(0, samples.from);
   const end = samples.from + samples.step * samples.tracks[shown[0]].length;
   const window = samples.window && {
     silent: true,
     itemStyle: { color: ink.faint },
     data: [[{ xAxis: samples.window[0] }, { xAxis: samples.window[1] }]],
   };
-  const highest = (place) => Math.max(...samples.tracks[place].filter((value) => value !== null));
-  const top = (place) => spanOfY([highest(place)], false, place < 2 ? 100 : null)[1];
   chart.setOption({
     animation: false,
     textStyle: { fontFamily: FONT },
     grid: shown.map((_, row) => ({
       left: 52,
       right: 12,
-      top: `${row * each * 100 + 8}%`,
-      height: `${each * 100 - 20}%`,
+      top: `${row * each + 8}%`,
+      height: `${each - 20}%`,
     })),
     title: shown.map((place, row) => ({
       text: tracks[place][0],
       left: 4,
-      top: `${row * each * 100}%`,
+      top: `${row * each}%`,
       textStyle: { fontSize: 12, fontWeight: "normal", color: ink.text },
     })),
     tooltip: {
-      trigger: "axis",
-      confine: true,
-      transitionDuration: 0,
-      backgroundColor: ink.paper,
-      borderColor: ink.line,
-      textStyle: { color: ink.text, fontSize: 13 },
+      ...tip(),
       formatter: (found) => {
-        const values = found.map((one) => `${told(one.value[1])} ${tracks[one.seriesId][1]}`);
-        return element("div", { class: "tip" }, `${told(found[0].value[0], 1)} s: ${values.join(", ")}`);
+        const values = found.map((one) => `${numberText(one.value[1])} ${tracks[one.seriesId][1]}`);
+        return element("div", { class: "tip" }, `${numberText(found[0].value[0], 1)} s: ${values.join(", ")}`);
       },
     },
     axisPointer: { link: [{ xAxisIndex: "all" }] },
     xAxis: shown.map((_, row) => ({
-      ...axis(
-        [Math.min(0, samples.from), end],
-        false,
-        ticks([Math.min(0, samples.from), end], false),
-        row === shown.length - 1
-          ? { name: "Time since the worker's start, s", nameLocation: "middle", nameGap: 24 }
-          : {},
-      ),
+      ...axis([start, end], false),
+      axisLine: { onZero: false, lineStyle: { color: ink.muted } },
+      splitLine: { show: false },
       gridIndex: row,
+      name: row === shown.length - 1 ? "Time since the worker's start, s" : "",
+      nameLocation: "middle",
+      nameGap: 24,
     })),
+    // A share is shown against the whole.
     yAxis: shown.map((place, row) => ({
-      ...axis([0, top(place)], false, ticks([0, top(place)], false), {}, true),
+      ...axis([0, tracks[place][1] === "%" ? ({ max }) => Math.max(100, max) : null], false),
       gridIndex: row,
     })),
     series: shown.map((place, row) => ({
@@ -74,12 +67,13 @@ function samplesChart(holder, samples, tracks) {
 
 // What the small chart shows, in words.
 function samplesWords(samples, tracks) {
-  const told1 = Object.entries(samples.tracks).map(([place, values]) => {
+  const sentences = Object.entries(samples.tracks).map(([place, values]) => {
     const known = values.filter((value) => value !== null);
-    return `${tracks[place][0]}: ${told(Math.min(...known))} to ${told(Math.max(...known))}`;
+    return `${tracks[place][0]}: ${numberText(Math.min(...known))} to ${numberText(Math.max(...known))}`;
   });
-  const window = samples.window
-    ? ` The steady window, shaded, is from ${told(samples.window[0], 1)} to ${told(samples.window[1], 1)} s.`
+  const edges = samples.window?.map((edge) => numberText(edge, 1));
+  const window = edges
+    ? ` The steady window, shaded, is from ${edges[0]} to ${edges[1]} s.`
     : " No steady window was reached.";
-  return `${told1.join("; ")}.${window}`;
+  return `${sentences.join("; ")}.${window}`;
 }

@@ -65,11 +65,11 @@ function namesIn(text, frameworks) {
 
 // A cell's own text becomes a link; its footnote marks stay links of their own.
 function linkCells(row, table, place, trials, shown) {
-  trials.forEach((ranges, column) => {
-    const text = ranges && row.cells[column]?.firstChild;
+  trials.forEach((places, column) => {
+    const text = places.length && row.cells[column]?.firstChild;
     if (!text) return;
-    const single = /^\d+$/.test(ranges);
-    const href = single ? `#trial-${at(shown.trials.key, Number(ranges))}` : `#cell-${table}.${place}.${column}`;
+    const single = places.length === 1;
+    const href = single ? `#trial-${shown.trials.key[places[0]]}` : `#cell-${table}.${place}.${column}`;
     const link = element("a", { class: "trials", href });
     text.replaceWith(link);
     link.append(text);

@@ -7,7 +7,7 @@ class TrialsTable {
   constructor(holder, shown) {
     Object.assign(this, { shown, trials: shown.trials, text: "", off: new Set(), page: 0, sort: null });
     this.columns = this.columnsOf();
-    this.all = Array.from({ length: shown.count }, (_, place) => place);
+    this.all = shown.trials.key.map((_, place) => place);
     this.words = null;
     this.build(holder);
     document.addEventListener("frameworks", (event) => ((this.off = event.detail), this.changed()));
@@ -18,18 +18,18 @@ class TrialsTable {
     const { trials, shown } = this;
     const names = new Map(shown.frameworks);
     return [
-      { label: "Trial", words: true, value: (place) => at(trials.key, place) },
-      { label: "Framework", words: true, value: (place) => names.get(at(trials.framework, place)) },
-      { label: "Batch size", value: (place) => at(trials.batch, place) },
-      { label: "Repeat", value: (place) => at(trials.repeat, place) },
-      { label: "Status", words: true, value: (place) => at(trials.status, place) },
+      { label: "Trial", words: true, value: (place) => trials.key[place] },
+      { label: "Framework", words: true, value: (place) => names.get(trials.framework[place]) },
+      { label: "Batch size", value: (place) => trials.batch[place] },
+      { label: "Repeat", value: (place) => trials.repeat[place] },
+      { label: "Status", words: true, value: (place) => trials.status[place] },
       ...(shown.sections.length > 1
-        ? [{ label: "Section", value: (place) => at(trials.section, place) || "replaced" }]
+        ? [{ label: "Section", value: (place) => trials.section[place] || "replaced" }]
         : []),
       ...trials.figures.map((figure) => ({
         label: `${figure.label}, ${figure.unit}`,
-        value: (place) => at(figure.values, place),
-        text: (value) => told(value, figure.decimals),
+        value: (place) => figure.values[place],
+        text: (value) => numberText(value, figure.decimals),
       })),
     ];
   }
@@ -77,7 +77,7 @@ class TrialsTable {
 
   changed() {
     const wanted = this.text.split(/\s+/).filter(Boolean);
-    let found = this.all.filter((place) => !this.off.has(at(this.trials.framework, place)));
+    let found = this.all.filter((place) => !this.off.has(this.trials.framework[place]));
     if (wanted.length) found = found.filter((place) => this.fits(place, wanted));
     if (this.sort) {
       const [column, direction] = this.sort;

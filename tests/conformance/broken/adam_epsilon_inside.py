@@ -6,5 +6,5 @@ FRAMEWORK, CASES, CAUGHT_BY = "pytorch", ("plain-adam", "batchnorm-adam"), {"los
 
 
 class Adapter(adapter.Adapter):
-    def _translate_epsilon(self):
+    def _translate_epsilon(self) -> None:
         pass

@@ -1,5 +1,7 @@
 """PyTorch: the model is not put into evaluation mode, as far as dropout goes."""
 
+from typing import Any
+
 import torch
 
 from adapters.pytorch import adapter
@@ -8,7 +10,7 @@ FRAMEWORK, CASES, CAUGHT_BY = "pytorch", ("dropout",), {"dropout"}
 
 
 class Adapter(adapter.Adapter):
-    def build(self, *arguments, **named):
+    def build(self, *arguments: Any, **named: Any) -> None:
         super().build(*arguments, **named)
         for block in self.model.modules():
             if isinstance(block, torch.nn.Dropout):

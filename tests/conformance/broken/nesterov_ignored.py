@@ -1,5 +1,7 @@
 """Keras: momentum where Nesterov was asked for."""
 
+from typing import Any
+
 import keras
 
 from adapters.tensorflow import adapter
@@ -8,6 +10,6 @@ FRAMEWORK, CASES, CAUGHT_BY = "tensorflow", ("plain-nesterov",), {"losses", "wei
 
 
 class Adapter(adapter.Adapter):
-    def build(self, *arguments, **named):
+    def build(self, *arguments: Any, **named: Any) -> None:
         adapter.make_optimizer = lambda spec: keras.optimizers.SGD(spec.learning_rate, spec.momentum)
         super().build(*arguments, **named)

@@ -3,6 +3,8 @@
 By hand, for Keras' own loss notices a softmax in front of it and undoes it.
 """
 
+from typing import Any
+
 import tensorflow as tf
 
 from adapters.tensorflow import adapter
@@ -10,12 +12,12 @@ from adapters.tensorflow import adapter
 FRAMEWORK, CASES, CAUGHT_BY = "tensorflow", ("plain-sgd",), {"losses", "gradients", "weights"}
 
 
-def loss(labels, logits):
+def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     probabilities = tf.nn.softmax(logits)
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels[:, 0], probabilities))
 
 
 class Adapter(adapter.Adapter):
-    def build(self, *arguments, **named):
+    def build(self, *arguments: Any, **named: Any) -> None:
         adapter.LOSSES["softmax-cross-entropy"] = lambda: loss
         super().build(*arguments, **named)

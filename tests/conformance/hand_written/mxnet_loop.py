@@ -22,21 +22,21 @@ for key in initial.files:
 velocity = {key: mx.nd.zeros_like(value) for key, value in weights.items()}
 
 
-def convolve(x, name, filters):
+def convolve(x: mx.nd.NDArray, name: str, filters: int) -> mx.nd.NDArray:
     return mx.nd.relu(
         mx.nd.Convolution(x, weights[f"{name}/kernel"], weights[f"{name}/bias"], kernel=(3, 3), num_filter=filters)
     )
 
 
-def pool(x):
+def pool(x: mx.nd.NDArray) -> mx.nd.NDArray:
     return mx.nd.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max")
 
 
-def dense(x, name, units):
+def dense(x: mx.nd.NDArray, name: str, units: int) -> mx.nd.NDArray:
     return mx.nd.FullyConnected(x, weights[f"{name}/kernel"], weights[f"{name}/bias"], num_hidden=units)
 
 
-def logits(images):
+def logits(images: np.ndarray) -> mx.nd.NDArray:
     x = mx.nd.array(images.transpose(0, 3, 1, 2).astype(np.float32) / 255)
     x = convolve(pool(convolve(pool(convolve(x, "conv1", 32)), "conv2", 64)), "conv3", 64)
     x = mx.nd.flatten(x.transpose((0, 2, 3, 1)))  # channels last, so the dense weights fit as they are

@@ -14,17 +14,17 @@ train_images, train_labels, test_images, test_labels, order = (
 initial = np.load(request["weights"])
 
 
-def to_tensor(images):
+def to_tensor(images: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(images).permute(0, 3, 1, 2).contiguous().float() / 255
 
 
 class Net(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.conv1, self.conv2, self.conv3 = nn.Conv2d(3, 32, 3), nn.Conv2d(32, 64, 3), nn.Conv2d(64, 64, 3)
         self.dense1, self.dense2 = nn.Linear(1024, 64), nn.Linear(64, 10)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = nn.functional.max_pool2d(self.conv1(x).relu(), 2)
         x = nn.functional.max_pool2d(self.conv2(x).relu(), 2)
         x = self.conv3(x).relu().permute(0, 2, 3, 1).flatten(1)  # channels last, so the dense weights fit as they are

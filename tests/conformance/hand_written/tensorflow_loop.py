@@ -32,7 +32,7 @@ model.compile(
     optimizer=keras.optimizers.SGD(0.01, momentum=0.9),
     loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
 )
-losses = []
+losses: list[float] = []
 for epoch in range(request["epochs"]):
     model.reset_metrics()
     for batch in np.split(order[epoch], range(request["batch_size"], len(order[epoch]), request["batch_size"])):

@@ -1,16 +1,19 @@
 """Gluon: from step 21 on, every gradient is clipped to 0.001."""
 
+from typing import Any
+
+from adapters.base import Order
 from adapters.mxnet import adapter
 
 FRAMEWORK, CAUGHT_BY = "mxnet", {"updates at its end = the referee's"}
 
 
 class Adapter(adapter.Adapter):
-    def build(self, *arguments, **named):
+    def build(self, *arguments: Any, **named: Any) -> None:
         super().build(*arguments, **named)
         self.done = 0
 
-    def train(self, order):
+    def train(self, order: Order) -> list[Any]:
         losses = []
         for batch in order:
             self.done += 1

@@ -1,16 +1,20 @@
 """Keras: from step 11 on, a learning rate that decays by 1 % a step."""
 
+from typing import Any
+
+from adapters.base import Order
 from adapters.tensorflow import adapter
+from workloads.spec import OptimizerSpec, Workload
 
 FRAMEWORK, CAUGHT_BY = "tensorflow", {"updates at its end = the referee's"}
 
 
 class Adapter(adapter.Adapter):
-    def build(self, workload, optimizer, *arguments, **named):
+    def build(self, workload: Workload, optimizer: OptimizerSpec, *arguments: Any, **named: Any) -> None:
         super().build(workload, optimizer, *arguments, **named)
         self.done, self.rate = 0, optimizer.learning_rate
 
-    def train(self, order):
+    def train(self, order: Order) -> list[Any]:
         losses = []
         for batch in order:
             self.done += 1

@@ -1,16 +1,19 @@
 """PyTorch: from step 21 on, the first half of each batch."""
 
+from typing import Any
+
+from adapters.base import Order
 from adapters.pytorch import adapter
 
 FRAMEWORK, CAUGHT_BY = "pytorch", {"losses at its end = the referee's", "updates at its end = the referee's"}
 
 
 class Adapter(adapter.Adapter):
-    def build(self, *arguments, **named):
+    def build(self, *arguments: Any, **named: Any) -> None:
         super().build(*arguments, **named)
         self.done = 0
 
-    def train(self, order):
+    def train(self, order: Order) -> list[Any]:
         losses = []
         for batch in order:
             self.done += 1

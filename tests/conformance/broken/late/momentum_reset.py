@@ -1,20 +1,24 @@
 """PyTorch: after each evaluation, momentum begins at zero again."""
 
+from typing import Any
+
+from adapters.base import Floats, Order
 from adapters.pytorch import adapter
+from workloads.datasets import Images
 
 FRAMEWORK, CAUGHT_BY = "pytorch", {"epochs are as the others'"}
 
 
 class Adapter(adapter.Adapter):
-    def build(self, *arguments, **named):
+    def build(self, *arguments: Any, **named: Any) -> None:
         super().build(*arguments, **named)
         self.done = 0
 
-    def train(self, order):
+    def train(self, order: Order) -> list[Any]:
         self.done += len(order)
         return super().train(order)
 
-    def predict(self, images):
+    def predict(self, images: Images) -> Floats:
         if self.done > 5:
             self.optimizer.state.clear()
         return super().predict(images)

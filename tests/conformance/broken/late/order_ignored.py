@@ -1,5 +1,8 @@
 """TensorFlow: the batches of the first epoch are kept and come again, whatever is asked for."""
 
+from typing import Any
+
+from adapters.base import Order
 from adapters.tensorflow import adapter
 
 FRAMEWORK, CAUGHT_BY = "tensorflow", {"losses at its end = the referee's", "updates at its end = the referee's"}
@@ -7,11 +10,12 @@ KEPT = 11
 
 
 class Adapter(adapter.Adapter):
-    def build(self, *arguments, **named):
+    def build(self, *arguments: Any, **named: Any) -> None:
         super().build(*arguments, **named)
-        self.done, self.kept = 0, []
+        self.done = 0
+        self.kept: list[Order] = []
 
-    def train(self, order):
+    def train(self, order: Order) -> list[Any]:
         losses = []
         for batch in order:
             if len(self.kept) < KEPT:

@@ -1,18 +1,21 @@
 """TensorFlow: of every 11th step nothing but the loss is computed."""
 
+from typing import Any
+
 import tensorflow as tf
 
+from adapters.base import Order
 from adapters.tensorflow import adapter
 
 FRAMEWORK, CAUGHT_BY = "tensorflow", {"epochs are as the others'"}
 
 
 class Adapter(adapter.Adapter):
-    def build(self, *arguments, **named):
+    def build(self, *arguments: Any, **named: Any) -> None:
         super().build(*arguments, **named)
         self.done = 0
 
-    def train(self, order):
+    def train(self, order: Order) -> list[Any]:
         losses = []
         for batch in order:
             self.done += 1

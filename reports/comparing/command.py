@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections import Counter
 from pathlib import Path
 
-from .. import markdown
-from ..captions import dates
+from .. import export, markdown
+from ..condition_text import dates
 from ..frameworks import display_name
 from ..load import ReportError
 from ..order import ERROR
-from . import compare_tables, mean_tables
-from .comparison import Comparison, Side, compare, ended_worse
-from .contrast import Verdict
+from . import comparison_tables
+from .cell_tests import Verdict
+from .comparison import Comparison, Side, compare
 from .gate import Outcome, Ruling, rule
 
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
@@ -40,13 +39,10 @@ def main(arguments: list[str]) -> int:
     for side in (comparison.a, comparison.b):
         for item in side.stored.unreadable:
             print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:  # the reader, e.g. `head`, has seen enough; the exit code is still to be told
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    export.show(text)
     if ruling is None:
         return 0
-    only_a = sum(len(contrast.only_a) for contrast in comparison.contrasts)
+    only_a = sum(len(compared.only_a) for compared in comparison.pairs)
     missing = f"; {only_a} cells of A are not in B" if only_a else ""
     print(f"reports: --fail-on-regression {tolerated:g}%: {ruling.head}{missing}", file=sys.stderr)
     for line in ruling.lines:
@@ -97,26 +93,18 @@ def percent(text: str) -> float:
 
 def gate(comparison: Comparison, tolerated_percent: float, every_cell: bool = False) -> Ruling:
     """Raises ReportError where no loss was found, but something of A or B was not there to be looked at."""
-    judged = [contrast.judged for contrast in comparison.contrasts]
-    ruling = rule(judged, tolerated_percent, every_cell, ended_worse(comparison))
+    ended_worse = [ending.line for ending in comparison.endings if ending.verdict is Verdict.REGRESSION]
+    ruling = rule(comparison.tests, tolerated_percent, every_cell, ended_worse)
     if ruling.outcome is Outcome.REGRESSION:
         return ruling
-    lost = [
-        f"{display_name(name)} {size} is not in B"
-        for contrast in comparison.contrasts
-        for name, size in contrast.only_a
-    ]
-    for cell in comparison.lost:
-        lost.append(f"{display_name(cell.framework)} {cell.batch_size}: {cell.measure.quantity.name}: no value in B")
-    lost += comparison.alone
-    if lost:
+    if lost := _lost(comparison):
         raise ReportError(f"--fail-on-regression: {lost[0]} ({len(lost)} such): what is not there cannot be tested")
-    if not comparison.tested:
+    if not any(cell.estimate for cell in comparison.cells if cell.quantity.better):
         raise ReportError(
             "--fail-on-regression: no cell can be tested: two repeats on both sides are needed; run both with "
             "`--repeat 5`"
         )
-    if all(contrast.pair.same_trials == len(contrast.pair.b.results) for contrast in comparison.contrasts):
+    if all(compared.pair.same_trials == len(compared.pair.b.results) for compared in comparison.pairs):
         raise ReportError("--fail-on-regression: A and B hold the very same trials: nothing is tested; measure B anew")
     for side in (comparison.a, comparison.b):
         stored = side.stored
@@ -129,14 +117,23 @@ def gate(comparison: Comparison, tolerated_percent: float, every_cell: bool = Fa
     return ruling
 
 
+def _lost(comparison: Comparison) -> list[str]:
+    """A line for each cell, value and section of A that B lacks, and for each section of B alone."""
+    lines = [f"{display_name(name)} {size} is not in B" for pair in comparison.pairs for name, size in pair.only_a]
+    for cell in comparison.cells:
+        if cell.quantity.better and cell.n_a and not cell.n_b:
+            lines.append(f"{display_name(cell.framework)} {cell.batch_size}: {cell.quantity.name}: no value in B")
+    return [*lines, *comparison.alone]
+
+
 def page(comparison: Comparison) -> str:
     """Everything that was found, in Markdown."""
     counts = Counter(cell.verdict for cell in comparison.cells)
     ended = Counter(ending.verdict for ending in comparison.endings)
     worse, better = (counts[verdict] + ended[verdict] for verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT))
-    judged = len(comparison.testable)
+    values = counts.total() - counts[Verdict.NOT_JUDGED] - counts[Verdict.NO_VALUE]
     lines = [
-        f"{len(comparison.tested)} of {judged} values were tested: {worse} worse, {better} better in B, "
+        f"{values - counts[Verdict.NOT_TESTED]} of {values} values were tested: {worse} worse, {better} better in B, "
         f"{counts[Verdict.NO_DIFFERENCE]} without a difference that could be found"
         + (f" (of these, {ended.total()} by how the trials ended)" if ended else "")
         + "."
@@ -148,9 +145,9 @@ def page(comparison: Comparison) -> str:
         "# Batchwise: B against A",
         markdown.bullets([_side("A", comparison.a), _side("B", comparison.b)]),
         markdown.bullets([markdown.escape(line) for line in lines]),
-        *(markdown.of(table, "##").strip("\n") for table in compare_tables.tables_of(comparison)),
+        *(markdown.of(table, "##").strip("\n") for table in comparison_tables.tables_of(comparison)),
         "## How to read",
-        *(markdown.escape(sentence) for sentence in compare_tables.HOW),
+        *(markdown.escape(sentence) for sentence in comparison_tables.HOW),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -168,12 +165,14 @@ def _side(name: str, side: Side) -> str:
 
 
 def _write(out: Path, comparison: Comparison, text: str) -> None:
+    texts = {
+        "compare.md": text,
+        "compare.csv": comparison_tables.cells_csv(comparison),
+        "compare-frameworks.csv": comparison_tables.means_csv(comparison),
+    }
     try:
         out.mkdir(parents=True, exist_ok=True)
-        (out / "compare.md").write_text(text, encoding="utf-8", errors="replace", newline="\n")
-        csv = compare_tables.tidy(comparison).to_csv(index=False, lineterminator="\n")
-        (out / "compare.csv").write_text(csv, encoding="utf-8", errors="replace", newline="\n")
-        means = mean_tables.tidy(comparison).to_csv(index=False, lineterminator="\n")
-        (out / "compare-frameworks.csv").write_text(means, encoding="utf-8", errors="replace", newline="\n")
+        for name, content in texts.items():
+            export.write_text(out / name, content)
     except OSError as error:
         raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error

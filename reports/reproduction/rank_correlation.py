@@ -33,7 +33,8 @@ def rho(x: Sequence[float], y: Sequence[float]) -> float:
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation:
     """p is two-sided and by permutation, as scipy advises for few pairs: its formula gives 0 for four in order."""
-    if math.isnan(rho(x, y)):
+    coefficient = rho(x, y)
+    if math.isnan(coefficient):
         return Correlation(math.nan, len(x), math.nan)
     # Here, not above: its import takes longer than all tables.
     from scipy import stats  # type: ignore[import-untyped]
@@ -46,4 +47,4 @@ def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation:
     tested = stats.permutation_test(
         (ranks_x,), statistic, permutation_type="pairings", vectorized=True, n_resamples=RESAMPLES, rng=SEED
     )
-    return Correlation(float(stats.spearmanr(x, y).statistic), len(x), float(tested.pvalue))
+    return Correlation(coefficient, len(x), float(tested.pvalue))

@@ -13,9 +13,11 @@ from workloads.records.events import Event, read_events
 from workloads.records.files import EVENTS_FILE, LOG_FILE, SAMPLES_FILE
 from workloads.records.samples import read_samples
 
-from .pack import rounded
+from .columns import rounded
 
 DIGITS = 4
+POINTS = 160
+MOST_BYTES = 20_000  # of a log
 SEVERAL = 2  # fewer rows make no curve
 
 
@@ -39,7 +41,7 @@ TRACKS = (
 )
 
 
-def samples(folder: Path, threads: int, points: int) -> dict[str, Any] | None:
+def samples(folder: Path, threads: int, points: int = POINTS) -> dict[str, Any] | None:
     """The curves of samples.csv, at most `points` each, evenly in time; None where there is nothing to draw.
 
     {"from": s, "step": s, "window": [s, s] | None, "tracks": {place in TRACKS: values}}, times since the worker's
@@ -59,10 +61,10 @@ def samples(folder: Path, threads: int, points: int) -> dict[str, Any] | None:
     tracks = {}
     for place, track in enumerate(TRACKS):
         values = _binned(seconds, read[track.column], edges, track.how) * track.factor
-        if track.column == "cpu_s":
+        if track.how == "rate":
             values /= threads
         if np.isfinite(values).any():
-            tracks[place] = [rounded(value, DIGITS) if np.isfinite(value) else None for value in values.tolist()]
+            tracks[place] = [rounded(value, DIGITS) for value in values.tolist()]
     window = [events.get(edge) for edge in (Event.WINDOW_STARTED, Event.WINDOW_ENDED)]
     return {
         "from": rounded(float(edges[0]), DIGITS),
@@ -84,38 +86,33 @@ def _binned(
 ) -> NDArray[np.float64]:
     """One value between each two `edges`; NaN where there was no reading."""
     known = np.isfinite(values)
-    empty = np.full(len(edges) - 1, np.nan)
-    if not known.any():
-        return empty
     times, values = times[known], values[known]
-    if how == "rate":
-        grown = np.interp(edges, times, values, left=np.nan, right=np.nan)
-        return np.diff(grown) / np.diff(edges)
-    bins = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 2)
-    if how == "highest":
-        np.fmax.at(empty, bins, values)
-        return empty
-    counts = np.bincount(bins, minlength=len(empty))
-    totals = np.bincount(bins, weights=values, minlength=len(empty))
-    np.divide(totals, counts, out=empty, where=counts > 0)
-    return empty
+    if how == "rate" and len(values):
+        return np.diff(np.interp(edges, times, values, left=np.nan, right=np.nan)) / np.diff(edges)
+    binned = np.full(len(edges) - 1, np.nan)
+    bins = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(binned) - 1)
+    first = np.flatnonzero(np.diff(bins, prepend=-1))  # of each bin that has a reading
+    if len(first):
+        reduced = (np.maximum if how == "highest" else np.add).reduceat(values, first)
+        counts = np.diff(first, append=len(bins)) if how == "mean" else 1
+        binned[bins[first]] = reduced / counts
+    return binned
 
 
-def log(folder: Path, most_bytes: int) -> str | None:
+def log(folder: Path, most_bytes: int = MOST_BYTES) -> str | None:
     """The text of log.txt, its middle left out where it is longer than `most_bytes`; None without such a file."""
-    path = folder / LOG_FILE
+    half = most_bytes // 2
     try:
-        with path.open("rb") as file:
+        with (folder / LOG_FILE).open("rb") as file:
             size = file.seek(0, 2)
             file.seek(0)
-            if size <= most_bytes:
-                return file.read().decode("utf-8", "replace")
-            head = file.read(most_bytes // 2).decode("utf-8", "replace")
-            file.seek(size - most_bytes // 2)
+            head = file.read(most_bytes if size <= most_bytes else half).decode("utf-8", "replace")
+            file.seek(max(file.tell(), size - half))
             tail = file.read().decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     except OSError as error:
         return f"[{LOG_FILE} cannot be read: {error.strerror}]"
-    cut = f"[... {size - most_bytes // 2 * 2:,} of {size:,} bytes are left out here; {LOG_FILE} has them ...]"
-    return f"{head}\n\n{cut}\n\n{tail}"
+    if not tail:
+        return head
+    return f"{head}\n\n[... {size - 2 * half:,} of {size:,} bytes are left out here; {LOG_FILE} has them ...]\n\n{tail}"

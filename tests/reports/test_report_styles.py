@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from reports.charts import Kind, Series
-from reports.drawing.looks import PARTS, look
+from reports.charts import Kind
+from reports.drawing.styles import PARTS, series_style
 from reports.frameworks import styles
 from workloads.records.figures import MEMORY_PARTS
 
@@ -84,9 +84,15 @@ def test_no_two_frameworks_look_alike_without_colour() -> None:
 def test_what_was_published_differs_from_what_was_measured_without_colour(framework: str) -> None:
     style = styles(SEVEN)[framework]
     kinds = (Kind.MEASURED, Kind.PUBLISHED_TABLE, Kind.PUBLISHED_CHART, Kind.FIT)
-    found = [look(Series("", framework, kind, (), ()), style, True) for kind in kinds]
-    assert len({(one.line, one.fill == "none", one.marker != "", one.width) for one in found}) == 4
-    measured, table, chart, _ = found
+    drawn = [series_style(kind, style) for kind in kinds]
+    assert len({(one.line, one.fill == "", one.marker != "", one.width) for one in drawn}) == 4
+    measured, table, chart, _ = drawn
     assert table.marker == chart.marker == style.marker
     for one in (table, chart):
-        assert seen(one.colour, "normal")[0] > seen(measured.colour, "normal")[0] + 10
+        assert seen(on("#FFFFFF", one.colour, one.opacity), "normal")[0] > seen(measured.colour, "normal")[0] + 10
+
+
+def on(paper: str, colour: str, opacity: float) -> str:
+    """The colour #rrggbb that is seen where one lies on another."""
+    pairs = ((int(one[place : place + 2], 16) for one in (paper, colour)) for place in (1, 3, 5))
+    return "#" + "".join(f"{round(below + opacity * (above - below)):02X}" for below, above in pairs)

@@ -6,11 +6,12 @@ import gc
 import json
 import multiprocessing
 import os
+import sys
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.records.files import without_nan
@@ -30,15 +31,6 @@ USUAL = ("html", "md", "csv", "png", "svg")
 RULES = Path(__file__).parent.parent / "RULES.md"
 MAIN = ("report.html", "report.md")
 LIST_FILE = "FILES.txt"  # what a report consists of; the next one into the same folder removes it first
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A table and where it belongs: `stem` of its files, the conditions of its chapter."""
-
-    table: Table
-    stem: str
-    conditions: tuple[str, ...]
 
 
 def write(
@@ -65,7 +57,7 @@ def write(
             _write(report, Path(part), formats, marks, charts)
             (Path(part) / RULES.name).write_bytes(rules)
             names = sorted(path.name for path in Path(part).iterdir())
-            _text(Path(part) / LIST_FILE, "".join(f"{name}\n" for name in names))
+            write_text(Path(part) / LIST_FILE, "".join(f"{name}\n" for name in names))
             _remove_earlier(out)
             for name in (*names, LIST_FILE):
                 (Path(part) / name).replace(out / name)
@@ -79,24 +71,24 @@ def write(
 def _write(
     report: Report, out: Path, formats: Sequence[str], marks: tuple[str, ...], charts: Collection[str] | None
 ) -> None:
-    for placed in placed_tables(report):
+    for table, stem, conditions in _tables(report):
         for kind in OF_TABLES:
             if kind in formats:
-                _table(placed, out, kind)
+                _write_table(table, out / stem, conditions, kind)
     kinds = [kind for kind in OF_CHARTS if kind in formats]
-    pictures = _pictures(report, kinds, charts)
+    pictures = _pictures(report, charts) if kinds else {}
     cores = len(os.sched_getaffinity(0))
     forked = multiprocessing.get_context("fork")
     # Processes, for drawing is most of a report's time.
     with ProcessPoolExecutor(min(cores, len(pictures)) or 1, forked, _collect_drawings) as pool:
-        drawn = [pool.submit(figures.draw, _chart(report, key), out / stem, kinds) for key, stem in pictures.items()]
+        drawn = [pool.submit(figures.draw, chart, out / stem, kinds) for chart, stem in pictures.values()]
         if "html" in formats:
             web.write(report, out / "report.html", marks)
         if "md" in formats:
-            shown = {key: f"{stem}.{kinds[0]}" for key, stem in pictures.items()}
-            _text(out / "report.md", markdown.page(report, marks, shown))
-        for one in drawn:
-            one.result()
+            shown = {key: f"{stem}.{kinds[0]}" for key, (_, stem) in pictures.items()}
+            write_text(out / "report.md", markdown.page(report, marks, shown))
+        for drawing in drawn:
+            drawing.result()
 
 
 def _collect_drawings() -> None:
@@ -105,60 +97,57 @@ def _collect_drawings() -> None:
     gc.enable()
 
 
-def placed_tables(report: Report) -> Iterator[Placed]:
-    """Every table with a stem of its own; those of several chapters are numbered."""
+def _tables(report: Report) -> Iterator[tuple[Table, str, tuple[str, ...]]]:
+    """Every table, a stem of its own for its files, and its chapter's conditions; those of several chapters are
+    numbered.
+    """
     several = len(report.chapters) > 1
     lettered = zip(report.legend, report.chapters, strict=False)  # no letters without tables side by side
     legend = tuple(f"{letter}: {line}" for letter, chapter in lettered for line in chapter.conditions)
     for table in report.beside:
-        yield Placed(table, table.name, legend)
+        yield table, table.name, legend
     for number, chapter in enumerate(report.chapters, start=1):
         for table in chapter.tables:
-            yield Placed(table, f"{table.name}-{number}" if several else table.name, chapter.conditions)
-    seen: dict[str, int] = {}
+            yield table, f"{table.name}-{number}" if several else table.name, chapter.conditions
+    seen: Counter[str] = Counter()
     for table in report.appendix:
-        seen[table.name] = seen.get(table.name, 0) + 1
-        yield Placed(table, f"{table.name}-{seen[table.name]}" if seen[table.name] > 1 else table.name, ())
+        seen[table.name] += 1
+        yield table, f"{table.name}-{seen[table.name]}" if seen[table.name] > 1 else table.name, ()
 
 
-def _table(placed: Placed, out: Path, kind: str) -> None:
-    """Write one table in one format."""
-    table, path = placed.table, out / f"{placed.stem}.{'tex' if kind == 'latex' else kind}"
+def _write_table(table: Table, path: Path, conditions: tuple[str, ...], kind: str) -> None:
+    """In one format; `path` has no ending yet."""
+    file = path.with_name(f"{path.name}.{'tex' if kind == 'latex' else kind}")
     match kind:
         case "md":
-            _text(path, f"{markdown.of(table)}\n{markdown.bullets(map(markdown.escape, placed.conditions))}\n")
+            write_text(file, f"{markdown.of(table)}\n{markdown.bullets(map(markdown.escape, conditions))}\n")
         case "csv":
-            _text(path, table.tidy.to_csv(index=False, lineterminator="\n"))
+            write_text(file, table.tidy.to_csv(index=False, lineterminator="\n"))
         case "parquet":
-            table.tidy.to_parquet(path, index=False)
+            table.tidy.to_parquet(file, index=False)
         case "json":
             data = {
                 "name": table.name,
                 "title": table.title,
-                "conditions": placed.conditions,
+                "conditions": conditions,
                 "how_to_read": table.below,
                 "notes": list(table.notes),
                 "rows": table.tidy.to_dict("records"),
             }
-            _text(path, json.dumps(without_nan(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+            write_text(file, json.dumps(without_nan(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
         case "latex":
-            _text(path, latex.of(table, placed.stem, placed.conditions))
+            write_text(file, latex.of(table, path.name, conditions))
 
 
-def _pictures(report: Report, kinds: Sequence[str], charts: Collection[str] | None) -> dict[tuple[int, str], str]:
-    """{(chapter's place, chart's name): stem of its files} of what is to be drawn: `charts`, or all."""
+def _pictures(report: Report, names: Collection[str] | None) -> dict[tuple[int, str], tuple[Chart, str]]:
+    """{(chapter's place, chart's name): (chart, stem of its files)} of what is to be drawn: `names`, or all."""
     several = len(report.chapters) > 1
     return {
-        (place, chart.name): f"{chart.name}-{place + 1}" if several else chart.name
-        for place, chapter in enumerate(report.chapters if kinds else ())
+        (place, chart.name): (chart, f"{chart.name}-{place + 1}" if several else chart.name)
+        for place, chapter in enumerate(report.chapters)
         for chart in chapter.charts
-        if charts is None or chart.name in charts
+        if names is None or chart.name in names
     }
-
-
-def _chart(report: Report, key: tuple[int, str]) -> Chart:
-    place, name = key
-    return next(chart for chart in report.chapters[place].charts if chart.name == name)
 
 
 def _remove_earlier(out: Path) -> None:
@@ -171,5 +160,14 @@ def _remove_earlier(out: Path) -> None:
             (out / name).unlink(missing_ok=True)
 
 
-def _text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """UTF-8; what it cannot hold becomes a question mark."""
     path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+
+
+def show(text: str) -> None:
+    """Print it; a reader that has seen enough, e.g. `head`, does not change how the command ends."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

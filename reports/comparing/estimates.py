@@ -1,4 +1,4 @@
-"""One quantity of A against the same of B: the scale, the spread, the estimate of a cell and of a framework.
+"""The shift from A to B of one quantity: of a cell from its repeats, and of a framework's mean over its cells.
 
 Speed, memory, usage, energy: the ratio B/A of geometric means, by logarithms, for their noise is relative. Accuracy:
 the difference B - A in percentage points, paired by repeat where both had the same inputs, so that what a seed does to
@@ -15,64 +15,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass
 
 from workloads.records.intervals import CONFIDENCE_PERCENT
 
 from ..order import ERROR
-from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, USAGE, Quantity
 from ..spread import LEAST_SPREAD
 
 POWER = 0.8
 ONE_REPEAT = "cannot be tested: one repeat on a side"
 NO_RATIO = "cannot be told: a value is not above 0, so there is no ratio"
-
-
-class Verdict(StrEnum):
-    """What came of one value of B held against A's."""
-
-    REGRESSION = "regression"
-    IMPROVEMENT = "improvement"
-    NO_DIFFERENCE = "no difference found"
-    NOT_TESTED = "not tested"
-    NOT_JUDGED = "not judged"  # neither more nor less of it is better
-    NO_VALUE = "no value"
-
-
-@dataclass(frozen=True)
-class Measure:
-    """How a quantity is compared: `in_points` by difference, else by ratio. Where neither more nor less of it is better
-    it is shown, not tested.
-    """
-
-    quantity: Quantity
-    in_points: bool = False
-
-    @property
-    def better(self) -> int:
-        """1 = more is better, -1 = less, 0 = neither."""
-        return self.quantity.better
-
-    def shown(self, shift: float) -> float:
-        """A shift as a ratio, or as percentage points."""
-        return shift if self.in_points else math.exp(shift)
-
-    def loss_percent(self, loss: float) -> float:
-        """A shift in the direction that is worse, as percent of A, of accuracy as percentage points."""
-        if self.in_points:
-            return loss
-        return 100 * (1 - math.exp(-loss)) if self.better > 0 else 100 * (math.exp(loss) - 1)
-
-    def loss(self, percent: float) -> float:
-        """The inverse of loss_percent."""
-        if self.in_points:
-            return percent
-        return -math.log1p(-percent / 100) if self.better > 0 else math.log1p(percent / 100)
-
-
-# What start-up takes depends on the disk's cache.
-MEASURES = (Measure(SPEED), Measure(MEMORY), Measure(ACCURACY, in_points=True), Measure(ENERGY), Measure(USAGE))
 
 
 @dataclass(frozen=True)
@@ -121,9 +73,9 @@ class Estimate:
 
         return float(special.stdtr(self.freedom, -self.value / self.error))
 
-    def worsening(self, better: int) -> Estimate:
-        """With the direction that is worse upwards."""
-        return replace(self, value=-better * self.value)
+    def times(self, sign: int) -> Estimate:
+        """The shift the other way round where `sign` is -1."""
+        return Estimate(sign * self.value, self.error, self.freedom)
 
     @property
     def at_most(self) -> float:
@@ -150,36 +102,34 @@ def of_points(a: Sequence[float], b: Sequence[float], paired: bool, least_spread
     if not paired:
         return _of_independent(a, b, least_spread)
     steps = [y - x for x, y in zip(a, b, strict=True)]
-    value = statistics.fmean(steps)
-    return Shift(value, (_group("paired", steps, least_spread),)) if len(a) > 1 else Shift(value, untested=ONE_REPEAT)
+    return _shift(statistics.fmean(steps), {"paired": steps}, least_spread)
 
 
 def _of_independent(a: Sequence[float], b: Sequence[float], least_spread: float) -> Shift:
-    value = statistics.fmean(b) - statistics.fmean(a)
-    if min(len(a), len(b)) < 2:
+    return _shift(statistics.fmean(b) - statistics.fmean(a), {"A": a, "B": b}, least_spread)
+
+
+def _shift(value: float, sides: dict[str, Sequence[float]], least_spread: float) -> Shift:
+    """With the spread of each side, none below `least_spread`, where all have repeats."""
+    if min(map(len, sides.values())) < 2:
         return Shift(value, untested=ONE_REPEAT)
-    return Shift(value, (_group("A", a, least_spread), _group("B", b, least_spread)))
-
-
-def _group(side: str, values: Sequence[float], least_spread: float) -> Group:
-    mean = statistics.fmean(values)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return Group(side, len(values), max(variance, least_spread**2))
+    groups = []
+    for side, values in sides.items():
+        mean = statistics.fmean(values)
+        variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+        groups.append(Group(side, len(values), max(variance, least_spread**2)))
+    return Shift(value, tuple(groups))
 
 
 def of_cells(shifts: Sequence[Shift]) -> list[Estimate]:
     """Of the cells of one framework, with the spread that they share, or a cell's own where that is larger."""
-    by_side: dict[str, list[Group]] = {}
-    for group in (group for shift in shifts for group in shift.groups):
-        by_side.setdefault(group.side, []).append(group)
-    pooled = {side: _pooled(groups) for side, groups in by_side.items()}
+    pooled: dict[str, tuple[float, int]] = {}  # {side: (variance of one repeat, its degrees of freedom)}
+    groups = [group for shift in shifts for group in shift.groups]
+    for side in {group.side for group in groups}:
+        alike = [group for group in groups if group.side == side]
+        freedom = sum(group.n - 1 for group in alike)
+        pooled[side] = sum((group.n - 1) * group.variance for group in alike) / freedom, freedom
     return [_of_cell(shift, pooled) for shift in shifts]
-
-
-def _pooled(groups: Sequence[Group]) -> tuple[float, int]:
-    """(variance of one repeat, its degrees of freedom)."""
-    freedom = sum(group.n - 1 for group in groups)
-    return sum((group.n - 1) * group.variance for group in groups) / freedom, freedom
 
 
 def _of_cell(shift: Shift, pooled: dict[str, tuple[float, int]]) -> Estimate:

@@ -1,0 +1,142 @@
+"""What a reader must know beside the tables: how many trials, which are not ok, and what these results cannot say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from workloads.records.check_name import JUDGE, CheckName
+from workloads.records.figures import FOREIGN_CPU
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+from workloads.study import read, studies
+
+from . import tables
+from .conditions import Replaced, Section
+from .load import Stored
+from .reproduction import summary
+from .words import counted, listed, status_words
+
+
+def tally(stored: Stored) -> str:
+    """ "27 trials: 26 ok, 1 timeout; 1 unreadable; 2 unfinished"."""
+    statuses = _by_status(stored.results)
+    trials = counted(len(stored.results), "trial") + (f": {', '.join(statuses)}" if statuses else "")
+    return "; ".join([trials, *_without_result(stored), *(["a run is still writing"] if stored.in_use else [])])
+
+
+def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, ...]]:
+    """{what: a line each}: every trial that is not ok or not shown, and every check that failed."""
+    problems = {
+        "Still being written: what is not finished is not in this report": map(str, stored.in_use),
+        "Trials that are not ok": (
+            f"{result.spec.id}: {status_words(result.status)}: {result.reason or 'no reason was stored'}"
+            for result in stored.results
+            if result.status is not Status.OK
+        ),
+        "Trials disturbed by other processes": (
+            f"{result.spec.id}: they took {share:.0f} % of the cores in the steady window"
+            for result in stored.results
+            if (share := foreign_percent(result) or 0) > tables.TOLERATED_PERCENT
+        ),
+        "Checks that failed": (
+            f"{result.spec.id}: {check.name}: {check.detail}"
+            for result in stored.results
+            for check in result.checks
+            if not check.passed
+        ),
+        "Replaced by a newer trial of the same cell": (
+            f"{pair.old.spec.id} of {pair.old.started_at} by {pair.new.spec.id} of {pair.new.started_at}"
+            for pair in replaced
+        ),
+        "Unreadable results, left out": (f"{item.path}: {item.reason}" for item in stored.unreadable),
+        "Unfinished trials (no result: still running, or killed)": map(str, stored.unfinished),
+    }
+    return {title: found for title, lines in problems.items() if (found := tuple(lines))}
+
+
+def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple[str, ...]:
+    """What these results cannot say, a sentence each. `main` is the place of the section that the findings are of; None
+    without any ok trial.
+    """
+    ok = [result for result in stored.results if result.status is Status.OK]
+    sentences = []
+    if main is not None and len(sections) > 1:
+        sentences.append(
+            f"Speed, memory and parity of accuracy are told of section {main + 1} alone, the one with most ok trials."
+        )
+    if sections and all(section.condition.placement.device_kind == "cpu" for section in sections):
+        sentences.append("No trial ran on a GPU: nothing is said about GPU usage, GPU memory, power or energy.")
+    sentences += [f"Not run of {what}." for what in not_run(stored.results)]
+    if len({result.spec.draw.repeat for result in stored.results}) == 1:
+        sentences.append(
+            "Every cell has one repeat: nothing is known of the spread between runs, so close numbers have no order."
+        )
+    left_out = _by_status(result for result in stored.results if result.status is not Status.OK)
+    if left_out := left_out + _without_result(stored):
+        sentences.append(f"Trials that give no number: {', '.join(left_out)}.")
+    sentences += [f"{number} of {len(ok)} ok trials {what}." for what, number in _doubts(ok).items() if number]
+    return (*sentences, *summary.caveats(sections))
+
+
+def not_run(results: Sequence[TrialResult]) -> list[str]:
+    """What a study of ours asks for and was not run: stopped, or left out by an option; what is stored cannot tell."""
+    lacking = []
+    for name, path in studies().items():
+        specs = [result.spec for result in results if result.spec.study == name]
+        study = read(path)
+        sizes = sorted(set(study.batch_sizes) - {spec.cell.batch_size for spec in specs})
+        repeats = len({spec.draw.repeat for spec in specs})
+        parts = [f"batch size {listed(sizes)}"] if sizes else []
+        parts += [f"{study.repeats - repeats} of {study.repeats} repeats"] if repeats < study.repeats else []
+        if specs and parts:
+            lacking.append(f"the study {name} as it is defined: {' and '.join(parts)}")
+    return lacking
+
+
+def foreign_percent(result: TrialResult) -> float | None:
+    """What other processes took of the cores in the window; None where it is unknown."""
+    return tables.figure_of(result, FOREIGN_CPU.name).value
+
+
+def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
+    """{what may be wrong with an ok trial: how many it is said of}: held against nothing, against other frameworks
+    alone, or not looked at; figures of the steady window that are worth less.
+    """
+    checks = [{check.name: check for check in result.checks} for result in ok]
+    gates = [of_trial[CheckName.GATE].against for of_trial in checks if CheckName.GATE in of_trial]
+    silent = len(ok) - len(gates)
+    first_steps = sum(CheckName.END_EVALUATION not in of_trial for of_trial in checks) - silent
+    shares = [foreign_percent(result) for result in ok]
+    short = sum(
+        any(check.name == CheckName.LONG_ENOUGH and not check.passed for check in result.checks) for result in ok
+    )
+    return {
+        "were held against nothing: whether they compute what other frameworks compute is not verified": sum(
+            not against for against in gates
+        ),
+        "were held against other frameworks alone, not against the referee": sum(
+            bool(against) and JUDGE not in against for against in gates
+        ),
+        "carry no check that they compute what the others compute": silent,
+        "were looked at in their first steps alone: nothing checked what they did at their end": first_steps,
+        "were disturbed by other processes: their speed, usage and times are worth less": disturbed(shares),
+        "do not tell whether other processes disturbed them": shares.count(None),
+        "had a steady window too short for their usage": short,
+    }
+
+
+def disturbed(shares: Iterable[float | None]) -> int:
+    """How many of `foreign_percent` are more than is tolerated."""
+    return sum(share is not None and share > tables.TOLERATED_PERCENT for share in shares)
+
+
+def _by_status(results: Iterable[TrialResult]) -> list[str]:
+    """ "26 ok", "1 timeout"."""
+    return [f"{number} {status_words(status)}" for status, number in Counter(r.status for r in results).most_common()]
+
+
+def _without_result(stored: Stored) -> list[str]:
+    """ "1 unreadable", "2 unfinished"."""
+    numbers = {"unreadable": len(stored.unreadable), "unfinished": len(stored.unfinished)}
+    return [f"{number} {what}" for what, number in numbers.items() if number]

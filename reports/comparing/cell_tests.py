@@ -1,0 +1,222 @@
+"""Cells and frameworks, tested: one family of one-sided tests for each quantity and direction.
+
+A family holds every cell of a quantity and each framework's mean over its batch sizes, and is corrected after Holm, so
+that a large change here does not lower the bar elsewhere: neither from one quantity to another, as in one family of all
+of them, nor from one framework to the next, as in a correction that bounds the share of false ones (Benjamini and
+Hochberg: with one framework slower in all cells a fifth of comparisons then name another one, too).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import chain
+
+from ..frameworks import display_name
+from ..order import ERROR, holm
+from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, USAGE, Quantity
+from . import estimates
+from .estimates import POWER, Estimate, Shift
+
+QUANTITIES = (SPEED, MEMORY, ACCURACY, ENERGY, USAGE)  # not start-up: what it takes depends on the disk's cache
+
+
+class Verdict(StrEnum):
+    """What came of one value of B held against A's."""
+
+    REGRESSION = "regression"
+    IMPROVEMENT = "improvement"
+    NO_DIFFERENCE = "no difference found"
+    NOT_TESTED = "not tested"
+    NOT_JUDGED = "not judged"  # neither more nor less of it is better
+    NO_VALUE = "no value"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tested:
+    """One quantity of one framework, B against A. Accuracy is compared by the difference in points, else by the ratio.
+
+    `shift`: B minus A, on the scale of the test; NaN where a side has no value. No `estimate`: that, or too few
+    repeats. `p_worse`, `p_better`: adjusted one-sided p of either direction; `tests`: the size of their family. NaN and
+    0 where neither more nor less is better: it is shown, not tested. `repeats`: the fewest of a cell and side.
+    """
+
+    framework: str
+    quantity: Quantity
+    shift: float
+    repeats: int
+    estimate: Estimate | None = None
+    p_worse: float = math.nan
+    p_better: float = math.nan
+    tests: int = 0
+
+    @property
+    def verdict(self) -> Verdict:
+        """By the adjusted p at the level ERROR."""
+        if not self.quantity.better:
+            return Verdict.NOT_JUDGED
+        if self.estimate is None:
+            return Verdict.NOT_TESTED
+        if self.p_worse <= ERROR:
+            return Verdict.REGRESSION
+        return Verdict.IMPROVEMENT if self.p_better <= ERROR else Verdict.NO_DIFFERENCE
+
+    @property
+    def in_points(self) -> bool:
+        """Of accuracy."""
+        return self.quantity is ACCURACY
+
+    @property
+    def unit(self) -> str:
+        """Of a loss."""
+        return "points" if self.in_points else "%"
+
+    @property
+    def effect(self) -> tuple[float, float, float]:
+        """The ratio, or the difference in points, low and high; NaN where there is none."""
+        interval = self.estimate.interval if self.estimate else (math.nan, math.nan)
+        value, low, high = (number if self.in_points else math.exp(number) for number in (self.shift, *interval))
+        return value, low, high
+
+    @property
+    def loss(self) -> Estimate:
+        """With the direction that is worse upwards; of what was tested."""
+        assert self.estimate is not None
+        return self.estimate.times(-self.quantity.better)
+
+    def percent(self, loss: float) -> float:
+        """A shift in the direction that is worse, as percent of A, of accuracy as percentage points."""
+        if self.in_points:
+            return loss
+        return 100 * (1 - math.exp(-loss)) if self.quantity.better > 0 else 100 * (math.exp(loss) - 1)
+
+    @property
+    def loss_percent(self) -> float:
+        """How much worse B is; NaN where a side has no value."""
+        return self.percent(-self.quantity.better * self.shift)
+
+    @property
+    def at_most_percent(self) -> float:
+        """What the loss is at most, at the level ERROR."""
+        return self.percent(self.loss.at_most)
+
+    @property
+    def smallest_percent(self) -> float:
+        """The smallest loss that a share POWER of such comparisons establishes."""
+        return self.percent(self.loss.detectable(self.tests))
+
+    def repeats_needed(self, percent: float) -> int:
+        """With so many on both sides a share POWER of comparisons without a loss would exclude one of `percent`."""
+        sign = 1 if self.quantity.better > 0 else -1
+        shift = percent if self.in_points else -sign * math.log1p(-sign * percent / 100)
+        return math.ceil(self.repeats * ((self.loss.reach(1 - ERROR) + self.loss.reach(POWER)) / shift) ** 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellTest(Tested):
+    """Of one cell. Medians in the quantity's unit, NaN where a side has no value; n counts the values.
+
+    `spread`: what the estimate is made from, or why there is none.
+    """
+
+    batch_size: int
+    n_a: int
+    n_b: int
+    median_a: float
+    median_b: float
+    spread: Shift
+    notes: tuple[str, ...] = ()
+    trials: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """As of any test, where both sides have a value."""
+        return super().verdict if self.repeats else Verdict.NO_VALUE
+
+    @property
+    def name(self) -> str:
+        """Framework and batch size, as a sentence names them."""
+        return f"{display_name(self.framework)}, batch size {self.batch_size}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanTest(Tested):
+    """Of a framework's mean over the batch sizes that could be tested; at the others (`untested`) not."""
+
+    batch_sizes: tuple[int, ...]
+    untested: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Framework and how many batch sizes, as a sentence names them."""
+        sizes = len(self.batch_sizes)
+        return f"{display_name(self.framework)}, mean over {sizes} batch size{'' if sizes == 1 else 's'}"
+
+
+AnyTest = CellTest | MeanTest
+
+
+def of_cell(
+    framework: str, batch_size: int, quantity: Quantity, a: Sequence[float], b: Sequence[float], spread: Shift
+) -> CellTest:
+    """Of the values of both sides in the quantity's unit, before the test."""
+    median_a, median_b = (statistics.median(values) if values else math.nan for values in (a, b))
+    return CellTest(
+        framework=framework, quantity=quantity, shift=spread.value, repeats=min(len(a), len(b)), batch_size=batch_size,
+        n_a=len(a), n_b=len(b), median_a=median_a, median_b=median_b, spread=spread,
+    )  # fmt: skip
+
+
+def tested(pairs: Iterable[Sequence[CellTest]]) -> list[list[AnyTest]]:
+    """For each pair of sections its cells and the means over them; the families are those of all pairs together."""
+    estimated = [_estimated(cells) for cells in pairs]
+    adjusted = iter(_adjusted([*chain.from_iterable(estimated)]))
+    return [[next(adjusted) for _ in tests] for tests in estimated]
+
+
+def _estimated(cells: Sequence[CellTest]) -> list[AnyTest]:
+    """Those with repeats to test, before the correction."""
+    families: dict[tuple[str, str], list[int]] = {}
+    for place, cell in enumerate(cells):
+        if cell.repeats:
+            families.setdefault((cell.quantity.name, cell.framework), []).append(place)
+    done: list[AnyTest] = list(cells)
+    for places in families.values():
+        enough = [place for place in places if cells[place].spread.groups]
+        for place, estimate in zip(enough, estimates.of_cells([cells[place].spread for place in enough]), strict=True):
+            done[place] = replace(cells[place], estimate=estimate)
+        if enough and cells[enough[0]].quantity.better:
+            left = [cells[place].batch_size for place in places if place not in enough]
+            done.append(_mean([cells[place] for place in enough], tuple(left)))
+    return done
+
+
+def _mean(cells: Sequence[CellTest], untested: tuple[int, ...]) -> MeanTest:
+    estimate = estimates.of_mean([cell.spread for cell in cells])
+    return MeanTest(
+        framework=cells[0].framework,
+        quantity=cells[0].quantity,
+        shift=estimate.value,
+        repeats=min(cell.repeats for cell in cells),
+        estimate=estimate,
+        batch_sizes=tuple(cell.batch_size for cell in cells),
+        untested=untested,
+    )
+
+
+def _adjusted(tests: Sequence[AnyTest]) -> list[AnyTest]:
+    """With the p-values of their families."""
+    done = list(tests)
+    families: dict[str, list[int]] = {}
+    for place, test in enumerate(tests):
+        if test.estimate and test.quantity.better:
+            families.setdefault(test.quantity.name, []).append(place)
+    for places in families.values():
+        losses = [tests[place].loss for place in places]
+        worse, better = (holm([loss.times(sign).p_above for loss in losses]) for sign in (1, -1))
+        for place, p_worse, p_better in zip(places, worse, better, strict=True):
+            done[place] = replace(tests[place], p_worse=p_worse, p_better=p_better, tests=len(places))
+    return done

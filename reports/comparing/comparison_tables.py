@@ -1,0 +1,237 @@
+"""A comparison as tables: what differs, what is worse, what is better, each framework, each quantity cell by cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import pandas as pd
+
+from workloads.records.intervals import CONFIDENCE_PERCENT
+
+from ..condition_text import ABSENT
+from ..frameworks import display_name, ordered
+from ..order import ERROR
+from ..spread import LEAST_SPREAD
+from ..table import Cell, Table
+from ..tables import JOINED, Place, significant
+from .cell_tests import AnyTest, CellTest, MeanTest, Verdict
+from .comparison import Compared, Comparison, Ending
+from .estimates import POWER
+
+HOW = (
+    f"B against A: the ratio B/A of geometric means and its {CONFIDENCE_PERCENT} % interval (Welch's t on "
+    "logarithms); of accuracy the difference B - A in percentage points (paired by repeat where the inputs are the "
+    "same). The spread of a cell is taken to be that of all batch sizes of its framework and side, or its own where "
+    f"that is larger; repeats that agree better than {100 * LEAST_SPREAD:g} %, of accuracies than one test image, are "
+    "taken to spread by that much, for what they hide is unknown. A framework's mean over its batch sizes has the "
+    "cells' own spreads.",
+    "Better or worse: one-sided tests, corrected after Holm for the cells and means of the same quantity, each "
+    f"quantity and direction for itself: at most {100 * ERROR:g} % of comparisons call anything of a quantity worse "
+    f"that is not. The smallest loss found is the one that {100 * POWER:g} % of such comparisons would call worse.",
+    "The test knows how repeats of one run differ from each other, not how runs differ: on a machine with neighbours "
+    "two runs of the same code can differ by more than their repeats do.",
+)
+CELL_COLUMNS = [
+    "section", "framework", "batch_size", "quantity", "unit", "n_a", "n_b", "median_a", "median_b", "effect", "value",
+    "low", "high", "p_worse_adjusted", "p_better_adjusted", "verdict", "notes",
+]  # fmt: skip
+MEAN_COLUMNS = [
+    "section", "framework", "quantity", "batch_sizes", "untested_batch_sizes", "effect", "value", "low", "high",
+    "loss_percent", "loss_at_most_percent", "smallest_loss_found_percent", "p_worse_adjusted", "p_better_adjusted",
+    "verdict",
+]  # fmt: skip
+CHANGES = (
+    (Verdict.REGRESSION, "regressions", "Regressions: worse in B"),
+    (Verdict.IMPROVEMENT, "improvements", "Improvements: better in B"),
+)
+WORDS = {Verdict.REGRESSION: " worse", Verdict.IMPROVEMENT: " better"}
+BETTER = {1: "more is better", -1: "less is better", 0: "neither more nor less is better: not judged"}
+
+
+def tables_of(comparison: Comparison) -> list[Table]:
+    """All tables of a comparison, those of what is worse and better first after what differs."""
+    several = len(comparison.pairs) > 1
+    pairs = [(pair, f"-{number}" if several else "") for number, pair in enumerate(comparison.pairs, start=1)]
+    tables = [_differences(pair, suffix) for pair, suffix in pairs]
+    for verdict, name, title in CHANGES:
+        if rows := _changes(comparison, verdict):
+            head = ("Framework", "Batch size", "Quantity", "A", "B", "B against A", "Adjusted p")
+            tables.append(Table(name, title, head, tuple(rows), words=True))
+    for pair, suffix in pairs:
+        tables += [_means(pair, suffix)] if pair.means else []
+        tables += [_quantity(pair, name, suffix) for name in dict.fromkeys(cell.quantity.name for cell in pair.cells)]
+    return tables
+
+
+def cells_csv(comparison: Comparison) -> str:
+    """CELL_COLUMNS, a row for each quantity of each cell, and one, "status", for each that ended otherwise."""
+    rows: list[dict[str, object]] = []
+    for pair in comparison.pairs:
+        rows += [_ending_row(ending) | {"section": pair.pair.title} for ending in pair.endings]
+        rows += [_cell_row(cell) | {"section": pair.pair.title} for cell in pair.cells]
+    frame = pd.DataFrame(rows, columns=CELL_COLUMNS).astype({"n_a": "Int64", "n_b": "Int64"})
+    return frame.to_csv(index=False, lineterminator="\n")
+
+
+def means_csv(comparison: Comparison) -> str:
+    """MEAN_COLUMNS, a row for each framework and quantity of each pair; losses of accuracies in points."""
+    rows = [_mean_row(mean) | {"section": pair.pair.title} for pair in comparison.pairs for mean in pair.means]
+    return pd.DataFrame(rows, columns=MEAN_COLUMNS).to_csv(index=False, lineterminator="\n")
+
+
+def _differences(compared: Compared, suffix: str) -> Table:
+    pair, every = compared.pair, len(compared.pair.b.results)
+    below = []
+    if same := pair.same_trials:
+        below.append(f"Of the {every} trials of B {same} are also in A: the same measurement, not a second one.")
+    if not pair.differences:
+        below.append("Nothing that was recorded differs: B repeats A under the same conditions.")
+    below += compared.uncompared
+    for side, places in (("A", compared.only_a), ("B", compared.only_b)):
+        below += [f"Only in {side}, not compared: {_listed(places)}."] if places else []
+    return Table(
+        f"compare-conditions{suffix}",
+        f"What differs: {pair.title}",
+        ("What", "A", "B"),
+        tuple(tuple(map(Cell, row)) for row in pair.differences),
+        below=tuple(below),
+        words=True,
+    )
+
+
+def _listed(places: Iterable[Place]) -> str:
+    sizes: dict[str, list[str]] = {}
+    for framework, batch_size in places:
+        sizes.setdefault(framework, []).append(str(batch_size))
+    return "; ".join(f"{display_name(name)} at batch size {', '.join(sizes[name])}" for name in sizes)
+
+
+def _changes(comparison: Comparison, verdict: Verdict) -> list[tuple[Cell, ...]]:
+    """Of each pair those that ended otherwise, then the values, the largest change first."""
+    rows: list[tuple[Cell, ...]] = []
+    for pair in comparison.pairs:
+        for ending in (ending for ending in pair.endings if ending.verdict is verdict):
+            status = Cell("status", notes=(ending.reason,) if ending.reason else ())
+            rows.append((*_place(ending), status, *map(Cell, (ending.ended_a, ending.ended_b, ABSENT, ABSENT))))
+        changed = [cell for cell in pair.cells if cell.verdict is verdict]
+        for cell in sorted(changed, key=lambda cell: -abs(cell.loss_percent)):
+            quantity, p = cell.quantity, cell.p_worse if verdict is Verdict.REGRESSION else cell.p_better
+            medians = (_median(cell, median) for median in (cell.median_a, cell.median_b))
+            effect = Cell(_effect(cell), cell.effect[0], cell.notes, cell.trials)
+            name = Cell(f"{quantity.name}, {quantity.unit}")
+            rows.append((*_place(cell), name, *medians, effect, Cell(f"{p:.2g}", p)))
+    return rows
+
+
+def _place(of: CellTest | Ending) -> tuple[Cell, Cell]:
+    return Cell(display_name(of.framework)), Cell(str(of.batch_size), of.batch_size)
+
+
+def _median(cell: CellTest, median: float) -> Cell:
+    decimals = cell.quantity.decimals
+    return Cell(f"{median:z.{significant(median) if decimals is None else decimals}f}", median)
+
+
+def _means(compared: Compared, suffix: str) -> Table:
+    """A row for each framework and quantity: what the gate asks of."""
+    rows = []
+    for mean in compared.means:
+        left = (f"not tested at batch size {', '.join(map(str, mean.untested))}",) if mean.untested else ()
+        rows.append(
+            (
+                Cell(display_name(mean.framework)),
+                Cell(mean.quantity.name),
+                Cell(str(len(mean.batch_sizes)), len(mean.batch_sizes)),
+                Cell(_effect(mean) + WORDS.get(mean.verdict, ""), mean.effect[0], left),
+                Cell(f"{mean.at_most_percent:z.1f} {mean.unit}", mean.at_most_percent),
+                Cell(f"{mean.smallest_percent:.1f} {mean.unit}", mean.smallest_percent),
+            )
+        )
+    at_most = f"Loss at most ({100 - 100 * ERROR:g} %)"
+    return Table(
+        f"compare-frameworks{suffix}",
+        "Each framework, mean over its batch sizes",
+        ("Framework", "Quantity", "Batch sizes", "B against A", at_most, "Smallest loss found"),
+        tuple(rows),
+        above=(compared.pair.title,),
+    )
+
+
+def _quantity(compared: Compared, name: str, suffix: str) -> Table:
+    cells = {(cell.framework, cell.batch_size): cell for cell in compared.cells if cell.quantity.name == name}
+    first, sizes = next(iter(cells.values())), sorted({batch_size for _, batch_size in cells})
+    rows = [
+        (Cell(display_name(framework)), *(_cell(cells.get((framework, size))) for size in sizes))
+        for framework in ordered(framework for framework, _ in cells)
+    ]
+    how = "difference B - A, percentage points" if first.in_points else "ratio B/A"
+    spec = first.quantity.figure(compared.pair.a.condition)
+    return Table(
+        f"compare-{name}{suffix}",
+        f"{spec.label if spec else name}: {how} ({BETTER[first.quantity.better]})",
+        ("Framework / batch size", *map(str, sizes)),
+        tuple(rows),
+        above=(compared.pair.title,),
+    )
+
+
+def _cell(cell: CellTest | None) -> Cell:
+    if cell is None:
+        return Cell("not in both")
+    if math.isnan(cell.shift):
+        return Cell(ABSENT, None, cell.notes or ("no value on one side",), cell.trials)
+    return Cell(_effect(cell) + WORDS.get(cell.verdict, ""), cell.effect[0], cell.notes, cell.trials)
+
+
+def _effect(test: AnyTest) -> str:
+    """ "0.921 [0.905, 0.937]" of a ratio, "-0.28 [-0.90, 0.34]" of points; without an interval where there is none."""
+    value, low, high = test.effect
+    form = "+z.2f" if test.in_points else f".{max(3, significant(value))}f"
+    return f"{value:{form}} [{low:{form}}, {high:{form}}]" if test.estimate else f"{value:{form}}"
+
+
+def _test_row(test: AnyTest) -> dict[str, object]:
+    """The columns that cells and means share."""
+    value, low, high = test.effect
+    return {
+        "framework": test.framework,
+        "quantity": test.quantity.name,
+        "effect": "difference_points" if test.in_points else "ratio",
+        "value": value,
+        "low": low,
+        "high": high,
+        "p_worse_adjusted": test.p_worse,
+        "p_better_adjusted": test.p_better,
+        "verdict": str(test.verdict),
+    }
+
+
+def _cell_row(cell: CellTest) -> dict[str, object]:
+    columns = ("batch_size", "n_a", "n_b", "median_a", "median_b")
+    fields = {name: getattr(cell, name) for name in columns}
+    return _test_row(cell) | fields | {"unit": cell.quantity.unit, "notes": _joined(cell.notes)}
+
+
+def _mean_row(mean: MeanTest) -> dict[str, object]:
+    return _test_row(mean) | {
+        "batch_sizes": " ".join(map(str, mean.batch_sizes)),
+        "untested_batch_sizes": " ".join(map(str, mean.untested)),
+        "loss_percent": mean.loss_percent,
+        "loss_at_most_percent": mean.at_most_percent,
+        "smallest_loss_found_percent": mean.smallest_percent,
+    }
+
+
+def _ending_row(ending: Ending) -> dict[str, object]:
+    return {
+        "framework": ending.framework,
+        "batch_size": ending.batch_size,
+        "quantity": "status",
+        "verdict": str(ending.verdict),
+        "notes": _joined([f"A: {ending.ended_a}", f"B: {ending.ended_b}", ending.reason]),
+    }
+
+
+def _joined(notes: Iterable[str]) -> str:
+    return JOINED.join(note for note in notes if note)

@@ -1,0 +1,149 @@
+"""The conditions of a section in words: heading, list, caption of a chart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+from .conditions import VARIABLES, Condition, Section
+from .frameworks import display_name, ordered
+from .load import started
+from .words import counted
+
+NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
+
+
+def described(condition: Condition) -> dict[str, str]:
+    """Every part of a condition in words, for reading and for telling sections apart."""
+    on_cpu = condition.placement.device_kind == "cpu"
+    unknown = {"processor": f"model {NOT_REPORTED}"}
+    words = {part: stated or unknown.get(part, NOT_REPORTED) for part, stated in condition.stated}
+    words["device"] = f"{'CPU' if on_cpu else 'GPU'}, {condition.device_model or f'model {NOT_REPORTED}'}"
+    for needless in ("device id", "processor", "GPU driver") if on_cpu else ():
+        del words[needless]
+    return words
+
+
+def headings(sections: list[Section]) -> list[str]:
+    """A line each: model, data and kind of device, and whatever sets it apart from the others."""
+    every = [described(section.condition) | software_words(section) for section in sections]
+    values: dict[str, set[str]] = {}
+    for words in every:
+        for key, value in words.items():
+            values.setdefault(key, set()).add(value)
+    keys = ["model", "data set", "device"]
+    if len(values.get("device id", ())) == len(values["device"]):
+        keys.append("device id")
+    differing = [key for key in values if len(values[key]) > 1 and key not in keys]
+    return [
+        f"{words['model']} on {words['data set']}, {words['device']}"
+        + "".join(f"; {key} {words[key]}" for key in differing if key in words)
+        for words in every
+    ]
+
+
+def software_words(section: Section, frameworks: Iterable[str] | None = None) -> dict[str, str]:
+    """{"PyTorch version": ...}: every part of these frameworks' software, of all where None; CUDA and cuDNN on a GPU
+    alone.
+    """
+    words: dict[str, str | None] = {}
+    for framework in ordered(section.software) if frameworks is None else frameworks:
+        software, name = section.software[framework], display_name(framework)
+        words[f"{name} version"] = software.version
+        if section.condition.placement.device_kind == "cuda":
+            words |= {f"{name} CUDA": software.cuda, f"{name} cuDNN": software.cudnn}
+        words |= {f"{name} environment": software.environment, f"{name} packages": software.packages}
+        if section.condition.placement.device_kind == "cpu":
+            words[f"{name} kernels"] = software.kernels
+    return {key: value or NOT_REPORTED for key, value in words.items()}
+
+
+def conditions_list(section: Section) -> list[str]:
+    """What was run, by which software, on which machine, when, by which version of this suite: sentences."""
+    words, results = described(section.condition), section.every
+    software = software_words(section)
+    machine = [
+        ("host memory", distinct(_gib(result.machine.get("memory_bytes")) for result in results)),
+        ("runner's Python", distinct(result.machine.get("python") for result in results)),
+        ("load average before a trial", _load_range(results)),
+        ("commit", distinct(result.machine.get("commit") for result in results)),
+    ]
+    lines = [f"Conditions: {'; '.join(f'{key} {value}' for key, value in words.items())}."]
+    lines.append(f"Software: {'; '.join(f'{key} {value}' for key, value in software.items())}; {_packages(results)}.")
+    text = "; ".join(f"{key} {value}" for key, value in machine if value)
+    lines += [f"Machine: {text}."] if text else []
+    lines.append(f"Study {distinct(r.spec.study for r in results)}; started {dates(results)} (UTC).")
+    commits = {str(commit) for result in results if (commit := result.machine.get("commit"))}
+    if len(commits) > 1:
+        lines.append(f"These trials come from {len(commits)} commits of this suite: {distinct(sorted(commits))}.")
+    return lines
+
+
+def _packages(results: Iterable[TrialResult]) -> str:
+    """Where the package versions are to be found, or whose are not."""
+    silent = ordered(result.spec.cell.framework for result in results if not package_versions(result))
+    whose = f" by {', '.join(map(display_name, silent))}" if silent else ""
+    return f"package versions not reported{whose}" if silent else 'package versions under "What the workers reported"'
+
+
+def package_versions(result: TrialResult) -> dict[str, Any]:
+    """{package: version}; empty where the worker reported none."""
+    packages = result.facts.get("packages")
+    return packages if isinstance(packages, dict) else {}
+
+
+def provenance(section: Section) -> str:
+    """Device, versions, data set, optimizer, load, commit, date; plain text."""
+    words, results = described(section.condition), section.every
+    versions = ", ".join(_version(framework, section) for framework in ordered(section.software))
+    on_gpu = section.condition.placement.device_kind == "cuda"
+    host = f", driver {words['GPU driver']}, {words['processor']}" if on_gpu else ""
+    kept = "" if section.condition.passes.last_batch == "keep" else ", last partial batch dropped"
+    load, commit = _load_range(results), distinct(result.machine.get("commit") for result in results)
+    return (
+        f"{words['device']}{host}, {words['cores']} cores, {counted(words['threads'], 'thread')}. {versions}. "
+        f"{words['model']} on {words['data set']}, {words['precision']}, TF32 {words['TF32']}, {words['optimizer']}, "
+        f"{counted(words['epochs'], 'epoch')}{kept}; profile {words['profile']}, feed {words['feed']}, "
+        f"seed {words['seed']}. {VARIABLES}: {words[VARIABLES]}. Load before a trial {load or NOT_REPORTED}. "
+        f"Commit {commit or NOT_REPORTED}. {dates(results)}."
+    )
+
+
+def dates(results: Iterable[TrialResult]) -> str:
+    """ "2025-11-21" or "2025-11-21 to 2025-11-23"."""
+    days = sorted(started(result).date().isoformat() for result in results)
+    return days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+
+
+def distinct(values: Iterable[Any]) -> str:
+    """What was told, each once; "" if nothing was. More than one is seen at once: "a / b"."""
+    texts = (value if isinstance(value, str) else json.dumps(value) for value in values if value is not None)
+    return " / ".join(dict.fromkeys(texts))
+
+
+def _version(framework: str, section: Section) -> str:
+    software, name = section.software[framework], display_name(framework)
+    results = [result for result in section.every if result.spec.cell.framework == framework]
+    if not software.version and not any(result.status is Status.OK for result in results):
+        return f"{name} (did not run)"
+    keras = distinct(result.facts.get("keras_version") for result in results)
+    parts = [f"Keras {keras}"] if keras else []
+    if section.condition.placement.device_kind == "cuda":
+        parts += [f"CUDA {software.cuda or NOT_REPORTED}", f"cuDNN {software.cudnn or NOT_REPORTED}"]
+    version = software.version or f"version {NOT_REPORTED}"
+    return f"{name} {version}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _gib(count: Any) -> str | None:
+    return f"{count / 2**30:.1f} GiB" if isinstance(count, int | float) else None
+
+
+def _load_range(results: Iterable[TrialResult]) -> str:
+    """Of the last minute, over all trials."""
+    stored = [result.machine.get("load_average_before") for result in results]
+    loads = [load for load in stored if isinstance(load, int | float)]
+    return f"{min(loads):.2f} to {max(loads):.2f}" if loads else ""

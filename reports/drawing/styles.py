@@ -1,0 +1,63 @@
+"""How a series is drawn, everywhere the same: a framework has its colour and marker, its kind the line and the shade.
+
+Colours are of the palette by Okabe and Ito (Color Universal Design, 2008), told apart with every kind of colour vision;
+markers, dashes and hatches tell the same apart in black and white.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..charts import Kind
+from ..frameworks import Style
+
+BLACK, WHITE = "#000000", "#FFFFFF"  # the page's text and paper, in its dark colours too
+PARTS = {  # of the memory: colour and hatch; neighbours in the stack differ in lightness or in hatch
+    "parameters": ("#0072B2", ""),
+    "statistics": ("#CCCCCC", "|||"),
+    "gradients": ("#56B4E9", "///"),
+    "optimizer": ("#E69F00", ""),
+    "dataset": (BLACK, ""),
+    "inputs": ("#F0E442", "..."),
+    "activations": ("#009E73", "\\\\"),
+    "workspace": ("#CC79A7", "xxx"),
+}
+OTHER_PART = ("#DDDDDD", "++")
+PALE = 0.6  # opacity of a published series
+SMALLER, RING = 0.5, 0.8  # the size of its marker: the table's lies inside the chart's where both say the same
+
+
+@dataclass(frozen=True)
+class SeriesStyle:
+    """`colour` and `fill` (of the marker; "" = hollow) are #rrggbb, `width` and `size` in points."""
+
+    colour: str
+    fill: str
+    marker: str  # "" = none; else as matplotlib names it
+    size: float
+    width: float
+    line: str  # "-", "--", "-.", ":" or "" = points that are not joined
+    opacity: float = 1.0
+    hatch: str = ""
+
+
+def part_style(name: str) -> SeriesStyle:
+    """Of a part of the memory: an area."""
+    colour, hatch = PARTS.get(name, OTHER_PART)
+    return SeriesStyle(colour, colour, "", 0, 0.5, "-", hatch=hatch)
+
+
+def series_style(kind: Kind, framework: Style, joined: bool = True, over_areas: bool = False) -> SeriesStyle:
+    """Of a framework's series: `joined` = a line goes through the points, `over_areas` = it lies on a stack."""
+    colour, marker, size = framework.colour, framework.marker, framework.size
+    match kind:
+        case Kind.PUBLISHED_TABLE:
+            return SeriesStyle(colour, colour, marker, size * SMALLER, 1.1, ":", PALE)
+        case Kind.PUBLISHED_CHART:
+            return SeriesStyle(colour, "", marker, size * RING, 1.1, "--", PALE)
+        case Kind.FIT:
+            return SeriesStyle(colour, "", "", 0, 1.2, framework.line)
+        case _ if over_areas:
+            return SeriesStyle(BLACK, WHITE, "o", 3.5, 1.0, "--")
+        case _:
+            return SeriesStyle(colour, "", marker, size, 1.6, framework.line if joined else "")

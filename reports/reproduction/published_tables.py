@@ -1,0 +1,196 @@
+"""Published beside measured: for each published metric a table with batch sizes as columns, and verdicts below it.
+
+A framework has a line for each series, one for ours and one for each difference (measured minus published).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from workloads.records.intervals import CONFIDENCE_PERCENT
+
+from .. import tables
+from ..conditions import Section
+from ..frameworks import display_name, ordered
+from ..table import Cell, Table
+from ..words import listed
+from . import calibration, claims, verdicts
+from .publication import CHART, SERIES, TABLE, Metric, Publication, publications
+from .reproduced import Reproduced, frameworks
+
+DASH = "\N{EN DASH}"
+CONTRADICTED = "table and chart of the publication contradict each other here"
+NOT_PUBLISHED = "not published"
+TIDY = [
+    "framework", "quantity", "unit", "batch_size", "published_table", "published_chart", "contradicted",
+    "compared_with", "measured", "low", "high", "n", "difference", "difference_low", "difference_high", "status",
+    "reason",
+]  # fmt: skip
+NOT_RUN: Mapping[str, Any] = {
+    "median": math.nan, "low": math.nan, "high": math.nan, "n": 0, "status": tables.NOT_RUN, "notes": (), "trials": ()
+}  # fmt: skip
+
+
+def of_section(section: Section) -> tuple[list[Table], list[str]]:
+    """(tables, the lines that say why there are none)."""
+    workload = section.condition.task.workload
+    comparable = [publication for publication in publications() if publication.workload == workload]
+    if not comparable:
+        others = listed(dict.fromkeys(publication.workload for publication in publications()))
+        reason = f"the model here is {workload}, that of the publication most likely {others}"
+        return [], [f"Published beside measured: left out: {reason}."]
+    if not section.results:
+        return [], ["Published beside measured: left out: no trial took its memory on demand."]
+    shown = []
+    for publication in comparable:
+        suffix = f"-{publication.name}" if len(comparable) > 1 else ""
+        shown += [replace(table, name=table.name + suffix) for table in of_publication(section, publication)]
+    return shown, []
+
+
+def of_publication(section: Section, publication: Publication) -> list[Table]:
+    """One for each metric of the section's conditions, the claims, and the calibration of the section's setting."""
+    ours = {metric: Reproduced(section, publication, metric) for metric in publication.metrics}
+    shown = [table(each) for metric, each in ours.items() if not metric.other_conditions(section.condition)]
+    shown += [claims.table(publication, ours)] if publication.claims else []
+    setting = calibration.of_setting(section, publication)
+    return [*shown, calibration.table(setting, ours[setting.metric])] if setting else shown
+
+
+def table(ours: Reproduced) -> Table:
+    """Of one metric."""
+    metric, differences = ours.metric, _differences(ours)
+    sizes = sorted({row["batch_size"] for row in differences})
+    names = ordered(row["framework"] for row in differences)
+    measured = f", {ours.label} measured" if ours.label != metric.label else " and measured"
+    return Table(
+        name=f"published-{metric.quantity.name}",
+        title=f"{metric.label}, {metric.quantity.unit}: published{measured}",
+        head=(f"{metric.label}, {metric.quantity.unit} / batch size", *map(str, sizes)),
+        rows=tuple((Cell(head), *cells) for name in names for head, cells in _rows(name, ours, differences, sizes)),
+        tidy=pd.DataFrame(differences, columns=TIDY),
+        above=tuple(_above(ours)),
+        below=verdicts.of(ours),
+    )
+
+
+def _rows(
+    framework: str, ours: Reproduced, differences: list[dict[str, Any]], sizes: list[int]
+) -> Iterator[tuple[str, list[Cell]]]:
+    """Published, measured, differences; both series where they contradict kind other anywhere for this framework."""
+    metric, name, source = ours.metric, display_name(framework), ours.metric.source(framework)
+    apart = source in frameworks(metric.contradicted)
+    series = metric.series[: 2 if apart else 1] if source in frameworks(metric.published) else []
+    for kind in series if framework == source else ():
+        head = f"{name} {ours.publication.versions[framework]}, published ({kind})"
+        yield head, [_published(metric, kind, framework, size) for size in sizes]
+    if framework not in frameworks(ours.cells):
+        return
+    software = ours.section.software.get(framework)
+    version = f" {software.version}" if software and software.version else ""
+    head = f"{name}{version}, measured" + ("" if ours.same else f" ({ours.label})")
+    cells = (ours.cells.get((framework, size), NOT_RUN) for size in sizes)
+    yield head, [tables.shown(cell, metric.decimals, ours.most) for cell in cells]
+    whose = f"{display_name(source)}'s " if source != framework else ""
+    for kind in series:
+        rows = [row for row in differences if (row["framework"], row["compared_with"]) == (framework, kind)]
+        head = f"{name}, measured minus {whose}published ({kind})"
+        yield head, [_difference(row, metric.decimals) for row in rows]
+
+
+def _published(metric: Metric, series: str, framework: str, size: int) -> Cell:
+    value = metric.values[series].get((framework, size))
+    if value is None:
+        return Cell(DASH, notes=(NOT_PUBLISHED,))
+    exact = series == TABLE and metric.table_decimals is not None
+    notes = (CONTRADICTED,) if (framework, size) in metric.contradicted else ()
+    return Cell(f"{value:.{metric.table_decimals if exact else metric.decimals}f}", value, notes)
+
+
+def _difference(row: Mapping[Any, Any], decimals: int) -> Cell:
+    if math.isnan(row["difference"]):
+        return Cell(DASH, notes=(row["reason"],))
+    text = f"{row['difference']:+z.{decimals}f}"
+    if row["n"] > 1:
+        text += f" [{row['difference_low']:+z.{decimals}f}, {row['difference_high']:+z.{decimals}f}]"
+    return Cell(text, row["difference"], (CONTRADICTED,) if row["contradicted"] else ())
+
+
+def _differences(ours: Reproduced) -> list[dict[str, Any]]:
+    """TIDY: a row a framework, batch size and series, with the published series beside each other in every row."""
+    metric, rows = ours.metric, []
+    places = {*metric.published, *ours.cells}
+    for framework, size in itertools.product(frameworks(places), sorted({size for _, size in places})):
+        place = metric.source(framework), size
+        cell = ours.cells.get((framework, size), NOT_RUN)
+        published = {series: metric.values.get(series, {}).get(place, math.nan) for series in SERIES}
+        for series in metric.series:
+            reason = _reason(published[series], cell, ours)
+            subtracted = math.nan if reason else published[series]
+            rows.append(
+                {
+                    "framework": framework,
+                    "quantity": metric.name,
+                    "unit": metric.quantity.unit,
+                    "batch_size": size,
+                    "published_table": published[TABLE],
+                    "published_chart": published[CHART],
+                    "contradicted": place in metric.contradicted,
+                    "compared_with": series,
+                    "measured": cell["median"],
+                    "low": cell["low"],
+                    "high": cell["high"],
+                    "n": cell["n"],
+                    "difference": cell["median"] - subtracted,
+                    "difference_low": cell["low"] - subtracted,
+                    "difference_high": cell["high"] - subtracted,
+                    "status": cell["status"],
+                    "reason": reason,
+                }
+            )
+    return rows
+
+
+def _reason(published: float, cell: Mapping[str, Any], ours: Reproduced) -> str:
+    """Why there is no difference; "" where there is one."""
+    if math.isnan(published):
+        return NOT_PUBLISHED
+    if not cell["n"]:
+        ended = [tables.words(cell["status"])] if cell["status"] != tables.UNKNOWN else []
+        return f"not measured: {'; '.join([*ended, *cell['notes']])}"
+    return "" if ours.same else f"another quantity: {ours.label} here, {ours.metric.label} published"
+
+
+def _above(ours: Reproduced) -> list[str]:
+    metric, publication, dataset = ours.metric, ours.publication, ours.section.condition.task.dataset
+    sentences = [f"Published: {publication.source}; {publication.hardware}."]
+    sentences += [_two_series(metric)] if len(metric.series) > 1 else []
+    sentences += [metric.note] if metric.note and ours.same else []
+    if dataset != publication.dataset and ours.same:
+        sentences.append(f"The data set here is {dataset}: the differences are also those of the data.")
+    if ours.most == 1:
+        sentences.append("Measured: one trial a cell, so no statement about the spread between runs.")
+    elif ours.most:
+        sentences.append(
+            f"Measured: median of up to {ours.most} repeats [{CONFIDENCE_PERCENT} % interval of their mean]."
+        )
+    return sentences
+
+
+def _two_series(metric: Metric) -> str:
+    agree = f"agree to {metric.tolerance:g} {metric.unit}, twice what the chart could be read to."
+    head = "The publication has these figures as a table and as a chart. They are held against the table; the"
+    if not metric.contradicted:
+        return f"{head} two {agree}"
+    names = listed(map(display_name, frameworks(metric.contradicted)))
+    sizes = listed(sorted({size for _, size in metric.contradicted}))
+    return (
+        f"{head} chart stands beside it for {names}, where the two contradict each other at batch sizes {sizes}. "
+        f"Elsewhere they {agree}"
+    )

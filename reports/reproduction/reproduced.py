@@ -1,0 +1,93 @@
+"""A published metric and what a section measured of it: our values, and what keeps the two from being compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from .. import order, tables
+from ..conditions import Section
+from ..frameworks import ordered
+from ..order import Points
+from ..tables import Place
+from .publication import Metric, Publication
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What `section` measured of `metric`, one of the publication's."""
+
+    section: Section
+    publication: Publication
+    metric: Metric
+
+    @property
+    def same(self) -> bool:
+        """Whether our figure on this section's device is the published one, not the one in its place."""
+        return self.metric.quantity.figure(self.section.condition) is self.metric.quantity.figures[0]
+
+    @property
+    def label(self) -> str:
+        """What we measured: "CPU usage" where the published one is GPU usage."""
+        spec = self.metric.quantity.figure(self.section.condition)
+        return spec.label if spec else self.metric.label
+
+    @property
+    def obstacles(self) -> tuple[str, ...]:
+        """Why no verdict may be passed; empty where one may."""
+        task, epochs, published = self.section.condition.task, self.section.condition.passes.epochs, self.publication
+        learnt = self.metric.quantity.figures[0].learnt
+        reasons = {
+            "CPU run": not self.same,
+            f"other model, {task.workload}": task.workload != published.workload,
+            f"other data set, {task.dataset}": task.dataset != published.dataset,
+            f"{epochs} epochs, published after {published.epochs}": learnt and epochs != published.epochs,
+        }
+        others = self.metric.other_conditions(self.section.condition)
+        return (*(reason for reason, holds in reasons.items() if holds), *others)
+
+    @property
+    def cells(self) -> Mapping[Place, Mapping[str, Any]]:
+        """Ours, those of `tables`."""
+        return tables.by_place(self.section, self.metric.quantity)
+
+    @property
+    def most(self) -> int:
+        """The largest number of repeats behind a cell."""
+        return max(int(cell["n"]) for cell in self.cells.values())
+
+    @cached_property
+    def points(self) -> Points:
+        """Of our cells that have a value."""
+        return order.points(self.section, self.metric.quantity)
+
+    def pairs(self, series: str, framework: str, from_size: int = 0) -> dict[int, tuple[float, float]]:
+        """{batch size: (ours, published)}, by batch size."""
+        published, source = self.metric.values[series], self.metric.source(framework)
+        return {
+            size: (point.value, published[source, size])
+            for (name, size), point in sorted(self.points.items())
+            if name == framework and size >= from_size and (source, size) in published
+        }
+
+    def distances(self) -> dict[str, tuple[float, int]]:
+        """{framework: (root-mean-square difference, number of batch sizes)} from the metric's `from_size` on."""
+        distances = {}
+        for framework in frameworks(self.points):
+            pairs = self.pairs(self.metric.series[0], framework, self.metric.from_size)
+            if pairs:
+                distances[framework] = rms(pairs), len(pairs)
+        return distances
+
+
+def rms(pairs: Mapping[int, tuple[float, float]]) -> float:
+    """Root of the mean square of the differences, in their unit. Raises ZeroDivisionError without any."""
+    return math.sqrt(sum((a - b) ** 2 for a, b in pairs.values()) / len(pairs))
+
+
+def frameworks(places: Iterable[Place]) -> list[str]:
+    """Each once, in the reports' order."""
+    return ordered(name for name, _ in places)
