@@ -109,6 +109,7 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
     cores, flags = machine.get("cores"), machine.get("cpu_flags")
     return {
         "model": task.workload,
+        **({"network": f"digest {task.network}"} if task.network else {}),  # trials stored earlier have none
         "data set": task.dataset,
         "optimizer": optimizer_label(task.optimizer),
         "epochs": str(passes.epochs),

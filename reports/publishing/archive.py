@@ -1,8 +1,8 @@
 """The raw trials of a results folder as one archive: all that a report is made from, and nothing else.
 
-Published of a trial: what was asked, events, samples, meter, log and result. Not published: `inputs/` (data sets belong
-to their publishers; the checksums of what every worker read are in its job.json), and any file that no report reads,
-whatever it is and wherever it came from. No file holds an environment variable but those that can change a figure, or
+Published of a trial: what was asked, events, samples, meter, log and result; of `inputs/` the networks, which are ours to
+give. Not published: the rest of `inputs/` (data sets belong to their publishers; the checksums of what every worker read
+are in its job.json), and any file that no report reads, whatever it is and wherever it came from. No file holds an environment variable but those that can change a figure, or
 the name of the host. A log is free text, and may name both a home directory and a host (a traceback does, TensorFlow
 does where it finds no GPU): these are replaced in it, `/home/NAME` by `~`, and the host by `HOST`. All other files stay
 as they are byte for byte, because figures and ids are computed from them again; those that name a home directory are
@@ -11,6 +11,7 @@ told.
 
 from __future__ import annotations
 
+import hashlib
 import lzma
 import re
 import tarfile
@@ -27,8 +28,10 @@ TRIAL_FILES = (
     files.JOB_FILE, files.TRIAL_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE,
     files.METER_FILE, files.LOG_FILE, files.RESULT_FILE,
 )  # fmt: skip
-NOT_READ = ("inputs", "overhead", "report", "attempts", ".lock")  # known, and left out without a word
+NOT_READ = ("overhead", "report", "attempts", ".lock")  # known, and left out without a word
 HOME = re.compile(rb"/(?:home|Users)/[^/\s\"'\\:;,)\]]+|/root(?![\w-])")
+NETWORK = re.compile(r".+-network-(?P<digest>[0-9a-f]{12})\.json")  # in INPUTS, named by its content
+INPUTS = "inputs"
 HOST = re.compile(rb"(?i)(hostname: |for host: )\S+")
 
 
@@ -40,7 +43,9 @@ def copy(results: Path, into: Path) -> list[str]:
     left_out = []
     try:
         for path in sorted(results.iterdir()):
-            if path.name in FILES and _is_plain(path):
+            if path.name == INPUTS:
+                _copy_networks(path, into / INPUTS)
+            elif path.name in FILES and _is_plain(path):
                 _write(into / path.name, path.read_bytes())
             elif path.name in FOLDERS and path.is_dir() and not path.is_symlink():
                 left_out += _copy_trials(path, into / path.name)
@@ -49,6 +54,15 @@ def copy(results: Path, into: Path) -> list[str]:
     except OSError as error:
         raise ReportError(f"{error.filename}: {error.strerror}: cannot be copied for publishing") from error
     return left_out
+
+
+def _copy_networks(inputs: Path, into: Path) -> None:
+    for path in sorted(inputs.glob("*-network-*.json")):
+        named = NETWORK.fullmatch(path.name)
+        if named and _is_plain(path):
+            content = path.read_bytes()
+            if hashlib.sha256(content).hexdigest().startswith(named["digest"]):
+                _write(into / path.name, content)
 
 
 def _copy_trials(folder: Path, into: Path) -> list[str]:

@@ -28,6 +28,8 @@ from reports.load import ReportError
 from reports.publishing import archive, citation, publication, publish
 from reports.publishing import index as published_index
 from reports.publishing.obstacles import obstacles
+from workloads.catalogue import TINY
+from workloads.records import network
 from workloads.records.status import Status
 
 pytestmark = pytest.mark.slow
@@ -332,6 +334,19 @@ def test_data_sets_links_and_unknown_files_stay_at_home(results: Path, tmp_path:
     held = lzma.decompress((done.folder / publish.ARCHIVE).read_bytes())
     assert not [word for word in (b"images\n", b"token", b"memory\0", b"mine", b"inputs/train.npy") if word in held]
     assert (done.folder / publish.INPUTS).read_text() == "00  inputs/order.npy\n"
+
+
+def test_networks_are_published_with_the_trials_as_they_were_and_changed_ones_are_not(
+    results: Path, tmp_path: Path
+) -> None:
+    (results / "inputs").mkdir()
+    text = network.to_text(TINY).encode()
+    name = f"tiny-network-{network.digest(TINY)}.json"
+    (results / "inputs" / name).write_bytes(text)
+    (results / "inputs" / name.replace(network.digest(TINY), 12 * "0")).write_bytes(text)
+    done = publish.publish(results, tmp_path / "published")
+    (published,) = (unpacked(done.folder, tmp_path) / "inputs").iterdir()
+    assert published.name == name and network.read(published).layers == TINY.layers
 
 
 def test_a_log_is_published_without_home_directory_and_host() -> None:
