@@ -198,7 +198,7 @@ def _vgg_11() -> tuple[Layer, ...]:
 
 VGG_11 = Workload(
     name="vgg-11",
-    summary="VGG-11 (Simonyan & Zisserman 2015, column A) for 32 x 32: BatchNorm behind each convolution, one dense layer",
+    summary="VGG-11 (Simonyan & Zisserman 2015, column A) for 32 x 32, with BatchNorm and one dense layer",
     input_shape=(32, 32, 3),
     layers=_vgg_11(),
 )

@@ -89,7 +89,7 @@ class Conv2D(Layer):
         return rows, columns
 
     def output_shape(self, shape: Shape) -> Shape:
-        rows, columns = _windows(self.name, shape, self.window, self.stride, self.margins(shape))
+        rows, columns = _windows(self.name, shape, self.window, self.stride, self.padding)
         if shape[2] % self.groups or self.filters % self.groups:
             raise ValueError(f"layer {self.name}: {self.groups} groups divide {shape} into {self.filters} filters")
         return rows, columns, self.filters
@@ -116,7 +116,7 @@ class DepthwiseConv2D(Layer):
     initializer: Initializer = "glorot-uniform"
 
     def output_shape(self, shape: Shape) -> Shape:
-        return (*_windows(self.name, shape, self.kernel, self.stride, self.margins(shape)), shape[2])
+        return (*_windows(self.name, shape, self.kernel, self.stride, self.padding), shape[2])
 
     def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
         bias = {"bias": (shape[2],)} if self.bias else {}
@@ -133,10 +133,10 @@ def _margins(padding: Padding, shape: Shape, window: tuple[int, int], stride: in
     return same_margins(shape, window, stride) if padding == "same" else ((0, 0), (0, 0))
 
 
-def _windows(layer: str, shape: Shape, window: tuple[int, int], stride: int, margins: Margins) -> tuple[int, int]:
+def _windows(layer: str, shape: Shape, window: tuple[int, int], stride: int, padding: Padding) -> tuple[int, int]:
     """(rows, columns) of windows."""
     height, width, _ = image_shape(layer, shape)
-    ((above, below), (left, right)), (rows, columns) = margins, window
+    ((above, below), (left, right)), (rows, columns) = _margins(padding, shape, window, stride), window
     if above + height + below < rows or left + width + right < columns:
         raise ValueError(f"layer {layer}: window {window} is larger than its input {shape}")
     return (above + height + below - rows) // stride + 1, (left + width + right - columns) // stride + 1
@@ -163,7 +163,7 @@ class Pool2D(Layer):
         return self.stride or self.size
 
     def output_shape(self, shape: Shape) -> Shape:
-        return (*_windows(self.name, shape, self.window, self.step, self.margins(shape)), shape[2])
+        return (*_windows(self.name, shape, self.window, self.step, self.padding), shape[2])
 
     def margins(self, shape: Shape) -> Margins:
         return _margins(self.padding, shape, self.window, self.step)
@@ -212,8 +212,8 @@ class BatchNorm(Layer):
 
 @dataclass(frozen=True)
 class LayerNorm(Layer):
-    """gamma (x - mean) / sqrt(variance + epsilon) + beta (Ba et al. 2016): mean and biased variance of the last axis, so
-    of each token, or of each pixel's channels.
+    """gamma (x - mean) / sqrt(variance + epsilon) + beta (Ba et al. 2016), with mean and biased variance of the last
+    axis: of each token's features, each pixel's channels.
     """
 
     epsilon: float = 1e-5
@@ -454,7 +454,7 @@ def changed(layers: tuple[Layer, ...], change: Callable[[Layer], Layer]) -> tupl
 
 
 def walk(layers: tuple[Layer, ...], shape: Shape) -> Iterator[tuple[Layer, Shape]]:
-    """Each layer with the shape that enters it, in the order of computation: a join comes after its branches' layers."""
+    """Each layer with the shape that enters it, in the order of computation: a join comes after its branches."""
     for layer in layers:
         if isinstance(layer, Join):
             for branch in layer.branches:

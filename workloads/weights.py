@@ -19,7 +19,8 @@ Features = dict[str, NDArray[np.intp]]
 
 def draw(workload: Workload, seed: int) -> Weights:
     """Kernels by their layer's initializer, else glorot-uniform; an embedding is N(0, 0.02^2); gamma and
-    running_variance are one, all else is zero."""
+    running_variance are one, all else is zero.
+    """
     generator = np.random.Generator(np.random.PCG64(seed))
     weights: Weights = {}
     layers = {layer.name: layer for layer, _ in workload.walk()}

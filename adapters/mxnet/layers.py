@@ -13,7 +13,6 @@ from mxnet import gluon
 
 from workloads import layers
 
-
 LOWEST = float(np.finfo(np.float32).min)
 PadWidth = tuple[int, int, int, int, int, int, int, int]
 

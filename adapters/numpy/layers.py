@@ -68,9 +68,7 @@ def conv2d(layer: layers.Conv2D, x: Array, run: Pass) -> Forward:
     cells, group_filters = kernels[0][..., 0].size, kernels[0].shape[-1]
     padded = _padded(x, margins)
     windows = _windows(padded, layer.window, stride, layer.dilation)
-    patches = [
-        part.transpose(0, 1, 2, 4, 5, 3).reshape(-1, cells) for part in np.split(windows, layer.groups, axis=3)
-    ]
+    patches = [part.transpose(0, 1, 2, 4, 5, 3).reshape(-1, cells) for part in np.split(windows, layer.groups, axis=3)]
     filtered = [seen @ each.reshape(cells, -1) for seen, each in zip(patches, kernels, strict=True)]
     y = np.concatenate(filtered, axis=-1).reshape(*windows.shape[:3], layer.filters)
 

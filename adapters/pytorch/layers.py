@@ -59,6 +59,7 @@ class UnevenAveragePool(nn.Module):
         self.register_buffer("pixels", self.sums(torch.ones(1, 1, *shape[:2])))
 
     def sums(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, c, h, w) -> (n, c, rows, columns)."""
         padded = nn.functional.pad(x, self.margins)
         return nn.functional.avg_pool2d(padded, self.size, self.step, divisor_override=1)
 

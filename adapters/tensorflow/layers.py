@@ -99,4 +99,3 @@ def apply(chain: tuple[layers.Layer, ...], x: Any, seeds: Iterator[int]) -> Any:
         else:
             x = LAYERS[type(layer)](layer, seeds)(x)
     return x
-

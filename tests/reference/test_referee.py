@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from differences import EVERYTHING, Array
+from differences import EVERYTHING, TRANSFORMER, Array
 
 from adapters.numpy.adapter import LOSSES, Adapter, binary_cross_entropy, softmax_cross_entropy
 from adapters.numpy.layers import FORWARD
@@ -90,8 +90,8 @@ def test_several_steps_in_one_call_equal_one_step_a_call() -> None:
     assert same(a, b)
 
 
-def test_the_network_with_every_layer_has_every_layer() -> None:
-    assert {type(layer) for layer, _ in EVERYTHING.walk()} == set(FORWARD)
+def test_the_networks_with_every_layer_have_every_layer() -> None:
+    assert {type(layer) for network in (EVERYTHING, TRANSFORMER) for layer, _ in network.walk()} == set(FORWARD)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
