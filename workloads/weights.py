@@ -28,8 +28,10 @@ def draw(workload: Workload, seed: int) -> Weights:
         name, role = key.split("/")
         layer = layers[name]
         if role.endswith("kernel"):
-            named = isinstance(layer, Conv2D | DepthwiseConv2D | Dense)
-            weights[key] = _draw_kernel(generator, layer.initializer if named else "glorot-uniform", shape)
+            initializer: Initializer = "glorot-uniform"
+            if isinstance(layer, Conv2D | DepthwiseConv2D | Dense):
+                initializer = layer.initializer
+            weights[key] = _draw_kernel(generator, initializer, shape)
         elif role == "embedding":
             weights[key] = generator.normal(0.0, 0.02, shape).astype(np.float32)
         else:

@@ -218,7 +218,7 @@ def _hard_sigmoid(x: Array) -> Array:
     return np.clip(x + 3, 0, 6) / 6
 
 
-_erf = np.frompyfunc(math.erf, 1, 1)
+_erf: Callable[[Array], Array] = np.frompyfunc(math.erf, 1, 1)
 
 
 def _gelu(x: Array) -> tuple[Array, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,8 +96,9 @@ def test_the_networks_with_every_layer_have_every_layer() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_no_layer_leaves_the_trials_precision(dtype: type) -> None:
-    adapter = ready(rule="adam", dtype=dtype)
+@pytest.mark.parametrize("workload", [EVERYTHING, replace(TRANSFORMER, input_shape=EVERYTHING.input_shape)])
+def test_no_layer_leaves_the_trials_precision(workload: Workload, dtype: type) -> None:
+    adapter = ready(workload, rule="adam", dtype=dtype)
     for _ in range(2):
         probe = adapter.probe(IMAGES, LABELS)
         for computed in (probe.outputs, probe.gradients, adapter.weights()):
