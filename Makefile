@@ -32,7 +32,7 @@ test-images: .venv/.complete-test
 	.venv/bin/python -m pytest tests/images -s
 
 check-adapter: .venv/.complete-test
-	.venv/bin/python tools/check_adapter.py $(NAME) $(if $(ADAPTERS),--adapters $(ADAPTERS))
+	.venv/bin/python -m tools.check_adapter $(NAME) $(if $(ADAPTERS),--adapters $(ADAPTERS))
 
 lint: .venv/.complete-test
 	.venv/bin/ruff check .

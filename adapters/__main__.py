@@ -8,12 +8,11 @@ import keyword
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 
 from adapters import base
-from workloads import layers
+from workloads.activations import KEPT
 
 HERE = Path(__file__).resolve().parent
 
@@ -103,22 +102,15 @@ def new(name: str, into: Path) -> Path:
 def adapter(name: str) -> str:
     """The module: the verbs of `base.Adapter` as they stand there, with bodies that fail."""
     _, _, verbs = inspect.getsource(base.Adapter).partition('"""\n\n')
-    failing = re.sub(r"( +def (\w+)\(.*?)\.\.\.\n", r'\1raise NotImplementedError("\2")\n', verbs, flags=re.DOTALL)
+    verb = re.compile(r' +def (\w+)\(.*?""".*?"""\n', re.DOTALL)
+    failing = verb.sub(r'\g<0>        raise NotImplementedError("\1")\n', verbs)
     return ADAPTER.substitute(name=name, verbs=failing)
-
-
-def records(record: type[layers.Layer] = layers.Layer) -> Iterator[type[layers.Layer]]:
-    """The layers that networks are made of: those that no other record derives from."""
-    derived = record.__subclasses__()
-    if not derived:
-        yield record
-    for each in derived:
-        yield from records(each)
 
 
 def layer_functions(name: str) -> str:
     """The module: a failing function for each layer record, and the table of them."""
-    names = {record.__name__: inspect.cleandoc(record.__doc__ or "").splitlines()[0] for record in records()}
+    # Every layer record has its entry in KEPT.
+    names = {record.__name__: inspect.cleandoc(record.__doc__ or "").splitlines()[0] for record in KEPT}
     functions = (LAYER.substitute(function=r.lower(), record=r, promise=line) for r, line in names.items())
     table = "\n".join(f"    layers.{record}: make_{record.lower()}," for record in names)
     return LAYERS.substitute(name=name, functions="".join(functions), table=table)

@@ -62,7 +62,6 @@ class Adapter(Protocol):
         `allocator` "on-demand" takes a GPU's memory as it is needed, "default" as the framework does by itself.
         Returns facts: versions and settings as JSON. Raises Unsupported(reason).
         """
-        ...
 
     def load(self, images: Images, labels: Labels) -> None:
         """Take the training split, uint8 (n, h, w, c) and int32 (n,), once.
@@ -70,21 +69,18 @@ class Adapter(Protocol):
         With feed "host" it stays with numpy and each batch is gathered there and copied;
         with feed "device" it lives on the device from here on.
         """
-        ...
 
     def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
         """Make model and optimizer with exactly these weights; an earlier model is dropped.
 
         `seed` is for Dropout's masks, the one thing an adapter draws: the same seed, the same masks.
         """
-        ...
 
     def probe(self, images: Images, labels: Labels) -> Probe:
         """Forward and backward in training mode, on a batch of the caller's.
 
         Weights, running statistics and the optimizer stay as they are; Dropout draws masks as in a step.
         """
-        ...
 
     def train(self, order: Order) -> Any:
         """One update per row of `order` (steps, batch), indices into the split, in the contract's arithmetic.
@@ -92,23 +88,18 @@ class Adapter(Protocol):
         A trial's calls have a power of two of rows: a loop may be compiled for each length, there are few.
         Returns a handle for `read`; may return before the device is done; waits for nothing, prints nothing.
         """
-        ...
 
     def read(self, handle: Any) -> Floats:
         """(steps,) losses, each of the batch before its update; waits for them."""
-        ...
 
     def predict(self, images: Images) -> Floats:
         """(n, *output_shape) logits in evaluation mode: no softmax, no sigmoid."""
-        ...
 
     def weights(self) -> Weights:
         """Copies of everything trained and BatchNorm's running statistics, in the canonical layout."""
-        ...
 
     def memory(self) -> dict[str, Count]:
         """By kind, every one of MEMORY_KINDS: its bytes, or the reason why the framework does not tell them."""
-        ...
 
     def count_memory(self, folder: Path) -> None:
         """Comes before open, and only where `memory_use` will be asked: starts what must count from the beginning.
@@ -116,19 +107,15 @@ class Adapter(Protocol):
         Files that the framework writes meanwhile go into `folder`.
         Raises Unsupported(reason) where the framework does not tell what is in use.
         """
-        ...
 
     def memory_use(self, order: Order) -> MemoryUse:
         """Trains on the batches of `order` (steps, batch), steps of this batch size having been made before.
 
         Raises Unsupported(reason) where the framework does not tell. Nothing is timed here or afterwards.
         """
-        ...
 
     def synchronize(self) -> None:
         """Returns when all submitted work is done."""
-        ...
 
     def out_of_memory(self, error: BaseException) -> bool:
         """Whether this exception is the framework's way of saying that memory ran out, and nothing else."""
-        ...

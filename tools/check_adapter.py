@@ -1,6 +1,6 @@
 """Hold a new framework to the conformance suite, rung by rung.
 
-python tools/check_adapter.py NAME [--adapters DIR]
+python -m tools.check_adapter NAME [--adapters DIR]
 
 Stops at the first rung that fails, with what to look at. A rung runs nothing of the later ones.
 """
@@ -17,6 +17,9 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from runner.environments import venv
+from runner.environments.definition import BadDefinition, EnvironmentUnavailable, read
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = "docs/adding-a-framework.md"
@@ -92,10 +95,9 @@ class Ladder:
 
     def definition(self) -> None:
         """Its environment.toml has every key, and adapter.py is there."""
-        definitions = import_module("runner.environments.definition")
         try:
-            definitions.read(self.project, self.name, "cpu")
-        except (definitions.BadDefinition, definitions.EnvironmentUnavailable) as error:
+            read(self.project, self.name, "cpu")
+        except (BadDefinition, EnvironmentUnavailable) as error:
             raise Fallen(str(error), f'{GUIDE}, "environment.toml"') from error
         if not (self.project.folder(self.name) / "adapter.py").is_file():
             raise Fallen(f"{self.project.folder(self.name)} has no adapter.py", "python -m adapters new NAME")
@@ -103,8 +105,7 @@ class Ladder:
     def imports(self) -> None:
         """Its files import what an adapter may."""
         table = import_module("test_import_table")
-        environment = import_module("runner.environments.definition").read(self.project, self.name, "cpu")
-        modules = table.own_modules(ROOT) | {self.name: frozenset(environment.imports)}
+        modules = table.own_modules(ROOT) | {self.name: frozenset(read(self.project, self.name, "cpu").imports)}
         folder = self.project.folder(self.name)
         for path in sorted(folder.rglob("*.py")):
             file = Path("adapters", self.name, path.relative_to(folder))
@@ -114,10 +115,9 @@ class Ladder:
 
     def environment(self) -> None:
         """For the CPU; made where it is not ready."""
-        definitions = import_module("runner.environments.definition")
         try:
-            import_module("runner.environments.venv").make(definitions.read(self.project, self.name, "cpu"), print)
-        except definitions.EnvironmentUnavailable as error:
+            venv.make(read(self.project, self.name, "cpu"), print)
+        except EnvironmentUnavailable as error:
             raise Fallen(str(error), "the log, `pins` (python tools/pin.py REQUIREMENT...) and `smoke`") from error
 
     def conform(self, names: list[str]) -> None:
@@ -175,7 +175,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     if words.adapters:
         os.environ["BATCHWISE_ADAPTERS"] = str(words.adapters.resolve())  # where the suite, too, looks for it
-    sys.path[:0] = [str(ROOT / path) for path in (".", "tests", "tests/conformance", "tests/imports")]
+    sys.path[:0] = [str(ROOT / path) for path in ("tests", "tests/conformance", "tests/imports")]
     results = Path(tempfile.mkdtemp(prefix="check_adapter-"))
     return climb(Ladder(import_module("suite"), words.name, results).rungs())
 

@@ -4,30 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .layers import (
-    AveragePool2D,
-    BatchNorm,
-    Conv2D,
-    Dense,
-    DepthwiseConv2D,
-    Dropout,
-    Flatten,
-    Gelu,
-    GlobalAveragePool2D,
-    HardSigmoid,
-    HardSwish,
-    Layer,
-    LayerNorm,
-    MaxPool2D,
-    MultiHeadAttention,
-    PositionEmbedding,
-    Relu,
-    Tanh,
-    TokenMean,
-    Tokens,
-    residual,
-    squeeze_excite,
-)
+from . import layers
 from .spec import Workload
 
 OSU_CNN = Workload(
@@ -35,18 +12,18 @@ OSU_CNN = Workload(
     summary="the TensorFlow CIFAR-10 tutorial CNN, the likeliest network of the OSU 2020 thesis",
     input_shape=(32, 32, 3),
     layers=(
-        Conv2D("conv1", filters=32, kernel=(3, 3)),
-        Relu("relu1"),
-        MaxPool2D("pool1", size=2),
-        Conv2D("conv2", filters=64, kernel=(3, 3)),
-        Relu("relu2"),
-        MaxPool2D("pool2", size=2),
-        Conv2D("conv3", filters=64, kernel=(3, 3)),
-        Relu("relu3"),
-        Flatten("flatten"),
-        Dense("dense1", units=64),
-        Relu("relu4"),
-        Dense("dense2", units=10),
+        layers.Conv2D("conv1", filters=32, kernel=(3, 3)),
+        layers.Relu("relu1"),
+        layers.MaxPool2D("pool1", size=2),
+        layers.Conv2D("conv2", filters=64, kernel=(3, 3)),
+        layers.Relu("relu2"),
+        layers.MaxPool2D("pool2", size=2),
+        layers.Conv2D("conv3", filters=64, kernel=(3, 3)),
+        layers.Relu("relu3"),
+        layers.Flatten("flatten"),
+        layers.Dense("dense1", units=64),
+        layers.Relu("relu4"),
+        layers.Dense("dense2", units=10),
     ),
 )
 
@@ -55,13 +32,13 @@ CATS_DOGS_CNN = Workload(
     summary="the cats-and-dogs CNN of Lheureux 2022: one wide convolution, a sigmoid output",
     input_shape=(200, 200, 3),
     layers=(
-        Conv2D("conv1", filters=32, kernel=(3, 3), padding="same", initializer="he-uniform"),
-        Relu("relu1"),
-        MaxPool2D("pool1", size=2),
-        Flatten("flatten"),
-        Dense("dense1", units=128, initializer="he-uniform"),
-        Relu("relu2"),
-        Dense("dense2", units=1),
+        layers.Conv2D("conv1", filters=32, kernel=(3, 3), padding="same", initializer="he-uniform"),
+        layers.Relu("relu1"),
+        layers.MaxPool2D("pool1", size=2),
+        layers.Flatten("flatten"),
+        layers.Dense("dense1", units=128, initializer="he-uniform"),
+        layers.Relu("relu2"),
+        layers.Dense("dense2", units=1),
     ),
     loss="binary-cross-entropy",
 )
@@ -73,9 +50,11 @@ def _divisible_by_8(channels: float) -> int:
     return rounded if rounded >= 0.9 * channels else rounded + 8
 
 
-def _normalised(convolution: Conv2D | DepthwiseConv2D, name: str, activation: type[Layer] | None) -> tuple[Layer, ...]:
-    layers: tuple[Layer, ...] = (convolution, BatchNorm(f"{name}_norm", momentum=0.99, epsilon=1e-3))
-    return layers if activation is None else (*layers, activation(f"{name}_activation"))
+def _normalised(
+    convolution: layers.Conv2D | layers.DepthwiseConv2D, name: str, activation: type[layers.Layer] | None
+) -> tuple[layers.Layer, ...]:
+    chain: tuple[layers.Layer, ...] = (convolution, layers.BatchNorm(f"{name}_norm", momentum=0.99, epsilon=1e-3))
+    return chain if activation is None else (*chain, activation(f"{name}_activation"))
 
 
 class _Block(NamedTuple):
@@ -85,72 +64,72 @@ class _Block(NamedTuple):
     expanded: int
     leaving: int
     squeeze: bool
-    activation: type[Layer]
+    activation: type[layers.Layer]
     stride: int
 
 
-def _bottleneck(name: str, entering: int, block: _Block) -> tuple[Layer, ...]:
+def _bottleneck(name: str, entering: int, block: _Block) -> tuple[layers.Layer, ...]:
     """Expand, filter each channel, squeeze and excite, project: the block of Howard et al. 2019, figure 4."""
     kernel, expanded, leaving, squeeze, activation, stride = block
-    layers: tuple[Layer, ...] = ()
+    chain: tuple[layers.Layer, ...] = ()
     if expanded != entering:
-        expand = Conv2D(f"{name}_expand", expanded, (1, 1), bias=False, initializer="he-normal")
-        layers += _normalised(expand, f"{name}_expand", activation)
-    depthwise = DepthwiseConv2D(
+        expand = layers.Conv2D(f"{name}_expand", expanded, (1, 1), bias=False, initializer="he-normal")
+        chain += _normalised(expand, f"{name}_expand", activation)
+    depthwise = layers.DepthwiseConv2D(
         f"{name}_depthwise", (kernel, kernel), stride, "same", bias=False, initializer="he-normal"
     )
-    layers += _normalised(depthwise, f"{name}_depthwise", activation)
+    chain += _normalised(depthwise, f"{name}_depthwise", activation)
     if squeeze:
         gate = (
-            GlobalAveragePool2D(f"{name}_squeeze"),
-            Dense(f"{name}_reduce", _divisible_by_8(expanded // 4), "he-normal"),
-            Relu(f"{name}_reduce_activation"),
-            Dense(f"{name}_excite", expanded, "he-normal"),
-            HardSigmoid(f"{name}_excite_activation"),
+            layers.GlobalAveragePool2D(f"{name}_squeeze"),
+            layers.Dense(f"{name}_reduce", _divisible_by_8(expanded // 4), "he-normal"),
+            layers.Relu(f"{name}_reduce_activation"),
+            layers.Dense(f"{name}_excite", expanded, "he-normal"),
+            layers.HardSigmoid(f"{name}_excite_activation"),
         )
-        layers += (squeeze_excite(f"{name}_scale", gate),)
-    project = Conv2D(f"{name}_project", leaving, (1, 1), bias=False, initializer="he-normal")
-    layers += _normalised(project, f"{name}_project", None)
-    return (residual(f"{name}_add", layers),) if stride == 1 and entering == leaving else layers
+        chain += (layers.squeeze_excite(f"{name}_scale", gate),)
+    project = layers.Conv2D(f"{name}_project", leaving, (1, 1), bias=False, initializer="he-normal")
+    chain += _normalised(project, f"{name}_project", None)
+    return (layers.residual(f"{name}_add", chain),) if stride == 1 and entering == leaving else chain
 
 
 _BLOCKS = (
-    _Block(3, 16, 16, False, Relu, 1),
-    _Block(3, 64, 24, False, Relu, 2),
-    _Block(3, 72, 24, False, Relu, 1),
-    _Block(5, 72, 40, True, Relu, 2),
-    _Block(5, 120, 40, True, Relu, 1),
-    _Block(5, 120, 40, True, Relu, 1),
-    _Block(3, 240, 80, False, HardSwish, 2),
-    _Block(3, 200, 80, False, HardSwish, 1),
-    _Block(3, 184, 80, False, HardSwish, 1),
-    _Block(3, 184, 80, False, HardSwish, 1),
-    _Block(3, 480, 112, True, HardSwish, 1),
-    _Block(3, 672, 112, True, HardSwish, 1),
-    _Block(5, 672, 160, True, HardSwish, 2),
-    _Block(5, 960, 160, True, HardSwish, 1),
-    _Block(5, 960, 160, True, HardSwish, 1),
+    _Block(3, 16, 16, False, layers.Relu, 1),
+    _Block(3, 64, 24, False, layers.Relu, 2),
+    _Block(3, 72, 24, False, layers.Relu, 1),
+    _Block(5, 72, 40, True, layers.Relu, 2),
+    _Block(5, 120, 40, True, layers.Relu, 1),
+    _Block(5, 120, 40, True, layers.Relu, 1),
+    _Block(3, 240, 80, False, layers.HardSwish, 2),
+    _Block(3, 200, 80, False, layers.HardSwish, 1),
+    _Block(3, 184, 80, False, layers.HardSwish, 1),
+    _Block(3, 184, 80, False, layers.HardSwish, 1),
+    _Block(3, 480, 112, True, layers.HardSwish, 1),
+    _Block(3, 672, 112, True, layers.HardSwish, 1),
+    _Block(5, 672, 160, True, layers.HardSwish, 2),
+    _Block(5, 960, 160, True, layers.HardSwish, 1),
+    _Block(5, 960, 160, True, layers.HardSwish, 1),
 )
 
 
-def _mobilenet_v3_large(classes: int) -> tuple[Layer, ...]:
+def _mobilenet_v3_large(classes: int) -> tuple[layers.Layer, ...]:
     """As torchvision builds it (its dropout, its BatchNorm settings, biases in the classifier only and in the
     squeeze), but for "same" padding as this suite and the paper's own code have it.
     """
-    stem = Conv2D("stem", 16, (3, 3), 2, "same", bias=False, initializer="he-normal")
-    layers, channels = _normalised(stem, "stem", HardSwish), 16
+    stem = layers.Conv2D("stem", 16, (3, 3), 2, "same", bias=False, initializer="he-normal")
+    chain, channels = _normalised(stem, "stem", layers.HardSwish), 16
     for number, block in enumerate(_BLOCKS, start=1):
-        layers += _bottleneck(f"block{number}", channels, block)
+        chain += _bottleneck(f"block{number}", channels, block)
         channels = block.leaving
-    last = Conv2D("last", 6 * channels, (1, 1), bias=False, initializer="he-normal")
+    last = layers.Conv2D("last", 6 * channels, (1, 1), bias=False, initializer="he-normal")
     return (
-        *layers,
-        *_normalised(last, "last", HardSwish),
-        GlobalAveragePool2D("pool"),
-        Dense("dense1", 1280, "he-normal"),
-        HardSwish("dense1_activation"),
-        Dropout("dropout", 0.2),
-        Dense("dense2", classes),
+        *chain,
+        *_normalised(last, "last", layers.HardSwish),
+        layers.GlobalAveragePool2D("pool"),
+        layers.Dense("dense1", 1280, "he-normal"),
+        layers.HardSwish("dense1_activation"),
+        layers.Dropout("dropout", 0.2),
+        layers.Dense("dense2", classes),
     )
 
 
@@ -166,34 +145,34 @@ LENET_5 = Workload(
     summary="LeNet-5 (LeCun et al. 1998) as commonly built: tanh, average pooling, every map sees all maps before it",
     input_shape=(32, 32, 1),
     layers=(
-        Conv2D("conv1", filters=6, kernel=(5, 5)),
-        Tanh("tanh1"),
-        AveragePool2D("pool1", size=2),
-        Conv2D("conv2", filters=16, kernel=(5, 5)),
-        Tanh("tanh2"),
-        AveragePool2D("pool2", size=2),
-        Flatten("flatten"),
-        Dense("dense1", units=120),
-        Tanh("tanh3"),
-        Dense("dense2", units=84),
-        Tanh("tanh4"),
-        Dense("dense3", units=10),
+        layers.Conv2D("conv1", filters=6, kernel=(5, 5)),
+        layers.Tanh("tanh1"),
+        layers.AveragePool2D("pool1", size=2),
+        layers.Conv2D("conv2", filters=16, kernel=(5, 5)),
+        layers.Tanh("tanh2"),
+        layers.AveragePool2D("pool2", size=2),
+        layers.Flatten("flatten"),
+        layers.Dense("dense1", units=120),
+        layers.Tanh("tanh3"),
+        layers.Dense("dense2", units=84),
+        layers.Tanh("tanh4"),
+        layers.Dense("dense3", units=10),
     ),
 )
 
 
-def _vgg_11() -> tuple[Layer, ...]:
-    layers: tuple[Layer, ...] = ()
+def _vgg_11() -> tuple[layers.Layer, ...]:
+    chain: tuple[layers.Layer, ...] = ()
     for stage, widths in enumerate(((64,), (128,), (256, 256), (512, 512), (512, 512)), start=1):
         for number, width in enumerate(widths, start=1):
             name = f"conv{stage}_{number}"
-            layers += (
-                Conv2D(name, width, (3, 3), padding="same", bias=False, initializer="he-normal"),
-                BatchNorm(f"{name}_norm", momentum=0.9, epsilon=1e-5),
-                Relu(f"{name}_relu"),
+            chain += (
+                layers.Conv2D(name, width, (3, 3), padding="same", bias=False, initializer="he-normal"),
+                layers.BatchNorm(f"{name}_norm", momentum=0.9, epsilon=1e-5),
+                layers.Relu(f"{name}_relu"),
             )
-        layers += (MaxPool2D(f"pool{stage}", size=2),)
-    return (*layers, Flatten("flatten"), Dense("dense", units=10))
+        chain += (layers.MaxPool2D(f"pool{stage}", size=2),)
+    return (*chain, layers.Flatten("flatten"), layers.Dense("dense", units=10))
 
 
 VGG_11 = Workload(
@@ -204,31 +183,31 @@ VGG_11 = Workload(
 )
 
 
-def _basic_block(name: str, entering: int, width: int, stride: int) -> tuple[Layer, ...]:
+def _basic_block(name: str, entering: int, width: int, stride: int) -> tuple[layers.Layer, ...]:
     """Two 3 x 3 convolutions and a shortcut, projected where the shape changes (He et al. 2016, option B)."""
 
-    def normalised(part: str, kernel: int, stride: int) -> tuple[Layer, ...]:
-        convolution = Conv2D(f"{name}_{part}", width, (kernel, kernel), stride, "same", False, "he-normal")
-        return convolution, BatchNorm(f"{name}_{part}_norm", momentum=0.9, epsilon=1e-5)
+    def normalised(part: str, kernel: int, stride: int) -> tuple[layers.Layer, ...]:
+        convolution = layers.Conv2D(f"{name}_{part}", width, (kernel, kernel), stride, "same", False, "he-normal")
+        return convolution, layers.BatchNorm(f"{name}_{part}_norm", momentum=0.9, epsilon=1e-5)
 
-    layers = (*normalised("conv1", 3, stride), Relu(f"{name}_relu1"), *normalised("conv2", 3, 1))
+    chain = (*normalised("conv1", 3, stride), layers.Relu(f"{name}_relu1"), *normalised("conv2", 3, 1))
     shortcut = normalised("shortcut", 1, stride) if stride > 1 or entering != width else ()
-    return residual(f"{name}_add", layers, shortcut), Relu(f"{name}_relu2")
+    return layers.residual(f"{name}_add", chain, shortcut), layers.Relu(f"{name}_relu2")
 
 
-def _resnet_18() -> tuple[Layer, ...]:
-    layers: tuple[Layer, ...] = (
-        Conv2D("stem", 64, (3, 3), 1, "same", bias=False, initializer="he-normal"),
-        BatchNorm("stem_norm", momentum=0.9, epsilon=1e-5),
-        Relu("stem_relu"),
+def _resnet_18() -> tuple[layers.Layer, ...]:
+    chain: tuple[layers.Layer, ...] = (
+        layers.Conv2D("stem", 64, (3, 3), 1, "same", bias=False, initializer="he-normal"),
+        layers.BatchNorm("stem_norm", momentum=0.9, epsilon=1e-5),
+        layers.Relu("stem_relu"),
     )
     entering = 64
     for stage, width in enumerate((64, 128, 256, 512), start=1):
         for number in (1, 2):
             stride = 2 if stage > 1 and number == 1 else 1
-            layers += _basic_block(f"stage{stage}_block{number}", entering, width, stride)
+            chain += _basic_block(f"stage{stage}_block{number}", entering, width, stride)
             entering = width
-    return (*layers, GlobalAveragePool2D("pool"), Dense("dense", units=10))
+    return (*chain, layers.GlobalAveragePool2D("pool"), layers.Dense("dense", units=10))
 
 
 RESNET_18 = Workload(
@@ -239,16 +218,16 @@ RESNET_18 = Workload(
 )
 
 
-def _encoder_block(name: str, width: int, heads: int) -> tuple[Layer, ...]:
+def _encoder_block(name: str, width: int, heads: int) -> tuple[layers.Layer, ...]:
     """Attention and a perceptron, each behind a norm and beside a shortcut (Dosovitskiy et al. 2021, figure 1)."""
-    attention = (LayerNorm(f"{name}_norm1", epsilon=1e-6), MultiHeadAttention(f"{name}_attention", heads))
+    attention = (layers.LayerNorm(f"{name}_norm1", epsilon=1e-6), layers.MultiHeadAttention(f"{name}_attention", heads))
     perceptron = (
-        LayerNorm(f"{name}_norm2", epsilon=1e-6),
-        Dense(f"{name}_dense1", 4 * width),
-        Gelu(f"{name}_gelu"),
-        Dense(f"{name}_dense2", width),
+        layers.LayerNorm(f"{name}_norm2", epsilon=1e-6),
+        layers.Dense(f"{name}_dense1", 4 * width),
+        layers.Gelu(f"{name}_gelu"),
+        layers.Dense(f"{name}_dense2", width),
     )
-    return residual(f"{name}_add1", attention), residual(f"{name}_add2", perceptron)
+    return layers.residual(f"{name}_add1", attention), layers.residual(f"{name}_add2", perceptron)
 
 
 VIT_TINY = Workload(
@@ -256,13 +235,13 @@ VIT_TINY = Workload(
     summary="a vision transformer for 32 x 32: patches of 4 x 4, six blocks as wide as DeiT-Tiny's, the tokens' mean",
     input_shape=(32, 32, 3),
     layers=(
-        Conv2D("patches", filters=192, kernel=(4, 4), stride=4),
-        Tokens("tokens"),
-        PositionEmbedding("positions"),
+        layers.Conv2D("patches", filters=192, kernel=(4, 4), stride=4),
+        layers.Tokens("tokens"),
+        layers.PositionEmbedding("positions"),
         *(layer for number in range(1, 7) for layer in _encoder_block(f"block{number}", width=192, heads=3)),
-        LayerNorm("norm", epsilon=1e-6),
-        TokenMean("mean"),
-        Dense("dense", units=10),
+        layers.LayerNorm("norm", epsilon=1e-6),
+        layers.TokenMean("mean"),
+        layers.Dense("dense", units=10),
     ),
 )
 
@@ -271,11 +250,11 @@ TINY = Workload(
     summary="one small convolution: a trial of seconds that tries the installation, and measures nothing of interest",
     input_shape=(8, 8, 1),
     layers=(
-        Conv2D("conv1", filters=4, kernel=(3, 3)),
-        Relu("relu1"),
-        MaxPool2D("pool1", size=2),
-        Flatten("flatten"),
-        Dense("dense1", units=10),
+        layers.Conv2D("conv1", filters=4, kernel=(3, 3)),
+        layers.Relu("relu1"),
+        layers.MaxPool2D("pool1", size=2),
+        layers.Flatten("flatten"),
+        layers.Dense("dense1", units=10),
     ),
 )
 

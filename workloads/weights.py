@@ -16,6 +16,8 @@ Weights = dict[str, NDArray[np.float32]]
 Order = NDArray[np.intp] | None
 Features = dict[str, NDArray[np.intp]]
 
+CHANNELS_FIRST = {2: (1, 0), 4: (3, 2, 0, 1)}  # a kernel's canonical axes, by how many there are
+
 
 def draw(workload: Workload, seed: int) -> Weights:
     """Kernels by their layer's initializer, else glorot-uniform; an embedding is N(0, 0.02^2); gamma and
@@ -76,7 +78,7 @@ def channels_first(workload: Workload, weights: Weights) -> Weights:
         if layer in entering and role != "bias":
             array = array[entering[layer]]
         if role.endswith("kernel"):
-            array = array.transpose(3, 2, 0, 1) if array.ndim == 4 else array.T
+            array = array.transpose(CHANNELS_FIRST[array.ndim])
         native[key] = np.ascontiguousarray(array)
     return native
 
@@ -88,7 +90,7 @@ def channels_last(workload: Workload, native: Weights) -> Weights:
     for key, array in native.items():
         layer, role = key.split("/")
         if role.endswith("kernel"):
-            array = array.transpose(2, 3, 1, 0) if array.ndim == 4 else array.T
+            array = array.transpose(np.argsort(CHANNELS_FIRST[array.ndim]))
         if layer in entering and role != "bias":
             array = array[np.argsort(entering[layer])]
         weights[key] = np.ascontiguousarray(array)
