@@ -66,9 +66,9 @@ class Layer:
 
 @dataclass(frozen=True)
 class Conv2D(Layer):
-    """2-D convolution (cross-correlation): (h, w, c) -> (rows, columns, filters), one stride and one dilation for both
-    axes. A kernel of k rows sees every `dilation`-th of (k - 1) dilation + 1 = e of them.
+    """2-D convolution (cross-correlation): (h, w, c) -> (rows, columns, filters), both axes alike.
 
+    A kernel of k rows sees every `dilation`-th of (k - 1) dilation + 1 = e rows.
     "valid": floor((h - e) / stride) + 1 rows. "same": ceil(h / stride) rows, zeros as `same_margins` says.
     With groups, the first c / groups channels make the first filters / groups filters, and so on (Xie et al. 2017).
     """
@@ -212,8 +212,9 @@ class BatchNorm(Layer):
 
 @dataclass(frozen=True)
 class LayerNorm(Layer):
-    """gamma (x - mean) / sqrt(variance + epsilon) + beta (Ba et al. 2016), with mean and biased variance of the last
-    axis: of each token's features, each pixel's channels.
+    """gamma (x - mean) / sqrt(variance + epsilon) + beta, over the last axis (Ba et al. 2016).
+
+    The mean and the biased variance are those of each token's features, each pixel's channels.
     """
 
     epsilon: float = 1e-5
@@ -303,8 +304,9 @@ class Dense(Layer):
 
 @dataclass(frozen=True)
 class Tokens(Layer):
-    """(h, w, c) -> (h*w, c): a token a pixel, row by row. Behind a Conv2D whose stride is its kernel's size they are
-    the patches of Dosovitskiy et al. 2021.
+    """(h, w, c) -> (h*w, c): a token a pixel, row by row.
+
+    Behind a Conv2D whose stride is its kernel's size they are the patches of Dosovitskiy et al. 2021.
     """
 
     def output_shape(self, shape: Shape) -> Shape:
@@ -369,8 +371,9 @@ class TokenMean(Layer):
 
 @dataclass(frozen=True)
 class Join(Layer):
-    """What two or more branches make of one input, made one; a branch is layers one after another, an empty one the
-    input itself.
+    """What two or more branches make of one input, made one.
+
+    A branch is layers one after another, an empty one the input itself.
     """
 
     branches: tuple[tuple[Layer, ...], ...]
@@ -396,8 +399,9 @@ class Join(Layer):
 
 @dataclass(frozen=True)
 class Add(Join):
-    """The sum of branches of one shape; with an empty one the residual connection of He et al. 2016, whose projection
-    shortcut is a branch as well.
+    """The sum of branches of one shape.
+
+    With an empty branch the residual connection of He et al. 2016, whose projection shortcut is a branch as well.
     """
 
     def output_shape(self, shape: Shape) -> Shape:
@@ -420,8 +424,9 @@ class Concatenate(Join):
 
 @dataclass(frozen=True)
 class Multiply(Join):
-    """The product of branches of one shape. Among images (h, w, c), vectors (c,) are a factor for each channel: squeeze
-    and excite (Hu et al. 2018).
+    """The product of branches of one shape.
+
+    Among images (h, w, c), vectors (c,) are a factor for each channel: squeeze and excite (Hu et al. 2018).
     """
 
     def output_shape(self, shape: Shape) -> Shape:
