@@ -87,10 +87,10 @@ def _bottleneck(name: str, entering: int, block: _Block) -> tuple[layers.Layer, 
             layers.Dense(f"{name}_excite", expanded, "he-normal"),
             layers.HardSigmoid(f"{name}_excite_activation"),
         )
-        chain += (layers.SqueezeExcite(f"{name}_scale", gate),)
+        chain += (layers.squeeze_excite(f"{name}_scale", gate),)
     project = layers.Conv2D(f"{name}_project", leaving, (1, 1), bias=False, initializer="he-normal")
     chain += _normalised(project, f"{name}_project", None)
-    return (layers.Residual(f"{name}_add", chain),) if stride == 1 and entering == leaving else chain
+    return (layers.residual(f"{name}_add", chain),) if stride == 1 and entering == leaving else chain
 
 
 _BLOCKS = (
@@ -140,6 +140,111 @@ MOBILENET_V3_LARGE = Workload(
     layers=_mobilenet_v3_large(classes=10),
 )
 
+LENET_5 = Workload(
+    name="lenet-5",
+    summary="LeNet-5 (LeCun et al. 1998) as commonly built: tanh, average pooling, every map sees all maps before it",
+    input_shape=(32, 32, 1),
+    layers=(
+        layers.Conv2D("conv1", filters=6, kernel=(5, 5)),
+        layers.Tanh("tanh1"),
+        layers.AveragePool2D("pool1", size=2),
+        layers.Conv2D("conv2", filters=16, kernel=(5, 5)),
+        layers.Tanh("tanh2"),
+        layers.AveragePool2D("pool2", size=2),
+        layers.Flatten("flatten"),
+        layers.Dense("dense1", units=120),
+        layers.Tanh("tanh3"),
+        layers.Dense("dense2", units=84),
+        layers.Tanh("tanh4"),
+        layers.Dense("dense3", units=10),
+    ),
+)
+
+
+def _vgg_11() -> tuple[layers.Layer, ...]:
+    chain: tuple[layers.Layer, ...] = ()
+    for stage, widths in enumerate(((64,), (128,), (256, 256), (512, 512), (512, 512)), start=1):
+        for number, width in enumerate(widths, start=1):
+            name = f"conv{stage}_{number}"
+            chain += (
+                layers.Conv2D(name, width, (3, 3), padding="same", bias=False, initializer="he-normal"),
+                layers.BatchNorm(f"{name}_norm", momentum=0.9, epsilon=1e-5),
+                layers.Relu(f"{name}_relu"),
+            )
+        chain += (layers.MaxPool2D(f"pool{stage}", size=2),)
+    return (*chain, layers.Flatten("flatten"), layers.Dense("dense", units=10))
+
+
+VGG_11 = Workload(
+    name="vgg-11",
+    summary="VGG-11 (Simonyan & Zisserman 2015, column A) for 32 x 32, with BatchNorm and one dense layer",
+    input_shape=(32, 32, 3),
+    layers=_vgg_11(),
+)
+
+
+def _basic_block(name: str, entering: int, width: int, stride: int) -> tuple[layers.Layer, ...]:
+    """Two 3 x 3 convolutions and a shortcut, projected where the shape changes (He et al. 2016, option B)."""
+
+    def normalised(part: str, kernel: int, stride: int) -> tuple[layers.Layer, ...]:
+        convolution = layers.Conv2D(f"{name}_{part}", width, (kernel, kernel), stride, "same", False, "he-normal")
+        return convolution, layers.BatchNorm(f"{name}_{part}_norm", momentum=0.9, epsilon=1e-5)
+
+    chain = (*normalised("conv1", 3, stride), layers.Relu(f"{name}_relu1"), *normalised("conv2", 3, 1))
+    shortcut = normalised("shortcut", 1, stride) if stride > 1 or entering != width else ()
+    return layers.residual(f"{name}_add", chain, shortcut), layers.Relu(f"{name}_relu2")
+
+
+def _resnet_18() -> tuple[layers.Layer, ...]:
+    chain: tuple[layers.Layer, ...] = (
+        layers.Conv2D("stem", 64, (3, 3), 1, "same", bias=False, initializer="he-normal"),
+        layers.BatchNorm("stem_norm", momentum=0.9, epsilon=1e-5),
+        layers.Relu("stem_relu"),
+    )
+    entering = 64
+    for stage, width in enumerate((64, 128, 256, 512), start=1):
+        for number in (1, 2):
+            stride = 2 if stage > 1 and number == 1 else 1
+            chain += _basic_block(f"stage{stage}_block{number}", entering, width, stride)
+            entering = width
+    return (*chain, layers.GlobalAveragePool2D("pool"), layers.Dense("dense", units=10))
+
+
+RESNET_18 = Workload(
+    name="resnet-18",
+    summary="ResNet-18 (He et al. 2016) for 32 x 32: a stem of one 3 x 3 convolution, as in the paper's section 4.2",
+    input_shape=(32, 32, 3),
+    layers=_resnet_18(),
+)
+
+
+def _encoder_block(name: str, width: int, heads: int) -> tuple[layers.Layer, ...]:
+    """Attention and a perceptron, each behind a norm and beside a shortcut (Dosovitskiy et al. 2021, figure 1)."""
+    attention = (layers.LayerNorm(f"{name}_norm1", epsilon=1e-6), layers.MultiHeadAttention(f"{name}_attention", heads))
+    perceptron = (
+        layers.LayerNorm(f"{name}_norm2", epsilon=1e-6),
+        layers.Dense(f"{name}_dense1", 4 * width),
+        layers.Gelu(f"{name}_gelu"),
+        layers.Dense(f"{name}_dense2", width),
+    )
+    return layers.residual(f"{name}_add1", attention), layers.residual(f"{name}_add2", perceptron)
+
+
+VIT_TINY = Workload(
+    name="vit-tiny",
+    summary="a vision transformer for 32 x 32: patches of 4 x 4, six blocks as wide as DeiT-Tiny's, the tokens' mean",
+    input_shape=(32, 32, 3),
+    layers=(
+        layers.Conv2D("patches", filters=192, kernel=(4, 4), stride=4),
+        layers.Tokens("tokens"),
+        layers.PositionEmbedding("positions"),
+        *(layer for number in range(1, 7) for layer in _encoder_block(f"block{number}", width=192, heads=3)),
+        layers.LayerNorm("norm", epsilon=1e-6),
+        layers.TokenMean("mean"),
+        layers.Dense("dense", units=10),
+    ),
+)
+
 TINY = Workload(
     name="tiny",
     summary="one small convolution: a trial of seconds that tries the installation, and measures nothing of interest",
@@ -154,5 +259,15 @@ TINY = Workload(
 )
 
 WORKLOADS: dict[str, Workload] = {
-    workload.name: workload for workload in (OSU_CNN, CATS_DOGS_CNN, MOBILENET_V3_LARGE, TINY)
+    workload.name: workload
+    for workload in (
+        OSU_CNN,
+        CATS_DOGS_CNN,
+        MOBILENET_V3_LARGE,
+        LENET_5,
+        VGG_11,
+        RESNET_18,
+        VIT_TINY,
+        TINY,
+    )
 }

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from .layers import Branch, Dropout, Layer, Shape, changed, walk
+from .layers import Dropout, Join, Layer, Shape, Sigmoid, Softmax, changed, walk
 
 Loss = Literal["softmax-cross-entropy", "binary-cross-entropy"]
 
@@ -49,6 +49,10 @@ class Workload:
         names = [layer.name for layer in _every(self.layers)]
         if len(set(names)) != len(names):
             raise ValueError(f"workload {self.name}: layer names repeat: {names}")
+        # Keras' loss would undo it, the others' would not.
+        last = next((layer for layer in reversed(self.layers) if not isinstance(layer, Dropout)), None)
+        if isinstance(last, Sigmoid | Softmax):
+            raise ValueError(f"workload {self.name}: ends in layer {last.name}, a {type(last).__name__}; leave it out")
 
     def walk(self) -> Iterator[tuple[Layer, Shape]]:
         """Each layer, branches' own ones too, with the shape that enters it; ValueError where one does not fit."""
@@ -112,8 +116,9 @@ class Workload:
 def _every(layers: tuple[Layer, ...]) -> Iterator[Layer]:
     for layer in layers:
         yield layer
-        if isinstance(layer, Branch):
-            yield from _every(layer.layers)
+        if isinstance(layer, Join):
+            for branch in layer.branches:
+                yield from _every(branch)
 
 
 OptimizerName = Literal["sgd", "momentum", "nesterov", "adam"]

@@ -9,25 +9,33 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from .layers import Branch, Conv2D, Dense, DepthwiseConv2D, Flatten, Initializer, Shape
+from .layers import Concatenate, Conv2D, Dense, DepthwiseConv2D, Flatten, Initializer, Join, Layer, Shape
 from .spec import Workload
 
 Weights = dict[str, NDArray[np.float32]]
+Order = NDArray[np.intp] | None
 Features = dict[str, NDArray[np.intp]]
 
-CHANNELS_FIRST = {1: (0,), 2: (1, 0), 4: (3, 2, 0, 1)}  # canonical axes, by how many there are
+CHANNELS_FIRST = {2: (1, 0), 4: (3, 2, 0, 1)}  # a kernel's canonical axes, by how many there are
 
 
 def draw(workload: Workload, seed: int) -> Weights:
-    """Kernels by their layer's initializer; gamma and running_variance are one, all else is zero."""
+    """Kernels by their layer's initializer, else glorot-uniform; an embedding is N(0, 0.02^2); gamma and
+    running_variance are one, all else is zero.
+    """
     generator = np.random.Generator(np.random.PCG64(seed))
     weights: Weights = {}
     layers = {layer.name: layer for layer, _ in workload.walk()}
     for key, shape in workload.weight_shapes().items():
         name, role = key.split("/")
         layer = layers[name]
-        if isinstance(layer, Conv2D | DepthwiseConv2D | Dense) and role == "kernel":
-            weights[key] = _draw_kernel(generator, layer.initializer, shape)
+        if role.endswith("kernel"):
+            initializer: Initializer = "glorot-uniform"
+            if isinstance(layer, Conv2D | DepthwiseConv2D | Dense):
+                initializer = layer.initializer
+            weights[key] = _draw_kernel(generator, initializer, shape)
+        elif role == "embedding":
+            weights[key] = generator.normal(0.0, 0.02, shape).astype(np.float32)
         else:
             weights[key] = np.full(shape, role in ("gamma", "running_variance"), np.float32)
     return weights
@@ -58,10 +66,10 @@ def load(path: Path) -> Weights:
 
 
 def channels_first(workload: Workload, weights: Weights) -> Weights:
-    """Canonical -> the layout of PyTorch and MXNet: OIHW; (out, in), features behind a Flatten reordered.
+    """Canonical -> the layout of PyTorch and MXNet: kernels OIHW or (out, in), features behind a Flatten reordered.
 
     Flatten of an NCHW tensor runs channel by channel, the canonical order keeps the channel fastest;
-    so the rows of the dense layer behind a Flatten move, and so do the features of a BatchNorm between them.
+    so the rows of the dense layer behind a Flatten move, and so do the features of a norm between them.
     """
     entering, _ = _flattened(workload)
     native: Weights = {}
@@ -69,7 +77,9 @@ def channels_first(workload: Workload, weights: Weights) -> Weights:
         layer, role = key.split("/")
         if layer in entering and role != "bias":
             array = array[entering[layer]]
-        native[key] = np.ascontiguousarray(array.transpose(CHANNELS_FIRST[array.ndim]))
+        if role.endswith("kernel"):
+            array = array.transpose(CHANNELS_FIRST[array.ndim])
+        native[key] = np.ascontiguousarray(array)
     return native
 
 
@@ -79,7 +89,8 @@ def channels_last(workload: Workload, native: Weights) -> Weights:
     weights: Weights = {}
     for key, array in native.items():
         layer, role = key.split("/")
-        array = array.transpose(np.argsort(CHANNELS_FIRST[array.ndim]))
+        if role.endswith("kernel"):
+            array = array.transpose(np.argsort(CHANNELS_FIRST[array.ndim]))
         if layer in entering and role != "bias":
             array = array[np.argsort(entering[layer])]
         weights[key] = np.ascontiguousarray(array)
@@ -103,23 +114,40 @@ def _flattened(workload: Workload) -> tuple[Features, Features]:
     """({layer: order} whose input, {layer: order} whose output) is an image that a Flatten has flattened: the places of
     its features, channel by channel, in the canonical order.
 
-    From the Flatten up to the next dense layer. ValueError where a branch starts or ends in between: what it adds
-    or multiplies would be in the other order.
+    From the Flatten up to the next dense layer. ValueError where branches add or multiply features in two orders.
     """
     entering: Features = {}
     leaving: Features = {}
-    image: NDArray[np.intp] | None = None
-    for layer, shape in workload.walk():
-        if image is not None:
-            entering[layer.name] = image
-        if isinstance(layer, Branch) and (
-            image is not None or any(inner.name in entering for inner in layer.layers[:1])
-        ):
-            raise ValueError(f"layer {layer.name}: a Flatten before or at the end of a branch needs a Dense behind it")
-        if isinstance(layer, Flatten) and len(shape) == 3:
-            image = np.arange(math.prod(shape)).reshape(shape).transpose(2, 0, 1).ravel()
-        elif isinstance(layer, Dense):
-            image = None
-        if image is not None:
-            leaving[layer.name] = image
+
+    def follow(chain: tuple[Layer, ...], shape: Shape, order: Order) -> Order:
+        """The order in which features leave the chain, None: the canonical one."""
+        for layer in chain:
+            if order is not None:
+                entering[layer.name] = order
+            if isinstance(layer, Join):
+                order = _joined(layer, shape, [follow(branch, shape, order) for branch in layer.branches])
+            elif isinstance(layer, Flatten) and len(shape) == 3:
+                order = np.arange(math.prod(shape)).reshape(shape).transpose(2, 0, 1).ravel()
+            elif isinstance(layer, Dense):
+                order = None
+            shape = layer.output_shape(shape)
+            if order is not None:
+                leaving[layer.name] = order
+        return order
+
+    follow(workload.layers, workload.input_shape, None)
     return entering, leaving
+
+
+def _joined(layer: Join, shape: Shape, orders: list[Order]) -> Order:
+    """The order of what the branches make together."""
+    if all(order is None for order in orders):
+        return None
+    sizes = [math.prod(leaving) for leaving in layer.branch_shapes(shape)]
+    places = [np.arange(size) if order is None else order for order, size in zip(orders, sizes, strict=True)]
+    if isinstance(layer, Concatenate):
+        starts = np.cumsum([0, *sizes[:-1]])
+        return np.concatenate([place + start for place, start in zip(places, starts, strict=True)])
+    if any(order is None or not np.array_equal(order, places[0]) for order in orders):
+        raise ValueError(f"layer {layer.name}: a Flatten before or at the end of a branch needs a Dense behind it")
+    return places[0]

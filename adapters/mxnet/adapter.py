@@ -7,6 +7,7 @@ import gc
 import os
 import re
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, 
 from adapters.mxnet.layers import LAYERS, ROLES
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
-from workloads.layers import Branch, Layer, Shape
+from workloads.layers import Join, Layer, Shape
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
 
@@ -120,14 +121,16 @@ class Adapter:
     def _sequence(self, sequence: gluon.nn.HybridSequential, layers: tuple[Layer, ...], shape: Shape) -> None:
         for layer in layers:
             block = LAYERS[type(layer)](layer, shape)
-            if isinstance(layer, Branch):
-                self._sequence(block, layer.layers, shape)
+            if isinstance(layer, Join):
+                for branch in layer.branches:
+                    block.add(gluon.nn.HybridSequential())
+                    self._sequence(block[-1], branch, shape)
             sequence.add(block)
             self.blocks[layer.name], shape = block, layer.output_shape(shape)
 
     def _parameter(self, key: str) -> gluon.Parameter:
         layer, role = key.split("/")
-        return getattr(self.blocks[layer], ROLES.get(role, role))
+        return attrgetter(ROLES.get(role, role))(self.blocks[layer])
 
     def probe(self, images: Images, labels: Labels) -> Probe:
         outputs: dict[str, mx.nd.NDArray] = {}

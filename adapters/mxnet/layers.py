@@ -2,48 +2,172 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
+import mxnet as mx
+import numpy as np
 from mxnet import gluon
 
 from workloads import layers
 
+LOWEST = float(np.finfo(np.float32).min)
+PadWidth = tuple[int, int, int, int, int, int, int, int]
+
+
+def split_margins(margins: layers.Margins) -> tuple[tuple[int, int], PadWidth | None]:
+    """(margins that Gluon adds itself, alike on both sides; those that are padded apart, None: none)."""
+    (above, below), (left, right) = margins
+    even = (above, left) == (below, right)
+    return ((above, left), None) if even else ((0, 0), (0, 0, 0, 0, above, below, left, right))
+
+
+def padded(F: Any, x: Any, margins: PadWidth, value: float = 0) -> Any:
+    """(n, c, h, w) with margins of that value."""
+    return F.pad(x, mode="constant", constant_value=value, pad_width=margins)
+
 
 class Convolution(gluon.nn.Conv2D):
-    """Gluon pads both sides alike; uneven margins are padded apart."""
+    """Gluon's, with uneven margins too."""
 
     def __init__(self, layer: layers.Conv2D | layers.DepthwiseConv2D, shape: layers.Shape) -> None:
-        filters, groups = (layer.filters, 1) if isinstance(layer, layers.Conv2D) else (shape[2], shape[2])
-        (above, below), (left, right) = layer.margins(shape)
-        even = (above, left) == (below, right)
-        padding = (above, left) if even else (0, 0)
+        filters, groups, dilation = shape[2], shape[2], 1
+        if isinstance(layer, layers.Conv2D):
+            filters, groups, dilation = layer.filters, layer.groups, layer.dilation
+        even, self.uneven = split_margins(layer.margins(shape))
         others = {"groups": groups, "use_bias": layer.bias, "in_channels": shape[2]}
-        super().__init__(filters, layer.kernel, layer.stride, padding, **others)
-        self.uneven = None if even else (0, 0, 0, 0, above, below, left, right)
+        super().__init__(filters, layer.kernel, layer.stride, even, dilation, **others)
 
     def hybrid_forward(self, F: Any, x: Any, **parameters: Any) -> Any:
         """(n, c, h, w) -> (n, filters, rows, columns)."""
-        if self.uneven:
-            x = F.pad(x, mode="constant", constant_value=0, pad_width=self.uneven)
-        return super().hybrid_forward(F, x, **parameters)
+        return super().hybrid_forward(F, padded(F, x, self.uneven) if self.uneven else x, **parameters)
 
 
-class ResidualBranch(gluon.nn.HybridSequential):
-    """x + branch(x)."""
+class MaxPool(gluon.nn.MaxPool2D):
+    """Gluon's, with uneven margins too."""
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """(n, c, h, w), as `x` is."""
-        return x + super().hybrid_forward(F, x)
-
-
-class SqueezeExciteBranch(gluon.nn.HybridSequential):
-    """x * branch(x), whose (n, c) counts for every pixel."""
+    def __init__(self, layer: layers.MaxPool2D, shape: layers.Shape) -> None:
+        even, self.uneven = split_margins(layer.margins(shape))
+        super().__init__(layer.size, layer.stride, even)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """(n, c, h, w), as `x` is."""
-        factor = F.expand_dims(F.expand_dims(super().hybrid_forward(F, x), 2), 3)
-        return F.broadcast_mul(x, factor)
+        """(n, c, h, w) -> (n, c, rows, columns)."""
+        return super().hybrid_forward(F, padded(F, x, self.uneven, LOWEST) if self.uneven else x)
+
+
+class UnevenAveragePool(gluon.HybridBlock):
+    """The mean of a window's pixels: its sum over how many of them are no margin."""
+
+    def __init__(self, layer: layers.AveragePool2D, shape: layers.Shape, margins: PadWidth) -> None:
+        super().__init__()
+        self.margins, self.window, self.stride = margins, layer.window, (layer.step, layer.step)
+        with self.name_scope():
+            self.pixels = self.params.get_constant("pixels", self.sums(mx.nd, mx.nd.ones((1, 1, *shape[:2]))))
+
+    def sums(self, F: Any, x: Any) -> Any:
+        """(n, c, h, w) -> (n, c, rows, columns)."""
+        x = padded(F, x, self.margins)
+        return F.Pooling(x, kernel=self.window, stride=self.stride, pool_type="sum")
+
+    def hybrid_forward(self, F: Any, x: Any, pixels: Any) -> Any:
+        """(n, c, h, w) -> (n, c, rows, columns)."""
+        return F.broadcast_div(self.sums(F, x), pixels)
+
+
+def average_pool(layer: layers.AveragePool2D, shape: layers.Shape) -> gluon.HybridBlock:
+    """(n, c, h, w) -> (n, c, rows, columns)."""
+    even, uneven = split_margins(layer.margins(shape))
+    if uneven:
+        return UnevenAveragePool(layer, shape, uneven)
+    return gluon.nn.AvgPool2D(layer.size, layer.stride, even, count_include_pad=False)
+
+
+class PositionEmbedding(gluon.HybridBlock):
+    """x + embedding."""
+
+    def __init__(self, shape: layers.Shape) -> None:
+        super().__init__()
+        with self.name_scope():
+            self.embedding = self.params.get("embedding", shape=shape)
+
+    def hybrid_forward(self, F: Any, x: Any, embedding: Any) -> Any:
+        """(n, t, d), as `x` is."""
+        return F.broadcast_add(x, F.expand_dims(embedding, 0))
+
+
+class MultiHeadAttention(gluon.HybridBlock):
+    """Four dense layers around two batched products, as GluonNLP has it: Gluon itself has no attention."""
+
+    def __init__(self, layer: layers.MultiHeadAttention, shape: layers.Shape) -> None:
+        super().__init__()
+        self.heads, self.scale = layer.heads, math.sqrt(layer.heads / shape[1])
+        with self.name_scope():
+            for part in layers.ATTENTION_PARTS:
+                setattr(self, part, gluon.nn.Dense(shape[1], in_units=shape[1], flatten=False))
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """(n, t, d), as `x` is."""
+        query, key, value = (
+            # (n, t, d) -> (n, t, heads, d / heads) -> (n, heads, t, d / heads) -> (n * heads, t, d / heads)
+            F.reshape(F.transpose(F.reshape(part(x), (0, 0, self.heads, -1)), (0, 2, 1, 3)), (-3, 0, 0))
+            for part in (self.query, self.key, self.value)
+        )
+        shares = F.softmax(F.batch_dot(query * self.scale, key, transpose_b=True))
+        heads = F.reshape(F.batch_dot(shares, value), (-4, -1, self.heads, 0, 0))
+        return self.output(F.reshape(F.transpose(heads, (0, 2, 1, 3)), (0, 0, -3)))
+
+
+class Join(gluon.nn.HybridSequential):
+    """Its blocks are branches, added by whoever makes it; an empty one gives its input back."""
+
+    def __init__(self, layer: layers.Join, shape: layers.Shape) -> None:
+        super().__init__()
+        self.shapes = layer.branch_shapes(shape)
+
+    def branches(self, x: Any) -> list[Any]:
+        """What each makes of `x`."""
+        return [branch(x) for branch in self._children.values()]
+
+
+class Add(Join):
+    """The branches' sum."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """As every branch is."""
+        return reduce(lambda a, b: a + b, self.branches(x))
+
+
+class Concatenate(Join):
+    """The branches side by side, images along their channels."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """(n, c, h, w) of each branch -> (n, sum of all c, h, w); (n, t, d) and (n, d) along the last axis."""
+        return F.concat(*self.branches(x), dim=channel_axis(self.shapes[0]))
+
+
+class Multiply(Join):
+    """The branches' product, vectors counting for every pixel of images."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """As the largest branch is: (n, c) beside (n, c, h, w) is a factor for each channel."""
+        axes = max(map(len, self.shapes))
+        factors = (
+            y if len(shape) == axes else F.expand_dims(F.expand_dims(y, 2), 3)
+            for y, shape in zip(self.branches(x), self.shapes, strict=True)
+        )
+        return reduce(F.broadcast_mul, factors)
+
+
+def layer_norm(layer: layers.LayerNorm, shape: layers.Shape) -> gluon.HybridBlock:
+    """(n, c, h, w), (n, t, d) or (n, d), as what enters."""
+    return gluon.nn.LayerNorm(channel_axis(shape), layer.epsilon, in_channels=shape[-1])
+
+
+def channel_axis(shape: layers.Shape) -> int:
+    """Of an array of such images, tokens or vectors, channels first."""
+    return 1 if len(shape) == 3 else -1
 
 
 def relu6(F: Any, x: Any) -> Any:
@@ -56,23 +180,46 @@ def hard_sigmoid(F: Any, x: Any) -> Any:
     return F.hard_sigmoid(x, alpha=1 / 6, beta=0.5)
 
 
+def softmax(shape: layers.Shape) -> gluon.HybridBlock:
+    """(n, c, h, w), (n, t, d) or (n, d), as what enters."""
+    return gluon.nn.HybridLambda(lambda F, x: F.softmax(x, axis=channel_axis(shape)))
+
+
 LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], gluon.HybridBlock]] = {
     layers.Conv2D: Convolution,
     layers.DepthwiseConv2D: Convolution,
-    layers.MaxPool2D: lambda layer, shape: gluon.nn.MaxPool2D(layer.size),
-    layers.AveragePool2D: lambda layer, shape: gluon.nn.AvgPool2D(layer.size),
+    layers.MaxPool2D: MaxPool,
+    layers.AveragePool2D: average_pool,
     layers.GlobalAveragePool2D: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=(2, 3))),
     layers.BatchNorm: lambda layer, shape: gluon.nn.BatchNorm(
         momentum=layer.momentum, epsilon=layer.epsilon, in_channels=shape[-1]
     ),
+    layers.LayerNorm: layer_norm,
     layers.Dropout: lambda layer, shape: gluon.nn.Dropout(layer.rate),
     layers.Relu: lambda layer, shape: gluon.nn.Activation("relu"),
     layers.Relu6: lambda layer, shape: gluon.nn.HybridLambda(relu6),
     layers.HardSigmoid: lambda layer, shape: gluon.nn.HybridLambda(hard_sigmoid),
     layers.HardSwish: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: x * hard_sigmoid(F, x)),
+    layers.Gelu: lambda layer, shape: gluon.nn.GELU(),
+    layers.Silu: lambda layer, shape: gluon.nn.Swish(),
+    layers.Sigmoid: lambda layer, shape: gluon.nn.Activation("sigmoid"),
+    layers.Tanh: lambda layer, shape: gluon.nn.Activation("tanh"),
+    layers.Softmax: lambda layer, shape: softmax(shape),
     layers.Flatten: lambda layer, shape: gluon.nn.Flatten(),
-    layers.Dense: lambda layer, shape: gluon.nn.Dense(layer.units, in_units=shape[0], flatten=False),
-    layers.Residual: lambda layer, shape: ResidualBranch(),
-    layers.SqueezeExcite: lambda layer, shape: SqueezeExciteBranch(),
+    layers.Dense: lambda layer, shape: gluon.nn.Dense(layer.units, in_units=shape[-1], flatten=False),
+    layers.Tokens: lambda layer, shape: gluon.nn.HybridLambda(
+        lambda F, x: F.transpose(F.reshape(x, (0, 0, -1)), (0, 2, 1))
+    ),
+    layers.PositionEmbedding: lambda layer, shape: PositionEmbedding(shape),
+    layers.MultiHeadAttention: MultiHeadAttention,
+    layers.TokenMean: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=1)),
+    layers.Add: Add,
+    layers.Concatenate: Concatenate,
+    layers.Multiply: Multiply,
 }
-ROLES = {"kernel": "weight", "running_variance": "running_var"}  # those that are called otherwise
+ROLES = {
+    "kernel": "weight",
+    "running_variance": "running_var",
+    **{f"{part}_kernel": f"{part}.weight" for part in layers.ATTENTION_PARTS},
+    **{f"{part}_bias": f"{part}.bias" for part in layers.ATTENTION_PARTS},
+}  # those that are called otherwise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
@@ -40,8 +41,8 @@ def sequence(chain: tuple[layers.Layer, ...], x: Array, run: Pass) -> Forward:
     return x, lambda dy: reduce(lambda gradient, backward: backward(gradient), reversed(tape), dy)
 
 
-def _padded(x: Array, margins: layers.Margins) -> Array:
-    return np.pad(x, ((0, 0), *margins, (0, 0)))
+def _padded(x: Array, margins: layers.Margins, value: float = 0) -> Array:
+    return np.pad(x, ((0, 0), *margins, (0, 0)), constant_values=value) if any(map(any, margins)) else x
 
 
 def _cropped(dx: Array, margins: layers.Margins) -> Array:
@@ -49,25 +50,37 @@ def _cropped(dx: Array, margins: layers.Margins) -> Array:
     return dx[:, above : dx.shape[1] - below, left : dx.shape[2] - right]
 
 
+def _windows(padded: Array, window: tuple[int, int], stride: int, dilation: int = 1) -> Array:
+    """(n, rows, columns, c, what a window sees of each axis): a view."""
+    windows = np.lib.stride_tricks.sliding_window_view(padded, window, axis=(1, 2))
+    return windows[:, ::stride, ::stride, :, ::dilation, ::dilation]
+
+
 def _shifted(padded: Array, i: int, j: int, rows: int, columns: int, stride: int) -> Array:
-    """What a kernel's cell (i, j) sees, (n, rows, columns, c): a view."""
+    """What is i rows and j columns into each window, (n, rows, columns, c): a view."""
     return padded[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
 
 
 def conv2d(layer: layers.Conv2D, x: Array, run: Pass) -> Forward:
     """(n, h, w, c) -> (n, rows, columns, filters)."""
     kernel, margins, stride = run.weights[f"{layer.name}/kernel"], layer.margins(x.shape[1:]), layer.stride
-    height, width, _, filters = kernel.shape
+    kernels = np.split(kernel, layer.groups, axis=-1)
+    cells, group_filters = kernels[0][..., 0].size, kernels[0].shape[-1]
     padded = _padded(x, margins)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(1, 2))[:, ::stride, ::stride]
-    patches = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, kernel[..., 0].size)
-    y = (patches @ kernel.reshape(-1, filters)).reshape(*windows.shape[:3], filters)
+    windows = _windows(padded, layer.window, stride, layer.dilation)
+    patches = [part.transpose(0, 1, 2, 4, 5, 3).reshape(-1, cells) for part in np.split(windows, layer.groups, axis=3)]
+    filtered = [seen @ each.reshape(cells, -1) for seen, each in zip(patches, kernels, strict=True)]
+    y = np.concatenate(filtered, axis=-1).reshape(*windows.shape[:3], layer.filters)
 
     def backward(dy: Array) -> Array:
-        run.gradients[f"{layer.name}/kernel"] = (patches.T @ dy.reshape(-1, filters)).reshape(kernel.shape)
+        dys = np.split(dy, layer.groups, axis=-1)
+        gradients = [seen.T @ part.reshape(-1, group_filters) for seen, part in zip(patches, dys, strict=True)]
+        run.gradients[f"{layer.name}/kernel"] = np.concatenate(gradients, axis=-1).reshape(kernel.shape)
         dx, (_, rows, columns, _) = np.zeros_like(padded), dy.shape
-        for i, j in np.ndindex(height, width):
-            _shifted(dx, i, j, rows, columns, stride)[...] += dy @ kernel[i, j].T
+        for i, j in np.ndindex(*layer.kernel):
+            parts = [part @ each[i, j].T for part, each in zip(dys, kernels, strict=True)]
+            shifted = _shifted(dx, i * layer.dilation, j * layer.dilation, rows, columns, stride)
+            shifted += np.concatenate(parts, axis=-1)
         return _cropped(dx, margins)
 
     return _biased(layer, y, backward, run)
@@ -106,24 +119,25 @@ def _biased(layer: layers.Conv2D | layers.DepthwiseConv2D, y: Array, backward: B
     return y + run.weights[f"{layer.name}/bias"], with_bias
 
 
-def _pool_windows(layer: layers.Pool2D, x: Array) -> Array:
-    """(n, rows, columns, c, size * size), a copy; the remainder at the edge is left out."""
-    size = layer.size
-    windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(1, 2))[:, ::size, ::size]
-    return windows.reshape(*windows.shape[:4], size * size)
+def _pool_windows(layer: layers.Pool2D, x: Array, margin: float) -> Array:
+    """(n, rows, columns, c, size * size), a copy; margins have that value."""
+    windows = _windows(_padded(x, layer.margins(x.shape[1:]), margin), layer.window, layer.step)
+    return windows.reshape(*windows.shape[:4], layer.size**2)
 
 
 def _unpooled(layer: layers.Pool2D, windows: Array, x: Array) -> Array:
-    """The inverse of `_pool_windows`, zeros in the remainder."""
-    dx, (_, rows, columns, *_) = np.zeros_like(x), windows.shape
-    for number, (i, j) in enumerate(np.ndindex(layer.size, layer.size)):
-        _shifted(dx, i, j, rows, columns, layer.size)[...] = windows[..., number]
-    return dx
+    """What `_pool_windows` sends to each pixel, summed; zeros where no window is."""
+    margins = layer.margins(x.shape[1:])
+    dx, (_, rows, columns, *_) = np.zeros_like(_padded(x, margins)), windows.shape
+    for number, (i, j) in enumerate(np.ndindex(layer.window)):
+        shifted = _shifted(dx, i, j, rows, columns, layer.step)
+        shifted += windows[..., number]
+    return _cropped(dx, margins)
 
 
 def max_pool2d(layer: layers.MaxPool2D, x: Array, run: Pass) -> Forward:
     """(n, h, w, c) -> (n, rows, columns, c); of equal pixels the first gets the gradient."""
-    windows = _pool_windows(layer, x)
+    windows = _pool_windows(layer, x, -math.inf)
     winner = windows.argmax(axis=-1)[..., None]
 
     def backward(dy: Array) -> Array:
@@ -136,12 +150,13 @@ def max_pool2d(layer: layers.MaxPool2D, x: Array, run: Pass) -> Forward:
 
 def average_pool2d(layer: layers.AveragePool2D, x: Array, run: Pass) -> Forward:
     """(n, h, w, c) -> (n, rows, columns, c)."""
-    windows = _pool_windows(layer, x)
+    windows = _pool_windows(layer, x, 0)
+    pixels = _pool_windows(layer, np.ones((1, *x.shape[1:3], 1), x.dtype), 0).sum(axis=-1)
 
     def backward(dy: Array) -> Array:
-        return _unpooled(layer, np.broadcast_to(dy[..., None] / layer.size**2, windows.shape), x)
+        return _unpooled(layer, np.broadcast_to((dy / pixels)[..., None], windows.shape), x)
 
-    return windows.mean(axis=-1), backward
+    return windows.sum(axis=-1) / pixels, backward
 
 
 def global_average_pool2d(layer: layers.GlobalAveragePool2D, x: Array, run: Pass) -> Forward:
@@ -175,6 +190,22 @@ def batch_norm(layer: layers.BatchNorm, x: Array, run: Pass) -> Forward:
     return gamma * normal + beta, backward
 
 
+def layer_norm(layer: layers.LayerNorm, x: Array, run: Pass) -> Forward:
+    """(..., c) -> the same; mean and variance of the last axis."""
+    gamma, beta = run.weights[f"{layer.name}/gamma"], run.weights[f"{layer.name}/beta"]
+    axes = tuple(range(x.ndim - 1))
+    deviation = np.sqrt(x.var(axis=-1, keepdims=True) + layer.epsilon)
+    normal = ((x - x.mean(axis=-1, keepdims=True)) / deviation).astype(x.dtype)
+
+    def backward(dy: Array) -> Array:
+        run.gradients |= {f"{layer.name}/gamma": (dy * normal).sum(axis=axes), f"{layer.name}/beta": dy.sum(axis=axes)}
+        dnormal = dy * gamma
+        mean, along = (part.mean(axis=-1, keepdims=True) for part in (dnormal, dnormal * normal))
+        return (dnormal - mean - normal * along) / deviation
+
+    return gamma * normal + beta, backward
+
+
 def dropout(layer: layers.Dropout, x: Array, run: Pass) -> Forward:
     """Inverted: what is kept is divided by 1 - rate in training, so evaluation changes nothing."""
     if not run.training or layer.rate == 0:
@@ -187,12 +218,33 @@ def _hard_sigmoid(x: Array) -> Array:
     return np.clip(x + 3, 0, 6) / 6
 
 
+_erf: Callable[[Array], Array] = np.frompyfunc(math.erf, 1, 1)
+
+
+def _gelu(x: Array) -> tuple[Array, Array]:
+    below = (1 + _erf(x / math.sqrt(2)).astype(x.dtype)) / 2  # P(X <= x), X ~ N(0, 1)
+    return x * below, below + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+
+def _sigmoid(x: Array) -> Array:
+    return (1 + np.tanh(x / 2)) / 2  # of any size without overflow
+
+
+def _silu(x: Array) -> tuple[Array, Array]:
+    gate = _sigmoid(x)
+    return x * gate, gate * (1 + x * (1 - gate))
+
+
 # {record: x -> (value, slope)}
 ELEMENTWISE: dict[type[layers.Layer], Callable[[Array], tuple[Array, Array]]] = {
     layers.Relu: lambda x: (np.maximum(x, 0), x > 0),
     layers.Relu6: lambda x: (np.clip(x, 0, 6), (x > 0) & (x < 6)),
     layers.HardSigmoid: lambda x: (_hard_sigmoid(x), (np.abs(x) < 3) / 6),
     layers.HardSwish: lambda x: (x * _hard_sigmoid(x), _hard_sigmoid(x) + x * (np.abs(x) < 3) / 6),
+    layers.Gelu: _gelu,
+    layers.Silu: _silu,
+    layers.Sigmoid: lambda x: (_sigmoid(x), _sigmoid(x) * _sigmoid(-x)),
+    layers.Tanh: lambda x: (np.tanh(x), 1 - np.tanh(x) ** 2),
 }
 
 
@@ -202,33 +254,123 @@ def elementwise(layer: layers.Layer, x: Array, run: Pass) -> Forward:
     return y.astype(x.dtype), lambda dy: (dy * slope).astype(x.dtype)
 
 
+def _softmax(x: Array) -> Forward:
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    y = powers / powers.sum(axis=-1, keepdims=True)
+    return y, lambda dy: y * (dy - (dy * y).sum(axis=-1, keepdims=True))
+
+
+def softmax(layer: layers.Softmax, x: Array, run: Pass) -> Forward:
+    """(..., c) -> the same, the last axis sums to 1."""
+    return _softmax(x)
+
+
 def flatten(layer: layers.Flatten, x: Array, run: Pass) -> Forward:
     """(n, ...) -> (n, values), the last axis fastest."""
     return x.reshape(len(x), -1), lambda dy: dy.reshape(x.shape)
 
 
-def dense(layer: layers.Dense, x: Array, run: Pass) -> Forward:
-    """(n, values) -> (n, units)."""
-    kernel, bias = run.weights[f"{layer.name}/kernel"], run.weights[f"{layer.name}/bias"]
+def _affine(layer: layers.Layer, x: Array, run: Pass, part: str = "") -> Forward:
+    """x kernel + bias along the last axis; `part` goes before their roles."""
+    roles = f"{layer.name}/{part}kernel", f"{layer.name}/{part}bias"
+    kernel, bias = (run.weights[role] for role in roles)
 
     def backward(dy: Array) -> Array:
-        run.gradients |= {f"{layer.name}/kernel": x.T @ dy, f"{layer.name}/bias": dy.sum(axis=0)}
+        rows, gradients = x.reshape(-1, x.shape[-1]), dy.reshape(-1, dy.shape[-1])
+        run.gradients |= zip(roles, (rows.T @ gradients, gradients.sum(axis=0)), strict=True)
         return dy @ kernel.T
 
     return x @ kernel + bias, backward
 
 
-def residual(layer: layers.Residual, x: Array, run: Pass) -> Forward:
-    """x + branch(x)."""
-    y, backward = sequence(layer.layers, x, run)
-    return x + y, lambda dy: dy + backward(dy)
+def dense(layer: layers.Dense, x: Array, run: Pass) -> Forward:
+    """(n, values) -> (n, units), (n, t, values) -> (n, t, units)."""
+    return _affine(layer, x, run)
 
 
-def squeeze_excite(layer: layers.SqueezeExcite, x: Array, run: Pass) -> Forward:
-    """x * branch(x), (n, h, w, c) by (n, c)."""
-    branch, backward = sequence(layer.layers, x, run)
-    factor = branch[:, None, None]
-    return x * factor, lambda dy: dy * factor + backward((dy * x).sum(axis=(1, 2)))
+def tokens(layer: layers.Tokens, x: Array, run: Pass) -> Forward:
+    """(n, h, w, c) -> (n, h * w, c)."""
+    return x.reshape(len(x), -1, x.shape[-1]), lambda dy: dy.reshape(x.shape)
+
+
+def position_embedding(layer: layers.PositionEmbedding, x: Array, run: Pass) -> Forward:
+    """(n, t, d) -> the same."""
+
+    def backward(dy: Array) -> Array:
+        run.gradients[f"{layer.name}/embedding"] = dy.sum(axis=0)
+        return dy
+
+    return x + run.weights[f"{layer.name}/embedding"], backward
+
+
+def multi_head_attention(layer: layers.MultiHeadAttention, x: Array, run: Pass) -> Forward:
+    """(n, t, d) -> the same."""
+
+    def split(features: Array) -> Array:
+        """(n, t, d) -> (n, heads, t, d / heads)."""
+        return features.reshape(*x.shape[:2], layer.heads, -1).transpose(0, 2, 1, 3)
+
+    def merged(heads: Array) -> Array:
+        return heads.transpose(0, 2, 1, 3).reshape(x.shape)
+
+    projections = [_affine(layer, x, run, f"{part}_") for part in ("query", "key", "value")]
+    query, key, value = (split(features) for features, _ in projections)
+    scale = 1 / math.sqrt(query.shape[-1])
+    shares, shares_backward = _softmax(query @ key.swapaxes(2, 3) * scale)
+    y, output_backward = _affine(layer, merged(shares @ value), run, "output_")
+
+    def backward(dy: Array) -> Array:
+        dheads = split(output_backward(dy))
+        dscores = shares_backward(dheads @ value.swapaxes(2, 3)) * scale
+        parts = dscores @ key, dscores.swapaxes(2, 3) @ query, shares.swapaxes(2, 3) @ dheads
+        dx = [back(merged(part)) for part, (_, back) in zip(parts, projections, strict=True)]
+        return dx[0] + dx[1] + dx[2]
+
+    return y, backward
+
+
+def token_mean(layer: layers.TokenMean, x: Array, run: Pass) -> Forward:
+    """(n, t, d) -> (n, d)."""
+    return x.mean(axis=1), lambda dy: np.broadcast_to(dy[:, None] / x.shape[1], x.shape)
+
+
+def _branches(layer: layers.Join, x: Array, run: Pass) -> tuple[list[Array], Callable[[list[Array]], Array]]:
+    """(what leaves each branch, backward of all of them together)."""
+    forwards = [sequence(branch, x, run) for branch in layer.branches]
+
+    def backward(parts: list[Array]) -> Array:
+        gradients = (back(dy) for dy, (_, back) in zip(parts, forwards, strict=True))
+        return reduce(np.add, gradients)
+
+    return [y for y, _ in forwards], backward
+
+
+def add(layer: layers.Add, x: Array, run: Pass) -> Forward:
+    """The branches' sum."""
+    ys, backward = _branches(layer, x, run)
+    return reduce(np.add, ys), lambda dy: backward([dy] * len(ys))
+
+
+def concatenate(layer: layers.Concatenate, x: Array, run: Pass) -> Forward:
+    """(..., c) of each branch -> (..., sum of all c)."""
+    ys, backward = _branches(layer, x, run)
+    ends = np.cumsum([y.shape[-1] for y in ys])[:-1]
+    return np.concatenate(ys, axis=-1), lambda dy: backward(np.split(dy, ends, axis=-1))
+
+
+def multiply(layer: layers.Multiply, x: Array, run: Pass) -> Forward:
+    """The branches' product, (n, c) among (n, h, w, c) counting for every pixel."""
+    ys, backward_branches = _branches(layer, x, run)
+    factors = [y[:, None, None] if y.ndim < max(z.ndim for z in ys) else y for y in ys]
+
+    def backward(dy: Array) -> Array:
+        parts = []
+        for number, y in enumerate(ys):
+            part = reduce(np.multiply, factors[:number] + factors[number + 1 :], dy)
+            parts.append(part if part.ndim == y.ndim else part.sum(axis=(1, 2)))
+        return backward_branches(parts)
+
+    return reduce(np.multiply, factors), backward
 
 
 FORWARD: dict[type[layers.Layer], Callable[[Any, Array, Pass], Forward]] = {
@@ -238,10 +380,17 @@ FORWARD: dict[type[layers.Layer], Callable[[Any, Array, Pass], Forward]] = {
     layers.AveragePool2D: average_pool2d,
     layers.GlobalAveragePool2D: global_average_pool2d,
     layers.BatchNorm: batch_norm,
+    layers.LayerNorm: layer_norm,
     layers.Dropout: dropout,
     **dict.fromkeys(ELEMENTWISE, elementwise),
+    layers.Softmax: softmax,
     layers.Flatten: flatten,
     layers.Dense: dense,
-    layers.Residual: residual,
-    layers.SqueezeExcite: squeeze_excite,
+    layers.Tokens: tokens,
+    layers.PositionEmbedding: position_embedding,
+    layers.MultiHeadAttention: multi_head_attention,
+    layers.TokenMean: token_mean,
+    layers.Add: add,
+    layers.Concatenate: concatenate,
+    layers.Multiply: multiply,
 }

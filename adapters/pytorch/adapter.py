@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, 
 from adapters.pytorch.layers import LAYERS, ROLES
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
-from workloads.layers import BatchNorm, Branch, Layer, Shape
+from workloads.layers import BatchNorm, Join, Layer, Shape
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
 
@@ -136,15 +137,15 @@ class Adapter:
     def _sequence(self, sequence: nn.Sequential, layers: tuple[Layer, ...], shape: Shape) -> nn.Sequential:
         for layer in layers:
             block = LAYERS[type(layer)](layer, shape)
-            if isinstance(layer, Branch):
-                self._sequence(block, layer.layers, shape)
+            if isinstance(layer, Join):
+                block.branches.extend(self._sequence(nn.Sequential(), branch, shape) for branch in layer.branches)
             sequence.add_module(layer.name, block)
             self.blocks[layer.name], shape = block, layer.output_shape(shape)
         return sequence
 
     def _weight(self, key: str) -> torch.Tensor:
         layer, role = key.split("/")
-        return getattr(self.blocks[layer], ROLES.get(role, role))
+        return attrgetter(ROLES.get(role, role))(self.blocks[layer])
 
     def _logits(self, images: torch.Tensor) -> torch.Tensor:
         channels_first_images = images.permute(0, 3, 1, 2).contiguous()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,16 +12,60 @@ from torch import nn
 from workloads import layers
 
 
-def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, shape: layers.Shape) -> nn.Module:
-    """One margin an axis is PyTorch's own; uneven ones are padded apart."""
-    filters, groups = (layer.filters, 1) if isinstance(layer, layers.Conv2D) else (shape[2], shape[2])
-    (above, below), (left, right) = layer.margins(shape)
+def split_margins(margins: layers.Margins) -> tuple[tuple[int, int], tuple[int, int, int, int] | None]:
+    """(margins that PyTorch adds itself, alike on both sides; those that are padded apart, None: none)."""
+    (above, below), (left, right) = margins
     even = (above, left) == (below, right)
-    padding = (above, left) if even else (0, 0)
-    module = nn.Conv2d(shape[2], filters, layer.kernel, layer.stride, padding, groups=groups, bias=layer.bias)
-    if not even:
-        module.register_forward_pre_hook(lambda _, x: nn.functional.pad(x[0], (left, right, above, below)))
+    return ((above, left), None) if even else ((0, 0), (left, right, above, below))
+
+
+def pad_before(module: nn.Module, margins: tuple[int, int, int, int] | None, value: float = 0.0) -> nn.Module:
+    """The same module, which pads what enters it."""
+    if margins:
+        module.register_forward_pre_hook(lambda _, x: nn.functional.pad(x[0], margins, value=value))
     return module
+
+
+def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, shape: layers.Shape) -> nn.Module:
+    """(n, c, h, w) -> (n, filters, rows, columns), of a depthwise one (n, c, rows, columns)."""
+    filters, groups, dilation = shape[2], shape[2], 1
+    if isinstance(layer, layers.Conv2D):
+        filters, groups, dilation = layer.filters, layer.groups, layer.dilation
+    even, uneven = split_margins(layer.margins(shape))
+    module = nn.Conv2d(shape[2], filters, layer.kernel, layer.stride, even, dilation, groups, layer.bias)
+    return pad_before(module, uneven)
+
+
+def max_pool(layer: layers.MaxPool2D, shape: layers.Shape) -> nn.Module:
+    """(n, c, h, w) -> (n, c, rows, columns)."""
+    even, uneven = split_margins(layer.margins(shape))
+    return pad_before(nn.MaxPool2d(layer.size, layer.stride, even), uneven, -math.inf)
+
+
+def average_pool(layer: layers.AveragePool2D, shape: layers.Shape) -> nn.Module:
+    """(n, c, h, w) -> (n, c, rows, columns)."""
+    even, uneven = split_margins(layer.margins(shape))
+    if uneven:
+        return UnevenAveragePool(layer, shape, uneven)
+    return nn.AvgPool2d(layer.size, layer.stride, even, count_include_pad=False)
+
+
+class UnevenAveragePool(nn.Module):
+    """The mean of a window's pixels: its sum over how many of them are no margin."""
+
+    def __init__(self, layer: layers.AveragePool2D, shape: layers.Shape, margins: tuple[int, int, int, int]) -> None:
+        super().__init__()
+        self.margins, self.size, self.step = margins, layer.size, layer.step
+        self.register_buffer("pixels", self.sums(torch.ones(1, 1, *shape[:2])))
+
+    def sums(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, c, h, w) -> (n, c, rows, columns)."""
+        padded = nn.functional.pad(x, self.margins)
+        return nn.functional.avg_pool2d(padded, self.size, self.step, divisor_override=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, c, h, w) -> (n, c, rows, columns)."""
+        return self.sums(x) / self.pixels
 
 
 def batch_norm(layer: layers.BatchNorm, shape: layers.Shape) -> nn.Module:
@@ -29,42 +74,137 @@ def batch_norm(layer: layers.BatchNorm, shape: layers.Shape) -> nn.Module:
     return kind(shape[-1], layer.epsilon, momentum=1 - layer.momentum)
 
 
-class ResidualBranch(nn.Sequential):
-    """x + branch(x)."""
+class LayerNorm(nn.LayerNorm):
+    """Over the channels of images, too, which are not PyTorch's last axis."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(n, c, h, w), as `x` is."""
-        return x + super().forward(x)
+        """(n, c, h, w), (n, t, d) or (n, d), as `x` is."""
+        if x.dim() == 4:
+            return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return super().forward(x)
 
 
-class SqueezeExciteBranch(nn.Sequential):
-    """x * branch(x), whose (n, c) counts for every pixel."""
+class Tokens(nn.Module):
+    """A token a pixel."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(n, c, h, w), as `x` is."""
-        return x * super().forward(x)[:, :, None, None]
+        """(n, c, h, w) -> (n, h * w, c)."""
+        return x.flatten(2).transpose(1, 2)
+
+
+class PositionEmbedding(nn.Module):
+    """x + embedding."""
+
+    def __init__(self, shape: layers.Shape) -> None:
+        super().__init__()
+        self.embedding = nn.Parameter(torch.zeros(shape))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, t, d), as `x` is."""
+        return x + self.embedding
+
+
+class MultiHeadAttention(nn.Module):
+    """Four linear layers around PyTorch's scaled dot-product attention."""
+
+    def __init__(self, layer: layers.MultiHeadAttention, shape: layers.Shape) -> None:
+        super().__init__()
+        self.heads = layer.heads
+        for part in layers.ATTENTION_PARTS:
+            self.add_module(part, nn.Linear(shape[1], shape[1]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, t, d), as `x` is."""
+        query, key, value = (
+            part(x).unflatten(2, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
+        )
+        heads = nn.functional.scaled_dot_product_attention(query, key, value)
+        return self.output(heads.transpose(1, 2).flatten(2))
+
+
+class TokenMean(nn.Module):
+    """The mean of all tokens."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, t, d) -> (n, d)."""
+        return x.mean(1)
+
+
+class Join(nn.Module):
+    """`branches` are filled by whoever makes it; an empty one gives its input back."""
+
+    def __init__(self, layer: layers.Join, shape: layers.Shape) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList()
+        self.shapes = layer.branch_shapes(shape)
+
+
+class Add(Join):
+    """The branches' sum."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """As every branch is."""
+        first, *others = self.branches
+        y = first(x)
+        for branch in others:
+            y = y + branch(x)
+        return y
+
+
+class Concatenate(Join):
+    """The branches side by side, images along their channels."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, c, h, w) of each branch -> (n, sum of all c, h, w); (n, t, d) and (n, d) along the last axis."""
+        return torch.cat([branch(x) for branch in self.branches], 1 if len(self.shapes[0]) == 3 else -1)
+
+
+class Multiply(Join):
+    """The branches' product, vectors counting for every pixel of images."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """As the largest branch is: (n, c) beside (n, c, h, w) is a factor for each channel."""
+        axes = max(map(len, self.shapes))
+        product = None
+        for branch, shape in zip(self.branches, self.shapes, strict=True):
+            factor = branch(x) if len(shape) == axes else branch(x)[:, :, None, None]
+            product = factor if product is None else product * factor
+        return product
 
 
 LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], nn.Module]] = {
     layers.Conv2D: convolution,
     layers.DepthwiseConv2D: convolution,
-    layers.MaxPool2D: lambda layer, shape: nn.MaxPool2d(layer.size),
-    layers.AveragePool2D: lambda layer, shape: nn.AvgPool2d(layer.size),
+    layers.MaxPool2D: max_pool,
+    layers.AveragePool2D: average_pool,
     layers.GlobalAveragePool2D: lambda layer, shape: nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
     layers.BatchNorm: batch_norm,
+    layers.LayerNorm: lambda layer, shape: LayerNorm(shape[-1], layer.epsilon),
     layers.Dropout: lambda layer, shape: nn.Dropout(layer.rate),
     layers.Relu: lambda layer, shape: nn.ReLU(),
     layers.Relu6: lambda layer, shape: nn.ReLU6(),
     layers.HardSigmoid: lambda layer, shape: nn.Hardsigmoid(),
     layers.HardSwish: lambda layer, shape: nn.Hardswish(),
+    layers.Gelu: lambda layer, shape: nn.GELU(),
+    layers.Silu: lambda layer, shape: nn.SiLU(),
+    layers.Sigmoid: lambda layer, shape: nn.Sigmoid(),
+    layers.Tanh: lambda layer, shape: nn.Tanh(),
+    layers.Softmax: lambda layer, shape: nn.Softmax(1 if len(shape) == 3 else -1),
     layers.Flatten: lambda layer, shape: nn.Flatten(),
-    layers.Dense: lambda layer, shape: nn.Linear(shape[0], layer.units),
-    layers.Residual: lambda layer, shape: ResidualBranch(),
-    layers.SqueezeExcite: lambda layer, shape: SqueezeExciteBranch(),
+    layers.Dense: lambda layer, shape: nn.Linear(shape[-1], layer.units),
+    layers.Tokens: lambda layer, shape: Tokens(),
+    layers.PositionEmbedding: lambda layer, shape: PositionEmbedding(shape),
+    layers.MultiHeadAttention: MultiHeadAttention,
+    layers.TokenMean: lambda layer, shape: TokenMean(),
+    layers.Add: Add,
+    layers.Concatenate: Concatenate,
+    layers.Multiply: Multiply,
 }
 ROLES = {
     "kernel": "weight",
     "gamma": "weight",
     "beta": "bias",
     "running_variance": "running_var",
+    **{f"{part}_kernel": f"{part}.weight" for part in layers.ATTENTION_PARTS},
+    **{f"{part}_bias": f"{part}.bias" for part in layers.ATTENTION_PARTS},
 }  # those that are called otherwise

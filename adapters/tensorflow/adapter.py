@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Callable
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ class Adapter:
             self.__dict__.pop(earlier, None)
         gc.collect()
         keras.utils.set_random_seed(seed)
-        self.workload = workload
+        self.workload, self.shapes = workload, workload.weight_shapes()
         with tf.device(self.device):
             seeds = count(1000 * seed)  # one for each Dropout: the same seed would be the same mask
             entering = keras.Input(workload.input_shape)
@@ -133,13 +134,16 @@ class Adapter:
 
     def _variable(self, key: str) -> keras.Variable:
         layer, role = key.split("/")
-        return getattr(self.model.get_layer(layer), ROLES.get(role, role))
+        return attrgetter(ROLES.get(role, role))(self.model.get_layer(layer))
 
     def _native(self, key: str, array: np.ndarray) -> np.ndarray:
-        """Canonical layout to Keras' or back: a depthwise kernel is HWC1 there, HW1C here."""
-        layer, role = key.split("/")
-        depthwise = role == "kernel" and isinstance(self.model.get_layer(layer), keras.layers.DepthwiseConv2D)
-        return array.swapaxes(2, 3) if depthwise else array
+        """Canonical layout to Keras': a depthwise kernel is HWC1 there, HW1C here; attention's weights have an axis of
+        heads, which moves nothing.
+        """
+        return array.reshape(self._variable(key).shape)
+
+    def _canonical(self, key: str, array: np.ndarray) -> np.ndarray:
+        return array.reshape(self.shapes[key])
 
     def probe(self, images: Images, labels: Labels) -> Probe:
         layers = [layer.name for layer, _ in self.workload.walk()]
@@ -155,7 +159,7 @@ class Adapter:
         return Probe(
             float(loss),
             {name: output.numpy() for name, output in zip(layers, outputs, strict=True)},
-            {key: self._native(key, gradient.numpy()) for key, gradient in zip(keys, gradients, strict=True)},
+            {key: self._canonical(key, gradient.numpy()) for key, gradient in zip(keys, gradients, strict=True)},
         )
 
     def train(self, order: Order) -> list[tf.Tensor]:
@@ -172,7 +176,7 @@ class Adapter:
             return self.logits(images).numpy()
 
     def weights(self) -> Weights:
-        return {key: self._native(key, self._variable(key).numpy()) for key in self.workload.weight_shapes()}
+        return {key: self._canonical(key, self._variable(key).numpy()) for key in self.shapes}
 
     def memory(self) -> dict[str, Count]:
         silence = self._silence()

@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 
+from adapters.base import Unsupported
 from workloads import layers
 
 
@@ -15,8 +16,27 @@ def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, seeds: Iterator[i
     """(n, h, w, c) -> (n, rows, columns, filters), of a depthwise one (n, rows, columns, c)."""
     kind = keras.layers.DepthwiseConv2D
     if isinstance(layer, layers.Conv2D):
-        kind = partial(keras.layers.Conv2D, layer.filters)
+        if layer.stride > 1 and layer.dilation > 1:
+            raise Unsupported(f"layer {layer.name}: Keras has no convolution with both a stride and a dilation")
+        kind = partial(keras.layers.Conv2D, layer.filters, dilation_rate=layer.dilation, groups=layer.groups)
     return kind(layer.kernel, layer.stride, layer.padding, use_bias=layer.bias, name=layer.name)
+
+
+class PositionEmbedding(keras.layers.Layer):
+    """x + embedding."""
+
+    def build(self, shape: tuple[int | None, ...]) -> None:
+        """(n, t, d)."""
+        self.embedding = self.add_weight(name="embedding", shape=shape[1:], initializer="zeros")
+
+    def call(self, x: Any) -> Any:
+        """(n, t, d), as `x` is."""
+        return x + self.embedding
+
+
+def pool(kind: type[keras.layers.Layer]) -> Callable[[Any, Iterator[int]], keras.layers.Layer]:
+    """What makes a pooling layer of this kind."""
+    return lambda layer, seeds: kind(layer.size, layer.stride, layer.padding, name=layer.name)
 
 
 def activation(name: str) -> Callable[[Any, Iterator[int]], keras.layers.Layer]:
@@ -27,34 +47,55 @@ def activation(name: str) -> Callable[[Any, Iterator[int]], keras.layers.Layer]:
 LAYERS: dict[type[layers.Layer], Callable[[Any, Iterator[int]], keras.layers.Layer]] = {
     layers.Conv2D: convolution,
     layers.DepthwiseConv2D: convolution,
-    layers.MaxPool2D: lambda layer, seeds: keras.layers.MaxPooling2D(layer.size, name=layer.name),
-    layers.AveragePool2D: lambda layer, seeds: keras.layers.AveragePooling2D(layer.size, name=layer.name),
+    layers.MaxPool2D: pool(keras.layers.MaxPooling2D),
+    layers.AveragePool2D: pool(keras.layers.AveragePooling2D),
     layers.GlobalAveragePool2D: lambda layer, seeds: keras.layers.GlobalAveragePooling2D(name=layer.name),
     layers.BatchNorm: lambda layer, seeds: keras.layers.BatchNormalization(
         momentum=layer.momentum, epsilon=layer.epsilon, name=layer.name
     ),
+    layers.LayerNorm: lambda layer, seeds: keras.layers.LayerNormalization(epsilon=layer.epsilon, name=layer.name),
     layers.Dropout: lambda layer, seeds: keras.layers.Dropout(layer.rate, seed=next(seeds), name=layer.name),
     layers.Relu: lambda layer, seeds: keras.layers.ReLU(name=layer.name),
     layers.Relu6: activation("relu6"),
     layers.HardSigmoid: activation("hard_sigmoid"),
     layers.HardSwish: activation("hard_swish"),
+    layers.Gelu: activation("gelu"),
+    layers.Silu: activation("silu"),
+    layers.Sigmoid: activation("sigmoid"),
+    layers.Tanh: activation("tanh"),
+    layers.Softmax: activation("softmax"),
     layers.Flatten: lambda layer, seeds: keras.layers.Flatten(name=layer.name),
     layers.Dense: lambda layer, seeds: keras.layers.Dense(layer.units, name=layer.name),
-    layers.Residual: lambda layer, seeds: keras.layers.Add(name=layer.name),
-    layers.SqueezeExcite: lambda layer, seeds: keras.layers.Multiply(name=layer.name),
+    layers.PositionEmbedding: lambda layer, seeds: PositionEmbedding(name=layer.name),
+    layers.TokenMean: lambda layer, seeds: keras.layers.GlobalAveragePooling1D(name=layer.name),
+    layers.Add: lambda layer, seeds: keras.layers.Add(name=layer.name),
+    layers.Concatenate: lambda layer, seeds: keras.layers.Concatenate(name=layer.name),
+    layers.Multiply: lambda layer, seeds: keras.layers.Multiply(name=layer.name),
 }
-ROLES = {"running_mean": "moving_mean", "running_variance": "moving_variance"}  # those that are called otherwise
+ROLES = {
+    "running_mean": "moving_mean",
+    "running_variance": "moving_variance",
+    **{f"{part}_kernel": f"{part}_dense.kernel" for part in layers.ATTENTION_PARTS},
+    **{f"{part}_bias": f"{part}_dense.bias" for part in layers.ATTENTION_PARTS},
+}  # those that are called otherwise
 
 
 def apply(chain: tuple[layers.Layer, ...], x: Any, seeds: Iterator[int]) -> Any:
     """The layers one after another, in Keras' functional manner."""
     for layer in chain:
-        block = LAYERS[type(layer)](layer, seeds)
-        if isinstance(layer, layers.Branch):
-            y = apply(layer.layers, x, seeds)
-            if isinstance(layer, layers.SqueezeExcite):
-                y = keras.layers.Reshape((1, 1, y.shape[-1]), name=f"{layer.name}_broadcast")(y)
-            x = block([x, y])
+        if isinstance(layer, layers.Join):
+            parts = [apply(branch, x, seeds) for branch in layer.branches]
+            axes = max(len(part.shape) for part in parts)
+            for number, part in enumerate(parts):
+                if len(part.shape) < axes:  # a vector (n, c) among images
+                    spread = keras.layers.Reshape((1, 1, part.shape[-1]), name=f"{layer.name}_broadcast{number}")
+                    parts[number] = spread(part)
+            x = LAYERS[type(layer)](layer, seeds)(parts)
+        elif isinstance(layer, layers.Tokens):
+            x = keras.layers.Reshape((x.shape[1] * x.shape[2], x.shape[3]), name=layer.name)(x)
+        elif isinstance(layer, layers.MultiHeadAttention):
+            attention = keras.layers.MultiHeadAttention(layer.heads, x.shape[2] // layer.heads, name=layer.name)
+            x = attention(x, x)
         else:
-            x = block(x)
+            x = LAYERS[type(layer)](layer, seeds)(x)
     return x

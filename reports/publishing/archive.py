@@ -1,12 +1,12 @@
 """The raw trials of a results folder as one archive: all that a report is made from, and nothing else.
 
-Published of a trial: what was asked, events, samples, meter, log and result; of `inputs/` the networks, which are ours to
-give. Not published: the rest of `inputs/` (data sets belong to their publishers; the checksums of what every worker read
-are in its job.json), and any file that no report reads, whatever it is and wherever it came from. No file holds an environment variable but those that can change a figure, or
-the name of the host. A log is free text, and may name both a home directory and a host (a traceback does, TensorFlow
-does where it finds no GPU): these are replaced in it, `/home/NAME` by `~`, and the host by `HOST`. All other files stay
-as they are byte for byte, because figures and ids are computed from them again; those that name a home directory are
-told.
+Published of a trial: what was asked, events, samples, meter, log and result; of `inputs/` the networks, which are ours
+to give. Not published: the rest of `inputs/` (data sets belong to their publishers; the checksums of what every worker
+read are in its job.json), and any file that no report reads, whatever it is and wherever it came from. No file holds an
+environment variable but those that can change a figure, or the name of the host. A log is free text, and may name both
+a home directory and a host (a traceback does, TensorFlow does where it finds no GPU): these are replaced in it,
+`/home/NAME` by `~`, and the host by `HOST`. All other files stay as they are byte for byte, because figures and ids are
+computed from them again; those that name a home directory are told.
 """
 
 from __future__ import annotations

@@ -34,6 +34,11 @@ SMALL = (
     settings.PADDING,
     settings.MOBILE,
     settings.BINARY,
+    settings.BRANCHES,
+    settings.POOLING,
+    settings.GROUPED,
+    settings.TRANSFORMER,
+    settings.SMOOTH,
 )
 NETWORKS = WORKLOADS | {network.name: network for network in SMALL}
 IMAGES = PROBES * sum(BATCHES)

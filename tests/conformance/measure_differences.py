@@ -32,7 +32,10 @@ from runner.gate.tolerances import Deviation, Truth, deviations  # noqa: E402
 from runner.project import Project  # noqa: E402
 from workloads.records.evidence import Evidence  # noqa: E402
 
-SMALL = ("plain", "batchnorm", "statistics", "padding", "mobile", "binary")
+SMALL = (
+    *("plain", "batchnorm", "statistics", "padding", "mobile", "binary"),
+    *("branches", "pooling", "grouped", "transformer", "smooth"),
+)
 LARGE = ("cats-dogs-cnn", "mobilenet-v3-large")
 # What makes a framework on this processor compute as on another; each reads of these what it knows.
 INSTRUCTION_SETS = {

@@ -11,23 +11,36 @@ from adapters.numpy.layers import Pass, sequence
 from workloads import weights
 from workloads.catalogue import WORKLOADS
 from workloads.layers import (
+    Add,
     AveragePool2D,
     BatchNorm,
+    Concatenate,
     Conv2D,
     Dense,
     DepthwiseConv2D,
     Dropout,
     Flatten,
+    Gelu,
     GlobalAveragePool2D,
     HardSigmoid,
     HardSwish,
     Layer,
+    LayerNorm,
     MaxPool2D,
+    MultiHeadAttention,
+    Multiply,
+    PositionEmbedding,
     Relu,
     Relu6,
-    Residual,
-    SqueezeExcite,
+    Sigmoid,
+    Silu,
+    Softmax,
+    Tanh,
+    TokenMean,
+    Tokens,
     changed,
+    residual,
+    squeeze_excite,
 )
 from workloads.records.job import PROFILES
 from workloads.spec import OptimizerSpec, Workload
@@ -144,12 +157,12 @@ MOBILE = Workload(
     (
         Conv2D("stem", 6, (3, 3), padding="same", initializer="he-normal"),
         Relu6("relu6"),
-        Residual(
+        residual(
             "add",
             (
                 DepthwiseConv2D("depthwise", (3, 3), padding="same", initializer="he-uniform"),
                 HardSwish("hard_swish"),
-                SqueezeExcite(
+                squeeze_excite(
                     "scale",
                     (
                         GlobalAveragePool2D("squeeze"),
@@ -168,6 +181,106 @@ MOBILE = Workload(
         Dense("dense", 4),
     ),
     scale=1 / 24,  # activations on both sides of every kink: 0 and 6, -3 and 3
+)
+BRANCHES = Workload(
+    "branches",
+    "",
+    (11, 7, 3),
+    (
+        Conv2D("stem", 4, (3, 3), padding="same"),
+        Add(
+            "projected",
+            (
+                (Conv2D("conv1", 5, (3, 3), 2, "same"), Relu("relu1"), Conv2D("conv2", 5, (1, 1))),
+                (Conv2D("shortcut", 5, (1, 1), 2, "same"),),
+            ),
+        ),
+        Concatenate(  # (6, 4), 5 + 3 + 2 channels
+            "inception",
+            (
+                (),
+                (Conv2D("conv3", 3, (1, 1)), Relu("relu3")),
+                (MaxPool2D("pool", 3, 1, "same"), Conv2D("conv4", 2, (1, 1))),
+            ),
+        ),
+        Multiply(
+            "gated",
+            (
+                (Conv2D("conv5", 10, (1, 1)),),
+                (),
+                (GlobalAveragePool2D("squeeze"), Dense("excite", 10), HardSigmoid("hard_sigmoid")),
+            ),
+        ),
+        Concatenate("features", ((GlobalAveragePool2D("means"),), (Flatten("flatten"),))),
+        BatchNorm("norm"),
+        Dense("dense", 4),
+    ),
+)
+POOLING = Workload(
+    "pooling",
+    "",
+    (23, 14, 3),
+    (
+        Conv2D("conv1", 5, (1, 1)),  # with values below 0, which a margin of zeros would hide
+        MaxPool2D("max_uneven", 3, 2, "same"),  # (12, 7)
+        AveragePool2D("average_uneven", 3, 2, "same"),  # (6, 4)
+        Conv2D("conv2", 6, (1, 1)),
+        AveragePool2D("average_even", 3, 1, "same"),
+        MaxPool2D("max_even", 3, 1, "same"),
+        AveragePool2D("average_overlapping", 3, 1),  # (4, 2)
+        MaxPool2D("max_overlapping", 2, 1),  # (3, 1)
+        AveragePool2D("average_apart", 1, 2),  # (2, 1)
+        Flatten("flatten"),
+        Dense("dense", 4),
+    ),
+)
+GROUPED = Workload(
+    "grouped",
+    "",
+    (11, 7, 3),
+    (
+        Conv2D("stem", 6, (1, 1)),
+        Conv2D("groups", 4, (3, 2), groups=2),  # (9, 6)
+        Conv2D("dilated", 6, (3, 2), padding="same", dilation=2),
+        Conv2D("dilated_groups", 9, (2, 2), bias=False, groups=3, dilation=3),  # (6, 3)
+        Conv2D("strided_groups", 6, (3, 3), stride=2, padding="same", groups=3),  # (3, 2)
+        Flatten("flatten"),
+        Dense("dense", 4),
+    ),
+)
+TRANSFORMER = Workload(
+    "transformer",
+    "",
+    (11, 7, 3),
+    (
+        Conv2D("patches", 6, (2, 2), stride=2),  # (5, 3)
+        Tokens("tokens"),
+        PositionEmbedding("positions"),
+        residual("add1", (LayerNorm("norm1"), MultiHeadAttention("attention", heads=2))),
+        residual("add2", (LayerNorm("norm2", epsilon=2**-6), Dense("dense1", 9), Gelu("gelu"), Dense("dense2", 6))),
+        LayerNorm("norm3"),
+        TokenMean("mean"),
+        Dense("dense3", 4),
+    ),
+)
+SMOOTH = Workload(
+    "smooth",
+    "",
+    (11, 7, 3),
+    (
+        Conv2D("conv1", 5, (2, 3)),  # (10, 5)
+        LayerNorm("norm"),
+        Silu("silu"),
+        residual("add", (Softmax("softmax1"),)),  # alone they leave so little gradient that updates are rounding
+        Conv2D("conv2", 6, (3, 2), stride=2),  # (4, 2)
+        Sigmoid("sigmoid"),
+        Tokens("tokens"),
+        Dense("dense1", 5),
+        Tanh("tanh"),
+        Multiply("multiply", ((Softmax("softmax2"),), ())),
+        Flatten("flatten"),
+        Dense("dense2", 4),
+    ),
 )
 BINARY = Workload(
     "binary",
@@ -190,8 +303,14 @@ DROPOUT = Workload(
     (16, 12, 3),
     (Flatten("flatten"), Dropout("dropout1", 0.3), Dropout("dropout2", 0.5), Dense("dense", 4)),
 )
-# Images for less work than the catalogue's 200 x 200: the same layers, with a row and a column left over.
-SMALLER = {"cats-dogs-cnn": (101, 99, 3)}
+# Images for less work than the catalogue's: the same layers, with a row and a column left over.
+SMALLER = {"cats-dogs-cnn": (101, 99, 3), "resnet-18": (17, 15, 3), "vit-tiny": (17, 15, 3)}
+NARROWER = ("vgg-11", "resnet-18", "vit-tiny")  # with a quarter of their channels: the same layers for less work
+# VGG's last stage is 2 x 2: so many images that BatchNorm sees 32 values of a channel. Of 8 it leaves little but
+# rounding (seen: 3e-5 of a gradient, 6e-5 by the referee in float32).
+BATCH_SIZES = {"vgg-11": 8}
+# A norm's weights are 1 and get little gradient here: at 0.001 an update is their rounding (seen: 1.1e-3).
+RATES = {"vit-tiny": 0.01}
 PARTIAL, PARTIAL_SIZES = "partial", (32, 32, 13, 7, 1)  # an epoch's last batch is smaller than the others
 
 
@@ -219,6 +338,13 @@ class Case:
         return sum(isinstance(layer, BatchNorm) for layer, _ in self.workload.walk()) > 20
 
 
+def narrow(layer: Layer) -> Layer:
+    """A convolution or a dense layer with a quarter of what leaves it; other layers as they are."""
+    if isinstance(layer, Conv2D):
+        return replace(layer, filters=layer.filters // 4)
+    return replace(layer, units=layer.units // 4) if isinstance(layer, Dense) else layer
+
+
 def _cases() -> list[Case]:
     cases = []
     for profile in PROFILES:
@@ -226,7 +352,7 @@ def _cases() -> list[Case]:
         for network in (PLAIN, BATCH_NORM):
             for rule, optimizer in OPTIMIZERS.items():
                 cases.append(Case(f"{network.name}-{rule}{tag}", network, optimizer, 16, (1, 10, 100), profile))
-        for network in (PADDING, MOBILE, BINARY):
+        for network in (PADDING, MOBILE, BINARY, BRANCHES, POOLING, GROUPED, TRANSFORMER, SMOOTH):
             cases.append(Case(f"{network.name}{tag}", network, OPTIMIZERS["momentum"], profile=profile))
         for batch_size in (2, 32):
             name = f"{STATISTICS.name}-{batch_size}{tag}"
@@ -236,9 +362,11 @@ def _cases() -> list[Case]:
             sizes = PARTIAL_SIZES
             cases.append(Case(name, network, OPTIMIZERS[rule], sizes[0], (1, len(sizes)), profile, sizes))
         for name, workload in WORKLOADS.items():
-            gentle = OptimizerSpec("momentum", 0.001)
+            gentle = OptimizerSpec("momentum", RATES.get(name, 0.001))
             network = replace(workload.without_dropout(), input_shape=SMALLER.get(name, workload.input_shape))
-            cases.append(Case(f"{name}{tag}", network, gentle, 2, (1, 3), profile))
+            if name in NARROWER:
+                network = replace(network, layers=(*changed(network.layers[:-1], narrow), network.layers[-1]))
+            cases.append(Case(f"{name}{tag}", network, gentle, BATCH_SIZES.get(name, 2), (1, 3), profile))
         for network in (PLAIN, MOBILE):
             cases.append(
                 Case(f"{network.name}-blank{tag}", network, OPTIMIZERS["momentum"], profile=profile, blank=True)

@@ -13,8 +13,16 @@ from conftest import PROJECT, ROOT
 
 from runner.environments.definition import read, worker_variables
 from workloads.activations import activation_bytes, pooled_values
-from workloads.catalogue import CATS_DOGS_CNN, MOBILENET_V3_LARGE, OSU_CNN, WORKLOADS
-from workloads.layers import Conv2D, DepthwiseConv2D, Dropout, HardSigmoid, Relu
+from workloads.catalogue import (
+    CATS_DOGS_CNN,
+    LENET_5,
+    MOBILENET_V3_LARGE,
+    OSU_CNN,
+    RESNET_18,
+    VIT_TINY,
+    WORKLOADS,
+)
+from workloads.layers import Conv2D, DepthwiseConv2D, Dropout, HardSigmoid, MultiHeadAttention, Relu
 from workloads.spec import Workload
 
 LABEL = 8  # PyTorch's loss takes the labels in as int64, or as float32 for one logit
@@ -40,7 +48,7 @@ def kept(framework: str, workload: Workload, batch_size: int, folder: Path) -> t
 SETTINGS = [(OSU_CNN.name, 128), (CATS_DOGS_CNN.name, 2)]
 
 
-@pytest.mark.parametrize(("name", "batch_size"), SETTINGS)
+@pytest.mark.parametrize(("name", "batch_size"), [*SETTINGS, (LENET_5.name, 8)])
 def test_pytorch_keeps_the_exact_count_the_places_and_the_labels_to_the_byte(
     name: str, batch_size: int, tmp_path: Path
 ) -> None:
@@ -94,10 +102,24 @@ def padded_beside(workload: Workload) -> int:
 
 
 def test_pytorchs_count_of_a_deep_network_is_explained_to_the_byte(tmp_path: Path) -> None:
-    """BatchNorm, HardSwish, SqueezeExcite, Residual and Dropout: mobilenet-v3-large has them all."""
+    """BatchNorm, HardSwish, Multiply, Add and Dropout: mobilenet-v3-large has them all."""
     activations, _ = kept("pytorch", MOBILENET_V3_LARGE, 1, tmp_path)
     walked = list(MOBILENET_V3_LARGE.walk())
     gates = sum(math.prod(shape) for layer, shape in walked if isinstance(layer, HardSigmoid))  # it keeps the input
     dropped = sum(math.prod(shape) for layer, shape in walked if isinstance(layer, Dropout))  # a float32 each, not 1 B
     more = 4 * (padded_beside(MOBILENET_V3_LARGE) + gates) + 3 * dropped + LABEL + LOSS + WEIGHT
     assert activations == activation_bytes(MOBILENET_V3_LARGE, 1) + more
+
+
+def test_pytorchs_count_of_projected_shortcuts_is_explained_to_the_byte(tmp_path: Path) -> None:
+    activations, _ = kept("pytorch", RESNET_18, 2, tmp_path)
+    more = 2 * (4 * padded_beside(RESNET_18) + LABEL) + LOSS + WEIGHT
+    assert activations == activation_bytes(RESNET_18, 2) + more
+
+
+def test_pytorchs_attention_keeps_a_logarithm_for_each_query_and_computes_the_softmax_again(tmp_path: Path) -> None:
+    activations, _ = kept("pytorch", VIT_TINY, 2, tmp_path)
+    attentions = [(layer, shape) for layer, shape in VIT_TINY.walk() if isinstance(layer, MultiHeadAttention)]
+    softmax, logarithms = (sum(layer.heads * shape[0] ** power for layer, shape in attentions) for power in (2, 1))
+    more = 2 * (4 * (logarithms - softmax) + LABEL) + LOSS + WEIGHT
+    assert activations == activation_bytes(VIT_TINY, 2) + more

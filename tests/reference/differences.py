@@ -11,25 +11,37 @@ from adapters.numpy.layers import Pass
 from workloads.layers import (
     AveragePool2D,
     BatchNorm,
+    Concatenate,
     Conv2D,
     Dense,
     DepthwiseConv2D,
     Dropout,
     Flatten,
+    Gelu,
     GlobalAveragePool2D,
     HardSigmoid,
     HardSwish,
+    LayerNorm,
     MaxPool2D,
+    MultiHeadAttention,
+    Multiply,
+    PositionEmbedding,
     Relu,
     Relu6,
-    Residual,
-    SqueezeExcite,
+    Sigmoid,
+    Silu,
+    Softmax,
+    Tanh,
+    TokenMean,
+    Tokens,
+    residual,
+    squeeze_excite,
 )
 from workloads.spec import Workload
 
 Array = np.ndarray[Any, Any]
 
-GATE = SqueezeExcite(
+GATE = squeeze_excite(
     "gate",
     (
         GlobalAveragePool2D("squeeze"),
@@ -39,7 +51,7 @@ GATE = SqueezeExcite(
         HardSigmoid("sigmoid"),
     ),
 )
-BLOCK = Residual(
+BLOCK = residual(
     "block",
     (
         DepthwiseConv2D("filter", (3, 2), 1, "same", bias=False, initializer="he-normal"),
@@ -65,6 +77,25 @@ EVERYTHING = Workload(
         Flatten("flatten"),
         BatchNorm("norm"),
         Dropout("dropout", 0.25),
+        Dense("head", 3),
+    ),
+)
+
+
+TRANSFORMER = Workload(
+    "transformer",
+    "",
+    (5, 6, 3),
+    (
+        Conv2D("patches", 4, (2, 2), 2),
+        Tokens("tokens"),  # (6, 4)
+        PositionEmbedding("positions"),
+        residual("add1", (LayerNorm("norm1"), MultiHeadAttention("attention", 2))),
+        residual("add2", (LayerNorm("norm2"), Dense("dense1", 5), Gelu("gelu"), Dense("dense2", 4))),
+        Silu("silu"),
+        Multiply("gated", ((Sigmoid("sigmoid"),), (Tanh("tanh"),), ())),
+        TokenMean("mean"),
+        Concatenate("twice", ((), (Dense("more", 3), Softmax("softmax")))),
         Dense("head", 3),
     ),
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from differences import EVERYTHING, Array
+from differences import EVERYTHING, TRANSFORMER, Array
 
 from adapters.numpy.adapter import LOSSES, Adapter, binary_cross_entropy, softmax_cross_entropy
 from adapters.numpy.layers import FORWARD
@@ -92,13 +93,14 @@ def test_several_steps_in_one_call_equal_one_step_a_call() -> None:
     assert same(a, b)
 
 
-def test_the_network_with_every_layer_has_every_layer() -> None:
-    assert {type(layer) for layer, _ in EVERYTHING.walk()} == set(FORWARD)
+def test_the_networks_with_every_layer_have_every_layer() -> None:
+    assert {type(layer) for network in (EVERYTHING, TRANSFORMER) for layer, _ in network.walk()} == set(FORWARD)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_no_layer_leaves_the_trials_precision(dtype: type) -> None:
-    adapter = ready(rule="adam", dtype=dtype)
+@pytest.mark.parametrize("workload", [EVERYTHING, replace(TRANSFORMER, input_shape=EVERYTHING.input_shape)])
+def test_no_layer_leaves_the_trials_precision(workload: Workload, dtype: type) -> None:
+    adapter = ready(workload, rule="adam", dtype=dtype)
     for _ in range(2):
         probe = adapter.probe(IMAGES, LABELS)
         for computed in (probe.outputs, probe.gradients, adapter.weights()):

@@ -4,34 +4,54 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from differences import BLOCK, EVERYTHING, GATE, Array, a_pass, assert_close, central_difference
+from differences import BLOCK, EVERYTHING, GATE, TRANSFORMER, Array, a_pass, assert_close, central_difference
 
 from adapters.base import Probe
 from adapters.numpy.adapter import LOSSES, Adapter
 from adapters.numpy.layers import FORWARD, sequence
 from workloads.layers import (
+    Add,
     AveragePool2D,
     BatchNorm,
+    Concatenate,
     Conv2D,
     Dense,
     DepthwiseConv2D,
     Dropout,
     Flatten,
+    Gelu,
     GlobalAveragePool2D,
     HardSigmoid,
     HardSwish,
     Layer,
+    LayerNorm,
     MaxPool2D,
+    MultiHeadAttention,
+    Multiply,
+    Padding,
+    PositionEmbedding,
     Relu,
     Relu6,
-    Residual,
     Shape,
-    SqueezeExcite,
+    Sigmoid,
+    Silu,
+    Softmax,
+    Tanh,
+    TokenMean,
+    Tokens,
+    residual,
+    squeeze_excite,
     walk,
 )
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import draw
 
+WINDOWS: tuple[tuple[int, int, Padding, tuple[int, int, int]], ...] = (
+    (3, 2, "valid", (6, 5, 2)),
+    (2, 3, "valid", (6, 5, 2)),
+    (3, 2, "same", (6, 5, 2)),
+    (4, 1, "same", (3, 2, 2)),
+)
 IMAGE_LAYERS = [
     (Conv2D("c", 3, (2, 3)), (4, 6, 2)),
     (Conv2D("c", 2, (1, 1)), (3, 2, 2)),
@@ -39,6 +59,10 @@ IMAGE_LAYERS = [
     (Conv2D("c", 3, (3, 2), 2, "same"), (6, 5, 2)),
     (Conv2D("c", 2, (1, 1), 3, "same", bias=False), (7, 6, 2)),
     (Conv2D("c", 2, (4, 5), 1, "same", bias=False), (3, 2, 2)),
+    (Conv2D("c", 6, (2, 3), 2, groups=2), (5, 8, 4)),
+    (Conv2D("c", 3, (2, 2), 1, "same", groups=3), (3, 4, 3)),
+    (Conv2D("c", 3, (3, 2), dilation=2), (6, 5, 2)),
+    (Conv2D("c", 4, (2, 3), 2, "same", bias=False, groups=2, dilation=3), (5, 4, 2)),
     (DepthwiseConv2D("c", (2, 3)), (4, 6, 2)),
     (DepthwiseConv2D("c", (2, 3), 2), (5, 8, 3)),
     (DepthwiseConv2D("c", (3, 2), 2, "same"), (6, 5, 2)),
@@ -47,21 +71,45 @@ IMAGE_LAYERS = [
     (MaxPool2D("p", 3), (7, 3, 1)),
     (AveragePool2D("p", 2), (5, 7, 2)),
     (AveragePool2D("p", 3), (7, 3, 1)),
+    *(
+        (kind("p", size, stride, padding), shape)
+        for kind in (MaxPool2D, AveragePool2D)
+        for size, stride, padding, shape in WINDOWS
+    ),
     (GlobalAveragePool2D("p"), (3, 4, 2)),
+    (Tokens("t"), (3, 4, 2)),
+    (Add("b", ((Conv2D("c", 3, (3, 3), 2, "same"), Relu("r")), (Conv2D("s", 3, (1, 1), 2),))), (3, 5, 2)),
+    (Concatenate("b", ((Conv2D("c", 3, (1, 1)),), (), (MaxPool2D("p", 3, 1, "same"),))), (3, 4, 2)),
+    (Multiply("b", ((Conv2D("c", 2, (1, 1)),), (GlobalAveragePool2D("p"),), ())), (3, 4, 2)),
+    (Multiply("b", ((GlobalAveragePool2D("p"),), (GlobalAveragePool2D("q"), Dense("d", 2)), ())), (3, 4, 2)),
     (Flatten("f"), (3, 4, 2)),
-    (Residual("b", (Conv2D("c", 2, (3, 3), padding="same"), HardSwish("s"), BatchNorm("n"))), (3, 4, 2)),
-    (SqueezeExcite("b", (GlobalAveragePool2D("p"), Dense("d", 2), HardSigmoid("s"))), (3, 4, 2)),
+    (residual("b", (Conv2D("c", 2, (3, 3), padding="same"), HardSwish("s"), BatchNorm("n"))), (3, 4, 2)),
+    (squeeze_excite("b", (GlobalAveragePool2D("p"), Dense("d", 2), HardSigmoid("s"))), (3, 4, 2)),
     (GATE, (3, 2, 4)),
     (BLOCK, (3, 4, 4)),
 ]
 ELEMENTWISE = [Relu("r"), Relu6("r"), HardSigmoid("s"), HardSwish("s"), BatchNorm("n"), Dropout("d", 0.4)]
-VECTOR_LAYERS = [(Dense("d", 3), (5,)), (Residual("b", (Dense("c", 2), HardSwish("s"), Dense("d", 5))), (5,))]
+SMOOTH = [Gelu("s"), Silu("s"), Sigmoid("s"), Tanh("s"), Softmax("s"), LayerNorm("n")]
+TOKEN_LAYERS = [
+    (Dense("d", 3), (4, 6)),
+    (Flatten("f"), (4, 6)),
+    (PositionEmbedding("e"), (4, 6)),
+    (TokenMean("m"), (4, 6)),
+    (residual("b", (LayerNorm("n"), Dense("d", 6))), (4, 6)),
+]
+VECTOR_LAYERS = [(Dense("d", 3), (5,)), (residual("b", (Dense("c", 2), HardSwish("s"), Dense("d", 5))), (5,))]
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 @pytest.mark.parametrize(
     ("layer", "shape"),
-    [*IMAGE_LAYERS, *VECTOR_LAYERS, *((layer, shape) for layer in ELEMENTWISE for shape in ((3, 4, 2), (6,)))],
+    [
+        *IMAGE_LAYERS,
+        *VECTOR_LAYERS,
+        *TOKEN_LAYERS,
+        *((layer, shape) for layer in ELEMENTWISE for shape in ((3, 4, 2), (6,))),
+        *((layer, shape) for layer in SMOOTH for shape in ((3, 4, 3), (4, 6), (6,))),
+    ],
 )
 def test_a_layers_gradients_are_its_finite_differences(layer: Layer, shape: Shape, training: bool) -> None:
     generator = np.random.Generator(np.random.PCG64(11))
@@ -97,6 +145,26 @@ def test_a_bias_before_a_batch_norm_has_no_gradient_in_training() -> None:
     assert np.abs(run.gradients["d/bias"]).max() < 1e-13 < np.abs(run.gradients["d/kernel"]).max()
 
 
+@pytest.mark.parametrize("heads", [1, 2, 6])
+def test_attentions_gradients_are_its_finite_differences_and_its_keys_bias_has_none(heads: int) -> None:
+    """What a key's bias adds to a query's scores is the same for all keys: the softmax takes no notice."""
+    generator = np.random.Generator(np.random.PCG64(13))
+    layer, x = MultiHeadAttention("a", heads), generator.normal(size=(3, 5, 6))
+    trained = {f"a/{role}": generator.normal(size=size) for role, size in layer.parameter_shapes((5, 6)).items()}
+    weight = generator.normal(size=x.shape)
+
+    def weighted_sum() -> float:
+        return float((FORWARD[MultiHeadAttention](layer, x, a_pass(trained))[0] * weight).sum())
+
+    run = a_pass(trained)
+    _, backward = FORWARD[MultiHeadAttention](layer, x, run)
+    assert_close(backward(weight), central_difference(weighted_sum, x))
+    assert run.gradients.keys() == trained.keys()
+    assert np.abs(run.gradients.pop("a/key_bias")).max() < 1e-12
+    for key, gradient in run.gradients.items():
+        assert_close(gradient, central_difference(weighted_sum, trained[key]))
+
+
 @pytest.mark.parametrize(("loss", "logits"), [("softmax-cross-entropy", 4), ("binary-cross-entropy", 1)])
 def test_a_losses_gradient_is_its_finite_difference(loss: str, logits: int) -> None:
     generator = np.random.Generator(np.random.PCG64(3))
@@ -112,7 +180,7 @@ BINARY = Workload(
         Conv2D("c1", 3, (2, 2), padding="same", bias=False),
         BatchNorm("n1", epsilon=0.1),
         Relu6("r1"),
-        Residual("b1", (Conv2D("c2", 3, (3, 3), padding="same"), HardSwish("s1"))),
+        residual("b1", (Conv2D("c2", 3, (3, 3), padding="same"), HardSwish("s1"))),
         GlobalAveragePool2D("p"),
         Dense("d1", 5),
         HardSwish("s2"),
@@ -150,6 +218,7 @@ NETWORKS = [
     Workload("logistic", "", (2, 3, 2), (Flatten("f"), Dense("d", 1)), loss="binary-cross-entropy"),
     BINARY,
     EVERYTHING,
+    TRANSFORMER,
 ]
 
 
@@ -176,4 +245,6 @@ def test_a_networks_gradients_are_its_finite_differences(workload: Workload) -> 
     gradients = probe().gradients
     assert gradients.keys() == workload.parameter_shapes().keys()
     for key in workload.parameter_shapes():
+        if key.endswith("key_bias"):
+            continue  # it has no gradient
         assert_close(gradients[key], central_difference(lambda: probe().loss, adapter.state[key]))

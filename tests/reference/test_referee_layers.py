@@ -11,23 +11,35 @@ from differences import Array, a_pass
 
 from adapters.numpy.layers import FORWARD, Forward, Pass, sequence
 from workloads.layers import (
+    Add,
     AveragePool2D,
     BatchNorm,
+    Concatenate,
     Conv2D,
     Dense,
     DepthwiseConv2D,
     Dropout,
     Flatten,
+    Gelu,
     GlobalAveragePool2D,
     HardSigmoid,
     HardSwish,
     Layer,
+    LayerNorm,
     MaxPool2D,
+    MultiHeadAttention,
+    PositionEmbedding,
     Relu,
     Relu6,
-    Residual,
     Shape,
-    SqueezeExcite,
+    Sigmoid,
+    Silu,
+    Softmax,
+    Tanh,
+    TokenMean,
+    Tokens,
+    residual,
+    squeeze_excite,
 )
 
 
@@ -134,6 +146,92 @@ def test_average_pooling_takes_each_windows_mean_and_drops_the_remainder() -> No
     assert spread[0, ..., 0].tolist() == [[1, 1, 2, 2, 0], [1, 1, 2, 2, 0], [0, 0, 0, 0, 0]]
 
 
+def test_groups_of_channels_make_groups_of_filters() -> None:
+    x = np.array([1, 2, 10, 20]).reshape(1, 1, 1, 4)  # two channels a group
+    kernel = np.array([[10, 30, 50, 70], [1, 2, 3, 4]]).reshape(1, 1, 2, 4)
+    y = forward(Conv2D("c", 4, (1, 1), bias=False, groups=2), x, kernel=kernel)
+    assert y.reshape(1, 4).tolist() == [[12, 34, 560, 780]]
+
+
+def test_a_dilated_kernel_sees_every_so_many_pixels() -> None:
+    x = np.arange(20).reshape(1, 4, 5, 1)
+    y = forward(Conv2D("c", 1, (2, 2), bias=False, dilation=3), x, kernel=PLACES)
+    assert y[0, ..., 0].tolist() == [[0 + 30 + 1500 + 18000, 1 + 40 + 1600 + 19000]]
+    y = forward(Conv2D("c", 1, (2, 2), 3, "same", False, dilation=2), x, kernel=PLACES)  # margins (1, 1) and (0, 1)
+    assert y[0, ..., 0].tolist() == [[500 + 7000, 800], [10 + 120, 13]]
+
+
+def test_overlapping_pools_take_each_window_and_sum_its_gradients() -> None:
+    x = np.array([[1.0, 5, 2, 4], [3, 0, 6, 7], [9, 8, 0, 1]])[None, ..., None]
+    (y, backward), _ = applied(MaxPool2D("p", 2, 1), x)
+    assert y[0, ..., 0].tolist() == [[5, 6, 7], [9, 8, 7]]
+    dx = backward(np.arange(1.0, 7).reshape(1, 2, 3, 1))
+    assert dx[0, ..., 0].tolist() == [[0, 1, 0, 0], [0, 0, 2, 3 + 6], [4, 5, 0, 0]]
+    (y, backward), _ = applied(AveragePool2D("p", 2, 1), x)
+    assert y[0, ..., 0].tolist() == [[2.25, 3.25, 4.75], [5, 3.5, 3.5]]
+    dx = backward(np.full((1, 2, 3, 1), 4.0))
+    assert dx[0, ..., 0].tolist() == [[1, 2, 2, 1], [2, 4, 4, 2], [1, 2, 2, 1]]
+
+
+def test_a_pools_margins_are_no_pixels() -> None:
+    x = -np.array([[1.0, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]])[None, ..., None]
+    (y, backward), _ = applied(MaxPool2D("p", 3, 2, "same"), x)  # a row on either side, a column on the right
+    assert y[0, ..., 0].tolist() == [[-1, -3], [-5, -7]]
+    assert backward(np.ones((1, 2, 2, 1)))[0, ..., 0].tolist() == [[1, 0, 1, 0], [1, 0, 1, 0], [0, 0, 0, 0]]
+    (y, backward), _ = applied(AveragePool2D("p", 3, 2, "same"), x)
+    assert y[0, ..., 0].tolist() == [[-4, -5.5], [-8, -9.5]]  # of six and of four pixels
+    dx = backward(np.array([[6.0, 4], [60, 40]]).reshape(1, 2, 2, 1))
+    assert dx[0, ..., 0].tolist() == [[1, 1, 2, 1], [11, 11, 22, 11], [10, 10, 20, 10]]
+
+
+def test_layer_norm_normalises_the_last_axis_by_its_biased_variance() -> None:
+    x = np.array([[[1.0, 5], [2, -4]]])  # means 3 and -1, deviations 2 and 3
+    y = forward(LayerNorm("n", epsilon=0.0), x, gamma=np.array([10.0, 100]), beta=np.array([1.0, 2]))
+    np.testing.assert_allclose(y, [[[-9, 102], [11, -98]]], rtol=1e-14)
+    y = forward(LayerNorm("n", epsilon=5.0), x, gamma=np.ones(2), beta=np.zeros(2))
+    np.testing.assert_allclose(y[0, 0], [-2 / 3, 2 / 3], rtol=1e-14)
+
+
+def test_softmax_sums_to_one_over_the_last_axis_whatever_its_size() -> None:
+    x = np.log(np.array([[[1.0, 3], [2, 2]]])) + np.array([[[900.0], [-900.0]]])
+    np.testing.assert_allclose(forward(Softmax("s"), x), [[[0.25, 0.75], [0.5, 0.5]]], rtol=1e-12)
+
+
+def test_tokens_are_an_images_pixels_row_by_row() -> None:
+    x = np.arange(12).reshape(1, 2, 3, 2)
+    assert forward(Tokens("t"), x).tolist() == [[[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]]]
+
+
+def test_a_position_embedding_is_added_to_every_images_tokens() -> None:
+    x, embedding = np.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]), np.array([[10, 20], [30, 40]])
+    y = forward(PositionEmbedding("e"), x, embedding=embedding)
+    assert y.tolist() == [[[11, 22], [33, 44]], [[15, 26], [37, 48]]]
+
+
+def test_a_token_mean_is_each_features() -> None:
+    assert forward(TokenMean("m"), np.array([[[1, 10], [3, 40]]])).tolist() == [[2, 25]]
+
+
+def test_dense_takes_each_token_by_itself() -> None:
+    kernel, bias = np.array([[1, 2, 3], [4, 5, 6]]), np.array([10, 20, 30])
+    y = forward(Dense("d", 3), np.array([[[1, 1], [2, -1]]]), kernel=kernel, bias=bias)
+    assert y.tolist() == [[[15, 27, 39], [8, 19, 30]]]
+
+
+def test_attention_weighs_values_by_the_softmax_of_scaled_products_of_each_head() -> None:
+    """Two heads of two features. The first attends by log 2 and log 3 over sqrt(2); the second by nothing."""
+    x = np.array([[[1.0, 0, 5, 7], [0, 1, 9, 1]]])
+    one, zero = np.eye(4), np.zeros((4, 4))
+    scores = np.sqrt(2) * np.log([[1, 3], [2, 1]])
+    query, key = zero.copy(), zero.copy()
+    query[:2, :2], key[:2, :2] = scores, np.eye(2)  # of token i and token j: scores[i, j]
+    roles = {"query_kernel": query, "key_kernel": key, "value_kernel": one, "output_kernel": 2 * one}
+    biases = {f"{part}_bias": np.zeros(4) for part in ("query", "key", "value", "output")}
+    biases["value_bias"], biases["output_bias"] = np.array([0.0, 0, 0, 1]), np.array([0.0, 0, 0, 100])
+    y = forward(MultiHeadAttention("a", 2), x, **roles, **biases)  # type: ignore[arg-type]  # all are weights
+    np.testing.assert_allclose(y, [[[0.5, 1.5, 14, 110], [4 / 3, 2 / 3, 14, 110]]], rtol=1e-13)
+
+
 def test_global_average_pooling_leaves_one_mean_a_channel_and_image() -> None:
     x = np.array([[[[1, 10], [2, 20], [6, 30]]], [[[4, 0], [5, 0], [9, 6]]]])
     assert forward(GlobalAveragePool2D("p"), x).tolist() == [[3, 20], [6, 2]]
@@ -218,6 +316,10 @@ def test_dropout_draws_a_fresh_mask_each_time_and_the_same_ones_from_the_same_se
         (HardSigmoid("s"), [-4, -2, 0, 2, 4], [0, 1 / 6, 0.5, 5 / 6, 1], [0, 1 / 6, 1 / 6, 1 / 6, 0]),
         (HardSwish("s"), [-4, -3, -1.5, 0, 1.5, 3, 4], [0, 0, -0.375, 0, 1.125, 3, 4], None),
         (HardSwish("s"), [-4, -1.5, 0, 1, 4], [0, -0.375, 0, 2 / 3, 4], [0, 0, 0.5, 5 / 6, 1]),
+        (Gelu("s"), [-1, 0, 1], [-0.15865525393145707, 0, 0.8413447460685429], None),
+        (Silu("s"), [-np.log(3), 0, np.log(3)], [-np.log(3) / 4, 0, 0.75 * np.log(3)], None),
+        (Sigmoid("s"), [-1000, -np.log(3), 0, np.log(3), 1000], [0, 0.25, 0.5, 0.75, 1], [0, 3 / 16, 0.25, 3 / 16, 0]),
+        (Tanh("s"), [-1000, 0, np.log(3)], [-1, 0, 0.8], [0, 1, 0.36]),
     ],
 )
 def test_an_elementwise_layer_bends_where_its_formula_does(
@@ -246,7 +348,7 @@ def test_dense_multiplies_by_in_out_kernel_and_adds_the_bias() -> None:
 def test_a_residual_branch_adds_what_enters_it_and_tells_its_own_outputs_before_the_sum() -> None:
     weights = {"d/kernel": np.array([[0, 1], [10, 0]]), "d/bias": np.array([-25, 100])}
     run = a_pass(weights)
-    y, _ = sequence((Residual("b", (Dense("d", 2), Relu("r"))),), np.array([[1, 2], [3, 4]]), run)
+    y, _ = sequence((residual("b", (Dense("d", 2), Relu("r"))),), np.array([[1, 2], [3, 4]]), run)
     assert y.tolist() == [[1 + 0, 2 + 101], [3 + 15, 4 + 103]]
     assert [(name, output.tolist()) for name, output in run.outputs.items()] == [
         ("d", [[-5, 101], [15, 103]]),
@@ -255,11 +357,24 @@ def test_a_residual_branch_adds_what_enters_it_and_tells_its_own_outputs_before_
     ]
 
 
+def test_branches_are_concatenated_along_the_last_axis_in_their_order() -> None:
+    x = np.array([[[1, -2], [3, -4]]])
+    y, backward = FORWARD[Concatenate](Concatenate("b", ((Relu("r"),), ())), x, a_pass({}))
+    assert y.tolist() == [[[1, 0, 1, -2], [3, 0, 3, -4]]]
+    assert backward(np.arange(8).reshape(1, 2, 4)).tolist() == [[[0 + 2, 3], [4 + 6, 7]]]
+
+
+def test_a_projected_shortcut_is_added_in_the_inputs_place() -> None:
+    weights = {"p/kernel": np.array([[10, 0], [0, 100]]), "p/bias": np.zeros(2, int)}
+    y, _ = sequence((Add("b", ((Relu("r"),), (Dense("p", 2),))),), np.array([[1, -2]]), a_pass(weights))
+    assert y.tolist() == [[11, -200]]
+
+
 def test_squeeze_and_excite_multiplies_each_images_channels_by_factors_of_its_own() -> None:
     x = np.array([[[[1, 10], [3, 30]]], [[[2, 0], [4, 40]]]])  # means (2, 20) and (3, 20)
     weights = {"d/kernel": np.array([[1, 0], [0, 1]]), "d/bias": np.array([0, -18])}
     run = a_pass(weights)
-    y, _ = sequence((SqueezeExcite("b", (GlobalAveragePool2D("p"), Dense("d", 2))),), x, run)
+    y, _ = sequence((squeeze_excite("b", (GlobalAveragePool2D("p"), Dense("d", 2))),), x, run)
     assert y.tolist() == [[[[2, 20], [6, 60]]], [[[6, 0], [12, 80]]]]
     assert list(run.outputs) == ["p", "d", "b"]
     assert run.outputs["d"].tolist() == [[2, 2], [3, 2]]

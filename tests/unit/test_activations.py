@@ -9,21 +9,33 @@ import pytest
 
 from workloads import layers
 from workloads.activations import KEPT, activation_bytes, pooled_values
-from workloads.catalogue import CATS_DOGS_CNN, MOBILENET_V3_LARGE, OSU_CNN
+from workloads.catalogue import CATS_DOGS_CNN, LENET_5, MOBILENET_V3_LARGE, OSU_CNN, WORKLOADS
 from workloads.layers import (
     BatchNorm,
+    Concatenate,
     Conv2D,
     Dense,
     Dropout,
     Flatten,
+    Gelu,
     GlobalAveragePool2D,
     HardSigmoid,
     HardSwish,
     Layer,
+    LayerNorm,
     MaxPool2D,
+    MultiHeadAttention,
+    Multiply,
+    PositionEmbedding,
     Relu,
-    Residual,
-    SqueezeExcite,
+    Sigmoid,
+    Silu,
+    Softmax,
+    Tanh,
+    TokenMean,
+    Tokens,
+    residual,
+    squeeze_excite,
 )
 from workloads.spec import Workload
 
@@ -65,7 +77,7 @@ def test_every_layer_record_has_a_rule() -> None:
     records = {
         record
         for _, record in inspect.getmembers(layers, inspect.isclass)
-        if issubclass(record, Layer) and record not in (Layer, layers.Pool2D, layers.Branch)
+        if issubclass(record, Layer) and record not in (Layer, layers.Pool2D, layers.Join)
     }
     assert set(KEPT) == records
 
@@ -89,7 +101,7 @@ def test_what_no_derivative_needs_is_not_kept() -> None:
     alone = an_image(Conv2D("c", 3, (3, 3)), GlobalAveragePool2D("g"))
     assert alone == 4 * (72 + 3)  # neither the convolution's output nor the pool's input
     assert an_image(Conv2D("c", 3, (3, 3)), HardSwish("h"), GlobalAveragePool2D("g")) == alone + 4 * 48
-    assert an_image(Conv2D("c", 3, (3, 3)), Residual("s", (Relu("r"),)), GlobalAveragePool2D("g")) == alone + 4 * 48
+    assert an_image(Conv2D("c", 3, (3, 3)), residual("s", (Relu("r"),)), GlobalAveragePool2D("g")) == alone + 4 * 48
 
 
 def test_a_batch_norm_keeps_its_input_and_two_numbers_a_channel_whatever_the_batch_size() -> None:
@@ -108,7 +120,53 @@ def test_dropout_keeps_a_byte_for_each_value_unless_its_rate_is_zero() -> None:
 def test_squeeze_and_excite_keeps_both_factors() -> None:
     gate = (GlobalAveragePool2D("s"), Dense("d", 2), HardSigmoid("h"))
     kept = 4 * (72 + 2 + 2 + 72)  # x, what the Dense takes in, the factors, the logits
-    assert an_image(SqueezeExcite("e", gate), Flatten("f")) == kept
+    assert an_image(squeeze_excite("e", gate), Flatten("f")) == kept
+
+
+def test_smooth_layers_keep_what_their_slope_is_a_function_of() -> None:
+    alone = an_image(Conv2D("c", 3, (3, 3)), GlobalAveragePool2D("g"))
+    for layer in (Gelu("l"), Silu("l"), Sigmoid("l"), Tanh("l"), Softmax("l")):
+        assert an_image(Conv2D("c", 3, (3, 3)), layer, GlobalAveragePool2D("g")) == alone + 4 * 48
+    convolution = Conv2D("d", 1, (1, 1))  # takes in what the layer makes: an output is kept already, an input is not
+    kept = 4 * (72 + 48 + 16)
+    for layer, more in ((Tanh("l"), 0), (Sigmoid("l"), 0), (Softmax("l"), 0), (Gelu("l"), 48), (Silu("l"), 48)):
+        assert an_image(Conv2D("c", 3, (3, 3)), layer, convolution, Flatten("f")) == kept + 4 * more
+
+
+def test_a_layer_norm_keeps_its_input_and_two_numbers_a_token() -> None:
+    tokens = (Conv2D("c", 3, (3, 3)), Tokens("t"))  # 16 tokens of 3 features
+    assert an_image(*tokens, LayerNorm("n"), TokenMean("m")) == 4 * (72 + 48 + 2 * 16 + 3)
+    workload = Workload("w", "", (6, 6, 2), (*tokens, LayerNorm("n"), TokenMean("m")))
+    assert activation_bytes(workload, 10) == 10 * activation_bytes(workload, 1)
+
+
+def test_attention_keeps_its_input_three_projections_the_softmax_of_each_head_and_what_the_last_kernel_takes_in() -> (
+    None
+):
+    tokens = (Conv2D("c", 6, (3, 3)), Tokens("t"), PositionEmbedding("p"))  # 16 tokens of 6 features
+    by_hand = 72 + 16 * 6 + 3 * 16 * 6 + 2 * 16 * 16 + 16 * 6 + 6
+    assert an_image(*tokens, MultiHeadAttention("a", 2), TokenMean("m")) == 4 * by_hand
+    assert an_image(*tokens, TokenMean("m")) == 4 * (72 + 6)  # neither the embedding's input nor its output
+
+
+def test_a_concatenate_is_its_parts_and_what_is_kept_of_them_is_not_kept_again() -> None:
+    head = (Conv2D("h", 1, (1, 1)), Flatten("f"))  # keeps what enters it, and 16 logits
+    stem = Conv2D("c", 3, (3, 3))
+    parts = ((Relu("r"),), (Conv2D("d", 5, (1, 1)),))
+    assert an_image(stem, Concatenate("j", parts), *head) == 4 * (72 + 48 + 48 + 80 + 16)  # c, r and d
+    dense = Concatenate("k", ((), (Conv2D("e", 2, (1, 1)), Relu("s"))))  # DenseNet: what entered is a part
+    assert an_image(stem, dense, *head) == 4 * (72 + 48 + 32 + 16)
+
+
+def test_a_product_keeps_every_factor() -> None:
+    stem, squeeze = Conv2D("c", 3, (3, 3)), (GlobalAveragePool2D("g"),)
+    for branches, kept in ((((), squeeze), 48 + 3), (((Relu("r"),), (Tanh("t"),)), 2 * 48), (((), ()), 48)):
+        assert an_image(stem, Multiply("m", branches), Flatten("f")) == 4 * (72 + kept + 48)
+
+
+def test_lenet_5_keeps_what_a_hand_counts() -> None:
+    by_hand = 32 * 32 + 28 * 28 * 6 + 14 * 14 * 6 + 10 * 10 * 16 + 5 * 5 * 16 + 120 + 84 + 10
+    assert activation_bytes(LENET_5, 3) == 3 * 4 * by_hand
 
 
 def test_twice_the_precision_is_twice_the_bytes() -> None:
@@ -116,7 +174,7 @@ def test_twice_the_precision_is_twice_the_bytes() -> None:
 
 
 def test_activations_are_a_line_of_the_batch_size_in_every_catalogued_network() -> None:
-    for workload in (OSU_CNN, CATS_DOGS_CNN, MOBILENET_V3_LARGE):
+    for workload in WORKLOADS.values():
         one, two, nine = (activation_bytes(workload, size) for size in (1, 2, 9))
         assert nine - one == 8 * (two - one) > 0
         assert activation_bytes(replace(workload, name="another"), 9) == nine

@@ -4,19 +4,40 @@ import math
 
 import pytest
 
-from workloads.catalogue import CATS_DOGS_CNN, MOBILENET_V3_LARGE, OSU_CNN, TINY, WORKLOADS
+from workloads.catalogue import (
+    CATS_DOGS_CNN,
+    LENET_5,
+    MOBILENET_V3_LARGE,
+    OSU_CNN,
+    RESNET_18,
+    TINY,
+    VGG_11,
+    VIT_TINY,
+    WORKLOADS,
+)
 from workloads.layers import (
+    Add,
+    AveragePool2D,
     BatchNorm,
     Conv2D,
     Dense,
     DepthwiseConv2D,
     Dropout,
+    Flatten,
+    Gelu,
+    GlobalAveragePool2D,
     HardSwish,
     Layer,
+    LayerNorm,
+    MaxPool2D,
+    MultiHeadAttention,
+    Multiply,
+    PositionEmbedding,
     Relu,
-    Residual,
     Shape,
-    SqueezeExcite,
+    Tanh,
+    TokenMean,
+    Tokens,
 )
 from workloads.spec import Workload
 
@@ -41,7 +62,8 @@ def steps(workload: Workload) -> list[tuple[str, Shape, Shape]]:
 
 
 def test_the_catalogue_lists_each_workload_under_its_own_name_and_all_end_in_classes() -> None:
-    assert {"osu-cnn", "cats-dogs-cnn", "mobilenet-v3-large", "tiny"} <= set(WORKLOADS)
+    named = {"osu-cnn", "cats-dogs-cnn", "mobilenet-v3-large", "lenet-5", "vgg-11", "resnet-18", "vit-tiny", "tiny"}
+    assert named <= set(WORKLOADS)
     for name, workload in WORKLOADS.items():
         assert workload.name == name
         assert workload.output_shape == (1 if workload.loss == "binary-cross-entropy" else workload.classes,)
@@ -150,14 +172,14 @@ def test_a_mobilenet_block_has_the_papers_shapes_and_layers(block: int) -> None:
         activation
     }
     if squeeze:
-        assert isinstance(found["scale"][0], SqueezeExcite)
+        assert isinstance(found["scale"][0], Multiply)
         assert (shapes["scale"][0], shapes["reduce"], shapes["excite"]) == (
             wide,
             ((expanded,), (squeeze,)),
             ((squeeze,), (expanded,)),
         )
     if added:
-        assert isinstance(found["add"][0], Residual)
+        assert isinstance(found["add"][0], Add)
         assert shapes["add"] == ((side, side, entering),) * 2
 
 
@@ -215,3 +237,109 @@ def test_mobilenets_first_dense_layer_is_he_normal_and_its_head_glorot() -> None
     layers = {layer.name: layer for layer, _ in MOBILENET_V3_LARGE.walk()}
     assert layers["dense1"] == Dense("dense1", 1280, "he-normal")
     assert layers["dense2"] == Dense("dense2", 10, "glorot-uniform")
+
+
+def test_lenet_5_walks_through_the_papers_shapes() -> None:
+    assert [(kind, shape) for kind, (_, _, shape) in zip(kinds(LENET_5), steps(LENET_5), strict=True)] == [
+        (Conv2D, (28, 28, 6)),
+        (Tanh, (28, 28, 6)),
+        (AveragePool2D, (14, 14, 6)),
+        (Conv2D, (10, 10, 16)),
+        (Tanh, (10, 10, 16)),
+        (AveragePool2D, (5, 5, 16)),
+        (Flatten, (400,)),
+        (Dense, (120,)),
+        (Tanh, (120,)),
+        (Dense, (84,)),
+        (Tanh, (84,)),
+        (Dense, (10,)),
+    ]
+    assert LENET_5.input_shape == (32, 32, 1)
+
+
+def kinds(workload: Workload) -> list[type[Layer]]:
+    return [type(layer) for layer, _ in workload.walk()]
+
+
+def test_lenet_5_has_61_706_parameters_where_every_map_sees_all_maps_before_it() -> None:
+    by_hand = (25 + 1) * 6 + (25 * 6 + 1) * 16 + (400 + 1) * 120 + (120 + 1) * 84 + (84 + 1) * 10
+    assert LENET_5.parameter_count == by_hand == 61_706
+    assert LENET_5.multiply_adds == 28 * 28 * 6 * 25 + 10 * 10 * 16 * 150 + 400 * 120 + 120 * 84 + 84 * 10
+
+
+def test_vgg_11_has_column_as_convolutions_and_halves_the_image_five_times() -> None:
+    convolutions = [(layer.filters, shape[0]) for layer, shape in VGG_11.walk() if isinstance(layer, Conv2D)]
+    assert convolutions == [
+        *((64, 32), (128, 16), (256, 8), (256, 8)),
+        *((512, 4), (512, 4), (512, 2), (512, 2)),
+    ]
+    behind = kinds(VGG_11)
+    for place, kind in enumerate(behind):
+        if kind is Conv2D:
+            assert behind[place + 1 : place + 3] == [BatchNorm, Relu]
+    assert behind.count(MaxPool2D) == 5
+    assert behind[-2:] == [Flatten, Dense]
+
+
+def test_vgg_11_has_the_published_parameters_but_for_its_classifier_and_the_convolutions_biases() -> None:
+    published = 132_868_840  # torchvision, VGG11_BN_Weights.meta["num_params"]
+    classifier = (25_088 * 4096 + 4096) + (4096 * 4096 + 4096) + (4096 * 1000 + 1000)
+    biases = 64 + 128 + 2 * 256 + 4 * 512
+    assert VGG_11.parameter_count == published - classifier - biases + (512 * 10 + 10) == 9_228_362
+    by_hand = 9 * (32**2 * 3 * 64 + 16**2 * 64 * 128 + 8**2 * (128 + 256) * 256 + 4**2 * (256 + 512) * 512)
+    assert VGG_11.multiply_adds == by_hand + 9 * 2**2 * 2 * 512 * 512 + 512 * 10
+
+
+def test_resnet_18_projects_its_shortcut_where_a_stage_begins_and_nowhere_else() -> None:
+    adds = [(layer, shape) for layer, shape in RESNET_18.walk() if isinstance(layer, Add)]
+    shapes = [(shape, layer.output_shape(shape)) for layer, shape in adds]
+    assert shapes == [
+        *[((32, 32, 64), (32, 32, 64))] * 2,
+        *(((32, 32, 64), (16, 16, 128)), ((16, 16, 128), (16, 16, 128))),
+        *(((16, 16, 128), (8, 8, 256)), ((8, 8, 256), (8, 8, 256))),
+        *(((8, 8, 256), (4, 4, 512)), ((4, 4, 512), (4, 4, 512))),
+    ]
+    block = [Conv2D, BatchNorm, Relu, Conv2D, BatchNorm]
+    for number, (add, _) in enumerate(adds):
+        layers, shortcut = add.branches
+        assert [type(layer) for layer in layers] == block
+        projected = number in (2, 4, 6)
+        assert [type(layer) for layer in shortcut] == [Conv2D, BatchNorm] * projected
+        strides = [layer.stride for layer in (*layers, *shortcut) if isinstance(layer, Conv2D)]
+        assert strides == ([2, 1, 2] if projected else [1, 1])
+    assert kinds(RESNET_18)[:3] == [Conv2D, BatchNorm, Relu]
+    assert kinds(RESNET_18)[-3:] == [Relu, GlobalAveragePool2D, Dense]
+
+
+def test_resnet_18_has_the_published_parameters_but_for_its_stem_and_its_head() -> None:
+    published = 11_689_512  # torchvision, ResNet18_Weights.meta["num_params"]: a stem of 7 x 7, 1,000 classes
+    stem, head = (7 * 7 - 3 * 3) * 3 * 64, 990 * (512 + 1)
+    assert RESNET_18.parameter_count == published - stem - head == 11_173_962
+    by_hand = 32**2 * (27 * 64 + 4 * 9 * 64 * 64) + 512 * 10
+    for side, width in ((16, 128), (8, 256), (4, 512)):
+        by_hand += side**2 * (9 * width * width // 2 + 3 * 9 * width * width + width * width // 2)
+    assert RESNET_18.multiply_adds == by_hand
+
+
+def test_vit_tiny_is_six_blocks_of_a_norm_before_attention_and_before_the_perceptron() -> None:
+    block = [LayerNorm, MultiHeadAttention, Add, LayerNorm, Dense, Gelu, Dense, Add]
+    expected = [Conv2D, Tokens, PositionEmbedding, *block * 6, LayerNorm, TokenMean, Dense]
+    assert kinds(VIT_TINY) == expected
+    assert steps(VIT_TINY)[:3] == [
+        ("patches", (32, 32, 3), (8, 8, 192)),
+        ("tokens", (8, 8, 192), (64, 192)),
+        ("positions", (64, 192), (64, 192)),
+    ]
+    attentions = [layer for layer, _ in VIT_TINY.walk() if isinstance(layer, MultiHeadAttention)]
+    assert {layer.heads for layer in attentions} == {3}
+    assert {layer.epsilon for layer, _ in VIT_TINY.walk() if isinstance(layer, LayerNorm)} == {1e-6}
+
+
+def test_vit_tinys_blocks_have_the_published_parameters_of_deit_tiny() -> None:
+    block = 2 * 2 * 192 + 4 * (192 * 192 + 192) + (192 * 768 + 768) + (768 * 192 + 192)
+    around = (16 * 16 * 3 * 192 + 192) + 192 + 197 * 192 + 2 * 192 + (192 * 1000 + 1000)
+    assert 12 * block + around == 5_717_416  # Touvron et al. 2021, as timm and Facebook's own code count deit-tiny
+    own = (4 * 4 * 3 * 192 + 192) + 64 * 192 + 2 * 192 + (192 * 10 + 10)
+    assert VIT_TINY.parameter_count == 6 * block + own == 2_693_194
+    attention = 4 * 64 * 192 * 192 + 2 * 64 * 64 * 192
+    assert VIT_TINY.multiply_adds == 64 * 48 * 192 + 6 * (attention + 2 * 64 * 192 * 768) + 192 * 10

@@ -16,8 +16,10 @@ from workloads.layers import (
     Layer,
     MaxPool2D,
     Relu,
-    Residual,
-    SqueezeExcite,
+    Sigmoid,
+    Softmax,
+    residual,
+    squeeze_excite,
 )
 from workloads.spec import OptimizerName, OptimizerSpec, Workload
 
@@ -33,7 +35,7 @@ def branched(inner_rate: float, outer_rate: float) -> Workload:
     block = (
         DepthwiseConv2D("filter", (3, 3), padding="same"),
         BatchNorm("filter_norm", 0.99),
-        SqueezeExcite("gate", gate),
+        squeeze_excite("gate", gate),
         Conv2D("project", 4, (1, 1), bias=False),
     )
     return Workload(
@@ -42,7 +44,7 @@ def branched(inner_rate: float, outer_rate: float) -> Workload:
         (6, 5, 2),
         (
             Conv2D("stem", 4, (2, 2), 2),
-            Residual("block", block),
+            residual("block", block),
             Flatten("flatten"),
             BatchNorm("norm"),
             Dropout("outer_dropout", outer_rate),
@@ -92,7 +94,7 @@ def test_a_workloads_multiply_adds_count_each_layer_of_a_branch_once() -> None:
 
 
 def test_a_workload_that_ends_in_a_branch_has_that_branchs_shape() -> None:
-    gate = SqueezeExcite("gate", (GlobalAveragePool2D("squeeze"), Dense("excite", 4)))
+    gate = squeeze_excite("gate", (GlobalAveragePool2D("squeeze"), Dense("excite", 4)))
     assert replace(BRANCHED, layers=(Conv2D("stem", 4, (2, 2), 2), gate)).output_shape == (3, 2, 4)
 
 
@@ -119,7 +121,7 @@ def test_without_dropout_only_the_rates_change_in_branches_too() -> None:
 
 
 def test_without_dropout_leaves_a_workload_that_has_none_as_it_is() -> None:
-    plain = Workload("w", "", (4,), (Residual("b", (Dense("d", 4), Relu("r"))),))
+    plain = Workload("w", "", (4,), (residual("b", (Dense("d", 4), Relu("r"))),))
     assert plain.without_dropout() == plain
     assert not plain.draws
 
@@ -132,9 +134,9 @@ def test_without_dropout_leaves_a_workload_that_has_none_as_it_is() -> None:
         DepthwiseConv2D("culprit", (5, 3)),
         MaxPool2D("culprit", 5),
         Dense("culprit", 10),
-        Residual("culprit", (Conv2D("inner", 2, (1, 1)),)),
-        SqueezeExcite("culprit", (GlobalAveragePool2D("inner"), Dense("inner2", 2))),
-        Residual("branch", (Dense("culprit", 10),)),
+        residual("culprit", (Conv2D("inner", 2, (1, 1)),)),
+        squeeze_excite("culprit", (GlobalAveragePool2D("inner"), Dense("inner2", 2))),
+        residual("branch", (Dense("culprit", 10),)),
     ],
 )
 @pytest.mark.parametrize("asked", ["output_shape", "parameter_count", "multiply_adds", "classes"])
@@ -150,6 +152,13 @@ def test_an_image_layer_behind_a_flatten_is_named(layer: Layer) -> None:
         list(Workload("w", "", (4, 4, 1), (Flatten("f"), layer)).walk())
 
 
+@pytest.mark.parametrize("tail", [(Softmax("s"),), (Sigmoid("s"),), (Softmax("s"), Dropout("d", 0.5))])
+def test_a_network_that_ends_in_what_its_loss_does_is_refused(tail: tuple[Layer, ...]) -> None:
+    with pytest.raises(ValueError, match=r"workload w: ends in layer s, .*leave it out"):
+        Workload("w", "", (4,), (Dense("d1", 3), *tail))
+    assert Workload("w", "", (4,), (*tail, Dense("d1", 3))).output_shape == (3,)
+
+
 def test_walk_stops_at_the_layer_that_does_not_fit() -> None:
     walk = Workload("w", "", (4, 4, 1), (Relu("r"), Dense("culprit", 2), Relu("never"))).walk()
     assert [next(walk)[0].name, next(walk)[0].name] == ["r", "culprit"]
@@ -161,10 +170,10 @@ def test_walk_stops_at_the_layer_that_does_not_fit() -> None:
     "layers",
     [
         (Dense("same", 4), Relu("r"), Dense("same", 2)),
-        (Dense("same", 4), Residual("branch", (Dense("same", 4),))),
-        (Residual("one", (Relu("same"),)), Residual("two", (Relu("same"),))),
-        (Residual("same", (Relu("same"),)),),
-        (Residual("one", (Residual("two", (Relu("same"),)),)), Relu("same")),
+        (Dense("same", 4), residual("branch", (Dense("same", 4),))),
+        (residual("one", (Relu("same"),)), residual("two", (Relu("same"),))),
+        (residual("same", (Relu("same"),)),),
+        (residual("one", (residual("two", (Relu("same"),)),)), Relu("same")),
     ],
 )
 def test_repeated_layer_names_are_refused_across_branches_too(layers: tuple[Layer, ...]) -> None:

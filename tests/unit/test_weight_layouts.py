@@ -11,7 +11,9 @@ import pytest
 
 from workloads.catalogue import OSU_CNN
 from workloads.layers import (
+    Add,
     BatchNorm,
+    Concatenate,
     Conv2D,
     Dense,
     DepthwiseConv2D,
@@ -19,10 +21,14 @@ from workloads.layers import (
     Flatten,
     GlobalAveragePool2D,
     Layer,
+    LayerNorm,
     MaxPool2D,
+    MultiHeadAttention,
+    PositionEmbedding,
     Relu,
-    Residual,
-    SqueezeExcite,
+    Tokens,
+    residual,
+    squeeze_excite,
 )
 from workloads.spec import Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
@@ -46,20 +52,47 @@ OBLONG = Workload(
         Dense("dense2", 32),
     ),
 )  # Flatten takes (4, 2, 4); dense1 gives as many features, so that a move too many does not show by its shape
-GATE = SqueezeExcite("gate", (GlobalAveragePool2D("squeeze"), Dense("reduce", 3), Dense("excite", 5)))
+GATE = squeeze_excite("gate", (GlobalAveragePool2D("squeeze"), Dense("reduce", 3), Dense("excite", 5)))
 BRANCHED = Workload(
     "branched",
     "",
     (4, 3, 5),
     (
-        Residual("block", (DepthwiseConv2D("filter", (3, 2), padding="same"), BatchNorm("norm1"), GATE)),
+        residual("block", (DepthwiseConv2D("filter", (3, 2), padding="same"), BatchNorm("norm1"), GATE)),
         Flatten("flatten"),
         Dropout("dropout", 0.5),
         Dense("dense1", 60),
-        Residual("tail", (Dense("dense2", 60), BatchNorm("norm2"))),
+        residual("tail", (Dense("dense2", 60), BatchNorm("norm2"))),
         Dense("dense3", 2),
     ),
 )
+
+
+TRANSFORMER = Workload(
+    "transformer",
+    "",
+    (4, 6, 3),
+    (
+        Conv2D("patches", 6, (2, 2), 2),
+        Tokens("tokens"),  # (6, 6): what is transposed does not show by its shape
+        PositionEmbedding("positions"),
+        residual("add", (LayerNorm("norm"), MultiHeadAttention("attention", 2))),
+        Flatten("flatten"),
+        Dense("dense", 36),
+    ),
+)
+INCEPTION = Workload(
+    "inception",
+    "",
+    (4, 3, 5),
+    (
+        Concatenate("image", ((Conv2D("conv1", 2, (1, 1)),), (), (Conv2D("conv2", 4, (1, 1), groups=1),))),
+        Concatenate("features", ((GlobalAveragePool2D("means"),), (Flatten("flatten"), LayerNorm("norm1")))),
+        BatchNorm("norm2"),
+        Dense("dense", 143),
+    ),
+)
+NETWORKS = [OBLONG, BRANCHED, OSU_CNN, TRANSFORMER, INCEPTION]
 
 
 def filled(workload: Workload) -> Weights:
@@ -73,7 +106,7 @@ def same(a: Weights, b: Weights) -> bool:
     return list(a) == list(b) and all(np.array_equal(a[key], b[key]) and a[key].dtype == b[key].dtype for key in a)
 
 
-@pytest.mark.parametrize("workload", [OBLONG, BRANCHED, OSU_CNN], ids=lambda workload: workload.name)
+@pytest.mark.parametrize("workload", NETWORKS, ids=lambda workload: workload.name)
 def test_channels_last_undoes_channels_first(workload: Workload) -> None:
     weights = filled(workload)
     native = channels_first(workload, weights)
@@ -96,6 +129,44 @@ def test_channels_first_gives_a_depthwise_kernel_an_output_a_channel() -> None:
     assert native.shape == (5, 1, 3, 2)
     for c, _, h, w in np.ndindex(native.shape):
         assert native[c, 0, h, w] == weights["filter/kernel"][h, w, 0, c]
+
+
+def test_channels_first_transposes_kernels_of_attention_and_no_embedding() -> None:
+    weights = filled(TRANSFORMER)
+    native = channels_first(TRANSFORMER, weights)
+    for part in ("query", "key", "value", "output"):
+        assert np.array_equal(native[f"attention/{part}_kernel"], weights[f"attention/{part}_kernel"].T)
+        assert np.array_equal(native[f"attention/{part}_bias"], weights[f"attention/{part}_bias"])
+    assert np.array_equal(native["positions/embedding"], weights["positions/embedding"])
+
+
+def test_tokens_and_what_is_flattened_of_them_have_one_order() -> None:
+    weights = filled(TRANSFORMER)
+    assert np.array_equal(channels_first(TRANSFORMER, weights)["dense/kernel"].T, weights["dense/kernel"])
+    tokens = np.arange(72, dtype=np.float32).reshape(2, 6, 6)
+    native: Weights = {"tokens": tokens, "flatten": tokens.reshape(2, 36)}
+    assert same(outputs_channels_last(TRANSFORMER, native), native)
+
+
+def test_a_concatenate_of_flattened_features_is_reordered_in_the_flattened_part_alone() -> None:
+    weights = filled(INCEPTION)
+    native = channels_first(INCEPTION, weights)
+    places = np.arange(4 * 3 * 11).reshape(4, 3, 11).transpose(2, 0, 1).ravel()
+    assert np.array_equal(native["norm1/gamma"], weights["norm1/gamma"][places])
+    both = np.concatenate([np.arange(11), 11 + places])
+    assert np.array_equal(native["norm2/running_mean"], weights["norm2/running_mean"][both])
+    assert np.array_equal(native["dense/kernel"].T, weights["dense/kernel"][both])
+    features = np.arange(2 * 143, dtype=np.float32).reshape(2, 143)
+    outputs = outputs_channels_last(INCEPTION, {"features": features[:, both], "dense": features})
+    assert same(outputs, {"features": features, "dense": features})
+
+
+def test_an_add_of_two_flattened_images_keeps_their_order() -> None:
+    branches = ((Flatten("f1"),), (Relu("r"), Flatten("f2")))
+    workload = Workload("w", "", (2, 3, 4), (Add("a", branches), Dense("d", 24)))
+    weights = filled(workload)
+    places = np.arange(24).reshape(2, 3, 4).transpose(2, 0, 1).ravel()
+    assert np.array_equal(channels_first(workload, weights)["d/kernel"].T, weights["d/kernel"][places])
 
 
 def evaluated(x: Array, weights: Weights, norm: str) -> Array:
@@ -170,10 +241,10 @@ def test_outputs_come_back_as_images_and_features_in_the_canonical_order(workloa
 @pytest.mark.parametrize(
     "layers",
     [
-        (Flatten("f"), Residual("culprit", (Dense("d", 8),)), Dense("end", 2)),
-        (Flatten("f"), Relu("r"), Residual("culprit", (BatchNorm("n"), Dense("d", 8))), Dense("end", 2)),
-        (Flatten("f"), Residual("outer", (Residual("culprit", (Dense("d", 8),)), Dense("d2", 8)))),
-        (SqueezeExcite("culprit", (Conv2D("c", 2, (1, 1)), Flatten("f"))), Flatten("f2"), Dense("end", 2)),
+        (Flatten("f"), residual("culprit", (Dense("d", 8),)), Dense("end", 2)),
+        (Flatten("f"), Relu("r"), residual("culprit", (BatchNorm("n"), Dense("d", 8))), Dense("end", 2)),
+        (Flatten("f"), residual("outer", (residual("culprit", (Dense("d", 8),)), Dense("d2", 8)))),
+        (squeeze_excite("culprit", (Conv2D("c", 2, (1, 1)), Flatten("f"))), Flatten("f2"), Dense("end", 2)),
     ],
 )
 @pytest.mark.parametrize("function", [channels_first, channels_last, outputs_channels_last])
@@ -187,7 +258,7 @@ def test_a_branch_whose_features_would_be_in_two_orders_is_refused_by_name(
 
 
 def test_a_branch_that_flattens_within_is_reordered_within() -> None:
-    gate = SqueezeExcite("gate", (Flatten("f"), Dense("d", 3)))
+    gate = squeeze_excite("gate", (Flatten("f"), Dense("d", 3)))
     inside = Workload("w", "", (2, 2, 3), (gate, BatchNorm("n"), GlobalAveragePool2D("p"), Dense("end", 3)))
     weights = filled(inside)
     native = channels_first(inside, weights)
