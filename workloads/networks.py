@@ -7,11 +7,11 @@ import runpy
 from functools import cache
 from pathlib import Path
 
-from .catalogue import WORKLOADS
 from .records import network
 from .records.job import TrialSpec
 from .spec import Workload
 
+CATALOGUE = Path(__file__).parent / "catalogue"
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,40}")  # of a workload: it stands in names of files
 
 
@@ -30,19 +30,24 @@ def find(name_or_path: str) -> Workload:
 
 
 def read(path: Path) -> Workload:
-    """The one Workload that a file defines, as it is run. Raises NetworkError."""
+    """The one Workload that a file defines. Raises NetworkError."""
+    workload = _defined(path)
+    _check(workload, path)
+    return workload
+
+
+def _defined(path: Path) -> Workload:
     try:
         values = runpy.run_path(str(path)).values()
     except OSError as error:
         raise NetworkError(f"workload {path}: {error.strerror or error}") from error
-    except Exception as error:
+    except Exception as error:  # a stranger's file may raise anything
         raise NetworkError(f"workload {path}: {type(error).__name__}: {error}") from error
     workloads = {id(value): value for value in values if isinstance(value, Workload)}.values()
     if len(workloads) != 1:
         names = ", ".join(workload.name for workload in workloads) or "none"
         raise NetworkError(f"workload {path}: must define one Workload at its top level, defines {names}")
     (workload,) = workloads
-    _check(workload, path)
     return workload
 
 
@@ -80,3 +85,6 @@ def _stored(path: Path) -> Workload | None:
         return network.read(path)
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+WORKLOADS = {workload.name: workload for workload in map(_defined, sorted(CATALOGUE.glob("[!_]*.py")))}

@@ -17,8 +17,8 @@ from runner.environments import definition
 from runner.machine.description import IMAGE_VARIABLE
 from runner.project import Project
 from runner.results import memory_forecast
-from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS
+from workloads.networks import WORKLOADS
 from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS

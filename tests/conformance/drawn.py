@@ -20,9 +20,9 @@ import settings  # noqa: E402
 from adapters.worker import first_probe  # noqa: E402
 from adapters.worker.prepare import BuildArguments  # noqa: E402
 from workloads import datasets, weights  # noqa: E402
-from workloads.catalogue import WORKLOADS  # noqa: E402
 from workloads.datasets import Images, Labels  # noqa: E402
 from workloads.layers import Shape  # noqa: E402
+from workloads.networks import WORKLOADS  # noqa: E402
 from workloads.records.evidence import BATCHES, PROBES  # noqa: E402
 from workloads.records.files import without_nan  # noqa: E402
 from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec  # noqa: E402

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from workloads import weights
-from workloads.catalogue import WORKLOADS
+from workloads.networks import WORKLOADS
 from workloads.spec import OptimizerSpec
 
 framework, name, size, folder = sys.argv[1:]

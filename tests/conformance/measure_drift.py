@@ -20,7 +20,7 @@ from adapters.base import Adapter  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
 from adapters.worker.trial import evaluate  # noqa: E402
 from workloads import datasets, weights  # noqa: E402
-from workloads.catalogue import OSU_CNN  # noqa: E402
+from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402
 from workloads.datasets import Split  # noqa: E402
 from workloads.layers import BatchNorm, Conv2D  # noqa: E402
 from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec, Workload  # noqa: E402

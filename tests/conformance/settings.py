@@ -9,7 +9,6 @@ import numpy as np
 
 from adapters.numpy.layers import Pass, sequence
 from workloads import weights
-from workloads.catalogue import WORKLOADS
 from workloads.layers import (
     Add,
     AveragePool2D,
@@ -42,6 +41,7 @@ from workloads.layers import (
     residual,
     squeeze_excite,
 )
+from workloads.networks import WORKLOADS
 from workloads.records.job import PROFILES
 from workloads.spec import OptimizerSpec, Workload
 

@@ -16,7 +16,7 @@ from runner.environments.definition import read
 from runner.memory_worker import MemoryWorker
 from runner.results.memory import MemoryAccount
 from workloads.activations import activation_bytes
-from workloads.catalogue import OSU_CNN
+from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.records.figures import MEMORY_PARTS
 from workloads.records.job import TrialSpec
 from workloads.spec import OptimizerSpec

@@ -28,7 +28,7 @@ from reports.load import ReportError
 from reports.publishing import archive, citation, publication, publish
 from reports.publishing import index as published_index
 from reports.publishing.obstacles import obstacles
-from workloads.catalogue import TINY
+from workloads.catalogue.tiny import TINY
 from workloads.records import network
 from workloads.records.status import Status
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import make_spec
 
-from workloads.catalogue import WORKLOADS
+from workloads.networks import WORKLOADS
 from workloads.records.check_name import LATE_NAMES, MADE_AGAIN, CheckName
 from workloads.records.checks import clock_checks, figure_checks, sample_checks
 from workloads.records.figures import Figure, Method

@@ -12,7 +12,7 @@ from conftest import PROJECT, make_spec
 
 from runner.gate import trial_end
 from runner.gate.trial_end import EVALUATION, GROSS, LEFT_SHARE, LOSSES, TURNED, UPDATES, checks, gather
-from workloads.catalogue import OSU_CNN
+from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, EndStep, Missing, Outstanding, TrialEnd
 from workloads.records.figures import DIVERGED_STEP, Figure

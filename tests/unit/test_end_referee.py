@@ -20,9 +20,9 @@ from adapters.numpy.layers import Array
 from adapters.worker import end_probe
 from adapters.worker.prepare import Prepared
 from workloads import weights
-from workloads.catalogue import WORKLOADS
 from workloads.datasets import Images, Split
 from workloads.layers import BatchNorm
+from workloads.networks import WORKLOADS
 from workloads.records import end_evidence as bounds
 from workloads.records import network
 from workloads.records.end_evidence import END_FILE, IDLE_STEPS, Difference, TrialEnd

@@ -23,7 +23,7 @@ from runner.gate import judge as gate
 from runner.gate.judge import JUDGED, Gate
 from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS
 from runner.launch import Launcher, LaunchFailed, Local, Outcome
-from workloads.catalogue import WORKLOADS
+from workloads.networks import WORKLOADS
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.events import Event
 from workloads.records.evidence import PROBE_BATCH, Evidence

@@ -10,9 +10,8 @@ import pytest
 
 from workloads import __main__ as program
 from workloads import networks
-from workloads.catalogue import WORKLOADS
 from workloads.layers import Conv2D, Dense, Flatten, Layer
-from workloads.networks import NetworkError
+from workloads.networks import WORKLOADS, NetworkError
 from workloads.records import network
 from workloads.spec import Workload
 
@@ -41,6 +40,11 @@ def test_a_network_comes_back_from_json_as_it_was(name: str) -> None:
     read = network.from_json(json.loads(network.to_text(workload)))
     assert read == replace(workload, summary="")
     assert network.to_text(read) == network.to_text(workload)
+
+
+def test_a_network_of_the_catalogue_is_a_file_of_its_name() -> None:
+    stems = {path.stem.replace("_", "-") for path in networks.CATALOGUE.glob("[!_]*.py")}
+    assert set(WORKLOADS) == stems and "osu-cnn" in stems
 
 
 def test_every_layer_record_can_be_stored() -> None:

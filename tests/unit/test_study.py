@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from workloads.catalogue import WORKLOADS
 from workloads.datasets import DATASETS
+from workloads.networks import WORKLOADS
 from workloads.study import Study, StudyError, read, studies
 
 THESIS_BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workloads.catalogue import OSU_CNN
+from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.layers import (
     Add,
     BatchNorm,

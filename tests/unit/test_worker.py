@@ -30,7 +30,7 @@ from adapters.worker.trainer import CALL_S, Trainer, endless_batches, epoch_batc
 from adapters.worker.trial import FIRST_LOSSES, evaluate
 from runner.gate.tolerances import Truth, difference
 from workloads import weights
-from workloads.catalogue import OSU_CNN
+from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.datasets import DATASETS, Split, batch_order, load
 from workloads.layers import Dense, Flatten
 from workloads.records import network

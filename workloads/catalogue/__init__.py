@@ -1,0 +1,1 @@
+"""The networks that come with the project: one file each, found by its place (`workloads/networks.py`)."""
