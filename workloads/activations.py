@@ -7,7 +7,7 @@ what that is for each layer; the loss keeps the logits.
 So a ReLU's output that a convolution takes in is one tensor, a Flatten's output is its input, a Concatenate's output is
 its parts, and a BatchNorm's output under a ReLU is not kept. The images are counted as the first layer takes them in:
 rescaled, float32. A framework may keep more: the places of a pool's maxima, labels of another type, both the logits and
-their softmax.
+their softmax; or less, where its attention computes the softmax again.
 """
 
 from __future__ import annotations

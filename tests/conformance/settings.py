@@ -257,8 +257,9 @@ TRANSFORMER = Workload(
         Tokens("tokens"),
         PositionEmbedding("positions"),
         residual("add1", (LayerNorm("norm1"), MultiHeadAttention("attention", heads=2))),
-        residual("add2", (LayerNorm("norm2", epsilon=2**-6), Dense("dense1", 9), Gelu("gelu"), Dense("dense2", 6))),
-        LayerNorm("norm3"),
+        residual("add2", (LayerNorm("norm2", epsilon=2**-6), Dense("dense1", 9), Gelu("gelu1"), Dense("dense2", 6))),
+        residual("add3", (LayerNorm("norm3"), Gelu("gelu2"))),  # of values of size 2, where its approximations show
+        LayerNorm("norm4"),
         TokenMean("mean"),
         Dense("dense3", 4),
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +27,8 @@ from suite import (
     under,
     verdict,
 )
+
+from runner.environments.definition import read, worker_variables
 
 COMBINATIONS = [
     pytest.param(framework, case, check, id=f"{framework}-{case.name}-{check}")
@@ -96,6 +100,25 @@ def test_a_missing_environment_is_no_failure(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(suite, "PROJECT", replace(PROJECT, environments=tmp_path))
     with pytest.raises(AssertionError, match="numpy-cpu is not made"):
         run_probe("numpy", "adapters.numpy.adapter", "default", tmp_path, tmp_path, list(CASES.values()))
+
+
+DILATED_STRIDE = """
+from adapters.base import Unsupported
+from adapters.tensorflow.layers import convolution
+from workloads.layers import Conv2D
+try:
+    convolution(Conv2D("both", 4, (3, 3), stride=2, dilation=2), iter(()))
+except Unsupported as error:
+    print(error)
+"""
+
+
+def test_keras_computes_something_else_where_a_convolution_has_a_stride_and_a_dilation():
+    environment = read(PROJECT, "tensorflow", "cpu")
+    variables = {"PATH": os.environ["PATH"], **PROJECT.import_variables, **worker_variables(environment)}
+    command = [environment.interpreter, "-c", DILATED_STRIDE]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    assert done.stdout == "layer both: Keras has no convolution with both a stride and a dilation\n"
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

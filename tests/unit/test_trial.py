@@ -84,6 +84,7 @@ CHANGED: dict[str, Any] = {
     "last_batch": "drop",
     "profile": "tuned",
     "feed": "device",
+    "network": "1a2b3c4d5e6f",
     "allocator": "default",
     "device": "GPU-1",
     "threads": 1,
