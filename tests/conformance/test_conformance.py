@@ -113,10 +113,10 @@ except Unsupported as error:
 """
 
 
-def test_keras_computes_something_else_where_a_convolution_has_a_stride_and_a_dilation():
+def test_keras_refuses_a_convolution_with_a_stride_and_a_dilation() -> None:
     environment = read(PROJECT, "tensorflow", "cpu")
     variables = {"PATH": os.environ["PATH"], **PROJECT.import_variables, **worker_variables(environment)}
-    command = [environment.interpreter, "-c", DILATED_STRIDE]
+    command = [str(environment.interpreter), "-c", DILATED_STRIDE]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     assert done.stdout == "layer both: Keras has no convolution with both a stride and a dilation\n"
 
