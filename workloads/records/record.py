@@ -6,11 +6,9 @@ from dataclasses import asdict, is_dataclass
 from enum import Enum
 from functools import cache
 from types import UnionType
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-if TYPE_CHECKING:
-    from typing import Self  # not in the Python 3.10 of NVIDIA's MXNet image
-
+R = TypeVar("R", bound="Record")  # Self is not in the Python 3.10 of NVIDIA's MXNet image
 _hints = cache(get_type_hints)
 
 
@@ -22,9 +20,9 @@ class Record:
         return dict(asdict(self))  # type: ignore[call-overload]
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
+    def from_json(cls: type[R], data: dict[str, Any]) -> R:
         """Raises TypeError, AttributeError, ValueError for what is no such record; a field with a default may lack."""
-        record: Self = _read(cls, data)
+        record: R = _read(cls, data)
         return record
 
 
