@@ -41,8 +41,9 @@ def _defined(path: Path) -> Workload:
         values = runpy.run_path(str(path)).values()
     except OSError as error:
         raise NetworkError(f"workload {path}: {error.strerror or error}") from error
-    except Exception as error:  # a stranger's file may raise anything
-        raise NetworkError(f"workload {path}: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:  # a stranger's file may raise anything
+        reason = " ".join(str(error).split())
+        raise NetworkError(f"workload {path}: {type(error).__name__}: {reason}") from error
     workloads = {id(value): value for value in values if isinstance(value, Workload)}.values()
     if len(workloads) != 1:
         names = ", ".join(workload.name for workload in workloads) or "none"

@@ -84,6 +84,8 @@ def test_a_workload_that_is_imported_or_named_twice_is_one(tmp_path: Path) -> No
         (FILE + FILE.replace('"mine"', '"yours"').replace("MINE", "YOURS"), "defines mine, yours"),
         ("import nothing_of_this_name", "ModuleNotFoundError"),
         ("def", "SyntaxError"),
+        ("raise ValueError('in two\\nlines')", "ValueError: in two lines"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
         (FILE.replace('"mine"', '"My Net"'), "its name must be"),
         (FILE.replace('"mine"', '"osu-cnn"'), "the catalogue has a osu-cnn"),
         (FILE.replace('Flatten("flatten"), ', ""), "layer dense"),
