@@ -39,7 +39,7 @@ class Adapter:
 $verbs''')
 
 LAYERS = Template('''\
-"""Each layer record of workloads/layers.py as a layer of $name."""
+"""Each layer record of workloads/layers as a layer of $name."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _check(workload: Workload, path: Path) -> None:
     try:
         for layer, _ in workload.walk():
             if network.KINDS.get(type(layer).__name__) is not type(layer):
-                raise ValueError(f"layer {layer.name}: {type(layer).__name__} is no layer of workloads/layers.py")
+                raise ValueError(f"layer {layer.name}: {type(layer).__name__} is no layer of workloads/layers")
         shape = workload.output_shape
     except (ValueError, TypeError, IndexError, AttributeError) as error:
         raise NetworkError(f"workload {path}: {error}") from error

@@ -3,7 +3,7 @@
 Numeric contract
 ----------------
 * Images are NHWC uint8 up to the device; there `x = float32(pixel) * float32(workload.scale)`.
-* Layers compute what their records in `layers.py` say. Convolution kernels are HWIO (depthwise ones have I = 1),
+* Layers compute what their records in `layers/` say. Convolution kernels are HWIO (depthwise ones have I = 1),
   dense kernels (in, out); weights are keyed "layer/role".
 * Loss, a mean over the batch, from logits z:
     softmax-cross-entropy   log(sum_k exp(z_k)) - z_label, one logit a class

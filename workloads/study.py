@@ -107,7 +107,9 @@ def read(path: Path) -> Study:
         for key in table:
             if key not in known:
                 raise StudyError(f"unknown key; known are {', '.join(known)}", key)
-        return Study(name=path.stem, **table)
+        study = Study(name=path.stem, **table)
+        # A network's file lies beside the study that names it.
+        return study.changed(workload=str(path.parent / study.workload)) if study.workload.endswith(".py") else study
     except StudyError as error:
         raise StudyError(f"{path}, line {_line_of(error.key, text)}: {error}") from error
 

@@ -1,4 +1,4 @@
-"""Each layer record of workloads/layers.py as a Gluon block, channels first."""
+"""Each layer record of workloads/layers as a Gluon block, channels first."""
 
 from __future__ import annotations
 

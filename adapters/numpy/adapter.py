@@ -10,7 +10,8 @@ import numpy as np
 
 from adapters import kernels
 from adapters.base import MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
-from adapters.numpy.layers import Array, Parameters, Pass, sequence
+from adapters.numpy.layers import sequence
+from adapters.numpy.passes import Array, Parameters, Pass
 from workloads.datasets import Images, Labels
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights

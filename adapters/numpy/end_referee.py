@@ -18,7 +18,8 @@ import numpy as np
 
 from adapters.numpy.adapter import LOSSES, Adapter
 from adapters.numpy.end_updates import Step, update_differences
-from adapters.numpy.layers import FORWARD, Array, Parameters, sequence
+from adapters.numpy.layers import FORWARD, sequence
+from adapters.numpy.passes import Array, Parameters
 from workloads import weights
 from workloads.datasets import Images, Labels
 from workloads.records import network

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adapters.numpy.layers import Array, Parameters
+from adapters.numpy.passes import Array, Parameters
 from workloads.records.end_evidence import Difference
 from workloads.spec import OptimizerSpec
 

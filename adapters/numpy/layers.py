@@ -1,34 +1,23 @@
-"""Forward and backward of every layer in plain numpy, as its record in workloads/layers.py defines it."""
+"""Forward and backward of every layer in plain numpy, as its record in workloads/layers defines it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from adapters.numpy.images import (
+    average_pool2d,
+    conv2d,
+    depthwise_conv2d,
+    global_average_pool2d,
+    max_pool2d,
+)
+from adapters.numpy.passes import Array, Forward, Pass
 from workloads import layers
-
-Array = NDArray[Any]
-Parameters = dict[str, Array]
-Backward = Callable[[Array], Array]  # gradient of the output -> of the input; those of weights go to the pass
-Forward = tuple[Array, Backward]
-
-
-@dataclass
-class Pass:
-    """One pass through a model: what it reads, and what it leaves beside its result."""
-
-    weights: Parameters  # {"layer/role"}
-    training: bool
-    generator: np.random.Generator  # of dropout's masks
-    outputs: Parameters = field(default_factory=dict)  # {layer: its output}
-    statistics: Parameters = field(default_factory=dict)  # {"layer/role": running statistic after this batch}
-    gradients: Parameters = field(default_factory=dict)  # {"layer/role"}, once backward has been called
 
 
 def sequence(chain: tuple[layers.Layer, ...], x: Array, run: Pass) -> Forward:
@@ -39,130 +28,6 @@ def sequence(chain: tuple[layers.Layer, ...], x: Array, run: Pass) -> Forward:
         run.outputs[layer.name] = x
         tape.append(backward)
     return x, lambda dy: reduce(lambda gradient, backward: backward(gradient), reversed(tape), dy)
-
-
-def _padded(x: Array, margins: layers.Margins, value: float = 0) -> Array:
-    return np.pad(x, ((0, 0), *margins, (0, 0)), constant_values=value) if any(map(any, margins)) else x
-
-
-def _cropped(dx: Array, margins: layers.Margins) -> Array:
-    (above, below), (left, right) = margins
-    return dx[:, above : dx.shape[1] - below, left : dx.shape[2] - right]
-
-
-def _windows(padded: Array, window: tuple[int, int], stride: int, dilation: int = 1) -> Array:
-    """(n, rows, columns, c, what a window sees of each axis): a view."""
-    windows = np.lib.stride_tricks.sliding_window_view(padded, window, axis=(1, 2))
-    return windows[:, ::stride, ::stride, :, ::dilation, ::dilation]
-
-
-def _shifted(padded: Array, i: int, j: int, rows: int, columns: int, stride: int) -> Array:
-    """What is i rows and j columns into each window, (n, rows, columns, c): a view."""
-    return padded[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
-
-
-def conv2d(layer: layers.Conv2D, x: Array, run: Pass) -> Forward:
-    """(n, h, w, c) -> (n, rows, columns, filters)."""
-    kernel, margins, stride = run.weights[f"{layer.name}/kernel"], layer.margins(x.shape[1:]), layer.stride
-    kernels = np.split(kernel, layer.groups, axis=-1)
-    cells, group_filters = kernels[0][..., 0].size, kernels[0].shape[-1]
-    padded = _padded(x, margins)
-    windows = _windows(padded, layer.window, stride, layer.dilation)
-    patches = [part.transpose(0, 1, 2, 4, 5, 3).reshape(-1, cells) for part in np.split(windows, layer.groups, axis=3)]
-    filtered = [seen @ each.reshape(cells, -1) for seen, each in zip(patches, kernels, strict=True)]
-    y = np.concatenate(filtered, axis=-1).reshape(*windows.shape[:3], layer.filters)
-
-    def backward(dy: Array) -> Array:
-        dys = np.split(dy, layer.groups, axis=-1)
-        gradients = [seen.T @ part.reshape(-1, group_filters) for seen, part in zip(patches, dys, strict=True)]
-        run.gradients[f"{layer.name}/kernel"] = np.concatenate(gradients, axis=-1).reshape(kernel.shape)
-        dx, (_, rows, columns, _) = np.zeros_like(padded), dy.shape
-        for i, j in np.ndindex(*layer.kernel):
-            parts = [part @ each[i, j].T for part, each in zip(dys, kernels, strict=True)]
-            shifted = _shifted(dx, i * layer.dilation, j * layer.dilation, rows, columns, stride)
-            shifted += np.concatenate(parts, axis=-1)
-        return _cropped(dx, margins)
-
-    return _biased(layer, y, backward, run)
-
-
-def depthwise_conv2d(layer: layers.DepthwiseConv2D, x: Array, run: Pass) -> Forward:
-    """(n, h, w, c) -> (n, rows, columns, c)."""
-    kernel, margins, stride = run.weights[f"{layer.name}/kernel"], layer.margins(x.shape[1:]), layer.stride
-    height, width, _, channels = kernel.shape
-    rows, columns, _ = layer.output_shape(x.shape[1:])
-    padded = _padded(x, margins)
-    y = np.zeros((len(x), rows, columns, channels), x.dtype)
-    for i, j in np.ndindex(height, width):
-        y += _shifted(padded, i, j, rows, columns, stride) * kernel[i, j, 0]
-
-    def backward(dy: Array) -> Array:
-        dx = np.zeros_like(padded)
-        dkernel = run.gradients[f"{layer.name}/kernel"] = np.zeros_like(kernel)
-        for i, j in np.ndindex(height, width):
-            dkernel[i, j, 0] = (_shifted(padded, i, j, rows, columns, stride) * dy).sum(axis=(0, 1, 2))
-            _shifted(dx, i, j, rows, columns, stride)[...] += dy * kernel[i, j, 0]
-        return _cropped(dx, margins)
-
-    return _biased(layer, y, backward, run)
-
-
-def _biased(layer: layers.Conv2D | layers.DepthwiseConv2D, y: Array, backward: Backward, run: Pass) -> Forward:
-    """A convolution with its bias, where it has one."""
-    if not layer.bias:
-        return y, backward
-
-    def with_bias(dy: Array) -> Array:
-        run.gradients[f"{layer.name}/bias"] = dy.sum(axis=(0, 1, 2))
-        return backward(dy)
-
-    return y + run.weights[f"{layer.name}/bias"], with_bias
-
-
-def _pool_windows(layer: layers.Pool2D, x: Array, margin: float) -> Array:
-    """(n, rows, columns, c, size * size), a copy; margins have that value."""
-    windows = _windows(_padded(x, layer.margins(x.shape[1:]), margin), layer.window, layer.step)
-    return windows.reshape(*windows.shape[:4], layer.size**2)
-
-
-def _unpooled(layer: layers.Pool2D, windows: Array, x: Array) -> Array:
-    """What `_pool_windows` sends to each pixel, summed; zeros where no window is."""
-    margins = layer.margins(x.shape[1:])
-    dx, (_, rows, columns, *_) = np.zeros_like(_padded(x, margins)), windows.shape
-    for number, (i, j) in enumerate(np.ndindex(layer.window)):
-        shifted = _shifted(dx, i, j, rows, columns, layer.step)
-        shifted += windows[..., number]
-    return _cropped(dx, margins)
-
-
-def max_pool2d(layer: layers.MaxPool2D, x: Array, run: Pass) -> Forward:
-    """(n, h, w, c) -> (n, rows, columns, c); of equal pixels the first gets the gradient."""
-    windows = _pool_windows(layer, x, -math.inf)
-    winner = windows.argmax(axis=-1)[..., None]
-
-    def backward(dy: Array) -> Array:
-        spread = np.zeros_like(windows)
-        np.put_along_axis(spread, winner, dy[..., None], axis=-1)
-        return _unpooled(layer, spread, x)
-
-    return np.take_along_axis(windows, winner, axis=-1)[..., 0], backward
-
-
-def average_pool2d(layer: layers.AveragePool2D, x: Array, run: Pass) -> Forward:
-    """(n, h, w, c) -> (n, rows, columns, c)."""
-    windows = _pool_windows(layer, x, 0)
-    pixels = _pool_windows(layer, np.ones((1, *x.shape[1:3], 1), x.dtype), 0).sum(axis=-1)
-
-    def backward(dy: Array) -> Array:
-        return _unpooled(layer, np.broadcast_to((dy / pixels)[..., None], windows.shape), x)
-
-    return windows.sum(axis=-1) / pixels, backward
-
-
-def global_average_pool2d(layer: layers.GlobalAveragePool2D, x: Array, run: Pass) -> Forward:
-    """(n, h, w, c) -> (n, c)."""
-    pixels = x.shape[1] * x.shape[2]
-    return x.mean(axis=(1, 2)), lambda dy: np.broadcast_to(dy[:, None, None] / pixels, x.shape)
 
 
 def batch_norm(layer: layers.BatchNorm, x: Array, run: Pass) -> Forward:

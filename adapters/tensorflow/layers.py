@@ -1,4 +1,4 @@
-"""Each layer record of workloads/layers.py as a Keras layer."""
+"""Each layer record of workloads/layers as a Keras layer."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from adapters.numpy.layers import Pass, sequence
+from adapters.numpy.layers import sequence
+from adapters.numpy.passes import Pass
 from workloads import weights
 from workloads.layers import (
     Add,

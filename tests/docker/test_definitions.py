@@ -181,7 +181,7 @@ def test_a_secret_is_more_than_mounted() -> None:
 def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python_than_it_has() -> None:
     environment = read(PROJECT, "mxnet", "cuda-nvidia")
     assert (environment.pins, environment.python, environment.in_base) == ("", "3.10", True)
-    names = ("workloads", "workloads/records", "adapters", "adapters/worker", "adapters/mxnet")
+    names = ("workloads", "workloads/layers", "workloads/records", "adapters", "adapters/worker", "adapters/mxnet")
     rooms = [path for name in names for path in sorted((ROOT / name).glob("*.py"))]
     for commands in ("workloads/study.py", "adapters/__main__.py"):  # the runner's, and of a person
         rooms.remove(ROOT / commands)

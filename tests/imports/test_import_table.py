@@ -67,7 +67,8 @@ def violations(source: str, file: Path, own: Mapping[str, frozenset[str]]) -> li
         if top in sys.stdlib_module_names or top == "workloads":
             return True
         if room == "workloads":
-            return (top == "numpy" and file.stem not in WITHOUT_NUMPY) or top == OF_RUNNER_AND_REPORTS.get(str(file))
+            without_numpy = file.stem in WITHOUT_NUMPY or file.parent.name in WITHOUT_NUMPY
+            return (top == "numpy" and not without_numpy) or top == OF_RUNNER_AND_REPORTS.get(str(file))
         if top == "adapters":
             return not rest or rest[0] not in own or rest[0] == adapter
         return top == "numpy" or (adapter is not None and top in own[adapter])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adapters.numpy.layers import Pass
+from adapters.numpy.passes import Pass
 from workloads.layers import (
     AveragePool2D,
     BatchNorm,

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from differences import Array, a_pass
 
-from adapters.numpy.layers import FORWARD, Forward, Pass, sequence
+from adapters.numpy.layers import FORWARD, sequence
+from adapters.numpy.passes import Forward, Pass
 from workloads.layers import (
     Add,
     AveragePool2D,

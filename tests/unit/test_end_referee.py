@@ -16,7 +16,7 @@ from probed import IMAGES, LABELS, OPTIMIZER, ORDER, PLAIN
 from adapters.base import Floats, Order
 from adapters.numpy import end_referee
 from adapters.numpy.adapter import Adapter
-from adapters.numpy.layers import Array
+from adapters.numpy.passes import Array
 from adapters.worker import end_probe
 from adapters.worker.prepare import Prepared
 from workloads import weights

@@ -14,6 +14,7 @@ from probed import DROPPING, OPTIMIZER, PLAIN, everywhere, gathered, moved, open
 from adapters.numpy import layers
 from adapters.numpy.adapter import Adapter
 from adapters.numpy.layers import sequence
+from adapters.numpy.passes import Forward, Pass
 from runner.gate.tolerances import (
     EVALUATION,
     GRADIENTS,
@@ -170,7 +171,7 @@ def test_a_mistake_is_told_by_where_it_begins(mistake: str) -> None:
 def test_an_activation_that_leaks_is_the_first_layer_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = truth()
 
-    def leaking(layer: Relu, x: Any, run: layers.Pass) -> layers.Forward:
+    def leaking(layer: Relu, x: Any, run: Pass) -> Forward:
         slope = np.where(x > 0, 1, 0.01).astype(x.dtype)
         return x * slope, lambda dy: dy * slope
 

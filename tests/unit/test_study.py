@@ -198,3 +198,10 @@ def test_what_is_not_changed_stays() -> None:
 def test_a_change_out_of_range_is_refused() -> None:
     with pytest.raises(StudyError, match="epochs"):
         Study("s").changed(epochs=0)
+
+
+def test_a_study_finds_its_networks_file_beside_itself(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('workload = "nets/my_cnn.py"')
+    assert read(tmp_path / "mine.toml").workload == str(tmp_path / "nets" / "my_cnn.py")
+    (tmp_path / "mine.toml").write_text('workload = "/elsewhere/my_cnn.py"')
+    assert read(tmp_path / "mine.toml").workload == "/elsewhere/my_cnn.py"

@@ -1,0 +1,27 @@
+"""One pass through a model in plain numpy: what its layers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Parameters = dict[str, Array]
+Backward = Callable[[Array], Array]  # gradient of the output -> of the input; those of weights go to the pass
+Forward = tuple[Array, Backward]
+
+
+@dataclass
+class Pass:
+    """One pass through a model: what it reads, and what it leaves beside its result."""
+
+    weights: Parameters  # {"layer/role"}
+    training: bool
+    generator: np.random.Generator  # of dropout's masks
+    outputs: Parameters = field(default_factory=dict)  # {layer: its output}
+    statistics: Parameters = field(default_factory=dict)  # {"layer/role": running statistic after this batch}
+    gradients: Parameters = field(default_factory=dict)  # {"layer/role"}, once backward has been called

@@ -1,0 +1,123 @@
+"""Records of layers that take whatever comes: norms, dropout, activations, and the dense layer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .base import Initializer, Layer, Shape
+
+
+@dataclass(frozen=True)
+class BatchNorm(Layer):
+    """gamma (x - mean) / sqrt(variance + epsilon) + beta per channel (the last axis), Ioffe & Szegedy 2015.
+
+    In training with the batch's mean and biased variance (over batch and space), and then
+    running = momentum running + (1 - momentum) batch; in evaluation with the running ones.
+    """
+
+    momentum: float = 0.9
+    epsilon: float = 1e-3
+
+    def output_shape(self, shape: Shape) -> Shape:
+        if len(shape) == 2:
+            raise ValueError(f"layer {self.name}: needs an image (h, w, c) or a vector (n,), got {shape}")
+        return shape
+
+    def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
+        return {"gamma": (shape[-1],), "beta": (shape[-1],)}
+
+    def statistic_shapes(self, shape: Shape) -> dict[str, Shape]:
+        return {"running_mean": (shape[-1],), "running_variance": (shape[-1],)}
+
+
+@dataclass(frozen=True)
+class LayerNorm(Layer):
+    """gamma (x - mean) / sqrt(variance + epsilon) + beta, over the last axis (Ba et al. 2016).
+
+    The mean and the biased variance are those of each token's features, each pixel's channels.
+    """
+
+    epsilon: float = 1e-5
+
+    def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
+        return {"gamma": (shape[-1],), "beta": (shape[-1],)}
+
+
+@dataclass(frozen=True)
+class Dropout(Layer):
+    """In training each value is zero with probability `rate`, the others are divided by 1 - rate; else nothing."""
+
+    rate: float
+
+
+@dataclass(frozen=True)
+class Relu(Layer):
+    """max(x, 0); its derivative at 0 is 0."""
+
+
+@dataclass(frozen=True)
+class Relu6(Layer):
+    """min(max(x, 0), 6); its derivative at 0 and at 6 is 0."""
+
+
+@dataclass(frozen=True)
+class HardSigmoid(Layer):
+    """min(max(x + 3, 0), 6) / 6 (Howard et al. 2019); its derivative at -3 and at 3 is 0."""
+
+
+@dataclass(frozen=True)
+class HardSwish(Layer):
+    """x min(max(x + 3, 0), 6) / 6 (Howard et al. 2019)."""
+
+
+@dataclass(frozen=True)
+class Gelu(Layer):
+    """x (1 + erf(x / sqrt(2))) / 2 (Hendrycks & Gimpel 2016), not its approximation by tanh."""
+
+
+@dataclass(frozen=True)
+class Silu(Layer):
+    """x / (1 + exp(-x)) (Elfwing et al. 2018; swish with beta 1)."""
+
+
+@dataclass(frozen=True)
+class Sigmoid(Layer):
+    """1 / (1 + exp(-x))."""
+
+
+@dataclass(frozen=True)
+class Tanh(Layer):
+    """tanh(x)."""
+
+
+@dataclass(frozen=True)
+class Softmax(Layer):
+    """exp(x_i) / sum_k exp(x_k) over the last axis."""
+
+
+@dataclass(frozen=True)
+class Flatten(Layer):
+    """(h, w, c) -> (h*w*c,) in that order: the channel varies fastest. Tokens (t, d) -> (t*d,) likewise."""
+
+    def output_shape(self, shape: Shape) -> Shape:
+        return (math.prod(shape),)
+
+
+@dataclass(frozen=True)
+class Dense(Layer):
+    """Fully connected layer with bias: (in,) -> (units,), and each of the tokens (t, in) -> (t, units)."""
+
+    units: int
+    initializer: Initializer = "glorot-uniform"
+
+    def output_shape(self, shape: Shape) -> Shape:
+        if len(shape) not in (1, 2):
+            raise ValueError(f"layer {self.name}: needs a flat input or tokens, got {shape}; put a Flatten before it")
+        return (*shape[:-1], self.units)
+
+    def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
+        return {"kernel": (shape[-1], self.units), "bias": (self.units,)}
+
+    def multiply_adds(self, shape: Shape) -> int:
+        return math.prod(shape) * self.units

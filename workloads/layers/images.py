@@ -1,0 +1,131 @@
+"""Records of layers that take images: convolutions and pools."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .base import Initializer, Layer, Margins, Padding, Shape, image_shape, same_margins
+
+
+@dataclass(frozen=True)
+class Conv2D(Layer):
+    """2-D convolution (cross-correlation): (h, w, c) -> (rows, columns, filters), both axes alike.
+
+    A kernel of k rows sees every `dilation`-th of (k - 1) dilation + 1 = e rows.
+    "valid": floor((h - e) / stride) + 1 rows. "same": ceil(h / stride) rows, zeros as `same_margins` says.
+    With groups, the first c / groups channels make the first filters / groups filters, and so on (Xie et al. 2017).
+    """
+
+    filters: int
+    kernel: tuple[int, int]
+    stride: int = 1
+    padding: Padding = "valid"
+    bias: bool = True
+    initializer: Initializer = "glorot-uniform"
+    groups: int = 1
+    dilation: int = 1
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Rows and columns that a kernel reaches over."""
+        rows, columns = ((size - 1) * self.dilation + 1 for size in self.kernel)
+        return rows, columns
+
+    def output_shape(self, shape: Shape) -> Shape:
+        rows, columns = _windows(self.name, shape, self.window, self.stride, self.padding)
+        if shape[2] % self.groups or self.filters % self.groups:
+            raise ValueError(f"layer {self.name}: {self.groups} groups divide {shape} into {self.filters} filters")
+        return rows, columns, self.filters
+
+    def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
+        bias = {"bias": (self.filters,)} if self.bias else {}
+        return {"kernel": (*self.kernel, shape[2] // self.groups, self.filters), **bias}
+
+    def multiply_adds(self, shape: Shape) -> int:
+        return math.prod(self.output_shape(shape)) * math.prod(self.kernel) * shape[2] // self.groups
+
+    def margins(self, shape: Shape) -> Margins:
+        return _margins(self.padding, shape, self.window, self.stride)
+
+
+@dataclass(frozen=True)
+class DepthwiseConv2D(Layer):
+    """A convolution of each channel by a filter of its own: (h, w, c) -> (rows, columns, c). Else as Conv2D."""
+
+    kernel: tuple[int, int]
+    stride: int = 1
+    padding: Padding = "valid"
+    bias: bool = True
+    initializer: Initializer = "glorot-uniform"
+
+    def output_shape(self, shape: Shape) -> Shape:
+        return (*_windows(self.name, shape, self.kernel, self.stride, self.padding), shape[2])
+
+    def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
+        bias = {"bias": (shape[2],)} if self.bias else {}
+        return {"kernel": (*self.kernel, 1, shape[2]), **bias}
+
+    def multiply_adds(self, shape: Shape) -> int:
+        return math.prod(self.output_shape(shape)) * math.prod(self.kernel)
+
+    def margins(self, shape: Shape) -> Margins:
+        return _margins(self.padding, shape, self.kernel, self.stride)
+
+
+def _margins(padding: Padding, shape: Shape, window: tuple[int, int], stride: int) -> Margins:
+    return same_margins(shape, window, stride) if padding == "same" else ((0, 0), (0, 0))
+
+
+def _windows(layer: str, shape: Shape, window: tuple[int, int], stride: int, padding: Padding) -> tuple[int, int]:
+    """(rows, columns) of windows."""
+    height, width, _ = image_shape(layer, shape)
+    ((above, below), (left, right)), (rows, columns) = _margins(padding, shape, window, stride), window
+    if above + height + below < rows or left + width + right < columns:
+        raise ValueError(f"layer {layer}: window {window} is larger than its input {shape}")
+    return (above + height + below - rows) // stride + 1, (left + width + right - columns) // stride + 1
+
+
+@dataclass(frozen=True)
+class Pool2D(Layer):
+    """One number a channel of each size x size window: (h, w, c) -> (rows, columns, c).
+
+    Rows, columns and margins as Conv2D has them; the margins of "same" are no pixels and enter no result.
+    """
+
+    size: int
+    stride: int | None = None  # None: `size`, windows side by side
+    padding: Padding = "valid"
+
+    @property
+    def window(self) -> tuple[int, int]:
+        return self.size, self.size
+
+    @property
+    def step(self) -> int:
+        """Pixels from one window to the next."""
+        return self.stride or self.size
+
+    def output_shape(self, shape: Shape) -> Shape:
+        return (*_windows(self.name, shape, self.window, self.step, self.padding), shape[2])
+
+    def margins(self, shape: Shape) -> Margins:
+        return _margins(self.padding, shape, self.window, self.step)
+
+
+@dataclass(frozen=True)
+class MaxPool2D(Pool2D):
+    """The maximum of each window."""
+
+
+@dataclass(frozen=True)
+class AveragePool2D(Pool2D):
+    """The mean of each window's pixels."""
+
+
+@dataclass(frozen=True)
+class GlobalAveragePool2D(Layer):
+    """The mean of each channel: (h, w, c) -> (c,)."""
+
+    def output_shape(self, shape: Shape) -> Shape:
+        return (image_shape(self.name, shape)[2],)
