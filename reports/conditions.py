@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from workloads.records import processor
+from workloads.networks import WORKLOADS
+from workloads.records import network, processor
 from workloads.records.job import AS_BY_ITSELF, Cell, Passes, Placement, Task
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -97,8 +98,16 @@ class Replaced:
 def condition_of(result: TrialResult) -> Condition:
     """From what a stored result holds; None for what an older schema did not store."""
     spec = result.spec
-    task = replace(spec.task, optimizer=in_use(spec.task.optimizer))
+    task = replace(spec.task, optimizer=in_use(spec.task.optimizer), network=_network(spec.task))
     return Condition(task, spec.passes, spec.placement, tuple(_stated(result).items()))
+
+
+def _network(task: Task) -> str:
+    """The digest of a network that is not the catalogue's of its name; "" for that one, which is also what trials meant
+    that were stored before there were digests.
+    """
+    known = WORKLOADS.get(task.workload)
+    return "" if known and task.network == network.digest(known) else task.network
 
 
 def _stated(result: TrialResult) -> dict[str, str | None]:
@@ -109,7 +118,7 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
     cores, flags = machine.get("cores"), machine.get("cpu_flags")
     return {
         "model": task.workload,
-        **({"network": f"digest {task.network}"} if task.network else {}),  # trials stored earlier have none
+        **({"network": f"digest {digest}"} if (digest := _network(task)) else {}),
         "data set": task.dataset,
         "optimizer": optimizer_label(task.optimizer),
         "epochs": str(passes.epochs),

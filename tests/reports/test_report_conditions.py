@@ -8,8 +8,11 @@ import pytest
 from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
 from written import make, numbers, report, rows
 
+from reports import condition_text
 from reports.comparing.pairing import pair
 from reports.conditions import sections
+from workloads.networks import WORKLOADS
+from workloads.records import network
 from workloads.records.figures import Figure
 from workloads.records.job import InputFile
 from workloads.records.result import TrialResult
@@ -303,3 +306,17 @@ def test_cpu_and_gpu_side_by_side_keep_their_own_figures(tmp_path: Path) -> None
     title = (tmp_path / "report" / "usage.md").read_text().splitlines()[0]
     assert "CPU usage" in title and "GPU usage" in title
     assert len(rows(tmp_path / "report" / "power.md")["PyTorch"]) == 1
+
+
+def test_a_network_of_the_catalogue_is_that_of_trials_stored_before_networks_had_digests() -> None:
+    digest = network.digest(WORKLOADS["osu-cnn"])
+    (section,) = sections([trial(), trial(framework="mxnet", network=digest)])[0]
+    assert len(section.results) == 2 and "network" not in condition_text.described(section.condition)
+
+
+def test_two_networks_of_one_name_are_two_sections_that_say_which() -> None:
+    parts, _ = sections([trial(network=12 * "a"), trial(network=12 * "b")])
+    assert len(parts) == 2
+    assert [heading.partition("; ")[2] for heading in condition_text.headings(parts)] == [
+        f"network digest {12 * letter}" for letter in "ab"
+    ]
