@@ -15,7 +15,7 @@ from runner.environments import definition
 from runner.machine import cgroups, description
 from runner.project import DEFINITION_FILE, Project
 from workloads.datasets import DATASETS, Dataset
-from workloads.networks import NetworkError, find
+from workloads.networks import WORKLOADS, NetworkError, find
 from workloads.records.job import Placement
 from workloads.records.status import Status
 from workloads.spec import Workload
@@ -116,6 +116,8 @@ def _with_repeats(study: Study, limit: int) -> Study:
 
 def _workload(study: Study) -> Workload:
     """The study's. Raises BadInput."""
+    if not study.workload.endswith(".py"):
+        known("workload", study.workload, WORKLOADS)
     try:
         return find(study.workload)
     except NetworkError as error:

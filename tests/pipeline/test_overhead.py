@@ -127,7 +127,7 @@ def test_ctrl_c_leaves_a_sampler_or_a_worker_behind(tmp_path: Path) -> None:
         (["--pairs", "2"], "--pairs 2: must be 3 or more"),
         (["--pairs", "some"], "'some' is not a whole number"),
         (["--framework", "pytorhc"], "did you mean pytorch"),
-        (["--batch-size", "0"], "batch_sizes: must be more than 0"),
+        (["--batch-size", "0"], "batch_sizes: Expected `int` >= 1"),
         (["--device", "cuda:99"], "--device cuda:99: "),
         (["--threads", "4096"], "this process may use"),
         (["--epochs", "1"], "unrecognized arguments: --epochs 1 (see python -m runner overhead --help)"),
