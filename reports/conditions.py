@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from workloads.networks import WORKLOADS
@@ -106,8 +106,12 @@ def _network(task: Task) -> str:
     """The digest of a network that is not the catalogue's of its name; "" for that one, which is also what trials meant
     that were stored before there were digests.
     """
-    known = WORKLOADS.get(task.workload)
-    return "" if known and task.network == network.digest(known) else task.network
+    return "" if task.network == _of_catalogue(task.workload) else task.network
+
+
+@cache  # a report asks it twice a trial
+def _of_catalogue(name: str) -> str:
+    return network.digest(WORKLOADS[name]) if name in WORKLOADS else ""
 
 
 def _stated(result: TrialResult) -> dict[str, str | None]:
