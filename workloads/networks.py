@@ -73,19 +73,25 @@ def _check(workload: Workload, path: Path) -> None:
 
 def of_trial(spec: TrialSpec, results: Path) -> Workload | None:
     """What a stored trial trained: as its inputs have it, before networks were inputs as the catalogue has it. None
-    where that is no more.
+    where that is no more, or is not what the trial says.
     """
     if "network" not in spec.inputs:
         return WORKLOADS.get(spec.task.workload)
-    return _stored(results / spec.inputs["network"].path)
+    return _stored(results, spec.inputs["network"].path, spec.task.network)
 
 
 @cache  # an input's name has its checksum: what it holds does not change
-def _stored(path: Path) -> Workload | None:
-    try:
-        return network.read(path)
-    except (OSError, ValueError, TypeError, KeyError):
+def _stored(results: Path, name: str, digest: str) -> Workload | None:
+    """A results folder may be a stranger's: no file outside of it is read, nothing that is no plain file."""
+    path = (results / name).resolve()
+    if not path.is_relative_to(results.resolve()) or not path.is_file():
         return None
+    try:
+        workload = network.read(path)
+        fits = workload.output_shape and network.digest(workload) == digest
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        return None
+    return workload if fits else None
 
 
 WORKLOADS = {workload.name: workload for workload in map(_defined, sorted(CATALOGUE.glob("[!_]*.py")))}

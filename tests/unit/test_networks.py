@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from conftest import make_spec
 
 from workloads import __main__ as program
 from workloads import networks
 from workloads.layers import Conv2D, Dense, Flatten, Layer
 from workloads.networks import WORKLOADS, NetworkError
 from workloads.records import network
+from workloads.records.job import InputFile
 from workloads.spec import Workload
 
 FILE = """
@@ -134,3 +137,25 @@ def test_layers_of_ones_own_that_no_adapter_knows_are_refused(tmp_path: Path) ->
     text = own + FILE.replace('Flatten("flatten")', 'Mine("mine"), Flatten("flatten")')
     with pytest.raises(NetworkError, match="layer mine: Mine is no layer"):
         networks.read(written(tmp_path, text))
+
+
+def of_folder(results: Path, text: str | None, name: str = "inputs/tiny-network.json", digest: str = "") -> Any:
+    """What is found of a trial whose folder holds this network."""
+    (results / "inputs").mkdir(parents=True, exist_ok=True)
+    if text is not None:
+        (results / "inputs" / "tiny-network.json").write_text(text)
+    inputs = {"network": InputFile(name, "-")}
+    return networks.of_trial(make_spec(workload="tiny", network=digest, inputs=inputs), results)
+
+
+def test_a_stored_trials_network_is_that_of_its_inputs_or_unknown_and_never_a_file_elsewhere(tmp_path: Path) -> None:
+    tiny, text = WORKLOADS["tiny"], network.to_text(WORKLOADS["tiny"])
+    digest, ill = network.digest(tiny), replace(tiny, layers=tiny.layers[-1:])  # a dense layer on an image
+    assert of_folder(tmp_path / "a", text, digest=digest) == replace(tiny, summary="")
+    assert of_folder(tmp_path / "b", text, digest=12 * "0") is None, "another one than the trial trained"
+    assert of_folder(tmp_path / "c", None, digest=digest) is None
+    assert of_folder(tmp_path / "d", "[" * 100_000, digest=digest) is None
+    assert of_folder(tmp_path / "e", network.to_text(ill), digest=network.digest(ill)) is None
+    (tmp_path / "outside.json").write_text(text)
+    for name in ("../outside.json", "inputs", str(tmp_path / "outside.json"), "/dev/zero"):
+        assert of_folder(tmp_path / "f", None, name, digest) is None
