@@ -131,11 +131,12 @@ def deviations(evidence: Evidence, truth: Truth) -> list[Deviation]:
     What a right framework does to one draw of images (a value on the other side of a kink) it does not do to all; what
     a wrong one does, it does to all. Evidence of fewer probes is held against as many.
     """
-    probes = zip(evidence.probes, truth.expected.probes, truth.rounded.probes, strict=False)
-    disturbed = [list(zip(given.probes, moved.probes, strict=False)) for given, moved in truth.disturbed]
+    probes = list(zip(evidence.probes, truth.expected.probes, truth.rounded.probes, strict=False))
+    by_who = [list(zip(given.probes, moved.probes, strict=False)) for given, moved in truth.disturbed]
+    disturbed = [pairs for pairs in by_who if len(pairs) >= len(probes)]  # less is in evidence stored before
     gaps: dict[_Quantity, list[_Gap]] = defaultdict(list)
     for number, probe in enumerate(probes):
-        for quantity, gap in _compared(*probe, [pairs[number] for pairs in disturbed if number < len(pairs)]):
+        for quantity, gap in _compared(*probe, [pairs[number] for pairs in disturbed]):
             gaps[quantity].append(gap)
     return [_closest(quantity, by_probe) for quantity, by_probe in gaps.items()]
 
