@@ -125,7 +125,12 @@ def run_trials(
 
     After each, the gate looks again at all in the folder that it may be held against. Returns the plan's trials.
     """
-    gate, memory = Gate(request.results, request.project), MemoryWorker(request.results, plan.trials)
+    asked = {
+        (spec.cell.framework, spec.installation): launcher
+        for spec in plan.trials
+        if not isinstance(launcher := launchers[spec.cell.framework], str)
+    }
+    gate, memory = Gate(request.results, request.project, asked), MemoryWorker(request.results, plan.trials)
     known = judge(gate, read_stored(request.results), request.results)
     if plan.to_run:
         machine = description.describe(request.project, request.placement.device, request.gpus)

@@ -16,6 +16,9 @@ Weights = dict[str, NDArray[np.float32]]
 Order = NDArray[np.intp] | None
 Features = dict[str, NDArray[np.intp]]
 
+# 16 half units in the last place of float32: what a sum of some 256 rounded products is off by.
+DISTURBANCE = 2.0**-20
+DISTURBANCES = 3  # draws
 CHANNELS_FIRST = {2: (1, 0), 4: (3, 2, 0, 1)}  # a kernel's canonical axes, by how many there are
 
 
@@ -52,6 +55,15 @@ def _draw_kernel(generator: np.random.Generator, initializer: Initializer, shape
         return generator.normal(0.0, math.sqrt(2 / fan_in), shape).astype(np.float32)
     limit = math.sqrt(6 / (fan_in + fan_out) if initializer == "glorot-uniform" else 6 / fan_in)
     return generator.uniform(-limit, limit, shape).astype(np.float32)
+
+
+def disturbed(weights: Weights, number: int) -> Weights:
+    """Every weight made larger or smaller by DISTURBANCE of itself; `number` draws which."""
+    generator = np.random.Generator(np.random.PCG64([2020, number]))
+    return {
+        key: (array * (1 + generator.choice((-DISTURBANCE, DISTURBANCE), array.shape))).astype(np.float32)
+        for key, array in weights.items()
+    }
 
 
 def save(file: BinaryIO | Path, weights: Weights) -> None:

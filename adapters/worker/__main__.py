@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from adapters.base import Adapter, Unsupported
-from adapters.worker import first_probe, memory_steps, overhead_pairs, trial
+from adapters.worker import disturbed_epochs, first_probe, memory_steps, overhead_pairs, trial
 from adapters.worker.event_log import EventLog, in_a_line
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE
@@ -27,6 +27,7 @@ KINDS: dict[Kind, Callable[[Adapter, Job, Path, EventLog], None]] = {
     Kind.PROBE: first_probe.run,
     Kind.MEMORY: memory_steps.run,
     Kind.OVERHEAD: overhead_pairs.run,
+    Kind.DISTURBED: disturbed_epochs.run,
 }
 
 

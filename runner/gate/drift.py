@@ -1,14 +1,17 @@
 """How far two frameworks' epochs may be apart: training amplifies rounding, update by update, until all is chaos.
 
-Bounds are by the number of updates made, above the most that right frameworks were seen to drift (docs/gate.md).
+Bounds are by the number of updates made, above the most that right frameworks were seen to drift (docs/gate.md), and
+wider where disturbed weights were seen to drift further in the very trial.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
-from runner.gate.tolerances import diverged
+from runner.gate.sizes import diverged, lower_middle
 from workloads.records.result import Epoch
 from workloads.spec import OptimizerSpec
 
@@ -23,6 +26,7 @@ TEST_LOSS = 10  # times that: it is of one moment, a training loss the mean of a
 ACCURACY = 0.02  # beyond that: images whose two best logits are next to each other
 CHAOS = 0.03  # where rounding may have grown to this, nothing is compared any more
 SMALL_LOSS = 0.05  # differences of smaller losses are relative to this
+DISTURBANCES = 5  # times what disturbed weights were seen to drift
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,45 @@ class Drift:
         return f"the {self.quantity} of epoch {self.epoch + 1} differs by {self.apart:.1e} (allowed {self.allowed:.0e})"
 
 
+@dataclass(frozen=True)
+class Moved:
+    """By how much a disturbance of the weights moved a trial up to the end of an epoch, at most."""
+
+    loss: float  # relative; of the test loss a tenth, as it may differ by TEST_LOSS as much
+    accuracy: float
+
+
+def moved(epochs: Sequence[Epoch], disturbed: Sequence[Sequence[Epoch]]) -> list[Moved]:
+    """Of each epoch that every disturbed training has, from the first on; without bound from where one diverges."""
+    most, known = Moved(0.0, 0.0), []
+    for number, parts in enumerate(zip(epochs, *disturbed, strict=False) if disturbed else ()):
+        trial, *others = parts
+        if any(diverged(_losses(run[: number + 1])) for run in (epochs, *disturbed)):
+            most = Moved(math.inf, 1.0)
+        for other in others if math.isfinite(most.loss) else ():
+            test_loss = _relative(other.test_loss, trial.test_loss) / TEST_LOSS
+            loss = max(most.loss, _relative(other.train_loss, trial.train_loss), test_loss)
+            most = Moved(loss, max(most.accuracy, abs(other.test_accuracy - trial.test_accuracy)))
+        known.append(most)
+    return known
+
+
+def middle_moved(by_framework: Sequence[Sequence[Moved]]) -> list[Moved]:
+    """Of each epoch the middle one of the frameworks', so that none widens its own bound; empty for fewer than two."""
+    if len(by_framework) < 2:
+        return []
+    return [
+        Moved(lower_middle([each.loss for each in epoch]), lower_middle([each.accuracy for each in epoch]))
+        for epoch in zip(*by_framework, strict=False)
+    ]
+
+
+def compared_epochs(epochs: Sequence[Epoch], rule: OptimizerSpec, normalised: bool) -> int:
+    """How many there are before rounding may have become chaos, as far as the number of updates tells."""
+    ends = accumulate(epoch.steps for epoch in epochs)
+    return sum(allowed_training_loss(rule, normalised, updates) <= CHAOS for updates in ends)
+
+
 def allowed_training_loss(rule: OptimizerSpec, normalised: bool, updates: int) -> float:
     """Relative, of the mean of an epoch that ends after so many updates."""
     rate = rule.learning_rate / (1 - rule.momentum) if rule.name in ("momentum", "nesterov") else rule.learning_rate
@@ -47,16 +90,22 @@ def allowed_training_loss(rule: OptimizerSpec, normalised: bool, updates: int) -
 
 
 def differences(
-    epochs: Sequence[Epoch], other: Sequence[Epoch], rule: OptimizerSpec, normalised: bool
+    epochs: Sequence[Epoch],
+    other: Sequence[Epoch],
+    rule: OptimizerSpec,
+    normalised: bool,
+    disturbed: Sequence[Moved] = (),
 ) -> Iterator[Drift]:
     """All that can be compared, from the first epoch on; losses relative, accuracies as fractions of the test split.
+    `disturbed`: what a disturbance of the weights does to each epoch, where that is known.
 
     Ends where rounding may have become chaos, or a run diverges: a loss that is no number, or above the first.
     """
     updates = 0
     for number, (left, right) in enumerate(zip(epochs, other, strict=False)):
         updates += left.steps
-        allowed = allowed_training_loss(rule, normalised, updates)
+        seen = disturbed[number] if number < len(disturbed) else Moved(0.0, 0.0)
+        allowed = max(allowed_training_loss(rule, normalised, updates), DISTURBANCES * seen.loss)
         if allowed > CHAOS or any(diverged(_losses(run[: number + 1])) for run in (epochs, other)):
             return
         yield Drift(number, updates, "training loss", _relative(left.train_loss, right.train_loss), allowed)
@@ -64,12 +113,19 @@ def differences(
         if allowed <= CHAOS:
             yield Drift(number, updates, "test loss", _relative(left.test_loss, right.test_loss), allowed)
             apart = abs(left.test_accuracy - right.test_accuracy)
-            yield Drift(number, updates, "test accuracy", apart, ACCURACY + allowed)
+            allowed = max(ACCURACY + allowed, DISTURBANCES * seen.accuracy)
+            yield Drift(number, updates, "test accuracy", apart, allowed)
 
 
-def drifted(epochs: Sequence[Epoch], other: Sequence[Epoch], rule: OptimizerSpec, normalised: bool) -> Drift | None:
+def drifted(
+    epochs: Sequence[Epoch],
+    other: Sequence[Epoch],
+    rule: OptimizerSpec,
+    normalised: bool,
+    disturbed: Sequence[Moved] = (),
+) -> Drift | None:
     """The first that is further apart than it may be."""
-    drifts = differences(epochs, other, rule, normalised)
+    drifts = differences(epochs, other, rule, normalised, disturbed)
     return next((drift for drift in drifts if not drift.apart <= drift.allowed), None)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,10 @@ from typing import Any
 from runner.ask import ask
 from runner.environments.code import code_digest
 from runner.environments.definition import digest_here
-from runner.gate import drift, trial_end
+from runner.gate import epochs, trial_end
+from runner.gate.disturbed import Disturbed, Launchers, losses_moved, with_disturbed_weights
+from runner.gate.drift import compared_epochs
+from runner.gate.rivals import Disagreement, batches, framework_of, held_against, outvoted, rivals_of
 from runner.gate.tolerances import Truth, difference, losses_differ
 from runner.launch import Launcher, LaunchFailed, Local
 from runner.project import Project
@@ -31,6 +34,7 @@ from workloads.records.job import ON_DEMAND, ROOMS, Installation, Job, Kind, Tri
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 from workloads.spec import Workload
+from workloads.weights import DISTURBANCES
 
 REFEREE = "numpy"
 REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above, the referee takes more than a minute for each repeat
@@ -39,7 +43,7 @@ REFEREE_TIMEOUT_S = 300.0
 JUDGED = (Status.OK, Status.UNVERIFIED, Status.DIVERGED)
 
 Group = tuple[Any, ...]
-Disagreement = tuple[str, str]  # (whom it differs from, in what)
+Pair = tuple[Evidence, Evidence]
 
 
 def group(spec: TrialSpec) -> Group:
@@ -52,9 +56,13 @@ def group(spec: TrialSpec) -> Group:
 class Gate:
     """Gathers the evidence of frameworks and of the referee, each once for a group, and judges trials by it."""
 
-    def __init__(self, results: Path, project: Project) -> None:
+    def __init__(self, results: Path, project: Project, launchers: Launchers | None = None) -> None:
+        """`launchers`: the frameworks that can be asked what rounding does to a suspect."""
         self.project = project
         self.results = results
+        self.disturbed = Disturbed(results, launchers or {})
+        self.disturbed_truths: set[Group] = set()
+        self.pairs: dict[str, Pair | None] = {}  # by probe: the evidence, and that from disturbed weights
         self.truths: dict[Group, Truth | str] = {}
         self.given: dict[str, dict[str, Any]] = {}
         self.silent: dict[str, str] = {}  # why a framework's probe gave nothing, in this run
@@ -88,20 +96,22 @@ class Gate:
             return replace(trial, status=Status.UNVERIFIED, reason=silent, checks=checks)
         workload = self._workload(trial.spec)
         rivals = rivals_of(trial, [other for other in judged if other.evidence])
-        evidence, truth = Evidence.from_json(trial.evidence), self._truth(trial.spec)
+        truth = self._truth(trial.spec)
         differing: list[Disagreement] = []
         if isinstance(truth, Truth):
             against, rounding = [JUDGE], truth.loss_rounding
-            if detail := difference(evidence, truth):
+            if detail := self._differs(trial):
                 differing.append(("the referee", detail))
-            rivals = [rival for rival in rivals if not difference(Evidence.from_json(rival.evidence), truth)]
+            rivals = [rival for rival in rivals if not self._differs(rival)]
         else:
             against, rounding = [framework_of(rival) for rival in rivals], []
-            differing += outvoted(rivals, lambda rival: difference(evidence, unrounded(rival)))
+            differing += self._outvoted(trial, rivals)
         same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
-        late = [*trial_end.checks(trial, workload), *epochs_check(trial, workload, same)]
+        late = trial_end.checks(trial, workload)
+        suspect = bool(differing) or not all(check.passed for check in late)
+        late += epochs.check(trial, workload, same, None if suspect else self.disturbed)
         if not differing and not workload.draws:
-            differing += outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, rounding))
+            differing += self._outvoted_in_losses(trial, same, rounding)
             against += [framework_of(rival) for rival in same if framework_of(rival) not in against]
         doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"
         if differing:
@@ -110,10 +120,69 @@ class Gate:
             return replace(trial, status=Status.UNVERIFIED, reason=differs, checks=checks)
         held = held_against(against) if against else "nothing to hold it against: no other framework"
         status, reason = as_it_converged(trial.figures)
-        if failed := [check for check in late if not check.passed]:
+        if failed := [check for check in late if not check.passed and not epochs.untold(check)]:
             status, reason = Status.UNVERIFIED, failed[0].detail
         checks = [*before, *late, Check(CheckName.GATE, bool(against), held + doubt, tuple(against))]
         return replace(trial, status=status, reason=reason, checks=checks)
+
+    def _differs(self, trial: TrialResult) -> str | None:
+        """In what it differs from the referee, of whose truth there is one. What rounding can do is asked only of a
+        suspect, and widens what all of its group may differ by.
+        """
+        truth, evidence = self._truth(trial.spec), Evidence.from_json(trial.evidence)
+        assert isinstance(truth, Truth)
+        detail = difference(evidence, truth)
+        if detail and group(trial.spec) not in self.disturbed_truths:
+            self.disturbed_truths.add(group(trial.spec))  # also where it fails: not asked again in this run
+            try:
+                specs = [with_disturbed_weights(trial.spec, self.results, number) for number in range(DISTURBANCES)]
+                answers = [self._ask_referee(spec, "float64") for spec in specs]
+            except LaunchFailed:
+                return detail
+            truth = replace(truth, disturbed=tuple((truth.expected, answer) for answer in answers))
+            self.truths[group(trial.spec)] = truth
+            detail = difference(evidence, truth)
+        return detail
+
+    def _outvoted(self, trial: TrialResult, rivals: list[TrialResult]) -> list[Disagreement]:
+        """By what the frameworks make of the probe, without a referee."""
+        evidence = Evidence.from_json(trial.evidence)
+
+        def differing(pairs: tuple[Pair, ...]) -> list[Disagreement]:
+            return outvoted(rivals, lambda rival: difference(evidence, replace(unrounded(rival), disturbed=pairs)))
+
+        found = differing(())
+        pairs = tuple(pair for each in (trial, *rivals) if (pair := self._pair(each))) if found else ()
+        return differing(pairs) if len(pairs) > 1 else found
+
+    def _pair(self, trial: TrialResult) -> Pair | None:
+        """None where its framework cannot be asked."""
+        name = trial.spec.probe_id
+        if name not in self.pairs:
+            try:
+                spec = with_disturbed_weights(trial.spec, self.results, 0)
+                answer = self._probe(spec, self.disturbed.launcher(trial.spec))
+                self.pairs[name] = Evidence.from_json(trial.evidence), Evidence.from_json(answer)
+            except LaunchFailed:
+                self.pairs[name] = None
+        return self.pairs[name]
+
+    def _outvoted_in_losses(
+        self, trial: TrialResult, same: list[TrialResult], rounding: list[float]
+    ) -> list[Disagreement]:
+        """By the first losses of trials that were fed the same batches."""
+
+        def differing(moved: Sequence[tuple[float, ...]]) -> list[Disagreement]:
+            return outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, rounding, moved))
+
+        found = differing(())
+        if not found:
+            return []
+        normalised = bool(self._workload(trial.spec).statistic_shapes())
+        number = compared_epochs(trial.epochs, trial.spec.task.optimizer, normalised)
+        trainings = [(each, self.disturbed.trainings(each, number)) for each in (trial, *same)]
+        moved = [losses_moved(each, answers) for each, answers in trainings if answers]
+        return differing(list(zip(*moved, strict=False))) if len(moved) > 1 else found
 
     def _can_be_judged(self, trial: TrialResult) -> bool:
         """The folder may hold trials of a workload that is no more."""
@@ -158,12 +227,16 @@ class Gate:
         )
         return Evidence.from_json(self._probe(referee, Local(sys.executable, {}, self.project)))
 
-    def _probe(self, spec: TrialSpec, launcher: Launcher) -> dict[str, Any]:
-        """The evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed."""
+    def _probe(self, spec: TrialSpec, launcher: Launcher | None) -> dict[str, Any]:
+        """The evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed, also
+        where there is none and nobody to ask.
+        """
         cell = replace(spec.cell, batch_size=PROBE_BATCH, allocator=ON_DEMAND)
         job = Job(Kind.PROBE, replace(spec, cell=cell))
         folder = job.folder(self.results)
         if not (evidence := _finished(folder)):
+            if launcher is None:
+                raise LaunchFailed("its framework cannot be asked")
             (folder / EVENTS_FILE).unlink(missing_ok=True)
             ended = ask(job, folder, launcher)
             evidence = _finished(folder)
@@ -177,63 +250,7 @@ def _finished(folder: Path) -> dict[str, Any]:
     return events[Event.PROBED]["evidence"] if Event.FINISHED in events else {}
 
 
-def held_against(names: Iterable[str]) -> str:
-    """A clause that names them."""
-    return f"held against {', '.join('the referee' if name == JUDGE else name for name in names)}"
-
-
-def framework_of(trial: TrialResult) -> str:
-    """Its name."""
-    return trial.spec.cell.framework
-
-
-def batches(spec: TrialSpec) -> tuple[int, str]:
-    """What decides, within a group, which images a step sees."""
-    return spec.cell.batch_size, spec.passes.last_batch
-
-
 def unrounded(trial: TrialResult) -> Truth:
     """The trial itself as the truth, where nobody can tell what rounding does."""
     evidence = Evidence.from_json(trial.evidence)
     return Truth(evidence, evidence)
-
-
-def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult]:
-    """One trial of each other framework in the trial's group: of the same batch size, if there is one."""
-    rivals: dict[str, TrialResult] = {}
-    for other in judged:
-        if framework_of(other) == framework_of(trial):
-            continue
-        if framework_of(other) not in rivals or batches(other.spec) == batches(trial.spec):
-            rivals[framework_of(other)] = other
-    return [rival for _, rival in sorted(rivals.items())]
-
-
-def epochs_check(trial: TrialResult, workload: Workload, same: list[TrialResult]) -> list[Check]:
-    """The trial's epochs beside those of rivals that were fed the same batches and are not suspect at their own end;
-    none where no epoch can be compared.
-    """
-    rule = trial.spec.task.optimizer
-    normalised = bool(workload.statistic_shapes())
-    rivals = [
-        rival
-        for rival in same
-        if any(drift.differences(trial.epochs, rival.epochs, rule, normalised))
-        and all(check.passed for check in trial_end.checks(rival, workload))
-    ]
-    if workload.draws or not rivals:
-        return []
-
-    drifts = {framework_of(rival): drift.drifted(trial.epochs, rival.epochs, rule, normalised) for rival in rivals}
-    against = tuple(drifts)
-    if differing := outvoted(rivals, lambda rival: str(drifts[framework_of(rival)] or "")):
-        names = [name for name, _ in differing]  # what is told is of the nearest: another may be the one that is wrong
-        nearest = min(filter(None, map(drifts.get, names)), key=lambda each: each.apart / each.allowed)
-        return [Check(CheckName.EPOCHS_AGREE, False, f"differs from {', '.join(names)}: {nearest}", against)]
-    return [Check(CheckName.EPOCHS_AGREE, True, held_against(against), against)]
-
-
-def outvoted(rivals: list[TrialResult], differs: Callable[[TrialResult], str | None]) -> list[Disagreement]:
-    """The rivals that differ, if half of all or more agree with none of it; one against one, both are in doubt."""
-    differing = [(framework_of(rival), detail) for rival in rivals if (detail := differs(rival))]
-    return differing if 2 * len(differing) > len(rivals) else []

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from operator import attrgetter
 
+from runner.gate.sizes import apart, diverged, lower_middle, middle, relative
 from workloads.records.evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
 
 
@@ -42,6 +44,9 @@ EVALUATION = 3e-4
 # Where rounding weighs more (deep networks, optimizers that divide by small numbers): this many times what it does to
 # the very same quantity of the referee, which is the difference between the referee in float32 and in float64.
 ROUNDINGS = 20
+# Where that is not enough, weights are disturbed (runner/gate/disturbed.py), and this many times what the disturbance
+# does to the very same quantity is allowed.
+DISTURBANCES = 3
 # Gradients are held against a tenth of all gradients' norm where they are smaller, updates likewise: a bias in front of
 # BatchNorm has none but rounding, and where a sum over the batch cancels, rounding is that of its terms.
 SMALL_GRADIENT = 0.1
@@ -56,17 +61,22 @@ SMALL = 1e-6  # a norm below which nothing is told apart
 
 @dataclass(frozen=True)
 class Truth:
-    """The referee's evidence, and what rounding to float32 did to the same."""
+    """The referee's evidence, and what rounding to float32 did to the same.
+
+    `disturbed`: evidence from the trial's weights and the same from disturbed ones: the referee's, several times, or
+    that of each framework.
+    """
 
     expected: Evidence  # in float64
     rounded: Evidence  # in float32
+    disturbed: tuple[tuple[Evidence, Evidence], ...] = ()
 
     @property
     def loss_rounding(self) -> list[float]:
         """Relative, of the loss of each step; of several probes the middle one's."""
         pairs = zip(self.rounded.probes, self.expected.probes, strict=False)
-        by_probe = [list(map(_relative, rounded.losses, expected.losses)) for rounded, expected in pairs]
-        return [_middle(step) for step in zip(*by_probe, strict=False)]
+        by_probe = [list(map(relative, rounded.losses, expected.losses)) for rounded, expected in pairs]
+        return [middle(step) for step in zip(*by_probe, strict=False)]
 
 
 @dataclass(frozen=True)
@@ -97,6 +107,7 @@ class _Gap:
     apart: float
     rounding: float  # of the referee
     allowed: float  # whatever rounding does
+    disturbed: tuple[float, ...] = ()  # by how much a disturbance moved it, in each of `Truth.disturbed`
 
 
 _Quantity = tuple[Kind, str, int]
@@ -120,25 +131,24 @@ def deviations(evidence: Evidence, truth: Truth) -> list[Deviation]:
     What a right framework does to one draw of images (a value on the other side of a kink) it does not do to all; what
     a wrong one does, it does to all. Evidence of fewer probes is held against as many.
     """
-    probes = zip(evidence.probes, truth.expected.probes, truth.rounded.probes, strict=False)
+    probes = list(zip(evidence.probes, truth.expected.probes, truth.rounded.probes, strict=False))
+    by_who = [list(zip(given.probes, moved.probes, strict=False)) for given, moved in truth.disturbed]
+    disturbed = [pairs for pairs in by_who if len(pairs) >= len(probes)]  # less is in evidence stored before
     gaps: dict[_Quantity, list[_Gap]] = defaultdict(list)
-    for probe in probes:
-        for quantity, gap in _compared(*probe):
+    for number, probe in enumerate(probes):
+        for quantity, gap in _compared(*probe, [pairs[number] for pairs in disturbed]):
             gaps[quantity].append(gap)
     return [_closest(quantity, by_probe) for quantity, by_probe in gaps.items()]
 
 
 def _closest(quantity: _Quantity, gaps: list[_Gap]) -> Deviation:
-    rounding = ROUNDINGS * _middle([gap.rounding for gap in gaps])
+    rounding = ROUNDINGS * middle([gap.rounding for gap in gaps])
+    by_who = [middle(moved) for moved in zip(*(gap.disturbed for gap in gaps), strict=False)]
+    rounding = max(rounding, DISTURBANCES * lower_middle(by_who))
     by_ratio = sorted(
         (Deviation(*quantity, gap.apart, max(gap.allowed, rounding)) for gap in gaps), key=attrgetter("ratio")
     )
     return by_ratio[-1] if math.isinf(by_ratio[-1].ratio) else by_ratio[0]  # what is no number is no rounding
-
-
-def _middle(values: Sequence[float]) -> float:
-    """The median; of an even number of values the upper of two."""
-    return sorted(values)[len(values) // 2]
 
 
 def other_names(names: Sequence[str], expected: Sequence[str]) -> str:
@@ -151,30 +161,54 @@ def other_names(names: Sequence[str], expected: Sequence[str]) -> str:
     return f"ordered otherwise: {first[0]} stands where {first[1]} belongs" if first else ""
 
 
-def _compared(evidence: Evidence, expected: Evidence, rounded: Evidence) -> Iterator[tuple[_Quantity, _Gap]]:
+_Pairs = Sequence[tuple[Evidence, Evidence]]
+
+
+def _compared(
+    evidence: Evidence, expected: Evidence, rounded: Evidence, pairs: _Pairs
+) -> Iterator[tuple[_Quantity, _Gap]]:
     """Every quantity of one probe."""
 
     def gap(field: str, key: str, allowed: float, floor: float = SMALL) -> _Gap:
-        values = (getattr(each, field) for each in (evidence, expected, rounded))
-        value, truth, other = (value[key] if key else value for value in values)
-        return _Gap(_apart(value, truth, floor), _apart(other, truth, floor), allowed)
+        def read(each: Evidence) -> Fingerprint:
+            value = getattr(each, field)
+            fingerprint: Fingerprint = value[key] if key else value
+            return fingerprint
+
+        value, truth, other = map(read, (evidence, expected, rounded))
+        moved = _moved(pairs, read, floor)
+        return _Gap(apart(value, truth, floor), apart(other, truth, floor), allowed, moved)
 
     for layer in expected.outputs:
         yield (Kind.OUTPUTS, layer, 0), gap("outputs", layer, OUTPUTS)
-    rounding = [_relative(*pair) for pair in zip(rounded.losses, expected.losses, strict=False)]
-    yield (Kind.LOSS, "1", 0), _Gap(_relative(evidence.loss, expected.loss), rounding[0], LOSSES)
+    rounding = [relative(*pair) for pair in zip(rounded.losses, expected.losses, strict=False)]
+    moved = [tuple(steps) for steps in zip(*(_losses_moved(*pair) for pair in pairs), strict=False)]
+    first = _Gap(relative(evidence.loss, expected.loss), rounding[0], LOSSES, moved[0] if moved else ())
+    yield (Kind.LOSS, "1", 0), first
     floor = max(SMALL, SMALL_GRADIENT * (expected.gradient_norm or 0.0))
     for key in reversed(expected.gradients):  # as they are computed
         yield (Kind.GRADIENTS, key, 0), gap("gradients", key, GRADIENTS, floor)
     yield (Kind.UNTRAINED, "", 0), gap("untrained_evaluation", "", OUTPUTS)
-    yield from _compared_updates(evidence, expected, rounded)
-    for step, loss in _compared_losses(evidence.losses, expected.losses, rounding):
+    yield from _compared_updates(evidence, expected, rounded, pairs)
+    for step, loss in _compared_losses(evidence.losses, expected.losses, rounding, moved):
         yield (Kind.LOSSES, str(step), step - 1), loss
     if not diverged(expected.losses[:EVALUATED_STEPS]):
         yield (Kind.EVALUATION, "", EVALUATED_STEPS), gap("evaluation", "", EVALUATION)
 
 
-def _compared_updates(evidence: Evidence, expected: Evidence, rounded: Evidence) -> Iterator[tuple[_Quantity, _Gap]]:
+def _moved(pairs: _Pairs, read: Callable[[Evidence], Fingerprint | None], floor: float) -> tuple[float, ...]:
+    """By how much the disturbance moved one quantity; without pairs that lack it."""
+    values = [(read(moved), read(given)) for given, moved in pairs]
+    return tuple(apart(moved, given, floor) for moved, given in values if moved and given)
+
+
+def _losses_moved(given: Evidence, moved: Evidence) -> list[float]:
+    return list(map(relative, moved.losses, given.losses))
+
+
+def _compared_updates(
+    evidence: Evidence, expected: Evidence, rounded: Evidence, pairs: _Pairs
+) -> Iterator[tuple[_Quantity, _Gap]]:
     """What steps changed in everything trained and in running statistics, as far as there is something to compare."""
     unknown = {key for key in expected.gradients if _undetermined(key, expected, rounded)}
     for steps in expected.updates:
@@ -191,28 +225,41 @@ def _compared_updates(evidence: Evidence, expected: Evidence, rounded: Evidence)
                 units = UNITS * HALF_UNIT * math.sqrt(number) * expected.sizes.get(key, 0.0) / scale
                 allowed = max(UPDATES if number < LATE else LATE_UPDATES, units)
                 if key not in unknown:
-                    gap = _Gap(_apart(change, truth, floor), _apart(other, truth, floor), allowed)
+                    moved = _moved(pairs, partial(_update_of, steps, key), floor)
+                    gap = _Gap(apart(change, truth, floor), apart(other, truth, floor), allowed, moved)
                     yield (Kind.UPDATES, key, number), gap
+
+
+def _update_of(steps: str, key: str, evidence: Evidence) -> Fingerprint | None:
+    return evidence.updates.get(steps, {}).get(key)
 
 
 def _undetermined(key: str, expected: Evidence, rounded: Evidence) -> bool:
     norm = expected.gradients[key][0] or 0.0
-    moved = _apart(rounded.gradients[key], expected.gradients[key], 1e-30)
+    moved = apart(rounded.gradients[key], expected.gradients[key], 1e-30)
     return moved > UNDETERMINED or norm <= UNDETERMINED_OF_ALL * (expected.gradient_norm or 0.0)
 
 
 def losses_differ(
-    losses: Sequence[float | None], expected: Sequence[float | None], rounding: Sequence[float] = ()
+    losses: Sequence[float | None],
+    expected: Sequence[float | None],
+    rounding: Sequence[float] = (),
+    disturbed: Sequence[tuple[float, ...]] = (),
 ) -> str | None:
-    """The first loss that differs by more than it may; `rounding` is what it moved by step, relatively."""
-    for step, gap in _compared_losses(losses, expected, rounding or [0.0] * PROBE_STEPS):
+    """The first loss that differs by more than it may; `rounding` is what it moved by step, relatively, `disturbed` by
+    how much disturbed weights did, in each framework.
+    """
+    for step, gap in _compared_losses(losses, expected, rounding or [0.0] * PROBE_STEPS, disturbed):
         if (deviation := _closest((Kind.LOSSES, str(step), step - 1), [gap])).ratio > 1:
             return f"the loss of step {step} differs by {deviation.apart:.1e} (allowed {deviation.allowed:.0e})"
     return None
 
 
 def _compared_losses(
-    losses: Sequence[float | None], expected: Sequence[float | None], rounding: Sequence[float]
+    losses: Sequence[float | None],
+    expected: Sequence[float | None],
+    rounding: Sequence[float],
+    disturbed: Sequence[tuple[float, ...]],
 ) -> Iterator[tuple[int, _Gap]]:
     """A run that diverges amplifies rounding without bound: it is compared until a loss is no number or above twice the
     first, and at least two steps far (the second shows one update). Steps whose rounding nobody knows are not.
@@ -220,27 +267,5 @@ def _compared_losses(
     for step, (loss, other, moved) in enumerate(zip(losses, expected, rounding, strict=False), start=1):
         if step > 2 and diverged(expected[:step]):
             return
-        yield step, _Gap(_relative(loss, other), moved, LATE_LOSSES if step >= LATE else LOSSES)
-
-
-def diverged(losses: Sequence[float | None]) -> bool:
-    """Whether one is no number, or above twice the first."""
-    return any(loss is None or losses[0] is None or loss > 2 * losses[0] for loss in losses)
-
-
-def _relative(loss: float | None, expected: float | None) -> float:
-    """0 where neither is a number: None stands for what JSON cannot write."""
-    if loss is None or expected is None:
-        return 0.0 if loss is expected else math.inf
-    return abs(loss - expected) / max(abs(expected), 1e-3)
-
-
-def _apart(fingerprint: Fingerprint, expected: Fingerprint, floor: float) -> float:
-    """The size of a difference, relative to the expected norm: the larger of what the norms and what the projections
-    (in the mean square) say of it.
-    """
-    if None in (*fingerprint, *expected):
-        return 0.0 if list(fingerprint) == list(expected) else math.inf
-    moved = [number - other for number, other in zip(fingerprint, expected, strict=False)]
-    projected = math.sqrt(sum(move * move for move in moved[1:]) / len(moved[1:]))
-    return max(abs(moved[0]), projected) / max(expected[0], floor)
+        allowed = LATE_LOSSES if step >= LATE else LOSSES
+        yield step, _Gap(relative(loss, other), moved, allowed, disturbed[step - 1] if step <= len(disturbed) else ())

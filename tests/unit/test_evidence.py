@@ -16,6 +16,7 @@ from adapters.numpy.adapter import Adapter
 from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Forward, Pass
 from runner.gate.tolerances import (
+    DISTURBANCES,
     EVALUATION,
     GRADIENTS,
     HALF_UNIT,
@@ -556,3 +557,39 @@ def test_rounding_is_relative_and_read_step_by_step() -> None:
     nothing: Any = None
     lost = everywhere(rounded, lambda probe: replace(probe, losses=[nothing, *probe.losses[1:]]))
     assert Truth(expected, lost).loss_rounding[0] == math.inf
+
+
+def amplified(where: str, key: Any, *parts: float) -> Truth:
+    """The truth without any rounding, and what disturbances do to one quantity."""
+    expected = truth().expected
+    if where == "loss":  # read off the losses of training: it is the same loss
+        where, key = "losses", 0
+    return Truth(expected, expected, tuple((expected, moved(expected, where, key, part)) for part in parts))
+
+
+@pytest.mark.parametrize(("where", "key", "allowed", "sentence"), ALLOWANCES, ids=ALLOWANCE_IDS)
+def test_what_a_disturbance_of_the_weights_moves_may_differ_by_three_times_as_much(
+    where: str, key: Any, allowed: float, sentence: str
+) -> None:
+    seen = amplified(where, key, 10 * allowed)
+    assert difference(moved(truth().expected, where, key, 0.8 * DISTURBANCES * 10 * allowed), seen) is None
+    assert difference(moved(truth().expected, where, key, 1.3 * DISTURBANCES * 10 * allowed), seen) is not None
+    calm = amplified(where, key, 0.0)
+    assert difference(moved(truth().expected, where, key, 2.5 * allowed), calm) is not None, "nothing is lost"
+
+
+def test_the_middle_disturbance_decides_and_of_two_the_lower() -> None:
+    found = moved(truth().expected, "gradients", "conv2/kernel", 0.25)
+    for parts, suspect in [((0.1, 0.1, 0.0), False), ((0.1, 0.0, 0.0), True), ((0.1, 0.0), True), ((0.1, 0.1), False)]:
+        assert (difference(found, amplified("gradients", "conv2/kernel", *parts)) is not None) == suspect
+
+
+def test_disturbed_evidence_without_updates_widens_what_it_has_and_that_of_fewer_probes_nothing() -> None:
+    expected = truth().expected
+    off = moved(expected, "gradients", "conv2/kernel", 0.1)
+    early = everywhere(off, lambda probe: replace(probe, updates={}))
+    seen = Truth(expected, expected, ((expected, early),))
+    found = moved(expected, "gradients", "conv2/kernel", 0.25)
+    assert difference(found, seen) is None
+    assert difference(moved(expected, "updates", "conv2/kernel", 0.25), seen) is not None
+    assert difference(found, Truth(expected, expected, ((expected, replace(off, again=[])),))) is not None

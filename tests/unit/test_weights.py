@@ -11,7 +11,7 @@ import pytest
 from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.layers import BatchNorm, Conv2D, Dense, DepthwiseConv2D, Flatten, Initializer, Layer, MaxPool2D, Relu
 from workloads.spec import Workload
-from workloads.weights import Weights, draw, load, save
+from workloads.weights import DISTURBANCE, Weights, disturbed, draw, load, save
 
 OBLONG = Workload(
     "oblong",
@@ -142,3 +142,13 @@ def test_the_same_seed_gives_the_same_bytes_on_disk_at_any_time(tmp_path: Path) 
     assert len(digests) == 1
     with zipfile.ZipFile(tmp_path / "a.npz") as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_disturbed_weights_are_larger_or_smaller_by_the_same_part_and_what_is_zero_stays_so() -> None:
+    given = draw(OSU_CNN, 3)
+    first, again, second = (disturbed(given, number) for number in (0, 0, 1))
+    assert same(first, again) and not same(first, second) and not same(first, given)
+    kernel, off = given["conv1/kernel"], first["conv1/kernel"]
+    assert np.abs(off / kernel.astype(np.float64) - 1) == pytest.approx(DISTURBANCE, rel=0.1)
+    assert 0.4 < np.mean(np.abs(off) > np.abs(kernel)) < 0.6
+    assert not first["conv1/bias"].any() and off.dtype == np.float32

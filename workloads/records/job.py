@@ -153,9 +153,16 @@ class Kind(Word):
     PROBE = "probe"  # gives the gate's evidence of a framework
     MEMORY = "memory"  # tells what memory holds, per batch size
     OVERHEAD = "overhead"  # measures what the instruments cost
+    DISTURBED = "disturbed"  # a trial's epochs, untimed, from disturbed weights: the gate's, of a suspect
 
 
-ROOMS = {Kind.TRIAL: "trials", Kind.PROBE: "probes", Kind.MEMORY: "memory", Kind.OVERHEAD: "overhead"}
+ROOMS = {
+    Kind.TRIAL: "trials",
+    Kind.PROBE: "probes",
+    Kind.MEMORY: "memory",
+    Kind.OVERHEAD: "overhead",
+    Kind.DISTURBED: "disturbed",
+}
 
 
 @dataclass(frozen=True)

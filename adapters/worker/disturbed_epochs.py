@@ -1,0 +1,34 @@
+"""The kind `disturbed`: a trial's epochs once more from weights that are a little off, to see what rounding can do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from adapters.base import Adapter
+from adapters.worker.event_log import EventLog
+from adapters.worker.prepare import prepare
+from adapters.worker.trainer import Trainer, epoch_batches
+from adapters.worker.trial import FIRST_LOSSES, evaluate, train_epoch
+from workloads.records.events import Event
+from workloads.records.job import Job
+from workloads.weights import DISTURBANCES, disturbed
+
+
+def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
+    """DISTURBANCES times what the trial does up to its last epoch, each behind an event `built`; of no epochs the first
+    steps alone. Nothing is measured.
+    """
+    prepared = prepare(adapter, job, folder, events)
+    workload, optimizer, weights, seed = prepared.task
+    batch_size, passes, test = job.trial.cell.batch_size, job.trial.passes, prepared.test
+    orders = prepared.order[: passes.epochs] if passes.epochs else prepared.order[:1, : FIRST_LOSSES * batch_size]
+    for number in range(DISTURBANCES):
+        adapter.build(workload, optimizer, disturbed(weights, number), seed)
+        events.write(Event.BUILT)
+        trainer = Trainer(adapter)
+        for epoch, order in enumerate(orders):
+            train_epoch(trainer, epoch, epoch_batches(order, batch_size, passes.last_batch), events)
+            if passes.epochs:
+                loss, accuracy = evaluate(adapter, test.images, test.labels, batch_size)
+                events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=loss, test_accuracy=accuracy)
+    events.write(Event.FINISHED)

@@ -1,0 +1,98 @@
+"""How much a network amplifies rounding, measured: what weights that are a little off make of the same training.
+
+Asked only where a trial is suspect, for it takes as long as what it repeats; what it says is kept below the results
+folder. The bounds of a suspect are then wider where its network makes much of little (docs/tolerances.md).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+from runner.ask import ask
+from runner.command.inputs import write
+from runner.gate.sizes import relative
+from runner.launch import Launcher, LaunchFailed
+from runner.results.assemble import read_epochs
+from workloads import weights
+from workloads.records.events import Event, Events, read_events
+from workloads.records.files import EVENTS_FILE
+from workloads.records.job import Installation, Job, Kind, TrialSpec
+from workloads.records.result import Epoch, TrialResult
+
+# Who can be asked: a framework as it is installed now. A trial of another installation is not repeated by this one.
+Launchers = Mapping[tuple[str, Installation], Launcher]
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training from disturbed weights, as far as it was asked."""
+
+    first_losses: Sequence[float | None]
+    epochs: Sequence[Epoch]
+
+
+def with_disturbed_weights(spec: TrialSpec, results: Path, number: int) -> TrialSpec:
+    """The same trial from disturbed weights, which are another input. Raises LaunchFailed where there are none."""
+    archive = io.BytesIO()
+    try:
+        weights.save(archive, weights.disturbed(weights.load(results / spec.inputs["weights"].path), number))
+        stem = f"{spec.task.workload}-seed{spec.draw.seed}-disturbed{number}"
+        return replace(spec, inputs={**spec.inputs, "weights": write(results, stem, ".npz", archive.getbuffer())})
+    except (OSError, KeyError, ValueError) as error:
+        raise LaunchFailed(f"no weights to disturb: {error}") from error
+
+
+class Disturbed:
+    """Asks a framework for its trainings from disturbed weights, each trial's once; what was asked before is read."""
+
+    def __init__(self, results: Path, launchers: Launchers) -> None:
+        self.results = results
+        self.launchers = launchers
+        self.known: dict[str, list[Training]] = {}
+
+    def launcher(self, spec: TrialSpec) -> Launcher | None:
+        """None where the framework, as the trial had it, cannot be asked."""
+        return self.launchers.get((spec.cell.framework, spec.installation))
+
+    def trainings(self, trial: TrialResult, epochs: int) -> list[Training]:
+        """Of so many epochs, of none the first steps alone; empty where the framework cannot be asked or does not
+        answer.
+        """
+        spec = replace(trial.spec, passes=replace(trial.spec.passes, epochs=epochs))
+        job = Job(Kind.DISTURBED, spec)
+        if job.id not in self.known:
+            folder = job.folder(self.results)
+            events, launcher = _finished(folder), self.launcher(spec)
+            if not events and launcher is not None:
+                (folder / EVENTS_FILE).unlink(missing_ok=True)
+                with suppress(LaunchFailed):  # its log is in the folder; the verdict stands as it would without
+                    ask(job, folder, launcher)
+                events = _finished(folder)
+            self.known[job.id] = _trainings(events)
+        return self.known[job.id]
+
+
+def _finished(folder: Path) -> Events:
+    events = read_events(folder / EVENTS_FILE)
+    return events if any(event["event"] == Event.FINISHED for event in events) else []
+
+
+def _trainings(events: Events) -> list[Training]:
+    starts = [place for place, event in enumerate(events) if event["event"] == Event.BUILT]
+    trainings = []
+    for start, end in pairwise([*starts, len(events)]):
+        part = events[start:end]
+        losses = [event["first_losses"] for event in part if "first_losses" in event]
+        trainings.append(Training(losses[-1] if losses else [], read_epochs(part)))
+    return trainings
+
+
+def losses_moved(trial: TrialResult, trainings: Sequence[Training]) -> list[float]:
+    """By how much a disturbance moved the loss of each first step, relative: the most of all trainings."""
+    by_training = [map(relative, training.first_losses, trial.first_losses) for training in trainings]
+    return [max(step) for step in zip(*by_training, strict=False)]
