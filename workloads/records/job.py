@@ -36,6 +36,20 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class ImageSource:
+    """What was made of the images before any worker saw them."""
+
+    content: str  # digest of a data set of one's own, its images and their classes; "" for a published one
+    rows: int  # of the images as they are stored
+    columns: int
+    fit: str  # "stretch" | "crop" | "pad"
+    train: int  # images
+    test: int
+    drawn_test: bool  # a share of each class, drawn by the runner, for there was no test split
+    skipped: int  # images that could not be decoded
+
+
+@dataclass(frozen=True)
 class Task:
     """What a step computes, and from where it takes its images."""
 
@@ -45,6 +59,7 @@ class Task:
     profile: str  # "default"; the referee has "float64" too
     feed: str  # "host" | "device"
     network: str = ""  # digest of the workload as JSON; none in trials stored before it was one of their inputs
+    source: ImageSource | None = None  # None for a published data set as the catalogue brings it to the network
 
 
 @dataclass(frozen=True)
