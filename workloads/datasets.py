@@ -11,15 +11,11 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .layers import Shape
-
-Fit = Literal["stretch", "crop", "pad"]  # how a picture is brought to a size, by interpolation
-FITS: tuple[Fit, ...] = get_args(Fit)
 
 Images = NDArray[np.uint8]
 Labels = NDArray[np.int32]
@@ -63,11 +59,6 @@ class Dataset:
     download: tuple[DataFile, ...] = ()
     base_url: str = ""
     image_shape: Shape = ()  # as published; () where images differ in size
-
-
-def is_path(name: str) -> bool:
-    """Whether a data set is named by where it lies: by a path with a / in it, or a .npz file."""
-    return "/" in name or name.endswith(".npz")
 
 
 def load(dataset: Dataset, folder: Path, input_shape: Shape) -> tuple[Split, Split]:

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from .datasets import Fit, is_path
-from .records.job import Passes, Profile, Task
+from .records.job import Fit, Passes, Profile, Task
 from .spec import OptimizerName, OptimizerSpec
 
 STUDIES = Path(__file__).parent / "studies"
@@ -89,6 +88,11 @@ class Study:
         if changes.get("optimizer", self.optimizer) != self.optimizer:
             changes.setdefault("learning_rate", None)
         return replace(self, **changes)
+
+
+def is_path(name: str) -> bool:
+    """Whether a data set is named by where it lies: by a path with a / in it, or a .npz file."""
+    return "/" in name or name.endswith(".npz")
 
 
 def studies() -> dict[str, Path]:

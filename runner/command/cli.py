@@ -17,12 +17,12 @@ from runner.data.own import OwnImages
 from runner.environments import definition
 from runner.machine import cgroups, description
 from runner.project import DEFINITION_FILE, Project
-from workloads.datasets import DATASETS, DataError, Dataset, Split, is_path
+from workloads.datasets import DATASETS, DataError, Dataset, Split
 from workloads.networks import WORKLOADS, NetworkError, find
 from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
 from workloads.spec import Workload
-from workloads.study import Study
+from workloads.study import Study, is_path
 
 LEAST_MEMORY_MIB = 64  # below, Python itself does not start
 MOUNT_HINT = '; give the container a folder and its owner: -v "$PWD/results:/results" --user "$(id -u):$(id -g)"'

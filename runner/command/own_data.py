@@ -11,9 +11,9 @@ from runner.command.cli import Request
 from runner.data import cache, own
 from runner.data.cache import Cached, Wanted
 from runner.data.own import SPLITS, OwnImages, Size
-from workloads.datasets import DataError, Fit, Split
+from workloads.datasets import DataError, Split
 from workloads.layers import Resize
-from workloads.records.job import ImageSource
+from workloads.records.job import Fit, ImageSource
 from workloads.spec import Workload
 
 DEFAULT_FIT: Fit = "stretch"

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from runner.command import stable
 from workloads import study as studies
-from workloads.datasets import FITS
+from workloads.records.job import FITS
 from workloads.records.status import Status
 from workloads.spec import OPTIMIZER_NAMES
 from workloads.study import Study, StudyError

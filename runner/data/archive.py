@@ -20,7 +20,8 @@ from rich.console import Console
 from runner.data import pool
 from runner.data.folder import shown
 from runner.data.own import SPLITS, OwnImages, Place, SplitName, Survey, digest, in_shape, rows_of
-from workloads.datasets import DataError, Fit, Images, Labels, file_digest
+from workloads.datasets import DataError, Images, Labels, file_digest
+from workloads.records.job import Fit
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 PIECE_BYTES = 2**22

@@ -21,8 +21,9 @@ from rich.console import Console
 
 from runner.data.archive import ArchiveImages
 from runner.data.own import SPLITS, OwnImages, Place, SplitName, Survey, digest
-from workloads.datasets import DataError, Fit, Images, Labels, file_digest
+from workloads.datasets import DataError, Images, Labels, file_digest
 from workloads.layers import Shape
+from workloads.records.job import Fit
 
 FORMAT = 1  # of the cache, and of how a picture becomes pixels: what was made otherwise is made again
 META = "meta.json"

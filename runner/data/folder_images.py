@@ -13,7 +13,7 @@ from rich.console import Console
 from runner.data import folder, pictures, pool
 from runner.data.folder import Listing, Picture, shown
 from runner.data.own import SPLITS, OwnImages, Place, Size, SplitName, Survey, digest, rows_of
-from workloads.datasets import Fit
+from workloads.records.job import Fit
 
 Seen = tuple[str, Size | None, str]  # sha256, size, ""; or "", None, why it cannot be read
 

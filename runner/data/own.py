@@ -14,8 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from rich.console import Console
 
-from workloads.datasets import DataError, Fit, Images, Labels
+from workloads.datasets import DataError, Images, Labels
 from workloads.layers import Shape
+from workloads.records.job import Fit
 
 SplitName = Literal["train", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "test")

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from workloads.datasets import Fit, Images
+from workloads.datasets import Images
 from workloads.layers import Shape
+from workloads.records.job import Fit
 
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP")
 LEAST_SIDE = 2  # pixels

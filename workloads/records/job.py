@@ -14,6 +14,8 @@ from .record import Record
 from .word import Word
 
 Profile = Literal["default"]  # how an adapter trains; the referee has "float64" too, which no study asks for
+Fit = Literal["stretch", "crop", "pad"]  # how an image is brought to a size, by interpolation
+FITS: tuple[Fit, ...] = get_args(Fit)
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 ON_DEMAND, AS_BY_ITSELF = "on-demand", "default"  # memory is taken as it is needed | as the framework does by itself
 
