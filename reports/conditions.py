@@ -16,6 +16,7 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 
+from .image_source import source_words
 from .load import started
 
 VARIABLES = "caller's variables"
@@ -124,6 +125,7 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
         "model": task.workload,
         **({"network": f"digest {digest}"} if (digest := _network(task)) else {}),
         "data set": task.dataset,
+        **(source_words(task.source) if task.source else {}),
         "optimizer": optimizer_label(task.optimizer),
         "epochs": str(passes.epochs),
         "last batch": {"keep": "kept", "drop": "dropped"}.get(passes.last_batch, passes.last_batch),

@@ -52,7 +52,8 @@ Points = dict[tables.Place, Point]
 
 def points(section: Section, quantity: Quantity) -> Points:
     """Of the cells that have a value."""
-    step = accuracy_step(section.condition.task.dataset)
+    task = section.condition.task
+    step = accuracy_step(task.dataset, task.source)
     return {
         place: of_cell(cell, step if quantity is ACCURACY else LEAST_SPREAD * abs(cell["mean"]))
         for place, cell in tables.by_place(section, quantity).items()

@@ -54,7 +54,8 @@ def compare(section: Section) -> pd.DataFrame:
     trials = {(r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat): r for r in section.results}
     names = ordered(framework for framework, _, _ in trials)
     sizes, repeats = sorted({size for _, size, _ in trials}), sorted({repeat for _, _, repeat in trials})
-    step = accuracy_step(section.condition.task.dataset)
+    task = section.condition.task
+    step = accuracy_step(task.dataset, task.source)
     rows = []
     for (a, b), size in itertools.product(itertools.combinations(names, 2), sizes):
         pairs = {repeat: (trials.get((a, size, repeat)), trials.get((b, size, repeat))) for repeat in repeats}

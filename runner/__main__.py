@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from runner.ask import ask
-from runner.command import cli, inputs, overhead, parser, show, stable
+from runner.command import cli, inputs, overhead, own_data, parser, show, stable
 from runner.command.parser import RETRIES
 from runner.command.plan import TRIALS, Plan, plan_of, read_stored
 from runner.command.progress import Display, row
@@ -56,10 +56,10 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         request = cli.request(options, project)
         if request.plan_only:
-            show.plan(request, console)
+            show.plan(own_data.prepared(request, console), console)
             return 0
         with FileLock(request.results / ".lock", timeout=0):
-            return run(request, console)
+            return run(own_data.prepared(request, console), console)
     except (parser.BadInput, definition.BadDefinition, DataError) as error:
         print(f"runner: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT

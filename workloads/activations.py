@@ -41,6 +41,7 @@ KEPT: dict[type[layers.Layer], Literal["input", "output", "mask", "factors"] | N
     # The derivative is a constant.
     layers.AveragePool2D: None,
     layers.GlobalAveragePool2D: None,
+    layers.Resize: None,
     layers.Flatten: None,
     layers.Tokens: None,
     layers.TokenMean: None,

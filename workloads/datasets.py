@@ -58,6 +58,7 @@ class Dataset:
     files: tuple[DataFile, ...] = ()
     download: tuple[DataFile, ...] = ()
     base_url: str = ""
+    image_shape: Shape = ()  # as published; () where images differ in size
 
 
 def load(dataset: Dataset, folder: Path, input_shape: Shape) -> tuple[Split, Split]:
@@ -173,7 +174,9 @@ def _mnist(name: str, summary: str, base_url: str, md5s: tuple[str, ...]) -> Dat
         train, test = (Split(images[..., None], labels.astype(np.int32)) for images, labels in splits)
         return train, test
 
-    return Dataset(name, summary, 60_000, 10_000, 10, read, files, download=files, base_url=base_url)
+    return Dataset(
+        name, summary, 60_000, 10_000, 10, read, files, download=files, base_url=base_url, image_shape=(28, 28, 1)
+    )
 
 
 SYNTHETIC_SEED = 20200415
@@ -195,8 +198,16 @@ def _read_synthetic(_: Path) -> tuple[Split, Split]:
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset
     for dataset in (
-        Dataset("digits", "UCI optical digits, 8x8 grey, built in", 1437, 360, 10, _read_digits),
-        Dataset("digits-64", "the first of the digits, to try an installation with", 64, 16, 10, _read_few_digits),
+        Dataset("digits", "UCI optical digits, 8x8 grey, built in", 1437, 360, 10, _read_digits, image_shape=(8, 8, 1)),
+        Dataset(
+            "digits-64",
+            "the first of the digits, to try an installation with",
+            64,
+            16,
+            10,
+            _read_few_digits,
+            image_shape=(8, 8, 1),
+        ),
         Dataset(
             "cifar10",
             "CIFAR-10, 32x32 colour photographs",
@@ -207,6 +218,7 @@ DATASETS: dict[str, Dataset] = {
             files=tuple(DataFile(path, md5) for path, md5 in CIFAR10_MD5.items()),
             download=(DataFile("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
             base_url="https://www.cs.toronto.edu/~kriz/",
+            image_shape=(32, 32, 3),
         ),
         _mnist(
             "fashion-mnist",
@@ -230,6 +242,14 @@ DATASETS: dict[str, Dataset] = {
                 "ec29112dd5afa0611ce80d1b7f02629c",
             ),
         ),
-        Dataset("synthetic", "ten fixed random patterns under noise, 32x32 colour", 4096, 1024, 10, _read_synthetic),
+        Dataset(
+            "synthetic",
+            "ten fixed random patterns under noise, 32x32 colour",
+            4096,
+            1024,
+            10,
+            _read_synthetic,
+            image_shape=(32, 32, 3),
+        ),
     )
 }

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from .records.job import Passes, Profile, Task
+from .records.job import Fit, Passes, Profile, Task
 from .spec import OptimizerName, OptimizerSpec
 
 STUDIES = Path(__file__).parent / "studies"
@@ -47,6 +47,8 @@ class Study:
     optimizer: OptimizerName = "momentum"
     learning_rate: Positive | None = None
     last_batch: Literal["keep", "drop"] = "keep"
+    fit: Fit | None = None  # None: a published data set as the catalogue brings it to the network, else "stretch"
+    skip_unreadable: bool = False  # images of one's own that cannot be decoded are left out
     profile: Profile = "default"
     feed: Literal["host", "device"] = "host"
     device: str = "auto"
@@ -88,6 +90,11 @@ class Study:
         return replace(self, **changes)
 
 
+def is_path(name: str) -> bool:
+    """Whether a data set is named by where it lies: by a path with a / in it, or a .npz file."""
+    return "/" in name or name.endswith(".npz")
+
+
 def studies() -> dict[str, Path]:
     """{name: file} of the studies that come with the project."""
     return {path.stem: path for path in sorted(STUDIES.glob("*.toml"))}
@@ -108,8 +115,9 @@ def read(path: Path) -> Study:
             if key not in known:
                 raise StudyError(f"unknown key; known are {', '.join(known)}", key)
         study = Study(name=path.stem, **table)
-        # A network's file lies beside the study that names it.
-        return study.changed(workload=str(path.parent / study.workload)) if study.workload.endswith(".py") else study
+        # What is named by its path lies beside the study that names it.
+        named = {"workload": study.workload.endswith(".py"), "dataset": is_path(study.dataset)}
+        return study.changed(**{key: str(path.parent / getattr(study, key)) for key in named if named[key]})
     except StudyError as error:
         raise StudyError(f"{path}, line {_line_of(error.key, text)}: {error}") from error
 

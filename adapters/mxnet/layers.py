@@ -160,6 +160,13 @@ class Multiply(Join):
         return reduce(F.broadcast_mul, factors)
 
 
+def resize(layer: layers.Resize, shape: layers.Shape) -> gluon.HybridBlock:
+    """(n, c, h, w) -> (n, c, height, width), bilinear, with half-pixel centres."""
+    return gluon.nn.HybridLambda(
+        lambda F, x: F.contrib.BilinearResize2D(x, height=layer.height, width=layer.width, align_corners=False)
+    )
+
+
 def layer_norm(layer: layers.LayerNorm, shape: layers.Shape) -> gluon.HybridBlock:
     """(n, c, h, w), (n, t, d) or (n, d), as what enters."""
     return gluon.nn.LayerNorm(channel_axis(shape), layer.epsilon, in_channels=shape[-1])
@@ -191,6 +198,7 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], gluon.HybridBlock
     layers.MaxPool2D: MaxPool,
     layers.AveragePool2D: average_pool,
     layers.GlobalAveragePool2D: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=(2, 3))),
+    layers.Resize: resize,
     layers.BatchNorm: lambda layer, shape: gluon.nn.BatchNorm(
         momentum=layer.momentum, epsilon=layer.epsilon, in_channels=shape[-1]
     ),

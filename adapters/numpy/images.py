@@ -130,3 +130,24 @@ def global_average_pool2d(layer: layers.GlobalAveragePool2D, x: Array, run: Pass
     """(n, h, w, c) -> (n, c)."""
     pixels = x.shape[1] * x.shape[2]
     return x.mean(axis=(1, 2)), lambda dy: np.broadcast_to(dy[:, None, None] / pixels, x.shape)
+
+
+def _interpolation(entering: int, leaving: int, x: Array) -> Array:
+    """(leaving, entering): each row's shares of the rows that enter, in the precision of `x`."""
+    places = np.clip((np.arange(leaving) + 0.5) * entering / leaving - 0.5, 0, entering - 1)
+    below = np.floor(places).astype(int)
+    matrix, rows = np.zeros((leaving, entering)), np.arange(leaving)
+    matrix[rows, below] = 1 - (places - below)
+    matrix[rows, np.minimum(below + 1, entering - 1)] += places - below
+    return matrix.astype(x.dtype)
+
+
+def resize(layer: layers.Resize, x: Array, run: Pass) -> Forward:
+    """(n, h, w, c) -> (n, height, width, c)."""
+    down = _interpolation(x.shape[1], layer.height, x)
+    across = _interpolation(x.shape[2], layer.width, x)
+
+    def spread(images: Array, rows: Array, columns: Array) -> Array:
+        return np.einsum("ih,nhwc,jw->nijc", rows, images, columns, optimize=True)
+
+    return spread(x, down, across), lambda dy: spread(dy, down.T, across.T)

@@ -15,6 +15,7 @@ from adapters.numpy.images import (
     depthwise_conv2d,
     global_average_pool2d,
     max_pool2d,
+    resize,
 )
 from adapters.numpy.passes import Array, Forward, Pass
 from workloads import layers
@@ -244,6 +245,7 @@ FORWARD: dict[type[layers.Layer], Callable[[Any, Array, Pass], Forward]] = {
     layers.MaxPool2D: max_pool2d,
     layers.AveragePool2D: average_pool2d,
     layers.GlobalAveragePool2D: global_average_pool2d,
+    layers.Resize: resize,
     layers.BatchNorm: batch_norm,
     layers.LayerNorm: layer_norm,
     layers.Dropout: dropout,

@@ -122,6 +122,18 @@ class MultiHeadAttention(nn.Module):
         return self.output(heads.transpose(1, 2).flatten(2))
 
 
+class Resize(nn.Module):
+    """Bilinear, with half-pixel centres."""
+
+    def __init__(self, layer: layers.Resize) -> None:
+        super().__init__()
+        self.size = (layer.height, layer.width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, c, h, w) -> (n, c, height, width)."""
+        return nn.functional.interpolate(x, self.size, mode="bilinear", align_corners=False)
+
+
 class TokenMean(nn.Module):
     """The mean of all tokens."""
 
@@ -178,6 +190,7 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], nn.Module]] = {
     layers.MaxPool2D: max_pool,
     layers.AveragePool2D: average_pool,
     layers.GlobalAveragePool2D: lambda layer, shape: nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    layers.Resize: lambda layer, shape: Resize(layer),
     layers.BatchNorm: batch_norm,
     layers.LayerNorm: lambda layer, shape: LayerNorm(shape[-1], layer.epsilon),
     layers.Dropout: lambda layer, shape: nn.Dropout(layer.rate),

@@ -50,6 +50,7 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, Iterator[int]], keras.layers.Lay
     layers.MaxPool2D: pool(keras.layers.MaxPooling2D),
     layers.AveragePool2D: pool(keras.layers.AveragePooling2D),
     layers.GlobalAveragePool2D: lambda layer, seeds: keras.layers.GlobalAveragePooling2D(name=layer.name),
+    layers.Resize: lambda layer, seeds: keras.layers.Resizing(layer.height, layer.width, name=layer.name),
     layers.BatchNorm: lambda layer, seeds: keras.layers.BatchNormalization(
         momentum=layer.momentum, epsilon=layer.epsilon, name=layer.name
     ),

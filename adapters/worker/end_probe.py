@@ -58,7 +58,9 @@ def gather(
     arrays |= _named(0, adapter.weights())
     size = spec.cell.batch_size  # as the evaluation asks
     firsts = range(0, min(evaluated_images(workload), len(test_images)), size)
-    arrays["logits"] = np.concatenate([adapter.predict(test_images[first : first + size]) for first in firsts])
+    arrays["logits"] = np.concatenate(
+        [adapter.predict(np.array(test_images[first : first + size])) for first in firsts]
+    )
     small = workload.parameter_count <= LARGE_PARAMETERS
     for number, images in enumerate(step_sizes(workload, split, size, spec.passes.last_batch)):
         arrays[f"batch/{number}"] = batch(images)

@@ -14,7 +14,7 @@ from adapters.base import Adapter
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
 from workloads import weights as initial_weights
-from workloads.datasets import Split, file_digest
+from workloads.datasets import Images, Split, file_digest
 from workloads.records import network
 from workloads.records.events import Event
 from workloads.records.job import InputFile, Job
@@ -30,6 +30,13 @@ def read_input(root: Path, file: InputFile) -> Path:
     if (digest := file_digest(path, "sha256")) != file.sha256:
         raise ValueError(f"input {path}: sha256 expected {file.sha256}, found {digest}")
     return path
+
+
+def images(path: Path, mapped: bool) -> Images:
+    """(n, h, w, c); `mapped`: a read-only view of the file, of which memory holds what there is room for."""
+    if mapped:
+        return np.load(path, mmap_mode="r").view(np.ndarray)  # a plain array: a memmap's slices are slower to make
+    return np.load(path)
 
 
 BuildArguments = tuple[Workload, OptimizerSpec, Weights, int]  # of an adapter
@@ -57,8 +64,9 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
 
     root = (folder / job.results).resolve()
     paths = {name: read_input(root, file) for name, file in spec.inputs.items()}
+    mapped = task.feed == "host"  # what goes to the device as a whole is read as a whole
     train, test = (
-        Split(np.load(paths[f"{name}_images"]), np.load(paths[f"{name}_labels"])) for name in ("train", "test")
+        Split(images(paths[f"{name}_images"], mapped), np.load(paths[f"{name}_labels"])) for name in ("train", "test")
     )
     order = np.load(paths["order"])
     adapter.load(train.images, train.labels)

@@ -116,7 +116,8 @@ def evaluate(adapter: Adapter, images: Any, labels: NDArray[np.int32], batch_siz
 
     One logit an image is that of class 1: the loss is the binary cross-entropy.
     """
-    parts = [adapter.predict(images[i : i + batch_size]) for i in range(0, len(images), batch_size)]
+    # Copies: a view of the file is read-only, which PyTorch warns of.
+    parts = [adapter.predict(np.array(images[i : i + batch_size])) for i in range(0, len(images), batch_size)]
     logits = np.concatenate(parts).astype(np.float64)
     if logits.shape[1] == 1:
         logits = np.concatenate([np.zeros_like(logits), logits], axis=1)  # softmax of (0, z) is the sigmoid of z

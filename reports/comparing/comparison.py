@@ -156,7 +156,8 @@ def _cell(pair: Pair, quantity: Quantity, place: Place) -> CellTest:
     ]
     spread = Shift(math.nan)
     if values_a and values_b and quantity is ACCURACY:
-        spread, remarks = _in_points(known_a, known_b, accuracy_step(pair.a.condition.task.dataset))
+        task = pair.a.condition.task
+        spread, remarks = _in_points(known_a, known_b, accuracy_step(task.dataset, task.source))
         notes += remarks
     elif values_a and values_b:
         spread = estimates.of_ratio(values_a, values_b)

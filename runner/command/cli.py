@@ -11,15 +11,18 @@ from pathlib import Path
 
 from runner.command import stable
 from runner.command.parser import RETRIED, BadInput, known, study_of
+from runner.data.cache import CachedFile
+from runner.data.find import find as find_images
+from runner.data.own import OwnImages
 from runner.environments import definition
 from runner.machine import cgroups, description
 from runner.project import DEFINITION_FILE, Project
-from workloads.datasets import DATASETS, Dataset
+from workloads.datasets import DATASETS, DataError, Dataset, Split
 from workloads.networks import WORKLOADS, NetworkError, find
-from workloads.records.job import Placement
+from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
 from workloads.spec import Workload
-from workloads.study import Study
+from workloads.study import Study, is_path
 
 LEAST_MEMORY_MIB = 64  # below, Python itself does not start
 MOUNT_HINT = '; give the container a folder and its owner: -v "$PWD/results:/results" --user "$(id -u):$(id -g)"'
@@ -31,7 +34,9 @@ class Request:
 
     project: Project
     study: Study
-    workload: Workload
+    workload: Workload  # as it is trained: command.own_data may put a layer in front
+    dataset: Dataset
+    images: OwnImages | None  # None: of a published data set
     frameworks: tuple[str, ...]
     placement: Placement  # of every trial
     gpus: tuple[description.Gpu, ...]  # of this machine
@@ -41,6 +46,8 @@ class Request:
     plan_only: bool
     until_stable: int | None  # repeats at most, where they go on until the speeds are known well enough
     retry: frozenset[Status]  # a trial that ends so is run again at once, RETRIES times at most
+    source: ImageSource | None = None  # this and what follows: as command.own_data.prepared found it
+    arrays: dict[str, CachedFile] | None = None  # None: of a published data set, or of a plan
 
 
 def with_adapters(project: Project, folder: Path | None) -> Project:
@@ -73,8 +80,8 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     if options.until_stable is not None:
         study = _with_repeats(study, options.until_stable)
     workload = _workload(study)
-    study = study.changed(workload=workload.name)  # that of a file has its own name
-    dataset = _dataset(study, workload)
+    dataset, images = _dataset(study, workload)
+    study = study.changed(workload=workload.name, dataset=dataset.name)  # those of files have names of their own
     default = "here" if description.IMAGE_VARIABLE in os.environ else "venv"
     isolation = known("isolation", options.isolation or default, ("venv", "docker", "here"))
     gpus = description.gpus()
@@ -89,6 +96,8 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         project=project,
         study=study,
         workload=workload,
+        dataset=dataset,
+        images=images,
         frameworks=_frameworks(project, study.frameworks, isolation),
         placement=placement,
         gpus=tuple(gpus),
@@ -124,17 +133,34 @@ def _workload(study: Study) -> Workload:
         raise BadInput(str(error)) from error
 
 
-def _dataset(study: Study, workload: Workload) -> Dataset:
-    """The study's. Raises BadInput where its workload or batch sizes do not go with it."""
-    dataset = DATASETS[known("data set", study.dataset, DATASETS)]
+def _dataset(study: Study, workload: Workload) -> tuple[Dataset, OwnImages | None]:
+    """The study's. Raises BadInput where its workload or batch sizes do not go with it, DataError."""
+    images = find_images(Path(study.dataset)) if is_path(study.dataset) else None
+    if images is not None:
+        labels = images.labels
+        dataset = Dataset(images.name, "", len(labels["train"]), len(labels["test"]), images.classes, _unread)
+    else:
+        if study.dataset not in DATASETS and Path(study.dataset).is_dir():
+            raise BadInput(f"unknown data set {study.dataset!r}: for the folder of that name say ./{study.dataset}")
+        dataset = DATASETS[known("data set", study.dataset, DATASETS)]
     if dataset.classes > workload.classes:
-        raise BadInput(f"data set {study.dataset} has more classes than workload {study.workload} tells apart")
+        raise BadInput(
+            f"data set {dataset.name} has {dataset.classes} classes, more than the {workload.classes} that workload "
+            f"{workload.name} tells apart"
+        )
+    if (images is not None or study.fit) and (len(workload.input_shape) != 3 or workload.input_shape[2] not in (1, 3)):
+        raise BadInput(f"workload {workload.name} takes {workload.input_shape}; pictures have 1 channel or 3")
     if study.last_batch == "drop" and max(study.batch_sizes) > dataset.train_count:
         raise BadInput(
-            f"batch size {max(study.batch_sizes)} is larger than the training split of {study.dataset} "
+            f"batch size {max(study.batch_sizes)} is larger than the training split of {dataset.name} "
             f"({dataset.train_count} images) and last_batch is drop: nothing would be trained"
         )
-    return dataset
+    return dataset, images
+
+
+def _unread(folder: Path) -> tuple[Split, Split]:
+    """Of images of one's own, which are handed on as files."""
+    raise DataError("these images are not decoded yet")
 
 
 def device_of(name: str, gpus: list[description.Gpu]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from runner.command.cli import Request
 from runner.command.download import fetch
+from runner.data.cache import CachedFile
 from workloads import datasets, weights
 from workloads.records import network
 from workloads.records.job import InputFile
@@ -24,14 +26,20 @@ def write_data(request: Request, console: Console) -> dict[str, InputFile]:
     """The data set and the network as files in the results folder, the same for every repeat; downloaded only where no
     folder of it was named. Raises datasets.DataError.
     """
-    study, dataset = request.study, datasets.DATASETS[request.study.dataset]
+    study, dataset = request.study, request.dataset
+    (request.results / INPUTS).mkdir(parents=True, exist_ok=True)
+    text = network.to_text(request.workload).encode()
+    written = {"network": write(request.results, f"{study.workload}-network", ".json", memoryview(text))}
+    if request.arrays is not None:
+        return written | {
+            name: link(request.results, f"{study.dataset}-{name.replace('_', '-')}", file)
+            for name, file in request.arrays.items()
+        }
     folder = request.data_dir or request.project.data
     if request.data_dir is None:
         fetch(dataset, folder, console)
     train, test = datasets.load(dataset, folder, request.workload.input_shape)
-    (request.results / INPUTS).mkdir(parents=True, exist_ok=True)
-    text = network.to_text(request.workload).encode()
-    return {"network": write(request.results, f"{study.workload}-network", ".json", memoryview(text))} | {
+    return written | {
         f"{split}_{kind}": write_array(request.results, f"{study.dataset}-{split}-{kind}", array)
         for split, arrays in (("train", train), ("test", test))
         for kind, array in (("images", arrays.images), ("labels", arrays.labels))
@@ -44,7 +52,7 @@ def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) 
     written = {}
     for repeat in repeats:
         seed = study.seed + repeat
-        order = datasets.batch_order(datasets.DATASETS[study.dataset].train_count, study.epochs, seed)
+        order = datasets.batch_order(request.dataset.train_count, study.epochs, seed)
         archive = io.BytesIO()
         weights.save(archive, weights.draw(request.workload, seed))
         written[repeat] = {
@@ -60,6 +68,24 @@ def write_array(results: Path, stem: str, array: NDArray[Any]) -> InputFile:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return write(results, stem, ".npy", buffer.getbuffer())
+
+
+def link(results: Path, stem: str, file: CachedFile) -> InputFile:
+    """The file itself under a name with its digest, or a copy where the results folder is on another file system."""
+    path = results / INPUTS / f"{stem}-{file.sha256[:12]}.npy"
+    if not path.exists() or datasets.file_digest(path, "sha256") != file.sha256:
+        temporary = path.with_name(path.name + ".part")
+        temporary.unlink(missing_ok=True)
+        try:
+            temporary.hardlink_to(file.path)
+        except OSError:
+            try:
+                shutil.copyfile(file.path, temporary)
+            except OSError:
+                temporary.unlink(missing_ok=True)
+                raise
+        temporary.replace(path)
+    return InputFile(str(path.relative_to(results)), file.sha256)
 
 
 def write(results: Path, stem: str, suffix: str, content: memoryview) -> InputFile:

@@ -18,7 +18,7 @@ from rich.console import Console
 from tabulate import tabulate
 
 from runner.ask import ask
-from runner.command import cli, inputs
+from runner.command import cli, inputs, own_data
 from runner.command.cli import Request
 from runner.command.parser import BadInput, Parser, add_shared, run_parser, whole
 from runner.command.plan import plan_of
@@ -77,6 +77,7 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, int]:
 
 def run(request: Request, pairs: int, console: Console) -> int:
     """Measures, prints and stores; the exit code: 1 where something is over its bar or was not measured."""
+    request = own_data.prepared(request, console)
     data = inputs.write_data(request, console)
     launchers = make_environments(request, console)
     plan = plan_of(request, installations(request), range(1), inputs.write_repeats(request, data, range(1)))

@@ -11,12 +11,13 @@ from typing import Any, NoReturn
 
 from runner.command import stable
 from workloads import study as studies
+from workloads.records.job import FITS
 from workloads.records.status import Status
 from workloads.spec import OPTIMIZER_NAMES
 from workloads.study import Study, StudyError
 
 RETRIES = 3
-CHOICES = {"optimizer": OPTIMIZER_NAMES, "feed": ("host", "device"), "last_batch": ("keep", "drop")}
+CHOICES = {"optimizer": OPTIMIZER_NAMES, "fit": FITS, "feed": ("host", "device"), "last_batch": ("keep", "drop")}
 RETRIED = (Status.CONTENDED.value,)  # what may turn out otherwise at once; the next run tries all that failed again
 
 
@@ -66,7 +67,13 @@ def run_parser() -> Parser:
 def _add_axes(parser: Parser) -> None:
     """What the study may have otherwise (`study_of`), and where its data lie."""
     parser.add_argument("--workload", metavar="NAME|FILE", help="of the catalogue, or a file of yours that defines one")
-    parser.add_argument("--dataset", metavar="NAME")
+    parser.add_argument("--dataset", metavar="NAME|DIR|FILE.npz", help="published, or your own: a path "
+                       "with a / in it to a folder with train/CLASS/, test/CLASS/; or a .npz file with x_train, "
+                       "y_train, x_test, y_test")  # fmt: skip
+    parser.add_argument("--fit", metavar="stretch|crop|pad", help="how images are brought to the network's input, by "
+                       "interpolation (default: stretch; published ones by whole factors)")  # fmt: skip
+    parser.add_argument("--skip-unreadable", action="store_true", default=None, help="leave out, and count, images of "
+                       "your own that cannot be decoded")  # fmt: skip
     parser.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
                        "the project's data/, where they are downloaded)")  # fmt: skip
     parser.add_argument("--epochs", type=whole, metavar="N")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from runner.command.cli import Request
 from runner.environments import definition
-from workloads.datasets import DATASETS
 from workloads.records import network
 from workloads.records.files import RESULT_FILE
 from workloads.records.job import (
@@ -46,6 +45,7 @@ class Plan:
     trials: list[TrialSpec]
     finished: dict[str, TrialResult]
     workload: Workload
+    train_count: int  # images
 
     @property
     def to_run(self) -> list[TrialSpec]:
@@ -56,7 +56,7 @@ class Plan:
     def estimates_s(self) -> dict[str, float]:
         """{id: seconds} of what is to run."""
         measured = list(self.finished.values())
-        return {spec.id: estimate_s(spec, self.workload, measured) for spec in self.to_run}
+        return {spec.id: estimate_s(spec, self.workload, self.train_count, measured) for spec in self.to_run}
 
     def of_cells(self, cells: Collection[tuple[str, int]]) -> Plan:
         """What of it belongs to these (framework, batch size)."""
@@ -126,7 +126,7 @@ def plan_of(
     """
     project, kind = request.project, request.placement.device_kind
     preallocating = {name for name in request.frameworks if definition.preallocates(project, name, kind)}
-    task = replace(request.study.task, network=network.digest(request.workload))
+    task = replace(request.study.task, network=network.digest(request.workload), source=request.source)
     trials = [
         replace(spec, task=task)
         for spec in planned_trials(request.study, installations, request.placement, preallocating, repeats, inputs)
@@ -136,7 +136,7 @@ def plan_of(
         stored = [replace(result, spec=replace(result.spec, inputs={})) for result in stored]
     ids = {spec.id for spec in trials}
     finished = {result.spec.id: result for result in stored if result.spec.id in ids}
-    return Plan(trials, finished, request.workload)
+    return Plan(trials, finished, request.workload, request.dataset.train_count)
 
 
 def read_stored(results: Path) -> list[TrialResult]:
@@ -152,12 +152,12 @@ def read_stored(results: Path) -> list[TrialResult]:
     return stored
 
 
-def estimate_s(spec: TrialSpec, workload: Workload, measured: list[TrialResult]) -> float:
+def estimate_s(spec: TrialSpec, workload: Workload, train_count: int, measured: list[TrialResult]) -> float:
     """Seconds that the trial may take: from the same cell measured before, else a guess good to a factor of 2 or 3."""
     for result in measured:
         if result.spec.setting == spec.setting:
             return result.wall_s
-    images = DATASETS[spec.task.dataset].train_count * spec.passes.epochs
+    images = train_count * spec.passes.epochs
     flops = 6 * workload.multiply_adds * images  # forward once, backward twice that
     rate = GUESS_FLOPS_PER_CORE * spec.placement.threads if spec.placement.device == "cpu" else GUESS_GPU_FLOPS
     return GUESS_START_S + flops / rate + images / spec.cell.batch_size * GUESS_STEP_S + spec.window_s

@@ -32,6 +32,7 @@ from workloads.layers import (
     PositionEmbedding,
     Relu,
     Relu6,
+    Resize,
     Sigmoid,
     Silu,
     Softmax,
@@ -235,6 +236,21 @@ POOLING = Workload(
         Dense("dense", 4),
     ),
 )
+RESIZE = Workload(  # in front, as the runner puts it; and behind a convolution, where it passes gradients on
+    "resize",
+    "",
+    (5, 4, 3),
+    (
+        Resize("resize1", 11, 7),
+        Conv2D("conv1", 5, (2, 3)),  # (10, 5)
+        Relu("relu1"),
+        Resize("resize2", 10, 12),  # one axis alone
+        Conv2D("conv2", 4, (3, 2), 2),  # (4, 6)
+        Tanh("tanh"),
+        Flatten("flatten"),
+        Dense("dense1", 4),
+    ),
+)
 GROUPED = Workload(
     "grouped",
     "",
@@ -354,7 +370,7 @@ def _cases() -> list[Case]:
         for network in (PLAIN, BATCH_NORM):
             for rule, optimizer in OPTIMIZERS.items():
                 cases.append(Case(f"{network.name}-{rule}{tag}", network, optimizer, 16, (1, 10, 100), profile))
-        for network in (PADDING, MOBILE, BINARY, BRANCHES, POOLING, GROUPED, TRANSFORMER, SMOOTH):
+        for network in (PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, SMOOTH):
             cases.append(Case(f"{network.name}{tag}", network, OPTIMIZERS["momentum"], profile=profile))
         for batch_size in (2, 32):
             name = f"{STATISTICS.name}-{batch_size}{tag}"

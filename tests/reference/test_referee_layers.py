@@ -32,6 +32,7 @@ from workloads.layers import (
     PositionEmbedding,
     Relu,
     Relu6,
+    Resize,
     Shape,
     Sigmoid,
     Silu,
@@ -231,6 +232,21 @@ def test_attention_weighs_values_by_the_softmax_of_scaled_products_of_each_head(
     biases["value_bias"], biases["output_bias"] = np.array([0.0, 0, 0, 1]), np.array([0.0, 0, 0, 100])
     y = forward(MultiHeadAttention("a", 2), x, **roles, **biases)  # type: ignore[arg-type]  # all are weights
     np.testing.assert_allclose(y, [[[0.5, 1.5, 14, 110], [4 / 3, 2 / 3, 14, 110]]], rtol=1e-13)
+
+
+def test_resizing_interpolates_between_the_centres_of_pixels() -> None:
+    x = np.array([[0.0, 8.0], [16.0, 24.0]]).reshape(1, 2, 2, 1)
+    assert forward(Resize("r", 2, 4), x)[0, ..., 0].tolist() == [[0, 2, 6, 8], [16, 18, 22, 24]]
+    assert forward(Resize("r", 3, 2), x)[0, ..., 0].tolist() == [[0, 8], [8, 16], [16, 24]]
+    assert np.array_equal(forward(Resize("r", 2, 2), x), x)
+
+
+def test_resizing_keeps_images_and_channels_apart() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 4, 5, 2))
+    y = forward(Resize("r", 9, 11), x)
+    for image, channel in np.ndindex(3, 2):
+        alone = forward(Resize("r", 9, 11), x[image : image + 1, :, :, channel : channel + 1])
+        assert np.allclose(y[image, :, :, channel], alone[0, :, :, 0])
 
 
 def test_global_average_pooling_leaves_one_mean_a_channel_and_image() -> None:

@@ -532,7 +532,7 @@ def run_plan(
         project=PROJECT, results=results, placement=make_spec().placement, gpus=(), retry=frozenset()
     )
     launchers: dict[str, Launcher | str] = {spec.cell.framework: LAUNCHER for spec in specs}
-    returned = runner.run_trials(Plan(specs, {}, PLAIN), request, launchers, Console(file=StringIO()))
+    returned = runner.run_trials(Plan(specs, {}, PLAIN, 64), request, launchers, Console(file=StringIO()))
     stored = [json.loads((results / "trials" / spec.id / RESULT_FILE).read_text()) for spec in specs]
     return returned, [TrialResult.from_json(result) for result in stored]
 

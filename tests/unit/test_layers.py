@@ -27,6 +27,7 @@ from workloads.layers import (
     PositionEmbedding,
     Relu,
     Relu6,
+    Resize,
     Shape,
     Sigmoid,
     Silu,
@@ -75,6 +76,7 @@ ATTENTION = {f"{part}_{role}": size for part in PARTS for role, size in (("kerne
         (AveragePool2D("p", 3, padding="same"), (7, 1, 3), (3, 1, 3), {}, 0),
         (MaxPool2D("p", 5, 1, "same"), (2, 1, 3), (2, 1, 3), {}, 0),
         (GlobalAveragePool2D("p"), (7, 8, 3), (3,), {}, 0),
+        (Resize("r", 9, 8), (7, 8, 3), (9, 8, 3), {}, 0),
         (BatchNorm("n"), (7, 8, 3), (7, 8, 3), {"gamma": (3,), "beta": (3,)}, 0),
         (BatchNorm("n"), (5,), (5,), {"gamma": (5,), "beta": (5,)}, 0),
         (LayerNorm("n"), (7, 8, 3), (7, 8, 3), {"gamma": (3,), "beta": (3,)}, 0),
@@ -241,6 +243,7 @@ def test_a_kernel_that_exceeds_one_axis_of_a_narrow_image_is_refused() -> None:
         AveragePool2D("c", 1),
         GlobalAveragePool2D("c"),
         AveragePool2D("c", 1, 1, "same"),
+        Resize("c", 20, 20),
         Tokens("c"),
         PositionEmbedding("c"),
         MultiHeadAttention("c", 1),
@@ -259,6 +262,12 @@ def test_an_image_layer_is_named_where_a_vector_enters_it(layer: Layer) -> None:
 def test_a_layer_that_tokens_do_not_fit_is_named(layer: Layer) -> None:
     with pytest.raises(ValueError, match=r"^layer c: .*\(8, 16\)"):
         layer.output_shape((8, 16))
+
+
+def test_a_resize_that_shrinks_is_refused() -> None:
+    for height, width in ((6, 9), (7, 7)):
+        with pytest.raises(ValueError, match=r"^layer c: only enlarges"):
+            Resize("c", height, width).output_shape((7, 8, 3))
 
 
 def test_a_dense_layer_on_an_image_asks_for_a_flatten() -> None:

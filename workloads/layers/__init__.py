@@ -20,7 +20,7 @@ from .features import (
     Softmax,
     Tanh,
 )
-from .images import AveragePool2D, Conv2D, DepthwiseConv2D, GlobalAveragePool2D, MaxPool2D, Pool2D
+from .images import AveragePool2D, Conv2D, DepthwiseConv2D, GlobalAveragePool2D, MaxPool2D, Pool2D, Resize
 from .joins import Add, Concatenate, Join, Multiply, changed, residual, squeeze_excite, walk
 from .tokens import ATTENTION_PARTS, MultiHeadAttention, PositionEmbedding, TokenMean, Tokens
 
@@ -52,6 +52,7 @@ __all__ = [
     "PositionEmbedding",
     "Relu",
     "Relu6",
+    "Resize",
     "Shape",
     "Sigmoid",
     "Silu",

@@ -129,3 +129,22 @@ class GlobalAveragePool2D(Layer):
 
     def output_shape(self, shape: Shape) -> Shape:
         return (image_shape(self.name, shape)[2],)
+
+
+@dataclass(frozen=True)
+class Resize(Layer):
+    """Enlarged by bilinear interpolation with half-pixel centres, both axes alike: (h, w, c) -> (height, width, c).
+
+    Row i is at s = (i + 1/2) h / height - 1/2 of the rows that enter, within 0..h - 1, and is
+    (1 - f) row[floor(s)] + f row[floor(s) + 1], f = s - floor(s). No antialiasing, which is for shrinking. Like a
+    pool's, its sums are no multiply-adds.
+    """
+
+    height: int
+    width: int
+
+    def output_shape(self, shape: Shape) -> Shape:
+        rows, columns, channels = image_shape(self.name, shape)
+        if self.height < rows or self.width < columns:
+            raise ValueError(f"layer {self.name}: only enlarges, got {shape} for {self.height} x {self.width}")
+        return self.height, self.width, channels

@@ -14,6 +14,8 @@ from .record import Record
 from .word import Word
 
 Profile = Literal["default"]  # how an adapter trains; the referee has "float64" too, which no study asks for
+Fit = Literal["stretch", "crop", "pad"]  # how an image is brought to a size, by interpolation
+FITS: tuple[Fit, ...] = get_args(Fit)
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 ON_DEMAND, AS_BY_ITSELF = "on-demand", "default"  # memory is taken as it is needed | as the framework does by itself
 
@@ -36,6 +38,20 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class ImageSource:
+    """What was made of the images before any worker saw them."""
+
+    content: str  # digest of a data set of one's own, its images and their classes; "" for a published one
+    rows: int  # of the images as they are stored
+    columns: int
+    fit: str  # "stretch" | "crop" | "pad"
+    train: int  # images
+    test: int
+    drawn_test: bool  # a share of each class, drawn by the runner, for there was no test split
+    skipped: int  # images that could not be decoded
+
+
+@dataclass(frozen=True)
 class Task:
     """What a step computes, and from where it takes its images."""
 
@@ -45,6 +61,7 @@ class Task:
     profile: str  # "default"; the referee has "float64" too
     feed: str  # "host" | "device"
     network: str = ""  # digest of the workload as JSON; none in trials stored before it was one of their inputs
+    source: ImageSource | None = None  # None for a published data set as the catalogue brings it to the network
 
 
 @dataclass(frozen=True)

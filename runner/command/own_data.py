@@ -1,0 +1,122 @@
+"""Images of one's own on their way to workers: from a checked request to arrays, and to a network that takes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from runner.command.cli import Request
+from runner.data import cache, own
+from runner.data.cache import Cached, Wanted
+from runner.data.own import SPLITS, OwnImages, Size
+from workloads.datasets import DataError, Split
+from workloads.layers import Resize
+from workloads.records.job import Fit, ImageSource
+from workloads.spec import Workload
+
+DEFAULT_FIT: Fit = "stretch"
+RESIZE = "resize_images"  # the layer that the runner puts in front
+CACHE = "cache"  # in the project's data folder
+
+
+def prepared(request: Request, console: Console) -> Request:
+    """With the images' real counts, what was made of them, and the network that takes them at the size at which they
+    are stored; a plan decodes nothing. Raises DataError, OSError.
+    """
+    if request.images is None:
+        return _published(request) if request.study.fit else request
+    images, fit = request.images, request.study.fit or DEFAULT_FIT
+    for note in images.notes:
+        console.print(f"data set {images.name}: {note}")
+    survey = images.survey(console)
+    reasons = [f"{images.described(place)} ({reason})" for place, reason in survey.unreadable.items()]
+    if not request.study.skip_unreadable:
+        cache.refuse(images.name, reasons)
+    if not survey.sizes:
+        raise DataError(f"data set {images.name}: no image of it can be decoded")
+    rows, columns = own.stored_size(survey.sizes, request.workload.input_shape, fit)
+    wanted = Wanted(
+        images, survey, (rows, columns, request.workload.input_shape[2]), fit, request.study.skip_unreadable
+    )
+    folder = request.project.data / CACHE
+    if request.plan_only:
+        cached = cache.stored(folder / cache.key(images, survey, wanted.shape, fit))
+    else:
+        cached = cache.arrays(wanted, folder, console)
+    if cached and not wanted.skip:
+        cache.refuse(images.name, cached.unreadable)
+    return _with(request, wanted, cached)
+
+
+def _with(request: Request, wanted: Wanted, cached: Cached | None) -> Request:
+    """The request with these arrays, or with what a plan knows of them."""
+    images, survey, (rows, columns, _) = wanted.images, wanted.survey, wanted.shape
+    counts, skipped = {split: len(images.labels[split]) for split in SPLITS}, len(survey.unreadable)
+    for split, _ in survey.unreadable:
+        counts[split] -= 1
+    if cached is not None:
+        counts, skipped = cached.counts, len(cached.unreadable)
+        _check_classes(images, cached)
+    source = ImageSource(
+        content=survey.content,
+        rows=rows,
+        columns=columns,
+        fit=wanted.fit,
+        train=counts["train"],
+        test=counts["test"],
+        drawn_test=images.drawn_test,
+        skipped=skipped,
+    )
+    dataset = replace(request.dataset, train_count=source.train, test_count=source.test)
+    return replace(
+        request,
+        dataset=dataset,
+        source=source,
+        workload=resized(request.workload, (rows, columns)),
+        arrays=None if cached is None else cached.files,
+    )
+
+
+def _check_classes(images: OwnImages, cached: Cached) -> None:
+    """Raises DataError where leaving out left a class without an image to train on, or nothing to test with."""
+    _, labels = cached.split("train")
+    if cached.counts["test"] == 0 or len(set(labels.tolist())) < len(set(images.labels["train"].tolist())):
+        raise DataError(f"data set {images.name}: a class, or the test, has no image that can be decoded")
+
+
+def _published(request: Request) -> Request:
+    """A published data set that is brought to the network by interpolation, too."""
+    dataset, fit = request.dataset, request.study.fit or DEFAULT_FIT
+    size = dataset.image_shape[0], dataset.image_shape[1]
+    rows, columns = own.stored_size([size], request.workload.input_shape, fit)
+    source = ImageSource(
+        content="",
+        rows=rows,
+        columns=columns,
+        fit=fit,
+        train=dataset.train_count,
+        test=dataset.test_count,
+        drawn_test=False,
+        skipped=0,
+    )
+
+    def read(folder: Path) -> tuple[Split, Split]:
+        shape = (rows, columns, request.workload.input_shape[2])
+        train, test = (Split(own.in_shape(split.images, shape, fit), split.labels) for split in dataset.read(folder))
+        return train, test
+
+    workload = resized(request.workload, (rows, columns))
+    return replace(request, dataset=replace(dataset, read=read), source=source, workload=workload)
+
+
+def resized(workload: Workload, size: Size) -> Workload:
+    """The network that takes images of this size, and enlarges them on the device where its own input is larger."""
+    rows, columns, channels = workload.input_shape
+    if size == (rows, columns):
+        return workload
+    names, name = {layer.name for layer, _ in workload.walk()}, RESIZE
+    while name in names:
+        name += "_"
+    return replace(workload, input_shape=(*size, channels), layers=(Resize(name, rows, columns), *workload.layers))

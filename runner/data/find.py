@@ -1,0 +1,35 @@
+"""A data set that is named by its path."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from runner.data.archive import of_archive
+from runner.data.folder import shown
+from runner.data.own import OwnImages, need_pillow
+from workloads.datasets import DATASETS, DataError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}")  # it stands in names of files
+
+
+def find(path: Path) -> OwnImages:
+    """The folder or the array file that lies there. Raises DataError."""
+    if path.suffix == ".npz" and path.is_file():
+        return of_archive(_checked(path, path.stem), path)
+    if path.is_dir():
+        need_pillow(f"data set {shown(str(path))}")
+        from runner.data.folder_images import of_folder  # an image of a container has no Pillow
+
+        return of_folder(_checked(path, path.resolve().name), path)
+    what = "a file, and no .npz" if path.is_file() else "no folder and no .npz file" if path.exists() else "not there"
+    raise DataError(f"data set {shown(str(path))}: {what}; name a folder with train/CLASS/ in it, or a .npz file")
+
+
+def _checked(path: Path, name: str) -> str:
+    if not NAME.fullmatch(name):
+        told = f"its name must be of A-Z, a-z, 0-9, ., _ and -, 41 at most: {shown(name)!r}"
+        raise DataError(f"data set {shown(str(path))}: {told}")
+    if name in DATASETS:
+        raise DataError(f"data set {shown(str(path))}: there is a published {name}; give yours a name of its own")
+    return name

@@ -1,0 +1,97 @@
+"""What every data set of one's own is: images that are surveyed once, decoded once, and stored at one size."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from rich.console import Console
+
+from workloads.datasets import DataError, Images, Labels
+from workloads.layers import Shape
+from workloads.records.job import Fit
+
+SplitName = Literal["train", "test"]
+SPLITS: tuple[SplitName, ...] = ("train", "test")
+Place = tuple[SplitName, int]  # an image: its number in its split
+Size = tuple[int, int]  # rows, columns
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was seen without decoding."""
+
+    content: str  # digest of all images and their classes
+    sizes: frozenset[Size]  # of the images that can be read
+    unreadable: dict[Place, str]  # why
+
+
+@dataclass(frozen=True)
+class OwnImages(ABC):
+    """A folder or an array file. `notes` are what a reader should know of what was not read."""
+
+    name: str
+    labels: dict[SplitName, Labels]  # of all images, also of those that cannot be decoded
+    classes: int
+    drawn_test: bool
+    notes: tuple[str, ...]
+
+    @abstractmethod
+    def survey(self, console: Console) -> Survey:
+        """Reads all of it once."""
+
+    @abstractmethod
+    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> dict[Place, str]:
+        """Write these images, in their order, into .npy files (n, *shape); which could not be decoded, and why."""
+
+    @abstractmethod
+    def described(self, place: Place) -> str:
+        """The image's name, on one line."""
+
+
+def need_pillow(what: str) -> None:
+    """Raises DataError where there is none, as in an image of a container."""
+    if importlib.util.find_spec("PIL") is None:
+        raise DataError(f"{what}: this Python (an image's) has no Pillow; run outside, or give images of that size")
+
+
+def stored_size(sizes: Iterable[Size], target: Shape, fit: Fit) -> Size:
+    """At which pictures of these sizes are stored for a network that takes `target` (rows, columns, channels): no
+    larger than that, and no larger than the largest of them needs. The network's first layer enlarges what is smaller,
+    so "crop" and "pad" keep the target's proportions.
+    """
+    if fit == "stretch":
+        rows, columns = (max(sides) for sides in zip(*sizes, strict=True))
+        return min(rows, target[0]), min(columns, target[1])
+    narrower = min if fit == "crop" else max
+    scale = min(1.0, max(narrower(rows / target[0], columns / target[1]) for rows, columns in sizes))
+    return max(1, round(target[0] * scale)), max(1, round(target[1] * scale))
+
+
+def in_shape(images: Images, shape: Shape, fit: Fit) -> Images:
+    """(n, h, w, c) -> (n, *shape); grey is repeated over the channels. Pillow is asked only where it is needed."""
+    if images.shape[1:] == (*shape[:2], 1):
+        images = images.repeat(shape[2], axis=3)
+    if images.shape[1:] == shape:
+        return images
+    need_pillow(f"images of {images.shape[1:]} for {shape}")
+    from runner.data import pictures  # an image of a container has no Pillow
+
+    return pictures.fitted(images, shape, fit)
+
+
+def rows_of(array: Path) -> Images:
+    """The images of a .npy file, to be written to."""
+    return np.lib.format.open_memmap(array, mode="r+")
+
+
+def digest(*parts: Any) -> str:
+    """Of JSON."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
