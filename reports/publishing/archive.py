@@ -22,7 +22,7 @@ from workloads.records import files
 
 from ..load import ReportError
 
-FOLDERS = ("trials", "memory", "probes")
+FOLDERS = ("trials", "memory", "probes", "disturbed")
 FILES = ("overhead.json", "stable.json")
 TRIAL_FILES = (
     files.JOB_FILE, files.TRIAL_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE,

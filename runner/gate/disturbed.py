@@ -10,7 +10,7 @@ import io
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from runner.ask import ask
@@ -93,6 +93,9 @@ def _trainings(events: Events) -> list[Training]:
 
 
 def losses_moved(trial: TrialResult, trainings: Sequence[Training]) -> list[float]:
-    """By how much a disturbance moved the loss of each first step, relative: the most of all trainings."""
+    """By how much a disturbance moved the loss of each first step, relative: the most of all trainings up to the step
+    behind it, for what one of them meets at some step (a value on a kink) rounding may meet a step earlier.
+    """
     by_training = [map(relative, training.first_losses, trial.first_losses) for training in trainings]
-    return [max(step) for step in zip(*by_training, strict=False)]
+    most = list(accumulate((max(step) for step in zip(*by_training, strict=False)), max))
+    return [*most[1:], *most[-1:]]

@@ -136,7 +136,7 @@ class Gate:
             self.disturbed_truths.add(group(trial.spec))  # also where it fails: not asked again in this run
             try:
                 specs = [with_disturbed_weights(trial.spec, self.results, number) for number in range(DISTURBANCES)]
-                answers = [self._ask_referee(spec, "float64") for spec in specs]
+                answers = [self._ask_referee(spec, "default") for spec in specs]
             except LaunchFailed:
                 return detail
             truth = replace(truth, disturbed=tuple((truth.expected, answer) for answer in answers))

@@ -63,7 +63,7 @@ SMALL = 1e-6  # a norm below which nothing is told apart
 class Truth:
     """The referee's evidence, and what rounding to float32 did to the same.
 
-    `disturbed`: evidence from the trial's weights and the same from disturbed ones: the referee's, several times, or
+    `disturbed`: evidence from the trial's weights and the same from disturbed ones: the referee's, each in float32, or
     that of each framework.
     """
 

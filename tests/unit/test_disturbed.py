@@ -110,10 +110,11 @@ def test_a_worker_that_cannot_be_started_or_does_not_finish_tells_nothing_and_is
     assert len(calls) == 2
 
 
-def test_losses_moved_are_the_most_of_all_trainings_step_by_step() -> None:
-    result = trial("one", losses=[2.0, 1.0, None])
-    trainings = [Training([2.0, 1.1, None], []), Training([2.002, 1.0, None], [])]
-    assert losses_moved(result, trainings) == pytest.approx([1e-3, 0.1, 0.0])
+def test_losses_moved_are_the_most_of_all_trainings_up_to_the_step_behind() -> None:
+    result = trial("one", losses=[2.0, 1.0, 1.0, 1.0])
+    trainings = [Training([2.002, 1.0, 1.1, 1.0], []), Training([2.0, 1.01, 1.0, 1.2], [])]
+    assert losses_moved(result, trainings) == pytest.approx([0.01, 0.1, 0.2, 0.2])
+    assert losses_moved(result, []) == []
 
 
 def test_disturbed_weights_are_another_input_beside_the_others_under_a_name_of_its_own(tmp_path: Path) -> None:
@@ -305,6 +306,6 @@ def test_first_losses_may_differ_by_three_times_what_disturbed_weights_do_to_the
     for part, status in ((2e-4, Status.UNVERIFIED), (4e-4, Status.OK)):
         losses = {each.spec.cell.framework: list(each.first_losses) for each in (one, two)}
         for each in losses.values():
-            each[2] = (each[2] or 0.0) * (1 + part)
+            each[3] = (each[3] or 0.0) * (1 + part)  # a step behind that which differs
         trainings_of(monkeypatch, **{name: Training(each, []) for name, each in losses.items()})
         assert set(verdicts(gate.judge([one, two])).values()) == {status}
