@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import mmap
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +35,12 @@ def read_input(root: Path, file: InputFile) -> Path:
 
 def images(path: Path, mapped: bool) -> Images:
     """(n, h, w, c); `mapped`: a read-only view of the file, of which memory holds what there is room for."""
-    if mapped:
-        return np.load(path, mmap_mode="r").view(np.ndarray)  # a plain array: a memmap's slices are slower to make
-    return np.load(path)
+    if not mapped:
+        return np.load(path)
+    array = np.load(path, mmap_mode="r")
+    if isinstance(array.base, mmap.mmap):
+        array.base.madvise(mmap.MADV_RANDOM)  # the order is random: what lies around an image is not read with it
+    return array.view(np.ndarray)  # a memmap's slices are slower to make
 
 
 BuildArguments = tuple[Workload, OptimizerSpec, Weights, int]  # of an adapter

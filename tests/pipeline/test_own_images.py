@@ -117,7 +117,12 @@ def test_a_test_split_that_was_drawn_and_images_left_out_stand_in_the_report(pho
     run_runner(*asked(tmp_path, "--dataset", photos, "--skip-unreadable"))
     result = the_trial(tmp_path / "results")
     source = result["spec"]["task"]["source"]
-    assert (source["train"], source["test"], source["skipped"], source["drawn_test"]) == (32, 8, 1, True)
+    assert (source["train"], source["test"], source["skipped"], source["drawn_test"]) == (
+        33,
+        7,
+        1,
+        True,
+    )  # it was drawn for the test
     report = (tmp_path / "results" / "report" / "report.md").read_text()
     assert "test split one in five of each class, drawn by the runner; left out 1 that could not be decoded" in report
 
