@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pictured import a_folder, noise, save
 
+from runner.data import own
 from runner.data.find import find
 from runner.data.folder import Listing, listing
 from workloads.datasets import DataError
@@ -179,6 +181,24 @@ def test_a_name_that_cannot_stand_in_the_names_of_files_is_refused(name: str, te
     with pytest.raises(DataError, match=telling) as told:
         find(a_folder(tmp_path / name))
     assert "\n" not in str(told.value)
+
+
+def test_without_pillow_a_folder_is_refused_and_an_array_file_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(name: str) -> None:
+        assert name == "PIL"
+
+    folder, pixels = a_folder(tmp_path / "photos"), np.stack([noise(8, 8, seed) for seed in range(2)])
+    labels = np.arange(2)
+    np.savez(tmp_path / "mine.npz", x_train=pixels, y_train=labels, x_test=pixels, y_test=labels)
+    monkeypatch.setattr("importlib.util.find_spec", lacking)
+    with pytest.raises(DataError, match="has no Pillow; run outside"):
+        find(folder)
+    images = find(tmp_path / "mine.npz")
+    assert images.classes == 2 and own.in_shape(pixels, (8, 8, 3), "stretch") is pixels
+    with pytest.raises(DataError, match="has no Pillow"):
+        own.in_shape(pixels, (4, 4, 3), "stretch")
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
