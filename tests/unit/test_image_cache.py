@@ -16,7 +16,7 @@ from runner.command import inputs
 from runner.data import cache, folder_images
 from runner.data.cache import Cached, Wanted
 from runner.data.find import find
-from workloads.datasets import DataError
+from workloads.datasets import DATASETS, DataError
 from workloads.records.job import Fit
 
 
@@ -220,3 +220,22 @@ def test_an_archive_that_is_damaged_inside_leaves_nothing(tmp_path: Path) -> Non
     with pytest.raises(DataError, match="x_train cannot be read: BadZipFile"):
         made(replace(asked, images=find(path)), tmp_path)
     assert [each.suffix for each in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+@pytest.mark.slow
+def test_cifars_cats_and_dogs_as_pngs_are_the_publishers_pixels(real_data: Path, tmp_path: Path) -> None:
+    splits = DATASETS["cifar10"].read(real_data)
+    published = {}
+    for name, split in zip(("train", "test"), splits, strict=True):
+        chosen = np.concatenate([np.flatnonzero(split.labels == label) for label in (3, 5)])
+        published[name] = split.images[chosen], split.labels[chosen]
+        for number in chosen:
+            animal = {3: "cat", 5: "dog"}[int(split.labels[number])]
+            save(tmp_path / "pets" / name / animal / f"{number:05}.png", split.images[number], compress_level=0)
+    asked = wanted(tmp_path / "pets", (32, 32, 3), "crop")
+    assert asked.survey.sizes == {(32, 32)}
+    cached = made(asked, tmp_path)
+    for name, (expected, labels) in published.items():
+        images, classes = cached.split(name)  # type: ignore[arg-type]
+        assert np.array_equal(images, expected) and np.array_equal(classes, labels // 4)
+    assert cached.counts == {"train": 10_000, "test": 2_000}
