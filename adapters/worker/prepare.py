@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from adapters.base import Adapter
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
+from adapters.worker.mapped import Ahead
 from workloads import weights as initial_weights
-from workloads.datasets import Images, Split, file_digest
+from workloads.datasets import Split, file_digest
 from workloads.records import network
 from workloads.records.events import Event
 from workloads.records.job import InputFile, Job
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
+SPLITS = ("train", "test")
 CONTEXT_S = 0.3  # three periods of the sampler
 
 
@@ -30,13 +32,6 @@ def read_input(root: Path, file: InputFile) -> Path:
     if (digest := file_digest(path, "sha256")) != file.sha256:
         raise ValueError(f"input {path}: sha256 expected {file.sha256}, found {digest}")
     return path
-
-
-def images(path: Path, mapped: bool) -> Images:
-    """(n, h, w, c); `mapped`: a read-only view of the file, of which memory holds what there is room for."""
-    if mapped:
-        return np.load(path, mmap_mode="r").view(np.ndarray)  # a plain array: a memmap's slices are slower to make
-    return np.load(path)
 
 
 BuildArguments = tuple[Workload, OptimizerSpec, Weights, int]  # of an adapter
@@ -50,6 +45,7 @@ class Prepared:
     test: Split
     order: NDArray[np.int32]
     task: BuildArguments
+    ahead: Ahead | None = None  # where the training split does not fit into memory
 
 
 def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepared:
@@ -64,13 +60,16 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
 
     root = (folder / job.results).resolve()
     paths = {name: read_input(root, file) for name, file in spec.inputs.items()}
-    mapped = task.feed == "host"  # what goes to the device as a whole is read as a whole
+    # What goes to the device as a whole is read as a whole.
+    arrays = [
+        mapped(paths[f"{n}_images"]) if task.feed == "host" else (np.load(paths[f"{n}_images"]), None) for n in SPLITS
+    ]
     train, test = (
-        Split(images(paths[f"{name}_images"], mapped), np.load(paths[f"{name}_labels"])) for name in ("train", "test")
+        Split(images, np.load(paths[f"{name}_labels"])) for name, (images, _) in zip(SPLITS, arrays, strict=True)
     )
     order = np.load(paths["order"])
     adapter.load(train.images, train.labels)
     adapter.synchronize()
     events.write(Event.LOADED)
     workload, weights = network.read(paths["network"]), initial_weights.load(paths["weights"])
-    return Prepared(train, test, order, (workload, task.optimizer, weights, spec.draw.seed))
+    return Prepared(train, test, order, (workload, task.optimizer, weights, spec.draw.seed), arrays[0][1])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.base import Adapter, Order
+from adapters.worker.mapped import Ahead
 
 CALL_S = 0.1  # at most so much work one `train` call is given, once steps are timed
 
@@ -22,8 +23,8 @@ class Trainer:
     `calls_s` is how long after the one before it the losses of each call of the last `run` were there.
     """
 
-    def __init__(self, adapter: Adapter) -> None:
-        self.adapter = adapter
+    def __init__(self, adapter: Adapter, ahead: Ahead | None = None) -> None:
+        self.adapter, self.ahead = adapter, ahead
         self.losses: list[float] = []
         self.images = 0
         self.calls_s: list[float] = []
@@ -34,6 +35,8 @@ class Trainer:
         pending = None
         self.calls_s, self.read_at_s = [], time.monotonic()
         for order in calls:
+            if self.ahead is not None:
+                self.ahead(order)
             submitted = self.adapter.train(order)
             self.images += order.size
             self._read(pending)

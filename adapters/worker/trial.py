@@ -44,7 +44,7 @@ def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: Event
     adapter.synchronize()
     events.write(Event.BUILT)
 
-    trainer = Trainer(adapter)
+    trainer = Trainer(adapter, prepared.ahead)
     for epoch in range(spec.passes.epochs):
         batches = epoch_batches(prepared.order[epoch], batch_size, spec.passes.last_batch)
         train_epoch(trainer, epoch, batches, events)

@@ -153,13 +153,13 @@ def _reserve(path: Path, shape: Shape) -> None:
     """A .npy file of zeros, all of it on the disk: a map of one that the disk cannot hold would end the process.
     Raises OSError.
     """
-    array = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
-    del array
-    with path.open("r+b") as file:
-        try:
+    try:
+        array = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
+        del array
+        with path.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, max(1, path.stat().st_size))
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(path)) from error
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _leave_out(path: Path, kept: list[bool]) -> None:

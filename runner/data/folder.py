@@ -42,6 +42,8 @@ def listing(folder: Path) -> Listing:
     root, left_out = folder.resolve(), 0
     classes: tuple[str, ...] = ()
     splits: dict[str, list[Picture]] = {TRAIN: [], TEST: []}
+    if not (root / TRAIN).is_dir():
+        raise DataError(f"data set {folder}: no folder train/ in it; images lie in train/CLASS/ and test/CLASS/")
     for split in splits:
         if not (root / split).is_dir():
             continue
@@ -50,16 +52,14 @@ def listing(folder: Path) -> Listing:
         left_out += others
         if split == TRAIN:
             classes = names
+            if len(classes) < 2:
+                raise DataError(f"data set {folder}: train/ has {len(classes)} class folders, two are the least")
         for name in names:
             if name not in classes:
                 raise DataError(f"data set {folder}: class {shown(name)} is in {split}/ and not in train/")
             files, others = _pictures(root, root / split / name)
             left_out += others
             splits[split] += [Picture(file, classes.index(name)) for file in files]
-    if not (root / TRAIN).is_dir():
-        raise DataError(f"data set {folder}: no folder train/ in it; images lie in train/CLASS/ and test/CLASS/")
-    if len(classes) < 2:
-        raise DataError(f"data set {folder}: train/ has {len(classes)} class folders, two are the least")
     drawn = not (root / TEST).is_dir()
     train, test = _drawn(splits[TRAIN]) if drawn else (splits[TRAIN], splits[TEST])
     if not test:

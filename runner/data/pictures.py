@@ -53,7 +53,7 @@ def look(path: str) -> Look:
         file.seek(0)
         with Image.open(file, formats=FORMATS) as image:
             columns, rows = image.size
-            lying = image.getexif().get(ORIENTATION) in LYING
+            lying = Image.Image.getexif(image).get(ORIENTATION) in LYING  # PNG's own would decode all of it
         if min(rows, columns) < LEAST_SIDE:
             raise Unreadable(f"{rows} x {columns} pixels")
         return Look(digest.hexdigest(), (columns, rows) if lying else (rows, columns))
@@ -121,10 +121,7 @@ def _sized(image: Image.Image, shape: Shape, fit: Fit) -> Images:
     if (high, wide) != (rows, columns):
         bilinear = Image.Resampling.BILINEAR
         if fit == "crop":  # the largest part in the middle that has the shape's proportions
-            scale = min(high / rows, wide / columns)
-            above, left = (high - rows * scale) / 2, (wide - columns * scale) / 2
-            box = (max(0.0, left), max(0.0, above), min(wide, wide - left), min(high, high - above))
-            image = image.resize((columns, rows), bilinear, box)
+            image = ImageOps.fit(image, (columns, rows), bilinear)
         elif fit == "pad":  # all of it, on black
             scale = max(high / rows, wide / columns)
             inner = min(columns, max(1, round(wide / scale))), min(rows, max(1, round(high / scale)))

@@ -85,7 +85,7 @@ CHANGED: dict[str, Any] = {
     "profile": "tuned",
     "feed": "device",
     "network": "1a2b3c4d5e6f",
-    "source": ImageSource("f00d", 8, 8, "crop", train=10, test=2, drawn_test=True, skipped=1),
+    "source": ImageSource("f00d", 8, 8, False, "crop", train=10, test=2, drawn_test=True, skipped=1),
     "allocator": "default",
     "device": "GPU-1",
     "threads": 1,

@@ -44,6 +44,7 @@ class ImageSource:
     content: str  # digest of a data set of one's own, its images and their classes; "" for a published one
     rows: int  # of the images as they are stored
     columns: int
+    enlarged: bool  # by the network's first layer, on the device: its own input is larger
     fit: str  # "stretch" | "crop" | "pad"
     train: int  # images
     test: int

@@ -1,0 +1,241 @@
+"""Images of one's own are decoded once, and again when anything that they are made of has changed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pictured import QUIET, a_folder, noise, save
+
+from runner.command import inputs
+from runner.data import cache, folder_images
+from runner.data.cache import Cached, Wanted
+from runner.data.find import find
+from workloads.datasets import DATASETS, DataError
+from workloads.records.job import Fit
+
+
+def wanted(path: Path, shape: tuple[int, int, int] = (8, 8, 3), fit: Fit = "stretch", skip: bool = False) -> Wanted:
+    images = find(path)
+    return Wanted(images, images.survey(QUIET), shape, fit, skip)
+
+
+def made(asked: Wanted, tmp_path: Path) -> Cached:
+    return cache.arrays(asked, tmp_path / "cache", QUIET)
+
+
+@pytest.fixture
+def decodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pictures each chunk had that was decoded."""
+    counts: list[int] = []
+    before = folder_images._decode
+
+    def counted(array: Path, fit: Fit, items: list[tuple[int, str]]) -> list[str]:
+        counts.append(len(items))
+        return before(array, fit, items)
+
+    monkeypatch.setattr(folder_images, "_decode", counted)
+    return counts
+
+
+def test_arrays_hold_the_images_in_the_order_of_the_listing(tmp_path: Path) -> None:
+    asked = wanted(a_folder(tmp_path / "photos", train=3, test=2))
+    cached = made(asked, tmp_path)
+    images, labels = cached.split("train")
+    assert images.shape == (6, 8, 8, 3) and labels.tolist() == [0, 0, 0, 1, 1, 1]
+    for number in range(6):
+        assert np.array_equal(images[number], noise(8, 8, number + 1))
+    images, labels = cached.split("test")
+    assert labels.tolist() == [0, 0, 1, 1] and np.array_equal(images[3], noise(8, 8, 10))
+    assert cached.counts == {"train": 6, "test": 4} and cached.unreadable == ()
+
+
+def test_several_processes_make_the_same_arrays_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = wanted(a_folder(tmp_path / "photos", train=60, test=1, size=lambda seed: (8 + seed % 5, 9)))
+    alone = made(asked, tmp_path / "alone")
+    monkeypatch.setattr("runner.data.pool.FEW", 0)
+    monkeypatch.setattr("runner.data.pool.CHUNK", 7)
+    assert wanted(tmp_path / "photos").survey == asked.survey
+    together = made(asked, tmp_path / "together")
+    assert {name: file.sha256 for name, file in together.files.items()} == {
+        name: file.sha256 for name, file in alone.files.items()
+    }
+
+
+def test_the_same_files_are_not_decoded_again(tmp_path: Path, decodings: list[int]) -> None:
+    folder = a_folder(tmp_path / "photos")
+    first = made(wanted(folder), tmp_path)
+    assert sum(decodings) == 12
+    (folder / "train/cat/0.png").touch()
+    assert made(wanted(folder), tmp_path) == first and sum(decodings) == 12
+
+
+@pytest.mark.parametrize("change", ["content", "class", "size", "fit", "more", "fewer"])
+def test_what_has_changed_is_decoded_again(change: str, tmp_path: Path, decodings: list[int]) -> None:
+    folder = a_folder(tmp_path / "photos", train=5)
+    asked = wanted(folder)
+    before = made(asked, tmp_path)
+    first, times = folder / "train/cat/0.png", (1, 1)
+    os.utime(first, ns=times)
+    if change == "content":  # of the same length and time
+        data = first.read_bytes()
+        save(first, noise(8, 8, 99))
+        os.utime(first, ns=times)
+        assert len(data) == first.stat().st_size
+    elif change == "class":
+        first.rename(folder / "train/dog/9.png")
+    elif change == "more":
+        save(folder / "train/dog/9.png", noise(8, 8, 99))
+    elif change == "fewer":
+        first.unlink()
+    decodings.clear()
+    again = wanted(folder, (4, 8, 3) if change == "size" else (8, 8, 3), "crop" if change == "fit" else "stretch")
+    after = made(again, tmp_path)
+    assert sum(decodings) >= 12
+    assert change == "fit" or after.files != before.files
+    assert made(asked, tmp_path) == before  # what was asked first is still there
+
+
+def test_a_cache_that_was_damaged_is_made_anew(tmp_path: Path, decodings: list[int]) -> None:
+    asked = wanted(a_folder(tmp_path / "photos"))
+    first = made(asked, tmp_path)
+    path = first.files["test_images"].path
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    assert made(asked, tmp_path) == first and sum(decodings) == 24
+    (path.parent / cache.META).write_text("{}")
+    assert made(asked, tmp_path) == first and sum(decodings) == 36
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    asked = wanted(a_folder(tmp_path / "photos"))
+    part = tmp_path / "cache" / f"{cache.key(asked.images, asked.survey, asked.shape, asked.fit)}.part"
+    part.mkdir(parents=True)
+    (part / "train_images.npy").write_bytes(b"half")
+    made(asked, tmp_path)
+    assert not part.exists()
+
+
+def broken(tmp_path: Path, count: int = 1) -> Path:
+    """A folder with `count` pictures that look well and end too early, and a file that is none."""
+    folder = a_folder(tmp_path / "photos", train=3 + count)
+    for number in range(count):
+        path = save(folder / f"train/cat/{number}.png", noise(60, 60, number))
+        path.write_bytes(path.read_bytes()[:-4000])
+    (folder / "test/dog/x.jpg").write_bytes(b"no image")
+    return folder
+
+
+def test_what_cannot_be_decoded_is_listed_and_nothing_is_left(tmp_path: Path) -> None:
+    folder = broken(tmp_path, 12)
+    (folder / "test/dog/x.jpg").unlink()
+    with pytest.raises(DataError) as told:
+        made(wanted(folder), tmp_path)
+    text = str(told.value)
+    assert text.startswith("data set photos: 12 images cannot be decoded: train/cat/0.png (") and "\n" not in text
+    assert text.count("train/cat/") == 10 and "and 2 more; mend or remove them" in text and "--skip-unreadable" in text
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+def test_what_is_skipped_is_counted_and_the_rest_keeps_its_order(tmp_path: Path) -> None:
+    asked = wanted(broken(tmp_path, 2), skip=True)
+    assert list(asked.survey.unreadable) == [("test", 4)]
+    cached = made(asked, tmp_path)
+    assert cached.counts == {"train": 8, "test": 4}
+    assert [line.partition(" ")[0] for line in cached.unreadable] == [
+        "test/dog/x.jpg", "train/cat/0.png", "train/cat/1.png",
+    ]  # fmt: skip
+    images, labels = cached.split("train")
+    assert labels.tolist() == [0] * 3 + [1] * 5
+    assert np.array_equal(images, np.stack([noise(8, 8, seed) for seed in range(3, 11)]))
+    assert made(asked, tmp_path) == cached
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_told_before_anything_is_decoded_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decodings: list[int]
+) -> None:
+    asked = wanted(a_folder(tmp_path / "photos"))
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left") as told:
+        made(asked, tmp_path)
+    assert told.value.filename.endswith("train_images.npy") and not decodings
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+def test_results_get_the_file_itself_or_a_copy_from_another_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = made(wanted(a_folder(tmp_path / "photos")), tmp_path).files["train_images"]
+    results = tmp_path / "results"
+    (results / inputs.INPUTS).mkdir(parents=True)
+    linked = inputs.link(results, "photos-train-images", file)
+    assert (results / linked.path).samefile(file.path) and linked.sha256 == file.sha256
+
+    def other(*_: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr(os, "link", other)
+    copied = results / inputs.link(results, "copied", file).path
+    assert not copied.samefile(file.path) and copied.read_bytes() == file.path.read_bytes()
+    copied.write_bytes(b"altered")
+    inputs.link(results, "copied", file)
+    assert copied.read_bytes() == file.path.read_bytes()
+
+    monkeypatch.setattr("shutil.copyfile", full)
+    with pytest.raises(OSError, match="No space left"):
+        inputs.link(results, "full", file)
+    assert len(list((results / inputs.INPUTS).iterdir())) == 2
+
+
+def test_an_archive_is_stored_at_the_size_that_is_asked_for(tmp_path: Path) -> None:
+    arrays: dict[str, Any] = {
+        f"x_{split}": np.stack([noise(8, 6, seed, channels=1) for seed in range(4)]) for split in ("train", "test")
+    }
+    np.savez(tmp_path / "mine.npz", y_train=np.array([0, 1, 1, 0]), y_test=np.array([1, 0, 1, 0]), **arrays)
+    images, labels = made(wanted(tmp_path / "mine.npz", (8, 6, 3)), tmp_path).split("train")
+    assert labels.tolist() == [0, 1, 1, 0]
+    assert np.array_equal(images, np.repeat(arrays["x_train"][..., None], 3, axis=3))
+    images, _ = made(wanted(tmp_path / "mine.npz", (4, 4, 1), "crop"), tmp_path).split("test")
+    assert images.shape == (4, 4, 4, 1)
+
+
+def test_an_archive_that_is_damaged_inside_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "mine.npz"
+    x = np.stack([noise(60, 60, seed) for seed in range(4)])
+    np.savez(path, x_train=x, y_train=np.array([0, 1, 1, 0]), x_test=x, y_test=np.array([1, 0, 1, 0]))
+    asked = wanted(path)
+    data = bytearray(path.read_bytes())
+    data[data.index(x.tobytes()[-20:])] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match="x_train cannot be read: BadZipFile"):
+        made(replace(asked, images=find(path)), tmp_path)
+    assert [each.suffix for each in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+@pytest.mark.slow
+def test_cifars_cats_and_dogs_as_pngs_are_the_publishers_pixels(real_data: Path, tmp_path: Path) -> None:
+    splits = DATASETS["cifar10"].read(real_data)
+    published = {}
+    for name, split in zip(("train", "test"), splits, strict=True):
+        chosen = np.concatenate([np.flatnonzero(split.labels == label) for label in (3, 5)])
+        published[name] = split.images[chosen], split.labels[chosen]
+        for number in chosen:
+            animal = {3: "cat", 5: "dog"}[int(split.labels[number])]
+            save(tmp_path / "pets" / name / animal / f"{number:05}.png", split.images[number], compress_level=0)
+    asked = wanted(tmp_path / "pets", (32, 32, 3), "crop")
+    assert asked.survey.sizes == {(32, 32)}
+    cached = made(asked, tmp_path)
+    for name, (expected, labels) in published.items():
+        images, classes = cached.split(name)  # type: ignore[arg-type]
+        assert np.array_equal(images, expected) and np.array_equal(classes, labels // 4)
+    assert cached.counts == {"train": 10_000, "test": 2_000}
