@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from workloads.networks import WORKLOADS
 from workloads.records import network, processor
-from workloads.records.job import AS_BY_ITSELF, Cell, Passes, Placement, Task
+from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
@@ -156,7 +156,9 @@ def software_of(result: TrialResult) -> Software:
     if isinstance(packages, dict) and packages:
         digest = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()[:8]
     version, cuda, cudnn = (_text(facts.get(f"{name}_version")) for name in ("framework", "cuda", "cudnn"))
-    return Software(result.spec.installation.environment, version, cuda, cudnn, digest, processor.kernels(facts))
+    installation = result.spec.installation
+    whose = "own interpreter, " if installation.isolation == OF_THE_CALLER else ""
+    return Software(whose + installation.environment, version, cuda, cudnn, digest, processor.kernels(facts))
 
 
 def sections(results: Iterable[TrialResult]) -> tuple[list[Section], list[Replaced]]:

@@ -6,12 +6,14 @@ import argparse
 import importlib.util
 import os
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runner.command import stable
+from runner.command import builds, stable
 from runner.command.parser import RETRIED, BadInput, known, study_of
 from runner.environments import definition
+from runner.environments.interpreter import Interpreter
 from runner.machine import cgroups, description
 from runner.project import DEFINITION_FILE, Project
 from workloads.datasets import DATASETS, Dataset
@@ -36,6 +38,7 @@ class Request:
     placement: Placement  # of every trial
     gpus: tuple[description.Gpu, ...]  # of this machine
     isolation: str
+    interpreters: dict[str, Interpreter]  # of those of `frameworks` that are the caller's builds
     data_dir: Path | None
     results: Path
     plan_only: bool
@@ -85,14 +88,17 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         variables=description.deciding_variables(),
         memory_limit_bytes=_for_containers(options.memory_limit, isolation, results),
     )
+    pythons = builds.named(options.pythons, project, isolation)
+    frameworks = _frameworks(project, study.frameworks, isolation, pythons)
     return Request(
         project=project,
         study=study,
         workload=workload,
-        frameworks=_frameworks(project, study.frameworks, isolation),
+        frameworks=frameworks,
         placement=placement,
         gpus=tuple(gpus),
         isolation=isolation,
+        interpreters=builds.checked(pythons, project, placement),
         data_dir=_data_dir(options.data_dir, dataset),
         plan_only=options.plan,
         until_stable=options.until_stable,
@@ -177,16 +183,20 @@ def need_scipy(what: str) -> None:
         raise BadInput(f"{what}: its intervals need scipy, which this Python (an image's) has not: run it outside")
 
 
-def _frameworks(project: Project, requested: tuple[str, ...], isolation: str) -> tuple[str, ...]:
-    """Those asked for, in the project's order; of `all`, in this Python as it is, those that it has."""
+def _frameworks(
+    project: Project, requested: tuple[str, ...], isolation: str, pythons: Collection[str]
+) -> tuple[str, ...]:
+    """Those asked for, in the project's order; of `all`, in this Python as it is, those that it has. `pythons` are
+    builds that have an interpreter of the caller's.
+    """
     present = project.frameworks
-    names = [known("framework", name, [*present, "all"]) for name in requested]
+    names = [known("framework", name, [*present, *pythons, "all"]) for name in requested]
     rivals = [name for name in present if not definition.is_referee(project, name)]
     if isolation == "here":
-        rivals = [name for name in rivals if definition.installed(definition.read(project, name, "cpu"))]
-        if names == ["all"] and not rivals:
+        rivals = [n for n in rivals if n in pythons or definition.installed(definition.read(project, n, "cpu"))]
+        if names == ["all"] and not rivals and not pythons:
             raise BadInput("--isolation here: no framework is installed in this Python; use --isolation venv")
-    chosen = tuple(name for name in present if name in names or ("all" in names and name in rivals))
+    chosen = builds.in_order(project, [*names, *(rivals if "all" in names else [])], pythons)
     if isolation == "docker" and (outside := [name for name in chosen if project.is_outside(name)]):
         raise BadInput(
             f"--isolation docker: there is no image of {', '.join(outside)} from --adapters; use --isolation venv"

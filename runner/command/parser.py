@@ -89,6 +89,9 @@ def add_shared(parser: Parser) -> None:
     )
     parser.add_argument("--adapters", type=Path, metavar="DIR", help="a folder of frameworks of one's own, DIR/NAME as "
                        "`python -m adapters new NAME --into DIR` writes it, beside the project's")  # fmt: skip
+    parser.add_argument("--python", dest="pythons", action="append", default=[], metavar="FRAMEWORK[@LABEL]=PATH",
+                       help="run its workers by an interpreter that has it already; with labels several builds of "
+                       "one framework stand beside each other")  # fmt: skip
     parser.add_argument("--batch-size", dest="batch_sizes", nargs="+", type=whole, metavar="N")
     parser.add_argument("--device", metavar="auto|cpu|cuda:N|UUID")
     parser.add_argument("--threads", type=whole, metavar="N", help="cores and threads of a worker (default: all)")

@@ -15,6 +15,7 @@ from .word import Word
 
 Profile = Literal["default"]  # how an adapter trains; the referee has "float64" too, which no study asks for
 PROFILES: tuple[Profile, ...] = get_args(Profile)
+OF_THE_CALLER = "python"  # the isolation of a build that an interpreter of the caller's has
 ON_DEMAND, AS_BY_ITSELF = "on-demand", "default"  # memory is taken as it is needed | as the framework does by itself
 
 
@@ -30,7 +31,7 @@ class InputFile:
 class Cell:
     """What a table compares."""
 
-    framework: str
+    framework: str  # or a build of it: `records.build`
     batch_size: int
     allocator: str  # ON_DEMAND | AS_BY_ITSELF
 
@@ -74,7 +75,7 @@ class Placement:
 class Installation:
     """What the framework is started from."""
 
-    isolation: str  # "venv" | "docker" | "here"
+    isolation: str  # "venv" | "docker" | "here" | OF_THE_CALLER
     environment: str  # digest of the environment's definition, or of the image or interpreter in use
 
 
