@@ -19,6 +19,7 @@ from workloads.spec import OptimizerSpec
 from .load import started
 
 VARIABLES = "caller's variables"
+OWN_CODE = "own code, not compared"
 # Of each update rule: those of its settings that it uses, and its label.
 SETTINGS = {"sgd": (), "momentum": ("momentum",), "nesterov": ("momentum",), "adam": ("beta1", "beta2", "epsilon")}
 LABELS = {
@@ -114,6 +115,11 @@ def _of_catalogue(name: str) -> str:
     return network.digest(WORKLOADS[name]) if name in WORKLOADS else ""
 
 
+def model_words(task: Task) -> str:
+    """Its name, with what must stand beside it wherever it is read."""
+    return f"{task.workload} ({OWN_CODE})" if task.own_code else task.workload
+
+
 def _stated(result: TrialResult) -> dict[str, str | None]:
     """Every part of a condition in words, in the order in which they are listed."""
     spec, machine, precision = result.spec, result.machine, result.facts.get("precision")
@@ -121,7 +127,8 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
     gpu, cpu_model, container = _gpu(result), _text(machine.get("cpu_model")), _container(result)
     cores, flags = machine.get("cores"), machine.get("cpu_flags")
     return {
-        "model": task.workload,
+        "model": model_words(task),
+        **({"own code": f"{task.own_code.words}, initial weights by the framework itself"} if task.own_code else {}),
         **({"network": f"digest {digest}"} if (digest := _network(task)) else {}),
         "data set": task.dataset,
         "optimizer": optimizer_label(task.optimizer),

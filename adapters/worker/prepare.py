@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.base import Adapter
+from adapters.own_code import function_of, without_layers
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
 from workloads import weights as initial_weights
@@ -18,6 +20,7 @@ from workloads.datasets import Split, file_digest
 from workloads.records import network
 from workloads.records.events import Event
 from workloads.records.job import InputFile, Job
+from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -43,6 +46,16 @@ class Prepared:
     test: Split
     order: NDArray[np.int32]
     task: BuildArguments
+    own: tuple[Path, OwnCode] | None = None  # in place of a network; `task` is then without layers and weights
+
+    def build(self, adapter: Adapter) -> int:
+        """The model, by the adapter; bytes of its running statistics. Raises what the adapter and own code raise."""
+        workload, optimizer, _, seed = self.task
+        if self.own is None:
+            adapter.build(*self.task)
+            return sum(4 * math.prod(shape) for shape in workload.statistic_shapes().values())
+        path, own = self.own
+        return adapter.build_model(function_of(path, own.function), own, optimizer, seed)
 
 
 def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepared:
@@ -64,5 +77,8 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     adapter.load(train.images, train.labels)
     adapter.synchronize()
     events.write(Event.LOADED)
+    seed = spec.draw.seed
+    if own := task.own_code:
+        return Prepared(train, test, order, (without_layers(own), task.optimizer, {}, seed), (paths["model"], own))
     workload, weights = network.read(paths["network"]), initial_weights.load(paths["weights"])
-    return Prepared(train, test, order, (workload, task.optimizer, weights, spec.draw.seed))
+    return Prepared(train, test, order, (workload, task.optimizer, weights, seed))

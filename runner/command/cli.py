@@ -10,7 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runner.command import builds, stable
+from runner.command import builds, own_code, stable
+from runner.command.own_code import OwnModel
 from runner.command.parser import RETRIED, BadInput, known, study_of
 from runner.environments import definition
 from runner.environments.interpreter import Interpreter
@@ -38,6 +39,7 @@ class Request:
     placement: Placement  # of every trial
     gpus: tuple[description.Gpu, ...]  # of this machine
     isolation: str
+    models: dict[str, OwnModel]  # by framework: own code in place of `workload`, which gives its input shape alone
     interpreters: dict[str, Interpreter]  # of those of `frameworks` that are the caller's builds
     data_dir: Path | None
     results: Path
@@ -77,7 +79,8 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         study = _with_repeats(study, options.until_stable)
     workload = _workload(study)
     study = study.changed(workload=workload.name)  # that of a file has its own name
-    dataset = _dataset(study, workload)
+    models = own_code.named(options.models, project)
+    dataset = _dataset(study, None if models else workload)
     default = "here" if description.IMAGE_VARIABLE in os.environ else "venv"
     isolation = known("isolation", options.isolation or default, ("venv", "docker", "here"))
     gpus = description.gpus()
@@ -90,6 +93,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     )
     pythons = builds.named(options.pythons, project, isolation)
     frameworks = _frameworks(project, study.frameworks, isolation, pythons)
+    frameworks = own_code.with_models(frameworks, study.frameworks, models)
     return Request(
         project=project,
         study=study,
@@ -98,6 +102,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         placement=placement,
         gpus=tuple(gpus),
         isolation=isolation,
+        models=models,
         interpreters=builds.checked(pythons, project, placement),
         data_dir=_data_dir(options.data_dir, dataset),
         plan_only=options.plan,
@@ -130,10 +135,10 @@ def _workload(study: Study) -> Workload:
         raise BadInput(str(error)) from error
 
 
-def _dataset(study: Study, workload: Workload) -> Dataset:
+def _dataset(study: Study, workload: Workload | None) -> Dataset:
     """The study's. Raises BadInput where its workload or batch sizes do not go with it."""
     dataset = DATASETS[known("data set", study.dataset, DATASETS)]
-    if dataset.classes > workload.classes:
+    if workload and dataset.classes > workload.classes:
         raise BadInput(f"data set {study.dataset} has more classes than workload {study.workload} tells apart")
     if study.last_batch == "drop" and max(study.batch_sizes) > dataset.train_count:
         raise BadInput(

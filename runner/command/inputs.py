@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
+from runner.command import own_code
 from runner.command.cli import Request
 from runner.command.download import fetch
 from workloads import datasets, weights
@@ -30,12 +31,22 @@ def write_data(request: Request, console: Console) -> dict[str, InputFile]:
         fetch(dataset, folder, console)
     train, test = datasets.load(dataset, folder, request.workload.input_shape)
     (request.results / INPUTS).mkdir(parents=True, exist_ok=True)
-    text = network.to_text(request.workload).encode()
-    return {"network": write(request.results, f"{study.workload}-network", ".json", memoryview(text))} | {
+    return _what_is_trained(request) | {
         f"{split}_{kind}": write_array(request.results, f"{study.dataset}-{split}-{kind}", array)
         for split, arrays in (("train", train), ("test", test))
         for kind, array in (("images", arrays.images), ("labels", arrays.labels))
     }
+
+
+def _what_is_trained(request: Request) -> dict[str, InputFile]:
+    """The network, or the files of own code."""
+    if request.models:
+        return {
+            own_code.input_name(framework): write(request.results, model.workload, ".py", memoryview(model.text))
+            for framework, model in request.models.items()
+        }
+    text = network.to_text(request.workload).encode()
+    return {"network": write(request.results, f"{request.workload.name}-network", ".json", memoryview(text))}
 
 
 def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) -> dict[int, dict[str, InputFile]]:
@@ -45,13 +56,11 @@ def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) 
     for repeat in repeats:
         seed = study.seed + repeat
         order = datasets.batch_order(datasets.DATASETS[study.dataset].train_count, study.epochs, seed)
-        archive = io.BytesIO()
-        weights.save(archive, weights.draw(request.workload, seed))
-        written[repeat] = {
-            **data,
-            "order": write_array(results, f"{study.dataset}-order-seed{seed}", order),
-            "weights": write(results, f"{study.workload}-seed{seed}", ".npz", archive.getbuffer()),
-        }
+        written[repeat] = {**data, "order": write_array(results, f"{study.dataset}-order-seed{seed}", order)}
+        if not request.models:  # own code draws its own
+            archive = io.BytesIO()
+            weights.save(archive, weights.draw(request.workload, seed))
+            written[repeat]["weights"] = write(results, f"{study.workload}-seed{seed}", ".npz", archive.getbuffer())
     return written
 
 

@@ -66,6 +66,9 @@ def run_parser() -> Parser:
 def _add_axes(parser: Parser) -> None:
     """What the study may have otherwise (`study_of`), and where its data lie."""
     parser.add_argument("--workload", metavar="NAME|FILE", help="of the catalogue, or a file of yours that defines one")
+    parser.add_argument("--model", dest="models", action="append", default=[], metavar="FRAMEWORK=FILE.py:FUNCTION",
+                       help="a function (classes) -> model of the framework, trained in place of the network and "
+                       "compared with nothing; --workload says the shape of its images")  # fmt: skip
     parser.add_argument("--dataset", metavar="NAME")
     parser.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
                        "the project's data/, where they are downloaded)")  # fmt: skip

@@ -91,6 +91,8 @@ def plan(request: Request, console: Console) -> None:
     """Trials in their order, with estimates in seconds and warnings where memory may not do."""
     planned = plan_of(request, installations(request), range(request.study.repeats), {})
     estimates, placement = planned.estimates_s, request.placement
+    for framework, model in request.models.items():
+        console.print(f"{framework}: {model.path}:{model.function}, own code, not compared")
     for build, interpreter in request.interpreters.items():
         console.print(f"{build}: {interpreter.summary}")
     lines = memory_forecast.lines(read_stored(request.results))

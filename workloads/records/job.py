@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..spec import OptimizerSpec
+from .own_code import OwnCode
 from .record import Record
 from .word import Word
 
@@ -46,6 +47,7 @@ class Task:
     profile: str  # "default"; the referee has "float64" too
     feed: str  # "host" | "device"
     network: str = ""  # digest of the workload as JSON; none in trials stored before it was one of their inputs
+    own_code: OwnCode | None = None  # in place of a network: held against nothing
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class TrialSpec(Record):
     placement: Placement
     installation: Installation
     draw: Draw
-    inputs: dict[str, InputFile]  # train_images, train_labels, test_images, test_labels, order, network, weights
+    inputs: dict[str, InputFile]  # train_ and test_ images and labels, order; network and weights, or model
     window_s: float
     timeout_s: float
     study: str
