@@ -26,6 +26,7 @@ OF_A_NETWORK = ("network", "weights")  # inputs that own code has none of
 class OwnModel:
     """One framework's: the text of its file, and where in it the function is."""
 
+    framework: str
     path: Path
     function: str
     text: bytes
@@ -39,7 +40,7 @@ class OwnModel:
     def code(self, classes: int, input_shape: tuple[int, ...]) -> OwnCode:
         """As a trial has it."""
         digest = hashlib.sha256(self.text).hexdigest()[:12]
-        return OwnCode(self.path.name, self.function, digest, classes, input_shape)
+        return OwnCode(self.framework, self.path.name, self.function, digest, classes, input_shape)
 
 
 def named(arguments: Sequence[str], project: Project) -> dict[str, OwnModel]:
@@ -55,11 +56,13 @@ def named(arguments: Sequence[str], project: Project) -> dict[str, OwnModel]:
             raise BadInput(f"{OPTION} {argument}: {framework} is the referee, which has no models but networks")
         if framework in models:
             raise BadInput(f"{OPTION} names {framework} twice; run each in a results folder of its own")
-        models[framework] = _read(Path(path).expanduser(), function, f"{OPTION} {argument}")
+        text = _read(Path(path).expanduser(), function, f"{OPTION} {argument}")
+        models[framework] = OwnModel(framework, Path(path).expanduser(), function, text)
     return models
 
 
-def _read(path: Path, function: str, option: str) -> OwnModel:
+def _read(path: Path, function: str, option: str) -> bytes:
+    """The file's text, which defines the function. Raises BadInput."""
     try:
         text = path.read_bytes()
         tree = ast.parse(text)
@@ -73,7 +76,7 @@ def _read(path: Path, function: str, option: str) -> OwnModel:
         close = difflib.get_close_matches(function, names, n=1)
         offer = f"did you mean {close[0]}?" if close else f"it defines {', '.join(names) or 'nothing'}"
         raise BadInput(f"{option}: {path} defines no {function}: {offer}")
-    return OwnModel(path, function, text)
+    return text
 
 
 def _defined(tree: ast.Module) -> list[str]:

@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import PROJECT, make_spec, varied
@@ -18,7 +19,7 @@ from workloads.networks import of_trial
 from workloads.records.job import InputFile, TrialSpec
 from workloads.records.own_code import OwnCode
 
-OWN = OwnCode("net.py", "make_model", "0123456789ab", 10, (8, 8, 1))
+OWN = OwnCode("pytorch", "net.py", "make_model", "0123456789ab", 10, (8, 8, 1))
 SOURCE = "def make_model(classes):\n    return classes\n"
 
 
@@ -104,8 +105,15 @@ def test_a_trial_has_the_code_in_place_of_a_network_and_its_id_changes_with_ever
     assert spec.task.own_code and (spec.task.workload, spec.task.network) == ("my-net", "")
     assert set(spec.inputs) == {"order", "model"}
     assert TrialSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
-    others = [{"file": "b.py"}, {"function": "f"}, {"digest": "1"}, {"classes": 2}, {"input_shape": (9, 9, 1)}]
-    ids = {varied(spec, own_code=replace(spec.task.own_code, **other)).id for other in others}
+    others: dict[str, Any] = {
+        "framework": "mxnet",
+        "file": "b.py",
+        "function": "f",
+        "digest": "1",
+        "classes": 2,
+        "input_shape": (9,),
+    }
+    ids = {varied(spec, own_code=replace(spec.task.own_code, **{key: other})).id for key, other in others.items()}
     assert len(ids | {spec.id, varied(spec, own_code=None).id}) == len(others) + 2
     file.write_text(SOURCE + "# in other words\n")
     assert of_file(file).id != spec.id
@@ -120,7 +128,7 @@ def test_the_function_is_of_a_module_that_its_classes_know_and_nothing_is_writte
     file: Path,
 ) -> None:
     make_model = function_of(file, "make_model")
-    assert make_model(3) == 3  # type: ignore[comparison-overlap]
+    assert make_model(3) == 3
     assert sys.modules[make_model.__module__].__file__ == str(file)
     assert list(file.parent.iterdir()) == [file]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 class OwnCode:
     """A function (classes) -> the framework's model, in a file that is the trial's input `model`."""
 
+    framework: str  # of which the model is
     file: str  # its name
     function: str
     digest: str  # of the file
