@@ -62,7 +62,8 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     """Open the adapter and load the data; raises what the adapter raises, ValueError for an input that was changed."""
     spec, task, placement = job.trial, job.trial.task, job.trial.placement
     facts = adapter.open(placement.device_kind, placement.threads, task.profile, task.feed, spec.cell.allocator)
-    packages = {package.metadata["Name"]: package.version for package in importlib.metadata.distributions()}
+    # What an installation left that broke off has no name.
+    packages = {name: each.version for each in importlib.metadata.distributions() if (name := each.metadata["Name"])}
     events.write(Event.OPENED, facts=facts | {"packages": packages}, resident_bytes=host.resident_bytes())
     if placement.device_kind == "cuda":
         time.sleep(CONTEXT_S)
