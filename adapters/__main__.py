@@ -24,11 +24,13 @@ Rivals and the referee (adapters/numpy) stand beside this folder: read side by s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from adapters.base import Count, Floats, MemoryUse, Order, Probe
 from workloads.datasets import Images, Labels
+from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 

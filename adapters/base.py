@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from workloads.datasets import Images, Labels
 from workloads.records.memory_counts import Count as Count
+from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -74,6 +76,15 @@ class Adapter(Protocol):
         """Make model and optimizer with exactly these weights; an earlier model is dropped.
 
         `seed` is for Dropout's masks, the one thing an adapter draws: the same seed, the same masks.
+        """
+
+    def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
+        """In place of `build`: model and optimizer around what `make_model(own.classes)` returns.
+
+        A model of the framework: it gets images as such models do by custom, float32 in 0..1, and gives logits
+        (n, classes); its initial weights are its own, drawn from the seed. `probe` and `weights` are not asked of it.
+        Returns the bytes of what it keeps and does not train. Raises Unsupported(reason) where there is no such thing,
+        ValueError or TypeError where what it returns is no such model.
         """
 
     def probe(self, images: Images, labels: Labels) -> Probe:

@@ -103,9 +103,10 @@ def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
     """{what may be wrong with an ok trial: how many it is said of}: held against nothing, against other frameworks
     alone, or not looked at; figures of the steady window that are worth less.
     """
-    checks = [{check.name: check for check in result.checks} for result in ok]
+    own_code = sum(result.spec.task.own_code is not None for result in ok)
+    checks = [{check.name: check for check in r.checks} for r in ok if r.spec.task.own_code is None]
     gates = [of_trial[CheckName.GATE].against for of_trial in checks if CheckName.GATE in of_trial]
-    silent = len(ok) - len(gates)
+    silent = len(checks) - len(gates)
     first_steps = sum(CheckName.END_EVALUATION not in of_trial for of_trial in checks) - silent
     shares = [foreign_percent(result) for result in ok]
     short = sum(
@@ -118,6 +119,7 @@ def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
         "were held against other frameworks alone, not against the referee": sum(
             bool(against) and JUDGE not in against for against in gates
         ),
+        "train own code, not compared: nobody looked at what it computes": own_code,
         "carry no check that they compute what the others compute": silent,
         "were looked at in their first steps alone: nothing checked what they did at their end": first_steps,
         "were disturbed by other processes: their speed, usage and times are worth less": disturbed(shares),

@@ -24,7 +24,9 @@ def chapter(section: Section, heading: str, with_quantities: bool) -> Chapter:
         if with_quantities:
             cells = tables.cells(section, quantity)
             parts.append(tables.of(cells, quantity, quantity.title(section.condition)))
-        if quantity is ACCURACY:
+        if quantity is ACCURACY and section.condition.task.own_code:
+            parts.append(parity.OF_OWN_CODE)
+        elif quantity is ACCURACY:
             compared = parity.compare(section)
             parts.append(parity.table(compared) if parity.stated(compared) else parity.NOT_STATED)
     published, silent = published_tables.of_section(section)

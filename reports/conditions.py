@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from workloads.networks import WORKLOADS
 from workloads.records import network, processor
-from workloads.records.job import AS_BY_ITSELF, Cell, Passes, Placement, Task
+from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
@@ -20,6 +20,7 @@ from .image_source import source_words
 from .load import started
 
 VARIABLES = "caller's variables"
+OWN_CODE = "own code, not compared"
 # Of each update rule: those of its settings that it uses, and its label.
 SETTINGS = {"sgd": (), "momentum": ("momentum",), "nesterov": ("momentum",), "adam": ("beta1", "beta2", "epsilon")}
 LABELS = {
@@ -115,6 +116,11 @@ def _of_catalogue(name: str) -> str:
     return network.digest(WORKLOADS[name]) if name in WORKLOADS else ""
 
 
+def model_words(task: Task) -> str:
+    """Its name, with what must stand beside it wherever it is read."""
+    return f"{task.workload} ({OWN_CODE})" if task.own_code else task.workload
+
+
 def _stated(result: TrialResult) -> dict[str, str | None]:
     """Every part of a condition in words, in the order in which they are listed."""
     spec, machine, precision = result.spec, result.machine, result.facts.get("precision")
@@ -122,7 +128,8 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
     gpu, cpu_model, container = _gpu(result), _text(machine.get("cpu_model")), _container(result)
     cores, flags = machine.get("cores"), machine.get("cpu_flags")
     return {
-        "model": task.workload,
+        "model": model_words(task),
+        **({"own code": f"{task.own_code.words}, initial weights by the framework itself"} if task.own_code else {}),
         **({"network": f"digest {digest}"} if (digest := _network(task)) else {}),
         "data set": task.dataset,
         **(source_words(task.source) if task.source else {}),
@@ -158,7 +165,9 @@ def software_of(result: TrialResult) -> Software:
     if isinstance(packages, dict) and packages:
         digest = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()[:8]
     version, cuda, cudnn = (_text(facts.get(f"{name}_version")) for name in ("framework", "cuda", "cudnn"))
-    return Software(result.spec.installation.environment, version, cuda, cudnn, digest, processor.kernels(facts))
+    installation = result.spec.installation
+    whose = "own interpreter, " if installation.isolation == OF_THE_CALLER else ""
+    return Software(whose + installation.environment, version, cuda, cudnn, digest, processor.kernels(facts))
 
 
 def sections(results: Iterable[TrialResult]) -> tuple[list[Section], list[Replaced]]:

@@ -13,7 +13,7 @@ from workloads.records.status import Status
 
 from . import caveats, order, parity, tables
 from .condition_text import dates
-from .conditions import Section, optimizer_label
+from .conditions import Section, model_words, optimizer_label
 from .frameworks import display_name, ordered
 from .load import Stored
 from .order import IN_THIS_RUN, TIE_PERCENT, Extreme, Order, Points, extreme
@@ -67,7 +67,7 @@ def _setting(section: Section) -> str:
     repeats = len({result.spec.draw.repeat for result in results})
     times = "one repeat" if repeats == 1 else f"{repeats} repeats"
     return (
-        f"{condition.task.workload} on {condition.task.dataset}, {condition.passes.epochs} epochs of "
+        f"{model_words(condition.task)} on {condition.task.dataset}, {condition.passes.epochs} epochs of "
         f"{optimizer_label(condition.task.optimizer)}; {batches}, {times}; {device}; {software}"
     )
 

@@ -10,7 +10,8 @@ from .load import Stored
 from .table import Table
 
 HOW_TO_READ = """\
-Every framework trained the same model from the same initial weights on the same batches; each trial ran in a \
+Every framework trained the same model from the same initial weights on the same batches (own code has a model and \
+weights of its own, and its chapters say so); each trial ran in a \
 process of its own and was measured from outside. Usage, speed, step time, host memory, power and energy come \
 from the steady window after training, when nothing is compiled or loaded any more; GPU memory is the highest of the \
 whole trial; what import, first step and warm-up took is under "Start-up". Means are \

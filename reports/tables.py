@@ -23,7 +23,7 @@ from workloads.records.intervals import CONFIDENCE_PERCENT
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
-from .conditions import Section
+from .conditions import OWN_CODE, Section
 from .frameworks import display_name, ordered
 from .quantities import Quantity
 from .spread import spread
@@ -124,7 +124,8 @@ def cell(
     ok = [(result, read(result, spec.name)) for result in results if result.status in measured]
     known = [(result, figure) for result, figure in ok if figure.value is not None]
     ended = [result for result in results if result.status not in measured]
-    notes = sorted({f"unknown: {figure.reason}" for _, figure in ok if figure.value is None})
+    notes = [OWN_CODE] if any(result.spec.task.own_code for result in results) else []
+    notes += sorted({f"unknown: {figure.reason}" for _, figure in ok if figure.value is None})
     numbers = _statistics([figure.value * spec.factor for _, figure in known if figure.value is not None])
     doubts: dict[Doubt, str] = {}
     if known:

@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
                 return overhead.run(request, pairs, console)
         options = parser.run_parser().parse_args(arguments)
         if options.list:
-            show.inventory(cli.with_adapters(project, options.adapters), console)
+            show.inventory(cli.with_adapters(project, options.adapters), options.pythons, console)
             return 0
         request = cli.request(options, project)
         if request.plan_only:

@@ -122,18 +122,22 @@ class Local:
     interpreter: str
     variables: dict[str, str]
     project: Project
-    conditions: dict[str, Any] = field(default_factory=dict, init=False)  # none: they are the runner's own
+    conditions: dict[str, Any] = field(default_factory=dict)  # beside the runner's own
+
+    def environment(self, placement: Placement) -> dict[str, str]:
+        """All the variables that a worker has."""
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        return inherited | self.project.import_variables | worker_environment(placement, self.variables)
 
     def start(self, folder: Path, job: Job, log: IO[str]) -> Worker:
         """Its affinity is set before it starts: thread pools of any kind inherit it."""
-        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         allowed = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cores(job.trial.placement))
         try:
             return Child(
                 [self.interpreter, "-m", WORKER, str(folder)],
                 cwd=self.project.root,
-                env=inherited | self.project.import_variables | worker_environment(job.trial.placement, self.variables),
+                env=self.environment(job.trial.placement),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

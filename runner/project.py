@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from workloads.records.build import adapter_of
+
 DEFINITION_FILE = "environment.toml"
 
 
@@ -43,7 +45,8 @@ class Project:
         return sorted(path.parent.name for folder in self.adapters for path in folder.glob(f"*/{DEFINITION_FILE}"))
 
     def folder(self, framework: str) -> Path:
-        """Where its adapter and its definition lie."""
+        """Where the adapter and the definition of a framework, or of a build of it, lie."""
+        framework = adapter_of(framework)
         return next(folder / framework for folder in self.adapters if (folder / framework / DEFINITION_FILE).is_file())
 
     def definition(self, framework: str) -> Path:

@@ -73,8 +73,10 @@ def _check(workload: Workload, path: Path) -> None:
 
 def of_trial(spec: TrialSpec, results: Path) -> Workload | None:
     """What a stored trial trained: as its inputs have it, before networks were inputs as the catalogue has it. None
-    where that is no more, or is not what the trial says.
+    where that is no more, or is not what the trial says, and of own code.
     """
+    if spec.task.own_code:
+        return None
     if "network" not in spec.inputs:
         return WORKLOADS.get(spec.task.workload)
     return _stored(results, spec.inputs["network"].path, spec.task.network)

@@ -17,10 +17,13 @@ from mxnet import autograd, gluon
 
 from adapters import kernels
 from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
+from adapters.mxnet import own_model
 from adapters.mxnet.layers import LAYERS, ROLES
+from adapters.own_code import without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import Join, Layer, Shape
+from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
 
@@ -100,23 +103,35 @@ class Adapter:
     def _array(self, array: np.ndarray) -> mx.nd.NDArray:
         return mx.nd.array(array, self.context, dtype=array.dtype)
 
-    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
+    def build(
+        self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, own: gluon.Block | None = None
+    ) -> None:
         for earlier in ("net", "blocks", "trainer"):  # it goes before this one comes
             self.__dict__.pop(earlier, None)
         gc.collect()
         mx.random.seed(seed)
         self.workload = workload
         self.blocks: dict[str, gluon.HybridBlock] = {}
-        net = gluon.nn.HybridSequential()
+        net = (
+            gluon.nn.HybridSequential() if own is None or isinstance(own, gluon.HybridBlock) else gluon.nn.Sequential()
+        )
         scale = float(np.float32(workload.scale))
         net.add(gluon.nn.HybridLambda(lambda F, x: F.cast(F.transpose(x, axes=(0, 3, 1, 2)), "float32") * scale))
-        self._sequence(net, workload.layers, workload.input_shape)
-        net.initialize(mx.init.Zero(), ctx=self.context)
+        if own is None:
+            self._sequence(net, workload.layers, workload.input_shape)
+            net.initialize(mx.init.Zero(), ctx=self.context)
+        else:
+            net.add(own)
         for key, array in channels_first(workload, weights).items():
             self._parameter(key).set_data(self._array(array))
         net.hybridize()
         self.net, self.loss = net, losses_of(workload)
         self.trainer = gluon.Trainer(net.collect_params(), make_optimizer(optimizer))
+
+    def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
+        model = own_model.make(make_model, own, self.context, seed)
+        self.build(without_layers(own), optimizer, {}, seed, model)
+        return own_model.statistics_bytes(model)
 
     def _sequence(self, sequence: gluon.nn.HybridSequential, layers: tuple[Layer, ...], shape: Shape) -> None:
         for layer in layers:

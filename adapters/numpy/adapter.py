@@ -13,6 +13,7 @@ from adapters.base import MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, 
 from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Array, Parameters, Pass
 from workloads.datasets import Images, Labels
+from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -68,6 +69,9 @@ class Adapter:
         self.first: Parameters = {key: np.zeros(shape, self.dtype) for key, shape in trained.items()}
         self.second: Parameters = {key: np.zeros(shape, self.dtype) for key, shape in trained.items()}
         self.generator = np.random.Generator(np.random.PCG64(seed))
+
+    def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
+        raise Unsupported("the numpy referee has no models but networks")
 
     def rescaled(self, images: Images) -> Array:
         """What the first layer takes in."""

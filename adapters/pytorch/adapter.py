@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
@@ -16,10 +15,14 @@ from torch import nn
 
 from adapters import kernels
 from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
+from adapters.own_code import without_layers
+from adapters.pytorch import own_model
+from adapters.pytorch.biased_variance import BiasedVariance
 from adapters.pytorch.layers import LAYERS, ROLES
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import BatchNorm, Join, Layer, Shape
+from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
 
@@ -37,34 +40,6 @@ def mean_loss(workload: Workload) -> Callable[[torch.Tensor, torch.Tensor], torc
     if workload.loss == "binary-cross-entropy":
         return lambda logits, labels: nn.functional.binary_cross_entropy_with_logits(logits[:, 0], labels.float())
     return lambda logits, labels: nn.functional.cross_entropy(logits, labels.long())
-
-
-class BiasedVariance:
-    """Keeps a BatchNorm's running variance to the contract: PyTorch adds the unbiased variance of each batch.
-
-    Over t steps of n values a channel, running = m^t start + (the sum of what was added), and the sum is
-    n / (n - 1) times what the biased variance gives. So it is put right between steps, when n changes or somebody
-    looks, and costs a step nothing.
-    """
-
-    def __init__(self, block: Any, shape: Shape) -> None:
-        self.block, self.pixels = block, math.prod(shape[:-1])
-        self.batch = self.steps = 0
-        self.start = block.running_var.clone()
-
-    def expect(self, batch: int) -> None:
-        """The next steps have this batch size."""
-        if batch != self.batch:
-            self.settle()
-            self.batch = batch
-
-    def settle(self) -> None:
-        with torch.no_grad():
-            running, n = self.block.running_var, self.batch * self.pixels
-            if self.steps:
-                kept = (1 - self.block.momentum) ** self.steps * self.start
-                running.copy_(kept + (running - kept) * ((n - 1) / n))
-            self.start, self.steps = running.clone(), 0
 
 
 def chosen_kernels() -> dict[str, Any]:
@@ -115,13 +90,16 @@ class Adapter:
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
 
-    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
+    def build(
+        self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, model: nn.Module | None = None
+    ) -> None:
         for earlier in ("model", "blocks", "norms", "optimizer"):  # it goes before this one comes
             self.__dict__.pop(earlier, None)
         torch.manual_seed(seed)
         self.workload, self.rule = workload, optimizer
         self.blocks: dict[str, nn.Module] = {}
-        self.model = self._sequence(nn.Sequential(), workload.layers, workload.input_shape).to(self.device)
+        built = self._sequence(nn.Sequential(), workload.layers, workload.input_shape) if model is None else model
+        self.model = built.to(self.device)
         with torch.no_grad():
             for key, array in channels_first(workload, weights).items():
                 self._weight(key).copy_(torch.from_numpy(array))
@@ -133,6 +111,11 @@ class Adapter:
         self.loss = mean_loss(workload)
         self.optimizer = make_optimizer(optimizer, list(self.model.parameters()))
         self.steps = 0
+
+    def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
+        model = own_model.make(make_model, own, self.device, seed)
+        self.build(without_layers(own), optimizer, {}, seed, model)
+        return own_model.statistics_bytes(model)
 
     def _sequence(self, sequence: nn.Sequential, layers: tuple[Layer, ...], shape: Shape) -> nn.Sequential:
         for layer in layers:

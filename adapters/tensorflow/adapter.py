@@ -16,8 +16,11 @@ import tensorflow as tf
 
 from adapters import kernels
 from adapters.base import ALONE, Count, Floats, MemoryUse, Order, Probe, Unsupported
+from adapters.own_code import without_layers
+from adapters.tensorflow import own_model
 from adapters.tensorflow.layers import ROLES, apply
 from workloads.datasets import Images, Labels
+from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -91,7 +94,9 @@ class Adapter:
         else:
             self.images, self.labels = images, labels
 
-    def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
+    def build(
+        self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, own: keras.Model | None = None
+    ) -> None:
         for earlier in ("model", "optimizer", "step", "resident_step", "logits"):  # it goes before this one comes
             self.__dict__.pop(earlier, None)
         gc.collect()
@@ -100,7 +105,7 @@ class Adapter:
         with tf.device(self.device):
             seeds = count(1000 * seed)  # one for each Dropout: the same seed would be the same mask
             entering = keras.Input(workload.input_shape)
-            model = self.model = keras.Model(entering, apply(workload.layers, entering, seeds))
+            model = self.model = keras.Model(entering, apply(workload.layers, entering, seeds)) if own is None else own
             for key, array in weights.items():
                 self._variable(key).assign(tf.constant(self._native(key, array)) * 1)  # else it is numpy's memory
             rule = make_optimizer(optimizer)
@@ -128,6 +133,11 @@ class Adapter:
 
         self.optimizer, self.cross_entropy = rule, cross_entropy
         self.step, self.resident_step, self.logits = step, resident_step, logits
+
+    def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
+        model = own_model.make(make_model, own, self.device, seed)
+        self.build(without_layers(own), optimizer, {}, seed, model)
+        return own_model.statistics_bytes(model)
 
     def _rescaled(self, images: tf.Tensor) -> tf.Tensor:
         return tf.cast(images, tf.float32) * np.float32(self.workload.scale)

@@ -16,6 +16,7 @@ from pathlib import Path
 from adapters.base import Adapter, Unsupported
 from adapters.worker import disturbed_epochs, first_probe, memory_steps, overhead_pairs, trial
 from adapters.worker.event_log import EventLog, in_a_line
+from workloads.records.build import adapter_of
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE
 from workloads.records.job import Job, Kind
@@ -38,7 +39,7 @@ def main(folder: Path) -> None:
     events.write(Event.STARTED)
     adapter: Adapter | None = None
     try:
-        adapter = importlib.import_module(f"adapters.{job.trial.cell.framework}.adapter").Adapter()
+        adapter = importlib.import_module(f"adapters.{adapter_of(job.trial.cell.framework)}.adapter").Adapter()
         events.write(Event.IMPORTED)
         KINDS[job.kind](adapter, job, folder, events)
     except Unsupported as error:

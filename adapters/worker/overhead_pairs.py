@@ -144,7 +144,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """A trial's beginning, then two segments for each pair. Raises what the adapter raises."""
     batch_size, sampler = job.trial.cell.batch_size, Sampler(int((folder / SAMPLER_FILE).read_text()))
     prepared = prepare(adapter, job, folder, events)
-    adapter.build(*prepared.task)
+    prepared.build(adapter)
     adapter.synchronize()
     events.write(Event.BUILT)
     order, trainer = prepared.order[0], Trainer(adapter)

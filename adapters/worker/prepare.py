@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.base import Adapter
+from adapters.own_code import function_of, without_layers
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
-from adapters.worker.mapped import Ahead
+from adapters.worker.mapped import Ahead, mapped
 from workloads import weights as initial_weights
 from workloads.datasets import Split, file_digest
 from workloads.records import network
 from workloads.records.events import Event
 from workloads.records.job import InputFile, Job
+from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -46,13 +49,24 @@ class Prepared:
     order: NDArray[np.int32]
     task: BuildArguments
     ahead: Ahead | None = None  # where the training split does not fit into memory
+    own: tuple[Path, OwnCode] | None = None  # in place of a network; `task` is then without layers and weights
+
+    def build(self, adapter: Adapter) -> int:
+        """The model, by the adapter; bytes of its running statistics. Raises what the adapter and own code raise."""
+        workload, optimizer, _, seed = self.task
+        if self.own is None:
+            adapter.build(*self.task)
+            return sum(4 * math.prod(shape) for shape in workload.statistic_shapes().values())
+        path, own = self.own
+        return adapter.build_model(function_of(path, own.function), own, optimizer, seed)
 
 
 def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepared:
     """Open the adapter and load the data; raises what the adapter raises, ValueError for an input that was changed."""
     spec, task, placement = job.trial, job.trial.task, job.trial.placement
     facts = adapter.open(placement.device_kind, placement.threads, task.profile, task.feed, spec.cell.allocator)
-    packages = {package.metadata["Name"]: package.version for package in importlib.metadata.distributions()}
+    # What an installation left that broke off has no name.
+    packages = {name: each.version for each in importlib.metadata.distributions() if (name := each.metadata["Name"])}
     events.write(Event.OPENED, facts=facts | {"packages": packages}, resident_bytes=host.resident_bytes())
     if placement.device_kind == "cuda":
         time.sleep(CONTEXT_S)
@@ -67,9 +81,13 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     train, test = (
         Split(images, np.load(paths[f"{name}_labels"])) for name, (images, _) in zip(SPLITS, arrays, strict=True)
     )
-    order = np.load(paths["order"])
+    order, ahead = np.load(paths["order"]), arrays[0][1]
     adapter.load(train.images, train.labels)
     adapter.synchronize()
     events.write(Event.LOADED)
+    seed = spec.draw.seed
+    if own := task.own_code:
+        nothing: BuildArguments = (without_layers(own), task.optimizer, {}, seed)
+        return Prepared(train, test, order, nothing, ahead=ahead, own=(paths["model"], own))
     workload, weights = network.read(paths["network"]), initial_weights.load(paths["weights"])
-    return Prepared(train, test, order, (workload, task.optimizer, weights, spec.draw.seed), arrays[0][1])
+    return Prepared(train, test, order, (workload, task.optimizer, weights, seed), ahead=ahead)

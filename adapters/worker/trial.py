@@ -27,11 +27,15 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     workload = prepared.task[0]
     steps = measure(adapter, spec, prepared, events)
     events.write(Event.FINISHED)
-    events.write_answer(Event.WINDOW_SETTLED, lambda: end_probe.outstanding(adapter))  # at once: it tells what was left
+    if prepared.own is None:
+        events.write_answer(Event.WINDOW_SETTLED, lambda: end_probe.outstanding(adapter))  # at once: what was left
     events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()})
     events.write_answer(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()})
-    # Behind all that counts: it trains on.
-    events.write_answer(Event.END_PROBED, lambda: end_probe.gather(adapter, spec, workload, prepared, steps, folder))
+    # Behind all that counts: it trains on. Own code is held against nothing.
+    if prepared.own is None:
+        events.write_answer(
+            Event.END_PROBED, lambda: end_probe.gather(adapter, spec, workload, prepared, steps, folder)
+        )
 
 
 def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: EventLog) -> int:
@@ -39,7 +43,7 @@ def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: Event
     batch_size, split = spec.cell.batch_size, len(prepared.train.images)
     if batch_size > split and spec.passes.last_batch == "drop":
         raise ValueError(f"batch size {batch_size} is larger than the split of {split}: all is dropped")
-    adapter.build(*prepared.task)
+    prepared.build(adapter)
     del prepared.task  # the weights as they were given, or they would count as the framework's memory
     adapter.synchronize()
     events.write(Event.BUILT)

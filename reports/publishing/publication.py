@@ -16,7 +16,7 @@ from workloads.records import validation
 from workloads.records.result import TrialResult
 
 from ..condition_text import NOT_REPORTED
-from ..conditions import condition_of, software_of
+from ..conditions import condition_of, model_words, software_of
 from ..frameworks import display_name, ordered
 from ..load import Stored, started
 
@@ -128,7 +128,7 @@ def text(publication: Publication) -> str:
 
 
 def _task(result: TrialResult) -> str:
-    return f"{result.spec.task.workload} on {result.spec.task.dataset}"
+    return f"{model_words(result.spec.task)} on {result.spec.task.dataset}"
 
 
 def _distinct(values: Iterable[str]) -> list[str]:

@@ -26,13 +26,13 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def flat(nested: Any, prefix: str = "") -> dict[str, Scalar]:
-    """{"optimizer.name": "sgd", ...} of a dict or a dataclass; a list is one value, as JSON."""
+    """{"optimizer.name": "sgd", ...} of a dict or a dataclass; a list or tuple is one value, as JSON."""
     values: dict[str, Scalar] = {}
     items = nested if isinstance(nested, dict) else {each.name: getattr(nested, each.name) for each in fields(nested)}
     for key, value in items.items():
         if value is None or isinstance(value, str | int | float | bool):
             values[f"{prefix}{key}"] = value
-        elif isinstance(value, list):
+        elif isinstance(value, list | tuple):
             values[f"{prefix}{key}"] = json.dumps(value)
         else:
             values |= flat(value, f"{prefix}{key}.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..charts import Kind
 from ..condition_text import dates
+from ..conditions import model_words
 from ..drawing.styles import series_style
 from ..frameworks import styles
 from ..load import ReportError
@@ -124,7 +125,7 @@ def _title(report: Report) -> str:
     """What the trials are of; several sections have several, of which the first two are named."""
     subjects = list(
         dict.fromkeys(
-            f"{chapter.section.condition.task.workload} on {chapter.section.condition.task.dataset}"
+            f"{model_words(chapter.section.condition.task)} on {chapter.section.condition.task.dataset}"
             for chapter in report.chapters
         )
     )

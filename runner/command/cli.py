@@ -6,15 +6,18 @@ import argparse
 import importlib.util
 import os
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runner.command import stable
+from runner.command import builds, own_code, stable
+from runner.command.own_code import OwnModel
 from runner.command.parser import RETRIED, BadInput, known, study_of
 from runner.data.cache import CachedFile
 from runner.data.find import find as find_images
 from runner.data.own import OwnImages
 from runner.environments import definition
+from runner.environments.interpreter import Interpreter
 from runner.machine import cgroups, description
 from runner.project import DEFINITION_FILE, Project
 from workloads.datasets import DATASETS, DataError, Dataset, Split
@@ -41,6 +44,8 @@ class Request:
     placement: Placement  # of every trial
     gpus: tuple[description.Gpu, ...]  # of this machine
     isolation: str
+    models: dict[str, OwnModel]  # by framework: own code in place of `workload`, which gives its input shape alone
+    interpreters: dict[str, Interpreter]  # of those of `frameworks` that are the caller's builds
     data_dir: Path | None
     results: Path
     plan_only: bool
@@ -80,7 +85,8 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     if options.until_stable is not None:
         study = _with_repeats(study, options.until_stable)
     workload = _workload(study)
-    dataset, images = _dataset(study, workload)
+    models = own_code.named(options.models, project)
+    dataset, images = _dataset(study, workload, bool(models))
     study = study.changed(workload=workload.name, dataset=dataset.name)  # those of files have names of their own
     default = "here" if description.IMAGE_VARIABLE in os.environ else "venv"
     isolation = known("isolation", options.isolation or default, ("venv", "docker", "here"))
@@ -92,16 +98,21 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         variables=description.deciding_variables(),
         memory_limit_bytes=_for_containers(options.memory_limit, isolation, results),
     )
+    pythons = builds.named(options.pythons, project, isolation)
+    frameworks = _frameworks(project, study.frameworks, isolation, pythons)
+    frameworks = own_code.with_models(frameworks, study.frameworks, models)
     return Request(
         project=project,
         study=study,
         workload=workload,
         dataset=dataset,
         images=images,
-        frameworks=_frameworks(project, study.frameworks, isolation),
+        frameworks=frameworks,
         placement=placement,
         gpus=tuple(gpus),
         isolation=isolation,
+        models=models,
+        interpreters=builds.checked(pythons, project, placement),
         data_dir=_data_dir(options.data_dir, dataset),
         plan_only=options.plan,
         until_stable=options.until_stable,
@@ -133,8 +144,10 @@ def _workload(study: Study) -> Workload:
         raise BadInput(str(error)) from error
 
 
-def _dataset(study: Study, workload: Workload) -> tuple[Dataset, OwnImages | None]:
-    """The study's. Raises BadInput where its workload or batch sizes do not go with it, DataError."""
+def _dataset(study: Study, workload: Workload, own_code: bool) -> tuple[Dataset, OwnImages | None]:
+    """The study's. Raises BadInput where its workload or batch sizes do not go with it, DataError. `own_code`, not the
+    workload, gives the logits.
+    """
     images = find_images(Path(study.dataset)) if is_path(study.dataset) else None
     if images is not None:
         labels = images.labels
@@ -143,7 +156,7 @@ def _dataset(study: Study, workload: Workload) -> tuple[Dataset, OwnImages | Non
         if study.dataset not in DATASETS and Path(study.dataset).is_dir():
             raise BadInput(f"unknown data set {study.dataset!r}: for the folder of that name say ./{study.dataset}")
         dataset = DATASETS[known("data set", study.dataset, DATASETS)]
-    if dataset.classes > workload.classes:
+    if not own_code and dataset.classes > workload.classes:
         raise BadInput(
             f"data set {dataset.name} has {dataset.classes} classes, more than the {workload.classes} that workload "
             f"{workload.name} tells apart"
@@ -203,16 +216,20 @@ def need_scipy(what: str) -> None:
         raise BadInput(f"{what}: its intervals need scipy, which this Python (an image's) has not: run it outside")
 
 
-def _frameworks(project: Project, requested: tuple[str, ...], isolation: str) -> tuple[str, ...]:
-    """Those asked for, in the project's order; of `all`, in this Python as it is, those that it has."""
+def _frameworks(
+    project: Project, requested: tuple[str, ...], isolation: str, pythons: Collection[str]
+) -> tuple[str, ...]:
+    """Those asked for, in the project's order; of `all`, in this Python as it is, those that it has. `pythons` are
+    builds that have an interpreter of the caller's.
+    """
     present = project.frameworks
-    names = [known("framework", name, [*present, "all"]) for name in requested]
+    names = [known("framework", name, [*present, *pythons, "all"]) for name in requested]
     rivals = [name for name in present if not definition.is_referee(project, name)]
     if isolation == "here":
-        rivals = [name for name in rivals if definition.installed(definition.read(project, name, "cpu"))]
-        if names == ["all"] and not rivals:
+        rivals = [n for n in rivals if n in pythons or definition.installed(definition.read(project, n, "cpu"))]
+        if names == ["all"] and not rivals and not pythons:
             raise BadInput("--isolation here: no framework is installed in this Python; use --isolation venv")
-    chosen = tuple(name for name in present if name in names or ("all" in names and name in rivals))
+    chosen = builds.in_order(project, [*names, *(rivals if "all" in names else [])], pythons)
     if isolation == "docker" and (outside := [name for name in chosen if project.is_outside(name)]):
         raise BadInput(
             f"--isolation docker: there is no image of {', '.join(outside)} from --adapters; use --isolation venv"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
+from runner.command import own_code
 from runner.command.cli import Request
 from runner.command.download import fetch
 from runner.data.cache import CachedFile
@@ -28,10 +29,8 @@ def write_data(request: Request, console: Console) -> dict[str, InputFile]:
     """
     study, dataset = request.study, request.dataset
     (request.results / INPUTS).mkdir(parents=True, exist_ok=True)
-    text = network.to_text(request.workload).encode()
-    written = {"network": write(request.results, f"{study.workload}-network", ".json", memoryview(text))}
     if request.arrays is not None:
-        return written | {
+        return _what_is_trained(request) | {
             name: link(request.results, f"{study.dataset}-{name.replace('_', '-')}", file)
             for name, file in request.arrays.items()
         }
@@ -39,11 +38,22 @@ def write_data(request: Request, console: Console) -> dict[str, InputFile]:
     if request.data_dir is None:
         fetch(dataset, folder, console)
     train, test = datasets.load(dataset, folder, request.workload.input_shape)
-    return written | {
+    return _what_is_trained(request) | {
         f"{split}_{kind}": write_array(request.results, f"{study.dataset}-{split}-{kind}", array)
         for split, arrays in (("train", train), ("test", test))
         for kind, array in (("images", arrays.images), ("labels", arrays.labels))
     }
+
+
+def _what_is_trained(request: Request) -> dict[str, InputFile]:
+    """The network, or the files of own code."""
+    if request.models:
+        return {
+            own_code.input_name(framework): write(request.results, model.workload, ".py", memoryview(model.text))
+            for framework, model in request.models.items()
+        }
+    text = network.to_text(request.workload).encode()
+    return {"network": write(request.results, f"{request.workload.name}-network", ".json", memoryview(text))}
 
 
 def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) -> dict[int, dict[str, InputFile]]:
@@ -53,13 +63,11 @@ def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) 
     for repeat in repeats:
         seed = study.seed + repeat
         order = datasets.batch_order(request.dataset.train_count, study.epochs, seed)
-        archive = io.BytesIO()
-        weights.save(archive, weights.draw(request.workload, seed))
-        written[repeat] = {
-            **data,
-            "order": write_array(results, f"{study.dataset}-order-seed{seed}", order),
-            "weights": write(results, f"{study.workload}-seed{seed}", ".npz", archive.getbuffer()),
-        }
+        written[repeat] = {**data, "order": write_array(results, f"{study.dataset}-order-seed{seed}", order)}
+        if not request.models:  # own code draws its own
+            archive = io.BytesIO()
+            weights.save(archive, weights.draw(request.workload, seed))
+            written[repeat]["weights"] = write(results, f"{study.workload}-seed{seed}", ".npz", archive.getbuffer())
     return written
 
 

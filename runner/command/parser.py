@@ -67,6 +67,9 @@ def run_parser() -> Parser:
 def _add_axes(parser: Parser) -> None:
     """What the study may have otherwise (`study_of`), and where its data lie."""
     parser.add_argument("--workload", metavar="NAME|FILE", help="of the catalogue, or a file of yours that defines one")
+    parser.add_argument("--model", dest="models", action="append", default=[], metavar="FRAMEWORK=FILE.py:FUNCTION",
+                       help="a function (classes) -> model of the framework, trained in place of the network and "
+                       "compared with nothing; --workload says the shape of its images")  # fmt: skip
     parser.add_argument("--dataset", metavar="NAME|DIR|FILE.npz", help="published, or your own: a path "
                        "with a / in it to a folder with train/CLASS/, test/CLASS/; or a .npz file with x_train, "
                        "y_train, x_test, y_test")  # fmt: skip
@@ -96,6 +99,9 @@ def add_shared(parser: Parser) -> None:
     )
     parser.add_argument("--adapters", type=Path, metavar="DIR", help="a folder of frameworks of one's own, DIR/NAME as "
                        "`python -m adapters new NAME --into DIR` writes it, beside the project's")  # fmt: skip
+    parser.add_argument("--python", dest="pythons", action="append", default=[], metavar="FRAMEWORK[@LABEL]=PATH",
+                       help="run its workers by an interpreter that has it already; with labels several builds of "
+                       "one framework stand beside each other")  # fmt: skip
     parser.add_argument("--batch-size", dest="batch_sizes", nargs="+", type=whole, metavar="N")
     parser.add_argument("--device", metavar="auto|cpu|cuda:N|UUID")
     parser.add_argument("--threads", type=whole, metavar="N", help="cores and threads of a worker (default: all)")

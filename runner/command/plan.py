@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from runner.command import own_code
 from runner.command.cli import Request
 from runner.environments import definition
 from workloads.records import network
@@ -127,8 +128,9 @@ def plan_of(
     project, kind = request.project, request.placement.device_kind
     preallocating = {name for name in request.frameworks if definition.preallocates(project, name, kind)}
     task = replace(request.study.task, network=network.digest(request.workload), source=request.source)
+    classes, input_shape = request.dataset.classes, request.workload.input_shape
     trials = [
-        replace(spec, task=task)
+        own_code.trial_of(replace(spec, task=task), request.models, classes, input_shape)
         for spec in planned_trials(request.study, installations, request.placement, preallocating, repeats, inputs)
     ]
     stored = [result for result in read_stored(request.results) if result.status in FINDINGS]

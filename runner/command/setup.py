@@ -18,7 +18,7 @@ from runner.environments.definition import Environment, EnvironmentUnavailable
 from runner.environments.engine import Engine, EngineError, find_engine
 from runner.environments.images import Image
 from runner.launch import Launcher, Local
-from workloads.records.job import Installation, Job
+from workloads.records.job import OF_THE_CALLER, Installation, Job
 
 ATTEMPTS = "attempts"  # of a results folder: trials that were run again at once
 NEWER_GPUS = {"cuda": "cuda-nvidia"}  # the image for GPUs that the environment on the left holds no code for
@@ -30,6 +30,9 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
     """
     launchers: dict[str, Launcher | str] = {}
     for framework in request.frameworks:
+        if framework in request.interpreters:
+            launchers[framework] = request.interpreters[framework].launcher()
+            continue
         try:
             environment = environment_of(framework, request)
             if request.isolation == "docker":
@@ -105,6 +108,9 @@ def installations(request: Request) -> dict[str, Installation]:
     """
     digests = {}
     for framework in request.frameworks:
+        if framework in request.interpreters:
+            digests[framework] = request.interpreters[framework].digest
+            continue
         try:
             environment = environment_of(framework, request)
             if request.isolation == "docker":
@@ -114,7 +120,10 @@ def installations(request: Request) -> dict[str, Installation]:
         except (EnvironmentUnavailable, EngineError):
             digests[framework] = "none"
     return {
-        framework: Installation(request.isolation, f"{packages}-{code_digest(request.project, framework)}")
+        framework: Installation(
+            OF_THE_CALLER if framework in request.interpreters else request.isolation,
+            f"{packages}-{code_digest(request.project, framework)}",
+        )
         for framework, packages in digests.items()
     }
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
+from runner.command import builds
 from runner.command.cli import Request
 from runner.command.plan import plan_of, read_stored
 from runner.command.progress import duration
 from runner.command.setup import installations
 from runner.command.stable import Cell, worth
 from runner.environments import definition
-from runner.machine.description import IMAGE_VARIABLE
+from runner.machine.description import IMAGE_VARIABLE, cores, deciding_variables
 from runner.project import Project
 from runner.results import memory_forecast
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
+from workloads.records.job import Placement
 from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS
@@ -44,10 +46,16 @@ def stability(cells: list[Cell], console: Console) -> None:
         console.print(f"  {worth()}")
 
 
-def inventory(project: Project, console: Console) -> None:
-    """Frameworks with the states of their environments, workloads, data sets and studies."""
+def inventory(project: Project, pythons: Sequence[str], console: Console) -> None:
+    """Frameworks with the states of their environments, builds that `pythons` name, workloads, data sets and studies.
+
+    Raises BadInput.
+    """
+    here = Placement("cpu", cores(), deciding_variables())
+    interpreters = builds.checked(builds.named(pythons, project, ""), project, here)
     sections: dict[str, Mapping[str, str]] = {
         "frameworks": {framework: _framework(project, framework) for framework in project.frameworks},
+        **({"your builds": {name: each.summary for name, each in interpreters.items()}} if interpreters else {}),
         "workloads": {each.name: _workload(each) for each in WORKLOADS.values()},
         "data sets": {
             each.name: f"{each.train_count:,} + {each.test_count:,} images: {each.summary}"
@@ -83,6 +91,10 @@ def plan(request: Request, console: Console) -> None:
     """Trials in their order, with estimates in seconds and warnings where memory may not do."""
     planned = plan_of(request, installations(request), range(request.study.repeats), {})
     estimates, placement = planned.estimates_s, request.placement
+    for framework, model in request.models.items():
+        console.print(f"{framework}: {model.path}:{model.function}, own code, not compared")
+    for build, interpreter in request.interpreters.items():
+        console.print(f"{build}: {interpreter.summary}")
     lines = memory_forecast.lines(read_stored(request.results))
     capacity = memory_forecast.capacity_bytes(placement.device, request.gpus, placement.memory_limit_bytes)
     for number, spec in enumerate(planned.trials, start=1):

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from runner.project import Project
+from workloads.records.build import adapter_of
 
 # What `python -m adapters.worker` runs. It finds its framework's adapter by name.
 PROGRAM = "adapters.worker.__main__"
@@ -27,7 +28,7 @@ def code_digest(project: Project, framework: str) -> str:
 def worker_modules(project: Project, framework: str) -> dict[str, Path]:
     """{dotted name: file} of all of our modules that its workers import, directly or not."""
     modules: dict[str, Path] = {}
-    names = [PROGRAM, f"adapters.{framework}.adapter"]
+    names = [PROGRAM, f"adapters.{adapter_of(framework)}.adapter"]
     while names:
         name = names.pop()
         path = _file(project, name)

@@ -49,6 +49,7 @@ class Environment:
     base: str  # the image that an image of it is built on
     in_base: bool  # the framework comes with that image: there is no virtual environment of it
     newest_capability: str | None  # compute capability of the newest GPUs that it holds code for; None = any
+    configuration: str = ""  # an expression behind the smoke import: how the framework says that it was built
 
     @property
     def folder(self) -> Path:
@@ -154,6 +155,7 @@ def read(project: Project, framework: str, device_kind: str) -> Environment:
         base=variant.get("base", table["base"]),
         in_base="base" in variant,
         newest_capability=variant.get("newest_capability"),
+        configuration=table.get("configuration", ""),
     )
 
 

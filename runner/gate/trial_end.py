@@ -53,9 +53,11 @@ GPU_FLOP_S = 2e15  # in float32: more than ten times what any card of 2026 does
 
 
 def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_adds: int) -> dict[str, Any]:
-    """`TrialEnd` as JSON from what the worker left in its folder; empty where the trial has no end. END_FILE goes."""
+    """`TrialEnd` as JSON from what the worker left in its folder; empty where the trial has no end, and of own
+    code. END_FILE goes.
+    """
     events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
-    if Event.FINISHED not in events:
+    if Event.FINISHED not in events or spec.task.own_code:
         return {}
     settled, probed = (events.get(event, {}) for event in (Event.WINDOW_SETTLED, Event.END_PROBED))
     names = Outstanding.__dataclass_fields__

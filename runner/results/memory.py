@@ -89,6 +89,8 @@ def queued_steps(account: MemoryAccount) -> Figure:
 def exact_activations(spec: TrialSpec, workload: Workload | None) -> Figure:
     """What the network's mathematics keeps between forward and backward, whatever the framework."""
     source = "counted from the layers of the workload, nothing measured: what the backward pass needs"
+    if spec.task.own_code:
+        return unknown(source, "own code: nobody knows its layers")
     if workload is None:
         return unknown(source, f"there is no workload {spec.task.workload} to count")
     value_bytes = 2 * FLOAT32_BYTES if spec.task.profile == "float64" else FLOAT32_BYTES

@@ -205,6 +205,30 @@ def test_trials_of_one_framework_are_not_held_against_each_other() -> None:
 
 
 @pytest.mark.usefixtures("no_referee")
+def test_builds_of_one_framework_have_one_voice_against_others() -> None:
+    one, *others = judge(trial("one"), trial("two@a", wrong()), trial("two@b", wrong()), trial("three"))
+    assert is_ok(one, f"held against three, two@a, two@b{TOO_LARGE}")
+    assert [result.status for result in others] == [Status.UNVERIFIED, Status.UNVERIFIED, Status.OK]
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_a_build_that_differs_takes_no_framework_with_it_that_agrees_with_another_build() -> None:
+    one, wrong_build, right = judge(trial("one"), trial("two@a", wrong()), trial("two@b"))
+    assert (one.status, right.status) == (Status.OK, Status.OK)
+    assert is_unverified(wrong_build, "differs from one: ")
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_builds_without_another_framework_are_held_against_each_other() -> None:
+    stable, nightly = judge(trial("one@stable"), trial("one@nightly"))
+    assert is_ok(stable, f"held against one@nightly{TOO_LARGE}") and is_ok(
+        nightly, f"held against one@stable{TOO_LARGE}"
+    )
+    stable, nightly = judge(trial("one@stable"), trial("one@nightly", wrong()))
+    assert is_unverified(stable, "differs from one@nightly: ") and is_unverified(nightly, "differs from one@stable: ")
+
+
+@pytest.mark.usefixtures("no_referee")
 def test_alone_without_the_referee_a_trial_is_ok_but_its_check_has_not_passed() -> None:
     (alone,) = judge(trial("alone"))
     assert (alone.status, alone.reason) == (Status.OK, None)

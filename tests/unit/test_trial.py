@@ -12,6 +12,7 @@ from conftest import leaves, make_spec, varied
 from workloads.records.figures import Figure, Method
 from workloads.records.files import write_json
 from workloads.records.job import ImageSource, InputFile, Job, Kind, Task, TrialSpec
+from workloads.records.own_code import OwnCode
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
@@ -86,6 +87,7 @@ CHANGED: dict[str, Any] = {
     "feed": "device",
     "network": "1a2b3c4d5e6f",
     "source": ImageSource("f00d", 8, 8, False, "crop", train=10, test=2, drawn_test=True, skipped=1),
+    "own_code": OwnCode("pytorch", "net.py", "make_model", "1a2b3c4d5e6f", 10, (8, 8, 1)),
     "allocator": "default",
     "device": "GPU-1",
     "threads": 1,

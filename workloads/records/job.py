@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..spec import OptimizerSpec
+from .own_code import OwnCode
 from .record import Record
 from .word import Word
 
@@ -17,6 +18,7 @@ Profile = Literal["default"]  # how an adapter trains; the referee has "float64"
 Fit = Literal["stretch", "crop", "pad"]  # how an image is brought to a size, by interpolation
 FITS: tuple[Fit, ...] = get_args(Fit)
 PROFILES: tuple[Profile, ...] = get_args(Profile)
+OF_THE_CALLER = "python"  # the isolation of a build that an interpreter of the caller's has
 ON_DEMAND, AS_BY_ITSELF = "on-demand", "default"  # memory is taken as it is needed | as the framework does by itself
 
 
@@ -32,7 +34,7 @@ class InputFile:
 class Cell:
     """What a table compares."""
 
-    framework: str
+    framework: str  # or a build of it: `records.build`
     batch_size: int
     allocator: str  # ON_DEMAND | AS_BY_ITSELF
 
@@ -63,6 +65,7 @@ class Task:
     feed: str  # "host" | "device"
     network: str = ""  # digest of the workload as JSON; none in trials stored before it was one of their inputs
     source: ImageSource | None = None  # None for a published data set as the catalogue brings it to the network
+    own_code: OwnCode | None = None  # in place of a network: held against nothing
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class Placement:
 class Installation:
     """What the framework is started from."""
 
-    isolation: str  # "venv" | "docker" | "here"
+    isolation: str  # "venv" | "docker" | "here" | OF_THE_CALLER
     environment: str  # digest of the environment's definition, or of the image or interpreter in use
 
 
@@ -119,7 +122,7 @@ class TrialSpec(Record):
     placement: Placement
     installation: Installation
     draw: Draw
-    inputs: dict[str, InputFile]  # train_images, train_labels, test_images, test_labels, order, network, weights
+    inputs: dict[str, InputFile]  # train_ and test_ images and labels, order; network and weights, or model
     window_s: float
     timeout_s: float
     study: str

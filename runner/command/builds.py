@@ -1,0 +1,57 @@
+"""--python FRAMEWORK[@LABEL]=PATH: builds of frameworks that are already there, each with an interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from runner.command.parser import BadInput, known
+from runner.environments import definition
+from runner.environments.definition import EnvironmentUnavailable
+from runner.environments.interpreter import BadInterpreter, Interpreter, check
+from runner.project import Project
+from workloads.records.build import LABEL, MARK, adapter_of, label_of
+from workloads.records.job import Placement
+
+OPTION = "--python"
+
+
+def named(arguments: Sequence[str], project: Project, isolation: str) -> dict[str, Path]:
+    """{build: its interpreter}, nothing of it started. Raises BadInput."""
+    builds: dict[str, Path] = {}
+    for argument in arguments:
+        build, equals, path = argument.partition("=")
+        if not equals or not path:
+            raise BadInput(f"{OPTION} {argument}: give FRAMEWORK=PATH or FRAMEWORK{MARK}LABEL=PATH")
+        known("framework", adapter_of(build), project.frameworks)
+        if MARK in build and not LABEL.fullmatch(label_of(build)):
+            raise BadInput(f"{OPTION} {argument}: a label is 1 to 20 of a-z, 0-9, . and -, got {label_of(build)!r}")
+        if build in builds:
+            raise BadInput(f"{OPTION} names {build} twice; give builds of one framework labels: {build}{MARK}nightly")
+        builds[build] = Path(path)
+    if builds and isolation == "docker":
+        raise BadInput(f"{OPTION} {arguments[0]}: an interpreter of this machine runs in no container of an image")
+    return builds
+
+
+def in_order(project: Project, requested: Collection[str], builds: Collection[str]) -> tuple[str, ...]:
+    """The frameworks asked for, each with its labelled builds behind it: those always join. Raises BadInput."""
+    for build in builds:
+        if build not in requested and MARK not in build:
+            raise BadInput(f"{OPTION} {build}: --framework does not ask for it")
+    labelled = {name: sorted(build for build in builds if build.startswith(name + MARK)) for name in project.frameworks}
+    return tuple(
+        build for name in project.frameworks for build in ([name] if name in requested else []) + labelled[name]
+    )
+
+
+def checked(builds: Mapping[str, Path], project: Project, placement: Placement) -> dict[str, Interpreter]:
+    """Each interpreter tried out. Raises BadInput."""
+    interpreters = {}
+    for build, path in builds.items():
+        try:
+            environment = definition.read(project, adapter_of(build), placement.device_kind)
+            interpreters[build] = check(path, environment, placement)
+        except (BadInterpreter, EnvironmentUnavailable) as error:
+            raise BadInput(f"{OPTION} {build}={path}: {error}") from error
+    return interpreters

@@ -1,0 +1,127 @@
+"""--model FRAMEWORK=FILE.py:FUNCTION: models that code of the caller's makes, trained in place of a network."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from runner.command.parser import BadInput, known
+from runner.environments import definition
+from runner.project import Project
+from workloads.networks import NAME, WORKLOADS
+from workloads.records.build import adapter_of
+from workloads.records.job import InputFile, TrialSpec
+from workloads.records.own_code import OwnCode
+
+OPTION = "--model"
+NAMELESS = "own-code"  # the workload of a file whose name cannot be one
+OF_A_NETWORK = ("network", "weights")  # inputs that own code has none of
+
+
+@dataclass(frozen=True)
+class OwnModel:
+    """One framework's: the text of its file, and where in it the function is."""
+
+    framework: str
+    path: Path
+    function: str
+    text: bytes
+
+    @property
+    def workload(self) -> str:
+        """What stands for the name of a network."""
+        name = self.path.stem.lower().replace("_", "-")
+        return name if NAME.fullmatch(name) and name not in WORKLOADS else NAMELESS
+
+    def code(self, classes: int, input_shape: tuple[int, ...]) -> OwnCode:
+        """As a trial has it."""
+        digest = hashlib.sha256(self.text).hexdigest()[:12]
+        return OwnCode(self.framework, self.path.name, self.function, digest, classes, input_shape)
+
+
+def named(arguments: Sequence[str], project: Project) -> dict[str, OwnModel]:
+    """{framework: its own}; the files are read, not run. Raises BadInput."""
+    models: dict[str, OwnModel] = {}
+    for argument in arguments:
+        framework, equals, place = argument.partition("=")
+        path, colon, function = place.rpartition(":")
+        if not (equals and colon and path and function):
+            raise BadInput(f"{OPTION} {argument}: give FRAMEWORK=FILE.py:FUNCTION")
+        known("framework", framework, project.frameworks)
+        if definition.is_referee(project, framework):
+            raise BadInput(f"{OPTION} {argument}: {framework} is the referee, which has no models but networks")
+        if framework in models:
+            raise BadInput(f"{OPTION} names {framework} twice; run each in a results folder of its own")
+        text = _read(Path(path).expanduser(), function, f"{OPTION} {argument}")
+        models[framework] = OwnModel(framework, Path(path).expanduser(), function, text)
+    return models
+
+
+def _read(path: Path, function: str, option: str) -> bytes:
+    """The file's text, which defines the function. Raises BadInput."""
+    try:
+        text = path.read_bytes()
+        tree = ast.parse(text)
+    except OSError as error:
+        raise BadInput(f"{option}: {path}: {error.strerror}") from error
+    except (SyntaxError, ValueError, RecursionError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        raise BadInput(f"{option}: {path}{line}: {str(error).splitlines()[0]}") from error
+    names = list(_defined(tree))
+    if function not in names:
+        close = difflib.get_close_matches(function, names, n=1)
+        offer = f"did you mean {close[0]}?" if close else f"it defines {', '.join(names) or 'nothing'}"
+        raise BadInput(f"{option}: {path} defines no {function}: {offer}")
+    return text
+
+
+def _defined(tree: ast.Module) -> list[str]:
+    """At the top level: functions, classes, names that are assigned."""
+    names = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.append(node.name)
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        names += [target.id for target in targets if isinstance(target, ast.Name)]
+    return names
+
+
+def with_models(
+    frameworks: tuple[str, ...], requested: Sequence[str], models: Mapping[str, OwnModel]
+) -> tuple[str, ...]:
+    """Of the `frameworks` chosen those that have a model, all of them where nobody has. Raises BadInput where one was
+    requested by its name that has none, or a model's framework was not.
+    """
+    if not models:
+        return frameworks
+    without = [build for build in frameworks if adapter_of(build) not in models]
+    if asked := [build for build in without if build in requested or build != adapter_of(build)]:
+        raise BadInput(f"{OPTION} says nothing of {asked[0]}: give it a model, too, or leave it out")
+    for framework in models:
+        if framework not in map(adapter_of, frameworks):
+            raise BadInput(f"{OPTION} {framework}: --framework does not ask for it")
+    return tuple(build for build in frameworks if build not in without)
+
+
+def input_name(framework: str) -> str:
+    """Of its file, among the inputs of all."""
+    return f"model of {framework}"
+
+
+def trial_of(spec: TrialSpec, models: Mapping[str, OwnModel], classes: int, input_shape: tuple[int, ...]) -> TrialSpec:
+    """The same trial with its framework's own code in place of the network, if there is any."""
+    framework = adapter_of(spec.cell.framework)
+    if framework not in models:
+        return spec
+    model = models[framework]
+    task = replace(spec.task, workload=model.workload, network="", own_code=model.code(classes, input_shape))
+    inputs: dict[str, InputFile] = {n: f for n, f in spec.inputs.items() if n not in map(input_name, models)}
+    if input_name(framework) in spec.inputs:
+        inputs["model"] = spec.inputs[input_name(framework)]
+    return replace(spec, task=task, inputs=inputs)

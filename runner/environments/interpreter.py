@@ -1,0 +1,166 @@
+"""A framework that is already there: an interpreter of the caller's that has it, checked before the first trial."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runner.environments.definition import Environment, worker_variables
+from runner.launch import Local, end_group
+from workloads.records.job import Placement
+
+LEAST = (3, 10)  # of the Python: what workers run is written for it
+DESCRIBED_S, TRIED_S = 30.0, 180.0  # the second imports the framework, maybe from a network's disk
+
+# Both answer on the descriptor that was the standard output: whatever else is printed goes to the log of errors.
+# The first is of any Python 3: an older one is told by its version.
+ANSWER = "import json, os, sys; answer = os.dup(1); os.dup2(2, 1)\n"
+DESCRIBE = f"""{ANSWER}
+told = dict(version=list(sys.version_info[:3]))
+if sys.version_info >= {LEAST}:
+    import importlib.metadata, importlib.util, platform, sysconfig
+    where = dict((name, importlib.util.find_spec(name)) for name in sys.argv[1:])
+    framework = [spec.origin for spec in where.values() if spec and spec.origin][:1]
+    told.update(
+        implementation=platform.python_implementation(),
+        missing=[name for name in where if where[name] is None],
+        site_packages=os.path.dirname(os.path.dirname(framework[0])) if framework else sysconfig.get_path("purelib"),
+        packages=sorted(set(
+            str(d.metadata["Name"]) + "==" + str(d.version) for d in importlib.metadata.distributions()
+            if d.read_text("METADATA") or d.read_text("PKG-INFO")
+        )),
+    )
+os.write(answer, json.dumps(told).encode())
+"""
+TRY = f"""{ANSWER}
+names, (smoke, configuration, framework) = dict(), sys.argv[1:]
+exec("import numpy", names)
+exec(smoke, names)
+told = dict(
+    framework_version=str(getattr(sys.modules.get(framework), "__version__", "") or "") or None,
+    configuration=str(eval(configuration, names)) if configuration else None,
+)
+os.write(answer, json.dumps(told).encode())
+"""
+
+
+class BadInterpreter(ValueError):
+    """An interpreter that can run no worker of its framework; the message is one line: what it lacks."""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python with its framework, tried out."""
+
+    path: Path  # as it was named, absolute: a virtual environment's own is a link
+    environment: Environment  # its definition says how workers are started; it is not made
+    implementation: str
+    version: str  # of the Python
+    packages: tuple[str, ...]  # "name==version", sorted
+    site_packages: Path  # where the framework lies
+    framework_version: str | None
+    configuration: str | None  # how the framework was built, in its own words
+
+    @property
+    def digest(self) -> str:
+        """Changes with what it has and with how workers are started; not with where it lies."""
+        text = repr((self.implementation, self.version, self.packages, sorted(self.environment.variables.items())))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a trial says of it, beside the versions of its packages, which each worker tells."""
+        return {
+            "path": str(self.path),
+            "implementation": self.implementation,
+            "python": self.version,
+            "configuration": self.configuration,
+        }
+
+    @property
+    def summary(self) -> str:
+        """A clause: the framework's version, the Python's, where it lies."""
+        version = f"{self.environment.label} {self.framework_version or 'of an unknown version'}"
+        return f"{version}, {self.implementation} {self.version}, {self.path}"
+
+    def launcher(self) -> Local:
+        """How its workers are started."""
+        variables = worker_variables(self.environment, self.site_packages)
+        return Local(str(self.path), variables, self.environment.project, {"interpreter": self.facts})
+
+
+def check(path: Path, environment: Environment, placement: Placement) -> Interpreter:
+    """Started as a worker is: without the caller's PYTHON... variables. Raises BadInterpreter."""
+    path = Path(os.path.abspath(path.expanduser()))  # links are not followed: a virtual environment's Python is one
+    _startable(path)
+    needed = [*environment.imports, "numpy"]
+    bare = Local(str(path), {}, environment.project)
+    told = _answer(bare, placement, [DESCRIBE, *needed], DESCRIBED_S)
+    try:
+        version = ".".join(map(str, told["version"]))
+        if tuple(told["version"]) < LEAST:
+            raise BadInterpreter(f"is Python {version}; workers need {'.'.join(map(str, LEAST))} or newer")
+        if told["missing"]:
+            raise BadInterpreter(f"has no {' and no '.join(told['missing'])} (Python {version}){_hint()}")
+        described = {"implementation": str(told["implementation"]), "version": version}
+        packages, site_packages = tuple(map(str, told["packages"])), Path(told["site_packages"])
+        started = Local(str(path), worker_variables(environment, site_packages), environment.project)
+        tried = [environment.smoke, environment.configuration, needed[0]]
+        told = _answer(started, placement, [TRY, *tried], TRIED_S)
+        return Interpreter(
+            path, environment, **described, packages=packages, site_packages=site_packages,
+            framework_version=told["framework_version"], configuration=told["configuration"],
+        )  # fmt: skip
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInterpreter("is no Python: its answer is of another program") from error
+
+
+def _startable(path: Path) -> None:
+    if not os.path.exists(path):  # False, too, where a folder above it may not be looked into
+        raise BadInterpreter("no such file")
+    if os.path.isdir(path):
+        raise BadInterpreter("is a folder; name the interpreter in it, as bin/python")
+    if not os.access(path, os.X_OK):
+        raise BadInterpreter("cannot be executed")
+
+
+def _hint() -> str:
+    return "; your PYTHONPATH is not handed on: name a script that sets it" if "PYTHONPATH" in os.environ else ""
+
+
+def _answer(local: Local, placement: Placement, code: list[str], limit_s: float) -> dict[str, Any]:
+    """The JSON object that a piece of Python answers. Raises BadInterpreter."""
+    try:
+        process = subprocess.Popen(
+            [local.interpreter, "-c", *code],
+            cwd=local.project.root,
+            env=local.environment(placement),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise BadInterpreter(f"cannot be started: {error.strerror or error}") from error
+    with process:
+        try:
+            output, errors = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired as error:
+            raise BadInterpreter(f"gave no answer within {limit_s:.0f} s") from error
+        finally:
+            end_group(process)
+    if process.returncode:
+        lines = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
+        raise BadInterpreter(f"failed: {lines[-1] if lines else f'exit code {process.returncode}'}")
+    try:
+        told = json.loads(output.splitlines()[-1])  # a start-up file may have printed before
+    except (ValueError, IndexError) as error:
+        raise BadInterpreter("is no Python: its answer is of another program") from error
+    if not isinstance(told, dict):
+        raise BadInterpreter("is no Python: its answer is of another program")
+    return told

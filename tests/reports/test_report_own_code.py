@@ -1,0 +1,70 @@
+"""Own code: every chapter, table and file says that it is compared with nothing, as the stored trial has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stored import ended, store, trial
+from written import make, numbers, rows, run
+
+from reports import build, export, load
+from reports.conditions import OWN_CODE, sections
+from workloads.records.check_name import CheckName
+from workloads.records.own_code import OwnCode
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+OWN = OwnCode("pytorch", "my_net.py", "make_model", "1a2b3c4d5e6f", 10, (8, 8, 1))
+TASK: dict[str, Any] = {"workload": "my-net", "own_code": OWN}
+
+
+def own(framework: str = "pytorch", batch_size: int = 32, repeat: int = 0, **changes: Any) -> TrialResult:
+    return trial(framework, batch_size, repeat, **TASK | changes)
+
+
+def test_every_file_of_a_table_of_cells_says_so_whatever_the_cell_holds(tmp_path: Path) -> None:
+    failed = ended(Status.FAILED, "ValueError: no such width", batch_size=64, **TASK)
+    store(tmp_path, own(), failed)
+    out = tmp_path / "report"
+    export.write(build.report([tmp_path]), out, ("md", "csv", "latex", "html"))
+    for path in (path for name in ("speed", "accuracy", "memory", "usage") for path in out.glob(f"{name}*.csv")):
+        assert numbers(path) and all(OWN_CODE in row["notes"] for row in numbers(path)), path
+        assert all(OWN_CODE in path.with_suffix(ending).read_text() for ending in (".md", ".tex"))
+    assert f"my-net ({OWN_CODE}) on digits" in (out / "report.html").read_text()
+
+
+def test_its_accuracy_is_held_against_nobodys(tmp_path: Path) -> None:
+    trials = [own(name, 32, repeat) for name in ("pytorch@a", "pytorch@b") for repeat in range(3)]
+    built = make(store(tmp_path, *trials), tmp_path / "report")
+    assert "Accuracy parity is not stated: own code, not compared." in built.markdown
+    assert list(rows(tmp_path / "report" / "speed.md"))[1:] == ["PyTorch@a", "PyTorch@b"]
+    assert not (tmp_path / "report" / "parity.md").exists()
+
+
+def test_no_other_code_and_no_network_stands_in_a_table_with_it(tmp_path: Path) -> None:
+    other = own(own_code=OwnCode("pytorch", "my_net.py", "make_model", "0" * 12, 10, (8, 8, 1)))
+    larger = own(own_code=OwnCode("pytorch", "my_net.py", "make_model", "1a2b3c4d5e6f", 10, (32, 32, 1)))
+    store(tmp_path, own(), other, larger, trial(workload="my-net"))
+    parts, replaced = sections(load.read(tmp_path).results)
+    assert len(parts) == 4 and not replaced
+    stated = [dict(part.condition.stated)["model"] for part in parts]
+    assert sorted(map(str, stated)) == ["my-net", *[f"my-net ({OWN_CODE})"] * 3]
+
+
+def test_it_is_told_apart_from_trials_that_nobody_looked_at(tmp_path: Path) -> None:
+    assert all(check.name != CheckName.GATE for check in own().checks)
+    built = make(store(tmp_path, own(), own(batch_size=64), trial()), tmp_path / "report")
+    assert "2 of 3 ok trials train own code, not compared: nobody looked at what it computes." in built.markdown
+    assert "1 of 3 ok trials carry no check that they compute what the others compute." in built.markdown
+
+
+def test_two_folders_of_the_same_code_are_compared_and_say_so(tmp_path: Path) -> None:
+    folders = []
+    for day in ("20", "21"):
+        at: dict[str, Any] = {"started_at": f"2025-11-{day}T10:00:00+00:00"}
+        folders.append(store(tmp_path / day, *(own("pytorch", 32, repeat, **at) for repeat in range(3))))
+    done = run("compare", *folders)
+    assert done.returncode == 0, done.stderr
+    assert OWN_CODE in done.stdout
+    assert run("check", folders[0]).stderr == ""

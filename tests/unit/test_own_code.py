@@ -1,0 +1,151 @@
+"""--model: what is no function that makes a model is one line; what worker and trial know of one that is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PROJECT, make_spec, varied
+
+from adapters.own_code import function_of, refuse_other_shape, without_layers
+from runner.__main__ import main
+from runner.command.own_code import NAMELESS, named, trial_of, with_models
+from runner.command.parser import BadInput
+from workloads.networks import of_trial
+from workloads.records.job import InputFile, TrialSpec
+from workloads.records.own_code import OwnCode
+
+OWN = OwnCode("pytorch", "net.py", "make_model", "0123456789ab", 10, (8, 8, 1))
+SOURCE = "def make_model(classes):\n    return classes\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "my_net.py"
+    path.write_text(SOURCE + "make = make_model\n\nclass Net:\n    pass\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("argument", "telling"),
+    [
+        ("pytorch", "give FRAMEWORK=FILE.py:FUNCTION"),
+        ("pytorch={file}", "give FRAMEWORK=FILE.py:FUNCTION"),
+        ("pytorch={file}:", "give FRAMEWORK=FILE.py:FUNCTION"),
+        ("pytorhc={file}:make_model", "did you mean pytorch"),
+        ("pytorch@a={file}:make_model", "did you mean pytorch"),
+        ("numpy={file}:make_model", "numpy is the referee"),
+        ("pytorch={file}:make_modl", "defines no make_modl: did you mean make_model?"),
+        ("pytorch={file}:xyz", "defines no xyz: it defines make_model, make, Net"),
+        ("pytorch=/no/such.py:make_model", "/no/such.py: No such file or directory"),
+        ("pytorch=/usr:make_model", "/usr: Is a directory"),
+        ("pytorch={broken}:make_model", "broken.py, line 2: "),
+        ("pytorch={nulls}:make_model", "nulls.py"),
+        ("mxnet={file}:make_model", "--model says nothing of pytorch: give it a model, too, or leave it out"),
+    ],
+)
+def test_what_makes_no_model_is_one_line_and_nothing_is_started(
+    argument: str, telling: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken, nulls = tmp_path / "broken.py", tmp_path / "nulls.py"
+    broken.write_text("x = 1\ndef make_model(:\n")
+    nulls.write_bytes(b"\xff\xfe\x00")
+    words = argument.format(file=file, broken=broken, nulls=nulls)
+    results = tmp_path / "results"
+    assert main(["--framework", "pytorch", "--model", words, "--device", "cpu", "--results", str(results)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert telling in line
+    assert not results.exists()
+
+
+def test_one_framework_has_one_model(file: Path) -> None:
+    with pytest.raises(BadInput, match="--model names pytorch twice"):
+        named([f"pytorch={file}:make_model", f"pytorch={file}:make"], PROJECT)
+
+
+def test_the_file_is_not_run_by_the_runner(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(f"{SOURCE}raise SystemExit('it was run')\n")
+    assert named([f"pytorch={file}:make_model"], PROJECT)["pytorch"].function == "make_model"
+
+
+def test_frameworks_are_those_with_a_model_unless_others_are_asked_for_by_name(file: Path) -> None:
+    models = named([f"pytorch={file}:make_model"], PROJECT)
+    every = ("mxnet", "pytorch", "pytorch@a", "tensorflow")
+    assert with_models(every, ["all"], {}) == every
+    assert with_models(every, ["all"], models) == ("pytorch", "pytorch@a")
+    with pytest.raises(BadInput, match="--model says nothing of mxnet"):
+        with_models(every, ["pytorch", "mxnet"], models)
+    with pytest.raises(BadInput, match="--model says nothing of mxnet@b"):
+        with_models(("mxnet@b", "pytorch"), ["all"], models)
+    with pytest.raises(BadInput, match="--model pytorch: --framework does not ask for it"):
+        with_models((), ["all"], models)
+
+
+@pytest.mark.parametrize(
+    ("name", "workload"), [("my_Net.py", "my-net"), ("osu_cnn.py", NAMELESS), ("ä.py", NAMELESS), ("_.py", NAMELESS)]
+)
+def test_a_file_names_its_trials_but_never_as_the_catalogue_does(name: str, workload: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(SOURCE)
+    assert named([f"pytorch={tmp_path / name}:make_model"], PROJECT)["pytorch"].workload == workload
+
+
+def of_file(file: Path) -> TrialSpec:
+    models = named([f"pytorch={file}:make_model"], PROJECT)
+    inputs = {name: InputFile(f"inputs/{name}", name) for name in ("order", "model of pytorch")}
+    return trial_of(make_spec(framework="pytorch@a", inputs=inputs), models, 10, (8, 8, 1))
+
+
+def test_a_trial_has_the_code_in_place_of_a_network_and_its_id_changes_with_every_part_of_it(file: Path) -> None:
+    spec = of_file(file)
+    assert spec.task.own_code and (spec.task.workload, spec.task.network) == ("my-net", "")
+    assert set(spec.inputs) == {"order", "model"}
+    assert TrialSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    others: dict[str, Any] = {
+        "framework": "mxnet",
+        "file": "b.py",
+        "function": "f",
+        "digest": "1",
+        "classes": 2,
+        "input_shape": (9,),
+    }
+    ids = {varied(spec, own_code=replace(spec.task.own_code, **{key: other})).id for key, other in others.items()}
+    assert len(ids | {spec.id, varied(spec, own_code=None).id}) == len(others) + 2
+    file.write_text(SOURCE + "# in other words\n")
+    assert of_file(file).id != spec.id
+
+
+def test_there_is_no_network_of_such_a_trial(tmp_path: Path) -> None:
+    assert of_trial(make_spec(), tmp_path) is not None
+    assert of_trial(varied(make_spec(), own_code=OWN), tmp_path) is None
+
+
+def test_the_function_is_of_a_module_that_its_classes_know_and_nothing_is_written_beside_the_file(
+    file: Path,
+) -> None:
+    make_model = function_of(file, "make_model")
+    assert make_model(3) == 3
+    assert sys.modules[make_model.__module__].__file__ == str(file)
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_file_that_ends_the_program_is_an_error_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("import sys\nsys.exit(0)\n")
+    with pytest.raises(RuntimeError, match="the file ends the program: SystemExit: 0"):
+        function_of(tmp_path / "net.py", "make_model")
+
+
+def test_logits_of_another_shape_are_told_with_the_number_of_classes() -> None:
+    refuse_other_shape((2, 10), 10)
+    with pytest.raises(ValueError, match=r"returns \(2, 1000\) for 2 images, the data have 10 classes"):
+        refuse_other_shape((2, 1000), 10)
+
+
+def test_a_worker_knows_input_scale_and_loss_of_it_and_no_layer() -> None:
+    workload = without_layers(OWN)
+    assert (workload.input_shape, workload.scale, workload.loss) == ((8, 8, 1), 1 / 255, "softmax-cross-entropy")
+    assert not workload.weight_shapes()
