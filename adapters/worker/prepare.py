@@ -60,10 +60,7 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
 
     root = (folder / job.results).resolve()
     paths = {name: read_input(root, file) for name, file in spec.inputs.items()}
-    # What goes to the device as a whole is read as a whole.
-    arrays = [
-        mapped(paths[f"{n}_images"]) if task.feed == "host" else (np.load(paths[f"{n}_images"]), None) for n in SPLITS
-    ]
+    arrays = [images_of(paths[f"{name}_images"], task.feed) for name in SPLITS]
     train, test = (
         Split(images, np.load(paths[f"{name}_labels"])) for name, (images, _) in zip(SPLITS, arrays, strict=True)
     )
