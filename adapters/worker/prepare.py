@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from adapters.base import Adapter
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
-from adapters.worker.mapped import Ahead
+from adapters.worker.mapped import Ahead, images_of
 from workloads import weights as initial_weights
 from workloads.datasets import Split, file_digest
 from workloads.records import network
