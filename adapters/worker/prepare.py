@@ -15,7 +15,7 @@ from adapters.base import Adapter
 from adapters.own_code import function_of, without_layers
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
-from adapters.worker.mapped import Ahead, mapped
+from adapters.worker.mapped import Ahead, images_of
 from workloads import weights as initial_weights
 from workloads.datasets import Split, file_digest
 from workloads.records import network
@@ -74,10 +74,7 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
 
     root = (folder / job.results).resolve()
     paths = {name: read_input(root, file) for name, file in spec.inputs.items()}
-    # What goes to the device as a whole is read as a whole.
-    arrays = [
-        mapped(paths[f"{n}_images"]) if task.feed == "host" else (np.load(paths[f"{n}_images"]), None) for n in SPLITS
-    ]
+    arrays = [images_of(paths[f"{name}_images"], task.feed) for name in SPLITS]
     train, test = (
         Split(images, np.load(paths[f"{name}_labels"])) for name, (images, _) in zip(SPLITS, arrays, strict=True)
     )
