@@ -103,10 +103,12 @@ def provenance(section: Section) -> str:
     on_gpu = section.condition.placement.device_kind == "cuda"
     host = f", driver {words['GPU driver']}, {words['processor']}" if on_gpu else ""
     kept = "" if section.condition.passes.last_batch == "keep" else ", last partial batch dropped"
+    augmented = f", augmented ({words['augmentation']})" if "augmentation" in words else ""
     load, commit = _load_range(results), distinct(result.machine.get("commit") for result in results)
     return (
         f"{words['device']}{host}, {words['cores']} cores, {counted(words['threads'], 'thread')}. {versions}. "
-        f"{words['model']} on {words['data set']}, {words['precision']}, TF32 {words['TF32']}, {words['optimizer']}, "
+        f"{words['model']} on {words['data set']}{augmented}, {words['precision']}, TF32 {words['TF32']}, "
+        f"{words['optimizer']}, "
         f"{counted(words['epochs'], 'epoch')}{kept}; profile {words['profile']}, feed {words['feed']}, "
         f"seed {words['seed']}. {VARIABLES}: {words[VARIABLES]}. Load before a trial {load or NOT_REPORTED}. "
         f"Commit {commit or NOT_REPORTED}. {dates(results)}."

@@ -17,22 +17,13 @@ from mxnet import autograd, gluon
 
 from adapters import kernels
 from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
+from adapters.mxnet import optimizers
 from adapters.mxnet.layers import LAYERS, ROLES
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import Join, Layer, Shape
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
-
-
-def make_optimizer(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
-    """The bare SGD and NAG both add the gradient of a mean loss: Trainer.step divides the summed one."""
-    if spec.name == "adam":
-        return mx.optimizer.Adam(spec.learning_rate, spec.beta1, spec.beta2, spec.epsilon, wd=0.0)
-    if spec.name == "nesterov":
-        return mx.optimizer.NAG(momentum=spec.momentum, learning_rate=spec.learning_rate, wd=0.0)
-    momentum = 0.0 if spec.name == "sgd" else spec.momentum
-    return mx.optimizer.SGD(momentum=momentum, learning_rate=spec.learning_rate, wd=0.0)
 
 
 def losses_of(workload: Workload) -> Callable[[mx.nd.NDArray, mx.nd.NDArray], mx.nd.NDArray]:
@@ -116,7 +107,8 @@ class Adapter:
             self._parameter(key).set_data(self._array(array))
         net.hybridize()
         self.net, self.loss = net, losses_of(workload)
-        self.trainer = gluon.Trainer(net.collect_params(), make_optimizer(optimizer))
+        net.collect_params().setattr("wd_mult", 1.0)  # everything decays
+        self.trainer = gluon.Trainer(net.collect_params(), optimizers.make_optimizer(optimizer))
 
     def _sequence(self, sequence: gluon.nn.HybridSequential, layers: tuple[Layer, ...], shape: Shape) -> None:
         for layer in layers:
@@ -155,9 +147,11 @@ class Adapter:
             channels_last(self.workload, {key: self._parameter(key).grad().asnumpy() for key in keys}),
         )
 
-    def train(self, order: Order) -> list[mx.nd.NDArray]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[mx.nd.NDArray]:
         losses = []
-        for batch in order:
+        for number, batch in enumerate(order):
+            if rates is not None:
+                optimizers.set_rate(self.trainer, float(rates[number]))
             images, labels = self._gathered(batch)
             with autograd.record():
                 loss = self.loss(self.net(images), labels)

@@ -16,20 +16,13 @@ from torch import nn
 
 from adapters import kernels
 from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
+from adapters.pytorch import optimizers
 from adapters.pytorch.layers import LAYERS, ROLES
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import BatchNorm, Join, Layer, Shape
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
-
-
-def make_optimizer(spec: OptimizerSpec, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-    """Plain SGD has no momentum; the spec's names are the catalogue's."""
-    if spec.name == "adam":
-        return torch.optim.Adam(parameters, spec.learning_rate, (spec.beta1, spec.beta2), spec.epsilon)
-    momentum = 0.0 if spec.name == "sgd" else spec.momentum
-    return torch.optim.SGD(parameters, spec.learning_rate, momentum, nesterov=spec.name == "nesterov")
 
 
 def mean_loss(workload: Workload) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
@@ -131,7 +124,7 @@ class Adapter:
             if isinstance(layer, BatchNorm)
         ]
         self.loss = mean_loss(workload)
-        self.optimizer = make_optimizer(optimizer, list(self.model.parameters()))
+        self.optimizer = optimizers.make_optimizer(optimizer, list(self.model.parameters()))
         self.steps = 0
 
     def _sequence(self, sequence: nn.Sequential, layers: tuple[Layer, ...], shape: Shape) -> nn.Sequential:
@@ -172,12 +165,14 @@ class Adapter:
             channels_last(self.workload, {key: gradient.cpu().numpy() for key, gradient in gradients.items()}),
         )
 
-    def train(self, order: Order) -> list[torch.Tensor]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[torch.Tensor]:
         self.model.train()
         losses = []
         for norm in self.norms:
             norm.expect(order.shape[1])
-        for batch in order:
+        for number, batch in enumerate(order):
+            if rates is not None:
+                optimizers.set_rate(self.optimizer, float(rates[number]))
             images, labels = self._gathered(batch)
             self.optimizer.zero_grad()
             loss = self.loss(self._logits(images), labels)
@@ -196,11 +191,11 @@ class Adapter:
         return self._tensor(self.images[batch]), self._tensor(self.labels[batch])
 
     def _translate_epsilon(self) -> None:
-        """PyTorch's Adam adds epsilon after dividing by sqrt(1 - beta2^t), the contract before."""
+        """Adam's, which the contract has elsewhere."""
         self.steps += 1
-        if self.rule.name == "adam":
+        if self.rule.name in ("adam", "adamw"):
             for group in self.optimizer.param_groups:
-                group["eps"] = self.rule.epsilon / (1 - self.rule.beta2**self.steps) ** 0.5
+                group["eps"] = optimizers.inner_epsilon(self.rule, self.steps)
 
     def read(self, handle: list[torch.Tensor]) -> Floats:
         return torch.stack(handle).cpu().numpy()

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import importlib.metadata
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.base import Adapter
+from adapters.base import Adapter, Floats
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
 from workloads import weights as initial_weights
-from workloads.datasets import Split, file_digest
+from workloads.augmentation import Augmented, Cost, Draws
+from workloads.datasets import Images, Split, file_digest
 from workloads.records import network
 from workloads.records.events import Event
-from workloads.records.job import InputFile, Job
+from workloads.records.job import AUGMENTATION, RATES, InputFile, Job
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -37,12 +39,21 @@ BuildArguments = tuple[Workload, OptimizerSpec, Weights, int]  # of an adapter
 
 @dataclass
 class Prepared:
-    """An adapter that is open and has its data; `order` is (epochs, n)."""
+    """An adapter that is open and has its data; `order` is (epochs + 1, n)."""
 
     train: Split
     test: Split
     order: NDArray[np.int32]
     task: BuildArguments
+    rates: Floats | None = None  # of every step, where they differ
+    draws: Draws | None = None  # of every image and epoch, where images are augmented
+    cost: Cost = field(default_factory=Cost)  # of augmenting them
+
+    def images(self, epoch: int) -> Images:
+        """The training split as this epoch sees it; -1: as the steady window and the probe behind it do."""
+        if self.draws is None:
+            return self.train.images
+        return cast(Images, Augmented(self.train.images, self.draws[epoch], self.cost))
 
 
 def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepared:
@@ -60,9 +71,10 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     train, test = (
         Split(np.load(paths[f"{name}_images"]), np.load(paths[f"{name}_labels"])) for name in ("train", "test")
     )
-    order = np.load(paths["order"])
-    adapter.load(train.images, train.labels)
+    rates, draws = (np.load(paths[name]) if name in paths else None for name in (RATES, AUGMENTATION))
+    arguments = network.read(paths["network"]), task.optimizer, initial_weights.load(paths["weights"]), spec.draw.seed
+    prepared = Prepared(train, test, np.load(paths["order"]), arguments, rates, draws)
+    adapter.load(prepared.images(0), train.labels)
     adapter.synchronize()
     events.write(Event.LOADED)
-    workload, weights = network.read(paths["network"]), initial_weights.load(paths["weights"])
-    return Prepared(train, test, order, (workload, task.optimizer, weights, spec.draw.seed))
+    return prepared

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.base import Adapter, Order
+from adapters.base import Adapter, Floats, Order
 
 CALL_S = 0.1  # at most so much work one `train` call is given, once steps are timed
 
@@ -18,12 +18,14 @@ CALL_S = 0.1  # at most so much work one `train` call is given, once steps are t
 class Trainer:
     """Feeds an adapter several steps a call, a power of two of them, never more than two calls ahead of the device.
 
+    `rates` are the learning rates of all steps from the first on, where they differ; the last holds for all behind it.
     `losses` grows by what the adapter returned, `images` by what it was given: two counts that must agree.
     `calls_s` is how long after the one before it the losses of each call of the last `run` were there.
     """
 
-    def __init__(self, adapter: Adapter) -> None:
-        self.adapter = adapter
+    def __init__(self, adapter: Adapter, rates: Floats | None = None) -> None:
+        self.adapter, self.rates = adapter, rates
+        self.steps = 0
         self.losses: list[float] = []
         self.images = 0
         self.calls_s: list[float] = []
@@ -34,12 +36,19 @@ class Trainer:
         pending = None
         self.calls_s, self.read_at_s = [], time.monotonic()
         for order in calls:
-            submitted = self.adapter.train(order)
+            submitted = self.adapter.train(order, self._rates(len(order)))
             self.images += order.size
             self._read(pending)
             pending = submitted
         self._read(pending)
         self.adapter.synchronize()
+
+    def _rates(self, steps: int) -> Floats | None:
+        """Of the next steps."""
+        if self.rates is None:
+            return None
+        first, self.steps = self.steps, self.steps + steps
+        return self.rates[np.minimum(np.arange(first, self.steps), len(self.rates) - 1)]
 
     def _read(self, handle: Any) -> None:
         if handle is not None:

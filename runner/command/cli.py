@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runner.command import stable
+from runner.command import stable, training_inputs
 from runner.command.parser import RETRIED, BadInput, known, study_of
 from runner.environments import definition
 from runner.machine import cgroups, description
@@ -75,6 +75,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     workload = _workload(study)
     study = study.changed(workload=workload.name)  # that of a file has its own name
     dataset = _dataset(study, workload)
+    training_inputs.rates(study, dataset.train_count)  # raises what is wrong with them
     default = "here" if description.IMAGE_VARIABLE in os.environ else "venv"
     isolation = known("isolation", options.isolation or default, ("venv", "docker", "here"))
     gpus = description.gpus()

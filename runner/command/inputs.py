@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
+from runner.command import training_inputs
 from runner.command.cli import Request
 from runner.command.download import fetch
 from workloads import datasets, weights
@@ -39,16 +40,20 @@ def write_data(request: Request, console: Console) -> dict[str, InputFile]:
 
 
 def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) -> dict[int, dict[str, InputFile]]:
-    """{repeat: its inputs}. Repeat r draws weights and order with seed + r."""
+    """{repeat: its inputs}. Repeat r draws weights, order and augmentation with seed + r."""
     study, results = request.study, request.results
+    rates = training_inputs.rates(study, datasets.DATASETS[study.dataset].train_count)
+    data = data | {name: write_array(results, name.replace("/", "-b"), array) for name, array in rates.items()}
     written = {}
     for repeat in repeats:
         seed = study.seed + repeat
         order = datasets.batch_order(datasets.DATASETS[study.dataset].train_count, study.epochs, seed)
+        draws = training_inputs.draws(study, order, request.workload.input_shape, seed)
         archive = io.BytesIO()
         weights.save(archive, weights.draw(request.workload, seed))
         written[repeat] = {
             **data,
+            **{name: write_array(results, f"{study.dataset}-{name}-seed{seed}", each) for name, each in draws.items()},
             "order": write_array(results, f"{study.dataset}-order-seed{seed}", order),
             "weights": write(results, f"{study.workload}-seed{seed}", ".npz", archive.getbuffer()),
         }
