@@ -14,6 +14,7 @@ from .frameworks import display_name, ordered
 from .load import started
 from .words import counted
 
+SELDOM = {"network": "of the catalogue", "augmentation": "none"}  # parts that are told where they are something else
 NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
 
 
@@ -31,6 +32,9 @@ def described(condition: Condition) -> dict[str, str]:
 def headings(sections: list[Section]) -> list[str]:
     """A line each: model, data and kind of device, and whatever sets it apart from the others."""
     every = [described(section.condition) | software_words(section) for section in sections]
+    for part, usual in SELDOM.items():
+        if any(part in words for words in every):
+            every = [{part: usual} | words for words in every]
     values: dict[str, set[str]] = {}
     for words in every:
         for key, value in words.items():

@@ -52,7 +52,7 @@ def ended(
 ) -> TrialEnd:
     """What the referee makes of an adapter's end, 3 steps after its beginning.
 
-    `more` are inputs that not every trial has. Others: `workload`; `change`, which befalls the adapter before the probe.
+    `more` are inputs that not every trial has. Others: `workload`; `change`, which befalls the adapter before the end.
     """
     more, workload, change = more or {}, others.get("workload", "plain"), others.get("change")
     folder = tmp_path / "trials" / "one"
