@@ -21,6 +21,7 @@ AUGMENTATIONS: tuple[AugmentName, ...] = get_args(AugmentName)
 NONE = "none"
 
 Draws = NDArray[Any]  # (epochs + 1, n, 3): flip, down, right; unsigned
+CHUNK = 1024  # images that are augmented at once, at most: their margins take memory
 STREAM = 14  # of the seed's random numbers: the order's are others
 
 
@@ -96,4 +97,7 @@ class Augmented:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("augmented images are always a copy")
-        return np.asarray(self[:], dtype)
+        whole = np.empty(self.shape, self.dtype)
+        for first in range(0, len(self), CHUNK):
+            whole[first : first + CHUNK] = self[first : first + CHUNK]
+        return whole if dtype is None else whole.astype(dtype)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from workloads import augmentation
 from workloads.augmentation import Augmented, Cost, augmented, draw, margins
 from workloads.layers import Shape
 
@@ -37,7 +38,10 @@ def test_a_split_is_what_a_loop_over_its_images_makes_of_it(shape: Shape) -> Non
     assert not np.array_equal(found, images) and not np.array_equal(found, augmented(images, draws[2]))
 
 
-def test_batches_of_a_mapped_file_and_the_whole_split_are_the_same_images(tmp_path: Path) -> None:
+def test_batches_of_a_mapped_file_and_the_whole_split_are_the_same_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(augmentation, "CHUNK", 7)
     images, draws = drawn((32, 32, 3))
     np.save(tmp_path / "images.npy", images)
     mapped = Augmented(np.load(tmp_path / "images.npy", mmap_mode="r"), draws[0], cost := Cost())
