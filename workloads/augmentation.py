@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .datasets import Images
 from .layers import Shape
-
-AugmentName = Literal["none", "flip-crop"]
-AUGMENTATIONS: tuple[AugmentName, ...] = get_args(AugmentName)
-NONE = "none"
 
 Draws = NDArray[Any]  # (epochs + 1, n, 3): flip, down, right; unsigned
 CHUNK = 1024  # images that are augmented at once, at most: their margins take memory

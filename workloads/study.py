@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from .augmentation import AugmentName
-from .records.job import Passes, Profile, Task
+from .records.job import AugmentName, Passes, Profile, Task
 from .spec import DECAYING, OptimizerName, OptimizerSpec, ScheduleName
 
 STUDIES = Path(__file__).parent / "studies"

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from runner.command import stable
 from workloads import study as studies
-from workloads.augmentation import AUGMENTATIONS
+from workloads.records.job import AUGMENTATIONS
 from workloads.records.status import Status
 from workloads.spec import DECAYING, OPTIMIZER_NAMES, SCHEDULE_NAMES
 from workloads.study import Study, StudyError

@@ -18,9 +18,9 @@ from runner.environments import definition
 from runner.machine.description import IMAGE_VARIABLE
 from runner.project import Project
 from runner.results import memory_forecast
-from workloads.augmentation import AUGMENTATIONS
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
+from workloads.records.job import AUGMENTATIONS
 from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS
@@ -106,8 +106,8 @@ def plan(request: Request, console: Console) -> None:
             console.print(
                 f"{spec.cell.framework}: peak memory unknown: {FEWEST_TO_LEAVE_ONE_OUT} batch sizes must be measured"
             )
-    for line in _schedules(request):
-        console.print(line)
+    for told in _schedules(request):
+        console.print(told)
     total = f"{len(planned.to_run)} trials to run, about {duration(sum(estimates.values()))}"
     console.print(f"{total}; a rough guess where nothing like it has been measured in {request.results}")
     if request.until_stable is not None:

@@ -36,7 +36,7 @@ def draws(study: Study, order: NDArray[np.int32], shape: Shape, seed: int) -> di
 
     None where images stay as they are.
     """
-    if study.augment == augmentation.NONE:
+    if study.augment == "none":
         return {}
     epochs, count = order.shape
     return {AUGMENTATION: augmentation.draw(epochs, count, shape, seed)}

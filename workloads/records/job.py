@@ -15,6 +15,8 @@ from .word import Word
 
 Profile = Literal["default"]  # how an adapter trains; the referee has "float64" too, which no study asks for
 PROFILES: tuple[Profile, ...] = get_args(Profile)
+AugmentName = Literal["none", "flip-crop"]  # of the training images
+AUGMENTATIONS: tuple[AugmentName, ...] = get_args(AugmentName)
 RATES, AUGMENTATION = "rates", "augmentation"  # inputs that not every trial has
 ON_DEMAND, AS_BY_ITSELF = "on-demand", "default"  # memory is taken as it is needed | as the framework does by itself
 
@@ -46,7 +48,7 @@ class Task:
     profile: str  # "default"; the referee has "float64" too
     feed: str  # "host" | "device"
     network: str = ""  # digest of the workload as JSON; none in trials stored before it was one of their inputs
-    augment: str = "none"  # | "flip-crop"
+    augment: str = "none"  # of AUGMENTATIONS
 
 
 @dataclass(frozen=True)
