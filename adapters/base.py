@@ -93,9 +93,10 @@ class Adapter(Protocol):
         Weights, running statistics and the optimizer stay as they are; Dropout draws masks as in a step.
         """
 
-    def train(self, order: Order) -> Any:
+    def train(self, order: Order, rates: Floats | None = None) -> Any:
         """One update per row of `order` (steps, batch), indices into the split, in the contract's arithmetic.
 
+        `rates` (steps,) are their learning rates; None: that of the step before, of the first the optimizer's own.
         A trial's calls have a power of two of rows: a loop may be compiled for each length, there are few.
         Returns a handle for `read`; may return before the device is done; waits for nothing, prints nothing.
         """

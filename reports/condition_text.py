@@ -14,6 +14,7 @@ from .frameworks import display_name, ordered
 from .load import started
 from .words import counted
 
+SELDOM = {"network": "of the catalogue", "augmentation": "none"}  # parts that are told where they are something else
 NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
 
 
@@ -31,6 +32,9 @@ def described(condition: Condition) -> dict[str, str]:
 def headings(sections: list[Section]) -> list[str]:
     """A line each: model, data and kind of device, and whatever sets it apart from the others."""
     every = [described(section.condition) | software_words(section) for section in sections]
+    for part, usual in SELDOM.items():
+        if any(part in words for words in every):
+            every = [{part: usual} | words for words in every]
     values: dict[str, set[str]] = {}
     for words in every:
         for key, value in words.items():
@@ -103,10 +107,12 @@ def provenance(section: Section) -> str:
     on_gpu = section.condition.placement.device_kind == "cuda"
     host = f", driver {words['GPU driver']}, {words['processor']}" if on_gpu else ""
     kept = "" if section.condition.passes.last_batch == "keep" else ", last partial batch dropped"
+    augmented = f", augmented ({words['augmentation']})" if "augmentation" in words else ""
     load, commit = _load_range(results), distinct(result.machine.get("commit") for result in results)
     return (
         f"{words['device']}{host}, {words['cores']} cores, {counted(words['threads'], 'thread')}. {versions}. "
-        f"{words['model']} on {words['data set']}, {words['precision']}, TF32 {words['TF32']}, {words['optimizer']}, "
+        f"{words['model']} on {words['data set']}{augmented}, {words['precision']}, TF32 {words['TF32']}, "
+        f"{words['optimizer']}, "
         f"{counted(words['epochs'], 'epoch')}{kept}; profile {words['profile']}, feed {words['feed']}, "
         f"seed {words['seed']}. {VARIABLES}: {words[VARIABLES]}. Load before a trial {load or NOT_REPORTED}. "
         f"Commit {commit or NOT_REPORTED}. {dates(results)}."

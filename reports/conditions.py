@@ -22,12 +22,22 @@ from .load import started
 VARIABLES = "caller's variables"
 OWN_CODE = "own code, not compared"
 # Of each update rule: those of its settings that it uses, and its label.
-SETTINGS = {"sgd": (), "momentum": ("momentum",), "nesterov": ("momentum",), "adam": ("beta1", "beta2", "epsilon")}
+SETTINGS = {
+    "sgd": ("weight_decay",),
+    "momentum": ("momentum", "weight_decay"),
+    "nesterov": ("momentum", "weight_decay"),
+    "adam": ("beta1", "beta2", "epsilon"),
+    "adamw": ("beta1", "beta2", "epsilon", "weight_decay"),
+    "rmsprop": ("rho", "epsilon"),
+}
+OF_ALL = ("schedule", "warm_up")
 LABELS = {
     "sgd": "SGD",
     "momentum": "SGD with momentum {momentum}",
     "nesterov": "SGD with Nesterov momentum {momentum}",
     "adam": "Adam ({beta1}, {beta2}, epsilon {epsilon})",
+    "adamw": "AdamW ({beta1}, {beta2}, epsilon {epsilon})",
+    "rmsprop": "RMSprop ({rho}, epsilon {epsilon})",
 }
 
 
@@ -133,6 +143,7 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
         **({"network": f"digest {digest}"} if (digest := _network(task)) else {}),
         "data set": task.dataset,
         **(source_words(task.source) if task.source else {}),
+        **({"augmentation": augmentation_label(task)} if task.augment != "none" else {}),
         "optimizer": optimizer_label(task.optimizer),
         "epochs": str(passes.epochs),
         "last batch": {"keep": "kept", "drop": "dropped"}.get(passes.last_batch, passes.last_batch),
@@ -235,13 +246,28 @@ def _completed(
 
 def in_use(optimizer: OptimizerSpec) -> OptimizerSpec:
     """What its rule ignores as it is by default."""
-    settings = {name: getattr(optimizer, name) for name in SETTINGS[optimizer.name]}
+    settings = {name: getattr(optimizer, name) for name in (*SETTINGS[optimizer.name], *OF_ALL)}
     return OptimizerSpec(optimizer.name, optimizer.learning_rate, **settings)
 
 
 def optimizer_label(optimizer: OptimizerSpec) -> str:
     """The rule and those of its numbers that it uses."""
-    return f"{LABELS[optimizer.name].format(**vars(optimizer))}, learning rate {optimizer.learning_rate}"
+    words = [LABELS[optimizer.name].format(**vars(optimizer)), f"learning rate {optimizer.learning_rate}"]
+    if optimizer.schedule != "constant":
+        words.append(f"{optimizer.schedule} schedule")
+    if optimizer.warm_up:
+        steps = "% of the steps" if optimizer.warm_up < 1 else " steps"
+        words.append(f"warm-up of {optimizer.warm_up * (100 if optimizer.warm_up < 1 else 1):g}{steps}")
+    if optimizer.weight_decay and "weight_decay" in SETTINGS[optimizer.name]:
+        words.append(f"weight decay {optimizer.weight_decay}")
+    return ", ".join(words)
+
+
+def augmentation_label(task: Task) -> str:
+    """How images are augmented, and whether the steady window's speed holds what that costs."""
+    if task.feed == "device":
+        return f"{task.augment}, before each epoch: the speed is without its cost"
+    return f"{task.augment}, in every step: the speed is with its cost"
 
 
 def _gpu(result: TrialResult) -> dict[str, Any]:

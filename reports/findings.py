@@ -65,9 +65,10 @@ def _setting(section: Section) -> str:
     sizes = sorted({result.spec.cell.batch_size for result in results})
     batches = f"batch size {sizes[0]}" if len(sizes) == 1 else f"{len(sizes)} batch sizes, {sizes[0]} to {sizes[-1]}"
     repeats = len({result.spec.draw.repeat for result in results})
+    augmented = "" if condition.task.augment == "none" else f" ({condition.task.augment})"
     times = "one repeat" if repeats == 1 else f"{repeats} repeats"
     return (
-        f"{model_words(condition.task)} on {condition.task.dataset}, {condition.passes.epochs} epochs of "
+        f"{model_words(condition.task)} on {condition.task.dataset}{augmented}, {condition.passes.epochs} epochs of "
         f"{optimizer_label(condition.task.optimizer)}; {batches}, {times}; {device}; {software}"
     )
 

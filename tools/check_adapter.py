@@ -34,10 +34,10 @@ LOOK_AT = {
     "gradients": "probe(): the loss is the batch's mean; gradients in canonical layouts",
     "own_gradients": "the parameter that is named: its gradient is small beside the others', and wrong",
     "losses": "train(): the loss is that of the batch before its update; each row of `order` is one step",
-    "updates": "the optimizer: what workloads/spec.py says of its rule and of epsilon; no weight decay",
-    "weights": "what a step keeps: momentum, Adam's count of steps, running statistics (biased variance)",
+    "updates": "the optimizer: what workloads/spec.py says of its rule, of epsilon and of weight decay",
+    "weights": "what a step keeps: momentum without the rate, Adam's count of steps, statistics (biased variance)",
     "evaluation": "running statistics of BatchNorm, their momentum and epsilon; partial batches",
-    "optimizer_state": "memory(): 0, 1 or 2 values a parameter for SGD, momentum and Adam, and a few scalars",
+    "optimizer_state": "memory(): as many values a parameter as workloads.spec.SLOTS says, and a few scalars",
     "dropout": "Dropout: off in evaluation, what is kept is divided by 1 - rate, masks follow build()'s seed",
 }
 

@@ -8,16 +8,22 @@ Numeric contract
 * Loss, a mean over the batch, from logits z:
     softmax-cross-entropy   log(sum_k exp(z_k)) - z_label, one logit a class
     binary-cross-entropy    log(1 + exp(z)) - label z, one logit: that of a sigmoid output for class 1
-  No hidden weight decay.
 * float32 throughout, TF32 off, unless the trial says otherwise.
-* With g the gradient of the mean loss, m the momentum and lr the learning rate:
-    sgd        w -= lr g
-    momentum   v = m v + g;  w -= lr v
-    nesterov   v = m v + g;  w -= lr (g + m v)
+* With g the gradient of the mean loss, w the weights before the step, m the momentum, d the weight decay, lr the
+  learning rate of the step, and v, s, m1, m2 zero at first:
+    sgd        w -= lr (g + d w)
+    momentum   v = m v + g + d w;  w -= lr v
+    nesterov   v = m v + g + d w;  w -= lr (g + d w + m v)
+    rmsprop    s = rho s + (1 - rho) g^2;  w -= lr g / (sqrt(s) + epsilon)
     adam       m1 = beta1 m1 + (1 - beta1) g;  m2 = beta2 m2 + (1 - beta2) g^2
                w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) * m1 / (sqrt(m2) + epsilon)
-  Adam's epsilon is outside the bias correction (Keras, MXNet); PyTorch keeps it inside and is
-  translated by epsilon / sqrt(1 - beta2^t).
+    adamw      adam's, and lr d w beside it: decoupled (Loshchilov & Hutter 2019)
+  Everything that is trained decays, biases and norms too; d is 0 unless the trial says otherwise. Keras' decay is
+  always decoupled, PyTorch's and MXNet's always in the gradient but for PyTorch's AdamW.
+  Epsilon is outside the root. Adam's is outside the bias correction, too (Keras, MXNet); PyTorch keeps it inside and
+  is translated by epsilon / sqrt(1 - beta2^t). RMSprop's is inside the root in Keras and MXNet.
+  The learning rate is outside of v (PyTorch); Keras and MXNet keep it inside, so where it changes from a to b, what
+  they keep is scaled by b / a before the step.
 * Nothing random is drawn by an adapter but Dropout's masks, from the trial's seed: initial weights and batch
   order arrive as data. Masks differ between frameworks, so what must agree is computed `without_dropout`.
 """
@@ -26,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from .layers import Dropout, Join, Layer, Shape, Sigmoid, Softmax, changed, walk
@@ -121,13 +127,25 @@ def _every(layers: tuple[Layer, ...]) -> Iterator[Layer]:
                 yield from _every(branch)
 
 
-OptimizerName = Literal["sgd", "momentum", "nesterov", "adam"]
+OptimizerName = Literal["sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop"]
 OPTIMIZER_NAMES: tuple[OptimizerName, ...] = get_args(OptimizerName)
+# Of each rule: the values it keeps of everything trained.
+SLOTS: dict[OptimizerName, int] = {"sgd": 0, "momentum": 1, "nesterov": 1, "adam": 2, "adamw": 2, "rmsprop": 1}
+DECAYING: tuple[OptimizerName, ...] = ("sgd", "momentum", "nesterov", "adamw")  # take a weight decay
+
+ScheduleName = Literal["constant", "cosine", "one-cycle", "step"]
+SCHEDULE_NAMES: tuple[ScheduleName, ...] = get_args(ScheduleName)
+
+LATER = {"later": True}  # of a field that trials stored before did not have: where it is its default, no id counts it
 
 
 @dataclass(frozen=True)
 class OptimizerSpec:
-    """An update rule of the numeric contract; fields a rule does not use are ignored by it."""
+    """An update rule of the numeric contract; fields a rule does not use are ignored by it.
+
+    `learning_rate` is that of every step, or the highest of a schedule (`schedules.rates`), which `warm_up` precedes:
+    so many steps or, below 1, that part of all steps.
+    """
 
     name: OptimizerName
     learning_rate: float = 0.01
@@ -135,10 +153,25 @@ class OptimizerSpec:
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-7
+    rho: float = field(default=0.9, metadata=LATER)
+    weight_decay: float = field(default=0.0, metadata=LATER)
+    schedule: ScheduleName = field(default="constant", metadata=LATER)
+    warm_up: float = field(default=0.0, metadata=LATER)
 
     @staticmethod
-    def named(name: OptimizerName, learning_rate: float | None = None) -> OptimizerSpec:
-        """The rule with its customary learning rate (0.001 for Adam, else 0.01) unless one is given."""
+    def named(
+        name: OptimizerName, learning_rate: float | None = None, weight_decay: float | None = None
+    ) -> OptimizerSpec:
+        """The rule with its customary learning rate (0.001 where it divides by the gradient's size, else 0.01) and
+        weight decay (0.01 for AdamW, else none) unless others are given.
+        """
         if learning_rate is None:
-            learning_rate = 0.001 if name == "adam" else 0.01
-        return OptimizerSpec(name, learning_rate)
+            learning_rate = 0.001 if name in ("rmsprop", "adam", "adamw") else 0.01
+        if weight_decay is None:
+            weight_decay = 0.01 if name == "adamw" else 0.0
+        return OptimizerSpec(name, learning_rate, weight_decay=weight_decay)
+
+    @property
+    def changes_rate(self) -> bool:
+        """Whether steps differ in their learning rate."""
+        return self.schedule != "constant" or self.warm_up > 0

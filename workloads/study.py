@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 from dataclasses import dataclass, fields, replace
@@ -11,12 +12,13 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from .records.job import Fit, Passes, Profile, Task
-from .spec import OptimizerName, OptimizerSpec
+from .records.job import AugmentName, Fit, Passes, Profile, Task
+from .spec import DECAYING, OptimizerName, OptimizerSpec, ScheduleName
 
 STUDIES = Path(__file__).parent / "studies"
 
 Count = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[float, Meta(ge=0, le=1e9)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]  # neither infinite nor no number
 
 
@@ -33,7 +35,9 @@ class StudyError(ValueError):
 
 @dataclass(frozen=True)
 class Study:
-    """Defaults are those of the study `quick`. Seconds in names; `learning_rate` None = the optimizer's own."""
+    """Defaults are those of the study `quick`. Seconds in names; `learning_rate`, `weight_decay` None = the optimizer's
+    own. `warm_up` is in steps or, below 1, a part of all steps.
+    """
 
     name: str
     summary: str = ""
@@ -46,6 +50,10 @@ class Study:
     seed: Annotated[int, Meta(ge=0)] = 0
     optimizer: OptimizerName = "momentum"
     learning_rate: Positive | None = None
+    weight_decay: NotNegative | None = None
+    schedule: ScheduleName = "constant"
+    warm_up: NotNegative = 0.0
+    augment: AugmentName = "none"
     last_batch: Literal["keep", "drop"] = "keep"
     fit: Fit | None = None  # None: a published data set as the catalogue brings it to the network, else "stretch"
     skip_unreadable: bool = False  # images of one's own that cannot be decoded are left out
@@ -62,21 +70,28 @@ class Study:
             try:
                 value = msgspec.convert(getattr(self, key), kind)
             except msgspec.ValidationError as error:
-                known = f"; known are {', '.join(get_args(kind))}" if get_origin(kind) is Literal else ""
+                known = _offer(getattr(self, key), get_args(kind)) if get_origin(kind) is Literal else ""
                 raise StudyError(f"{error}{known}", key) from error
             object.__setattr__(self, key, value)  # a list is a tuple; 3 and 3.0 are one setting, so one trial id
             if isinstance(value, tuple) and len(set(value)) != len(value):
                 raise StudyError(f"{list(value)} names one twice", key)
+        if self.weight_decay and self.optimizer not in DECAYING:
+            raise StudyError(f"{self.optimizer} has none; those that have are {', '.join(DECAYING)}", "weight_decay")
+        if self.warm_up >= 1 and not self.warm_up.is_integer():
+            raise StudyError(f"{self.warm_up:g} is neither a part of all steps nor a whole number of them", "warm_up")
+        if self.warm_up and self.schedule == "one-cycle":
+            raise StudyError("one-cycle has a rise of its own: leave it out", "warm_up")
 
     @property
     def optimizer_spec(self) -> OptimizerSpec:
-        """The rule with its learning rate, its own where the study gives none."""
-        return OptimizerSpec.named(self.optimizer, self.learning_rate)
+        """The rule with its learning rate and weight decay, its own where the study gives none."""
+        rule = OptimizerSpec.named(self.optimizer, self.learning_rate, self.weight_decay)
+        return replace(rule, schedule=self.schedule, warm_up=self.warm_up)
 
     @property
     def task(self) -> Task:
         """What is trained on what."""
-        return Task(self.workload, self.dataset, self.optimizer_spec, self.profile, self.feed)
+        return Task(self.workload, self.dataset, self.optimizer_spec, self.profile, self.feed, augment=self.augment)
 
     @property
     def passes(self) -> Passes:
@@ -84,15 +99,24 @@ class Study:
         return Passes(self.epochs, self.last_batch)
 
     def changed(self, **changes: Any) -> Study:
-        """The study with some axes replaced. Another optimizer brings its own learning rate unless one is given."""
+        """The study with some axes replaced. Another optimizer brings its own learning rate and weight decay unless
+        they are given.
+        """
         if changes.get("optimizer", self.optimizer) != self.optimizer:
-            changes.setdefault("learning_rate", None)
+            changes = {"learning_rate": None, "weight_decay": None} | changes
         return replace(self, **changes)
 
 
 def is_path(name: str) -> bool:
     """Whether a data set is named by where it lies: by a path with a / in it, or a .npz file."""
     return "/" in name or name.endswith(".npz")
+
+
+def _offer(value: Any, known: tuple[str, ...]) -> str:
+    """What it may have been meant to be, and what there is."""
+    close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    return f"{meant}; known are {', '.join(known)}"
 
 
 def studies() -> dict[str, Path]:

@@ -17,7 +17,7 @@ from mxnet import autograd, gluon
 
 from adapters import kernels
 from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
-from adapters.mxnet import own_model
+from adapters.mxnet import optimizers, own_model
 from adapters.mxnet.layers import LAYERS, ROLES
 from adapters.own_code import without_layers
 from workloads.activations import pooled_values
@@ -26,16 +26,6 @@ from workloads.layers import Join, Layer, Shape
 from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
-
-
-def make_optimizer(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
-    """The bare SGD and NAG both add the gradient of a mean loss: Trainer.step divides the summed one."""
-    if spec.name == "adam":
-        return mx.optimizer.Adam(spec.learning_rate, spec.beta1, spec.beta2, spec.epsilon, wd=0.0)
-    if spec.name == "nesterov":
-        return mx.optimizer.NAG(momentum=spec.momentum, learning_rate=spec.learning_rate, wd=0.0)
-    momentum = 0.0 if spec.name == "sgd" else spec.momentum
-    return mx.optimizer.SGD(momentum=momentum, learning_rate=spec.learning_rate, wd=0.0)
 
 
 def losses_of(workload: Workload) -> Callable[[mx.nd.NDArray, mx.nd.NDArray], mx.nd.NDArray]:
@@ -126,7 +116,8 @@ class Adapter:
             self._parameter(key).set_data(self._array(array))
         net.hybridize()
         self.net, self.loss = net, losses_of(workload)
-        self.trainer = gluon.Trainer(net.collect_params(), make_optimizer(optimizer))
+        net.collect_params().setattr("wd_mult", 1.0)  # everything decays
+        self.trainer = gluon.Trainer(net.collect_params(), optimizers.make_optimizer(optimizer))
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
         model = own_model.make(make_model, own, self.context, seed)
@@ -170,9 +161,11 @@ class Adapter:
             channels_last(self.workload, {key: self._parameter(key).grad().asnumpy() for key in keys}),
         )
 
-    def train(self, order: Order) -> list[mx.nd.NDArray]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[mx.nd.NDArray]:
         losses = []
-        for batch in order:
+        for number, batch in enumerate(order):
+            if rates is not None:
+                optimizers.set_rate(self.trainer, float(rates[number]))
             images, labels = self._gathered(batch)
             with autograd.record():
                 loss = self.loss(self.net(images), labels)

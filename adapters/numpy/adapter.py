@@ -11,10 +11,11 @@ import numpy as np
 from adapters import kernels
 from adapters.base import MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.numpy.layers import sequence
+from adapters.numpy.optimizers import Optimizer
 from adapters.numpy.passes import Array, Parameters, Pass
 from workloads.datasets import Images, Labels
 from workloads.records.own_code import OwnCode
-from workloads.spec import OptimizerSpec, Workload
+from workloads.spec import SLOTS, OptimizerSpec, Workload
 from workloads.weights import Weights
 
 
@@ -63,11 +64,9 @@ class Adapter:
         self.images, self.labels = images, labels
 
     def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
-        self.workload, self.optimizer, self.step = workload, optimizer, 0
+        self.workload = workload
         self.state: Parameters = {key: array.astype(self.dtype) for key, array in weights.items()}
-        trained = workload.parameter_shapes()
-        self.first: Parameters = {key: np.zeros(shape, self.dtype) for key, shape in trained.items()}
-        self.second: Parameters = {key: np.zeros(shape, self.dtype) for key, shape in trained.items()}
+        self.optimizer = Optimizer(optimizer, workload.parameter_shapes(), self.dtype)
         self.generator = np.random.Generator(np.random.PCG64(seed))
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
@@ -93,11 +92,13 @@ class Adapter:
         loss, run = self.differentiate(images, labels)
         return Probe(loss, run.outputs, run.gradients)
 
-    def train(self, order: Order) -> Floats:
+    def train(self, order: Order, rates: Floats | None = None) -> Floats:
         losses = []
-        for batch in order:
+        for number, batch in enumerate(order):
             loss, run = self.differentiate(self.images[batch], self.labels[batch])
-            self.step += 1
+            self.optimizer.steps += 1
+            if rates is not None:
+                self.optimizer.rate = float(rates[number])
             for key, gradient in run.gradients.items():
                 self.state[key] = self.state[key] - self._update(key, gradient)
             self.state |= run.statistics
@@ -105,16 +106,7 @@ class Adapter:
         return np.array(losses, np.float32)
 
     def _update(self, key: str, g: Array) -> Array:
-        o, first, second = self.optimizer, self.first, self.second
-        if o.name == "sgd":
-            return o.learning_rate * g
-        if o.name == "adam":
-            first[key] = o.beta1 * first[key] + (1 - o.beta1) * g
-            second[key] = o.beta2 * second[key] + (1 - o.beta2) * g**2
-            rate = o.learning_rate * np.sqrt(1 - o.beta2**self.step) / (1 - o.beta1**self.step)
-            return self.dtype(rate) * first[key] / (np.sqrt(second[key]) + self.dtype(o.epsilon))
-        first[key] = o.momentum * first[key] + g
-        return o.learning_rate * (g + o.momentum * first[key] if o.name == "nesterov" else first[key])
+        return self.optimizer.update(key, self.state[key], g)
 
     def read(self, handle: Floats) -> Floats:
         return handle
@@ -126,8 +118,8 @@ class Adapter:
         return {key: array.copy() for key, array in self.state.items()}
 
     def memory(self) -> dict[str, Count]:
-        size = sum(array.nbytes for array in self.first.values())
-        slots = {"sgd": 0, "momentum": 1, "nesterov": 1, "adam": 2}[self.optimizer.name]
+        size = sum(array.nbytes for array in self.optimizer.first.values())
+        slots = SLOTS[self.optimizer.rule.name]
         counts: dict[str, Count] = dict.fromkeys(MEMORY_KINDS, "numpy does not count what is in use")
         return counts | {"parameters": size, "gradients": size, "optimizer": slots * size}
 

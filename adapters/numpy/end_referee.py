@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from adapters.numpy.end_updates import Step, update_differences
 from adapters.numpy.layers import FORWARD, sequence
 from adapters.numpy.passes import Array, Parameters
 from workloads import weights
+from workloads.augmentation import Augmented, Cost
 from workloads.datasets import Images, Labels
 from workloads.records import network
 from workloads.records.end_evidence import (
@@ -32,8 +33,8 @@ from workloads.records.end_evidence import (
     follows_whole_gradient,
 )
 from workloads.records.files import JOB_FILE, without_nan
-from workloads.records.job import Job, TrialSpec
-from workloads.spec import Workload
+from workloads.records.job import AUGMENTATION, RATES, Job, TrialSpec
+from workloads.spec import OptimizerSpec, Workload
 
 DOUBTFUL = 1e-4  # below, float64 is not asked
 SMALL_LOSS = 0.05  # differences of smaller losses are relative to this
@@ -50,6 +51,7 @@ class Asked:
     images: Images
     labels: Labels
     test_images: Images  # those whose logits are recomputed
+    rule: OptimizerSpec  # at the rate that holds
 
     def weights(self, number: int) -> Parameters:
         """After so many steps of the probe; empty where they were not saved."""
@@ -76,7 +78,7 @@ def answers(asked: Asked, dtype: type) -> Answers:
 
 def _built(asked: Asked, number: int, dtype: type) -> Adapter:
     adapter = Adapter(dtype)
-    adapter.build(asked.workload, asked.spec.task.optimizer, asked.weights(number), 0)
+    adapter.build(asked.workload, asked.rule, asked.weights(number), 0)
     return adapter
 
 
@@ -94,9 +96,9 @@ def _step(asked: Asked, number: int, dtype: type) -> Step:
     """From the weights before it; of a large batch the last layer's gradients alone."""
     batch = asked.batch(number)
     images, labels = asked.images[batch], asked.labels[batch]
-    adapter, rule = _built(asked, number, dtype), asked.spec.task.optimizer.name
+    adapter, rule = _built(asked, number, dtype), asked.rule.name
     # The first step of two is needed for its loss alone where the state of the optimizer hides its update.
-    if follows_whole_gradient(asked.workload, len(batch)) and (number or rule in ("sgd", "nesterov")):
+    if follows_whole_gradient(asked.workload, len(batch)) and (number or rule in ("sgd", "nesterov", "rmsprop")):
         loss, run = adapter.differentiate(images, labels)
         return Step(loss, run.gradients, run.statistics)
     *front, last = asked.workload.layers
@@ -128,7 +130,7 @@ def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Differenc
     logits = asked.saved["logits"][: len(asked.test_images)]
     evaluation = Difference(evaluation_apart(logits, true_logits), evaluation_apart(quick_logits, true_logits))
     around = [asked.weights(number) for number in range(asked.steps + 1)]
-    taken, rule = int(asked.saved["steps"]), asked.spec.task.optimizer
+    taken, rule = int(asked.saved["steps"]), asked.rule
     steps = []
     for number in range(asked.steps):
         loss, true_loss = float(asked.saved[f"loss/{number}"][0]), true_steps[number].loss
@@ -161,8 +163,14 @@ def read(folder: Path) -> Asked:
     workload = network.read(root / spec.inputs["network"].path)
     names = ("train_images", "train_labels", "test_images")
     images, labels, test_images = (np.load(root / spec.inputs[name].path, mmap_mode="r") for name in names)
+    rule = spec.task.optimizer
+    if RATES in spec.inputs:
+        rule = replace(rule, learning_rate=float(np.load(root / spec.inputs[RATES].path, mmap_mode="r")[-1]))
+    if AUGMENTATION in spec.inputs:
+        draws = np.load(root / spec.inputs[AUGMENTATION].path, mmap_mode="r")
+        images = cast(Images, Augmented(images, draws[-1], Cost()))
     saved = weights.load(folder / END_FILE)
-    return Asked(spec, workload, saved, images, labels, test_images[: evaluated_images(workload)])
+    return Asked(spec, workload, saved, images, labels, test_images[: evaluated_images(workload)], rule)
 
 
 def main(folder: Path) -> None:

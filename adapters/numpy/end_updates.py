@@ -5,13 +5,14 @@ gradients of two steps, r the rate, m the momentum,
     momentum  W1 = W0 - r (m v + g0),  W2 = W1 - r (m (m v + g0) + g1)  =>  W2 - W1 - m (W1 - W0) = -r g1
     nesterov  with a = m v + g0:  W1 = W0 - r (g0 + m a),  W2 = W1 - r (g1 + m (m a + g1))
                                                    =>  W2 - W1 - m (W1 - W0) = -r ((1 + m) g1 - m g0)
-Adam's second moment, unknown, scales the change of each weight but cannot turn it; the first falls out as above.
+Weight decay in the gradient is part of g. Adam's second moment, unknown, scales the change of each weight but cannot
+turn it; the first falls out as above, and AdamW's decay is known. RMSprop has the second alone: one step tells it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,10 +46,12 @@ def update_differences(
 
     `weights` are those before each step and after the last; `taken` updates were made before the first.
     """
-    if not weights[number + 1] or (number == 0 and rule.name != "sgd"):
+    if not weights[number + 1] or (number == 0 and rule.name not in ("sgd", "rmsprop")):
         return {}
-    if rule.name == "adam":
+    if rule.name in ("adam", "adamw", "rmsprop"):
         return {ALL: _turned(rule, weights, exact[number], number, taken)}
+    if rule.weight_decay:
+        exact, quick = (_decayed(rule, steps, weights) for steps in (exact, quick))
     memory = 0.0 if rule.name == "sgd" else rule.momentum
     expected, rounded = (_expected(rule, steps, number, weights[number]) for steps in (exact, quick))
     floor = SMALL_CHANGE * math.sqrt(sum(_norm(change) ** 2 for change in expected.values()))
@@ -77,22 +80,36 @@ def _expected(rule: OptimizerSpec, steps: list[Step], number: int, before: Param
     return changes
 
 
+def _decayed(rule: OptimizerSpec, steps: list[Step], weights: list[Parameters]) -> list[Step]:
+    """With the decay in the gradients, as far as they could be followed."""
+    return [
+        replace(step, gradients={key: g + rule.weight_decay * before[key] for key, g in step.gradients.items()})
+        for step, before in zip(steps, weights[: len(steps)], strict=True)
+    ]
+
+
 def _turned(rule: OptimizerSpec, weights: list[Parameters], step: Step, number: int, taken: int) -> Difference:
     """The part of the gradient, by absolute value, whose weights were changed against it; 1 where nothing changed."""
-    rates = [
-        rule.learning_rate * math.sqrt(1 - rule.beta2**count) / (1 - rule.beta1**count)
-        for count in (taken + number, taken + number + 1)
-    ]
+    kept = 0.0 if rule.name == "rmsprop" else rule.beta1
+    decay = rule.learning_rate * rule.weight_decay if rule.name == "adamw" else 0.0
+    rates = [_adams_rate(rule, taken + number + behind) if kept else rule.learning_rate for behind in (0, 1)]
     clear = against = total = 0.0
     for key, gradient in step.gradients.items():
-        w0, w1, w2 = (each[key].astype(np.float64) for each in weights[number - 1 : number + 2])
-        change = (w1 - w2) / rates[1] - rule.beta1 * (w0 - w1) / rates[0]
+        w1, w2 = (each[key].astype(np.float64) for each in weights[number : number + 2])
+        change = (w1 - w2 - decay * w1) / rates[1]
+        if kept:
+            w0 = weights[number - 1][key].astype(np.float64)
+            change -= kept * (w0 - w1 - decay * w0) / rates[0]
         sizes, known = np.abs(gradient), np.abs(change) > CLEAR * 2 * _spacing(w1) / rates[1]
         total += float(sizes.sum())
         clear += float(sizes[known].sum())
         against += float(sizes[known & (change * gradient < 0)].sum())
     apart = against / clear if clear > CLEAR_SHARE * total else 1.0
     return Difference(apart, resolution=float(step.loss < SMALL_LOSS))
+
+
+def _adams_rate(rule: OptimizerSpec, steps: int) -> float:
+    return rule.learning_rate * math.sqrt(1 - rule.beta2**steps) / (1 - rule.beta1**steps)
 
 
 def _norm(array: Array) -> float:

@@ -16,7 +16,7 @@ from torch import nn
 from adapters import kernels
 from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.own_code import without_layers
-from adapters.pytorch import own_model
+from adapters.pytorch import optimizers, own_model
 from adapters.pytorch.biased_variance import BiasedVariance
 from adapters.pytorch.layers import LAYERS, ROLES
 from workloads.activations import pooled_values
@@ -25,14 +25,6 @@ from workloads.layers import BatchNorm, Join, Layer, Shape
 from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
-
-
-def make_optimizer(spec: OptimizerSpec, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-    """Plain SGD has no momentum; the spec's names are the catalogue's."""
-    if spec.name == "adam":
-        return torch.optim.Adam(parameters, spec.learning_rate, (spec.beta1, spec.beta2), spec.epsilon)
-    momentum = 0.0 if spec.name == "sgd" else spec.momentum
-    return torch.optim.SGD(parameters, spec.learning_rate, momentum, nesterov=spec.name == "nesterov")
 
 
 def mean_loss(workload: Workload) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
@@ -109,7 +101,7 @@ class Adapter:
             if isinstance(layer, BatchNorm)
         ]
         self.loss = mean_loss(workload)
-        self.optimizer = make_optimizer(optimizer, list(self.model.parameters()))
+        self.optimizer = optimizers.make_optimizer(optimizer, list(self.model.parameters()))
         self.steps = 0
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
@@ -155,12 +147,14 @@ class Adapter:
             channels_last(self.workload, {key: gradient.cpu().numpy() for key, gradient in gradients.items()}),
         )
 
-    def train(self, order: Order) -> list[torch.Tensor]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[torch.Tensor]:
         self.model.train()
         losses = []
         for norm in self.norms:
             norm.expect(order.shape[1])
-        for batch in order:
+        for number, batch in enumerate(order):
+            if rates is not None:
+                optimizers.set_rate(self.optimizer, float(rates[number]))
             images, labels = self._gathered(batch)
             self.optimizer.zero_grad()
             loss = self.loss(self._logits(images), labels)
@@ -179,11 +173,11 @@ class Adapter:
         return self._tensor(self.images[batch]), self._tensor(self.labels[batch])
 
     def _translate_epsilon(self) -> None:
-        """PyTorch's Adam adds epsilon after dividing by sqrt(1 - beta2^t), the contract before."""
+        """Adam's, which the contract has elsewhere."""
         self.steps += 1
-        if self.rule.name == "adam":
+        if self.rule.name in ("adam", "adamw"):
             for group in self.optimizer.param_groups:
-                group["eps"] = self.rule.epsilon / (1 - self.rule.beta2**self.steps) ** 0.5
+                group["eps"] = optimizers.inner_epsilon(self.rule, self.steps)
 
     def read(self, handle: list[torch.Tensor]) -> Floats:
         return torch.stack(handle).cpu().numpy()

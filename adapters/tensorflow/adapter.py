@@ -17,7 +17,7 @@ import tensorflow as tf
 from adapters import kernels
 from adapters.base import ALONE, Count, Floats, MemoryUse, Order, Probe, Unsupported
 from adapters.own_code import without_layers
-from adapters.tensorflow import own_model
+from adapters.tensorflow import optimizers, own_model
 from adapters.tensorflow.layers import ROLES, apply
 from workloads.datasets import Images, Labels
 from workloads.records.own_code import OwnCode
@@ -28,14 +28,6 @@ LOSSES: dict[str, Callable[[], keras.losses.Loss]] = {
     "softmax-cross-entropy": lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     "binary-cross-entropy": lambda: keras.losses.BinaryCrossentropy(from_logits=True),
 }
-
-
-def make_optimizer(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
-    """Plain SGD has no momentum; the spec's names are the catalogue's."""
-    if spec.name == "adam":
-        return keras.optimizers.Adam(spec.learning_rate, spec.beta1, spec.beta2, spec.epsilon)
-    momentum = 0.0 if spec.name == "sgd" else spec.momentum
-    return keras.optimizers.SGD(spec.learning_rate, momentum, nesterov=spec.name == "nesterov")
 
 
 def onednn_is_on() -> bool | None:
@@ -97,7 +89,7 @@ class Adapter:
     def build(
         self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, own: keras.Model | None = None
     ) -> None:
-        for earlier in ("model", "optimizer", "step", "resident_step", "logits"):  # it goes before this one comes
+        for earlier in ("model", "optimizer", "step", "train_step", "train_step_at", "logits"):  # before this one comes
             self.__dict__.pop(earlier, None)
         gc.collect()
         keras.utils.set_random_seed(seed)
@@ -108,7 +100,7 @@ class Adapter:
             model = self.model = keras.Model(entering, apply(workload.layers, entering, seeds)) if own is None else own
             for key, array in weights.items():
                 self._variable(key).assign(tf.constant(self._native(key, array)) * 1)  # else it is numpy's memory
-            rule = make_optimizer(optimizer)
+            rule = optimizers.make_optimizer(optimizer)
             rule.build(model.trainable_variables)
         cross_entropy = LOSSES[workload.loss]()
         images_spec = tf.TensorSpec((None, *workload.input_shape), tf.uint8)
@@ -123,16 +115,23 @@ class Adapter:
             )
             return loss
 
-        @tf.function(input_signature=(labels_spec,))
-        def resident_step(batch: tf.Tensor) -> tf.Tensor:
-            return step(tf.gather(self.images, batch), tf.gather(self.labels, batch))
+        @tf.function(input_signature=(images_spec, labels_spec, labels_spec))
+        def resident_step(images: tf.Tensor, labels: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
+            return step(tf.gather(images, batch), tf.gather(labels, batch))
+
+        train_step = resident_step if self.resident else step
+
+        @tf.function(input_signature=(tf.TensorSpec((), tf.float32), *train_step.input_signature))
+        def train_step_at(rate: tf.Tensor, *inputs: tf.Tensor) -> tf.Tensor:
+            optimizers.set_rate(rule, rate)
+            return train_step(*inputs)
 
         @tf.function(input_signature=(images_spec,))
         def logits(images: tf.Tensor) -> tf.Tensor:
             return model(self._rescaled(images), training=False)
 
         self.optimizer, self.cross_entropy = rule, cross_entropy
-        self.step, self.resident_step, self.logits = step, resident_step, logits
+        self.step, self.train_step, self.train_step_at, self.logits = step, train_step, train_step_at, logits
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
         model = own_model.make(make_model, own, self.device, seed)
@@ -172,11 +171,14 @@ class Adapter:
             {key: self._canonical(key, gradient.numpy()) for key, gradient in zip(keys, gradients, strict=True)},
         )
 
-    def train(self, order: Order) -> list[tf.Tensor]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[tf.Tensor]:
         with tf.device(self.device):
-            if self.resident:
-                return [self.resident_step(batch) for batch in order]
-            return [self.step(self.images[batch], self.labels[batch]) for batch in order]
+            if rates is None:
+                return [self.train_step(*self._inputs(batch)) for batch in order]
+            return [self.train_step_at(rate, *self._inputs(batch)) for rate, batch in zip(rates, order, strict=True)]
+
+    def _inputs(self, batch: np.ndarray) -> tuple[Any, ...]:
+        return (self.images, self.labels, batch) if self.resident else (self.images[batch], self.labels[batch])
 
     def read(self, handle: list[tf.Tensor]) -> Floats:
         return np.array([loss.numpy() for loss in handle], np.float32)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.base import Adapter
+from adapters.base import Adapter, Floats
 from adapters.worker.prepare import Prepared
 from workloads.records.end_evidence import (
     END_FILE,
@@ -49,6 +49,7 @@ def gather(
     `steps` updates were made of the training split. Batches are drawn anew: none was seen before.
     """
     split, test_images = len(prepared.train.images), prepared.test.images
+    rates = None if prepared.rates is None else prepared.rates[-1:]  # the last one holds
     generator = np.random.Generator(np.random.PCG64([spec.draw.seed, split, steps]))
 
     def batch(size: int) -> NDArray[np.int32]:
@@ -64,10 +65,10 @@ def gather(
     small = workload.parameter_count <= LARGE_PARAMETERS
     for number, images in enumerate(step_sizes(workload, split, size, spec.passes.last_batch)):
         arrays[f"batch/{number}"] = batch(images)
-        arrays[f"loss/{number}"] = adapter.read(adapter.train(arrays[f"batch/{number}"]))
+        arrays[f"loss/{number}"] = adapter.read(adapter.train(arrays[f"batch/{number}"], rates))
         if small:
             arrays |= _named(number + 1, adapter.weights())
-    idle = _idle(adapter, [batch(idle_batch(workload, size)) for _ in range(IDLE_STEPS)]) if small else {}
+    idle = _idle(adapter, [batch(idle_batch(workload, size)) for _ in range(IDLE_STEPS)], rates) if small else {}
     np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
     return idle
 
@@ -77,11 +78,11 @@ def _named(number: int, weights: Weights) -> Weights:
     return {f"weights/{number}/{key}": np.array(array) for key, array in weights.items()}
 
 
-def _idle(adapter: Adapter, batches: list[NDArray[np.int32]]) -> dict[str, int]:
+def _idle(adapter: Adapter, batches: list[NDArray[np.int32]], rates: Floats | None) -> dict[str, int]:
     asked = idle = 0
     before = _named(0, adapter.weights())
     for batch in batches:
-        loss = float(adapter.read(adapter.train(batch))[0])
+        loss = float(adapter.read(adapter.train(batch, rates))[0])
         after = _named(0, adapter.weights())
         if loss > IDLE_LOSS:
             asked += 1

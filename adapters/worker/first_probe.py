@@ -23,6 +23,7 @@ from workloads.records.evidence import (
     Evidence,
     Fingerprint,
     fingerprint,
+    probe_rates,
 )
 from workloads.records.job import Job
 
@@ -30,7 +31,7 @@ from workloads.records.job import Job
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """The kind `probe`: nothing is measured."""
     prepared = prepare(adapter, job, folder, events)
-    evidence = gather(adapter, prepared.task, prepared.train.images, prepared.train.labels, prepared.order[0])
+    evidence = gather(adapter, prepared.task, prepared.images(0), prepared.train.labels, prepared.order[0])
     events.write(Event.PROBED, evidence=evidence.to_json())
     events.write(Event.FINISHED)
 
@@ -61,7 +62,8 @@ def _evidence(adapter: Adapter, task: BuildArguments, images: Images, labels: La
     updates: dict[str, dict[str, Fingerprint]] = {}
     evaluation: Fingerprint = ()
     for number, indices in enumerate(np.split(order[: sum(steps)], np.cumsum(steps)[:-1]), start=1):
-        losses.extend(float(loss) for loss in adapter.read(adapter.train(indices[None])))
+        handle = adapter.train(indices[None], probe_rates(optimizer, number))
+        losses.extend(float(loss) for loss in adapter.read(handle))
         if number in (1, EVALUATED_STEPS, len(steps)):
             after = adapter.weights()
             updates[str(number)] = {key: fingerprint(after[key] - weights[key]) for key in weights if key in after}

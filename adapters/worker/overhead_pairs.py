@@ -147,7 +147,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     prepared.build(adapter)
     adapter.synchronize()
     events.write(Event.BUILT)
-    order, trainer = prepared.order[0], Trainer(adapter)
+    order, trainer = prepared.order[0], Trainer(adapter, prepared.rates)
     warm_up(trainer, epoch_batches(order, batch_size, "keep"), events)
     for _ in range(2):  # a step is timed over a segment's length; then calls of that length have been compiled, too
         trainer.run_timed(np.concatenate(same_work(order, batch_size, trainer)))

@@ -5,22 +5,24 @@ from __future__ import annotations
 import importlib.metadata
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.base import Adapter
+from adapters.base import Adapter, Floats
 from adapters.own_code import function_of, without_layers
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
 from adapters.worker.mapped import Ahead, images_of
 from workloads import weights as initial_weights
-from workloads.datasets import Split, file_digest
+from workloads.augmentation import Augmented, Cost, Draws
+from workloads.datasets import Images, Split, file_digest
 from workloads.records import network
 from workloads.records.events import Event
-from workloads.records.job import InputFile, Job
+from workloads.records.job import AUGMENTATION, RATES, InputFile, Job
 from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
@@ -42,14 +44,17 @@ BuildArguments = tuple[Workload, OptimizerSpec, Weights, int]  # of an adapter
 
 @dataclass
 class Prepared:
-    """An adapter that is open and has its data; `order` is (epochs, n)."""
+    """An adapter that is open and has its data; `order` is (epochs + 1, n)."""
 
     train: Split
     test: Split
     order: NDArray[np.int32]
     task: BuildArguments
+    rates: Floats | None = None  # of every step, where they differ
+    draws: Draws | None = None  # of every image and epoch, where images are augmented
     ahead: Ahead | None = None  # where the training split does not fit into memory
     own: tuple[Path, OwnCode] | None = None  # in place of a network; `task` is then without layers and weights
+    cost: Cost = field(default_factory=Cost)  # of augmenting them
 
     def build(self, adapter: Adapter) -> int:
         """The model, by the adapter; bytes of its running statistics. Raises what the adapter and own code raise."""
@@ -59,6 +64,12 @@ class Prepared:
             return sum(4 * math.prod(shape) for shape in workload.statistic_shapes().values())
         path, own = self.own
         return adapter.build_model(function_of(path, own.function), own, optimizer, seed)
+
+    def images(self, epoch: int) -> Images:
+        """The training split as this epoch sees it; -1: as the steady window and the probe behind it do."""
+        if self.draws is None:
+            return self.train.images
+        return cast(Images, Augmented(self.train.images, self.draws[epoch], self.cost))
 
 
 def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepared:
@@ -79,12 +90,15 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
         Split(images, np.load(paths[f"{name}_labels"])) for name, (images, _) in zip(SPLITS, arrays, strict=True)
     )
     order, ahead = np.load(paths["order"]), arrays[0][1]
-    adapter.load(train.images, train.labels)
+    rates, draws = (np.load(paths[name]) if name in paths else None for name in (RATES, AUGMENTATION))
+    arguments: BuildArguments
+    if own := task.own_code:
+        arguments = without_layers(own), task.optimizer, {}, spec.draw.seed
+    else:
+        weights = initial_weights.load(paths["weights"])
+        arguments = network.read(paths["network"]), task.optimizer, weights, spec.draw.seed
+    prepared = Prepared(train, test, order, arguments, rates, draws, ahead, (paths["model"], own) if own else None)
+    adapter.load(prepared.images(0), train.labels)
     adapter.synchronize()
     events.write(Event.LOADED)
-    seed = spec.draw.seed
-    if own := task.own_code:
-        nothing: BuildArguments = (without_layers(own), task.optimizer, {}, seed)
-        return Prepared(train, test, order, nothing, ahead=ahead, own=(paths["model"], own))
-    workload, weights = network.read(paths["network"]), initial_weights.load(paths["weights"])
-    return Prepared(train, test, order, (workload, task.optimizer, weights, seed), ahead=ahead)
+    return prepared

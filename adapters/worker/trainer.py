@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.base import Adapter, Order
+from adapters.base import Adapter, Floats, Order
 from adapters.worker.mapped import Ahead
 
 CALL_S = 0.1  # at most so much work one `train` call is given, once steps are timed
@@ -19,12 +19,14 @@ CALL_S = 0.1  # at most so much work one `train` call is given, once steps are t
 class Trainer:
     """Feeds an adapter several steps a call, a power of two of them, never more than two calls ahead of the device.
 
+    `rates` are the learning rates of all steps from the first on, where they differ; the last holds for all behind it.
     `losses` grows by what the adapter returned, `images` by what it was given: two counts that must agree.
     `calls_s` is how long after the one before it the losses of each call of the last `run` were there.
     """
 
-    def __init__(self, adapter: Adapter, ahead: Ahead | None = None) -> None:
-        self.adapter, self.ahead = adapter, ahead
+    def __init__(self, adapter: Adapter, rates: Floats | None = None, ahead: Ahead | None = None) -> None:
+        self.adapter, self.rates, self.ahead = adapter, rates, ahead
+        self.steps = 0
         self.losses: list[float] = []
         self.images = 0
         self.calls_s: list[float] = []
@@ -37,12 +39,19 @@ class Trainer:
         for order in calls:
             if self.ahead is not None:
                 self.ahead(order)
-            submitted = self.adapter.train(order)
+            submitted = self.adapter.train(order, self._rates(len(order)))
             self.images += order.size
             self._read(pending)
             pending = submitted
         self._read(pending)
         self.adapter.synchronize()
+
+    def _rates(self, steps: int) -> Floats | None:
+        """Of the next steps."""
+        if self.rates is None:
+            return None
+        first, self.steps = self.steps, self.steps + steps
+        return self.rates[np.minimum(np.arange(first, self.steps), len(self.rates) - 1)]
 
     def _read(self, handle: Any) -> None:
         if handle is not None:

@@ -48,14 +48,29 @@ def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: Event
     adapter.synchronize()
     events.write(Event.BUILT)
 
-    trainer = Trainer(adapter, prepared.ahead)
+    trainer = Trainer(adapter, prepared.rates, prepared.ahead)
     for epoch in range(spec.passes.epochs):
+        if epoch:
+            load_epoch(adapter, prepared, epoch)
         batches = epoch_batches(prepared.order[epoch], batch_size, spec.passes.last_batch)
         train_epoch(trainer, epoch, batches, events)
+        if prepared.draws is not None:
+            events.write(Event.EPOCH_AUGMENTED, epoch=epoch, augment_s=prepared.cost.taken())
         test_loss, test_accuracy = evaluate(adapter, prepared.test.images, prepared.test.labels, batch_size)
         events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=test_loss, test_accuracy=test_accuracy)
+    load_epoch(adapter, prepared, -1)
     train_window(trainer, prepared.order[-1], batch_size, spec.window_s, events)
     return len(trainer.losses)
+
+
+def load_epoch(adapter: Adapter, prepared: Prepared, epoch: int) -> None:
+    """The training split as this epoch sees it, where epochs differ; with feed "device" it is copied there anew."""
+    if prepared.draws is None:
+        return
+    before_s, began_s = prepared.cost.seconds, time.perf_counter()
+    adapter.load(prepared.images(epoch), prepared.train.labels)
+    adapter.synchronize()
+    prepared.cost.seconds = before_s + time.perf_counter() - began_s
 
 
 def train_epoch(trainer: Trainer, epoch: int, batches: list[Order], events: EventLog) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runner.command import builds, own_code, stable
+from runner.command import builds, own_code, stable, training_inputs
 from runner.command.own_code import OwnModel
 from runner.command.parser import RETRIED, BadInput, known, study_of
 from runner.data.cache import CachedFile
@@ -88,6 +88,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     models = own_code.named(options.models, project)
     dataset, images = _dataset(study, workload, bool(models))
     study = study.changed(workload=workload.name, dataset=dataset.name)  # those of files have names of their own
+    training_inputs.rates(study, dataset.train_count)  # raises what is wrong with them
     default = "here" if description.IMAGE_VARIABLE in os.environ else "venv"
     isolation = known("isolation", options.isolation or default, ("venv", "docker", "here"))
     gpus = description.gpus()

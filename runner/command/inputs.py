@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from runner.command import own_code
+from runner.command import own_code, training_inputs
 from runner.command.cli import Request
 from runner.command.download import fetch
 from runner.data.cache import CachedFile
@@ -57,13 +57,20 @@ def _what_is_trained(request: Request) -> dict[str, InputFile]:
 
 
 def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) -> dict[int, dict[str, InputFile]]:
-    """{repeat: its inputs}. Repeat r draws weights and order with seed + r."""
+    """{repeat: its inputs}. Repeat r draws weights, order and augmentation with seed + r."""
     study, results = request.study, request.results
+    rates = training_inputs.rates(study, request.dataset.train_count)
+    data = data | {name: write_array(results, name.replace("/", "-b"), array) for name, array in rates.items()}
     written = {}
     for repeat in repeats:
         seed = study.seed + repeat
         order = datasets.batch_order(request.dataset.train_count, study.epochs, seed)
-        written[repeat] = {**data, "order": write_array(results, f"{study.dataset}-order-seed{seed}", order)}
+        draws = training_inputs.draws(study, order, request.workload.input_shape, seed)
+        written[repeat] = {
+            **data,
+            **{name: write_array(results, f"{study.dataset}-{name}-seed{seed}", each) for name, each in draws.items()},
+            "order": write_array(results, f"{study.dataset}-order-seed{seed}", order),
+        }
         if not request.models:  # own code draws its own
             archive = io.BytesIO()
             weights.save(archive, weights.draw(request.workload, seed))

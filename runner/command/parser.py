@@ -11,13 +11,20 @@ from typing import Any, NoReturn
 
 from runner.command import stable
 from workloads import study as studies
-from workloads.records.job import FITS
+from workloads.records.job import AUGMENTATIONS, FITS
 from workloads.records.status import Status
-from workloads.spec import OPTIMIZER_NAMES
+from workloads.spec import DECAYING, OPTIMIZER_NAMES, SCHEDULE_NAMES
 from workloads.study import Study, StudyError
 
 RETRIES = 3
-CHOICES = {"optimizer": OPTIMIZER_NAMES, "fit": FITS, "feed": ("host", "device"), "last_batch": ("keep", "drop")}
+CHOICES = {
+    "optimizer": OPTIMIZER_NAMES,
+    "schedule": SCHEDULE_NAMES,
+    "augment": AUGMENTATIONS,
+    "fit": FITS,
+    "feed": ("host", "device"),
+    "last_batch": ("keep", "drop"),
+}
 RETRIED = (Status.CONTENDED.value,)  # what may turn out otherwise at once; the next run tries all that failed again
 
 
@@ -83,7 +90,12 @@ def _add_axes(parser: Parser) -> None:
     parser.add_argument("--repeat", dest="repeats", type=whole, metavar="N", help="fresh-process repeats of every cell")
     parser.add_argument("--seed", type=whole, metavar="N", help="repeat r draws weights and batch order with seed + r")
     parser.add_argument("--optimizer", metavar="NAME", help=", ".join(OPTIMIZER_NAMES))
-    parser.add_argument("--learning-rate", type=_number, metavar="RATE")
+    parser.add_argument("--learning-rate", type=_number, metavar="RATE", help="the highest, where a schedule has more")
+    parser.add_argument("--weight-decay", type=_number, metavar="DECAY", help=f"of {', '.join(DECAYING)}")
+    parser.add_argument("--schedule", metavar="NAME", help=f"of the learning rate: {', '.join(SCHEDULE_NAMES)}")
+    parser.add_argument("--warm-up", type=_number, metavar="STEPS", help="steps, or below 1 a part of all, in which "
+                       "the learning rate rises")  # fmt: skip
+    parser.add_argument("--augment", metavar="NAME", help=f"of the training images: {', '.join(AUGMENTATIONS)}")
     parser.add_argument("--feed", metavar="host|device", help="where the training split lives (default: host)")
     parser.add_argument("--last-batch", metavar="keep|drop", help="what becomes of the last, smaller batch")
     parser.add_argument(

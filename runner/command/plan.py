@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runner.command import own_code
+from runner.command import own_code, training_inputs
 from runner.command.cli import Request
 from runner.environments import definition
 from workloads.records import network
@@ -96,7 +96,7 @@ def planned_trials(
                 placement,
                 installations[framework],
                 Draw(repeat, study.seed + repeat),
-                inputs.get(repeat, {}),
+                training_inputs.of_batch_size(inputs.get(repeat, {}), batch_size),
                 study.window_s,
                 study.timeout_s,
                 study.name,

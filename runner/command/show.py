@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 
-from runner.command import builds
+from runner.command import builds, training_inputs
 from runner.command.cli import Request
 from runner.command.plan import plan_of, read_stored
 from runner.command.progress import duration
@@ -20,11 +20,11 @@ from runner.project import Project
 from runner.results import memory_forecast
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
-from workloads.records.job import Placement
+from workloads.records.job import AUGMENTATIONS, Placement
 from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS
-from workloads.spec import Workload
+from workloads.spec import OPTIMIZER_NAMES, SCHEDULE_NAMES, Workload
 from workloads.study import read, studies
 
 
@@ -60,6 +60,11 @@ def inventory(project: Project, pythons: Sequence[str], console: Console) -> Non
         "data sets": {
             each.name: f"{each.train_count:,} + {each.test_count:,} images: {each.summary}"
             for each in DATASETS.values()
+        },
+        "training": {  # by the names that the options have
+            "optimizer": ", ".join(OPTIMIZER_NAMES),
+            "schedule": ", ".join(SCHEDULE_NAMES),
+            "augment": ", ".join(AUGMENTATIONS),
         },
         "studies": {name: read(path).summary for name, path in studies().items()},
     }
@@ -111,7 +116,17 @@ def plan(request: Request, console: Console) -> None:
             console.print(
                 f"{spec.cell.framework}: peak memory unknown: {FEWEST_TO_LEAVE_ONE_OUT} batch sizes must be measured"
             )
+    for told in _schedules(request):
+        console.print(told)
     total = f"{len(planned.to_run)} trials to run, about {duration(sum(estimates.values()))}"
     console.print(f"{total}; a rough guess where nothing like it has been measured in {request.results}")
     if request.until_stable is not None:
         console.print(f"then, until stable, single repeats up to {request.until_stable} in all: their number is open")
+
+
+def _schedules(request: Request) -> Iterator[str]:
+    """A line for each batch size; none where all steps have one rate."""
+    images = DATASETS[request.study.dataset].train_count
+    for name, rates in training_inputs.rates(request.study, images).items():
+        size, steps = name.rpartition("/")[2], f"{len(rates)} steps, {min(rates):.3g} to {max(rates):.3g}"
+        yield f"batch {size:>5}: learning rates of {steps}; behind them {rates[-1]:.3g}"

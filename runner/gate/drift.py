@@ -11,15 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+import numpy as np
+
 from runner.gate.sizes import diverged, lower_middle
+from workloads import schedules
 from workloads.records.result import Epoch
+from workloads.schedules import Rates
 from workloads.spec import OptimizerSpec
 
 # Of a training loss, relative: how far apart it may be before any update, and after how many updates ten times that,
-# where the learning rate, of all updates that momentum makes of one gradient, is 0.1; Adam's at a rate of 0.001.
-START = {"sgd": 1e-4, "momentum": 1e-5, "nesterov": 1e-5, "adam": 1e-4}
-TENFOLD = {"sgd": 10.0, "momentum": 10.0, "nesterov": 8.0, "adam": 5.0}
-TENFOLD_RATE = {"sgd": 0.1, "momentum": 0.1, "nesterov": 0.1, "adam": 0.001}
+# where the learning rate, of all updates that momentum makes of one gradient, is 0.1; of those that divide by the
+# gradient's size 0.001.
+START = {"sgd": 1e-4, "momentum": 1e-5, "nesterov": 1e-5, "adam": 1e-4, "adamw": 1e-4, "rmsprop": 1e-4}
+TENFOLD = {"sgd": 10.0, "momentum": 10.0, "nesterov": 8.0, "adam": 5.0, "adamw": 5.0, "rmsprop": 3.0}
+TENFOLD_RATE = {"sgd": 0.1, "momentum": 0.1, "nesterov": 0.1, "adam": 0.001, "adamw": 0.001, "rmsprop": 0.001}
 SLOWEST = 60.0  # updates for a factor of ten, however small the rate
 NORMALISED = 100  # times that, where BatchNorm divides by the deviation of a batch
 TEST_LOSS = 10  # times that: it is of one moment, a training loss the mean of an epoch
@@ -78,15 +83,22 @@ def middle_moved(by_framework: Sequence[Sequence[Moved]]) -> list[Moved]:
 
 def compared_epochs(epochs: Sequence[Epoch], rule: OptimizerSpec, normalised: bool) -> int:
     """How many there are before rounding may have become chaos, as far as the number of updates tells."""
-    ends = accumulate(epoch.steps for epoch in epochs)
-    return sum(allowed_training_loss(rule, normalised, updates) <= CHAOS for updates in ends)
+    ends, rates = accumulate(epoch.steps for epoch in epochs), _rates(rule, epochs)
+    return sum(allowed_training_loss(rule, normalised, updates, rates) <= CHAOS for updates in ends)
 
 
-def allowed_training_loss(rule: OptimizerSpec, normalised: bool, updates: int) -> float:
-    """Relative, of the mean of an epoch that ends after so many updates."""
-    rate = rule.learning_rate / (1 - rule.momentum) if rule.name in ("momentum", "nesterov") else rule.learning_rate
-    tenfold = min(SLOWEST, TENFOLD[rule.name] * TENFOLD_RATE[rule.name] / rate)
-    return START[rule.name] * (NORMALISED if normalised else 1) * float(10.0 ** min(100.0, updates / tenfold))
+def _rates(rule: OptimizerSpec, epochs: Sequence[Epoch]) -> Rates | None:
+    """Of every update, where they differ."""
+    return schedules.rates(rule, sum(epoch.steps for epoch in epochs)) if rule.changes_rate else None
+
+
+def allowed_training_loss(rule: OptimizerSpec, normalised: bool, updates: int, rates: Rates | None = None) -> float:
+    """Relative, of the mean of an epoch that ends after so many updates; `rates` are all of them, where they differ."""
+    of_one = rule.learning_rate if rates is None else rates[:updates].astype(np.float64)
+    every = of_one / (1 - rule.momentum) if rule.name in ("momentum", "nesterov") else of_one
+    tenfolds = np.maximum(1 / SLOWEST, every / (TENFOLD[rule.name] * TENFOLD_RATE[rule.name]))
+    grown = updates * float(tenfolds) if rates is None else float(tenfolds.sum())
+    return START[rule.name] * (NORMALISED if normalised else 1) * float(10.0 ** min(100.0, grown))
 
 
 def differences(
@@ -102,10 +114,11 @@ def differences(
     Ends where rounding may have become chaos, or a run diverges: a loss that is no number, or above the first.
     """
     updates = 0
+    rates = _rates(rule, epochs)
     for number, (left, right) in enumerate(zip(epochs, other, strict=False)):
         updates += left.steps
         seen = disturbed[number] if number < len(disturbed) else Moved(0.0, 0.0)
-        allowed = max(allowed_training_loss(rule, normalised, updates), DISTURBANCES * seen.loss)
+        allowed = max(allowed_training_loss(rule, normalised, updates, rates), DISTURBANCES * seen.loss)
         if allowed > CHAOS or any(diverged(_losses(run[: number + 1])) for run in (epochs, other)):
             return
         yield Drift(number, updates, "training loss", _relative(left.train_loss, right.train_loss), allowed)

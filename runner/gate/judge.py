@@ -30,7 +30,7 @@ from workloads.records.check_name import JUDGE, LATE_NAMES, CheckName
 from workloads.records.events import Event, read_events
 from workloads.records.evidence import PROBE_BATCH, Evidence
 from workloads.records.files import EVENTS_FILE, LOG_FILE
-from workloads.records.job import ON_DEMAND, ROOMS, Installation, Job, Kind, TrialSpec
+from workloads.records.job import AUGMENTATION, ON_DEMAND, ROOMS, Installation, Job, Kind, TrialSpec
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 from workloads.spec import Workload
@@ -48,7 +48,7 @@ Pair = tuple[Evidence, Evidence]
 
 def group(spec: TrialSpec) -> Group:
     """Trials of one group probed the same workload, weights, images and optimizer."""
-    probed = ("train_images", "train_labels", "order", "network", "weights")
+    probed = ("train_images", "train_labels", "order", "network", "weights", AUGMENTATION)
     hashes = tuple(spec.inputs[name].sha256 for name in probed if name in spec.inputs)
     return (spec.task.workload, tuple(asdict(spec.task.optimizer).items()), hashes)
 

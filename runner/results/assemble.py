@@ -18,7 +18,7 @@ from workloads.networks import of_trial
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.checks import CONTENDED_PERCENT, clock_checks, figure_checks, sample_checks
 from workloads.records.events import Event, Events
-from workloads.records.figures import ACCURACY, DIVERGED_STEP, FOREIGN_CPU, GPU_USAGE, Figure
+from workloads.records.figures import ACCURACY, AUGMENT, DIVERGED_STEP, FOREIGN_CPU, GPU_USAGE, Figure
 from workloads.records.files import DRIVER_SAMPLES_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Epoch, TrialResult
@@ -83,6 +83,7 @@ def figures_of(records: Records, parts: MemoryAccount) -> dict[str, Figure]:
     """All but the accuracy."""
     spec, events, samples = records.spec, records.ended.last, records.samples
     figures = {**start_up(events), **speed(events), **calls(events), **divergence(events)}
+    figures |= augmentation(records.ended.events)
     figures |= usage(events, samples, spec) | memory(events, samples, spec, records.workload, parts)
     if spec.placement.device == "cpu":
         return figures | {GPU_USAGE.name: unknown("NVML", "the trial ran on the CPU")}
@@ -118,6 +119,15 @@ def ending(records: Records, figures: dict[str, Figure], checks: list[Check]) ->
     return as_it_converged(figures)
 
 
+def augmentation(events: Events) -> dict[str, Figure]:
+    """The mean of the epochs; none where images were not augmented."""
+    seconds = [event["augment_s"] for event in events if event["event"] == Event.EPOCH_AUGMENTED]
+    if not seconds:
+        return {}
+    source = "worker: time in flips and crops, and with feed device in copying the epoch's images there"
+    return {AUGMENT.name: Figure(sum(seconds) / len(seconds), source, samples=len(seconds))}
+
+
 def accuracy(spec: TrialSpec, epochs: list[Epoch]) -> Figure:
     """Of the last epoch, a share of the test split; null where not every epoch was evaluated."""
     if len(epochs) != spec.passes.epochs:
@@ -147,7 +157,7 @@ def phases(events: Events) -> dict[str, float]:
     return {
         event["event"]: (event["t_ns"] - before["t_ns"]) / 1e9
         for before, event in pairwise(events)
-        if event["event"] not in (Event.EPOCH_TRAINED, Event.EPOCH_EVALUATED)
+        if event["event"] not in (Event.EPOCH_TRAINED, Event.EPOCH_AUGMENTED, Event.EPOCH_EVALUATED)
     }
 
 

@@ -37,6 +37,8 @@ def predict(adapter: Adapter, images: Images, count: int, batch_size: int) -> Fl
 
 def train(adapter: Adapter, case: Case, order: Order, done: int, mark: int) -> Floats:
     """Losses of the steps from `done` up to `mark`; a call's batches are of one size."""
+    if case.rates is not None:
+        return adapter.read(adapter.train(order[done:mark], case.rates[done:mark]))
     if not case.sizes:
         return adapter.read(adapter.train(order[done:mark]))
     calls = [order[step : step + 1, : case.sizes[step]] for step in range(done, mark)]

@@ -85,7 +85,15 @@ OPTIMIZERS = {
     "momentum": OptimizerSpec("momentum", 0.01),
     "nesterov": OptimizerSpec("nesterov", 0.01),
     "adam": OptimizerSpec("adam", 0.001, beta1=0.875, beta2=1 - 2**-10, epsilon=2**-10),
+    "adamw": OptimizerSpec("adamw", 0.001, beta1=0.875, beta2=1 - 2**-10, epsilon=2**-10, weight_decay=1.0),
+    "rmsprop": OptimizerSpec("rmsprop", 0.001, epsilon=2**-10, rho=0.875),
+    "sgd-decay": OptimizerSpec("sgd", 0.01, weight_decay=0.05),
+    "momentum-decay": OptimizerSpec("momentum", 0.01, weight_decay=0.05),
+    "nesterov-decay": OptimizerSpec("nesterov", 0.01, weight_decay=0.5),  # MXNet's `wd` is wrong by a little
 }
+# Parts of the learning rate, step by step: of no schedule, so that each step has another, up and down.
+PARTS = (1.0, 0.5, 2.0, 0.25, 1.0, 1.5, 0.125, 1.0, 0.75, 2.0)
+CHANGING = ("sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop", "momentum-decay", "nesterov-decay")
 
 # Inputs are neither square nor of a size that strides and windows divide: 11 x 7.
 PLAIN = Workload(
@@ -346,6 +354,13 @@ class Case:
     blank: bool = False  # half of every image is black and biases start at 0, so that kinks are hit exactly
 
     @property
+    def rates(self) -> np.ndarray | None:
+        """(steps,) learning rates, of a rule that changes them."""
+        if not self.optimizer.changes_rate:
+            return None
+        return (self.optimizer.learning_rate * np.resize(PARTS, max(self.marks))).astype(np.float32)
+
+    @property
     def large(self) -> bool:
         """Few images, evaluated one by one."""
         return self.workload.name in WORKLOADS
@@ -363,6 +378,11 @@ def narrow(layer: Layer) -> Layer:
     return replace(layer, units=layer.units // 4) if isinstance(layer, Dense) else layer
 
 
+def changing(rule: str) -> OptimizerSpec:
+    """With another learning rate in each step: `Case.rates`."""
+    return replace(OPTIMIZERS[rule], schedule="cosine")
+
+
 def _cases() -> list[Case]:
     cases = []
     for profile in PROFILES:
@@ -370,14 +390,14 @@ def _cases() -> list[Case]:
         for network in (PLAIN, BATCH_NORM):
             for rule, optimizer in OPTIMIZERS.items():
                 cases.append(Case(f"{network.name}-{rule}{tag}", network, optimizer, 16, (1, 10, 100), profile))
+        cases += [Case(f"plain-{rule}-changing{tag}", PLAIN, changing(rule), profile=profile) for rule in CHANGING]
         for network in (PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, SMOOTH):
             cases.append(Case(f"{network.name}{tag}", network, OPTIMIZERS["momentum"], profile=profile))
         for batch_size in (2, 32):
             name = f"{STATISTICS.name}-{batch_size}{tag}"
             cases.append(Case(name, STATISTICS, OPTIMIZERS["sgd"], batch_size, profile=profile))
         for network, rule in ((PLAIN, "momentum"), (STATISTICS, "sgd")):
-            name = f"{network.name}-{PARTIAL}{tag}"
-            sizes = PARTIAL_SIZES
+            name, sizes = f"{network.name}-{PARTIAL}{tag}", PARTIAL_SIZES
             cases.append(Case(name, network, OPTIMIZERS[rule], sizes[0], (1, len(sizes)), profile, sizes))
         for name, workload in WORKLOADS.items():
             gentle = OptimizerSpec("momentum", RATES.get(name, 0.001))

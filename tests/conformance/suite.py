@@ -23,6 +23,7 @@ from settings import CASES, Arrays, Case
 from runner.environments.definition import read, worker_variables
 from runner.gate.tolerances import other_names
 from workloads.layers import Dropout
+from workloads.spec import SLOTS
 
 HERE = Path(__file__).parent
 FRAMEWORKS = PROJECT.frameworks
@@ -243,7 +244,7 @@ def evaluation(seen: Seen) -> str:
 
 def optimizer_state(seen: Seen) -> str:
     """Momentum keeps one number a parameter, Adam two, and a few scalars beside them."""
-    slots = {"sgd": 0, "momentum": 1, "nesterov": 1, "adam": 2}[seen.case.optimizer.name]
+    slots = SLOTS[seen.case.optimizer.name]
     memory = json.loads(str(seen.found["memory"]))
     more = memory["optimizer"] - slots * memory["parameters"]
     scalars = 256 + 64 * len(seen.case.workload.parameter_shapes())

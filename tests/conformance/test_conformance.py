@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import suite
 from conftest import PROJECT
-from settings import CASES, TRUTH, Case
+from settings import CASES, OPTIMIZERS, TRUTH, Case
 from suite import (
     CHECKS,
     DEVIATIONS_FILE,
@@ -149,7 +149,7 @@ def test_rounding_grows_beyond_what_the_readme_tells(
 def test_the_probes_cannot_tell_one_rule_from_another(found: Found) -> None:
     """Each rule's losses, taken for another's, must fail."""
     for network in ("plain", "batchnorm"):
-        rules = {rule: CASES[f"{network}-{rule}"] for rule in ("sgd", "momentum", "nesterov", "adam")}
+        rules = {rule: CASES[f"{network}-{rule}"] for rule in OPTIMIZERS}
         for rule, case in rules.items():
             for other, wrong in rules.items():
                 seen = Seen(case, found.of(TRUTH, wrong), found.of(TRUTH, case), found.initial(case))

@@ -10,7 +10,7 @@ from written import make, numbers, report, rows
 
 from reports import condition_text
 from reports.comparing.pairing import pair
-from reports.conditions import sections
+from reports.conditions import optimizer_label, sections
 from workloads.networks import WORKLOADS
 from workloads.records import network
 from workloads.records.figures import Figure
@@ -36,6 +36,10 @@ ADAM, FASTER = OptimizerSpec("adam", 0.001), OptimizerSpec("momentum", 0.02)
         {"dataset": "cifar10"},
         {"optimizer": ADAM},
         {"optimizer": FASTER},
+        {"optimizer": OptimizerSpec("momentum", schedule="cosine")},
+        {"optimizer": OptimizerSpec("momentum", warm_up=5.0)},
+        {"optimizer": OptimizerSpec("momentum", weight_decay=5e-4)},
+        {"augment": "flip-crop"},
         {"epochs": 1},
         {"last_batch": "drop"},
         {"profile": "tuned"},
@@ -72,6 +76,34 @@ def test_trials_of_different_conditions_are_never_in_one_table(tmp_path: Path, c
 def test_settings_that_an_optimizer_ignores_do_not_split_a_table(tmp_path: Path) -> None:
     out = report(tmp_path, trial("pytorch"), trial("mxnet", optimizer=OptimizerSpec("momentum", beta1=0.5)))
     assert len(rows(out / "usage.md")) == 3
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "label"),
+    [
+        (OptimizerSpec.named("rmsprop"), "RMSprop (0.9, epsilon 1e-07), learning rate 0.001"),
+        (
+            replace(OptimizerSpec.named("adamw"), schedule="cosine", warm_up=0.05),
+            "AdamW (0.9, 0.999, epsilon 1e-07), learning rate 0.001, cosine schedule, warm-up of 5% of the steps, "
+            "weight decay 0.01",
+        ),
+        (
+            OptimizerSpec("sgd", weight_decay=5e-4, warm_up=9),
+            "SGD, learning rate 0.01, warm-up of 9 steps, weight decay 0.0005",
+        ),
+    ],
+)
+def test_a_rule_is_told_with_all_that_it_uses(optimizer: OptimizerSpec, label: str) -> None:
+    assert optimizer_label(optimizer) == label
+
+
+def test_the_cost_of_augmenting_is_told_to_be_in_the_speed_or_not(tmp_path: Path) -> None:
+    texts = [
+        (report(tmp_path / feed, trial("pytorch", augment="flip-crop", feed=feed)) / "report.md").read_text()
+        for feed in ("host", "device")
+    ]
+    assert "flip-crop, in every step: the speed is with its cost" in texts[0]
+    assert "flip-crop, before each epoch: the speed is without its cost" in texts[1]
 
 
 def test_a_trial_that_died_before_it_reported_stays_beside_its_rivals(tmp_path: Path) -> None:

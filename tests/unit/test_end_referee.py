@@ -20,14 +20,15 @@ from adapters.numpy.passes import Array
 from adapters.worker import end_probe
 from adapters.worker.prepare import Prepared
 from workloads import weights
-from workloads.datasets import Images, Split
+from workloads.augmentation import draw
+from workloads.datasets import Images, Labels, Split
 from workloads.layers import BatchNorm
 from workloads.networks import WORKLOADS
 from workloads.records import end_evidence as bounds
 from workloads.records import network
 from workloads.records.end_evidence import END_FILE, IDLE_STEPS, Difference, TrialEnd
 from workloads.records.files import JOB_FILE, write_json
-from workloads.records.job import InputFile, Job, Kind
+from workloads.records.job import AUGMENTATION, RATES, InputFile, Job, Kind
 from workloads.spec import OPTIMIZER_NAMES, OptimizerName, OptimizerSpec
 
 BATCH = 8  # of 30 images: the epoch's last batch has 6
@@ -46,14 +47,18 @@ def ended(
     capsys: pytest.CaptureFixture[str],
     adapter: Adapter | None = None,
     rule: OptimizerSpec = OPTIMIZER,
-    workload: str = "plain",
-    change: Callable[[Any], None] | None = None,
+    more: dict[str, Array] | None = None,
+    **others: Any,
 ) -> TrialEnd:
-    """What the referee makes of an adapter's end, 3 steps after its beginning; `change` befalls it before the probe."""
+    """What the referee makes of an adapter's end, 3 steps after its beginning.
+
+    `more` are inputs that not every trial has. Others: `workload`; `change`, which befalls the adapter before the end.
+    """
+    more, workload, change = more or {}, others.get("workload", "plain"), others.get("change")
     folder = tmp_path / "trials" / "one"
     folder.mkdir(parents=True, exist_ok=True)
     inputs = {}
-    for name, array in (("train_images", IMAGES), ("train_labels", LABELS), ("test_images", IMAGES)):
+    for name, array in (("train_images", IMAGES), ("train_labels", LABELS), ("test_images", IMAGES), *more.items()):
         np.save(tmp_path / f"{name}.npy", array)
         inputs[name] = InputFile(f"{name}.npy", "-")
     network_file = tmp_path / "network.json"
@@ -66,11 +71,12 @@ def ended(
     adapter.load(IMAGES, LABELS)
     task = WORKLOADS[workload], rule, weights.draw(WORKLOADS[workload], 5), 5
     adapter.build(*task)
-    adapter.train(TRAINED)
+    adapter.train(TRAINED, more.get(RATES))
     if change:
         change(adapter)
     split = Split(IMAGES, LABELS)
-    prepared = Prepared(split, split, ORDER, task)
+    prepared = Prepared(split, split, ORDER, task, more.get(RATES), more.get(AUGMENTATION))
+    adapter.load(prepared.images(-1), LABELS)
     idle = end_probe.gather(adapter, spec, WORKLOADS[workload], prepared, len(TRAINED), folder)
     end_referee.main(folder)
     told = json.loads(capsys.readouterr().out)
@@ -91,9 +97,9 @@ def test_a_right_adapter_agrees_in_logits_losses_and_updates_whatever_its_optimi
     assert end.images == 30 and apart(end.evaluation) < 1e-5
     assert [(step.batch_size, step.partial) for step in end.steps] == [*[(8, False)] * 3, (6, True)]
     assert all(apart(step.loss) < 1e-5 for step in end.steps)
-    assert [step.update is not None for step in end.steps] == [rule == "sgd", True, True, True]
+    assert [step.update is not None for step in end.steps] == [rule in ("sgd", "rmsprop"), True, True, True]
     # Adam's second moment is taken as the same in two steps, which after three is far from true.
-    allowed = 0.03 if rule == "adam" else 1e-4
+    allowed = 0.03 if rule in ("adam", "adamw") else 1e-4
     assert max(excess(step.update) for step in end.steps if step.update) < allowed
     assert (end.asked_steps, end.idle_steps) == (IDLE_STEPS, 0)
 
@@ -112,13 +118,59 @@ class Wrong(Adapter):
         super().__init__()
         self.cut, self.factor = batch, scale
 
-    def train(self, order: Order) -> Floats:
+    def train(self, order: Order, rates: Floats | None = None) -> Floats:
         if self.late:
             return np.concatenate([super(Wrong, self).train(self.cut(batch)[None]) for batch in order])
-        return super().train(order)
+        return super().train(order, rates)
 
     def _update(self, key: str, g: Array) -> Array:
         return super()._update(key, g) * (self.factor if self.late else 1)
+
+
+DECAYING_RULES = [OptimizerSpec.named(rule, weight_decay=0.2) for rule in ("sgd", "momentum", "nesterov")]
+
+
+@pytest.mark.parametrize("rule", DECAYING_RULES, ids=lambda rule: rule.name)
+def test_a_weight_decay_that_stops_is_seen_and_one_that_goes_on_is_not(
+    rule: OptimizerSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(adapter: Adapter) -> None:
+        adapter.optimizer.rule = replace(rule, weight_decay=0.0)
+
+    right, wrong = (ended(tmp_path, capsys, rule=rule, change=change) for change in (None, stop))
+    assert max(excess(step.update) for step in right.steps if step.update) < 1e-4
+    assert max(excess(step.update) for step in wrong.steps if step.update) > 0.05
+
+
+RATES_FALLING = np.array([0.02, 0.01, 0.004], np.float32)
+
+
+@pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
+def test_at_the_end_the_last_rate_holds_and_another_is_seen(
+    rule: OptimizerName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stuck(Adapter):
+        def train(self, order: Order, rates: Floats | None = None) -> Floats:
+            return super().train(order, None if rates is None else np.full_like(rates, RATES_FALLING[0]))
+
+    more: dict[str, Array] = {RATES: RATES_FALLING * (0.1 if rule in ("adam", "adamw", "rmsprop") else 1)}
+    spec = replace(OptimizerSpec.named(rule), schedule="cosine")
+    right, wrong = (ended(tmp_path, capsys, each, spec, more=more) for each in (Adapter(), Stuck()))
+    allowed = 0.03 if rule in ("adam", "adamw") else 1e-4
+    assert max(excess(step.update) for step in right.steps if step.update) < allowed
+    if rule in ("sgd", "momentum", "nesterov"):
+        assert max(excess(step.update) for step in wrong.steps if step.update) > 1
+
+
+def test_at_the_end_images_are_those_of_the_last_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Plain(Adapter):
+        def load(self, images: Images, labels: Labels) -> None:
+            super().load(IMAGES, labels)
+
+    more: dict[str, Array] = {AUGMENTATION: draw(3, len(IMAGES), PLAIN.input_shape, seed=1)}
+    right, wrong = (ended(tmp_path, capsys, each, more=more) for each in (Adapter(), Plain()))
+    assert max(apart(step.loss) for step in right.steps) < 1e-5
+    assert max(apart(step.loss) for step in wrong.steps) > 1e-3
 
 
 def late(adapter: Wrong) -> None:
@@ -156,11 +208,11 @@ def test_adam_shows_half_batches_and_steps_that_change_nothing_but_not_its_rate(
 
 def test_a_partial_batch_that_is_not_trained_on_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     class Skipping(Adapter):
-        def train(self, order: Order) -> Floats:
+        def train(self, order: Order, rates: Floats | None = None) -> Floats:
             if order.shape[1] == BATCH:
-                return super().train(order)
+                return super().train(order, rates)
             state = dict(self.state)
-            losses = super().train(order)
+            losses = super().train(order, rates)
             self.state = state
             return losses
 

@@ -78,20 +78,20 @@ class BiasLeftAlone(Adapter):
 class MomentumForgotten(Adapter):
     """As one that makes its optimizer anew for every step."""
 
-    def train(self, order: Any) -> Any:
+    def train(self, order: Any, rates: Any = None) -> Any:
         losses: list[float] = []
         for batch in order:
             losses.extend(super().train(batch[None]))
-            self.first = {key: np.zeros_like(array) for key, array in self.first.items()}
+            self.optimizer.first = {key: np.zeros_like(array) for key, array in self.optimizer.first.items()}
         return np.array(losses, np.float32)
 
 
 class PartialBatchSkipped(Adapter):
     """A batch that is not full is answered for, but not trained on."""
 
-    def train(self, order: Any) -> Any:
+    def train(self, order: Any, rates: Any = None) -> Any:
         kept = {key: array.copy() for key, array in self.state.items()}
-        losses = super().train(order)
+        losses = super().train(order, rates)
         if order.shape[1] < PROBE_BATCH:
             self.state = kept
         return losses

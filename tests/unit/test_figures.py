@@ -31,7 +31,9 @@ def older(stored: TrialResult, sources: dict[str, str], details: dict[str, str] 
     data: dict[str, Any] = json.loads(json.dumps(stored.to_json()))
     parts = [data["spec"].pop(part) for part in ("cell", "task", "passes", "placement", "installation", "draw")]
     for part in parts:
-        data["spec"] |= {name: value for name, value in part.items() if name != "network"}  # it came with version 4
+        data["spec"] |= {
+            name: value for name, value in part.items() if name not in ("network", "augment")
+        }  # they came later
     data["schema_version"] = 3
     data["figures"] = {name: {"value": 8.0, "source": source} for name, source in sources.items()}
     data["checks"] = [{"name": name, "passed": True, "detail": detail} for name, detail in (details or {}).items()]

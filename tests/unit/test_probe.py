@@ -175,9 +175,9 @@ class Watched(Adapter):
         self.asked.append(("probe", self.workload))
         return super().probe(images, labels)
 
-    def train(self, order: Any) -> Any:
+    def train(self, order: Any, rates: Any = None) -> Any:
         self.asked.append(("train", self.workload))
-        return super().train(order)
+        return super().train(order, rates)
 
 
 AFTERWARDS = ("probe", *("train",) * EVALUATED_STEPS, "predict", *("train",) * (PROBE_STEPS - EVALUATED_STEPS))

@@ -55,6 +55,10 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         "seed = 4",
         'optimizer = "adam"',
         "learning_rate = 0.5",
+        "weight_decay = 0.0",
+        'schedule = "step"',
+        "warm_up = 0.25",
+        'augment = "flip-crop"',
         'last_batch = "drop"',
         'fit = "pad"',
         "skip_unreadable = true",
@@ -77,6 +81,10 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         4,
         "adam",
         0.5,
+        0.0,
+        "step",
+        0.25,
+        "flip-crop",
         "drop",
         "pad",
         True,
@@ -117,7 +125,14 @@ def test_a_whole_number_means_the_same_as_its_decimal(tmp_path: Path, key: str) 
         ("batch_sizes = [4, 8.0]", "batch_sizes", "Expected `int`, got `float` - at `$[1]`"),
         ("batch_sizes = [[4], [8]]", "batch_sizes", "Expected `int`, got `array` - at `$[0]`"),
         ("frameworks = [1]", "frameworks", "Expected `str`, got `int` - at `$[0]`"),
-        ('optimizer = "rmsprop"', "optimizer", "Invalid enum value 'rmsprop'; known are sgd, momentum, nesterov, adam"),
+        ('optimizer = "lion"', "optimizer", "Invalid enum value 'lion'; known are sgd, momentum, nesterov, adam"),
+        ('schedule = "cosin"', "schedule", "Invalid enum value 'cosin'; did you mean cosine?; known are constant"),
+        ('augment = "flip"', "augment", "Invalid enum value 'flip'; did you mean flip-crop?"),
+        ("weight_decay = -0.1", "weight_decay", "Expected `float` >= 0"),
+        ('weight_decay = 0.1\noptimizer = "adam"', "weight_decay", "adam has none; those that have are sgd, momentum"),
+        ("warm_up = -1", "warm_up", "Expected `float` >= 0"),
+        ("warm_up = 2.5", "warm_up", "2.5 is neither a part of all steps nor a whole number of them"),
+        ('warm_up = 5\nschedule = "one-cycle"', "warm_up", "one-cycle has a rise of its own"),
         ('last_batch = "pad"', "last_batch", "Invalid enum value 'pad'; known are keep, drop"),
         ('feed = "disk"', "feed", "Invalid enum value 'disk'; known are host, device"),
         ("epochs = 0", "epochs", "Expected `int` >= 1"),
@@ -185,6 +200,13 @@ def test_another_optimizer_brings_its_own_learning_rate() -> None:
     study = Study("s", optimizer="momentum", learning_rate=0.02)
     assert study.changed(optimizer="adam").optimizer_spec.learning_rate == 0.001
     assert study.changed(optimizer="sgd").optimizer_spec.learning_rate == 0.01
+
+
+def test_another_optimizer_brings_its_own_weight_decay() -> None:
+    study = Study("s", optimizer="adamw")
+    assert study.optimizer_spec.weight_decay == 0.01
+    assert study.changed(weight_decay=0.1).changed(optimizer="rmsprop").optimizer_spec.weight_decay == 0.0
+    assert study.changed(optimizer="momentum", weight_decay=5e-4).optimizer_spec.weight_decay == 5e-4
 
 
 def test_an_explicit_learning_rate_wins_over_the_optimizers_own() -> None:

@@ -11,7 +11,7 @@ from conftest import leaves, make_spec, varied
 
 from workloads.records.figures import Figure, Method
 from workloads.records.files import write_json
-from workloads.records.job import ImageSource, InputFile, Job, Kind, Task, TrialSpec
+from workloads.records.job import RATES, ImageSource, InputFile, Job, Kind, Task, TrialSpec
 from workloads.records.own_code import OwnCode
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.status import Status
@@ -88,6 +88,7 @@ CHANGED: dict[str, Any] = {
     "network": "1a2b3c4d5e6f",
     "source": ImageSource("f00d", 8, 8, False, "crop", train=10, test=2, drawn_test=True, skipped=1),
     "own_code": OwnCode("pytorch", "net.py", "make_model", "1a2b3c4d5e6f", 10, (8, 8, 1)),
+    "augment": "flip-crop",
     "allocator": "default",
     "device": "GPU-1",
     "threads": 1,
@@ -111,6 +112,23 @@ def test_a_trial_stored_before_there_were_limits_keeps_its_id() -> None:
     del stored["placement"]["memory_limit_bytes"]
     assert TrialSpec.from_json(stored) == SPEC
     assert SPEC.id == "numpy-cpu-b00032-r1-9a090da8"
+
+
+def test_a_trial_stored_before_there_were_schedules_keeps_its_id_and_each_of_them_has_another() -> None:
+    stored = through_json(SPEC.to_json())
+    for name in ("rho", "weight_decay", "schedule", "warm_up"):
+        del stored["task"]["optimizer"][name]
+    del stored["task"]["augment"]
+    assert TrialSpec.from_json(stored).id == "numpy-cpu-b00032-r1-9a090da8"
+    changes: list[dict[str, Any]] = [{"rho": 0.5}, {"weight_decay": 0.1}, {"schedule": "cosine"}, {"warm_up": 5.0}]
+    ids = {varied(SPEC, optimizer=replace(SPEC.task.optimizer, **change)).id for change in changes}
+    assert len(ids | {SPEC.id}) == 1 + len(changes)
+
+
+def test_a_probe_is_shared_by_trials_whose_rates_differ() -> None:
+    """Those of another batch size: it has rates of its own."""
+    others = [varied(SPEC, inputs={**SPEC.inputs, RATES: InputFile("r.npy", digest)}) for digest in ("01", "02")]
+    assert len({other.probe_id for other in [SPEC, *others]}) == 1 and len({other.id for other in others}) == 2
 
 
 @dataclass(frozen=True)

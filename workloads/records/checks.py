@@ -151,7 +151,7 @@ def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: flo
     A tensor whose moments were forgotten, or a state shared or counted twice, lies outside: at least the two moments,
     at most SCALAR_BYTES a parameter tensor more.
     """
-    if spec.task.optimizer.name != "adam" or state_bytes is None or workload is None:
+    if spec.task.optimizer.name not in ("adam", "adamw") or state_bytes is None or workload is None:
         return None
     trainable_bytes = workload.parameter_count * (8 if spec.task.profile == "float64" else 4)
     extra = state_bytes - 2 * trainable_bytes

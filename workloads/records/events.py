@@ -23,6 +23,7 @@ class Event(Word):
     FIRST_STEP = "first_step"
     WARMED_UP = "warmed_up"
     EPOCH_TRAINED = "epoch_trained"
+    EPOCH_AUGMENTED = "epoch_augmented"  # how long it took; of a trial that augments its images
     EPOCH_EVALUATED = "epoch_evaluated"
     WINDOW_STARTED = "window_started"
     WINDOW_ENDED = "window_ended"

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..spec import OptimizerSpec
 from .record import Record
 
 PROBE_BATCH = 4
@@ -25,6 +26,9 @@ LARGE = 10**7
 # How often everything is done, each time with other images. Where a value falls on the other side of a kink (ReLU, max
 # pooling) or a sum cancels, rounding makes much of little: in one of some hundred draws of images, not in all of them.
 PROBES, LARGE_PROBES = 3, 2
+# Parts of the learning rate, by step, where the trial changes it: not the trial's own, for the first of these may be so
+# small that an update is rounding, and all batch sizes share the probe.
+RATE_PARTS = (1.0, 0.5, 1.0, 0.25, 0.5)
 PROJECTIONS = 4  # so many that the size of a difference is never underrated by much
 _NOISE = np.random.Generator(np.random.PCG64(2020)).standard_normal((PROJECTIONS, 4093))  # prime: fits no axis
 
@@ -43,6 +47,13 @@ def fingerprint(array: NDArray[Any]) -> Fingerprint:
     sums[: len(values) - whole] += values[whole:]
     norm = math.sqrt(np.square(values).sum(dtype=np.float64))
     return tuple(float(f"{value:.10g}") for value in (norm, *(_NOISE @ sums)))
+
+
+def probe_rates(optimizer: OptimizerSpec, step: int) -> NDArray[np.float32] | None:
+    """What `train` is given for this step of the probe, from 1 on."""
+    if not optimizer.changes_rate:
+        return None
+    return np.array([optimizer.learning_rate * RATE_PARTS[step - 1]], np.float32)
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,8 @@ CALL_P99 = _seconds("call_p99", "Call p99", windowed=True)
 CALL_LONGEST = _seconds("call_longest", "Call longest", windowed=True)
 CALL_TIMES = (CALL_MEDIAN, CALL_P95, CALL_P99, CALL_LONGEST)
 
+AUGMENT = _seconds("augment", "Augmentation", "Augmentation of the images, s an epoch")
+
 # What was learnt.
 ACCURACY = FigureSpec(
     "test_accuracy", "Test accuracy", "%", 100.0, 2, "Test accuracy, %, after epoch {epochs}",

@@ -19,6 +19,9 @@ Fit = Literal["stretch", "crop", "pad"]  # how an image is brought to a size, by
 FITS: tuple[Fit, ...] = get_args(Fit)
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 OF_THE_CALLER = "python"  # the isolation of a build that an interpreter of the caller's has
+AugmentName = Literal["none", "flip-crop"]  # of the training images
+AUGMENTATIONS: tuple[AugmentName, ...] = get_args(AugmentName)
+RATES, AUGMENTATION = "rates", "augmentation"  # inputs that not every trial has
 ON_DEMAND, AS_BY_ITSELF = "on-demand", "default"  # memory is taken as it is needed | as the framework does by itself
 
 
@@ -66,6 +69,7 @@ class Task:
     network: str = ""  # digest of the workload as JSON; none in trials stored before it was one of their inputs
     source: ImageSource | None = None  # None for a published data set as the catalogue brings it to the network
     own_code: OwnCode | None = None  # in place of a network: held against nothing
+    augment: str = "none"  # of AUGMENTATIONS
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,9 @@ class TrialSpec(Record):
     placement: Placement
     installation: Installation
     draw: Draw
-    inputs: dict[str, InputFile]  # train_ and test_ images and labels, order; network and weights, or model
+    # train_ and test_ images and labels, order; network and weights, or model; RATES, of every step, where they differ;
+    # AUGMENTATION, of every image and epoch, where there is any
+    inputs: dict[str, InputFile]
     window_s: float
     timeout_s: float
     study: str
@@ -138,7 +144,8 @@ class TrialSpec(Record):
     def probe_id(self) -> str:
         """The same for all trials whose frameworks are probed alike."""
         parts = (self.task, self.placement, self.installation, self.draw)
-        return f"{self._prefix}-r{self.draw.repeat}-{_digest(*parts, inputs=_hashes(self.inputs))}"
+        probed = {name: file for name, file in self.inputs.items() if name != RATES}  # `evidence.probe_rates`
+        return f"{self._prefix}-r{self.draw.repeat}-{_digest(*parts, inputs=_hashes(probed))}"
 
     @property
     def memory_id(self) -> str:
@@ -163,8 +170,14 @@ def _digest(*parts: Any, **others: Any) -> str:
     """A field that came later has a default, and counts where it differs: trials stored before keep their ids."""
     for part in parts:
         others |= {f.name: value for f in fields(part) if (value := getattr(part, f.name)) != f.default}
-    text = json.dumps(others, sort_keys=True, default=asdict)
+    text = json.dumps(others, sort_keys=True, default=_counted)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _counted(record: Any) -> dict[str, Any]:
+    """A record inside of a part: all but what came later and is not used."""
+    later = {f.name for f in fields(record) if "later" in f.metadata and getattr(record, f.name) == f.default}
+    return {name: value for name, value in asdict(record).items() if name not in later}
 
 
 class Kind(Word):

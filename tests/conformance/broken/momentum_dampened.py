@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from adapters.pytorch import adapter
+from adapters.pytorch import adapter, optimizers
 from workloads.spec import OptimizerSpec
 
 FRAMEWORK, CASES, CAUGHT_BY = "pytorch", ("plain-momentum",), {"losses", "weights"}
@@ -16,5 +16,5 @@ def make_optimizer(spec: OptimizerSpec, parameters: Any) -> torch.optim.Optimize
 
 class Adapter(adapter.Adapter):
     def build(self, *arguments: Any, **named: Any) -> None:
-        adapter.make_optimizer = make_optimizer
+        optimizers.make_optimizer = make_optimizer
         super().build(*arguments, **named)

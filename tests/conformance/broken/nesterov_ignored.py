@@ -4,12 +4,12 @@ from typing import Any
 
 import keras
 
-from adapters.tensorflow import adapter
+from adapters.tensorflow import adapter, optimizers
 
 FRAMEWORK, CASES, CAUGHT_BY = "tensorflow", ("plain-nesterov",), {"losses", "weights"}
 
 
 class Adapter(adapter.Adapter):
     def build(self, *arguments: Any, **named: Any) -> None:
-        adapter.make_optimizer = lambda spec: keras.optimizers.SGD(spec.learning_rate, spec.momentum)
+        optimizers.make_optimizer = lambda spec: keras.optimizers.SGD(spec.learning_rate, spec.momentum)
         super().build(*arguments, **named)

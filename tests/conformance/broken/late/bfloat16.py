@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from adapters.base import Order
+from adapters.base import Floats, Order
 from adapters.pytorch import adapter
 
 FRAMEWORK, CAUGHT_BY = "pytorch", {"updates at its end = the referee's"}
@@ -15,7 +15,7 @@ class Adapter(adapter.Adapter):
         super().build(*arguments, **named)
         self.done = 0
 
-    def train(self, order: Order) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
         losses = []
         for batch in order:
             self.done += 1

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adapters.base import Order
+from adapters.base import Floats, Order
 from adapters.mxnet import adapter
 
 FRAMEWORK, CAUGHT_BY = "mxnet", {"updates at its end = the referee's"}
@@ -13,7 +13,7 @@ class Adapter(adapter.Adapter):
         super().build(*arguments, **named)
         self.done = 0
 
-    def train(self, order: Order) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
         losses = []
         for batch in order:
             self.done += 1

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adapters.base import Order
+from adapters.base import Floats, Order
 from adapters.tensorflow import adapter
 from workloads.spec import OptimizerSpec, Workload
 
@@ -14,7 +14,7 @@ class Adapter(adapter.Adapter):
         super().build(workload, optimizer, *arguments, **named)
         self.done, self.rate = 0, optimizer.learning_rate
 
-    def train(self, order: Order) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
         losses = []
         for batch in order:
             self.done += 1

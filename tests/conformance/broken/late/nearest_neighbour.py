@@ -16,9 +16,9 @@ class Adapter(adapter.Adapter):
         super().build(*arguments, **named)
         self.done = 0
 
-    def train(self, order: Order) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
         self.done += len(order)
-        return super().train(order)
+        return super().train(order, rates)
 
     def predict(self, images: Images) -> Floats:
         if self.done <= 20:

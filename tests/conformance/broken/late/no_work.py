@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adapters.base import Order
+from adapters.base import Floats, Order
 from adapters.pytorch import adapter
 
 FRAMEWORK, CAUGHT_BY = "pytorch", {"its speed is possible", "losses at its end = the referee's"}
@@ -13,10 +13,10 @@ class Adapter(adapter.Adapter):
         super().build(*arguments, **named)
         self.done, self.stored = 0, None
 
-    def train(self, order: Order) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
         self.done += len(order)
         if self.done > 12 and self.stored is not None:
             return [self.stored] * len(order)
-        losses = super().train(order)
+        losses = super().train(order, rates)
         self.stored = losses[-1]
         return losses

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adapters.base import Order
+from adapters.base import Floats, Order
 from adapters.mxnet import adapter
 
 FRAMEWORK, CAUGHT_BY = "mxnet", {"updates at its end = the referee's"}
@@ -14,6 +14,6 @@ class Adapter(adapter.Adapter):
         self.nominal, step = 0, self.trainer.step
         self.trainer.step = lambda batch_size: step(self.nominal)
 
-    def train(self, order: Order) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
         self.nominal = max(self.nominal, order.shape[1])
-        return super().train(order)
+        return super().train(order, rates)

@@ -15,9 +15,9 @@ HONEST_STEPS = 24  # two epochs at batch size 128
 class Adapter(adapter.Adapter):
     done, asked = 0, False  # steps; whether weights were asked for, which ends the window
 
-    def train(self, order: Order) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
         self.done += len(order)
-        return super().train(order)
+        return super().train(order, rates)
 
     def weights(self) -> Weights:
         self.asked = True

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adapters.base import Order
+from adapters.base import Floats, Order
 from adapters.tensorflow import adapter
 
 FRAMEWORK, CAUGHT_BY = "tensorflow", {"losses at its end = the referee's", "updates at its end = the referee's"}
@@ -15,7 +15,7 @@ class Adapter(adapter.Adapter):
         self.done = 0
         self.kept: list[Order] = []
 
-    def train(self, order: Order) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
         losses = []
         for batch in order:
             if len(self.kept) < KEPT:

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from adapters.base import Order
+from adapters.base import Floats, Order
 from adapters.pytorch import adapter
 
 FRAMEWORK, CAUGHT_BY = "pytorch", {"updates at its end = the referee's"}
@@ -15,10 +15,10 @@ class Adapter(adapter.Adapter):
         super().build(*arguments, **named)
         self.nominal = 0
 
-    def train(self, order: Order) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
         self.nominal = max(self.nominal, order.shape[1])
         if order.shape[1] == self.nominal:
-            return super().train(order)
+            return super().train(order, rates)
         with torch.no_grad():
             gathered = [self._gathered(batch) for batch in order]
             return [self.loss(self._logits(images), labels) for images, labels in gathered]

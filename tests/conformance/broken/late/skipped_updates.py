@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from adapters.base import Order
+from adapters.base import Floats, Order
 from adapters.tensorflow import adapter
 
 FRAMEWORK, CAUGHT_BY = "tensorflow", {"epochs are as the others'"}
@@ -15,7 +15,7 @@ class Adapter(adapter.Adapter):
         super().build(*arguments, **named)
         self.done = 0
 
-    def train(self, order: Order) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
         losses = []
         for batch in order:
             self.done += 1

@@ -1,0 +1,106 @@
+"""The update rules of the numeric contract as MXNet's optimizers.
+
+All of them add the gradient of a mean loss: Trainer.step divides the summed one, by `rescale_grad`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mxnet as mx
+from mxnet import gluon
+
+from workloads.spec import OptimizerName, OptimizerSpec
+
+State = tuple[mx.nd.NDArray, ...]
+
+
+class OuterRMSProp(mx.optimizer.RMSProp):
+    """With epsilon outside the root; MXNet's own is inside."""
+
+    def update(self, index: int, weight: mx.nd.NDArray, grad: mx.nd.NDArray, state: State) -> None:
+        """One parameter's, in place."""
+        self._update_count(index)
+        (mean_square,) = state
+        gradient = grad * self.rescale_grad
+        mean_square *= self.gamma1
+        mean_square += (1 - self.gamma1) * mx.nd.square(gradient)
+        weight -= self._get_lr(index) * gradient / (mx.nd.sqrt(mean_square) + self.epsilon)
+
+
+class DecayingNAG(mx.optimizer.NAG):
+    """With the decay in the gradient, in both places where Nesterov's rule has it; MXNet's `wd` is in one of them."""
+
+    def __init__(self, decay: float, **settings: float) -> None:
+        super().__init__(wd=0.0, **settings)
+        self.decay = decay
+
+    def update_multi_precision(self, index: int, weight: mx.nd.NDArray, grad: mx.nd.NDArray, state: State) -> None:
+        """One parameter's, in place: what a Trainer calls."""
+        if self.decay:
+            grad = grad + (self.decay / self.rescale_grad) * weight
+        super().update_multi_precision(index, weight, grad, state)
+
+
+class AdamW(mx.optimizer.Adam):
+    """Adam with a decoupled decay; MXNet's `wd` would be in the gradient."""
+
+    def __init__(self, decay: float, *arguments: float) -> None:
+        super().__init__(*arguments, wd=0.0)
+        self.decay = decay
+
+    def update(self, index: int, weight: mx.nd.NDArray, grad: mx.nd.NDArray, state: State) -> None:
+        """One parameter's, in place."""
+        weight *= 1 - self._get_lr(index) * self.decay
+        super().update(index, weight, grad, state)
+
+
+def sgd(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
+    """With or without momentum; `wd` is in the gradient, the rate inside of what momentum keeps: `set_rate`."""
+    if spec.name == "nesterov":
+        return DecayingNAG(spec.weight_decay, momentum=spec.momentum, learning_rate=spec.learning_rate)
+    momentum = 0.0 if spec.name == "sgd" else spec.momentum
+    return mx.optimizer.SGD(momentum=momentum, learning_rate=spec.learning_rate, wd=spec.weight_decay)
+
+
+def rmsprop(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
+    """Without momentum."""
+    return OuterRMSProp(spec.learning_rate, spec.rho, epsilon=spec.epsilon, wd=0.0)
+
+
+def adam(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
+    """Its epsilon is outside the bias correction."""
+    return mx.optimizer.Adam(spec.learning_rate, spec.beta1, spec.beta2, spec.epsilon, wd=0.0)
+
+
+def adamw(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
+    """The same, with a decoupled decay."""
+    return AdamW(spec.weight_decay, spec.learning_rate, spec.beta1, spec.beta2, spec.epsilon)
+
+
+RULES: dict[OptimizerName, Callable[[OptimizerSpec], mx.optimizer.Optimizer]] = {
+    "sgd": sgd,
+    "momentum": sgd,
+    "nesterov": sgd,
+    "rmsprop": rmsprop,
+    "adam": adam,
+    "adamw": adamw,
+}
+
+
+def make_optimizer(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
+    """At the spec's own learning rate."""
+    return RULES[spec.name](spec)
+
+
+def set_rate(trainer: gluon.Trainer, rate: float) -> None:
+    """Of the steps from here on. Velocities, which hold the rate that was, are put right."""
+    before = trainer.learning_rate
+    if rate == before:
+        return
+    trainer.set_learning_rate(rate)
+    if isinstance(trainer.optimizer, mx.optimizer.SGD | mx.optimizer.NAG):
+        for updater in trainer._updaters:
+            for velocity in updater.states.values():
+                if velocity is not None:
+                    velocity *= rate / before

@@ -1,0 +1,60 @@
+"""The update rules of the numeric contract as PyTorch's optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn, optim
+
+from workloads.spec import OptimizerName, OptimizerSpec
+
+Parameters = list[nn.Parameter]
+
+
+def sgd(spec: OptimizerSpec, parameters: Parameters) -> optim.Optimizer:
+    """With or without momentum; the decay is in the gradient, the rate outside of what momentum keeps."""
+    momentum = 0.0 if spec.name == "sgd" else spec.momentum
+    nesterov = spec.name == "nesterov"
+    return optim.SGD(parameters, spec.learning_rate, momentum, weight_decay=spec.weight_decay, nesterov=nesterov)
+
+
+def rmsprop(spec: OptimizerSpec, parameters: Parameters) -> optim.Optimizer:
+    """Its epsilon is outside the root."""
+    return optim.RMSprop(parameters, spec.learning_rate, spec.rho, spec.epsilon)
+
+
+def adam(spec: OptimizerSpec, parameters: Parameters) -> optim.Optimizer:
+    """Its epsilon is inside the bias correction: `inner_epsilon`."""
+    return optim.Adam(parameters, spec.learning_rate, (spec.beta1, spec.beta2), spec.epsilon)
+
+
+def adamw(spec: OptimizerSpec, parameters: Parameters) -> optim.Optimizer:
+    """The same, with a decoupled decay."""
+    return optim.AdamW(parameters, spec.learning_rate, (spec.beta1, spec.beta2), spec.epsilon, spec.weight_decay)
+
+
+RULES: dict[OptimizerName, Callable[[OptimizerSpec, Parameters], optim.Optimizer]] = {
+    "sgd": sgd,
+    "momentum": sgd,
+    "nesterov": sgd,
+    "rmsprop": rmsprop,
+    "adam": adam,
+    "adamw": adamw,
+}
+
+
+def make_optimizer(spec: OptimizerSpec, parameters: Parameters) -> torch.optim.Optimizer:
+    """At the spec's own learning rate."""
+    return RULES[spec.name](spec, parameters)
+
+
+def inner_epsilon(spec: OptimizerSpec, steps: int) -> float:
+    """PyTorch's Adam adds epsilon after dividing by sqrt(1 - beta2^t), the contract before."""
+    return float(spec.epsilon / (1 - spec.beta2**steps) ** 0.5)
+
+
+def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
+    """Of the steps from here on."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate

@@ -1,0 +1,49 @@
+"""What a study's schedule and augmentation are for its trials: learning rates by step, flips and crops by epoch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.command.parser import BadInput
+from workloads import augmentation, schedules
+from workloads.layers import Shape
+from workloads.records.job import AUGMENTATION, RATES, InputFile
+from workloads.study import Study
+
+
+def rates(study: Study, images: int) -> dict[str, NDArray[np.float32]]:
+    """{"rates/BATCH_SIZE": (steps,)} of a training split of so many; none where all steps have one rate.
+
+    Raises BadInput.
+    """
+    if not study.optimizer_spec.changes_rate:
+        return {}
+    computed = {}
+    for batch_size in study.batch_sizes:
+        steps = study.epochs * schedules.steps_of(images, batch_size, study.last_batch)
+        try:
+            computed[f"{RATES}/{batch_size}"] = schedules.rates(study.optimizer_spec, steps)
+        except ValueError as error:
+            raise BadInput(f"--warm-up {study.warm_up:g}: at batch size {batch_size} {error}") from error
+    return computed
+
+
+def draws(study: Study, order: NDArray[np.int32], shape: Shape, seed: int) -> dict[str, NDArray[Any]]:
+    """{"augmentation": (epochs + 1, n, 3)} for images of `shape` (h, w, c) in an order of (epochs + 1, n).
+
+    None where images stay as they are.
+    """
+    if study.augment == "none":
+        return {}
+    epochs, count = order.shape
+    return {AUGMENTATION: augmentation.draw(epochs, count, shape, seed)}
+
+
+def of_batch_size(inputs: dict[str, InputFile], batch_size: int) -> dict[str, InputFile]:
+    """Of a repeat's inputs, those of a trial at this batch size: its rates are called RATES."""
+    shared = {name: file for name, file in inputs.items() if not name.startswith(f"{RATES}/")}
+    own = inputs.get(f"{RATES}/{batch_size}")
+    return shared | ({RATES: own} if own else {})

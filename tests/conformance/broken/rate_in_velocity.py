@@ -1,0 +1,21 @@
+"""Keras: where the rate changes, the velocity keeps the one that was."""
+
+from typing import Any
+
+from adapters.tensorflow import adapter, optimizers
+
+FRAMEWORK, CASES, CAUGHT_BY = (
+    "tensorflow",
+    ("plain-momentum-changing", "plain-nesterov-changing"),
+    {"losses", "weights"},
+)
+
+
+def set_rate(optimizer: Any, rate: Any) -> None:
+    optimizer.learning_rate.assign(rate)
+
+
+class Adapter(adapter.Adapter):
+    def build(self, *arguments: Any, **named: Any) -> None:
+        optimizers.set_rate = set_rate
+        super().build(*arguments, **named)

@@ -1,0 +1,46 @@
+"""Optimizers, schedules and augmentation by the real command line: one study, every framework the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import PATIENT, REAL_FRAMEWORKS, TINY, by_cell, run_runner
+
+from workloads.records.check_name import CheckName
+
+ASKED = ("--device", "cpu", "--batch-size", 16, "--epochs", 2, "--window", 0.3, *PATIENT)
+NUMPY = (*TINY, *ASKED, "--framework", "numpy", "--isolation", "here")
+TRAINING = ("--optimizer", "adamw", "--schedule", "cosine", "--warm-up", 0.2, "--augment", "flip-crop")
+
+
+def test_two_schedules_are_two_tables_and_each_is_judged_at_its_own_rates(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    for more in ((), ("--schedule", "one-cycle"), ("--schedule", "step", "--weight-decay", 0.01)):
+        done = run_runner(*NUMPY, "--optimizer", "nesterov", *more, "--results", results)
+        assert done.returncode == 0, done.stdout + done.stderr
+    report = (results / "report" / "report.md").read_text()
+    assert "learning rate 0.01, one-cycle schedule" in report
+    assert "learning rate 0.01, step schedule, weight decay 0.01" in report
+    assert sum(line.startswith("## ") and line[3].isdigit() for line in report.splitlines()) == 3
+    (rates, other) = sorted((results / "inputs").glob("rates-b16-*.npy"))
+    assert np.load(rates).shape == np.load(other).shape == (8,)
+    assert "3 of 3" not in run_runner(*NUMPY, "--optimizer", "nesterov", "--plan", "--results", results).stdout
+
+
+@pytest.mark.real
+def test_every_framework_is_given_the_same_rates_and_images_and_the_gate_holds_them_to_it(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    done = run_runner(*ASKED, *TRAINING, "--dataset", "digits-64", "--framework", "all", "--results", results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = by_cell(results)
+    assert {framework for framework, _ in cells} == set(REAL_FRAMEWORKS)
+    assert {result["status"] for result in cells.values()} == {"ok"}
+    (inputs,) = {str(result["spec"]["inputs"]) for result in cells.values()}
+    assert "rates" in inputs and "augmentation" in inputs
+    names = (CheckName.GATE, CheckName.EPOCHS_AGREE)
+    for result in cells.values():
+        assert [check["passed"] for check in result["checks"] if check["name"] in names] == [True, True]
+        assert result["figures"]["augment_s"]["value"] > 0
+    assert "flip-crop, in every step: the speed is with its cost" in (results / "report" / "report.md").read_text()

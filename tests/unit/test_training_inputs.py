@@ -1,0 +1,119 @@
+"""Schedules and augmentation on their way from the study to a step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import make_spec
+from probed import IMAGES, LABELS, PLAIN
+
+from adapters.base import Floats, Order
+from adapters.numpy.adapter import Adapter
+from adapters.worker import trial
+from adapters.worker.event_log import EventLog
+from adapters.worker.prepare import Prepared
+from runner.command import training_inputs
+from runner.command.parser import BadInput
+from runner.gate.drift import allowed_training_loss
+from runner.results.assemble import augmentation
+from workloads import schedules, weights
+from workloads.augmentation import augmented, draw
+from workloads.datasets import Split, batch_order
+from workloads.records.events import read_events
+from workloads.records.figures import AUGMENT
+from workloads.records.job import AUGMENTATION, RATES, InputFile
+from workloads.spec import OptimizerSpec
+from workloads.study import Study
+
+BATCH, EPOCHS = 7, 3  # of 30 images: five steps an epoch, the last of two images
+STEPS = 15
+RULE = replace(OptimizerSpec.named("nesterov"), schedule="cosine", warm_up=4.0)
+
+
+class Recording(Adapter):
+    """The referee, which notes every step's rate and images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates: list[float] = []
+        self.seen: list[np.ndarray] = []
+
+    def train(self, order: Order, rates: Floats | None = None) -> Floats:
+        self.rates.extend([] if rates is None else rates.tolist())
+        self.seen.extend(np.array(self.images[batch]) for batch in order)
+        return super().train(order, rates)
+
+
+def measured(folder: Path, feed_whole: bool) -> tuple[Recording, Prepared, list[dict[str, Any]]]:
+    """A trial of both; a whole epoch's images are asked for at once, as with feed "device", or batch by batch."""
+
+    class Whole(Recording):
+        def load(self, images: Any, labels: Any) -> None:
+            super().load(np.asarray(images), labels)
+
+    adapter = Whole() if feed_whole else Recording()
+    draws, order = draw(EPOCHS + 1, 30, PLAIN.input_shape, 0), batch_order(30, EPOCHS, 0)
+    task = PLAIN, RULE, weights.draw(PLAIN, 0), 0
+    split = Split(IMAGES, LABELS)
+    prepared = Prepared(split, split, order, task, schedules.rates(RULE, STEPS), draws)
+    adapter.load(prepared.images(0), LABELS)
+    spec = make_spec(optimizer=RULE, batch_size=BATCH, epochs=EPOCHS, window_s=0.02)
+    trial.measure(adapter, spec, prepared, EventLog(folder / "events.jsonl"))
+    return adapter, prepared, read_events(folder / "events.jsonl")
+
+
+@pytest.mark.parametrize("feed_whole", [False, True])
+def test_every_step_has_the_rate_and_the_images_that_were_drawn_for_it(feed_whole: bool, tmp_path: Path) -> None:
+    adapter, prepared, events = measured(tmp_path, feed_whole)
+    rates, draws = prepared.rates, prepared.draws
+    assert rates is not None and draws is not None and len(adapter.rates) == len(adapter.seen) > STEPS
+    assert adapter.rates == [*rates.tolist(), *[float(rates[-1])] * (len(adapter.rates) - STEPS)]
+    for step, seen in enumerate(adapter.seen[:STEPS]):
+        epoch, number = divmod(step, 5)
+        chosen = prepared.order[epoch, number * BATCH : (number + 1) * BATCH]
+        assert np.array_equal(seen, augmented(IMAGES[chosen], draws[epoch, chosen])), step
+    of_the_window = {image.tobytes() for image in augmented(IMAGES, draws[-1])}
+    assert {image.tobytes() for seen in adapter.seen[STEPS:] for image in seen} <= of_the_window
+    costs = [event["augment_s"] for event in events if event["event"] == "epoch_augmented"]
+    assert len(costs) == EPOCHS and min(costs) > 0
+    figure = augmentation(events)[AUGMENT.name]
+    assert figure.value == pytest.approx(sum(costs) / EPOCHS) and figure.samples == EPOCHS
+
+
+def test_each_batch_size_has_rates_of_its_own_and_without_a_schedule_there_are_none() -> None:
+    study = Study("s", batch_sizes=(4, 32), epochs=2, schedule="step")
+    assert {name: len(rates) for name, rates in training_inputs.rates(study, 30).items()} == {
+        "rates/4": 16,
+        "rates/32": 2,
+    }
+    files = {name: InputFile(f"{name}.npy", "00") for name in ("order", "rates/4", "rates/32")}
+    assert training_inputs.of_batch_size(files, 32) == {"order": files["order"], RATES: files["rates/32"]}
+    assert training_inputs.rates(study.changed(schedule="constant"), 30) == {}
+    assert training_inputs.of_batch_size({"order": files["order"]}, 32) == {"order": files["order"]}
+
+
+def test_a_warm_up_as_long_as_the_training_of_one_batch_size_is_bad_input() -> None:
+    study = Study("s", batch_sizes=(4, 32), epochs=2, warm_up=2)
+    with pytest.raises(BadInput, match="--warm-up 2: at batch size 32 a warm-up of 2 steps leaves none of the 2 steps"):
+        training_inputs.rates(study, 30)
+
+
+def test_draws_are_of_every_epoch_and_of_the_window() -> None:
+    order = batch_order(30, 2, 0)
+    study = Study("s", augment="flip-crop")
+    ((name, draws),) = training_inputs.draws(study, order, (32, 32, 3), seed=1).items()
+    assert name == AUGMENTATION and draws.shape == (3, 30, 3)
+    assert training_inputs.draws(Study("s"), order, (32, 32, 3), seed=1) == {}
+
+
+def test_rounding_may_grow_by_each_updates_own_rate() -> None:
+    plain = replace(RULE, schedule="constant", warm_up=0.0)
+    same = np.full(24, plain.learning_rate, np.float32)
+    assert allowed_training_loss(plain, False, 24, same) == pytest.approx(allowed_training_loss(plain, False, 24), 1e-5)
+    falling = schedules.rates(RULE, 24)
+    assert allowed_training_loss(RULE, False, 24, falling) < 0.5 * allowed_training_loss(plain, False, 24)
+    assert allowed_training_loss(RULE, False, 12, falling) < allowed_training_loss(RULE, False, 24, falling)

@@ -1,0 +1,59 @@
+"""The learning rate of every step, computed once and given to every framework as data.
+
+With T steps behind the warm-up and t = 0 ... T - 1 among them, as parts of the learning rate:
+    constant    1
+    cosine      LEAST + (1 - LEAST) (1 + cos(pi t / (T - 1))) / 2
+    one-cycle   (RISE T rounded up, R, at least 1) from FIRST to 1 in equal steps over t = 0 ... R, then cosine to LEAST
+    step        1, 1/10 from half of all steps on, 1/100 from three quarters on
+Warm-up of W steps comes before: (t + 1) / W, for t = 0 ... W - 1. One-cycle has a rise of its own, and no warm-up.
+No rate is 0. After the last step the last rate holds.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .spec import OptimizerSpec
+
+LEAST = 0.01  # not 0: what is measured behind the epochs still has to train
+FIRST, RISE = 0.04, 0.3  # Smith & Topin 2018, as PyTorch's OneCycleLR has it: a 25th, over 30 % of the steps
+
+Rates = NDArray[np.float32]
+
+
+def steps_of(images: int, batch_size: int, last_batch: str) -> int:
+    """Updates of an epoch; `last_batch` is "keep" or "drop"."""
+    return images // batch_size + (last_batch == "keep" and images % batch_size > 0)
+
+
+def warm_up_steps(optimizer: OptimizerSpec, steps: int) -> int:
+    """Of `steps` in all; a part of them is rounded down."""
+    return int(optimizer.warm_up * steps) if optimizer.warm_up < 1 else int(optimizer.warm_up)
+
+
+def rates(optimizer: OptimizerSpec, steps: int) -> Rates:
+    """(steps,), all above 0. Raises ValueError for a warm-up that leaves none of the steps."""
+    warm_up = warm_up_steps(optimizer, steps)
+    if warm_up >= steps:
+        raise ValueError(f"a warm-up of {warm_up} steps leaves none of the {steps} steps")
+    parts = np.concatenate([np.arange(1, warm_up + 1) / max(1, warm_up), _parts(optimizer.schedule, steps - warm_up)])
+    return (optimizer.learning_rate * parts).astype(np.float32)
+
+
+def _parts(schedule: str, steps: int) -> NDArray[np.float64]:
+    """(steps,) in float64."""
+    if schedule == "cosine":
+        return _cosine(steps)
+    if schedule == "one-cycle":
+        rise = max(1, math.ceil(RISE * steps))
+        return np.concatenate([np.linspace(FIRST, 1, rise + 1)[:-1], _cosine(steps - rise)])[:steps]
+    passed = np.arange(steps) / steps
+    return np.where(passed < 0.5, 1.0, np.where(passed < 0.75, 0.1, 0.01)) if schedule == "step" else np.ones(steps)
+
+
+def _cosine(steps: int) -> NDArray[np.float64]:
+    """From 1 to LEAST."""
+    return LEAST + (1 - LEAST) * (1 + np.cos(np.pi * np.arange(steps) / max(1, steps - 1))) / 2
