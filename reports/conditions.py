@@ -14,31 +14,13 @@ from workloads.records import network, processor
 from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.spec import OptimizerSpec
 
 from .image_source import source_words
 from .load import started
+from .training_text import augmentation_label, in_use, optimizer_label
 
 VARIABLES = "caller's variables"
 OWN_CODE = "own code, not compared"
-# Of each update rule: those of its settings that it uses, and its label.
-SETTINGS = {
-    "sgd": ("weight_decay",),
-    "momentum": ("momentum", "weight_decay"),
-    "nesterov": ("momentum", "weight_decay"),
-    "adam": ("beta1", "beta2", "epsilon"),
-    "adamw": ("beta1", "beta2", "epsilon", "weight_decay"),
-    "rmsprop": ("rho", "epsilon"),
-}
-OF_ALL = ("schedule", "warm_up")
-LABELS = {
-    "sgd": "SGD",
-    "momentum": "SGD with momentum {momentum}",
-    "nesterov": "SGD with Nesterov momentum {momentum}",
-    "adam": "Adam ({beta1}, {beta2}, epsilon {epsilon})",
-    "adamw": "AdamW ({beta1}, {beta2}, epsilon {epsilon})",
-    "rmsprop": "RMSprop ({rho}, epsilon {epsilon})",
-}
 
 
 @dataclass(frozen=True)
@@ -242,32 +224,6 @@ def _completed(
             shared = fitting[0] if len(fitting) == 1 else shared
         completed.append((result, shared))
     return completed
-
-
-def in_use(optimizer: OptimizerSpec) -> OptimizerSpec:
-    """What its rule ignores as it is by default."""
-    settings = {name: getattr(optimizer, name) for name in (*SETTINGS[optimizer.name], *OF_ALL)}
-    return OptimizerSpec(optimizer.name, optimizer.learning_rate, **settings)
-
-
-def optimizer_label(optimizer: OptimizerSpec) -> str:
-    """The rule and those of its numbers that it uses."""
-    words = [LABELS[optimizer.name].format(**vars(optimizer)), f"learning rate {optimizer.learning_rate}"]
-    if optimizer.schedule != "constant":
-        words.append(f"{optimizer.schedule} schedule")
-    if optimizer.warm_up:
-        steps = "% of the steps" if optimizer.warm_up < 1 else " steps"
-        words.append(f"warm-up of {optimizer.warm_up * (100 if optimizer.warm_up < 1 else 1):g}{steps}")
-    if optimizer.weight_decay and "weight_decay" in SETTINGS[optimizer.name]:
-        words.append(f"weight decay {optimizer.weight_decay}")
-    return ", ".join(words)
-
-
-def augmentation_label(task: Task) -> str:
-    """How images are augmented, and whether the steady window's speed holds what that costs."""
-    if task.feed == "device":
-        return f"{task.augment}, before each epoch: the speed is without its cost"
-    return f"{task.augment}, in every step: the speed is with its cost"
 
 
 def _gpu(result: TrialResult) -> dict[str, Any]:

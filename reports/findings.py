@@ -13,7 +13,7 @@ from workloads.records.status import Status
 
 from . import caveats, order, parity, tables
 from .condition_text import dates
-from .conditions import Section, model_words, optimizer_label
+from .conditions import Section, model_words
 from .frameworks import display_name, ordered
 from .load import Stored
 from .order import IN_THIS_RUN, TIE_PERCENT, Extreme, Order, Points, extreme
@@ -21,6 +21,7 @@ from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .report import Summary
 from .reproduction import summary as published
 from .tables import Doubt, Place
+from .training_text import optimizer_label
 from .words import counted, listed
 
 MOST_SECTIONS = 3  # told one by one in what was run

@@ -8,7 +8,7 @@ from adapters.base import Adapter
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import prepare
 from adapters.worker.trainer import Trainer, epoch_batches
-from adapters.worker.trial import FIRST_LOSSES, evaluate, train_epoch
+from adapters.worker.trial import FIRST_LOSSES, evaluate, load_epoch, train_epoch
 from workloads.records.events import Event
 from workloads.records.job import Job
 from workloads.weights import DISTURBANCES, disturbed
@@ -25,8 +25,9 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     for number in range(DISTURBANCES):
         adapter.build(workload, optimizer, disturbed(weights, number), seed)
         events.write(Event.BUILT)
-        trainer = Trainer(adapter)
+        trainer = Trainer(adapter, prepared.rates, prepared.ahead)
         for epoch, order in enumerate(orders):
+            load_epoch(adapter, prepared, epoch)
             train_epoch(trainer, epoch, epoch_batches(order, batch_size, passes.last_batch), events)
             if passes.epochs:
                 loss, accuracy = evaluate(adapter, test.images, test.labels, batch_size)

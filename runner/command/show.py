@@ -126,7 +126,6 @@ def plan(request: Request, console: Console) -> None:
 
 def _schedules(request: Request) -> Iterator[str]:
     """A line for each batch size; none where all steps have one rate."""
-    images = DATASETS[request.study.dataset].train_count
-    for name, rates in training_inputs.rates(request.study, images).items():
+    for name, rates in training_inputs.rates(request.study, request.dataset.train_count).items():
         size, steps = name.rpartition("/")[2], f"{len(rates)} steps, {min(rates):.3g} to {max(rates):.3g}"
         yield f"batch {size:>5}: learning rates of {steps}; behind them {rates[-1]:.3g}"
