@@ -10,7 +10,8 @@ from written import make, numbers, report, rows
 
 from reports import condition_text
 from reports.comparing.pairing import pair
-from reports.conditions import optimizer_label, sections
+from reports.conditions import sections
+from reports.training_text import optimizer_label
 from workloads.networks import WORKLOADS
 from workloads.records import network
 from workloads.records.figures import Figure
