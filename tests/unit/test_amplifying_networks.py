@@ -123,8 +123,8 @@ def ask(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
 @pytest.mark.parametrize("seed", RUNS)
 def test_right_trials_that_drift_apart_are_ok_once_it_is_known_what_rounding_does_there(
     seed: int,
-    gate: Gate,
-    monkeypatch: pytest.MonkeyPatch,  # noqa: F811
+    gate: Gate,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     *_, suspect = gate.judge(trials(seed))
     assert suspect.status is Status.UNVERIFIED and not named(suspect, SUSPECTED[seed]).passed
@@ -138,8 +138,8 @@ def test_right_trials_that_drift_apart_are_ok_once_it_is_known_what_rounding_doe
 @pytest.mark.parametrize("seed", RUNS)
 def test_an_epoch_that_is_wrong_by_more_is_caught_or_it_is_said_that_nothing_can_be_told(
     seed: int,
-    gate: Gate,
-    monkeypatch: pytest.MonkeyPatch,  # noqa: F811
+    gate: Gate,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ask(monkeypatch, seed)
     *others, right = trials(seed)
