@@ -22,6 +22,7 @@ from runner.command.progress import Display, row
 from runner.command.setup import fresh_folder, installations, make_environments, put_aside
 from runner.environments import definition
 from runner.gate import trial_end
+from runner.gate.disturbed import who_can_be_asked
 from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, group
 from runner.launch import Launcher, LaunchFailed
 from runner.machine import description
@@ -125,12 +126,8 @@ def run_trials(
 
     After each, the gate looks again at all in the folder that it may be held against. Returns the plan's trials.
     """
-    asked = {
-        (spec.cell.framework, spec.installation): launcher
-        for spec in plan.trials
-        if not isinstance(launcher := launchers[spec.cell.framework], str)
-    }
-    gate, memory = Gate(request.results, request.project, asked), MemoryWorker(request.results, plan.trials)
+    gate = Gate(request.results, request.project, who_can_be_asked(plan.trials, launchers))
+    memory = MemoryWorker(request.results, plan.trials)
     known = judge(gate, read_stored(request.results), request.results)
     if plan.to_run:
         machine = description.describe(request.project, request.placement.device, request.gpus)

@@ -28,6 +28,15 @@ from workloads.records.result import Epoch, TrialResult
 Launchers = Mapping[tuple[str, Installation], Launcher]
 
 
+def who_can_be_asked(specs: Sequence[TrialSpec], launchers: Mapping[str, Launcher | str]) -> Launchers:
+    """The frameworks of a plan's trials, but for those that cannot be started."""
+    return {
+        (spec.cell.framework, spec.installation): launcher
+        for spec in specs
+        if not isinstance(launcher := launchers[spec.cell.framework], str)
+    }
+
+
 @dataclass(frozen=True)
 class Training:
     """One training from disturbed weights, as far as it was asked."""

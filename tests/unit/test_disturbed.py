@@ -16,7 +16,7 @@ from test_late_verdicts import epochs, named, runs
 
 from runner.gate import disturbed as asking
 from runner.gate import judge as judging
-from runner.gate.disturbed import Disturbed, Training, losses_moved, with_disturbed_weights
+from runner.gate.disturbed import Disturbed, Training, losses_moved, who_can_be_asked, with_disturbed_weights
 from runner.gate.judge import Gate
 from runner.launch import LaunchFailed, Local
 from workloads import weights
@@ -88,6 +88,12 @@ def test_a_framework_that_is_installed_otherwise_than_in_the_trial_is_not_asked(
     newer = replace(result, spec=varied(result.spec, environment="newer"))
     assert Disturbed(tmp_path, known(newer)).trainings(result, 1) == []
     assert not asked
+
+
+def test_the_frameworks_of_a_plan_can_be_asked_as_far_as_they_can_be_started() -> None:
+    one, two = trial("one").spec, trial("two").spec
+    asked = who_can_be_asked([one, varied(one, batch_size=64), two], {"one": LAUNCHER, "two": "no wheel for it"})
+    assert asked == {("one", one.installation): LAUNCHER}
 
 
 def test_a_worker_that_cannot_be_started_or_does_not_finish_tells_nothing_and_is_not_asked_again(
