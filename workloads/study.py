@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import tomllib
 from dataclasses import dataclass, fields, replace
@@ -141,7 +142,7 @@ def read(path: Path) -> Study:
         study = Study(name=path.stem, **table)
         # What is named by its path lies beside the study that names it.
         named = {"workload": study.workload.endswith(".py"), "dataset": is_path(study.dataset)}
-        return study.changed(**{key: str(path.parent / getattr(study, key)) for key in named if named[key]})
+        return study.changed(**{key: os.path.join(path.parent, getattr(study, key)) for key in named if named[key]})
     except StudyError as error:
         raise StudyError(f"{path}, line {_line_of(error.key, text)}: {error}") from error
 

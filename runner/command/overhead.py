@@ -114,6 +114,7 @@ def conditions_of(request: Request) -> dict[str, Any]:
         "threads": request.placement.threads,
         "workload": request.study.workload,
         "dataset": request.study.dataset,
+        **({} if request.source is None else {"source": asdict(request.source)}),
         "variables": request.placement.variables,
     }
 

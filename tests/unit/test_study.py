@@ -8,7 +8,7 @@ import pytest
 
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
-from workloads.study import Study, StudyError, read, studies
+from workloads.study import Study, StudyError, is_path, read, studies
 
 THESIS_BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -231,3 +231,13 @@ def test_a_study_finds_its_networks_file_beside_itself(tmp_path: Path) -> None:
     assert read(tmp_path / "mine.toml").workload == str(tmp_path / "nets" / "my_cnn.py")
     (tmp_path / "mine.toml").write_text('workload = "/elsewhere/my_cnn.py"')
     assert read(tmp_path / "mine.toml").workload == "/elsewhere/my_cnn.py"
+
+
+def test_what_is_named_by_its_path_lies_beside_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for named, is_named in (("./photos", True), ("../photos", True), ("mine.npz", True), ("digits", False)):
+        path = written(tmp_path, f'dataset = "{named}"')
+        assert read(path).dataset == (f"{tmp_path}/{named}" if is_named else named)
+        monkeypatch.chdir(tmp_path)
+        dataset = read(Path("mine.toml")).dataset
+        assert is_path(dataset) == is_named and (tmp_path / named).resolve() == Path(dataset).resolve()
+    assert read(written(tmp_path, f'dataset = "{tmp_path}/x"')).dataset == f"{tmp_path}/x"
