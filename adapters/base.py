@@ -55,7 +55,7 @@ class MemoryUse:
 
 class Adapter(Protocol):
     """Made by the worker as `adapters.<framework>.adapter.Adapter()`; open first, then load,
-    then build, then the others in any order; build may come again.
+    then build, then the others in any order; load, of the same shapes, and build may come again.
     """
 
     def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
@@ -66,8 +66,10 @@ class Adapter(Protocol):
         """
 
     def load(self, images: Images, labels: Labels) -> None:
-        """Take the training split, uint8 (n, h, w, c) and int32 (n,), once.
+        """Take the training split, uint8 (n, h, w, c) and int32 (n,), in place of an earlier one.
 
+        It comes once, or before every epoch where images are augmented: then `images[batch]` gives an array, and
+        `numpy.asarray(images)` the whole one.
         With feed "host" it stays with numpy and each batch is gathered there and copied;
         with feed "device" it lives on the device from here on.
         """

@@ -100,7 +100,7 @@ class Adapter:
             self.__dict__.pop(earlier, None)
         gc.collect()
         mx.random.seed(seed)
-        self.workload = workload
+        self.workload, self.rule = workload, optimizer
         self.blocks: dict[str, gluon.HybridBlock] = {}
         net = (
             gluon.nn.HybridSequential() if own is None or isinstance(own, gluon.HybridBlock) else gluon.nn.Sequential()
@@ -165,13 +165,15 @@ class Adapter:
         losses = []
         for number, batch in enumerate(order):
             if rates is not None:
-                optimizers.set_rate(self.trainer, float(rates[number]))
+                optimizers.set_rate(self.trainer, self.rule, float(rates[number]))
             images, labels = self._gathered(batch)
             with autograd.record():
                 loss = self.loss(self.net(images), labels)
             loss.backward()
             self.trainer.step(len(batch))
             losses.append(loss.mean())
+        if rates is not None:
+            optimizers.set_rate(self.trainer, self.rule, self.trainer.learning_rate)  # a step without rates keeps it
         return losses
 
     def _gathered(self, batch: np.ndarray) -> tuple[mx.nd.NDArray, mx.nd.NDArray]:

@@ -93,14 +93,16 @@ def make_optimizer(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
     return RULES[spec.name](spec)
 
 
-def set_rate(trainer: gluon.Trainer, rate: float) -> None:
-    """Of the steps from here on. Velocities, which hold the rate that was, are put right."""
-    before = trainer.learning_rate
-    if rate == before:
-        return
+def set_rate(trainer: gluon.Trainer, spec: OptimizerSpec, rate: float) -> None:
+    """Of the next step. Velocities hold the rate that was: the step keeps of them the momentum times new over old.
+
+    Nesterov's rule has the momentum in a second place, where it stays: its velocities are scaled.
+    """
+    ratio = rate / trainer.learning_rate
     trainer.set_learning_rate(rate)
-    if isinstance(trainer.optimizer, mx.optimizer.SGD | mx.optimizer.NAG):
+    if spec.name == "momentum":
+        trainer.optimizer.momentum = spec.momentum * ratio
+    elif spec.name == "nesterov" and ratio != 1:
         for updater in trainer._updaters:
             for velocity in updater.states.values():
-                if velocity is not None:
-                    velocity *= rate / before
+                velocity *= ratio

@@ -23,6 +23,8 @@ def of_setting(section: Section, publication: Publication) -> Calibration | None
         return None
     setting = calibration.optimizer, calibration.learning_rate, calibration.momentum
     every = [result.spec.task.optimizer for result in section.results]
+    if condition.task.augment != "none" or any(each.changes_rate or each.weight_decay for each in every):
+        return None
     return calibration if all((each.name, each.learning_rate, each.momentum) == setting for each in every) else None
 
 

@@ -7,7 +7,7 @@ from adapters.mxnet import adapter, optimizers
 FRAMEWORK, CASES, CAUGHT_BY = "mxnet", ("plain-momentum-changing", "plain-nesterov-changing"), {"losses", "weights"}
 
 
-def set_rate(trainer: Any, rate: float) -> None:
+def set_rate(trainer: Any, spec: Any, rate: float) -> None:
     trainer.set_learning_rate(rate)
 
 
