@@ -64,7 +64,8 @@ def display_name(framework: str) -> str:
     A build's is that of its framework with what tells it from other builds.
     """
     if label_of(framework):
-        return f"{display_name(adapter_of(framework))}{MARK}{label_of(framework)}"
+        # Without the blank a label with a dot makes it an address, which Markdown links.
+        return f"{display_name(adapter_of(framework))} {MARK}{label_of(framework)}"
     if framework in KNOWN:
         return KNOWN[framework].name
     label = LABELS.get(framework, framework)

@@ -50,7 +50,7 @@ def test_two_builds_of_one_framework_stand_in_one_report_each_with_its_row_and_i
         assert result["facts"]["packages"]["torch"] == result["facts"]["framework_version"]
         assert name in done.stdout
     markdown = (tmp_path / "report" / "report.md").read_text()
-    assert "| PyTorch@a " in markdown and "| PyTorch@b " in markdown
+    assert "| PyTorch @a " in markdown and "| PyTorch @b " in markdown
     (section,), _ = sections(load.read(tmp_path).results)
     assert [tuple(pair) for pair in parity.compare(section)[["framework_a", "framework_b"]].to_numpy()] == [
         ("pytorch@a", "pytorch@b")

@@ -30,7 +30,7 @@ def test_builds_have_names_of_their_own_behind_their_framework_whatever_comes_fi
     names = ["mxnet", "pytorch@stable", "jax@b", "pytorch@nightly", "tensorflow@a", "pytorch", "jax"]
     expected = ["tensorflow@a", "pytorch", "pytorch@nightly", "pytorch@stable", "mxnet", "jax", "jax@b"]
     assert ordered(names) == ordered(reversed(names)) == expected
-    assert [display_name(name) for name in BUILDS] == ["PyTorch", "PyTorch@nightly", "PyTorch@stable"]
+    assert [display_name(name) for name in BUILDS] == ["PyTorch", "PyTorch @nightly", "PyTorch @stable"]
 
 
 @pytest.mark.parametrize("framework", KNOWN)
@@ -52,16 +52,16 @@ def test_each_build_is_a_row_a_column_of_facts_and_a_pair_of_the_parity(tmp_path
     store(tmp_path, *trials)
     folder = tmp_path / "report"
     export.write(build.report([tmp_path]), folder, ("md", "csv", "latex"))
-    assert list(rows(folder / "speed.md"))[1:] == ["PyTorch", "PyTorch@nightly", "PyTorch@stable"]
+    assert list(rows(folder / "speed.md"))[1:] == ["PyTorch", "PyTorch @nightly", "PyTorch @stable"]
     assert [row["framework"] for row in numbers(folder / "speed.csv")] == list(BUILDS)
     (section,) = build.report([tmp_path]).chapters
     compared = parity.compare(section.section)
     pairs = list(zip(compared["framework_a"], compared["framework_b"], strict=True))
     assert pairs == list(itertools.combinations(BUILDS, 2))
     assert set(compared["verdict"]) == {"agree"}
-    assert "PyTorch@nightly" in (folder / "speed.tex").read_text()
+    assert "PyTorch @nightly" in (folder / "speed.tex").read_text()
     (software,) = (line for line in section.conditions if line.startswith("Software: "))
-    assert "PyTorch@nightly environment own interpreter, aaaa-bbbb" in software
+    assert "PyTorch @nightly environment own interpreter, aaaa-bbbb" in software
     assert "PyTorch environment e1" in software
 
 
@@ -89,4 +89,4 @@ def test_a_build_is_compared_with_itself_alone(tmp_path: Path) -> None:
         folders.append(store(tmp_path / day, *nightly, built("pytorch", **at)))
     done = run("compare", *folders)
     assert done.returncode == 0, done.stderr
-    assert "PyTorch@nightly" in done.stdout
+    assert "PyTorch @nightly" in done.stdout

@@ -38,7 +38,7 @@ def test_its_accuracy_is_held_against_nobodys(tmp_path: Path) -> None:
     trials = [own(name, 32, repeat) for name in ("pytorch@a", "pytorch@b") for repeat in range(3)]
     built = make(store(tmp_path, *trials), tmp_path / "report")
     assert "Accuracy parity is not stated: own code, not compared." in built.markdown
-    assert list(rows(tmp_path / "report" / "speed.md"))[1:] == ["PyTorch@a", "PyTorch@b"]
+    assert list(rows(tmp_path / "report" / "speed.md"))[1:] == ["PyTorch @a", "PyTorch @b"]
     assert not (tmp_path / "report" / "parity.md").exists()
 
 

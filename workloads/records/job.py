@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..spec import OptimizerSpec
+from .build import MARK
 from .own_code import OwnCode
 from .record import Record
 from .word import Word
@@ -159,7 +160,7 @@ class TrialSpec(Record):
 
     @property
     def _prefix(self) -> str:
-        return f"{self.cell.framework}-{self.placement.device_kind}"
+        return f"{self.cell.framework.replace(MARK, '-')}-{self.placement.device_kind}"
 
 
 def _hashes(inputs: dict[str, InputFile]) -> dict[str, str]:
