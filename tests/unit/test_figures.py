@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from workloads.records import checks, figures
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.figures import FIGURES, Figure, Method
 from workloads.records.files import RESULT_FILE, write_json
+from workloads.records.job import Task
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 
@@ -30,10 +31,9 @@ def older(stored: TrialResult, sources: dict[str, str], details: dict[str, str] 
     """Its JSON as earlier code stored it: figures with these sources, checks with these words."""
     data: dict[str, Any] = json.loads(json.dumps(stored.to_json()))
     parts = [data["spec"].pop(part) for part in ("cell", "task", "passes", "placement", "installation", "draw")]
+    later = {field.name for field in fields(Task) if field.default is not MISSING}
     for part in parts:
-        data["spec"] |= {
-            name: value for name, value in part.items() if name not in ("network", "augment")
-        }  # they came later
+        data["spec"] |= {name: value for name, value in part.items() if name not in later}
     data["schema_version"] = 3
     data["figures"] = {name: {"value": 8.0, "source": source} for name, source in sources.items()}
     data["checks"] = [{"name": name, "passed": True, "detail": detail} for name, detail in (details or {}).items()]
