@@ -129,13 +129,37 @@ def test_finished_trials_are_measured_again(quick_run: QuickRun) -> None:
     assert by_cell(results) == cells
 
 
+SMALL_CNN = """
+from workloads.layers import Conv2D, Dense, Flatten, Relu
+from workloads.spec import Workload
+
+SMALL_CNN = Workload(
+    name="small-cnn",
+    summary="seconds for 50,000 photographs",
+    input_shape=(32, 32, 3),
+    layers=(
+        Conv2D("conv1", filters=8, kernel=(5, 5), stride=2, padding="same"),
+        Relu("relu1"),
+        Conv2D("conv2", filters=16, kernel=(5, 5), stride=2, padding="same"),
+        Relu("relu2"),
+        Flatten("flatten"),
+        Dense("dense", units=10),
+    ),
+)
+"""
+
+
 def test_real_cifar10_fails_or_takes_2_gib(real_data: Path, tmp_path: Path) -> None:
+    network = tmp_path / "small_cnn.py"
+    network.write_text(SMALL_CNN)
     done = run_runner(
-        *ALL, "--dataset", "cifar10", "--data-dir", real_data, "--batch-size", 1024, "--epochs", 1,
-        "--window", 1, "--results", tmp_path,
+        *ALL, "--workload", network, "--dataset", "cifar10", "--data-dir", real_data, "--batch-size", 1024,
+        "--epochs", 1, "--learning-rate", 0.05, "--window", 1, *PATIENT, "--results", tmp_path / "results",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    for result in by_cell(tmp_path).values():
+    cells = by_cell(tmp_path / "results")
+    assert {framework for framework, _ in cells} == set(REAL_FRAMEWORKS)
+    for result in cells.values():
         assert result["figures"]["host_memory_peak_bytes"]["value"] < 2 * 2**30
         assert result["epochs"][0]["images"] == 50_000
         assert result["epochs"][0]["test_loss"] < math.log(10)  # better than guessing
