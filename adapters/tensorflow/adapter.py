@@ -119,19 +119,13 @@ class Adapter:
         def resident_step(images: tf.Tensor, labels: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
             return step(tf.gather(images, batch), tf.gather(labels, batch))
 
-        train_step = resident_step if self.resident else step
-
-        @tf.function(input_signature=(tf.TensorSpec((), tf.float32), *train_step.input_signature))
-        def train_step_at(rate: tf.Tensor, *inputs: tf.Tensor) -> tf.Tensor:
-            optimizers.set_rate(rule, rate)
-            return train_step(*inputs)
-
         @tf.function(input_signature=(images_spec,))
         def logits(images: tf.Tensor) -> tf.Tensor:
             return model(self._rescaled(images), training=False)
 
         self.optimizer, self.cross_entropy = rule, cross_entropy
-        self.step, self.train_step, self.train_step_at, self.logits = step, train_step, train_step_at, logits
+        self.step, self.logits, self.train_step = step, logits, resident_step if self.resident else step
+        self.train_step_at = optimizers.at_rates(self.train_step, rule)
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
         model = own_model.make(make_model, own, self.device, seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -83,3 +84,14 @@ def set_rate(optimizer: keras.optimizers.Optimizer, rate: tf.Tensor) -> None:
         for velocity in optimizer.momentums:
             velocity.assign(velocity * ratio)
     optimizer.learning_rate.assign(rate)
+
+
+def at_rates(step: Any, rule: keras.optimizers.Optimizer) -> Any:
+    """The compiled step with its learning rate as the first input: traced once for all rates."""
+
+    @tf.function(input_signature=(tf.TensorSpec((), tf.float32), *step.input_signature))
+    def step_at(rate: tf.Tensor, *inputs: tf.Tensor) -> tf.Tensor:
+        set_rate(rule, rate)
+        return step(*inputs)
+
+    return step_at
