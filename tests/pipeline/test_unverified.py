@@ -14,6 +14,7 @@ from copied import add_framework, copy_project, run_in, without_reports
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
+from workloads.weights import DISTURBANCES
 
 WRONG = ("doubled", "dimmed")
 CONDITIONS = (
@@ -110,7 +111,8 @@ def test_running_again_repeats_the_unverified_trials_and_asks_the_referee_no_mor
     before = results_of(results)
     probes = {path: path.stat().st_mtime_ns for path in results.glob("probes/*/events.jsonl")}
     names = [path.parent.name for path in probes]
-    assert sorted(name.split("-")[0] for name in names) == ["dimmed", "doubled", "numpy", "numpy"], "the referee's two"
+    of_the_referee = 2 + DISTURBANCES
+    assert sorted(name.split("-")[0] for name in names) == ["dimmed", "doubled", *["numpy"] * of_the_referee]
     done = run_runner(*COMMAND, "--adapters", adapters, "--results", results)
     assert done.returncode == 1
     assert "1 of 3 trials are finished" in done.stdout
