@@ -28,6 +28,7 @@ from workloads.layers import (
     PositionEmbedding,
     Relu,
     Relu6,
+    Resize,
     Sigmoid,
     Silu,
     Softmax,
@@ -74,6 +75,7 @@ EVERYTHING = Workload(
         DepthwiseConv2D("wide", (1, 2)),  # (4, 2)
         HardSwish("wide_swish"),  # or BatchNorm would take the bias away, and its gradient
         AveragePool2D("average", 2),  # (2, 1)
+        Resize("resize", 3, 2),
         Flatten("flatten"),
         BatchNorm("norm"),
         Dropout("dropout", 0.25),
