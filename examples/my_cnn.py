@@ -1,0 +1,40 @@
+"""A network of one's own: a ResNet-18 an eighth as wide, for photographs of up to ten kinds.
+
+    python -m runner --framework all --workload examples/my_cnn.py --dataset ./photos
+
+`photos` holds train/KIND/*.jpg and test/KIND/*.jpg. What the network costs, layer by layer:
+
+    python -m workloads describe examples/my_cnn.py
+"""
+
+from workloads.layers import BatchNorm, Conv2D, Dense, GlobalAveragePool2D, Layer, Relu, residual
+from workloads.spec import Workload
+
+
+def convolution(name: str, width: int, kernel: int, stride: int = 1) -> list[Layer]:
+    """Without a bias, and its norm."""
+    return [
+        Conv2D(name, width, (kernel, kernel), stride, "same", bias=False, initializer="he-normal"),
+        BatchNorm(f"{name}_norm", momentum=0.9),
+    ]
+
+
+def block(name: str, width: int, stride: int, projected: bool) -> list[Layer]:
+    """Two convolutions beside a shortcut, which is a convolution itself where the shape changes."""
+    first, second = convolution(f"{name}_conv1", width, 3, stride), convolution(f"{name}_conv2", width, 3)
+    shortcut = convolution(f"{name}_shortcut", width, 1, stride) if projected else []
+    return [residual(f"{name}_add", (*first, Relu(f"{name}_relu1"), *second), tuple(shortcut)), Relu(f"{name}_relu2")]
+
+
+layers = [*convolution("stem", 8, 3), Relu("stem_relu")]
+for stage, width in enumerate((8, 16, 32, 64)):
+    layers += block(f"stage{stage}_block0", width, stride=2 if stage else 1, projected=stage > 0)
+    layers += block(f"stage{stage}_block1", width, stride=1, projected=False)
+layers += [GlobalAveragePool2D("pool"), Dense("dense", units=10)]
+
+MY_CNN = Workload(
+    name="my-cnn",
+    summary="ResNet-18, an eighth as wide, for up to ten kinds of photographs",
+    input_shape=(32, 32, 3),
+    layers=tuple(layers),
+)

@@ -1,0 +1,89 @@
+"""Each file of examples/ by the real command line, with the three real frameworks."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import photographs
+import pytest
+from conftest import PATIENT, PROJECT, REAL_FRAMEWORKS, ROOT, by_cell, run_runner
+
+from runner.environments.definition import read
+from workloads.records.check_name import CheckName
+
+EXAMPLES = ROOT / "examples"
+CHECKED = {CheckName.GATE, CheckName.END_EVALUATION, CheckName.END_UPDATES}
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """480 and 120 JPEGs of several modes and sizes."""
+    folder = tmp_path_factory.mktemp("data") / "photos"
+    photographs.write(folder, 480, 120)
+    return folder
+
+
+def assert_trusted(result: dict[str, Any]) -> None:
+    """It ended well and the gate looked at it and had nothing to say."""
+    assert (result["status"], result["reason"]) == ("ok", None)
+    assert {check["name"] for check in result["checks"] if check["passed"]} >= CHECKED
+
+
+@pytest.mark.parametrize(
+    ("workload", "training", "accuracy"),
+    [
+        (EXAMPLES / "my_cnn.py", ("--epochs", 4, "--learning-rate", 0.05), 0.9),
+        ("vit-tiny", ("--epochs", 3, "--optimizer", "adam", "--learning-rate", 0.0005), 0.8),
+    ],
+    ids=["a narrow ResNet-18", "the vision transformer"],
+)
+def test_a_folder_of_jpegs_is_learnt_by_every_framework_and_the_gate_stays_on(
+    workload: Path | str, training: tuple[object, ...], accuracy: float, photos: Path, tmp_path: Path
+) -> None:
+    done = run_runner(
+        "--framework", "all", "--device", "cpu", "--workload", workload, "--dataset", photos, *training,
+        "--batch-size", 32, "--window", 1, *PATIENT, "--results", tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = by_cell(tmp_path)
+    assert {framework for framework, _ in cells} == set(REAL_FRAMEWORKS)
+    for result in cells.values():
+        assert_trusted(result)
+        assert result["epochs"][-1]["images"] == 480
+        assert result["epochs"][-1]["test_accuracy"] >= accuracy  # of three kinds: guessing gives 0.33
+    report = (tmp_path / "report" / "report.md").read_text()
+    assert f"{Path(workload).stem.replace('_', '-')} on photos" in report
+    assert "480 training and 120 test images" in report or "photos" in report
+
+
+def test_the_study_runs_as_it_is_written(tmp_path: Path) -> None:
+    done = run_runner(
+        "--study", EXAMPLES / "my_study.toml", "--device", "cpu", "--epochs", 2, "--batch-size", 128, "--window", 0.5,
+        *PATIENT, "--results", tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = by_cell(tmp_path)
+    assert {framework for framework, _ in cells} == set(REAL_FRAMEWORKS)
+    for result in cells.values():
+        assert_trusted(result)
+        assert result["spec"]["task"]["optimizer"]["name"] == "adamw"
+
+
+def test_two_builds_of_one_framework_are_two_rows_each_checked(tmp_path: Path) -> None:
+    python = read(PROJECT, "pytorch", "cpu").interpreter
+    done = subprocess.run(
+        [EXAMPLES / "two_builds.sh", "pytorch", python, python, "--device", "cpu", "--batch-size", "128",
+         "--epochs", "1", "--window", "0.5", *PATIENT, "--results", tmp_path],
+        capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = by_cell(tmp_path)
+    assert set(cells) == {("pytorch@stable", 128), ("pytorch@other", 128)}
+    for result in cells.values():
+        assert_trusted(result)
+    speed = (tmp_path / "report" / "speed.md").read_text()
+    assert "stable" in speed and "other" in speed
