@@ -7,7 +7,7 @@
     python -m workloads describe examples/my_cnn.py
 """
 
-from workloads.layers import BatchNorm, Conv2D, Dense, GlobalAveragePool2D, Layer, Relu, residual
+from workloads.layers import AveragePool2D, BatchNorm, Conv2D, Dense, GlobalAveragePool2D, Layer, Relu, residual
 from workloads.spec import Workload
 
 
@@ -19,17 +19,18 @@ def convolution(name: str, width: int, kernel: int, stride: int = 1) -> list[Lay
     ]
 
 
-def block(name: str, width: int, stride: int, projected: bool) -> list[Layer]:
-    """Two convolutions beside a shortcut, which is a convolution itself where the shape changes."""
-    first, second = convolution(f"{name}_conv1", width, 3, stride), convolution(f"{name}_conv2", width, 3)
-    shortcut = convolution(f"{name}_shortcut", width, 1, stride) if projected else []
+def block(name: str, width: int, halves: bool) -> list[Layer]:
+    """Two convolutions beside a shortcut; where they halve rows and columns, so does it (ResNet-D, He et al. 2019)."""
+    first = convolution(f"{name}_conv1", width, 3, stride=2 if halves else 1)
+    second = convolution(f"{name}_conv2", width, 3)
+    shortcut = [AveragePool2D(f"{name}_pool", size=2), *convolution(f"{name}_shortcut", width, 1)] if halves else []
     return [residual(f"{name}_add", (*first, Relu(f"{name}_relu1"), *second), tuple(shortcut)), Relu(f"{name}_relu2")]
 
 
 layers = [*convolution("stem", 8, 3), Relu("stem_relu")]
 for stage, width in enumerate((8, 16, 32, 64)):
-    layers += block(f"stage{stage}_block0", width, stride=2 if stage else 1, projected=stage > 0)
-    layers += block(f"stage{stage}_block1", width, stride=1, projected=False)
+    layers += block(f"stage{stage}_block0", width, halves=stage > 0)
+    layers += block(f"stage{stage}_block1", width, halves=False)
 layers += [GlobalAveragePool2D("pool"), Dense("dense", units=10)]
 
 MY_CNN = Workload(
