@@ -23,7 +23,8 @@ def picture(kind: str, width: int, height: int, generator: np.random.Generator) 
     wave = 0.5 + 0.5 * np.sin(2 * np.pi * along / generator.uniform(9, 14) + generator.uniform(0, 2 * np.pi))
     dark, light = generator.uniform(0, 90, 3), generator.uniform(150, 255, 3)
     colours = dark + wave[..., None] * (light - dark) + generator.normal(0, 12, (height, width, 3))
-    return colours.clip(0, 255).astype(np.uint8)
+    pixels: NDArray[np.uint8] = colours.clip(0, 255).astype(np.uint8)
+    return pixels
 
 
 def write(folder: Path, train: int, test: int, seed: int = 0) -> None:
