@@ -67,7 +67,7 @@ def rung_of(case: Any) -> str:
         return LARGE
     if case.sizes or case.blank:
         return PARTIAL
-    if case.optimizer.name == "sgd":
+    if case.optimizer.name == "sgd" and not case.optimizer.weight_decay and case.optimizer.schedule == "constant":
         return PLAIN if case.workload.name == "plain" else LAYERS
     return OPTIMIZERS if case.workload.name in ("plain", "batchnorm") else LAYERS
 

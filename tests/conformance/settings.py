@@ -85,7 +85,7 @@ OPTIMIZERS = {
     "momentum": OptimizerSpec("momentum", 0.01),
     "nesterov": OptimizerSpec("nesterov", 0.01),
     "adam": OptimizerSpec("adam", 0.001, beta1=0.875, beta2=1 - 2**-10, epsilon=2**-10),
-    "adamw": OptimizerSpec("adamw", 0.001, beta1=0.875, beta2=1 - 2**-10, epsilon=2**-10, weight_decay=1.0),
+    "adamw": OptimizerSpec("adamw", 0.001, beta1=0.875, beta2=1 - 2**-10, epsilon=2**-10, weight_decay=0.75),
     "rmsprop": OptimizerSpec("rmsprop", 0.001, epsilon=2**-10, rho=0.875),
     "sgd-decay": OptimizerSpec("sgd", 0.01, weight_decay=0.05),
     "momentum-decay": OptimizerSpec("momentum", 0.01, weight_decay=0.05),

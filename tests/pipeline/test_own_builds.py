@@ -44,7 +44,7 @@ def test_two_builds_of_one_framework_stand_in_one_report_each_with_its_row_and_i
     for (name, _), result in cells.items():
         assert result["status"] in ("ok", "contended"), result["reason"]  # on a machine that others use, too
         assert result["spec"]["installation"]["isolation"] == OF_THE_CALLER
-        assert result["status"] == "contended" or held(result) == ["held against the referee"]
+        assert result["status"] == "contended" or held(result)[0].startswith("held against the referee")
         facts = result["machine"]["interpreter"]
         assert facts["path"] == str(TORCH) and "Build settings" in facts["configuration"]
         assert result["facts"]["packages"]["torch"] == result["facts"]["framework_version"]
@@ -69,7 +69,7 @@ def test_a_build_under_its_frameworks_name_needs_no_environment_and_is_another_t
     assert "numpy: numpy referee" in run_in(project, *map(str, (*asked, *plan))).stdout
     done = run_in(project, *map(str, (*asked, "--python", f"numpy={sys.executable}")))
     assert done.returncode == 0 or "contended" in done.stdout, done.stdout + done.stderr
-    assert not (project / ".envs").exists()
+    assert not list((project / ".envs").glob("*-cpu"))  # the report's charts keep a cache of fonts there
     (own,) = by_cell(results).values()
     assert own["spec"]["installation"]["isolation"] == OF_THE_CALLER
     pinned = run_in(project, *map(str, (*asked, "--plan"))).stdout
