@@ -89,8 +89,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     dataset, images = _dataset(study, workload, bool(models))
     study = study.changed(workload=workload.name, dataset=dataset.name)  # those of files have names of their own
     training_inputs.rates(study, dataset.train_count)  # raises what is wrong with them
-    default = "here" if description.IMAGE_VARIABLE in os.environ else "venv"
-    isolation = known("isolation", options.isolation or default, ("venv", "docker", "here"))
+    isolation = _isolation(options.isolation)
     gpus = description.gpus()
     results = options.results or Path("results") / study.name
     placement = Placement(
@@ -100,15 +99,14 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         memory_limit_bytes=_for_containers(options.memory_limit, isolation, results),
     )
     pythons = builds.named(options.pythons, project, isolation)
-    frameworks = _frameworks(project, study.frameworks, isolation, pythons)
-    frameworks = own_code.with_models(frameworks, study.frameworks, models)
+    installed = _frameworks(project, study.frameworks, isolation, pythons)
     return Request(
         project=project,
         study=study,
         workload=workload,
         dataset=dataset,
         images=images,
-        frameworks=frameworks,
+        frameworks=own_code.with_models(installed, study.frameworks, models),
         placement=placement,
         gpus=tuple(gpus),
         isolation=isolation,
@@ -120,6 +118,12 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         retry=frozenset(Status(known("status to retry", status, RETRIED)) for status in options.retry),
         results=_results(results, writable=not options.plan),
     )
+
+
+def _isolation(name: str | None) -> str:
+    """That asked for, else a virtual environment; in an image this Python. Raises BadInput."""
+    default = "here" if description.IMAGE_VARIABLE in os.environ else "venv"
+    return known("isolation", name or default, ("venv", "docker", "here"))
 
 
 def _with_repeats(study: Study, limit: int) -> Study:
