@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from runner.launch import Launcher, Outcome, run_worker
+from runner.launch import Launcher, LaunchFailed, Outcome, run_worker
 from runner.machine import description
 from workloads.records.events import Event, Events, read_events
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, write_json
@@ -43,6 +43,26 @@ def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
     killed_for_memory = description.out_of_memory_kills() != kills_before
     events = read_events(folder / EVENTS_FILE)[earlier:]
     return Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, killed_for_memory))
+
+
+def answered(job: Job, folder: Path, launcher: Launcher | None) -> Events:
+    """The events of a worker that finished: of the one before, where the folder has its answer, else of one that is
+    asked now. Raises LaunchFailed where it does not finish, or there is nobody to ask.
+    """
+    if events := _finished(folder):
+        return events
+    if launcher is None:
+        raise LaunchFailed("its framework cannot be asked")
+    (folder / EVENTS_FILE).unlink(missing_ok=True)
+    ended = ask(job, folder, launcher)
+    if events := _finished(folder):
+        return events
+    raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder / LOG_FILE})")
+
+
+def _finished(folder: Path) -> Events:
+    events = read_events(folder / EVENTS_FILE)
+    return events if any(event["event"] == Event.FINISHED for event in events) else []
 
 
 def ending(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:

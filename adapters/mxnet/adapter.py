@@ -94,7 +94,12 @@ class Adapter:
         return mx.nd.array(array, self.context, dtype=array.dtype)
 
     def build(
-        self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, own: gluon.Block | None = None
+        self,
+        workload: Workload,
+        optimizer: OptimizerSpec,
+        weights: Weights,
+        seed: int,
+        model: gluon.Block | None = None,
     ) -> None:
         for earlier in ("net", "blocks", "trainer"):  # it goes before this one comes
             self.__dict__.pop(earlier, None)
@@ -102,16 +107,15 @@ class Adapter:
         mx.random.seed(seed)
         self.workload, self.rule = workload, optimizer
         self.blocks: dict[str, gluon.HybridBlock] = {}
-        net = (
-            gluon.nn.HybridSequential() if own is None or isinstance(own, gluon.HybridBlock) else gluon.nn.Sequential()
-        )
+        hybrid = model is None or isinstance(model, gluon.HybridBlock)
+        net = gluon.nn.HybridSequential() if hybrid else gluon.nn.Sequential()
         scale = float(np.float32(workload.scale))
         net.add(gluon.nn.HybridLambda(lambda F, x: F.cast(F.transpose(x, axes=(0, 3, 1, 2)), "float32") * scale))
-        if own is None:
+        if model is None:
             self._sequence(net, workload.layers, workload.input_shape)
             net.initialize(mx.init.Zero(), ctx=self.context)
         else:
-            net.add(own)
+            net.add(model)
         for key, array in channels_first(workload, weights).items():
             self._parameter(key).set_data(self._array(array))
         net.hybridize()

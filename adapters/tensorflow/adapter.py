@@ -87,7 +87,12 @@ class Adapter:
             self.images, self.labels = images, labels
 
     def build(
-        self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, own: keras.Model | None = None
+        self,
+        workload: Workload,
+        optimizer: OptimizerSpec,
+        weights: Weights,
+        seed: int,
+        model: keras.Model | None = None,
     ) -> None:
         for earlier in ("model", "optimizer", "step", "train_step", "train_step_at", "logits"):  # before this one comes
             self.__dict__.pop(earlier, None)
@@ -95,9 +100,11 @@ class Adapter:
         keras.utils.set_random_seed(seed)
         self.workload, self.shapes = workload, workload.weight_shapes()
         with tf.device(self.device):
-            seeds = count(1000 * seed)  # one for each Dropout: the same seed would be the same mask
-            entering = keras.Input(workload.input_shape)
-            model = self.model = keras.Model(entering, apply(workload.layers, entering, seeds)) if own is None else own
+            if model is None:
+                seeds = count(1000 * seed)  # one for each Dropout: the same seed would be the same mask
+                entering = keras.Input(workload.input_shape)
+                model = keras.Model(entering, apply(workload.layers, entering, seeds))
+            self.model = model
             for key, array in weights.items():
                 self._variable(key).assign(tf.constant(self._native(key, array)) * 1)  # else it is numpy's memory
             rule = optimizers.make_optimizer(optimizer)

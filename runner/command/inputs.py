@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-import shutil
-from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from runner.command import own_code, training_inputs
 from runner.command.cli import Request
 from runner.command.download import fetch
-from runner.data.cache import CachedFile
+from runner.input_files import INPUTS, link, write, write_array
 from workloads import datasets, weights
 from workloads.records import network
 from workloads.records.job import InputFile
-
-INPUTS = "inputs"
 
 
 def write_data(request: Request, console: Console) -> dict[str, InputFile]:
@@ -31,7 +23,7 @@ def write_data(request: Request, console: Console) -> dict[str, InputFile]:
     (request.results / INPUTS).mkdir(parents=True, exist_ok=True)
     if request.arrays is not None:
         return _what_is_trained(request) | {
-            name: link(request.results, f"{study.dataset}-{name.replace('_', '-')}", file)
+            name: link(request.results, f"{study.dataset}-{name.replace('_', '-')}", file.path, file.sha256)
             for name, file in request.arrays.items()
         }
     folder = request.data_dir or request.project.data
@@ -76,39 +68,3 @@ def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) 
             weights.save(archive, weights.draw(request.workload, seed))
             written[repeat]["weights"] = write(results, f"{study.workload}-seed{seed}", ".npz", archive.getbuffer())
     return written
-
-
-def write_array(results: Path, stem: str, array: NDArray[Any]) -> InputFile:
-    """As .npy, under a name with its digest; what is there already is left alone."""
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return write(results, stem, ".npy", buffer.getbuffer())
-
-
-def link(results: Path, stem: str, file: CachedFile) -> InputFile:
-    """The file itself under a name with its digest, or a copy where the results folder is on another file system."""
-    path = results / INPUTS / f"{stem}-{file.sha256[:12]}.npy"
-    if not path.exists() or datasets.file_digest(path, "sha256") != file.sha256:
-        temporary = path.with_name(path.name + ".part")
-        temporary.unlink(missing_ok=True)
-        try:
-            temporary.hardlink_to(file.path)
-        except OSError:
-            try:
-                shutil.copyfile(file.path, temporary)
-            except OSError:
-                temporary.unlink(missing_ok=True)
-                raise
-        temporary.replace(path)
-    return InputFile(str(path.relative_to(results)), file.sha256)
-
-
-def write(results: Path, stem: str, suffix: str, content: memoryview) -> InputFile:
-    """Named by its content, so that nothing that an earlier trial used is ever overwritten."""
-    sha256 = hashlib.sha256(content).hexdigest()
-    path = results / INPUTS / f"{stem}-{sha256[:12]}{suffix}"
-    if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
-        temporary = path.with_name(path.name + ".part")
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    return InputFile(str(path.relative_to(results)), sha256)

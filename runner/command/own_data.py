@@ -11,8 +11,8 @@ from runner.command.cli import Request
 from runner.data import cache, own
 from runner.data.cache import Cached, Wanted
 from runner.data.own import SPLITS, OwnImages, Size
-from workloads.datasets import DataError, Split
-from workloads.layers import Resize
+from workloads.datasets import DataError, Dataset, Split
+from workloads.layers import Resize, Shape
 from workloads.records.job import Fit, ImageSource
 from workloads.spec import Workload
 
@@ -31,9 +31,8 @@ def prepared(request: Request, console: Console) -> Request:
     for note in images.notes:
         console.print(f"data set {images.name}: {note}")
     survey = images.survey(console)
-    reasons = [f"{images.described(place)} ({reason})" for place, reason in survey.unreadable.items()]
     if not request.study.skip_unreadable:
-        cache.refuse(images.name, reasons)
+        cache.refuse(images.name, images.listed(survey.unreadable))
     if not survey.sizes:
         raise DataError(f"data set {images.name}: no image of it can be decoded")
     rows, columns = own.stored_size(survey.sizes, request.workload.input_shape, fit)
@@ -52,29 +51,20 @@ def prepared(request: Request, console: Console) -> Request:
 
 def _with(request: Request, wanted: Wanted, cached: Cached | None) -> Request:
     """The request with these arrays, or with what a plan knows of them."""
-    images, survey, (rows, columns, _) = wanted.images, wanted.survey, wanted.shape
+    images, survey = wanted.images, wanted.survey
     counts, skipped = {split: len(images.labels[split]) for split in SPLITS}, len(survey.unreadable)
     for split, _ in survey.unreadable:
         counts[split] -= 1
     if cached is not None:
         counts, skipped = cached.counts, len(cached.unreadable)
         _check_classes(images, cached)
-    source = ImageSource(
-        content=survey.content,
-        rows=rows,
-        columns=columns,
-        enlarged=(rows, columns) != request.workload.input_shape[:2],
-        fit=wanted.fit,
-        train=counts["train"],
-        test=counts["test"],
-        drawn_test=images.drawn_test,
-        skipped=skipped,
-    )
-    dataset = replace(request.dataset, train_count=source.train, test_count=source.test)
+    dataset = replace(request.dataset, train_count=counts["train"], test_count=counts["test"])
+    source = _source(request, wanted.shape, wanted.fit, dataset)
+    rows, columns, _ = wanted.shape
     return replace(
         request,
         dataset=dataset,
-        source=source,
+        source=replace(source, content=survey.content, drawn_test=images.drawn_test, skipped=skipped),
         workload=resized(request.workload, (rows, columns)),
         arrays=None if cached is None else cached.files,
     )
@@ -91,8 +81,21 @@ def _published(request: Request) -> Request:
     """A published data set that is brought to the network by interpolation, too."""
     dataset, fit = request.dataset, request.study.fit or DEFAULT_FIT
     size = dataset.image_shape[0], dataset.image_shape[1]
-    rows, columns = own.stored_size([size], request.workload.input_shape, fit)
-    source = ImageSource(
+    stored = own.stored_size([size], request.workload.input_shape, fit)
+    shape = (*stored, request.workload.input_shape[2])
+
+    def read(folder: Path) -> tuple[Split, Split]:
+        train, test = (Split(own.in_shape(split.images, shape, fit), split.labels) for split in dataset.read(folder))
+        return train, test
+
+    source, workload = _source(request, shape, fit, dataset), resized(request.workload, stored)
+    return replace(request, dataset=replace(dataset, read=read), source=source, workload=workload)
+
+
+def _source(request: Request, shape: Shape, fit: Fit, dataset: Dataset) -> ImageSource:
+    """Of a published data set that is stored at this shape."""
+    rows, columns, _ = shape
+    return ImageSource(
         content="",
         rows=rows,
         columns=columns,
@@ -103,14 +106,6 @@ def _published(request: Request) -> Request:
         drawn_test=False,
         skipped=0,
     )
-
-    def read(folder: Path) -> tuple[Split, Split]:
-        shape = (rows, columns, request.workload.input_shape[2])
-        train, test = (Split(own.in_shape(split.images, shape, fit), split.labels) for split in dataset.read(folder))
-        return train, test
-
-    workload = resized(request.workload, (rows, columns))
-    return replace(request, dataset=replace(dataset, read=read), source=source, workload=workload)
 
 
 def resized(workload: Workload, size: Size) -> Workload:

@@ -44,7 +44,7 @@ class Archive:
         row_bytes = math.prod(shape)
         rows = max(1, PIECE_BYTES // row_bytes)
         key = f"x_{split}"
-        with _damage_told(self.path, key), zipfile.ZipFile(self.path) as file, file.open(f"{key}.npy") as member:
+        with _damage_named(self.path, key), zipfile.ZipFile(self.path) as file, file.open(f"{key}.npy") as member:
             _header(member)
             for start in range(0, count, rows):
                 size = min(rows, count - start) * row_bytes
@@ -58,7 +58,7 @@ def archive(path: Path) -> Archive:
     """Raises DataError for a file that holds something else."""
     try:
         with zipfile.ZipFile(path) as file:
-            arrays = {key: _told(path, file, key) for key in KEYS}
+            arrays = {key: _member(path, file, key) for key in KEYS}
             labels = {split: _labels(path, file, f"y_{split}", *arrays[f"y_{split}"]) for split in SPLITS}
     except (zipfile.BadZipFile, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "no .npz file, or a damaged one"
@@ -69,7 +69,7 @@ def archive(path: Path) -> Archive:
 
 
 @contextmanager
-def _damage_told(path: Path, key: str) -> Iterator[None]:
+def _damage_named(path: Path, key: str) -> Iterator[None]:
     """Raises DataError for what a damaged member raises."""
     try:
         yield
@@ -89,7 +89,7 @@ def _header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.gener
     return read(member)
 
 
-def _told(path: Path, file: zipfile.ZipFile, key: str) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+def _member(path: Path, file: zipfile.ZipFile, key: str) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
     """(shape, dtype) of a member that is as long as these say."""
     try:
         info = file.getinfo(f"{key}.npy")
@@ -98,7 +98,7 @@ def _told(path: Path, file: zipfile.ZipFile, key: str) -> tuple[tuple[int, ...],
         raise DataError(f"data set {path}: no {key} in it; {', '.join(KEYS)} are needed, it has {others}") from error
     if info.compress_type not in METHODS or info.flag_bits & 1:
         raise DataError(f"data set {path}: {key} is packed in a way that numpy does not; write it by numpy.savez")
-    with _damage_told(path, key), file.open(info) as member:
+    with _damage_named(path, key), file.open(info) as member:
         shape, columns_first, dtype = _header(member)
         header_bytes = member.tell()
     if dtype.hasobject:
@@ -115,7 +115,7 @@ def _labels(path: Path, file: zipfile.ZipFile, key: str, shape: tuple[int, ...],
     """(n,) of an array (n,) or, as Keras has CIFAR's, (n, 1)."""
     if len(shape) not in (1, 2) or shape[1:] not in ((), (1,)) or dtype.kind not in "iu":
         raise DataError(f"data set {path}: {key} is {shape} of {dtype}; labels are whole numbers, (n,) or (n, 1)")
-    with _damage_told(path, key), file.open(f"{key}.npy") as member:
+    with _damage_named(path, key), file.open(f"{key}.npy") as member:
         _header(member)
         values: NDArray[np.generic] = np.frombuffer(member.read(), dtype).reshape(-1)
     if not len(values):

@@ -94,8 +94,8 @@ def arrays(wanted: Wanted, cache: Path, console: Console) -> Cached:
     folder, part = cache / name, cache / f"{name}.part"
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(cache / f"{name}.lock"):
-        found = stored(folder)
-        if found is None:
+        cached = stored(folder)
+        if cached is None:
             for earlier in (folder, part):  # damaged; of a process that was killed
                 shutil.rmtree(earlier, ignore_errors=True)
             part.mkdir()
@@ -104,9 +104,8 @@ def arrays(wanted: Wanted, cache: Path, console: Console) -> Cached:
                 part.rename(folder)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
-            found = stored(folder)
-            found = _read(folder)
-        return found
+            cached = _read(folder)
+        return cached
 
 
 def refuse(name: str, reasons: Sequence[str]) -> None:
@@ -132,7 +131,7 @@ def _make(wanted: Wanted, folder: Path, console: Console) -> None:
         _reserve(path, (sum(place[0] == split for place in places), *wanted.shape))
     failed = images.fill(places, paths, wanted.fit, console)
     if not wanted.skip:
-        refuse(images.name, [f"{images.described(place)} ({reason})" for place, reason in failed.items()])
+        refuse(images.name, images.listed(failed))
     good = [place for place in places if place not in failed]
     files, counts = {}, {}
     for split, path in paths.items():
@@ -143,9 +142,8 @@ def _make(wanted: Wanted, folder: Path, console: Console) -> None:
         counts[split] = len(kept)
         for kind in ("images", "labels"):
             files[f"{split}_{kind}"] = file_digest(folder / f"{split}_{kind}.npy", "sha256")
-    bad = sorted((survey.unreadable | failed).items())
-    listed = [f"{images.described(place)} ({reason})" for place, reason in bad]
-    meta = {"files": files, "counts": counts, "unreadable": listed}
+    unreadable = dict(sorted((survey.unreadable | failed).items()))
+    meta = {"files": files, "counts": counts, "unreadable": images.listed(unreadable)}
     (folder / META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
 
 

@@ -28,8 +28,8 @@ def find(path: Path) -> OwnImages:
 
 def _checked(path: Path, name: str) -> str:
     if not NAME.fullmatch(name):
-        told = f"its name must be of A-Z, a-z, 0-9, ., _ and -, 41 at most: {shown(name)!r}"
-        raise DataError(f"data set {shown(str(path))}: {told}")
+        rule = f"its name must be of A-Z, a-z, 0-9, ., _ and -, 41 at most: {shown(name)!r}"
+        raise DataError(f"data set {shown(str(path))}: {rule}")
     if name in DATASETS:
         raise DataError(f"data set {shown(str(path))}: there is a published {name}; give yours a name of its own")
     return name

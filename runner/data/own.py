@@ -55,6 +55,10 @@ class OwnImages(ABC):
     def described(self, place: Place) -> str:
         """The image's name, on one line."""
 
+    def listed(self, reasons: dict[Place, str]) -> list[str]:
+        """Each image with the reason why it cannot be decoded."""
+        return [f"{self.described(place)} ({reason})" for place, reason in reasons.items()]
+
 
 def need_pillow(what: str) -> None:
     """Raises DataError where there is none, as in an image of a container."""

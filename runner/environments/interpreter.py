@@ -18,15 +18,15 @@ LEAST = (3, 10)  # of the Python: what workers run is written for it
 DESCRIBED_S, TRIED_S = 30.0, 180.0  # the second imports the framework, maybe from a network's disk
 
 # Both answer on the descriptor that was the standard output: whatever else is printed goes to the log of errors.
-# The first is of any Python 3: an older one is told by its version.
+# The first is of any Python 3: an older one is known by its version.
 ANSWER = "import json, os, sys; answer = os.dup(1); os.dup2(2, 1)\n"
 DESCRIBE = f"""{ANSWER}
-told = dict(version=list(sys.version_info[:3]))
+description = dict(version=list(sys.version_info[:3]))
 if sys.version_info >= {LEAST}:
     import importlib.metadata, importlib.util, platform, sysconfig
     where = dict((name, importlib.util.find_spec(name)) for name in sys.argv[1:])
     framework = [spec.origin for spec in where.values() if spec and spec.origin][:1]
-    told.update(
+    description.update(
         implementation=platform.python_implementation(),
         missing=[name for name in where if where[name] is None],
         site_packages=os.path.dirname(os.path.dirname(framework[0])) if framework else sysconfig.get_path("purelib"),
@@ -35,17 +35,17 @@ if sys.version_info >= {LEAST}:
             if d.read_text("METADATA") or d.read_text("PKG-INFO")
         )),
     )
-os.write(answer, json.dumps(told).encode())
+os.write(answer, json.dumps(description).encode())
 """
 TRY = f"""{ANSWER}
 names, (smoke, configuration, framework) = dict(), sys.argv[1:]
 exec("import numpy", names)
 exec(smoke, names)
-told = dict(
+description = dict(
     framework_version=str(getattr(sys.modules.get(framework), "__version__", "") or "") or None,
     configuration=str(eval(configuration, names)) if configuration else None,
 )
-os.write(answer, json.dumps(told).encode())
+os.write(answer, json.dumps(description).encode())
 """
 
 
@@ -100,21 +100,21 @@ def check(path: Path, environment: Environment, placement: Placement) -> Interpr
     _startable(path)
     needed = [*environment.imports, "numpy"]
     bare = Local(str(path), {}, environment.project)
-    told = _answer(bare, placement, [DESCRIBE, *needed], DESCRIBED_S)
+    description = _answer(bare, placement, [DESCRIBE, *needed], DESCRIBED_S)
     try:
-        version = ".".join(map(str, told["version"]))
-        if tuple(told["version"]) < LEAST:
+        version = ".".join(map(str, description["version"]))
+        if tuple(description["version"]) < LEAST:
             raise BadInterpreter(f"is Python {version}; workers need {'.'.join(map(str, LEAST))} or newer")
-        if told["missing"]:
-            raise BadInterpreter(f"has no {' and no '.join(told['missing'])} (Python {version}){_hint()}")
-        described = {"implementation": str(told["implementation"]), "version": version}
-        packages, site_packages = tuple(map(str, told["packages"])), Path(told["site_packages"])
+        if description["missing"]:
+            raise BadInterpreter(f"has no {' and no '.join(description['missing'])} (Python {version}){_hint()}")
+        described = {"implementation": str(description["implementation"]), "version": version}
+        packages, site_packages = tuple(map(str, description["packages"])), Path(description["site_packages"])
         started = Local(str(path), worker_variables(environment, site_packages), environment.project)
         tried = [environment.smoke, environment.configuration, needed[0]]
-        told = _answer(started, placement, [TRY, *tried], TRIED_S)
+        description = _answer(started, placement, [TRY, *tried], TRIED_S)
         return Interpreter(
             path, environment, **described, packages=packages, site_packages=site_packages,
-            framework_version=told["framework_version"], configuration=told["configuration"],
+            framework_version=description["framework_version"], configuration=description["configuration"],
         )  # fmt: skip
     except (KeyError, TypeError, AttributeError) as error:
         raise BadInterpreter("is no Python: its answer is of another program") from error
@@ -158,9 +158,9 @@ def _answer(local: Local, placement: Placement, code: list[str], limit_s: float)
         lines = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
         raise BadInterpreter(f"failed: {lines[-1] if lines else f'exit code {process.returncode}'}")
     try:
-        told = json.loads(output.splitlines()[-1])  # a start-up file may have printed before
+        description = json.loads(output.splitlines()[-1])  # a start-up file may have printed before
     except (ValueError, IndexError) as error:
         raise BadInterpreter("is no Python: its answer is of another program") from error
-    if not isinstance(told, dict):
+    if not isinstance(description, dict):
         raise BadInterpreter("is no Python: its answer is of another program")
-    return told
+    return description

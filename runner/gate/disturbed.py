@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from runner.ask import ask
-from runner.command.inputs import write
+from runner.ask import answered
 from runner.gate.sizes import relative
+from runner.input_files import write
 from runner.launch import Launcher, LaunchFailed
 from runner.results.assemble import read_epochs
 from workloads import weights
-from workloads.records.events import Event, Events, read_events
-from workloads.records.files import EVENTS_FILE
+from workloads.records.events import Event, Events
 from workloads.records.job import Installation, Job, Kind, TrialSpec
 from workloads.records.result import Epoch, TrialResult
 
@@ -75,20 +74,10 @@ class Disturbed:
         spec = replace(trial.spec, passes=replace(trial.spec.passes, epochs=epochs))
         job = Job(Kind.DISTURBED, spec)
         if job.id not in self.known:
-            folder = job.folder(self.results)
-            events, launcher = _finished(folder), self.launcher(spec)
-            if not events and launcher is not None:
-                (folder / EVENTS_FILE).unlink(missing_ok=True)
-                with suppress(LaunchFailed):  # its log is in the folder; the verdict stands as it would without
-                    ask(job, folder, launcher)
-                events = _finished(folder)
-            self.known[job.id] = _trainings(events)
+            self.known[job.id] = []
+            with suppress(LaunchFailed):  # its log is in the folder; the verdict stands as it would without
+                self.known[job.id] = _trainings(answered(job, job.folder(self.results), self.launcher(spec)))
         return self.known[job.id]
-
-
-def _finished(folder: Path) -> Events:
-    events = read_events(folder / EVENTS_FILE)
-    return events if any(event["event"] == Event.FINISHED for event in events) else []
 
 
 def _trainings(events: Events) -> list[Training]:

@@ -39,7 +39,9 @@ def check(
     if not (middle := drift.middle_moved(list(movements.values()))):
         return [verdict]
     verdict = _compared(trial, rivals, normalised, middle)
-    return [Check(verdict.name, verdict.passed, f"{verdict.detail}; {_told(movements, middle)}", verdict.against)]
+    return [
+        Check(verdict.name, verdict.passed, f"{verdict.detail}; {_movement_words(movements, middle)}", verdict.against)
+    ]
 
 
 def untold(check: Check) -> bool:
@@ -72,7 +74,7 @@ def _compared(trial: TrialResult, rivals: list[TrialResult], normalised: bool, d
     return Check(CheckName.EPOCHS_AGREE, True, f"{held_against(against)}{until}", against)
 
 
-def _told(movements: dict[str, list[Moved]], middle: Sequence[Moved]) -> str:
+def _movement_words(movements: dict[str, list[Moved]], middle: Sequence[Moved]) -> str:
     """What a disturbance of the weights did to each framework, and whose is far from the middle one: of the last epoch
     that it leaves below all bounds, else of the first.
     """

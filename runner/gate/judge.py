@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from runner.ask import ask
+from runner.ask import answered
 from runner.environments.code import code_digest
 from runner.environments.definition import digest_here
 from runner.gate import epochs, trial_end
@@ -27,9 +27,8 @@ from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.networks import of_trial
 from workloads.records.check_name import JUDGE, LATE_NAMES, CheckName
-from workloads.records.events import Event, read_events
+from workloads.records.events import Event
 from workloads.records.evidence import PROBE_BATCH, Evidence
-from workloads.records.files import EVENTS_FILE, LOG_FILE
 from workloads.records.job import AUGMENTATION, ON_DEMAND, ROOMS, Installation, Job, Kind, TrialSpec
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
@@ -153,9 +152,9 @@ class Gate:
         def differing(pairs: tuple[Pair, ...]) -> list[Disagreement]:
             return outvoted(rivals, lambda rival: difference(evidence, replace(unrounded(rival), disturbed=pairs)))
 
-        found = differing(())
-        pairs = tuple(pair for each in (trial, *rivals) if (pair := self._pair(each))) if found else ()
-        return differing(pairs) if len(pairs) > 1 else found
+        before = differing(())
+        pairs = tuple(pair for each in (trial, *rivals) if (pair := self._pair(each))) if before else ()
+        return differing(pairs) if len(pairs) > 1 else before
 
     def _pair(self, trial: TrialResult) -> Pair | None:
         """None where its framework cannot be asked."""
@@ -177,14 +176,14 @@ class Gate:
         def differing(moved: Sequence[tuple[float, ...]]) -> list[Disagreement]:
             return outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, rounding, moved))
 
-        found = differing(())
-        if not found:
+        before = differing(())
+        if not before:
             return []
         normalised = bool(self._workload(trial.spec).statistic_shapes())
         number = compared_epochs(trial.epochs, trial.spec.task.optimizer, normalised)
         trainings = [(each, self.disturbed.trainings(each, number)) for each in (trial, *same)]
         moved = [losses_moved(each, answers) for each, answers in trainings if answers]
-        return differing(list(zip(*moved, strict=False))) if len(moved) > 1 else found
+        return differing(list(zip(*moved, strict=False))) if len(moved) > 1 else before
 
     def _can_be_judged(self, trial: TrialResult) -> bool:
         """The folder may hold trials of a workload that is no more."""
@@ -235,21 +234,9 @@ class Gate:
         """
         cell = replace(spec.cell, batch_size=PROBE_BATCH, allocator=ON_DEMAND)
         job = Job(Kind.PROBE, replace(spec, cell=cell))
-        folder = job.folder(self.results)
-        if not (evidence := _finished(folder)):
-            if launcher is None:
-                raise LaunchFailed("its framework cannot be asked")
-            (folder / EVENTS_FILE).unlink(missing_ok=True)
-            ended = ask(job, folder, launcher)
-            evidence = _finished(folder)
-            if not evidence:
-                raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder / LOG_FILE})")
+        events = {event["event"]: event for event in answered(job, job.folder(self.results), launcher)}
+        evidence: dict[str, Any] = events[Event.PROBED]["evidence"]
         return evidence
-
-
-def _finished(folder: Path) -> dict[str, Any]:
-    events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
-    return events[Event.PROBED]["evidence"] if Event.FINISHED in events else {}
 
 
 def unrounded(trial: TrialResult) -> Truth:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from conftest import PROJECT, ROOT, QuickRun, varied
 
-from runner.command.inputs import INPUTS
 from runner.command.setup import local
 from runner.environments.definition import read
+from runner.input_files import INPUTS
 from runner.memory_worker import MemoryWorker
 from runner.results.memory import MemoryAccount
 from workloads.activations import activation_bytes

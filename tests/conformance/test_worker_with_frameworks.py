@@ -13,9 +13,9 @@ from suite import FRAMEWORKS, REFEREE
 
 from runner.__main__ import run_trial
 from runner.ask import Ended, ending
-from runner.command.inputs import INPUTS
 from runner.command.setup import fresh_folder, local
 from runner.environments.definition import read
+from runner.input_files import INPUTS
 from runner.launch import Outcome
 from runner.results.assemble import assemble
 from workloads.records.events import Event, Events, read_events

@@ -8,7 +8,7 @@ from typing import Any
 
 import photographs
 import pytest
-from conftest import PATIENT, PROJECT, REAL_FRAMEWORKS, ROOT, by_cell, run_runner
+from conftest import PATIENT, PROJECT, REAL_FRAMEWORKS, ROOT, Cells, by_cell, run_runner
 
 from runner.environments.definition import read
 from workloads.records.check_name import CheckName
@@ -25,6 +25,16 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "photos"
     photographs.write(folder, 480, 120)
     return folder
+
+
+def trusted_of_every_framework(done: subprocess.CompletedProcess[str], results: Path) -> Cells:
+    """The cells of a run that ended well, each trusted."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = by_cell(results)
+    assert {framework for framework, _ in cells} == set(REAL_FRAMEWORKS)
+    for result in cells.values():
+        assert_trusted(result)
+    return cells
 
 
 def assert_trusted(result: dict[str, Any]) -> None:
@@ -48,11 +58,7 @@ def test_a_folder_of_jpegs_is_learnt_by_every_framework_and_the_gate_stays_on(
         "--framework", "all", "--device", "cpu", "--workload", workload, "--dataset", photos, *training,
         "--schedule", "cosine", "--batch-size", 32, "--window", 1, *PATIENT, "--results", tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    cells = by_cell(tmp_path)
-    assert {framework for framework, _ in cells} == set(REAL_FRAMEWORKS)
-    for result in cells.values():
-        assert_trusted(result)
+    for result in trusted_of_every_framework(done, tmp_path).values():
         assert result["epochs"][-1]["images"] == 480
         assert result["epochs"][-1]["test_accuracy"] >= accuracy  # of three kinds: guessing gives 0.33
     report = (tmp_path / "report" / "report.md").read_text()
@@ -65,11 +71,7 @@ def test_the_study_runs_as_it_is_written(tmp_path: Path) -> None:
         "--study", EXAMPLES / "my_study.toml", "--device", "cpu", "--epochs", 1, "--batch-size", 128, "--window", 0.5,
         *PATIENT, "--results", tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    cells = by_cell(tmp_path)
-    assert {framework for framework, _ in cells} == set(REAL_FRAMEWORKS)
-    for result in cells.values():
-        assert_trusted(result)
+    for result in trusted_of_every_framework(done, tmp_path).values():
         assert result["spec"]["task"]["optimizer"]["name"] == "adamw"
 
 

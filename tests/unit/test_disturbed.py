@@ -14,11 +14,11 @@ from probed import OPTIMIZER, PLAIN, SEED, moved, truth
 from test_gate import DIFFERENT, INPUTS, trial, workloads, wrong  # noqa: F401
 from test_late_verdicts import epochs, named, runs
 
-from runner.gate import disturbed as asking
+from runner.ask import Ended
 from runner.gate import judge as judging
 from runner.gate.disturbed import Disturbed, Training, losses_moved, who_can_be_asked, with_disturbed_weights
 from runner.gate.judge import Gate
-from runner.launch import LaunchFailed, Local
+from runner.launch import LaunchFailed, Local, Outcome
 from workloads import weights
 from workloads.networks import WORKLOADS
 from workloads.records.check_name import CheckName
@@ -59,7 +59,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
         write_json(folder / JOB_FILE, {}) if folder.is_dir() else None
         answer(folder, 1.9)
 
-    monkeypatch.setattr(asking, "ask", ask)
+    monkeypatch.setattr("runner.ask.ask", ask)
     return jobs
 
 
@@ -105,12 +105,13 @@ def test_a_worker_that_cannot_be_started_or_does_not_finish_tells_nothing_and_is
         calls.append(job)
         raise LaunchFailed("no such interpreter")
 
-    def die(job: Job, folder: Path, launcher: object) -> None:
+    def die(job: Job, folder: Path, launcher: object) -> Ended:
         calls.append(job)
         answer(folder, 1.9, finished=False)
+        return Ended([], Outcome(1, False, 0.0), Status.FAILED, "it died")
 
     for worker in (refuse, die):
-        monkeypatch.setattr(asking, "ask", worker)
+        monkeypatch.setattr("runner.ask.ask", worker)
         asker = Disturbed(tmp_path, known(trial("mxnet")))
         assert asker.trainings(trial("mxnet"), 1) == asker.trainings(trial("mxnet"), 1) == []
     assert len(calls) == 2

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from pictured import QUIET, a_folder, noise, save
 
-from runner.command import inputs
+from runner import input_files
 from runner.data import cache, folder_images
 from runner.data.cache import Cached, Wanted
 from runner.data.find import find
@@ -177,24 +177,24 @@ def test_results_get_the_file_itself_or_a_copy_from_another_file_system(
 ) -> None:
     file = made(wanted(a_folder(tmp_path / "photos")), tmp_path).files["train_images"]
     results = tmp_path / "results"
-    (results / inputs.INPUTS).mkdir(parents=True)
-    linked = inputs.link(results, "photos-train-images", file)
+    (results / input_files.INPUTS).mkdir(parents=True)
+    linked = input_files.link(results, "photos-train-images", file.path, file.sha256)
     assert (results / linked.path).samefile(file.path) and linked.sha256 == file.sha256
 
     def other(*_: object) -> None:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
     monkeypatch.setattr(os, "link", other)
-    copied = results / inputs.link(results, "copied", file).path
+    copied = results / input_files.link(results, "copied", file.path, file.sha256).path
     assert not copied.samefile(file.path) and copied.read_bytes() == file.path.read_bytes()
     copied.write_bytes(b"altered")
-    inputs.link(results, "copied", file)
+    input_files.link(results, "copied", file.path, file.sha256)
     assert copied.read_bytes() == file.path.read_bytes()
 
     monkeypatch.setattr("shutil.copyfile", full)
     with pytest.raises(OSError, match="No space left"):
-        inputs.link(results, "full", file)
-    assert len(list((results / inputs.INPUTS).iterdir())) == 2
+        input_files.link(results, "full", file.path, file.sha256)
+    assert len(list((results / input_files.INPUTS).iterdir())) == 2
 
 
 def test_an_archive_is_stored_at_the_size_that_is_asked_for(tmp_path: Path) -> None:
