@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from filelock import FileLock
 
+from reports import frameworks
 from runner.environments.definition import is_referee
 from runner.environments.engine import Engine
 from runner.machine.description import deciding_variables
@@ -49,6 +50,12 @@ QUICK = ("--framework", "all", "--device", "cpu", "--batch-size", *QUICK_SIZES, 
 FOLDERS = {"browser": "browser", "gpu": "gpu", "images": "images", "pipeline": "slow"}  # of tests: their marker
 REAL = ("conformance", "images", "matrix")  # folders whose tests start real frameworks
 RUNS = {"quick_run", "judged", "real_data"}  # fixtures that do
+
+
+@pytest.fixture(autouse=True)
+def no_label_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process makes one report; here one process makes many, and each is to know its own results' labels only."""
+    monkeypatch.setattr(frameworks, "LABELS", {})
 
 
 def run_runner(

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports import frameworks
 from reports.frameworks import display_name, learn_label, styles
-
-
-@pytest.fixture(autouse=True)
-def nothing_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frameworks, "LABELS", {})
 
 
 def test_its_label_where_a_result_tells_it_and_else_its_folder() -> None:
