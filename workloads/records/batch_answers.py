@@ -1,0 +1,198 @@
+"""What `python -m runner batch-size` found, as it is stored in RESULTS/batch-size.json.
+
+An answer is a batch size, or None with the reason. Folders are below the results folder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .word import Word
+
+ANSWERS_FILE, SCHEMA_VERSION = "batch-size.json", 1
+
+
+class Limit(Word):
+    """What bounds the memory."""
+
+    GPU = "gpu-memory"
+    CONTAINER = "container"
+    ASKED = "memory-limit"
+    HOST = "host-memory"
+
+
+class Fit(Word):
+    """What a trial of steps alone says of memory."""
+
+    FITS = "fits"
+    TOO_LARGE = "too-large"  # it ended by running out of memory, and by nothing else
+    UNKNOWN = "unknown"  # a crash, a time limit: no answer
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One trial of steps alone, in a process of its own."""
+
+    batch_size: int
+    fit: Fit
+    folder: str
+    peak_bytes: int | None  # of what the limit counts
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest that fits: both trials of it fitted, both of one more ran out of memory."""
+
+    batch_size: int | None  # 0: not even one image
+    reason: str | None
+    limit: Limit
+    limit_bytes: int
+    fits: tuple[str, ...] = ()  # folders of its trials
+    fails: tuple[str, ...] = ()  # of those of one more
+    around: tuple[Tried, ...] = ()  # what was looked at beside them, where memory may not grow with the batch size
+    tried: tuple[Tried, ...] = ()  # all of the search, both proofs, in their order; without `around`
+
+
+@dataclass(frozen=True)
+class Point:
+    """A figure at one batch size: the mean over trials, with its interval where there are enough."""
+
+    batch_size: int
+    mean: float
+    low: float | None
+    high: float | None
+    trials: int
+
+
+class Compared(Word):
+    """A batch size held against the best one."""
+
+    BEST = "best"
+    WITHIN = "within"  # not worse by more than the tolerance
+    WORSE = "worse"  # by more than that
+    CANNOT_BE_TOLD = "cannot-be-told"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A batch size's figure over the best one's, from pairs of trials; 1 is as good, below is worse."""
+
+    batch_size: int
+    verdict: Compared
+    ratio: float
+    low: float | None  # None: too few pairs for an interval
+    high: float | None
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Best:
+    """The smallest batch size that is within the tolerance of the best."""
+
+    batch_size: int | None
+    reason: str | None  # why there is none, or why it may be smaller still
+    points: tuple[Point, ...] = ()  # by batch size
+    ratios: tuple[Ratio, ...] = ()
+    trials: int = 0
+
+
+@dataclass(frozen=True)
+class NoisePoint:
+    """The gradient noise scale at weights that are held."""
+
+    progress: float  # part of the training's steps that lie behind, 0 ... 1
+    squared_gradient: float  # |G|^2, unbiased; negative where it is lost in the noise
+    trace: float  # S, of the covariance of one example's gradient
+    noise_scale: float | None  # B_simple = S / |G|^2
+    low: float | None  # its 95 % interval
+    high: float | None
+    at_least: float | None  # where |G|^2 is lost in the noise: the noise scale is more than this
+    steps: int  # estimates averaged
+    small_batch: int
+    large_batch: int
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Along a training; `finder` is the published way over the same training, weights moving."""
+
+    points: tuple[NoisePoint, ...] = ()
+    noise_scale: float | None = None  # pooled over the points
+    low: float | None = None
+    high: float | None = None
+    finder: float | None = None
+    finder_negative: int = 0  # windows of it in which |G|^2 came out negative, of `finder_windows`
+    finder_windows: int = 0
+    reason: str | None = None
+    cautions: tuple[str, ...] = ()  # kinds of layers that disturb the estimate: "batch-norm", "dropout"
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A target accuracy at one batch size."""
+
+    batch_size: int
+    learning_rate: float
+    epochs: int | None  # the first after which the target is reached; None: it was not
+    train_s: float | None  # of these epochs, evaluation apart
+    energy_j: float | None  # of these epochs' training
+    accuracy: float  # after the last epoch
+    folder: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """The batch size that reaches a target accuracy soonest."""
+
+    accuracy: float
+    batch_size: int | None
+    reason: str | None
+    reached: tuple[Reached, ...] = ()
+
+
+class Holds(Word):
+    """A published claim held against our trials."""
+
+    HOLDS = "holds"
+    DOES_NOT = "does-not-hold"
+    CANNOT_BE_TOLD = "cannot-be-told"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Training at a found size beside the size in use: "so many times faster at equal quality"."""
+
+    batch_size: int
+    in_use: int
+    speed_up: float | None  # time of an epoch at the size in use over that at the found size
+    speed_up_low: float | None
+    speed_up_high: float | None
+    accuracy_change: float | None  # found less in use, 0 ... 1
+    accuracy_low: float | None
+    accuracy_high: float | None
+    repeats: int
+    verdict: Holds
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Of one framework; None is what was not asked for."""
+
+    framework: str
+    largest: Largest | None = None
+    fastest: Best | None = None
+    least_energy: Best | None = None
+    noise: Noise | None = None
+    target: Target | None = None
+    trained: tuple[Trained, ...] = ()
+
+
+@dataclass(frozen=True)
+class BatchAnswers:
+    """The file."""
+
+    schema_version: int
+    conditions: dict[str, Any]  # machine, task and placement
+    in_use: int  # the batch size that others are held against
+    frameworks: tuple[Answers, ...] = field(default=())
