@@ -176,16 +176,27 @@ class Trained:
 
 
 @dataclass(frozen=True)
+class Split:
+    """A wished global batch in parts: one update after `parts` batches of `batch_size`, the last of them smaller."""
+
+    global_batch: int
+    parts: int
+    batch_size: int
+
+
+@dataclass(frozen=True)
 class Answers:
     """Of one framework; None is what was not asked for."""
 
     framework: str
+    memory: tuple[Point, ...] = ()  # highest bytes of what the limit counts, by batch size
     largest: Largest | None = None
     fastest: Best | None = None
     least_energy: Best | None = None
     noise: Noise | None = None
     target: Target | None = None
     trained: tuple[Trained, ...] = ()
+    split: Split | None = None
 
 
 @dataclass(frozen=True)
