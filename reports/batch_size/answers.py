@@ -15,12 +15,13 @@ from ..load import ReportError
 def read(results: Path) -> BatchAnswers | None:
     """Frameworks in the order of every table; None where nobody asked. Raises ReportError for a file that is none."""
     path = results / ANSWERS_FILE
+    if not path.is_file():
+        return None
     try:
         stored = validation.read(path, BatchAnswers)
     except ValueError as error:
         raise ReportError(f"{path}: {error}; move it away, and ask again with python -m runner batch-size") from error
-    if stored is None:
-        return None
+    assert stored is not None
     by_name = {answers.framework: answers for answers in stored.frameworks}
     return replace(stored, frameworks=tuple(by_name[name] for name in ordered(by_name)))
 
