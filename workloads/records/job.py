@@ -189,6 +189,7 @@ class Kind(Word):
     MEMORY = "memory"  # tells what memory holds, per batch size
     OVERHEAD = "overhead"  # measures what the instruments cost
     DISTURBED = "disturbed"  # a trial's epochs, untimed, from disturbed weights: the gate's, of a suspect
+    STEPS = "steps"  # a steady window at one batch size, no epochs: does it fit, and how fast is it
 
 
 ROOMS = {
@@ -197,6 +198,7 @@ ROOMS = {
     Kind.MEMORY: "memory",
     Kind.OVERHEAD: "overhead",
     Kind.DISTURBED: "disturbed",
+    Kind.STEPS: "steps",
 }
 
 
