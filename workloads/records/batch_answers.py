@@ -76,7 +76,9 @@ class Compared(Word):
 
 @dataclass(frozen=True)
 class Ratio:
-    """A batch size's figure over the best one's, from pairs of trials; 1 is as good, below is worse."""
+    """A batch size's figure over the best one's, from pairs of trials; 1 is as good, below is worse. The best one's
+    own is over the best of the others.
+    """
 
     batch_size: int
     verdict: Compared
@@ -91,7 +93,7 @@ class Best:
     """The smallest batch size that is within the tolerance of the best."""
 
     batch_size: int | None
-    reason: str | None  # why there is none, or why it may be smaller still
+    reason: str | None  # why there is none, or what it cannot be told from
     points: tuple[Point, ...] = ()  # by batch size
     ratios: tuple[Ratio, ...] = ()
     trials: int = 0

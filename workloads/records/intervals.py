@@ -18,9 +18,9 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def reach(n: int, deviation: float) -> float:
+def reach(n: int, deviation: float, percent: float = CONFIDENCE_PERCENT) -> float:
     """Half the width of the interval of a mean of `n`, two or more, from their standard deviation."""
     # Here, not above: its import takes longer than the start of a run or all tables, and one repeat has no use for it.
     from scipy import special  # type: ignore[import-untyped]
 
-    return float(special.stdtrit(n - 1, (1 + CONFIDENCE_PERCENT / 100) / 2)) * deviation / math.sqrt(n)
+    return float(special.stdtrit(n - 1, (1 + percent / 100) / 2)) * deviation / math.sqrt(n)
