@@ -1,0 +1,87 @@
+"""One framework's searches, joined with the trials that they ask for."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+
+from rich.console import Console
+
+from runner.batch_size.best import best
+from runner.batch_size.largest import largest
+from runner.batch_size.steps import StepTrials
+from runner.command.cli import Request
+from workloads.records import figures
+from workloads.records.batch_answers import Best, Largest, Point, Split, Tried
+from workloads.records.figures import FigureSpec
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+MOST = 8192  # nothing faster is looked for beyond it
+
+
+class Search:
+    """Every trial is a line on the console; its figures serve every answer."""
+
+    def __init__(self, framework: str, steps: StepTrials, console: Console) -> None:
+        """`steps` are trials of all frameworks."""
+        self.framework, self.steps, self.console = framework, steps, console
+        self.results: list[TrialResult] = []
+
+    def trial(self, batch_size: int) -> TrialResult:
+        """One more."""
+        result, _ = self.steps.run(self.framework, batch_size)
+        self.results.append(result)
+        self.console.print(line(result))
+        return result
+
+    def memory(self) -> tuple[Point, ...]:
+        """Highest bytes by batch size: the mean of the trials so far that ended ok."""
+        peaks: dict[int, list[float]] = {}
+        for result in self.results:
+            value = figure(result, figures.HOST_MEMORY_PEAK, figures.PROCESS_GPU_MEMORY)
+            if result.status is Status.OK and value is not None:
+                peaks.setdefault(result.spec.cell.batch_size, []).append(value)
+        return tuple(
+            Point(size, statistics.fmean(values), None, None, len(values)) for size, values in sorted(peaks.items())
+        )
+
+    def fastest(self, fitting: Largest | None) -> Best:
+        """Images/s."""
+        return self._best(fitting, 1, figures.SPEED)
+
+    def least_energy(self, fitting: Largest | None) -> Best:
+        """Joules an image."""
+        return self._best(fitting, -1, figures.ENERGY_PER_IMAGE)
+
+    def _best(self, fitting: Largest | None, better: int, *specs: FigureSpec) -> Best:
+        most = min(MOST, self.steps.request.dataset.train_count)
+        if fitting is not None and fitting.batch_size is not None:
+            most = min(most, fitting.batch_size)
+        reasons: list[str] = []
+
+        def measure(batch_size: int) -> float | None:
+            result = self.trial(batch_size)
+            if result.status is not Status.OK:
+                reasons.append(f"batch size {batch_size}: {result.status}: {result.reason}")
+                return None
+            return figure(result, *specs)
+
+        return best(measure, most, better=better)
+
+
+def figure(result: TrialResult, *specs: FigureSpec) -> float | None:
+    """Of the trial's figures the first that is known, of those of its kind of device."""
+    kind = result.spec.placement.device_kind
+    values = (result.figures[spec.name].value for spec in specs if spec.name in result.figures)
+    return next((value for value in values if value is not None), None)
+
+
+def line(result: TrialResult) -> str:
+    """What a person sees of a trial as it ends."""
+    cell, speed, peak = result.spec.cell, figure(result, figures.SPEED), figure(result, figures.HOST_MEMORY_PEAK)
+    parts = [f"{cell.framework} batch {cell.batch_size}: {result.status}"]
+    parts += [f"{speed:,.0f} images/s"] if speed is not None else []
+    parts += [f"{peak / 2**20:,.0f} MiB"] if peak is not None else []
+    return ", ".join(parts)
