@@ -117,17 +117,25 @@ class NoisePoint:
 
 @dataclass(frozen=True)
 class Noise:
-    """Along a training; `finder` is the published way over the same training, weights moving."""
+    """Along a training; `finder` is the published way over the same training, weights moving.
+
+    Every framework measures at weights that one of them has trained, which alone has the finder's figures.
+    """
 
     points: tuple[NoisePoint, ...] = ()
     noise_scale: float | None = None  # pooled over the points
     low: float | None = None
     high: float | None = None
+    at_least: float | None = None  # as a point's
     finder: float | None = None
     finder_negative: int = 0  # windows of it in which |G|^2 came out negative, of `finder_windows`
     finder_windows: int = 0
     reason: str | None = None
     cautions: tuple[str, ...] = ()  # kinds of layers that disturb the estimate: "batch-norm", "dropout"
+    trained_by: str | None = None  # the framework whose weights they are
+    apart: float | None = None  # the most that a squared norm differs from that framework's, relative; None: its own
+    agrees: bool | None = None  # whether that is no more than rounding may be
+    folder: str | None = None  # of the worker that measured
 
 
 @dataclass(frozen=True)

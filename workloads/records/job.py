@@ -128,7 +128,7 @@ class TrialSpec(Record):
     installation: Installation
     draw: Draw
     # train_ and test_ images and labels, order; network and weights, or model; RATES, of every step, where they differ;
-    # AUGMENTATION, of every image and epoch, where there is any
+    # AUGMENTATION, of every image and epoch, where there is any; of NOISE, `noise_scale.BATCHES` and `HELD`
     inputs: dict[str, InputFile]
     window_s: float
     timeout_s: float
@@ -189,6 +189,7 @@ class Kind(Word):
     MEMORY = "memory"  # tells what memory holds, per batch size
     OVERHEAD = "overhead"  # measures what the instruments cost
     DISTURBED = "disturbed"  # a trial's epochs, untimed, from disturbed weights: the gate's, of a suspect
+    NOISE = "noise"  # measures gradients at held weights: which batch size is best for learning
     STEPS = "steps"  # a steady window at one batch size, no epochs: does it fit, and how fast is it
 
 
@@ -198,6 +199,7 @@ ROOMS = {
     Kind.MEMORY: "memory",
     Kind.OVERHEAD: "overhead",
     Kind.DISTURBED: "disturbed",
+    Kind.NOISE: "noise",
     Kind.STEPS: "steps",
 }
 
