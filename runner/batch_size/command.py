@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +16,6 @@ from runner.command import cli, inputs, own_data
 from runner.command.cli import Request
 from runner.command.parser import BadInput, Parser, add_axes, add_shared, known, number, run_parser, whole
 from runner.command.setup import installations, make_environments
-from runner.launch import Launcher
 from runner.machine import description
 from runner.project import Project
 from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
-from dataclasses import replace
+from typing import Literal
 
 from rich.console import Console
 
 from runner.batch_size.best import best
-from runner.batch_size.largest import largest
 from runner.batch_size.steps import StepTrials
-from runner.command.cli import Request
 from workloads.records import figures
-from workloads.records.batch_answers import Best, Largest, Point, Split, Tried
+from workloads.records.batch_answers import Best, Largest, Point
 from workloads.records.figures import FigureSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 MOST = 8192  # nothing faster is looked for beyond it
+MEMORY = (figures.PROCESS_GPU_MEMORY, figures.HOST_MEMORY_PEAK)
+FIRST = 32  # tells whether there is a counter, where nothing else was tried
 
 
 class Search:
@@ -40,7 +39,7 @@ class Search:
         """Highest bytes by batch size: the mean of the trials so far that ended ok."""
         peaks: dict[int, list[float]] = {}
         for result in self.results:
-            value = figure(result, figures.HOST_MEMORY_PEAK, figures.PROCESS_GPU_MEMORY)
+            value = figure(result, *MEMORY)
             if result.status is Status.OK and value is not None:
                 peaks.setdefault(result.spec.cell.batch_size, []).append(value)
         return tuple(
@@ -52,35 +51,42 @@ class Search:
         return self._best(fitting, 1, figures.SPEED)
 
     def least_energy(self, fitting: Largest | None) -> Best:
-        """Joules an image."""
-        return self._best(fitting, -1, figures.ENERGY_PER_IMAGE)
+        """Joules an image; unknown where the first trial that ends ok has no counter."""
+        specs = (figures.ENERGY_PER_IMAGE,)
+        first = self.results[0] if self.results else self.trial(FIRST)
+        for result in (each for each in (first, *self.results) if each.status is Status.OK):
+            if figure(result, *specs) is None:
+                return Best(None, no_counter(result, *specs))
+            break
+        return self._best(fitting, -1, *specs)
 
-    def _best(self, fitting: Largest | None, better: int, *specs: FigureSpec) -> Best:
+    def _best(self, fitting: Largest | None, better: Literal[1, -1], *specs: FigureSpec) -> Best:
         most = min(MOST, self.steps.request.dataset.train_count)
         if fitting is not None and fitting.batch_size is not None:
             most = min(most, fitting.batch_size)
-        reasons: list[str] = []
 
         def measure(batch_size: int) -> float | None:
             result = self.trial(batch_size)
-            if result.status is not Status.OK:
-                reasons.append(f"batch size {batch_size}: {result.status}: {result.reason}")
-                return None
-            return figure(result, *specs)
+            return figure(result, *specs) if result.status is Status.OK else None
 
         return best(measure, most, better=better)
 
 
 def figure(result: TrialResult, *specs: FigureSpec) -> float | None:
-    """Of the trial's figures the first that is known, of those of its kind of device."""
-    kind = result.spec.placement.device_kind
+    """Of these the first that the trial knows."""
     values = (result.figures[spec.name].value for spec in specs if spec.name in result.figures)
     return next((value for value in values if value is not None), None)
 
 
+def no_counter(result: TrialResult, *specs: FigureSpec) -> str:
+    """Why none of these figures is known."""
+    reasons = [result.figures[spec.name].reason for spec in specs if spec.name in result.figures]
+    return next((reason for reason in reasons if reason), "no energy counter on this device")
+
+
 def line(result: TrialResult) -> str:
     """What a person sees of a trial as it ends."""
-    cell, speed, peak = result.spec.cell, figure(result, figures.SPEED), figure(result, figures.HOST_MEMORY_PEAK)
+    cell, speed, peak = result.spec.cell, figure(result, figures.SPEED), figure(result, *MEMORY)
     parts = [f"{cell.framework} batch {cell.batch_size}: {result.status}"]
     parts += [f"{speed:,.0f} images/s"] if speed is not None else []
     parts += [f"{peak / 2**20:,.0f} MiB"] if peak is not None else []

@@ -100,9 +100,7 @@ def add_axes(parser: Parser) -> None:
                        "times the batch size, in the memory of one batch (default: 1)")  # fmt: skip
     parser.add_argument("--feed", metavar="host|device", help="where the training split lives (default: host)")
     parser.add_argument("--last-batch", metavar="keep|drop", help="what becomes of the last, smaller batch")
-    parser.add_argument(
-        "--window", dest="window_s", type=number, metavar="SECONDS", help="length of the steady window"
-    )
+    parser.add_argument("--window", dest="window_s", type=number, metavar="SECONDS", help="length of the steady window")
     parser.add_argument("--timeout", dest="timeout_s", type=number, metavar="SECONDS", help="time limit of a trial")
 
 

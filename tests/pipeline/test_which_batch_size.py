@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import REAL_FRAMEWORKS, TINY, run_runner
+from conftest import run_runner
 
 BAD = {
     "unknown answer": (["--answer", "fastests"], "did you mean fastest"),
