@@ -14,7 +14,8 @@ SETTINGS = {
     "adamw": ("beta1", "beta2", "epsilon", "weight_decay"),
     "rmsprop": ("rho", "epsilon"),
 }
-OF_ALL = ("schedule", "warm_up")
+OF_ALL = ("schedule", "warm_up", "scale", "base_batch_size")
+SCALED = {"linear": " x batch size / {}", "sqrt": " x sqrt(batch size / {})"}
 LABELS = {
     "sgd": "SGD",
     "momentum": "SGD with momentum {momentum}",
@@ -33,7 +34,8 @@ def in_use(optimizer: OptimizerSpec) -> OptimizerSpec:
 
 def optimizer_label(optimizer: OptimizerSpec) -> str:
     """The rule and those of its numbers that it uses."""
-    words = [LABELS[optimizer.name].format(**vars(optimizer)), f"learning rate {optimizer.learning_rate}"]
+    scaled = SCALED.get(optimizer.scale, "").format(optimizer.base_batch_size)
+    words = [LABELS[optimizer.name].format(**vars(optimizer)), f"learning rate {optimizer.learning_rate}{scaled}"]
     if optimizer.schedule != "constant":
         words.append(f"{optimizer.schedule} schedule")
     if optimizer.warm_up:

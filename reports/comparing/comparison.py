@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from workloads.records.intervals import accuracy_step
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
@@ -15,7 +16,6 @@ from ..conditions import Replaced, Section, sections
 from ..frameworks import display_name
 from ..load import ReportError, Stored
 from ..quantities import ACCURACY, Quantity
-from ..spread import accuracy_step
 from ..tables import Place
 from . import cell_tests, estimates
 from .cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest, Verdict

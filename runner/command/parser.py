@@ -13,13 +13,14 @@ from runner.command import stable
 from workloads import study as studies
 from workloads.records.job import AUGMENTATIONS, FITS
 from workloads.records.status import Status
-from workloads.spec import DECAYING, OPTIMIZER_NAMES, SCHEDULE_NAMES
+from workloads.spec import BASE_BATCH_SIZE, DECAYING, OPTIMIZER_NAMES, SCALE_NAMES, SCHEDULE_NAMES
 from workloads.study import Study, StudyError
 
 RETRIES = 3
 CHOICES = {
     "optimizer": OPTIMIZER_NAMES,
     "schedule": SCHEDULE_NAMES,
+    "scale_learning_rate": SCALE_NAMES,
     "augment": AUGMENTATIONS,
     "fit": FITS,
     "feed": ("host", "device"),
@@ -95,6 +96,10 @@ def add_axes(parser: Parser) -> None:
     parser.add_argument("--schedule", metavar="NAME", help=f"of the learning rate: {', '.join(SCHEDULE_NAMES)}")
     parser.add_argument("--warm-up", type=number, metavar="STEPS", help="steps, or below 1 a part of all, in which "
                        "the learning rate rises")  # fmt: skip
+    parser.add_argument("--scale-learning-rate", metavar="HOW", help=f"with the batch size: {', '.join(SCALE_NAMES)} "
+                       "(default: none)")  # fmt: skip
+    parser.add_argument("--base-batch-size", type=whole, metavar="N", help="at which the learning rate is the one that "
+                       f"is given (default: {BASE_BATCH_SIZE})")  # fmt: skip
     parser.add_argument("--augment", metavar="NAME", help=f"of the training images: {', '.join(AUGMENTATIONS)}")
     parser.add_argument("--accumulate", type=whole, metavar="K", help="batches that make one update: gradients of K "
                        "times the batch size, in the memory of one batch (default: 1)")  # fmt: skip

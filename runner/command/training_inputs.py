@@ -25,7 +25,7 @@ def rates(study: Study, images: int) -> dict[str, NDArray[np.float32]]:
     for batch_size in study.batch_sizes:
         steps = study.epochs * schedules.steps_of(images, study.accumulate * batch_size, study.last_batch)
         try:
-            computed[f"{RATES}/{batch_size}"] = schedules.rates(study.optimizer_spec, steps)
+            computed[f"{RATES}/{batch_size}"] = schedules.rates(study.optimizer_spec.at(batch_size), steps)
         except ValueError as error:
             raise BadInput(f"--warm-up {study.warm_up:g}: at batch size {batch_size} {error}") from error
     return computed

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from runner.batch_size.best import FAILURES, LIMIT, Measure, best, of_curve
+from runner.batch_size.best import FAILURES, LIMIT, best, of_curve
 from workloads.records.batch_answers import Best, Compared
 
 Curve = Callable[[int], float]
-SIZES = [2**power for power in range(13)]
+SIZES = [1 << power for power in range(13)]
 
 
 def peaked(centre: float, width: float) -> Curve:
@@ -38,13 +38,13 @@ def right(curve: Curve, better: int = 1) -> int:
     return next(size for size in SIZES if better * math.log(curve(size)) >= top + math.log(0.98))
 
 
-def noisy(curve: Curve, noise: float, seed: int, drift: float = 0.0) -> Measure:
+def noisy(curve: Curve, noise: float, seed: int, drift: float = 0.0) -> Curve:
     """Each trial is slower than the one before by `drift`."""
     drawn, count = np.random.default_rng(seed), Counter[str]()
 
     def measure(size: int) -> float:
         count["trials"] += 1
-        return curve(size) * math.exp(drawn.normal(0, noise) - drift * count["trials"])
+        return curve(size) * math.exp(float(drawn.normal(0, noise)) - drift * count["trials"])
 
     return measure
 
@@ -163,7 +163,7 @@ def test_one_failure_among_the_repeats_costs_a_pair_and_no_more() -> None:
 def test_without_any_figure_there_is_no_answer_and_a_reason() -> None:
     answer = best(lambda size: None, 64)
     assert answer.batch_size is None and answer.reason == "none of the 7 trials gave a figure"
-    assert answer.points == answer.ratios == () and answer.trials == 7
+    assert not answer.points and not answer.ratios and answer.trials == 7
 
 
 @pytest.mark.parametrize("figure", [0.0, -1.0, math.nan, math.inf])

@@ -140,25 +140,28 @@ class Noise:
 
 @dataclass(frozen=True)
 class Reached:
-    """A target accuracy at one batch size."""
+    """A target accuracy at one batch size, in one repeat."""
 
     batch_size: int
-    learning_rate: float
-    epochs: int | None  # the first after which the target is reached; None: it was not
+    repeat: int
+    learning_rate: float | None  # the highest of its steps
+    epochs: float | None  # the first after which the target is reached; None: it was not
     train_s: float | None  # of these epochs, evaluation apart
     energy_j: float | None  # of these epochs' training
-    accuracy: float  # after the last epoch
-    folder: str
+    accuracy: float | None  # after the last epoch
+    folder: str  # "" of a published figure
 
 
 @dataclass(frozen=True)
 class Target:
-    """The batch size that reaches a target accuracy soonest."""
+    """The batch size that reaches a target accuracy soonest, and the one that does with the least energy."""
 
-    accuracy: float
+    accuracy: float  # 0 ... 1
     batch_size: int | None
-    reason: str | None
-    reached: tuple[Reached, ...] = ()
+    reason: str | None  # why there is none, or what it cannot be told from
+    reached: tuple[Reached, ...] = ()  # by batch size and repeat
+    least_energy: int | None = None
+    energy_reason: str | None = None
 
 
 class Holds(Word):

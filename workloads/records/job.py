@@ -166,6 +166,11 @@ class TrialSpec(Record):
         return f"{self._prefix}-{_digest(self.task, self.placement, self.installation)}"
 
     @property
+    def rule(self) -> OptimizerSpec:
+        """The update rule at this batch size."""
+        return self.task.optimizer.at(self.cell.batch_size)
+
+    @property
     def setting(self) -> tuple[Cell, Task, Passes, Placement, Installation, float]:
         """What repeats have in common."""
         return self.cell, self.task, self.passes, self.placement, self.installation, self.window_s
