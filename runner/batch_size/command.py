@@ -1,4 +1,4 @@
-"""python -m runner batch-size: which batch size, asked of every framework; answers are stored as soon as they are known."""
+"""python -m runner batch-size: which batch size, asked of every framework; each answer is stored once it is known."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 from rich.console import Console
 
 from runner.batch_size import searches
-from runner.batch_size.noise import noise_scales
+from runner.batch_size.claims import trained
+from runner.batch_size.noise import noise
 from runner.batch_size.steps import StepTrials
+from runner.batch_size.target import target
 from runner.command import cli, inputs, own_data
 from runner.command.cli import Request
 from runner.command.parser import BadInput, Parser, add_axes, add_shared, known, number, run_parser, whole
@@ -20,6 +22,7 @@ from runner.machine import description
 from runner.project import Project
 from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers
 from workloads.records.files import write_json
+from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult
 
 LARGEST, FASTEST, LEAST_ENERGY, NOISE_SCALE = "largest", "fastest", "least-energy", "noise-scale"
@@ -141,8 +144,8 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     for framework in request.frameworks:
         _search(framework, question, steps, file, console)
     if NOISE_SCALE in question.answers:
-        for framework, noise in noise_scales(request, installed, written, launchers).items():
-            file.store(framework, noise=noise)
+        for framework, answer in noise(list(steps.specs.values()), launchers, request.results).items():
+            file.store(framework, noise=answer)
     if question.then_train or question.target_accuracy is not None:
         _train(request, question, train, file, console)
     return int(any(unanswered(answers, question) for answers in file.answers.values()))
@@ -153,10 +156,42 @@ def _search(framework: str, question: Question, steps: StepTrials, file: Answers
     search = searches.Search(framework, steps, console)
     if LARGEST in question.answers or question.global_batch is not None:
         file.store(framework, largest=search.largest(), memory=search.memory())
-    largest = file.answers[framework].largest
+    fitting = file.answers[framework].largest
     if FASTEST in question.answers:
-        file.store(framework, fastest=search.fastest(largest), memory=search.memory())
+        file.store(framework, fastest=search.fastest(fitting), memory=search.memory())
     if LEAST_ENERGY in question.answers:
-        file.store(framework, least_energy=search.least_energy(largest), memory=search.memory())
-    if question.global_batch is not None:
-        file.store(framework, split=searches.split(question.global_batch, largest))
+        file.store(framework, least_energy=search.least_energy(fitting), memory=search.memory())
+    if question.global_batch is not None and fitting is not None and fitting.batch_size:
+        parts, batch_size = parts_of(question.global_batch, fitting.batch_size)
+        file.store(framework, split=Split(question.global_batch, parts, batch_size))
+
+
+def _train(request: Request, question: Question, train: Train, file: AnswersFile, console: Console) -> None:
+    """At the size in use, the found ones and those that were asked for: every framework at each of them."""
+    found = {size for answers in file.answers.values() for size in found_sizes(answers)}
+    sizes = tuple(sorted({question.in_use, *question.sizes, *found}))
+    console.print(f"training at batch sizes {', '.join(map(str, sizes))}")
+    results = train(replace(request, study=request.study.changed(batch_sizes=sizes)), console)
+    for framework in request.frameworks:
+        chosen = [
+            result
+            for result in results
+            if result.spec.cell.framework == framework and result.spec.cell.allocator == ON_DEMAND
+        ]
+        if question.target_accuracy is not None:
+            file.store(framework, target=target(chosen, question.target_accuracy))
+        if question.then_train:
+            others = sorted(found_sizes(file.answers[framework]) - {question.in_use})
+            file.store(framework, trained=tuple(trained(chosen, question.in_use, size) for size in others))
+
+
+def found_sizes(answers: Answers) -> set[int]:
+    """Batch sizes to train with: the fastest and that of least energy."""
+    sizes = (best.batch_size for best in (answers.fastest, answers.least_energy) if best)
+    return {size for size in sizes if size is not None}
+
+
+def unanswered(answers: Answers, question: Question) -> bool:
+    """Whether a search had no answer: not so of the energy, for which a machine may have no counter."""
+    asked = {LARGEST: answers.largest, FASTEST: answers.fastest}
+    return any(asked[name] is None or asked[name].batch_size is None for name in asked if name in question.answers)

@@ -46,7 +46,8 @@ def run_parser() -> Parser:
     parser = Parser(
         prog="python -m runner",
         description="Train one CNN in several deep-learning frameworks, per batch size, and measure it from outside.",
-        epilog="python -m runner overhead --help: what the measuring itself costs",
+        epilog="python -m runner batch-size --help: which batch size; python -m runner overhead --help: what the measuring "
+        "itself costs",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -138,6 +139,7 @@ def whole(text: str) -> int:
 
 
 def number(text: str) -> float:
+    """An argument as float. Raises ArgumentTypeError."""
     try:
         return float(text)
     except ValueError:
