@@ -38,6 +38,7 @@ class Tried:
     fit: Fit
     folder: str
     peak_bytes: int | None  # of what the limit counts
+    lifted: bool = False  # under a higher limit: where it fits, the limit is what ended those before it
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,21 @@ class Largest:
     """The largest that fits: both trials of it fitted, both of one more ran out of memory."""
 
     batch_size: int | None  # 0: not even one image
-    reason: str | None
+    reason: str | None  # why there is none; or, of one that fitted twice, why one more is not proven not to
     limit: Limit
     limit_bytes: int
     fits: tuple[str, ...] = ()  # folders of its trials
     fails: tuple[str, ...] = ()  # of those of one more
     around: tuple[Tried, ...] = ()  # what was looked at beside them, where memory may not grow with the batch size
     tried: tuple[Tried, ...] = ()  # all of the search, both proofs, in their order; without `around`
+
+    @property
+    def larger_that_fit(self) -> tuple[int, ...]:
+        """Findings: sizes above the answer that fitted in one trial. Memory does not grow with the batch size there."""
+        return tuple(sorted(each.batch_size for each in self.around if self._fits_above(each)))
+
+    def _fits_above(self, trial: Tried) -> bool:
+        return self.batch_size is not None and trial.fit is Fit.FITS and trial.batch_size > self.batch_size
 
 
 @dataclass(frozen=True)
