@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from runner.ask import answered
-from runner.batch_size.noise_points import Measured, apart, finder_curve, pooled
+from runner.batch_size.noise_points import Measured, apart, finder, pooled
 from runner.input_files import write, write_array
 from runner.launch import Launcher, LaunchFailed
 from workloads.layers import BatchNorm
-from workloads.noise_scale import BATCHES, HELD, MOST_WINDOWS, PARTS, PROGRESS, STEPS, WINDOW, draw
+from workloads.noise_scale import BATCHES, HELD, PARTS, PROGRESS, STEPS, WINDOW, WINDOWS, draw
 from workloads.records import network
 from workloads.records.batch_answers import Noise
 from workloads.records.events import Event, Events
@@ -21,7 +22,7 @@ from workloads.records.job import InputFile, Job, Kind, TrialSpec
 from workloads.spec import Workload
 
 SAME = 1e-5  # by so much rounding may move a squared norm, relative
-PROBES = len(PROGRESS) * STEPS * PARTS + MOST_WINDOWS * WINDOW
+PROBES = len(PROGRESS) * STEPS * PARTS + WINDOWS * WINDOW
 PROBE_LIMIT_S = 1.0  # as a mean
 
 
@@ -107,7 +108,7 @@ def handed_on(events: Events, folder: Path, spec: TrialSpec, results: Path) -> d
     return inputs
 
 
-def measured_of(event: dict[str, object]) -> Measured:
+def measured_of(event: dict[str, Any]) -> Measured:
     """Of an event NOISE_MEASURED."""
     small, large = (np.array(event[name], np.float64) for name in ("small", "large"))
     return Measured(event["progress"], small, large, event["small_batch"], event["large_batch"])
@@ -119,9 +120,8 @@ def with_finder(answer: Noise, events: Events, batch_size: int) -> Noise:
     if not looks:
         return answer
     small, large = (np.array([look[name] for look in looks], np.float64) for name in ("small", "large"))
-    curve, negative = finder_curve(small, large, batch_size)
-    print("curve", np.round(curve, 1).tolist())
-    return replace(answer, finder=float(curve.mean()), finder_negative=negative, finder_windows=len(looks))
+    figure, negative = finder(small, large, batch_size)
+    return replace(answer, finder=figure, finder_negative=negative, finder_windows=len(looks))
 
 
 def cautions(workload: Workload) -> tuple[str, ...]:
