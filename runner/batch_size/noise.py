@@ -21,7 +21,7 @@ from workloads.records.events import Event, Events
 from workloads.records.job import InputFile, Job, Kind, TrialSpec
 from workloads.spec import Workload
 
-SAME = 1e-5  # by so much rounding may move a squared norm, relative
+SAME, SAME_MEAN = 1e-5, 1e-3  # by so much rounding may move a squared norm, and with a few kinks their mean, relative
 PROBES = len(PROGRESS) * STEPS * PARTS + WINDOWS * WINDOW
 PROBE_LIMIT_S = 1.0  # as a mean
 
@@ -80,15 +80,18 @@ class Asking:
 
     def _read(self, events: Events, framework: str, batch_size: int) -> Noise:
         measured = [measured_of(event) for event in events if event["event"] == Event.NOISE_MEASURED]
+        if trains := framework == self.trained_by:
+            self.first = measured
         if lost := [each.progress for each in measured if not each.finite]:
             known = pooled([each for each in measured if each.finite]).points if len(lost) < len(measured) else ()
             return Noise(known, reason=f"training diverged: gradients are no numbers at {lost[0]:.0%} of the updates")
         answer = pooled(measured)
-        if framework == self.trained_by:
-            self.first = measured
+        if trains:
             return with_finder(answer, events, batch_size)
-        distance = apart(measured, self.first)
-        return replace(answer, apart=distance, agrees=distance <= SAME)
+        if not all(each.finite for each in self.first):
+            return answer  # there is nothing to hold it against
+        typical, mean = apart(measured, self.first)
+        return replace(answer, apart=typical, apart_mean=mean, agrees=typical <= SAME and mean <= SAME_MEAN)
 
 
 def handed_on(events: Events, folder: Path, spec: TrialSpec, results: Path) -> dict[str, InputFile]:

@@ -86,18 +86,23 @@ def pooled(measured: Sequence[Measured]) -> Noise:
     return Noise(tuple(map(point, measured)), whole.noise_scale, whole.low, whole.high, whole.at_least)
 
 
-def apart(measured: Sequence[Measured], others: Sequence[Measured]) -> float:
-    """The most that a mean squared norm, of either batch size at any point, differs from the other's of the same
-    weights and batches, relative to that.
+def apart(measured: Sequence[Measured], others: Sequence[Measured]) -> tuple[float, float]:
+    """How far squared norms are from the others' of the same weights and batches: (of a typical small batch, of the
+    mean), relative to the mean, at the point where it is most.
 
-    Of the means, for the estimates are made of them: a batch whose gradient has all but vanished is rounded more.
+    Typical, the median: a value that lies on a kink of the network (ReLU, max pooling) may fall to the other side of it
+    in another framework, which moves the few batches that have it by much. To the mean: a gradient that has all but
+    vanished is rounded by more of itself.
     """
-    means = [
-        (getattr(each, name).mean(), getattr(other, name).mean())
+    pairs = [
+        (getattr(each, name), getattr(other, name))
         for each, other in zip(measured, others, strict=True)
         for name in ("small", "large")
     ]
-    return max((float(abs(mean - other) / other) if other else float(mean != other) for mean, other in means))
+    means = [float(np.mean(other)) or 1.0 for _, other in pairs]  # without any gradient, it is as it is
+    typical = [float(np.median(np.abs(each - other))) / mean for (each, other), mean in zip(pairs, means, strict=True)]
+    whole = [abs(float(np.mean(each - other))) / mean for (each, other), mean in zip(pairs, means, strict=True)]
+    return max(typical), max(whole)
 
 
 def finder(small: Floats, large: Floats, batch_size: int) -> tuple[float | None, int]:

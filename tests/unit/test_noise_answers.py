@@ -13,7 +13,7 @@ import pytest
 from conftest import PROJECT, make_spec, varied
 
 from runner.ask import Ended
-from runner.batch_size.noise import SAME, noise
+from runner.batch_size.noise import SAME, SAME_MEAN, noise
 from runner.input_files import INPUTS, write, write_array
 from runner.launch import LaunchFailed, Local, Outcome
 from workloads import weights
@@ -120,7 +120,7 @@ def test_the_first_trains_and_the_others_measure_at_its_weights_on_the_same_batc
     assert one.noise_scale is not None and one.low is not None and one.high is not None
     assert one.low < one.noise_scale < one.high and (one.points, one.low) == (two.points, two.low)
     assert [point.progress for point in one.points] == list(PROGRESS)
-    assert (one.apart, one.agrees, two.apart, two.agrees) == (None, None, 0.0, True)
+    assert (one.apart, one.agrees, two.apart, two.apart_mean, two.agrees) == (None, None, 0.0, 0.0, True)
     for job, answer in zip(workers.jobs, answers.values(), strict=True):
         assert answer.folder is not None and (tmp_path / answer.folder).samefile(job.folder(tmp_path))
         assert job.kind is Kind.NOISE and job.trial.timeout_s > 60
@@ -156,13 +156,20 @@ def test_norms_that_are_further_apart_than_rounding_can_be_are_said_not_to_agree
     def wrong(number: int, norms: dict[str, Any]) -> None:
         norms["large"] = (np.array(norms["large"]) * (1 + 3 * SAME * (number == 2))).tolist()
 
+    def strange(number: int, norms: dict[str, Any]) -> None:
+        norms["large"][0] *= 1 + 2 * STEPS * SAME_MEAN  # of one step alone
+
     def rounded(number: int, norms: dict[str, Any]) -> None:
         norms["small"] = (np.array(norms["small"]) * (1 + SAME / 3)).tolist()
+        norms["small"][0][0] *= 1 + STEPS * SAME_MEAN  # a kink
 
-    workers.change = {"two": wrong, "three": rounded}
-    answers = noise(specs_of(tmp_path, "one", "two", "three"), launchers("one", "two", "three"), tmp_path)
-    assert (answers["two"].agrees, answers["three"].agrees) == (False, True)
-    assert answers["two"].apart == pytest.approx(3 * SAME) and answers["three"].apart == pytest.approx(SAME / 3)
+    workers.change = {"two": wrong, "three": strange, "four": rounded}
+    names = ("one", "two", "three", "four")
+    answers = noise(specs_of(tmp_path, *names), launchers(*names), tmp_path)
+    assert [answers[name].agrees for name in names] == [None, False, False, True]
+    apart, apart_mean = ([getattr(answers[name], key) or 0.0 for name in names] for key in ("apart", "apart_mean"))
+    assert apart[1] > 2 * SAME and apart[2] == 0 and SAME / 9 < apart[3] < SAME
+    assert apart_mean[2] > SAME_MEAN > apart_mean[3] > SAME
     assert answers["two"].noise_scale is not None, "its own measurement stays"
 
 
@@ -182,6 +189,14 @@ def test_a_training_that_diverged_keeps_its_points_before_and_says_so(workers: W
         assert answer.reason is not None and "at 50% of the updates" in answer.reason
         assert (answer.noise_scale, answer.at_least, answer.agrees) == (None, None, None)
         assert [point.progress for point in answer.points] == [0.0, 0.25]
+
+
+def test_who_finds_numbers_where_the_first_finds_none_has_nothing_to_agree_with(
+    workers: Workers, tmp_path: Path
+) -> None:
+    workers.change = {"one": lambda number, norms: norms.update(large=[None] * STEPS)}
+    two = noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)["two"]
+    assert (two.reason, two.apart, two.agrees) == (None, None, None) and two.noise_scale is not None
 
 
 def test_a_training_that_diverged_before_its_first_point_has_none(workers: Workers, tmp_path: Path) -> None:

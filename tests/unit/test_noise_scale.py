@@ -169,14 +169,16 @@ def test_pooled_points_that_are_lost_in_the_noise_give_a_least_one() -> None:
     assert whole.noise_scale is None and whole.at_least is not None and 0 < whole.at_least < 1e6
 
 
-def test_apart_is_the_largest_relative_difference_of_a_mean_norm() -> None:
+def test_apart_is_that_of_the_typical_batch_and_of_the_mean_where_they_are_most() -> None:
     one = measured(10.0, 1)
-    other = replace(one, large=one.large * 1.125)
-    assert apart([one], [one]) == 0
-    assert apart([replace(one, small=one.small * 0.75)], [one]) == pytest.approx(0.25)
-    assert apart([one, other], [one, one]) == pytest.approx(0.125)
-    none = replace(one, large=one.large * 0)
-    assert (apart([none], [none]), apart([one], [none])) == (0, 1)
+    assert apart([one], [one]) == (0, 0)
+    one = replace(one, large=np.full(STEPS, 2.0))
+    assert apart([one, replace(one, large=np.full(STEPS, 2.25))], [one, one]) == pytest.approx((0.125, 0.125))
+    kink = one.large.copy()
+    kink[3] = 3.0
+    assert apart([replace(one, large=kink)], [one]) == pytest.approx((0, 1 / 2 / STEPS)), "one batch of many"
+    none = replace(one, large=np.zeros(STEPS))
+    assert (apart([none], [none]), apart([one], [none])) == ((0, 0), (2, 2))
 
 
 def published_finder(gradients: Array, batch_size: int) -> list[float]:

@@ -131,7 +131,8 @@ class Noise:
     reason: str | None = None
     cautions: tuple[str, ...] = ()  # kinds of layers that disturb the estimate: "batch-norm", "dropout"
     trained_by: str | None = None  # the framework whose weights they are
-    apart: float | None = None  # the most that a mean squared norm differs from theirs, relative; None: it is theirs
+    apart: float | None = None  # how far a typical batch's squared norm is from theirs, relative; None: it is theirs
+    apart_mean: float | None = None  # the same of the mean of all batches
     agrees: bool | None = None  # whether that is no more than rounding may be
     folder: str | None = None  # of the worker that measured
 
