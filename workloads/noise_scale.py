@@ -1,9 +1,9 @@
 """The gradient noise scale from squared norms of gradients at held weights (McCandlish et al. 2018, arXiv 1812.06162,
 appendix A.1).
 
-With g_b the mean gradient of a batch of b images, |.|^2 over all that is trained: E|g_b|^2 = |G|^2 + S/b, where G is the
-gradient of the whole training split's loss and S the trace of the covariance of one image's gradient. Two batch sizes,
-b < B, give both without bias; B_simple = S / |G|^2 is a ratio of what was averaged over steps, and is not.
+With g_b the mean gradient of a batch of b images, |.|^2 over all that is trained: E|g_b|^2 = |G|^2 + S/b, where G is
+the gradient of the whole training split's loss and S the trace of the covariance of one image's gradient. Two batch
+sizes, b < B, give both without bias; B_simple = S / |G|^2 is a ratio of what was averaged over steps, and is not.
 
 Images are drawn with replacement: so batches are independent, and the formula is exact for a split of any size.
 """
@@ -25,8 +25,8 @@ STEPS, PARTS = 50, 8  # a step's large batch has so many small ones
 SMALL_BATCH = 16  # with BatchNorm, a smaller one would be another network (its statistics are the batch's)
 STREAM = 1812  # of the seed: no draw of the trial's own is one of these
 
-WINDOW, MOST_WINDOWS = 20, 100  # of the finder: n_batch; in a longer training, evenly spread ones of them
-DECAY = 0.99  # of the finder's averages
+# Of the finder, as fastai_bs_finder has been published: n_batch, beta; its figure of MNIST is of 37 windows.
+WINDOW, DECAY, WINDOWS = 20, 0.99, 50
 
 
 def draw(images: int, seed: int) -> NDArray[np.int32]:
@@ -70,17 +70,9 @@ def estimates(small: Any, large: Any, small_batch: int, large_batch: int) -> tup
 
 
 def running_averages(values: Floats) -> Floats:
-    """(n,) exponential averages of (n,), each divided by the weight that its terms have: DECAY as in fastai_bs_finder."""
+    """(n,) exponential averages of (n,), each divided by the weight that its terms have."""
     averages, average = [], 0.0
     for number, value in enumerate(values, start=1):
         average = DECAY * average + (1 - DECAY) * value
         averages.append(average / (1 - DECAY**number))
     return np.array(averages)
-
-
-def chosen_windows(full_batches: int) -> list[int]:
-    """Which windows of WINDOW consecutive full batches the finder looks at, by their number in the training: all, or
-    MOST_WINDOWS of them.
-    """
-    windows = full_batches // WINDOW
-    return sorted(set(np.linspace(0, windows - 1, min(windows, MOST_WINDOWS)).round().astype(int).tolist()))

@@ -20,7 +20,7 @@ from adapters.worker.trainer import Trainer, epoch_batches
 from adapters.worker.trial import load_epoch
 from workloads import weights as weight_files
 from workloads.datasets import Images, Labels, file_digest
-from workloads.noise_scale import BATCHES, HELD, PROGRESS, WINDOW, Norms, chosen_windows, updates_before
+from workloads.noise_scale import BATCHES, HELD, PROGRESS, WINDOW, WINDOWS, Norms, updates_before
 from workloads.records.events import Event
 from workloads.records.job import Job
 from workloads.weights import Weights
@@ -62,8 +62,8 @@ def norms_of(adapter: Adapter, images: Images, labels: Labels, batches: Order) -
 
 
 class Training:
-    """A trial's epochs without their evaluations, one step a call: between the steps its weights are saved, and the
-    finder's gradients are taken.
+    """A trial's epochs without their evaluations, one step a call: between the steps its weights are saved, and at
+    first the finder's gradients are taken. Where the network draws masks, those that the finder's draw shift the rest.
     """
 
     def __init__(self, adapter: Adapter, job: Job, prepared: Prepared, folder: Path, events: EventLog) -> None:
@@ -76,7 +76,7 @@ class Training:
         ]
         sizes = [len(batch) for epoch in self.epochs for batch in epoch]
         self.held_after = updates_before(len(sizes))
-        self.windows = chosen_windows(sizes.count(batch_size))
+        self.looks = min(WINDOWS, sizes.count(batch_size) // WINDOW) * WINDOW
         self.trainer = Trainer(adapter, prepared.rates, prepared.ahead)
         self.norms = Norms()
 
@@ -123,8 +123,8 @@ class Training:
         return float(np.mean(self.trainer.losses[-WINDOW:])) if self.trainer.losses else None
 
     def look(self, images: Images, batch: Any, full: int) -> None:
-        """At the gradient of a full batch, the `full`-th of the training, before its update, where a window has it."""
-        if full // WINDOW not in self.windows:
+        """At the gradient of a full batch, of which there have been so many, before its update; at the first alone."""
+        if full >= self.looks:
             return
         self.norms.add(self.adapter.probe(images[batch], self.prepared.train.labels[batch]).gradients)
         if len(self.norms.small) == WINDOW:

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from runner.ask import answered
-from runner.batch_size.noise_points import Measured, apart, finder_curve, pooled
+from runner.batch_size.noise_points import Measured, apart, finder, pooled
 from runner.input_files import write, write_array
 from runner.launch import Launcher, LaunchFailed
 from workloads.layers import BatchNorm
-from workloads.noise_scale import BATCHES, HELD, MOST_WINDOWS, PARTS, PROGRESS, STEPS, WINDOW, draw
+from workloads.noise_scale import BATCHES, HELD, PARTS, PROGRESS, STEPS, WINDOW, WINDOWS, draw
 from workloads.records import network
 from workloads.records.batch_answers import Noise
 from workloads.records.events import Event, Events
 from workloads.records.job import InputFile, Job, Kind, TrialSpec
 from workloads.spec import Workload
 
-SAME = 1e-5  # by so much rounding may move a squared norm, relative
-PROBES = len(PROGRESS) * STEPS * PARTS + MOST_WINDOWS * WINDOW
+SAME, SAME_MEAN = 1e-5, 1e-3  # by so much rounding may move a squared norm, and with a few kinks their mean, relative
+PROBES = len(PROGRESS) * STEPS * PARTS + WINDOWS * WINDOW
 PROBE_LIMIT_S = 1.0  # as a mean
 
 
@@ -79,15 +80,18 @@ class Asking:
 
     def _read(self, events: Events, framework: str, batch_size: int) -> Noise:
         measured = [measured_of(event) for event in events if event["event"] == Event.NOISE_MEASURED]
+        if trains := framework == self.trained_by:
+            self.first = measured
         if lost := [each.progress for each in measured if not each.finite]:
             known = pooled([each for each in measured if each.finite]).points if len(lost) < len(measured) else ()
             return Noise(known, reason=f"training diverged: gradients are no numbers at {lost[0]:.0%} of the updates")
         answer = pooled(measured)
-        if framework == self.trained_by:
-            self.first = measured
+        if trains:
             return with_finder(answer, events, batch_size)
-        distance = apart(measured, self.first)
-        return replace(answer, apart=distance, agrees=distance <= SAME)
+        if not all(each.finite for each in self.first):
+            return answer  # there is nothing to hold it against
+        typical, mean = apart(measured, self.first)
+        return replace(answer, apart=typical, apart_mean=mean, agrees=typical <= SAME and mean <= SAME_MEAN)
 
 
 def handed_on(events: Events, folder: Path, spec: TrialSpec, results: Path) -> dict[str, InputFile]:
@@ -107,7 +111,7 @@ def handed_on(events: Events, folder: Path, spec: TrialSpec, results: Path) -> d
     return inputs
 
 
-def measured_of(event: dict[str, object]) -> Measured:
+def measured_of(event: dict[str, Any]) -> Measured:
     """Of an event NOISE_MEASURED."""
     small, large = (np.array(event[name], np.float64) for name in ("small", "large"))
     return Measured(event["progress"], small, large, event["small_batch"], event["large_batch"])
@@ -119,9 +123,8 @@ def with_finder(answer: Noise, events: Events, batch_size: int) -> Noise:
     if not looks:
         return answer
     small, large = (np.array([look[name] for look in looks], np.float64) for name in ("small", "large"))
-    curve, negative = finder_curve(small, large, batch_size)
-    print("curve", np.round(curve, 1).tolist())
-    return replace(answer, finder=float(curve.mean()), finder_negative=negative, finder_windows=len(looks))
+    figure, negative = finder(small, large, batch_size)
+    return replace(answer, finder=figure, finder_negative=negative, finder_windows=len(looks))
 
 
 def cautions(workload: Workload) -> tuple[str, ...]:

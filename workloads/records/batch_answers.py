@@ -136,13 +136,14 @@ class Noise:
     low: float | None = None
     high: float | None = None
     at_least: float | None = None  # as a point's
-    finder: float | None = None
+    finder: float | None = None  # None, too, where an average |G|^2 of it is not positive
     finder_negative: int = 0  # windows of it in which |G|^2 came out negative, of `finder_windows`
     finder_windows: int = 0
     reason: str | None = None
     cautions: tuple[str, ...] = ()  # kinds of layers that disturb the estimate: "batch-norm", "dropout"
     trained_by: str | None = None  # the framework whose weights they are
-    apart: float | None = None  # the most that a squared norm differs from that framework's, relative; None: its own
+    apart: float | None = None  # how far a typical batch's squared norm is from theirs, relative; None: it is theirs
+    apart_mean: float | None = None  # the same of the mean of all batches
     agrees: bool | None = None  # whether that is no more than rounding may be
     folder: str | None = None  # of the worker that measured
 
