@@ -127,7 +127,7 @@ def _compared(pair: Pair) -> Compared:
     both = [place for place in places_a if place in places_b]
     cells, uncompared = [], []
     for quantity in QUANTITIES:
-        spec_a, spec_b = (quantity.figure(section.condition) for section in (pair.a, pair.b))
+        spec_a, spec_b = (tables.measured(section, quantity) for section in (pair.a, pair.b))
         if spec_a and spec_a is spec_b:
             cells += [_cell(pair, quantity, place) for place in both]
         elif spec_a or spec_b:

@@ -20,7 +20,7 @@ from workloads.records.status import Status
 
 FEWEST = 3  # repeats of an interval
 MEASURED = (Status.OK, Status.DIVERGED)
-ENERGIES: tuple[FigureSpec, ...] = (registry.ENERGY_PER_IMAGE,)  # the first that is known
+ENERGIES = (registry.ENERGY_PER_IMAGE, registry.CPU_ENERGY_PER_IMAGE)  # the first that is known
 
 Costs = Mapping[int, Mapping[int, float]]  # batch size -> repeat -> seconds or joules
 
