@@ -20,7 +20,8 @@ from runner.command.parser import BadInput, Parser, add_axes, add_shared, known,
 from runner.command.setup import installations, make_environments
 from runner.machine import description
 from runner.project import Project
-from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers
+from workloads.accumulation import parts_of
+from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers, Split
 from workloads.records.files import write_json
 from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult
@@ -163,7 +164,7 @@ def _search(framework: str, question: Question, steps: StepTrials, file: Answers
     if LEAST_ENERGY in question.answers:
         file.store(framework, least_energy=search.least_energy(fitting), memory=search.memory())
     if question.global_batch is not None and fitting is not None and fitting.batch_size:
-        parts, batch_size = (lambda *a: (1, 1))(question.global_batch, fitting.batch_size)
+        parts, batch_size = parts_of(question.global_batch, fitting.batch_size)
         file.store(framework, split=Split(question.global_batch, parts, batch_size))
 
 
@@ -195,4 +196,4 @@ def found_sizes(answers: Answers) -> set[int]:
 def unanswered(answers: Answers, question: Question) -> bool:
     """Whether a search had no answer: not so of the energy, for which a machine may have no counter."""
     asked = {LARGEST: answers.largest, FASTEST: answers.fastest}
-    return any(asked[name] is None or asked[name].batch_size is None for name in asked if name in question.answers)
+    return any(each is None or each.batch_size is None for name, each in asked.items() if name in question.answers)

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from runner.batch_size.best import best
 from runner.batch_size.steps import StepTrials
+from runner.batch_size.target import ENERGIES
 from workloads.records import figures
 from workloads.records.batch_answers import Best, Largest, Point
 from workloads.records.figures import FigureSpec
@@ -52,13 +53,12 @@ class Search:
 
     def least_energy(self, fitting: Largest | None) -> Best:
         """Joules an image; unknown where the first trial that ends ok has no counter."""
-        specs = (figures.ENERGY_PER_IMAGE,)
         first = self.results[0] if self.results else self.trial(FIRST)
         for result in (each for each in (first, *self.results) if each.status is Status.OK):
-            if figure(result, *specs) is None:
-                return Best(None, no_counter(result, *specs))
+            if figure(result, *ENERGIES) is None:
+                return Best(None, no_counter(result))
             break
-        return self._best(fitting, -1, *specs)
+        return self._best(fitting, -1, *ENERGIES)
 
     def _best(self, fitting: Largest | None, better: Literal[1, -1], *specs: FigureSpec) -> Best:
         most = min(MOST, self.steps.request.dataset.train_count)
@@ -78,9 +78,9 @@ def figure(result: TrialResult, *specs: FigureSpec) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
-def no_counter(result: TrialResult, *specs: FigureSpec) -> str:
-    """Why none of these figures is known."""
-    reasons = [result.figures[spec.name].reason for spec in specs if spec.name in result.figures]
+def no_counter(result: TrialResult) -> str:
+    """Why the trial knows no energy."""
+    reasons = [result.figures[spec.name].reason for spec in ENERGIES if spec.name in result.figures]
     return next((reason for reason in reasons if reason), "no energy counter on this device")
 
 

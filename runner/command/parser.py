@@ -46,8 +46,8 @@ def run_parser() -> Parser:
     parser = Parser(
         prog="python -m runner",
         description="Train one CNN in several deep-learning frameworks, per batch size, and measure it from outside.",
-        epilog="python -m runner batch-size --help: which batch size; python -m runner overhead --help: what the measuring "
-        "itself costs",
+        epilog="python -m runner batch-size --help: which batch size; "
+        "python -m runner overhead --help: what the measuring itself costs",
         allow_abbrev=False,
     )
     parser.add_argument(
