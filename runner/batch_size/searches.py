@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from typing import Literal
 
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.console import Console
 from runner.batch_size.best import best
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.target import ENERGIES
+from runner.command.parser import RETRIES
 from workloads.records import figures
 from workloads.records.batch_answers import Best, Largest, Point
 from workloads.records.figures import FigureSpec
@@ -66,10 +68,17 @@ class Search:
             most = min(most, fitting.batch_size)
 
         def measure(batch_size: int) -> float | None:
-            result = self.trial(batch_size)
+            for _ in range(1 + RETRIES):
+                result = self.trial(batch_size)
+                if result.status is not Status.CONTENDED:  # neighbours come and go
+                    break
             return figure(result, *specs) if result.status is Status.OK else None
 
-        return best(measure, most, better=better)
+        answer = best(measure, most, better=better)
+        if answer.batch_size is not None:
+            return answer
+        last = self.results[-1]
+        return replace(answer, reason=f"{answer.reason}; the last of them was {last.status}: {last.reason}")
 
 
 def figure(result: TrialResult, *specs: FigureSpec) -> float | None:

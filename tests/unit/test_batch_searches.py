@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -25,8 +25,8 @@ IMAGES = 50_000
 class MadeUp:
     """StepTrials with figures by batch size; None: it crashed."""
 
-    def __init__(self, figures: Callable[[int], dict[str, float] | None]) -> None:
-        self.figures, self.sizes = figures, list[int]()
+    def __init__(self, figures: Callable[[int], dict[str, float] | None], contended: Sequence[int] = ()) -> None:
+        self.figures, self.sizes, self.contended = figures, list[int](), list(contended)
         self.request = SimpleNamespace(dataset=SimpleNamespace(train_count=IMAGES))
 
     def run(self, framework: str, batch_size: int, *_: Any) -> tuple[TrialResult, Path]:
@@ -34,6 +34,9 @@ class MadeUp:
         spec, figures = make_spec(framework=framework, batch_size=batch_size), self.figures(batch_size)
         known = {name: Figure(value, "test") for name, value in (figures or {}).items()}
         status, reason = (Status.OK, None) if figures is not None else (Status.FAILED, "killed by SIGSEGV")
+        if batch_size in self.contended:
+            self.contended.remove(batch_size)
+            status, reason = Status.CONTENDED, "others took 40 % of the cores"
         return TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0, figures=known), Path()
 
 
@@ -75,7 +78,13 @@ def test_sizes_that_crash_do_not_end_the_search() -> None:
 def test_where_every_size_crashes_there_is_no_answer_but_a_reason() -> None:
     asked, _, _ = search(lambda _: None)
     answer = asked.fastest(None)
-    assert answer.batch_size is None and answer.reason
+    assert answer.batch_size is None and answer.reason and "SIGSEGV" in answer.reason
+
+
+def test_a_trial_that_neighbours_disturbed_is_made_again() -> None:
+    trials = MadeUp(saturating, contended=[32, 32, 64])
+    answer = Search("numpy", cast(StepTrials, trials), Console(file=io.StringIO())).fastest(None)
+    assert answer.batch_size == 32 and not trials.contended
 
 
 def test_least_energy_is_not_the_fastest_where_the_counter_says_otherwise() -> None:
