@@ -35,5 +35,5 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     adapter.predict(np.array(images[np.arange(batch_size) % len(images)]))  # as an epoch's evaluation asks
     adapter.synchronize()
     events.write(Event.FINISHED)
-    events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()})
+    events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()} | host.counts())
     events.write_answer(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()})

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from workloads.records.batch_answers import Fit, Largest, Limit, Tried
 from workloads.records.memory_line import fit_line
@@ -124,11 +125,15 @@ class Search:
         above = {8 * (size // 8 + 1), 64 * (size // 64 + 1), math.ceil(1.05 * size), math.ceil(1.25 * size)}
         return sorted({size - 1, *above} - {each.batch_size for each in self.tried} - {-1, 0, size})
 
+    @cached_property
+    def _counted_line(self) -> tuple[float, float]:
+        return _line(self.counted)
+
     def next_size(self) -> int:
         """Between `fits` and `fails`: where the answer is as likely above as below.
 
-        Its likelihood falls with the distance from the guess as 1 / (scale + distance): a good guess is confirmed by few
-        trials, and a bad one costs no more than about twice a bisection.
+        Its likelihood falls with the distance from the guess as 1 / (scale + distance): few trials
+        confirm a good guess, and a bad one costs no more than about twice a bisection.
         """
         guess, scale = self.guess()
         if (
@@ -145,7 +150,7 @@ class Search:
     def guess(self) -> tuple[float, float]:
         """(the largest size that the memory measured so far leaves room for, how far that may be off)."""
         peaks = {t.batch_size: float(t.peak_bytes) for t in self.tried if t.fit is Fit.FITS and t.peak_bytes}
-        slope, noise = max(_line(self.counted), _line(peaks), key=lambda line: bool(line[0]))
+        slope, noise = self._counted_line if self._counted_line[0] else _line(peaks)
         known = peaks if peaks and max(peaks) >= max(self.counted, default=0) * CLOSE else self.counted
         last = max(known, default=0)
         if slope:
@@ -180,13 +185,14 @@ def largest(
     except NoAnswer as error:
         known = f"{search.fits} fits" if search.fits else "none is known to fit"
         known += f", {search.fails} does not" if search.fails is not None else ""
-        return Largest(None, f"{error}; {known}", *astuple(bound), tried=tuple(search.tried))
+        return Largest(None, f"{error}; {known}", bound.limit, bound.limit_bytes, tried=tuple(search.tried))
     size = search.fits
     reason = None if unsettled is None else f"batch size {unsettled} fits in one trial and not in another"
     return Largest(
         size,
         reason,
-        *astuple(bound),
+        bound.limit,
+        bound.limit_bytes,
         fits=tuple(each.folder for each in search.fitted(size)),
         fails=tuple(each.folder for each in search.failed(size + 1)),
         around=tuple(attempt(each) for each in search.beside(size)) if look_around else (),
@@ -195,12 +201,12 @@ def largest(
 
 
 def _line(points: Mapping[int, float]) -> tuple[float, float]:
-    """(bytes a sample, how far the points lie from that line) of the larger sizes; 0 bytes where that cannot be told."""
+    """(bytes a sample, how far the points lie from that line), of the larger sizes; 0 bytes where it cannot be told."""
     last = max(points, default=0)
     used = {size: value for size, value in points.items() if size >= last * LARGER}
     if len(used) < 2:
-        used = points
-    line = fit_line(dict(used)) if len(used) > 1 else None
+        used = dict(points)
+    line = fit_line(used) if len(used) > 1 else None
     if line is None:
         return 0.0, 0.0
     noise = max(abs(value - line.at(size)) for size, value in used.items())

@@ -52,6 +52,14 @@ class StepTrials:
         machine = description.describe(request.project, request.placement.device, request.gpus)
         return cls(request, specs, inputs[0], launchers, machine)
 
+    def limited(self, limit_bytes: int) -> StepTrials:
+        """The same under another limit of their memory."""
+        specs = {
+            name: replace(spec, placement=replace(spec.placement, memory_limit_bytes=limit_bytes))
+            for name, spec in self.specs.items()
+        }
+        return replace(self, specs=specs)
+
     def spec(self, framework: str, batch_size: int) -> TrialSpec:
         """Its id is that of no ordinary trial: it has no epochs."""
         spec = self.specs[framework]

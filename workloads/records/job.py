@@ -89,7 +89,7 @@ class Placement:
     device: str  # "cpu" or the UUID of a GPU
     threads: int
     variables: dict[str, str] = field(hash=False)  # the caller's: runner.machine.description.deciding_variables
-    memory_limit_bytes: int | None = None  # of the worker's container
+    memory_limit_bytes: int | None = None  # of the worker's container; of a local worker's data segment
 
     @property
     def device_kind(self) -> str:
