@@ -18,7 +18,7 @@ from workloads.noise_scale import BATCHES, HELD, PARTS, PROGRESS, STEPS, WINDOW,
 from workloads.records import network
 from workloads.records.batch_answers import Noise
 from workloads.records.events import Event, Events
-from workloads.records.job import InputFile, Job, Kind, TrialSpec
+from workloads.records.job import ON_DEMAND, InputFile, Job, Kind, TrialSpec
 from workloads.spec import Workload
 
 SAME, SAME_MEAN = 1e-5, 1e-3  # by so much rounding may move a squared norm, and with a few kinks their mean, relative
@@ -47,6 +47,7 @@ class Asking:
 
     def job(self, spec: TrialSpec) -> Job:
         """With the images of every batch, and the weights where there are any."""
+        spec = replace(spec, cell=replace(spec.cell, allocator=ON_DEMAND))
         images, seed = np.load(self.results / spec.inputs["order"].path, mmap_mode="r").shape[1], spec.draw.seed
         batches = write_array(self.results, f"{spec.task.dataset}-noise-seed{seed}", draw(images, seed))
         inputs = {**spec.inputs, BATCHES: batches, **self.held}
@@ -72,7 +73,7 @@ class Asking:
             return Noise(reason=launcher if isinstance(launcher, str) else str(error))
         workload = network.read(self.results / spec.inputs["network"].path)
         return replace(
-            self._read(events, framework, spec.cell.batch_size),
+            self._read(events, framework, spec.global_batch),
             cautions=cautions(workload),
             trained_by=self.trained_by,
             folder=str(folder.relative_to(self.results.resolve())),
