@@ -10,12 +10,11 @@ Images are drawn with replacement: so batches are independent, and the formula i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .weights import Weights
 
 Floats = NDArray[np.float64]
 
@@ -25,8 +24,8 @@ STEPS, PARTS = 50, 8  # a step's large batch has so many small ones
 SMALL_BATCH = 16  # with BatchNorm, a smaller one would be another network (its statistics are the batch's)
 STREAM = 1812  # of the seed: no draw of the trial's own is one of these
 
-# Of the finder, as fastai_bs_finder has been published: n_batch, beta; its figure of MNIST is of 37 windows.
-WINDOW, DECAY, WINDOWS = 20, 0.99, 50
+# Of the finder, as the published figure of MNIST by fastai_bs_finder has them: n_batch, beta, and 750 batches.
+WINDOW, DECAY, WINDOWS = 20, 0.99, 37
 
 
 def draw(images: int, seed: int) -> NDArray[np.int32]:
@@ -47,7 +46,7 @@ class Norms:
         self.small: list[float] = []
         self.sums: dict[str, Floats] = {}
 
-    def add(self, gradients: Weights) -> None:
+    def add(self, gradients: Mapping[str, NDArray[Any]]) -> None:
         """Those of one batch's mean loss; batches are equally large."""
         square = 0.0
         for key, array in gradients.items():
@@ -60,6 +59,11 @@ class Norms:
     def large(self) -> float:
         """Of all batches together."""
         return sum(float(total @ total) for total in self.sums.values()) / len(self.small) ** 2
+
+    @property
+    def mean(self) -> dict[str, Floats]:
+        """The gradient of all batches together, each array flat."""
+        return {key: total / len(self.small) for key, total in self.sums.items()}
 
 
 def estimates(small: Any, large: Any, small_batch: int, large_batch: int) -> tuple[Any, Any]:

@@ -8,12 +8,12 @@ own, and their noise is not the data's.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Order, Unsupported
+from adapters.base import Adapter, Order, Unsupported, parts
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared, prepare, read_input
 from adapters.worker.trainer import Trainer, epoch_batches
@@ -53,8 +53,8 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     events.write(Event.FINISHED)
 
 
-def norms_of(adapter: Adapter, images: Images, labels: Labels, batches: Order) -> Norms:
-    """Of one step, (parts, batch) indices into the split."""
+def norms_of(adapter: Adapter, images: Images, labels: Labels, batches: Sequence[Order] | Order) -> Norms:
+    """Of one step's batches, equally large, indices into the split."""
     norms = Norms()
     for batch in batches:
         norms.add(adapter.probe(images[batch], labels[batch]).gradients)
@@ -68,16 +68,16 @@ class Training:
 
     def __init__(self, adapter: Adapter, job: Job, prepared: Prepared, folder: Path, events: EventLog) -> None:
         self.adapter, self.prepared, self.folder, self.events = adapter, prepared, folder, events
-        batch_size, passes = job.trial.cell.batch_size, job.trial.passes
-        self.batch_size = batch_size
+        update, passes = job.trial.global_batch, job.trial.passes
+        self.update, self.part = update, job.trial.part
         self.epochs = [
-            [batch for block in epoch_batches(order, batch_size, passes.last_batch) for batch in block]
+            [batch for block in epoch_batches(order, update, passes.last_batch) for batch in block]
             for order in prepared.order[: passes.epochs]
         ]
         sizes = [len(batch) for epoch in self.epochs for batch in epoch]
         self.held_after = updates_before(len(sizes))
-        self.looks = min(WINDOWS, sizes.count(batch_size) // WINDOW) * WINDOW
-        self.trainer = Trainer(adapter, prepared.rates, prepared.ahead)
+        self.looks = min(WINDOWS, sizes.count(update) // WINDOW) * WINDOW
+        self.trainer = Trainer(adapter, prepared.rates, prepared.ahead, job.trial.part)
         self.norms = Norms()
 
     def run(self) -> list[Path]:
@@ -91,7 +91,7 @@ class Training:
                 load_epoch(self.adapter, self.prepared, epoch)
             images = self.prepared.images(epoch)
             for batch in batches:
-                if len(batch) == self.batch_size:
+                if len(batch) == self.update:
                     self.look(images, batch, full)
                     full += 1
                 self.trainer.run(iter([batch[None]]))
@@ -122,11 +122,12 @@ class Training:
         """The mean of the last updates'; None before the first."""
         return float(np.mean(self.trainer.losses[-WINDOW:])) if self.trainer.losses else None
 
-    def look(self, images: Images, batch: Any, full: int) -> None:
+    def look(self, images: Images, batch: Order, full: int) -> None:
         """At the gradient of a full batch, of which there have been so many, before its update; at the first alone."""
         if full >= self.looks:
             return
-        self.norms.add(self.adapter.probe(images[batch], self.prepared.train.labels[batch]).gradients)
+        pieces = norms_of(self.adapter, images, self.prepared.train.labels, parts(batch, self.part))
+        self.norms.add(pieces.mean)
         if len(self.norms.small) == WINDOW:
             self.events.write(
                 Event.FINDER_LOOKED, update=len(self.trainer.losses), small=self.norms.small, large=self.norms.large

@@ -11,14 +11,15 @@ import numpy as np
 
 from runner.ask import answered
 from runner.batch_size.noise_points import Measured, apart, finder, pooled
-from runner.input_files import write, write_array
+from runner.input_files import write_array
 from runner.launch import Launcher, LaunchFailed
+from workloads.datasets import file_digest
 from workloads.layers import BatchNorm
 from workloads.noise_scale import BATCHES, HELD, PARTS, PROGRESS, STEPS, WINDOW, WINDOWS, draw
 from workloads.records import network
 from workloads.records.batch_answers import Noise
 from workloads.records.events import Event, Events
-from workloads.records.job import InputFile, Job, Kind, TrialSpec
+from workloads.records.job import ON_DEMAND, InputFile, Job, Kind, TrialSpec
 from workloads.spec import Workload
 
 SAME, SAME_MEAN = 1e-5, 1e-3  # by so much rounding may move a squared norm, and with a few kinks their mean, relative
@@ -47,6 +48,7 @@ class Asking:
 
     def job(self, spec: TrialSpec) -> Job:
         """With the images of every batch, and the weights where there are any."""
+        spec = replace(spec, cell=replace(spec.cell, allocator=ON_DEMAND))
         images, seed = np.load(self.results / spec.inputs["order"].path, mmap_mode="r").shape[1], spec.draw.seed
         batches = write_array(self.results, f"{spec.task.dataset}-noise-seed{seed}", draw(images, seed))
         inputs = {**spec.inputs, BATCHES: batches, **self.held}
@@ -66,13 +68,13 @@ class Asking:
         try:
             events = answered(job, folder, None if isinstance(launcher, str) else launcher)
             if not self.held:
-                self.held = handed_on(events, folder, spec, self.results)
+                self.held = handed_on(events, folder, self.results)
                 self.trained_by = framework
         except LaunchFailed as error:
             return Noise(reason=launcher if isinstance(launcher, str) else str(error))
         workload = network.read(self.results / spec.inputs["network"].path)
         return replace(
-            self._read(events, framework, spec.cell.batch_size),
+            self._read(events, framework, spec.global_batch),
             cautions=cautions(workload),
             trained_by=self.trained_by,
             folder=str(folder.relative_to(self.results.resolve())),
@@ -94,20 +96,15 @@ class Asking:
         return replace(answer, apart=typical, apart_mean=mean, agrees=typical <= SAME and mean <= SAME_MEAN)
 
 
-def handed_on(events: Events, folder: Path, spec: TrialSpec, results: Path) -> dict[str, InputFile]:
+def handed_on(events: Events, folder: Path, results: Path) -> dict[str, InputFile]:
     """The weights that a worker trained, as inputs of the others. Raises LaunchFailed where they are not there."""
     inputs = {}
     kept = [event for event in events if event["event"] == Event.WEIGHTS_HELD]
     for name, event in zip(HELD, kept, strict=True):
         path = folder / event["file"]
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise LaunchFailed(f"{path}: {error.strerror}; remove the folder, and it is trained anew") from error
-        stem = f"{spec.task.workload}-seed{spec.draw.seed}-{name.replace('_', '-')}"
-        inputs[name] = write(results, stem, ".npz", memoryview(content))
-        if inputs[name].sha256 != event["sha256"]:
-            raise LaunchFailed(f"{path} was changed; remove the folder, and it is trained anew")
+        if not path.is_file() or file_digest(path, "sha256") != event["sha256"]:
+            raise LaunchFailed(f"{path}: not what was trained; remove its folder, and it is trained anew")
+        inputs[name] = InputFile(str(path.relative_to(results.resolve())), event["sha256"])
     return inputs
 
 

@@ -212,7 +212,7 @@ def test_weights_that_are_not_what_was_trained_are_not_handed_on(fault: str, wor
     path.write_bytes(b"other") if fault == "changed" else path.unlink()
     answers = noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)
     reason = answers["one"].reason
-    assert reason is not None and str(path) in reason and "remove the folder" in reason
+    assert reason is not None and str(path) in reason and "remove its folder" in reason
     assert (answers["two"].trained_by, answers["two"].reason) == ("two", None)
 
 

@@ -171,6 +171,20 @@ def test_the_finder_looks_at_full_batches_that_follow_each_other_before_their_up
         assert look["update"] == full[start + WINDOW - 1]
 
 
+def test_where_an_update_has_parts_the_finder_and_the_training_have_them_too(tmp_path: Path) -> None:
+    """2 x 3 images are as 6 at once in a network without batch statistics, up to rounding."""
+    each = asked(tmp_path)
+    told = []
+    for changes in ({"batch_size": 3, "accumulate": 2}, {"batch_size": 6}):
+        folder, events = replace(each, spec=varied(each.spec, **changes)).run()
+        told.append((weights.load(folder / f"{HELD[-1]}.npz"), of_kind(events, Event.FINDER_LOOKED)))
+    (in_parts, looks), (at_once, others) = told
+    assert all(in_parts[key] == pytest.approx(at_once[key], rel=1e-4, abs=1e-6) for key in at_once)
+    ((look,), (other,)) = looks, others
+    assert look["small"] == pytest.approx(other["small"], rel=1e-4)
+    assert look["large"] == pytest.approx(other["large"], rel=1e-4)
+
+
 def test_it_is_measured_without_dropout_whose_masks_are_each_frameworks_own(tmp_path: Path) -> None:
     each = asked(tmp_path, NORMED)
     folder, events = each.run()
