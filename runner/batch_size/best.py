@@ -42,6 +42,8 @@ def best(
     Each call of `measure` is a trial; they come in an order that depends on `seed` and the figures alone. Raises
     ValueError for a figure that is not above 0, and what `measure` raises.
     """
+    if largest < smallest:
+        return Best(None, f"there is no batch size from {smallest} to {largest}")
     trials = _Trials(measure, better)
     ladder = _ladder(trials, smallest, largest)
     if not ladder:

@@ -160,6 +160,11 @@ def test_one_failure_among_the_repeats_costs_a_pair_and_no_more() -> None:
     assert best(sometimes, 4096).batch_size == 256
 
 
+def test_where_not_even_one_image_fits_nothing_is_tried() -> None:
+    assert best(CURVES["flat"], 0) == Best(None, "there is no batch size from 1 to 0")
+    assert best(CURVES["at the last"], 7, smallest=5).batch_size == 7
+
+
 def test_without_any_figure_there_is_no_answer_and_a_reason() -> None:
     answer = best(lambda size: None, 64)
     assert answer.batch_size is None and answer.reason == "none of the 7 trials gave a figure"
