@@ -46,6 +46,7 @@ CURVES: dict[str, Curve] = {
     "plateau from 256 on": lambda size: min(1.0, size / 200),
     "jagged by 6 %": _jagged,
     "3 % below at half the size": lambda size: 1.0 if size >= 512 else 0.97 if size == 256 else 0.6,
+    "exactly 2 % below at half the size": lambda size: 1.0 if size >= 512 else 0.98 if size == 256 else 0.6,
     "1 % below at half the size": lambda size: 1.0 if size >= 512 else 0.99 if size == 256 else 0.6,
 }
 
