@@ -51,3 +51,8 @@ def augmentation_label(task: Task) -> str:
     if task.feed == "device":
         return f"{task.augment}, before each epoch: the speed is without its cost"
     return f"{task.augment}, in every step: the speed is with its cost"
+
+
+def accumulation_label(task: Task) -> str:
+    """How many batches an update is made of."""
+    return f"{task.accumulate} batches an update"

@@ -58,6 +58,7 @@ class Study:
     scale_learning_rate: ScaleName = "none"
     base_batch_size: Count = BASE_BATCH_SIZE
     augment: AugmentName = "none"
+    accumulate: Count = 1  # batches that make one update
     last_batch: Literal["keep", "drop"] = "keep"
     fit: Fit | None = None  # None: a published data set as the catalogue brings it to the network, else "stretch"
     skip_unreadable: bool = False  # images of one's own that cannot be decoded are left out
@@ -98,7 +99,15 @@ class Study:
     @property
     def task(self) -> Task:
         """What is trained on what."""
-        return Task(self.workload, self.dataset, self.optimizer_spec, self.profile, self.feed, augment=self.augment)
+        return Task(
+            self.workload,
+            self.dataset,
+            self.optimizer_spec,
+            self.profile,
+            self.feed,
+            augment=self.augment,
+            accumulate=self.accumulate,
+        )
 
     @property
     def passes(self) -> Passes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,11 @@ class Trainer:
     `calls_s` is how long after the one before it the losses of each call of the last `run` were there.
     """
 
-    def __init__(self, adapter: Adapter, rates: Floats | None = None, ahead: Ahead | None = None) -> None:
+    def __init__(
+        self, adapter: Adapter, rates: Floats | None = None, ahead: Ahead | None = None, part: int | None = None
+    ) -> None:
         self.adapter, self.rates, self.ahead = adapter, rates, ahead
+        self.train = train_of(adapter, part)
         self.steps = 0
         self.losses: list[float] = []
         self.images = 0
@@ -39,7 +43,7 @@ class Trainer:
         for order in calls:
             if self.ahead is not None:
                 self.ahead(order)
-            submitted = self.adapter.train(order, self._rates(len(order)))
+            submitted = self.train(order, self._rates(len(order)))
             self.images += order.size
             self._read(pending)
             pending = submitted
@@ -84,6 +88,11 @@ class Trainer:
             done += steps
 
 
+def train_of(adapter: Adapter, part: int | None) -> Callable[[Order, Floats | None], Any]:
+    """Its `train` of rows in parts of so many images; an adapter that knows of no parts trains whole rows."""
+    return adapter.train if part is None else partial(adapter.train, part=part)
+
+
 def power_of_two(most: int) -> int:
     """The largest that is no more than `most`, which is 1 or more.
 
@@ -102,10 +111,15 @@ def epoch_batches(order: NDArray[np.int32], batch_size: int, last_batch: str) ->
     return batches
 
 
-def endless_batches(order: NDArray[np.int32], batch_size: int, trainer: Trainer, until_s: float) -> Iterator[Order]:
-    """Full batches, round and round one permutation, until the monotonic clock passes `until_s`."""
-    position = 0
-    while time.monotonic() < until_s:
+def endless_batches(
+    order: NDArray[np.int32], batch_size: int, trainer: Trainer, until_s: float, fewest_calls: int = 0
+) -> Iterator[Order]:
+    """Full batches, round and round one permutation, until the monotonic clock passes `until_s`; `fewest_calls` calls
+    at least.
+    """
+    position, calls = 0, 0
+    while calls < fewest_calls or time.monotonic() < until_s:
+        calls += 1
         steps = trainer.steps_a_call()
         indices = np.arange(position, position + steps * batch_size) % len(order)
         yield order[indices].reshape(steps, batch_size)

@@ -23,7 +23,7 @@ def rates(study: Study, images: int) -> dict[str, NDArray[np.float32]]:
         return {}
     computed = {}
     for batch_size in study.batch_sizes:
-        steps = study.epochs * schedules.steps_of(images, batch_size, study.last_batch)
+        steps = study.epochs * schedules.steps_of(images, study.accumulate * batch_size, study.last_batch)
         try:
             computed[f"{RATES}/{batch_size}"] = schedules.rates(study.optimizer_spec.at(batch_size), steps)
         except ValueError as error:

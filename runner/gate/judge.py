@@ -49,7 +49,7 @@ def group(spec: TrialSpec) -> Group:
     """Trials of one group probed the same workload, weights, images and optimizer."""
     probed = ("train_images", "train_labels", "order", "network", "weights", AUGMENTATION)
     hashes = tuple(spec.inputs[name].sha256 for name in probed if name in spec.inputs)
-    return (spec.task.workload, tuple(asdict(spec.task.optimizer).items()), hashes)
+    return (spec.task.workload, tuple(asdict(spec.task.optimizer).items()), spec.task.accumulate > 1, hashes)
 
 
 class Gate:

@@ -130,7 +130,9 @@ def augmentation(events: Events) -> dict[str, Figure]:
 
 
 def accuracy(spec: TrialSpec, epochs: list[Epoch]) -> Figure:
-    """Of the last epoch, a share of the test split; null where not every epoch was evaluated."""
+    """Of the last epoch, a share of the test split; null where not every epoch was evaluated, or there are none."""
+    if not spec.passes.epochs:
+        return unknown("worker", "steps alone: there are no epochs, and nothing was evaluated as a whole")
     if len(epochs) != spec.passes.epochs:
         return unknown("worker", f"{len(epochs)} of {spec.passes.epochs} epochs were evaluated")
     return Figure(epochs[-1].test_accuracy, "worker: argmax of the logits, test split, after the last epoch")

@@ -118,7 +118,7 @@ class Wrong(Adapter):
         super().__init__()
         self.cut, self.factor = batch, scale
 
-    def train(self, order: Order, rates: Floats | None = None) -> Floats:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
         if self.late:
             return np.concatenate([super(Wrong, self).train(self.cut(batch)[None]) for batch in order])
         return super().train(order, rates)
@@ -150,7 +150,7 @@ def test_at_the_end_the_last_rate_holds_and_another_is_seen(
     rule: OptimizerName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Stuck(Adapter):
-        def train(self, order: Order, rates: Floats | None = None) -> Floats:
+        def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
             return super().train(order, None if rates is None else np.full_like(rates, RATES_FALLING[0]))
 
     more: dict[str, Array] = {RATES: RATES_FALLING * (0.1 if rule in ("adam", "adamw", "rmsprop") else 1)}
@@ -208,7 +208,7 @@ def test_adam_shows_half_batches_and_steps_that_change_nothing_but_not_its_rate(
 
 def test_a_partial_batch_that_is_not_trained_on_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     class Skipping(Adapter):
-        def train(self, order: Order, rates: Floats | None = None) -> Floats:
+        def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
             if order.shape[1] == BATCH:
                 return super().train(order, rates)
             state = dict(self.state)

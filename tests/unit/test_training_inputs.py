@@ -46,7 +46,7 @@ class Recording(Adapter):
         self.rates: list[float] = []
         self.seen: list[np.ndarray] = []
 
-    def train(self, order: Order, rates: Floats | None = None) -> Floats:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
         self.rates.extend([] if rates is None else rates.tolist())
         self.seen.extend(np.array(self.images[batch]) for batch in order)
         return super().train(order, rates)

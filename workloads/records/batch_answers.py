@@ -38,6 +38,7 @@ class Tried:
     fit: Fit
     folder: str
     peak_bytes: int | None  # of what the limit counts
+    lifted: bool = False  # under a higher limit: where it fits, the limit is what ended those before it
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,21 @@ class Largest:
     """The largest that fits: both trials of it fitted, both of one more ran out of memory."""
 
     batch_size: int | None  # 0: not even one image
-    reason: str | None
+    reason: str | None  # why there is none; or, of one that fitted twice, why one more is not proven not to
     limit: Limit
     limit_bytes: int
     fits: tuple[str, ...] = ()  # folders of its trials
     fails: tuple[str, ...] = ()  # of those of one more
     around: tuple[Tried, ...] = ()  # what was looked at beside them, where memory may not grow with the batch size
     tried: tuple[Tried, ...] = ()  # all of the search, both proofs, in their order; without `around`
+
+    @property
+    def larger_that_fit(self) -> tuple[int, ...]:
+        """Findings: sizes above the answer that fitted in one trial. Memory does not grow with the batch size there."""
+        return tuple(sorted(each.batch_size for each in self.around if self._fits_above(each)))
+
+    def _fits_above(self, trial: Tried) -> bool:
+        return self.batch_size is not None and trial.fit is Fit.FITS and trial.batch_size > self.batch_size
 
 
 @dataclass(frozen=True)
@@ -117,17 +126,26 @@ class NoisePoint:
 
 @dataclass(frozen=True)
 class Noise:
-    """Along a training; `finder` is the published way over the same training, weights moving."""
+    """Along a training; `finder` is the published way over the same training, weights moving.
+
+    Every framework measures at weights that one of them has trained, which alone has the finder's figures.
+    """
 
     points: tuple[NoisePoint, ...] = ()
     noise_scale: float | None = None  # pooled over the points
     low: float | None = None
     high: float | None = None
-    finder: float | None = None
+    at_least: float | None = None  # as a point's
+    finder: float | None = None  # None, too, where an average |G|^2 of it is not positive
     finder_negative: int = 0  # windows of it in which |G|^2 came out negative, of `finder_windows`
     finder_windows: int = 0
     reason: str | None = None
     cautions: tuple[str, ...] = ()  # kinds of layers that disturb the estimate: "batch-norm", "dropout"
+    trained_by: str | None = None  # the framework whose weights they are
+    apart: float | None = None  # how far a typical batch's squared norm is from theirs, relative; None: it is theirs
+    apart_mean: float | None = None  # the same of the mean of all batches
+    agrees: bool | None = None  # whether that is no more than rounding may be
+    folder: str | None = None  # of the worker that measured
 
 
 @dataclass(frozen=True)
@@ -181,16 +199,27 @@ class Trained:
 
 
 @dataclass(frozen=True)
+class Split:
+    """A wished global batch in parts: one update after `parts` batches of `batch_size`, the last of them smaller."""
+
+    global_batch: int
+    parts: int
+    batch_size: int
+
+
+@dataclass(frozen=True)
 class Answers:
     """Of one framework; None is what was not asked for."""
 
     framework: str
+    memory: tuple[Point, ...] = ()  # highest bytes of what the limit counts, by batch size
     largest: Largest | None = None
     fastest: Best | None = None
     least_energy: Best | None = None
     noise: Noise | None = None
     target: Target | None = None
     trained: tuple[Trained, ...] = ()
+    split: Split | None = None
 
 
 @dataclass(frozen=True)
