@@ -128,7 +128,7 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
         **(source_words(task.source) if task.source else {}),
         **({"augmentation": augmentation_label(task)} if task.augment != "none" else {}),
         **({ACCUMULATION: accumulation_label(task)} if task.accumulate > 1 else {}),
-        "optimizer": optimizer_label(task.optimizer),
+        "optimizer": optimizer_label(task.optimizer, task.accumulate),
         "epochs": str(passes.epochs),
         "last batch": {"keep": "kept", "drop": "dropped"}.get(passes.last_batch, passes.last_batch),
         "profile": task.profile,

@@ -17,7 +17,7 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from workloads.records.batch_answers import Best, Compared, Point, Ratio
@@ -42,14 +42,15 @@ def best(
     Each call of `measure` is a trial; they come in an order that depends on `seed` and the figures alone. Raises
     ValueError for a figure that is not above 0, and what `measure` raises.
     """
+    if largest < smallest:
+        return Best(None, f"there is no batch size from {smallest} to {largest}")
     trials = _Trials(measure, better)
     ladder = _ladder(trials, smallest, largest)
     if not ladder:
         return Best(None, f"none of the {trials.count} trials gave a figure", trials=trials.count)
-    candidates = _near(ladder)
-    contest = Contest(candidates)
+    contest = Contest(_near(ladder), limit)
     drawn = random.Random(seed)
-    while contest.hangs(limit):
+    while contest.goes_on:
         order = contest.running
         drawn.shuffle(order)
         block = {size: figure for size in order if (figure := trials.of(size)) is not None}
@@ -143,11 +144,12 @@ def _near(figures: Mapping[int, float]) -> list[int]:
 class Contest:
     """Candidates in blocks: what the blocks say of each."""
 
-    def __init__(self, candidates: Collection[int]) -> None:
-        self.candidates = sorted(candidates)
+    def __init__(self, candidates: Collection[int], limit: int = LIMIT) -> None:
+        self.candidates, self.limit = sorted(candidates), limit
         self.blocks: list[Block] = []
         self.out: dict[int, Ratio] = {}  # those that are worse, as it turned out; in no block any more
         self.failures = dict.fromkeys(self.candidates, 0)
+        self.look = self._compare()  # at those that are running
 
     @property
     def running(self) -> list[int]:
@@ -159,66 +161,70 @@ class Contest:
         for size in self.running:
             self.failures[size] += size not in block
         self.blocks.append(block)
-        worse = [ratio for ratio in self.ratios() if ratio.verdict is Compared.WORSE]
-        self.out |= {ratio.batch_size: ratio for ratio in worse}
+        before, self.look = self.look, self._compare()
+        worse = {
+            size: ratio for size, ratio in self.look.items() if ratio.verdict is before[size].verdict is Compared.WORSE
+        }
+        if worse:
+            self.out |= worse
+            self.look = self._compare()
 
-    def held(self, size: int, blocks: Sequence[Block] | None = None) -> Ratio:
-        """Against the others that are running; the last of all against those that were worse."""
+    def _compare(self) -> dict[int, Ratio]:
+        """Each that is running against the others that are; the last of all against those that were worse."""
         others = self.running if len(self.running) > 1 else [*self.out, *self.running]
-        return _compared(size, others, self.blocks if blocks is None else blocks)
-
-    def hangs(self, limit: int) -> bool:
-        """Whether one that is not decided could be the answer, and `limit` blocks could decide it."""
-        proven, count = self.proven, len(self.blocks)
-        held = [self.held(size) for size in self.running if proven is None or size < proven]
-        undecided = [ratio for ratio in held if self._verdict(ratio) is Compared.CANNOT_BE_TOLD]
-        return bool(undecided) and count < limit and not all(_hopeless(ratio, count, limit) for ratio in undecided)
+        return {size: _compared(size, others, self.blocks) for size in self.running}
 
     @property
     def proven(self) -> int | None:
         """The smallest that is within the tolerance, as the intervals have it."""
-        held = (self.held(size) for size in self.running)
-        return next((ratio.batch_size for ratio in held if ratio.verdict is Compared.WITHIN), None)
+        return next((size for size, ratio in self.look.items() if ratio.verdict is Compared.WITHIN), None)
 
-    def _verdict(self, ratio: Ratio) -> Compared:
-        """`ratio` is that of all blocks."""
-        if ratio.verdict is Compared.WORSE:
-            return self.held(ratio.batch_size, self.blocks[:-1]).verdict
-        return ratio.verdict
+    @property
+    def undecided(self) -> list[Ratio]:
+        """Those that could be the answer; "worse" for the first time is not decided."""
+        proven = self.proven
+        return [ratio for size, ratio in self.look.items() if proven is None or size < proven]
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the trials spread so much that the blocks up to the limit would decide nothing."""
+        count = len(self.blocks)
+        return bool(self.undecided) and all(_hopeless(ratio, count, self.limit) for ratio in self.undecided)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another block is wanted."""
+        return bool(self.undecided) and len(self.blocks) < self.limit and not self.hopeless
 
     def ratios(self) -> list[Ratio]:
         """Of every candidate, by batch size; one of those running is the best."""
-        held = {size: self.held(size) for size in self.running}
-        leader = max(held, key=lambda size: held[size].ratio, default=None)
+        leader = max(self.look, key=lambda size: self.look[size].ratio, default=None)
         ratios = dict(self.out)
-        for size, ratio in held.items():
-            verdict = Compared.BEST if size == leader else self._verdict(ratio)
-            ratios[size] = Ratio(size, verdict, ratio.ratio, ratio.low, ratio.high, ratio.pairs)
-        for size in set(self.candidates) - ratios.keys():  # it failed
-            ratio = self.held(size)
-            ratios[size] = Ratio(size, Compared.CANNOT_BE_TOLD, ratio.ratio, ratio.low, ratio.high, ratio.pairs)
+        for size in set(self.candidates) - ratios.keys():
+            ratio = self.look.get(size) or _compared(size, self.running, self.blocks)  # it failed
+            told = ratio.verdict if size in self.look else Compared.CANNOT_BE_TOLD
+            verdict = Compared.CANNOT_BE_TOLD if told is Compared.WORSE else told
+            ratios[size] = replace(ratio, verdict=Compared.BEST if size == leader else verdict)
         return [ratios[size] for size in sorted(ratios)]
 
     def answer(self, trials: _Trials) -> Best:
         """The smallest that is proven, else the best by its mean; the reason names those it cannot be told from."""
-        ratios = self.ratios()
+        ratios, proven = self.ratios(), self.proven
         leader = next((ratio.batch_size for ratio in ratios if ratio.verdict is Compared.BEST), None)
         if leader is None:
             return Best(None, "every size failed when it was tried again", trials.points(), tuple(ratios), trials.count)
-        answer = leader if self.proven is None else self.proven
         reasons = []
-        if self.proven is None:
+        if proven is None:
             others = ", ".join(str(size) for size in self.running if size != leader)
             reasons.append(f"the best by its mean, but {others} cannot be told from it")
         else:
-            open_ones = [ratio for ratio in ratios if ratio.batch_size < answer and _is_open(ratio)]
-            reasons += [f"may be smaller still: {_in_words(ratio)}" for ratio in open_ones]
-        reason = f"{'; '.join(reasons)}; after {len(self.blocks)} blocks" if reasons else None
-        return Best(answer, reason, trials.points(), tuple(ratios), trials.count)
-
-
-def _is_open(ratio: Ratio) -> bool:
-    return ratio.verdict in (Compared.CANNOT_BE_TOLD, Compared.BEST)
+            smaller = [ratio for ratio in ratios if ratio.batch_size < proven and ratio.batch_size not in self.out]
+            reasons += [f"may be smaller still: {_in_words(ratio)}" for ratio in smaller]
+        if reasons:
+            spread = ": trials spread too much for more to tell" if self.hopeless else ""
+            reasons.append(f"after {len(self.blocks)} blocks{spread}")
+        answer = leader if proven is None else proven
+        return Best(answer, "; ".join(reasons) or None, trials.points(), tuple(ratios), trials.count)
 
 
 def _in_words(ratio: Ratio) -> str:

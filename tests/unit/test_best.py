@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from runner.batch_size.best import FAILURES, LIMIT, best, of_curve
+from runner.batch_size.best import FAILURES, FEWEST, LIMIT, best, of_curve
 from workloads.records.batch_answers import Best, Compared
 
 Curve = Callable[[int], float]
@@ -86,6 +86,36 @@ def test_the_bound_is_tried_and_nothing_beyond_it(largest: int) -> None:
     assert largest in asked and max(asked) == largest and min(asked) == 1
 
 
+def random_curve(drawn: np.random.Generator) -> Curve:
+    """Peaked anywhere and of any width, cut off to a plateau or not, jagged at powers of four or not."""
+    bell, cut = peaked(drawn.uniform(-2, 14), drawn.uniform(3, 15)), drawn.uniform(0.7, 1.5)
+    teeth = drawn.uniform(0, 0.1) * drawn.integers(0, 2)
+    return lambda size: min(cut * 1000, bell(size)) * (1.0 if size.bit_length() % 2 else 1 - teeth)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_whatever_the_curve_and_the_noise_what_is_stated_is_so_and_what_is_shown_supports_it(seed: int) -> None:
+    drawn = np.random.default_rng(seed)
+    curve, noise, largest = random_curve(drawn), drawn.uniform(0, 0.07), int(drawn.integers(1, 5000))
+    answer = best(noisy(curve, noise, seed), largest, seed=seed)
+    sizes = [point.batch_size for point in answer.points]
+    top = max(map(curve, sizes))
+    assert answer.batch_size in sizes and max(sizes) == largest
+    if answer.reason is None:
+        assert curve(answer.batch_size) >= 0.98 * top
+        smaller = [size for size in sizes if size < answer.batch_size and curve(size) >= 0.99 * top]
+        assert not smaller, "one percent from the limit is told apart, or the answer has a doubt"
+    assert list(verdicts(answer).values()).count(Compared.BEST) == 1 and list(verdicts(answer)) == sorted(
+        verdicts(answer)
+    )
+    for ratio in answer.ratios:
+        if ratio.verdict is Compared.WITHIN and ratio.low is not None:
+            assert ratio.low >= 0.98 and ratio.pairs >= FEWEST
+        if ratio.verdict is Compared.WORSE:
+            assert ratio.high is not None and ratio.high < 0.98 and ratio.pairs > FEWEST
+    assert answer.trials <= 14 * (1 + LIMIT)
+
+
 def test_every_trial_is_counted_and_every_size_has_a_point() -> None:
     asked: list[int] = []
 
@@ -158,6 +188,11 @@ def test_one_failure_among_the_repeats_costs_a_pair_and_no_more() -> None:
         return None if size == 256 and calls[size] == 3 else measure(size)
 
     assert best(sometimes, 4096).batch_size == 256
+
+
+def test_where_not_even_one_image_fits_nothing_is_tried() -> None:
+    assert best(CURVES["flat"], 0) == Best(None, "there is no batch size from 1 to 0")
+    assert best(CURVES["at the last"], 7, smallest=5).batch_size == 7
 
 
 def test_without_any_figure_there_is_no_answer_and_a_reason() -> None:

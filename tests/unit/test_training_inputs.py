@@ -139,6 +139,16 @@ def test_batch_sizes_of_a_scaled_study_are_one_table_and_share_the_probe() -> No
     assert optimizer_label(rule) == "SGD with momentum 0.9, learning rate 0.01 x sqrt(batch size / 32)"
 
 
+def test_a_scaled_rate_is_by_the_images_of_an_update_where_it_has_several_parts() -> None:
+    study = Study("s", batch_sizes=(16,), accumulate=4, scale_learning_rate="linear", learning_rate=0.1)
+    whole = study.changed(batch_sizes=(64,), accumulate=1)
+    scaled, of_whole = training_inputs.rates(study, 320)["rates/16"], training_inputs.rates(whole, 320)["rates/64"]
+    assert scaled.tolist() == of_whole.tolist() == [float(np.float32(0.1))] * 50
+    rule = study.optimizer_spec
+    assert make_spec(optimizer=rule, batch_size=16, accumulate=4).rule.learning_rate == 0.1
+    assert optimizer_label(rule, 4).endswith("learning rate 0.1 x 4 x batch size / 64")
+
+
 def test_rounding_may_grow_by_the_scaled_rate() -> None:
     rule = Study("s", scale_learning_rate="linear").optimizer_spec
     of_sizes = [allowed_training_loss(make_spec(optimizer=rule, batch_size=b).rule, False, 24) for b in (16, 64, 256)]

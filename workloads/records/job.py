@@ -167,8 +167,8 @@ class TrialSpec(Record):
 
     @property
     def rule(self) -> OptimizerSpec:
-        """The update rule at this batch size."""
-        return self.task.optimizer.at(self.cell.batch_size)
+        """The update rule at so many images an update."""
+        return self.task.optimizer.at(self.global_batch)
 
     @property
     def setting(self) -> tuple[Cell, Task, Passes, Placement, Installation, float]:
