@@ -1,4 +1,4 @@
-"""Run inside a framework's environment: python accumulated.py OUT_FILE ADAPTER_MODULE.
+"""Run inside a framework's environment: python accumulated.py OUT_FILE ADAPTER_MODULE RULE...
 
 Takes the adapter through updates of UPDATE images in parts of PART, and a last one of LAST, and writes what came of it.
 """
@@ -6,6 +6,7 @@ Takes the adapter through updates of UPDATE images in parts of PART, and a last 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
@@ -43,16 +44,16 @@ def trained(adapter: Adapter, workload: Workload, rule: OptimizerSpec, part: int
     return {"losses": np.concatenate(losses), **adapter.weights()}
 
 
-def every(adapter: Adapter, part: int | None) -> Arrays:
+def every(adapter: Adapter, part: int | None, names: Iterable[str] = RULES) -> Arrays:
     """{"RULE/what `trained` calls it"}."""
     return {
         f"{name}/{key}": array
-        for name, rule in RULES.items()
-        for key, array in trained(adapter, BATCH_NORM if name == NORMALISED else PLAIN, rule, part).items()
+        for name in names
+        for key, array in trained(adapter, BATCH_NORM if name == NORMALISED else PLAIN, RULES[name], part).items()
     }
 
 
 if __name__ == "__main__":
     adapter = import_module(sys.argv[2]).Adapter()
     adapter.open("cpu", settings.THREADS, "default", "host", "on-demand")
-    np.savez(sys.argv[1], **every(adapter, PART))  # type: ignore[arg-type]  # numpy's allow_pickle is no key of these
+    np.savez(sys.argv[1], **every(adapter, PART, sys.argv[3:]))  # type: ignore[arg-type]  # numpy's allow_pickle is no key of these
