@@ -37,6 +37,7 @@ class StepTrials:
     launchers: dict[str, Launcher | str]  # or why a framework's workers cannot be started
     machine: dict[str, Any]
     asked: Counter[tuple[str, frozenset[Status]]] = field(default_factory=Counter)
+    show: Callable[[TrialResult], None] = lambda _: None  # gets every result once it is known
 
     @classmethod
     def of(

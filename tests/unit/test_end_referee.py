@@ -52,7 +52,8 @@ def ended(
 ) -> TrialEnd:
     """What the referee makes of an adapter's end, 3 steps after its beginning.
 
-    `more` are inputs that not every trial has. Others: `workload`; `change`, which befalls the adapter before the end.
+    `more` are inputs that not every trial has. Others: `workload`; `accumulate`; `change`, which befalls the adapter
+    before the end.
     """
     more, workload, change = more or {}, others.get("workload", "plain"), others.get("change")
     folder = tmp_path / "trials" / "one"
@@ -64,7 +65,8 @@ def ended(
     network_file = tmp_path / "network.json"
     network_file.write_text(network.to_text(WORKLOADS[workload]))
     inputs["network"] = InputFile(network_file.name, "-")
-    spec = make_spec(workload=workload, optimizer=rule, batch_size=BATCH, inputs=inputs)
+    accumulate = others.get("accumulate", 1)
+    spec = make_spec(workload=workload, optimizer=rule, batch_size=BATCH, accumulate=accumulate, inputs=inputs)
     write_json(folder / JOB_FILE, Job(Kind.TRIAL, spec).to_json())
     adapter = adapter or Adapter()
     adapter.open("cpu", 1, "default", "host", "on-demand")
@@ -86,6 +88,33 @@ def ended(
 def excess(difference: Difference | None) -> float:
     assert difference is not None and difference.apart is not None
     return difference.apart - difference.resolution - 5 * difference.rounding
+
+
+@pytest.mark.parametrize("bound", [None, 0], ids=["whole gradients", "those of the last layer"])
+@pytest.mark.parametrize("workload", ["plain", "batchnorm"])
+def test_an_update_in_parts_is_recomputed_in_parts_and_a_whole_one_is_seen(
+    workload: str,
+    bound: int | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Whole(Adapter):
+        def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
+            return super().train(order, rates)
+
+    if bound is not None:
+        monkeypatch.setattr(bounds, "BACKWARD_MULTIPLY_ADDS", bound)
+    sgd = OptimizerSpec.named("sgd")
+    right, wrong = (
+        ended(tmp_path, capsys, each, sgd, workload=workload, accumulate=2) for each in (Adapter(), Whole())
+    )
+    assert [(step.batch_size, step.partial) for step in right.steps] == [*[(16, False)] * 3, (14, True)]
+    assert all(step.whole is (bound is None) for step in right.steps)
+    assert max(apart(step.loss) for step in right.steps) < 1e-5
+    assert max(excess(step.update) for step in right.steps if step.update) < 1e-4
+    seen = max(apart(step.loss) for step in wrong.steps) > 1e-3
+    assert seen == (workload == "batchnorm")  # without it both are the same update
 
 
 @pytest.mark.parametrize("workload", ["plain", "batchnorm"])
