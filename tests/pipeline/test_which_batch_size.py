@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import run_runner
+from conftest import REAL_FRAMEWORKS, TINY, by_cell, run_runner
 
 BAD = {
     "unknown answer": (["--answer", "fastests"], "did you mean fastest"),
