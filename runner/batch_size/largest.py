@@ -18,6 +18,7 @@ MOST = 2**20  # what fits at this size is not searched further
 GUESS_ERROR = 0.02  # of the distance that is extrapolated, usual for the line of a counting process
 UNKNOWN_ERROR = 0.5  # of a guess from nothing
 CLOSE = 0.9  # of the largest size that was counted: a trial from there on knows better
+APART = 1.2  # sizes of trials: from there on their memory says more of an image's than the counting process
 LARGER = 0.2  # of the largest size: below, memory is not yet a line
 STEP_BACK = 0.05  # of a size that fits only sometimes; doubled each time
 TRIALS = 2  # of the answer, and of one more
@@ -150,7 +151,9 @@ class Search:
     def guess(self) -> tuple[float, float]:
         """(the largest size that the memory measured so far leaves room for, how far that may be off)."""
         peaks = {t.batch_size: float(t.peak_bytes) for t in self.tried if t.fit is Fit.FITS and t.peak_bytes}
-        slope, noise = self._counted_line if self._counted_line[0] else _line(peaks)
+        apart = max(peaks, default=0) >= APART * min(peaks, default=1)
+        measured = _line(peaks) if apart or not self._counted_line[0] else (0.0, 0.0)
+        slope, noise = measured if measured[0] else self._counted_line
         known = peaks if peaks and max(peaks) >= max(self.counted, default=0) * CLOSE else self.counted
         last = max(known, default=0)
         if slope:

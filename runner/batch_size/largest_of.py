@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from runner.batch_size.largest import Bound, largest
+from runner.batch_size.largest import Attempt, Bound, largest
 from runner.batch_size.memory_limit import ANSWERS, available_bytes, data_peak_bytes, tried
 from runner.batch_size.steps import StepTrials
 from runner.launch import Launcher
@@ -23,33 +23,39 @@ from workloads.records.samples import read_samples
 COUNTED = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
 GPU_COLUMNS = ("process_memory_bytes", "device_memory_bytes")  # the first that the driver gave
 LIFTED_TIMES, LIFTED_BYTES = 2, 2**30  # a lifted limit: so many times, and so much more
+LIFTED_SHARE, LEAST_LIFTED_TIMES = 0.95, 1.05  # of what is available, at most; of the limit, at least
 
 
 def largest_of(trials: StepTrials, framework: str, bound: Bound, look_around: bool = True) -> Largest:
-    """By `trials`, whose request is `memory_limit.bounded` by the bound; `look_around` as of `largest`.
+    """By `trials`, whose request is `memory_limit.bounded` by the bound; `look_around` as of `largest`."""
+    launcher = trials.launchers[framework]
+    if isinstance(launcher, str):
+        return Largest(None, launcher, bound.limit, bound.limit_bytes)
+    attempt, lifted = attempts(trials, framework, bound)
+    counted, ends_at = count(trials, framework, bound, launcher)
+    return largest(attempt, bound, counted, ends_at, lifted, look_around)
 
-    A limit that is asked for can be lifted, to see whether it was what ended a trial; what a GPU, a container or the
-    machine has cannot be.
+
+def attempts(trials: StepTrials, framework: str, bound: Bound) -> tuple[Attempt, Attempt | None]:
+    """(one trial of a batch size, the same with the limit lifted: by it one sees whether the limit ended the first).
+
+    What a GPU or a container has cannot be lifted.
     """
 
     def attempt(batch_size: int, trials: StepTrials = trials) -> Tried:
         result, folder = trials.run(framework, batch_size, ANSWERS)
         return tried(result, folder, trials.request.results, bound.limit)
 
-    lifted = None
-    if bound.limit is Limit.ASKED and (limit_bytes := lifted_bytes(bound.limit_bytes)) is not None:
-        lifted = partial(attempt, trials=trials.limited(limit_bytes))
-    launcher = trials.launchers[framework]
-    if isinstance(launcher, str):
-        return Largest(None, launcher, bound.limit, bound.limit_bytes)
-    counted, ends_at = count(trials, framework, bound, launcher)
-    return largest(attempt, bound, counted, ends_at, lifted, look_around)
+    if bound.limit not in (Limit.ASKED, Limit.HOST):
+        return attempt, None
+    limit_bytes = lifted_bytes(bound.limit_bytes)
+    return attempt, None if limit_bytes is None else partial(attempt, trials=trials.limited(limit_bytes))
 
 
 def lifted_bytes(limit_bytes: int) -> int | None:
     """A limit that is well above this one and within what is available; None where there is no room for one."""
-    higher = min(LIFTED_TIMES * limit_bytes + LIFTED_BYTES, available_bytes())
-    return higher if higher >= limit_bytes + LIFTED_BYTES else None
+    higher = min(LIFTED_TIMES * limit_bytes + LIFTED_BYTES, round(LIFTED_SHARE * available_bytes()))
+    return higher if higher >= LEAST_LIFTED_TIMES * limit_bytes else None
 
 
 def context_bytes(folder: Path) -> int:

@@ -20,7 +20,7 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 HOST_LIMIT_FILE = "host-limit.json"
-RESERVE, LEAST_RESERVE_BYTES = 0.05, 256 * 2**20  # of what is available: the runner's, the sampler's, the system's
+RESERVE = 0.15  # of what is available: the system's, the runner's, and room to lift the limit in
 MEASURED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)  # it came to its end
 ANSWERS = (*MEASURED, Status.OUT_OF_MEMORY)  # to the question whether it fits
 
@@ -54,13 +54,13 @@ def host_limit_bytes(results: Path) -> int:
     That of an earlier search in this results folder, where there is still room for it: its trials count on.
     """
     room = available_bytes()
-    room -= max(LEAST_RESERVE_BYTES, round(RESERVE * room))
+    room -= round(RESERVE * room)
     path = results / HOST_LIMIT_FILE
     try:
         before = int(json.loads(path.read_text(encoding="utf-8"))["limit_bytes"])
     except (OSError, ValueError, KeyError, TypeError):
         before = 0
-    if RESERVE * room < before <= room:
+    if room / 2 < before <= room:
         return before
     write_json(path, {"limit_bytes": room})
     return room

@@ -22,13 +22,13 @@ from runner.command import cli, inputs, own_data, parser
 from runner.command.setup import installations, make_environments
 from runner.project import Project
 
-WORDS = ("--framework", "all", "--device", "cpu", "--threads", "1", "--workload", "osu-cnn", "--dataset", "digits")
+WORDS = ("--device", "cpu", "--threads", "1", "--workload", "osu-cnn", "--dataset", "digits")
 SHORT = ("--window", "0.3", "--timeout", "120")
 
 
-def step_trials(results: Path, limit_mib: int) -> tuple[Bound, StepTrials]:
-    """Of all frameworks, under this limit."""
-    words = [*WORDS, *SHORT, "--memory-limit", str(limit_mib), "--results", str(results)]
+def step_trials(results: Path, limit_mib: int, framework: str) -> tuple[Bound, StepTrials]:
+    """Under this limit."""
+    words = ["--framework", framework, *WORDS, *SHORT, "--memory-limit", str(limit_mib), "--results", str(results)]
     request = own_data.prepared(cli.request(parser.run_parser().parse_args(words), Project.of_this_code()), Console())
     bound = Bound(*limit_of(request))
     request = bounded(request, bound.limit, bound.limit_bytes)
@@ -39,7 +39,7 @@ def step_trials(results: Path, limit_mib: int) -> tuple[Bound, StepTrials]:
 def measured(results: Path, limit_mib: int, framework: str) -> str:
     """One row."""
     began_s = time.monotonic()
-    bound, trials = step_trials(results, limit_mib)
+    bound, trials = step_trials(results, limit_mib, framework)
     answer = largest_of(trials, framework, bound, look_around=False)
     seconds = time.monotonic() - began_s
     again = []

@@ -67,7 +67,7 @@ def test_a_second_run_measures_what_is_finished_or_loses_an_attempt(tmp_path: Pa
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
-@pytest.mark.parametrize("limit_mib", [180])
+@pytest.mark.parametrize("limit_mib", [93])
 def test_a_search_by_real_processes_is_not_exact(tmp_path: Path, limit_mib: int) -> None:
     trials = step_trials(tmp_path, "--memory-limit", limit_mib)
     bound = Bound(Limit.ASKED, limit_mib * 2**20)

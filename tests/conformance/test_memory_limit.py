@@ -1,0 +1,27 @@
+"""Each real framework under a limit of its process's memory: what fits, and how it ends beyond the limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from measure_largest import step_trials
+from suite import FRAMEWORKS, REFEREE
+
+from runner.batch_size.largest import Search
+from runner.batch_size.largest_of import attempts
+from workloads.records.batch_answers import Fit
+
+LIMITS_MIB = {"mxnet": 700}  # it takes more for itself
+SMALL, BEYOND = 16, 1500  # 0.3 to 1.5 MB an image
+
+
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
+def test_a_batch_beyond_the_limit_runs_or_ends_in_a_way_that_is_not_told(framework: str, tmp_path: Path) -> None:
+    """Where it crashes without a word, as TensorFlow and MXNet may, the same trial with more memory tells."""
+    bound, trials = step_trials(tmp_path, LIMITS_MIB.get(framework, 520), framework)
+    attempt, lifted = attempts(trials, framework, bound)
+    search = Search(attempt, bound, {}, lifted)
+    assert (search.ask(SMALL), search.ask(BEYOND)) == (Fit.FITS, Fit.TOO_LARGE)
+    peak_bytes = search.tried[0].peak_bytes
+    assert peak_bytes is not None and 0.2 * bound.limit_bytes < peak_bytes <= bound.limit_bytes
