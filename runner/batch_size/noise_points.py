@@ -2,7 +2,7 @@
 
 The interval is a bootstrap over steps of |G|^2 / S, the inverse of the noise scale: S is never near 0, |G|^2 may be.
 Its limits are inverted. Where |G|^2 / S may be 0 or less, there is no number, but a least one: the inverse of the upper
-limit. Of simulated gradients the interval or the least one held 93 to 95 % of the time (docs/noise-scale.md).
+limit. Of simulated gradients the interval or the least one held 93 to 97 % of the time (docs/noise-scale.md).
 """
 
 from __future__ import annotations
