@@ -11,12 +11,15 @@ from rich.console import Console
 
 from runner.batch_size import searches
 from runner.batch_size.claims import trained
+from runner.batch_size.largest import Bound
+from runner.batch_size.memory_limit import bounded, limit_of
 from runner.batch_size.noise import noise
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.target import target
 from runner.command import cli, inputs, own_data
 from runner.command.cli import Request
 from runner.command.parser import BadInput, Parser, add_axes, add_shared, known, number, run_parser, whole
+from runner.command.plan import plan_of
 from runner.command.setup import installations, make_environments
 from runner.machine import description
 from runner.project import Project
@@ -135,6 +138,10 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
 
     `train` runs the trials of a study.
     """
+    try:
+        bound = Bound(*limit_of(request))
+    except LookupError as error:
+        raise BadInput(f"{error}: nobody can say what fits; name another --device") from error
     request = own_data.prepared(request, console)
     data = inputs.write_data(request, console)
     launchers = make_environments(request, console)
@@ -142,22 +149,25 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     written = inputs.write_repeats(request, data, range(1))
     file = AnswersFile(request, question)
     limited = replace(request, study=request.study.changed(window_s=question.window_s))
+    limited = bounded(limited, bound.limit, bound.limit_bytes)
     steps = StepTrials.of(limited, installed, written, launchers)
     for framework in request.frameworks:
-        _search(framework, question, steps, file, console)
+        _search(searches.Search(framework, steps, console), bound, question, file)
     if NOISE_SCALE in question.answers:
-        for framework, answer in noise(list(steps.specs.values()), launchers, request.results).items():
+        trials = plan_of(request, installed, range(1), written).trials
+        specs = [spec for spec in trials if spec.cell.allocator == ON_DEMAND]
+        for framework, answer in noise(specs, launchers, request.results).items():
             file.store(framework, noise=answer)
     if question.then_train or question.target_accuracy is not None:
         _train(request, question, train, file, console)
     return int(any(unanswered(answers, question) for answers in file.answers.values()))
 
 
-def _search(framework: str, question: Question, steps: StepTrials, file: AnswersFile, console: Console) -> None:
+def _search(search: searches.Search, bound: Bound, question: Question, file: AnswersFile) -> None:
     """Of one framework: what trials of steps alone can tell."""
-    search = searches.Search(framework, steps, console)
+    framework = search.framework
     if LARGEST in question.answers or question.global_batch is not None:
-        raise NotImplementedError
+        file.store(framework, largest=search.largest(bound), memory=search.memory())
     fitting = file.answers[framework].largest
     if FASTEST in question.answers:
         file.store(framework, fastest=search.fastest(fitting), memory=search.memory())

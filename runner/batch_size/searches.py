@@ -9,6 +9,8 @@ from typing import Literal
 from rich.console import Console
 
 from runner.batch_size.best import best
+from runner.batch_size.largest import Bound
+from runner.batch_size.largest_of import largest_of
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.target import ENERGIES
 from runner.command.parser import RETRIES
@@ -28,15 +30,22 @@ class Search:
 
     def __init__(self, framework: str, steps: StepTrials, console: Console) -> None:
         """`steps` are trials of all frameworks."""
-        self.framework, self.steps, self.console = framework, steps, console
+        self.framework, self.console = framework, console
+        self.steps = replace(steps, show=self.show)
         self.results: list[TrialResult] = []
+
+    def show(self, result: TrialResult) -> None:
+        """Of every trial, whoever asked for it."""
+        self.results.append(result)
+        self.console.print(line(result))
 
     def trial(self, batch_size: int) -> TrialResult:
         """One more."""
-        result, _ = self.steps.run(self.framework, batch_size)
-        self.results.append(result)
-        self.console.print(line(result))
-        return result
+        return self.steps.run(self.framework, batch_size)[0]
+
+    def largest(self, bound: Bound) -> Largest:
+        """That fits; the trials of `steps` take no more than the bound."""
+        return largest_of(self.steps, self.framework, bound)
 
     def memory(self) -> tuple[Point, ...]:
         """Highest bytes by batch size: the mean of the trials so far that ended ok."""

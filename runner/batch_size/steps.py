@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,7 @@ class StepTrials:
         finished = [each for each in self.stored(spec) if each[0].status in answers]
         if number < len(finished):
             self.asked[key] += 1
+            self.show(finished[number][0])
             return finished[number]
         folder = self.next_folder(spec)
         conditions = self.machine | {"framework_label": definition.label(self.request.project, framework)}
@@ -92,6 +93,7 @@ class StepTrials:
             result = run_trial(folder, spec, launcher, conditions, account, Kind.STEPS)
         write_json(folder / RESULT_FILE, result.to_json())
         self.asked[key] += result.status in answers
+        self.show(result)
         return result, folder
 
     def stored(self, spec: TrialSpec) -> list[tuple[TrialResult, Path]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,12 +23,15 @@ from workloads.records.status import Status
 IMAGES = 50_000
 
 
+@dataclass
 class MadeUp:
-    """StepTrials with figures by batch size; None: it crashed."""
+    """StepTrials with figures by batch size; None: it crashed. Trials of `contended` sizes are, once each."""
 
-    def __init__(self, figures: Callable[[int], dict[str, float] | None], contended: Sequence[int] = ()) -> None:
-        self.figures, self.sizes, self.contended = figures, list[int](), list(contended)
-        self.request = SimpleNamespace(dataset=SimpleNamespace(train_count=IMAGES))
+    figures: Callable[[int], dict[str, float] | None]
+    contended: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    show: Callable[[TrialResult], None] = lambda _: None
+    request: Any = field(default_factory=lambda: SimpleNamespace(dataset=SimpleNamespace(train_count=IMAGES)))
 
     def run(self, framework: str, batch_size: int, *_: Any) -> tuple[TrialResult, Path]:
         self.sizes.append(batch_size)
@@ -37,7 +41,9 @@ class MadeUp:
         if batch_size in self.contended:
             self.contended.remove(batch_size)
             status, reason = Status.CONTENDED, "others took 40 % of the cores"
-        return TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0, figures=known), Path()
+        result = TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0, figures=known)
+        self.show(result)
+        return result, Path()
 
 
 def search(figures: Callable[[int], dict[str, float] | None]) -> tuple[Search, MadeUp, io.StringIO]:
