@@ -211,6 +211,9 @@ def test_the_finder_is_the_published_one() -> None:
 def test_the_finder_counts_its_windows_without_a_gradient_and_has_no_figure_where_they_outweigh() -> None:
     small = np.ones((3, WINDOW))
     assert finder(small, np.array([0.01, 0.5, 0.04]), 64) == (None, 2)
+    assert finder(small, np.array([2.0, 2.0, 2.0]), 64) == (None, 0), (
+        "the batch is smaller than the mean: S is negative"
+    )
     figure, negative = finder(small, np.array([0.5, 0.01, 0.04]), 64)
     assert figure is not None and figure > 0 and negative == 2
 
