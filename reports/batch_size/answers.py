@@ -8,7 +8,7 @@ from pathlib import Path
 from workloads.records import validation
 from workloads.records.batch_answers import ANSWERS_FILE, Answers, BatchAnswers, Best, Point
 
-from ..frameworks import ordered
+from ..frameworks import learn_label, ordered
 from ..load import ReportError
 
 
@@ -22,6 +22,9 @@ def read(results: Path) -> BatchAnswers | None:
     except ValueError as error:
         raise ReportError(f"{path}: {error}; move it away, and ask again with python -m runner batch-size") from error
     assert stored is not None
+    labels = stored.conditions.get("labels")
+    for name, label in labels.items() if isinstance(labels, dict) else ():
+        learn_label(name, {"framework_label": label})
     by_name = {answers.framework: answers for answers in stored.frameworks}
     return replace(stored, frameworks=tuple(by_name[name] for name in ordered(by_name)))
 

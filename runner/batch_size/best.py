@@ -48,7 +48,7 @@ def best(
     ladder = _ladder(trials, smallest, largest)
     if not ladder:
         return Best(None, f"none of the {trials.count} trials gave a figure", trials=trials.count)
-    contest = Contest(_near(ladder), limit)
+    contest = Contest(_candidates(ladder), limit)
     drawn = random.Random(seed)
     while contest.goes_on:
         order = contest.running
@@ -139,6 +139,15 @@ def _near(figures: Mapping[int, float]) -> list[int]:
     """Those whose single figure says that they may be within TOLERATED, and a trial's noise beyond."""
     least = max(figures.values(), default=0.0) + math.log(1 - NEAR)
     return [size for size, figure in sorted(figures.items()) if figure >= least]
+
+
+def _candidates(ladder: Mapping[int, float]) -> list[int]:
+    """The near ones; of one that stands alone its neighbours, too: no single trial decides."""
+    near, sizes = _near(ladder), sorted(ladder)
+    if len(near) > 1:
+        return near
+    place = sizes.index(near[0])
+    return sizes[max(0, place - 1) : place + 2]
 
 
 class Contest:

@@ -21,6 +21,7 @@ from runner.command.cli import Request
 from runner.command.parser import BadInput, Parser, add_axes, add_shared, known, number, run_parser, whole
 from runner.command.plan import plan_of
 from runner.command.setup import installations, make_environments
+from runner.environments import definition
 from runner.machine import description
 from runner.project import Project
 from workloads.accumulation import parts_of
@@ -129,6 +130,7 @@ def conditions_of(request: Request) -> dict[str, Any]:
         "workload": request.study.workload,
         "dataset": request.study.dataset,
         "train_images": request.dataset.train_count,
+        "labels": {name: definition.label(request.project, name) for name in request.frameworks},
         "variables": request.placement.variables,
     }
 
@@ -152,7 +154,7 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     limited = bounded(limited, bound.limit, bound.limit_bytes)
     steps = StepTrials.of(limited, installed, written, launchers)
     for framework in request.frameworks:
-        _search(searches.Search(framework, steps, console), bound, question, file)
+        _search(searches.Search(framework, steps, bound, console), question, file)
     if NOISE_SCALE in question.answers:
         trials = plan_of(request, installed, range(1), written).trials
         specs = [spec for spec in trials if spec.cell.allocator == ON_DEMAND]
@@ -163,11 +165,11 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     return int(any(unanswered(answers, question) for answers in file.answers.values()))
 
 
-def _search(search: searches.Search, bound: Bound, question: Question, file: AnswersFile) -> None:
+def _search(search: searches.Search, question: Question, file: AnswersFile) -> None:
     """Of one framework: what trials of steps alone can tell."""
     framework = search.framework
     if LARGEST in question.answers or question.global_batch is not None:
-        file.store(framework, largest=search.largest(bound), memory=search.memory())
+        file.store(framework, largest=search.largest(), memory=search.memory())
     fitting = file.answers[framework].largest
     if FASTEST in question.answers:
         file.store(framework, fastest=search.fastest(fitting), memory=search.memory())

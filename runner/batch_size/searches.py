@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.console import Console
 from runner.batch_size.best import best
 from runner.batch_size.largest import Bound
 from runner.batch_size.largest_of import largest_of
+from runner.batch_size.memory_limit import MEASURED, peak_bytes
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.target import ENERGIES
 from runner.command.parser import RETRIES
@@ -21,45 +23,52 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 MOST = 8192  # nothing faster is looked for beyond it
-MEMORY = (figures.PROCESS_GPU_MEMORY, figures.HOST_MEMORY_PEAK)
 FIRST = 32  # tells whether there is a counter, where nothing else was tried
 
 
 class Search:
     """Every trial is a line on the console; its figures serve every answer."""
 
-    def __init__(self, framework: str, steps: StepTrials, console: Console) -> None:
-        """`steps` are trials of all frameworks."""
+    def __init__(self, framework: str, steps: StepTrials, bound: Bound, console: Console) -> None:
+        """`steps` are trials of all frameworks, which take no more than the bound."""
         self.framework, self.console = framework, console
         self.steps = replace(steps, show=self.show)
+        self.bound = bound
         self.results: list[TrialResult] = []
+        self.peaks: dict[int, list[int]] = {}  # by batch size
 
-    def show(self, result: TrialResult) -> None:
+    def show(self, result: TrialResult, folder: Path) -> None:
         """Of every trial, whoever asked for it."""
         self.results.append(result)
-        self.console.print(line(result))
+        peak = peak_bytes(result, folder, self.bound.limit) if result.status in MEASURED else None
+        if peak is not None:
+            self.peaks.setdefault(result.spec.cell.batch_size, []).append(peak)
+        self.console.print(line(result, peak))
 
     def trial(self, batch_size: int) -> TrialResult:
         """One more."""
         return self.steps.run(self.framework, batch_size)[0]
 
-    def largest(self, bound: Bound) -> Largest:
-        """That fits; the trials of `steps` take no more than the bound."""
-        return largest_of(self.steps, self.framework, bound)
+    def largest(self) -> Largest:
+        """That fits."""
+        bound = self.bound
+        self.console.print(f"{self.framework}: the largest that fits into {bound.limit_bytes / 2**20:,.0f} MiB")
+        answer = largest_of(self.steps, self.framework, bound)
+        size = "none" if answer.batch_size is None else f"{answer.batch_size:,}"
+        self.console.print(
+            f"{self.framework}: {size}, after {len(answer.tried)} trials and {len(answer.around)} around it"
+        )
+        return answer
 
     def memory(self) -> tuple[Point, ...]:
-        """Highest bytes by batch size: the mean of the trials so far that ended ok."""
-        peaks: dict[int, list[float]] = {}
-        for result in self.results:
-            value = figure(result, *MEMORY)
-            if result.status is Status.OK and value is not None:
-                peaks.setdefault(result.spec.cell.batch_size, []).append(value)
+        """Highest bytes of what the limit counts, by batch size: the mean of the trials so far that ended."""
         return tuple(
-            Point(size, statistics.fmean(values), None, None, len(values)) for size, values in sorted(peaks.items())
+            Point(size, statistics.fmean(peaks), None, None, len(peaks)) for size, peaks in sorted(self.peaks.items())
         )
 
     def fastest(self, fitting: Largest | None) -> Best:
         """Images/s."""
+        self.console.print(f"{self.framework}: the fastest")
         return self._best(fitting, 1, figures.SPEED)
 
     def least_energy(self, fitting: Largest | None) -> Best:
@@ -102,10 +111,10 @@ def no_counter(result: TrialResult) -> str:
     return next((reason for reason in reasons if reason), "no energy counter on this device")
 
 
-def line(result: TrialResult) -> str:
+def line(result: TrialResult, peak: int | None) -> str:
     """What a person sees of a trial as it ends."""
-    cell, speed, peak = result.spec.cell, figure(result, figures.SPEED), figure(result, *MEMORY)
-    parts = [f"{cell.framework} batch {cell.batch_size}: {result.status}"]
+    cell, speed = result.spec.cell, figure(result, figures.SPEED)
+    parts = [f"  {cell.framework} batch {cell.batch_size:,}: {result.status}"]
     parts += [f"{speed:,.0f} images/s"] if speed is not None else []
     parts += [f"{peak / 2**20:,.0f} MiB"] if peak is not None else []
     return ", ".join(parts)

@@ -13,6 +13,7 @@ import pytest
 from conftest import make_spec
 from rich.console import Console
 
+from runner.batch_size.largest import Bound
 from runner.batch_size.searches import MOST, Search
 from runner.batch_size.steps import StepTrials
 from workloads.records.batch_answers import Largest, Limit
@@ -21,6 +22,7 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 IMAGES = 50_000
+BOUND = Bound(Limit.CONTAINER, 2**30)  # which counts what is resident
 
 
 @dataclass
@@ -30,7 +32,7 @@ class MadeUp:
     figures: Callable[[int], dict[str, float] | None]
     contended: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
-    show: Callable[[TrialResult], None] = lambda _: None
+    show: Callable[[TrialResult, Path], None] = lambda *_: None
     request: Any = field(default_factory=lambda: SimpleNamespace(dataset=SimpleNamespace(train_count=IMAGES)))
 
     def run(self, framework: str, batch_size: int, *_: Any) -> tuple[TrialResult, Path]:
@@ -42,13 +44,13 @@ class MadeUp:
             self.contended.remove(batch_size)
             status, reason = Status.CONTENDED, "others took 40 % of the cores"
         result = TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0, figures=known)
-        self.show(result)
+        self.show(result, Path())
         return result, Path()
 
 
 def search(figures: Callable[[int], dict[str, float] | None]) -> tuple[Search, MadeUp, io.StringIO]:
     trials, shown = MadeUp(figures), io.StringIO()
-    return Search("numpy", cast(StepTrials, trials), Console(file=shown, width=200)), trials, shown
+    return Search("numpy", cast(StepTrials, trials), BOUND, Console(file=shown, width=200)), trials, shown
 
 
 def saturating(batch_size: int) -> dict[str, float]:
@@ -89,7 +91,7 @@ def test_where_every_size_crashes_there_is_no_answer_but_a_reason() -> None:
 
 def test_a_trial_that_neighbours_disturbed_is_made_again() -> None:
     trials = MadeUp(saturating, contended=[32, 32, 64])
-    answer = Search("numpy", cast(StepTrials, trials), Console(file=io.StringIO())).fastest(None)
+    answer = Search("numpy", cast(StepTrials, trials), BOUND, Console(file=io.StringIO())).fastest(None)
     assert answer.batch_size == 32 and not trials.contended
 
 
