@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 PROGRESS = (0.0, 0.25, 0.5, 1.0)  # of all updates, behind which the weights are held
 BATCHES, HELD = "noise_batches", tuple(f"held_{number}" for number in range(len(PROGRESS)))  # names of inputs
-STEPS, PARTS = 50, 8  # a step's large batch has so many small ones
+STEPS, PARTS = 100, 8  # a step's large batch has so many small ones
 SMALL_BATCH = 16  # with BatchNorm, a smaller one would be another network (its statistics are the batch's)
 STREAM = 1812  # of the seed: no draw of the trial's own is one of these
 

@@ -102,7 +102,7 @@ class Training:
     def hold(self, update: int) -> list[Path]:
         """Saves the weights behind so many updates, once for each point of PROGRESS that lies there."""
         paths = []
-        for number in (place for place, after in enumerate(self.held_after) if after == update):
+        for number in (point for point, after in enumerate(self.held_after) if after == update):
             path = self.folder / f"{HELD[number]}.npz"
             weights = self.adapter.weights()
             weight_files.save(path, weights)

@@ -2,7 +2,7 @@
 
 The interval is a bootstrap over steps of |G|^2 / S, the inverse of the noise scale: S is never near 0, |G|^2 may be.
 Its limits are inverted. Where |G|^2 / S may be 0 or less, there is no number, but a least one: the inverse of the upper
-limit. Of simulated gradients the interval or the least one held 93 to 95 % of the time (docs/noise-scale.md).
+limit. Of simulated gradients the interval or the least one held 93 to 97 % of the time (docs/noise-scale.md).
 """
 
 from __future__ import annotations
@@ -108,11 +108,11 @@ def apart(measured: Sequence[Measured], others: Sequence[Measured]) -> tuple[flo
 def finder(small: Floats, large: Floats, batch_size: int) -> tuple[float | None, int]:
     """As fastai_bs_finder has it, from (windows, WINDOW) and (windows,): (the mean of the noise scales behind each
     window, from averages of all windows up to it; windows with a negative |G|^2 of their own). None where an average of
-    |G|^2 is not positive, for a ratio to it means nothing.
+    |G|^2 is not positive, for a ratio to it means nothing, or the mean itself is not.
 
     Of the small batches it takes the last of each window alone.
     """
     squared_gradients, traces = estimates(small[:, -1], large, batch_size, batch_size * WINDOW)
     averages = running_averages(squared_gradients)
-    figure = float((running_averages(traces) / averages).mean()) if (averages > 0).all() else None
-    return figure, int((squared_gradients < 0).sum())
+    figure = float((running_averages(traces) / averages).mean()) if (averages > 0).all() else 0.0
+    return figure if figure > 0 else None, int((squared_gradients < 0).sum())

@@ -87,8 +87,8 @@ class Workers:
             archive = io.BytesIO()
             weights.save(archive, weights.draw(TINY, number))
             (folder / f"{name}.npz").write_bytes(archive.getbuffer())
-            found = write(folder.parents[1], "expected", ".npz", archive.getbuffer())
-            events.append({"event": Event.WEIGHTS_HELD, "file": f"{name}.npz", "sha256": found.sha256})
+            kept = write(folder.parents[1], "expected", ".npz", archive.getbuffer())
+            events.append({"event": Event.WEIGHTS_HELD, "file": f"{name}.npz", "sha256": kept.sha256})
         window = {"small": [4.0] * WINDOW, "large": 1.0}
         negative = {"small": [4.0] * (WINDOW - 1) + [24.0], "large": 1.0}
         return [*events, *({"event": Event.FINDER_LOOKED} | each for each in (window, window, negative))]
@@ -96,9 +96,9 @@ class Workers:
 
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
-    found = Workers()
-    monkeypatch.setattr("runner.ask.ask", found.ask)
-    return found
+    standing = Workers()
+    monkeypatch.setattr("runner.ask.ask", standing.ask)
+    return standing
 
 
 def launchers(*frameworks: str) -> dict[str, Local | str]:
@@ -115,12 +115,21 @@ def test_the_first_trains_and_the_others_measure_at_its_weights_on_the_same_batc
     for number, name in enumerate(HELD):
         kept = weights.load(tmp_path / second[name].path)
         assert all(np.array_equal(kept[key], array) for key, array in weights.draw(TINY, number).items())
-    one, two = answers["one"], answers["two"]
-    assert (one.trained_by, two.trained_by) == ("one", "one")
-    assert one.noise_scale is not None and one.low is not None and one.high is not None
-    assert one.low < one.noise_scale < one.high and (one.points, one.low) == (two.points, two.low)
-    assert [point.progress for point in one.points] == list(PROGRESS)
-    assert (one.apart, one.agrees, two.apart, two.apart_mean, two.agrees) == (None, None, 0.0, 0.0, True)
+    ours, other = answers["one"], answers["two"]
+    assert (ours.trained_by, other.trained_by) == ("one", "one")
+    assert ours.noise_scale is not None and ours.low is not None and ours.high is not None
+    assert ours.low < ours.noise_scale < ours.high and (
+        ours.points,
+        ours.low,
+    ) == (other.points, other.low)
+    assert [point.progress for point in ours.points] == list(PROGRESS)
+    assert (ours.apart, ours.agrees, other.apart, other.apart_mean, other.agrees) == (
+        None,
+        None,
+        0.0,
+        0.0,
+        True,
+    )
     for job, answer in zip(workers.jobs, answers.values(), strict=True):
         assert answer.folder is not None and (tmp_path / answer.folder).samefile(job.folder(tmp_path))
         assert job.kind is Kind.NOISE and job.trial.timeout_s > 60
@@ -175,9 +184,9 @@ def test_norms_that_are_further_apart_than_rounding_can_be_are_said_not_to_agree
 
 def test_the_finders_figures_are_of_who_trained_alone(workers: Workers, tmp_path: Path) -> None:
     answers = noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)
-    one, two = answers["one"], answers["two"]
-    assert (one.finder_windows, one.finder_negative) == (3, 1)
-    assert (two.finder, two.finder_windows, two.finder_negative) == (None, 0, 0)
+    first, other = answers["one"], answers["two"]
+    assert (first.finder_windows, first.finder_negative) == (3, 1)
+    assert (other.finder, other.finder_windows, other.finder_negative) == (None, 0, 0)
 
 
 def test_a_training_that_diverged_keeps_its_points_before_and_says_so(workers: Workers, tmp_path: Path) -> None:
@@ -195,8 +204,8 @@ def test_who_finds_numbers_where_the_first_finds_none_has_nothing_to_agree_with(
     workers: Workers, tmp_path: Path
 ) -> None:
     workers.change = {"one": lambda number, norms: norms.update(large=[None] * STEPS)}
-    two = noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)["two"]
-    assert (two.reason, two.apart, two.agrees) == (None, None, None) and two.noise_scale is not None
+    answer = noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)["two"]
+    assert (answer.reason, answer.apart, answer.agrees) == (None, None, None) and answer.noise_scale is not None
 
 
 def test_a_training_that_diverged_before_its_first_point_has_none(workers: Workers, tmp_path: Path) -> None:
@@ -222,8 +231,8 @@ def test_layers_that_disturb_the_estimate_are_named(workers: Workers, tmp_path: 
 
 
 def test_own_code_is_not_asked(workers: Workers, tmp_path: Path) -> None:
-    own = OwnCode("one", "net.py", "make_model", "0" * 12, 10, (8, 8, 1))
-    specs = [varied(spec, own_code=own) for spec in specs_of(tmp_path, "one")]
+    code = OwnCode("one", "net.py", "make_model", "0" * 12, 10, (8, 8, 1))
+    specs = [varied(spec, own_code=code) for spec in specs_of(tmp_path, "one")]
     assert noise(specs, launchers("one"), tmp_path)["one"].reason and not workers.jobs
 
 

@@ -150,8 +150,8 @@ def test_who_is_given_the_weights_does_not_train_and_measures_the_same(tmp_path:
     _, others = each.run(**{name: each.file(folder / f"{name}.npz") for name in HELD})
     assert not {Event.WEIGHTS_HELD, Event.FINDER_LOOKED, Event.BUILT} & {event["event"] for event in others}
     first, second = (
-        [{key: event[key] for key in event if key != "t_ns"} for event in of_kind(told, Event.NOISE_MEASURED)]
-        for told in (events, others)
+        [{key: event[key] for key in event if key != "t_ns"} for event in of_kind(log, Event.NOISE_MEASURED)]
+        for log in (events, others)
     )
     assert first == second and others[-1]["event"] == Event.FINISHED
 
@@ -165,7 +165,9 @@ def test_the_finder_looks_at_full_batches_that_follow_each_other_before_their_up
     assert len(looks) == len(full) // WINDOW == 2
     for look, start in zip(looks, (0, WINDOW), strict=True):
         window = [gradients[number] for number in full[start : start + WINDOW]]
-        flat = np.array([np.concatenate([array.ravel() for array in one.values()]) for one in window], np.float64)
+        flat = np.array(
+            [np.concatenate([array.ravel() for array in gradient.values()]) for gradient in window], np.float64
+        )
         assert look["small"] == pytest.approx((flat**2).sum(axis=1), rel=1e-6)
         assert look["large"] == pytest.approx((flat.mean(axis=0) ** 2).sum(), rel=1e-6)
         assert look["update"] == full[start + WINDOW - 1]
@@ -174,11 +176,11 @@ def test_the_finder_looks_at_full_batches_that_follow_each_other_before_their_up
 def test_where_an_update_has_parts_the_finder_and_the_training_have_them_too(tmp_path: Path) -> None:
     """2 x 3 images are as 6 at once in a network without batch statistics, up to rounding."""
     each = asked(tmp_path)
-    told = []
+    ends = []
     for changes in ({"batch_size": 3, "accumulate": 2}, {"batch_size": 6}):
         folder, events = replace(each, spec=varied(each.spec, **changes)).run()
-        told.append((weights.load(folder / f"{HELD[-1]}.npz"), of_kind(events, Event.FINDER_LOOKED)))
-    (in_parts, looks), (at_once, others) = told
+        ends.append((weights.load(folder / f"{HELD[-1]}.npz"), of_kind(events, Event.FINDER_LOOKED)))
+    (in_parts, looks), (at_once, others) = ends
     assert all(in_parts[key] == pytest.approx(at_once[key], rel=1e-4, abs=1e-6) for key in at_once)
     ((look,), (other,)) = looks, others
     assert look["small"] == pytest.approx(other["small"], rel=1e-4)
@@ -207,8 +209,8 @@ def test_weights_that_are_no_numbers_are_said_to_be_none_and_so_are_their_norms(
 
 def test_own_code_is_refused_for_nobody_knows_its_gradients(tmp_path: Path) -> None:
     each = asked(tmp_path)
-    own = OwnCode("numpy", "net.py", "make_model", "0" * 12, 10, (8, 8, 1))
-    _, events = replace(each, spec=varied(each.spec, own_code=own)).run()
+    code = OwnCode("numpy", "net.py", "make_model", "0" * 12, 10, (8, 8, 1))
+    _, events = replace(each, spec=varied(each.spec, own_code=code)).run()
     assert (events[-1]["event"], events[-1]["status"]) == (Event.ENDED, "unsupported")
 
 

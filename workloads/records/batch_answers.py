@@ -136,7 +136,7 @@ class Noise:
     low: float | None = None
     high: float | None = None
     at_least: float | None = None  # as a point's
-    finder: float | None = None  # None, too, where an average |G|^2 of it is not positive
+    finder: float | None = None  # None, too, where it or an average |G|^2 of it is not positive
     finder_negative: int = 0  # windows of it in which |G|^2 came out negative, of `finder_windows`
     finder_windows: int = 0
     reason: str | None = None
