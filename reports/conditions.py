@@ -128,7 +128,7 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
         **(source_words(task.source) if task.source else {}),
         **({"augmentation": augmentation_label(task)} if task.augment != "none" else {}),
         **({ACCUMULATION: accumulation_label(task)} if task.accumulate > 1 else {}),
-        "optimizer": optimizer_label(task.optimizer),
+        "optimizer": optimizer_label(task.optimizer, task.accumulate),
         "epochs": str(passes.epochs),
         "last batch": {"keep": "kept", "drop": "dropped"}.get(passes.last_batch, passes.last_batch),
         "profile": task.profile,
@@ -253,9 +253,11 @@ def _measurement(machine: dict[str, Any]) -> str | None:
 
 def _limits(result: TrialResult) -> str:
     cores, memory = result.machine.get("cpu_limit_cores"), result.machine.get("memory_limit_bytes")
-    memory = result.spec.placement.memory_limit_bytes or memory
+    placed = result.spec.placement.memory_limit_bytes
+    memory = placed or memory
     limits = [f"{cores:g} cores"] if isinstance(cores, int | float) else []
-    limits += [f"{memory / 2**20:.0f} MiB"] if isinstance(memory, int | float) else []
+    kind = " of data segment" if placed and result.spec.installation.isolation != "docker" else ""
+    limits += [f"{memory / 2**20:.0f} MiB{kind}"] if isinstance(memory, int | float) else []
     return ", ".join(limits) or "none"
 
 

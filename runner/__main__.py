@@ -7,14 +7,12 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from runner.ask import ask
+from runner.batch_size import command as batch_size
 from runner.command import cli, inputs, overhead, own_data, parser, show, stable
 from runner.command.parser import RETRIES
 from runner.command.plan import TRIALS, Plan, plan_of, read_stored
@@ -24,15 +22,14 @@ from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.disturbed import who_can_be_asked
 from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, group
-from runner.launch import Launcher, LaunchFailed
+from runner.launch import Launcher
 from runner.machine import description
 from runner.memory_worker import MemoryWorker
 from runner.project import Project
-from runner.results.assemble import assemble
-from runner.results.memory import MemoryAccount
+from runner.trial import now, run_trial
 from workloads.datasets import DataError
 from workloads.records.files import RESULT_FILE, write_json
-from workloads.records.job import Job, Kind, TrialSpec
+from workloads.records.job import Job, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS, Status
 
@@ -51,6 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
             request, pairs = overhead.request(arguments[1:], project)
             with FileLock(request.results / ".lock", timeout=0):
                 return overhead.run(request, pairs, console)
+        if arguments[:1] == ["batch-size"]:
+            request, question = batch_size.request(arguments[1:], project)
+            with FileLock(request.results / ".lock", timeout=0):
+                answered = batch_size.run(request, question, train, console)
+                return report(request, console) or answered
         options = parser.run_parser().parse_args(arguments)
         if options.list:
             show.inventory(cli.with_adapters(project, options.adapters), options.pythons, console)
@@ -83,6 +85,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(request: cli.Request, console: Console) -> int:
     """Everything between a checked request and the exit code."""
+    results = train(request, console)
+    reported = report(request, console)  # whatever became of the trials
+    show.summary(results, console)
+    if request.until_stable is not None:
+        show.stability(stable.cells(results), console)
+    return EXIT_FAILED if any(result.status not in FINDINGS for result in results) else reported
+
+
+def train(request: cli.Request, console: Console) -> list[TrialResult]:
+    """Every trial of the request, those of earlier runs among them."""
     data = inputs.write_data(request, console)
     launchers = make_environments(request, console)
     installed = installations(request)
@@ -103,11 +115,7 @@ def run(request: cli.Request, console: Console) -> int:
         results = stable.follow(results, request.study.repeats, request.until_stable, run_repeats)
         stored = stable.to_json(stable.cells(results), request.until_stable)
         write_json(request.results / stable.STABLE_FILE, stored)
-    reported = report(request, console)  # whatever became of the trials
-    show.summary(results, console)
-    if request.until_stable is not None:
-        show.stability(stable.cells(results), console)
-    return EXIT_FAILED if any(result.status not in FINDINGS for result in results) else reported
+    return results
 
 
 def report(request: cli.Request, console: Console) -> int:
@@ -166,26 +174,6 @@ def judge(gate: Gate, trials: Iterable[TrialResult], results: Path) -> dict[str,
         if after != before:
             write_json(results / TRIALS / after.spec.id / RESULT_FILE, after.to_json())
     return {trial.spec.id: trial for trial in judged}
-
-
-def run_trial(
-    folder: Path, spec: TrialSpec, launcher: Launcher, conditions: dict[str, Any], account: MemoryAccount
-) -> TrialResult:
-    """One worker in a process of its own, measured; its result, whatever became of it."""
-    conditions = conditions | launcher.conditions
-    load = {"load_average_before": description.load_average()}
-    started_at = now()
-    try:
-        ended = ask(Job(Kind.TRIAL, spec), folder, launcher)
-    except LaunchFailed as error:
-        return TrialResult(spec, Status.FAILED, str(error), started_at, 0.0, machine=conditions | load)
-    load["load_average_after"] = description.load_average()
-    return assemble(folder, spec, ended, conditions | load, started_at, account)
-
-
-def now() -> str:
-    """ISO 8601, UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,13 @@ from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, write_json
 from workloads.records.job import Job
 from workloads.records.status import Status
 
+# How a process ends that is refused memory where nothing can catch it: exit code, and what stands in its last lines.
+OUT_OF_MEMORY_ENDS = (
+    (-signal.SIGABRT, "terminate called after throwing an instance of 'std::bad_alloc'"),
+    (1, "OpenBLAS error: Memory allocation still failed after"),
+)
+LAST_LINES = 20
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -70,15 +77,18 @@ def ending(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool)
     last = events[-1] if events else {}
     if any(event["event"] == Event.FINISHED for event in events):  # nothing behind it loses what was measured
         return Status.OK, None
+    if last.get("event") == Event.ENDED:  # also where it then hangs, as frameworks do that ran out of memory
+        return Status(last["status"]), last["reason"]
     if outcome.timed_out:
         return Status.TIMEOUT, f"not finished after {outcome.wall_s:.0f} s; last event: {last.get('event', 'none')}"
-    if last.get("event") == Event.ENDED:
-        return Status(last["status"]), last["reason"]
     if outcome.exit_code == -signal.SIGKILL and killed_for_memory:
         return Status.OUT_OF_MEMORY, "killed by SIGKILL while the kernel's out-of-memory count (oom_kill) rose"
+    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    for line in lines[-LAST_LINES:]:
+        if any(outcome.exit_code == code and sign in line for code, sign in OUT_OF_MEMORY_ENDS):
+            return Status.OUT_OF_MEMORY, f"{line}; last event: {last.get('event', 'none')}"
     if outcome.exit_code < 0:
         reason = f"the worker was killed by {signal.Signals(-outcome.exit_code).name}"
     else:
-        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
         reason = f"the worker ended with exit code {outcome.exit_code}: {lines[-1] if lines else 'no output'}"
     return Status.FAILED, f"{reason}; last event: {last.get('event', 'none')}"

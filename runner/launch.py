@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -134,7 +135,7 @@ class Local:
         allowed = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cores(job.trial.placement))
         try:
-            return Child(
+            child = Child(
                 [self.interpreter, "-m", WORKER, str(folder)],
                 cwd=self.project.root,
                 env=self.environment(job.trial.placement),
@@ -143,8 +144,22 @@ class Local:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # a group of its own: ended whole, and out of reach of the terminal's Ctrl-C
             )
+            limit_data(child.pid, job.trial.placement.memory_limit_bytes)
+            return child
         finally:
             os.sched_setaffinity(0, allowed)
+
+
+def limit_data(pid: int, limit_bytes: int | None) -> None:
+    """Of a local worker: what it and its children may each take of private memory that can be written (RLIMIT_DATA).
+
+    All that it has by then counts, so that it is set just behind its start loosens nothing.
+    """
+    if limit_bytes is not None:
+        with suppress(ProcessLookupError):  # it has ended already
+            _, most = resource.prlimit(pid, resource.RLIMIT_DATA)
+            limit_bytes = limit_bytes if most == resource.RLIM_INFINITY else min(limit_bytes, most)
+            resource.prlimit(pid, resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
 
 
 class Child(subprocess.Popen[bytes]):

@@ -272,6 +272,6 @@ class Adapter:
             torch.cuda.synchronize()
 
     def out_of_memory(self, error: BaseException) -> bool:
-        signs = ("DefaultCPUAllocator: can't allocate memory", "CUDA error: out of memory", "ALLOC_FAILED")
+        signs = ("DefaultCPUAllocator: can't allocate memory", "CUDA error: out of memory", "ALLOC_FAILED", "bad_alloc")
         exhausted = isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
         return exhausted or isinstance(error, torch.OutOfMemoryError | MemoryError)

@@ -289,6 +289,10 @@ class Adapter:
         tf.test.experimental.sync_devices()
 
     def out_of_memory(self, error: BaseException) -> bool:
-        signs = ("CUDA_ERROR_OUT_OF_MEMORY", "Dst tensor is not initialized", "ALLOC_FAILED")
-        exhausted = isinstance(error, tf.errors.InternalError) and any(sign in str(error) for sign in signs)
+        signs = {
+            "InternalError": ("CUDA_ERROR_OUT_OF_MEMORY", "Dst tensor is not initialized", "ALLOC_FAILED"),
+            "AbortedError": ("Operation received an exception:Status: 1,",),  # oneDNN's: dnnl_out_of_memory
+            "DecodeError": ("Arena alloc failed",),  # protobuf's
+        }.get(type(error).__name__, ())
+        exhausted = any(sign in str(error) for sign in signs)
         return exhausted or isinstance(error, tf.errors.ResourceExhaustedError | MemoryError)

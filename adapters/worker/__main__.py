@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 from adapters.base import Adapter, Unsupported
-from adapters.worker import disturbed_epochs, first_probe, memory_steps, overhead_pairs, trial
+from adapters.worker import disturbed_epochs, first_probe, memory_steps, noise_steps, overhead_pairs, steps, trial
 from adapters.worker.event_log import EventLog, in_a_line
 from workloads.records.build import adapter_of
 from workloads.records.events import Event
@@ -29,11 +30,13 @@ KINDS: dict[Kind, Callable[[Adapter, Job, Path, EventLog], None]] = {
     Kind.MEMORY: memory_steps.run,
     Kind.OVERHEAD: overhead_pairs.run,
     Kind.DISTURBED: disturbed_epochs.run,
+    Kind.NOISE: noise_steps.run,
+    Kind.STEPS: steps.run,
 }
 
 
-def main(folder: Path) -> None:
-    """Do the work of one process, whatever the framework raises in it."""
+def main(folder: Path) -> bool:
+    """Do the work of one process, whatever the framework raises in it; whether it ran out of memory."""
     job = Job.from_json(json.loads((folder / JOB_FILE).read_text(encoding="utf-8")))
     events = EventLog(folder / EVENTS_FILE)
     events.write(Event.STARTED)
@@ -46,10 +49,21 @@ def main(folder: Path) -> None:
         events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=str(error))
     except Exception as error:  # noqa: BLE001  # whatever a framework raises becomes a row with its reason
         traceback.print_exc()
-        out_of_memory = adapter.out_of_memory(error) if adapter else isinstance(error, MemoryError)
-        status = Status.OUT_OF_MEMORY if out_of_memory else Status.FAILED
+        status = Status.OUT_OF_MEMORY if out_of_memory(error, adapter) else Status.FAILED
         events.write(Event.ENDED, status=status, reason=in_a_line(error))
+        return status is Status.OUT_OF_MEMORY
+    return False
+
+
+def out_of_memory(error: BaseException | None, adapter: Adapter | None) -> bool:
+    """Whether this error, or one that it came of, says so; without an adapter, in its import."""
+    while error is not None:
+        if isinstance(error, MemoryError) or (adapter is not None and adapter.out_of_memory(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    if main(Path(sys.argv[1]).resolve()):
+        os._exit(0)  # it has said so: taken down in order, a framework without memory crashes, or hangs

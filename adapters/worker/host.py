@@ -23,6 +23,18 @@ def proportional_bytes() -> int | None:
     return _read("smaps_rollup", "Pss")
 
 
+def counts() -> dict[str, int | None]:
+    """What a limit of the data segment (RLIMIT_DATA, getrlimit(2)) counts, now, and what is resident, now and at most.
+
+    The kernel keeps no peak of the first: it is about that of the resident size, more by the difference of the two.
+    """
+    return {
+        "data_bytes": _read("status", "VmData"),
+        "resident_bytes": resident_bytes(),
+        "peak_resident_bytes": peak_resident_bytes(),
+    }
+
+
 def reset_peak() -> bool:
     """Whether the peak counts from now on (proc(5), clear_refs)."""
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from adapters.base import Adapter, Count, MemoryUse, Unsupported
+from adapters.worker import host
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import prepare
 from adapters.worker.trainer import Trainer
@@ -44,7 +45,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
             counts = adapter.memory()
             kept = {kind: known(counts[kind]) for kind in ("parameters", "optimizer")}
         except Unsupported as error:
-            events.write(Event.MEMORY_TOLD, batch_size=batch_size, reason=str(error))
+            events.write(Event.MEMORY_TOLD, batch_size=batch_size, reason=str(error), host=host.counts())
             continue
         parts = divided(use, kept | {"statistics": statistics, "dataset": dataset})
         events.write(
@@ -59,6 +60,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
             in_chunks=use.in_chunks,
             runs_ahead=use.runs_ahead,
             planned=use.planned,
+            host=host.counts(),
         )
     events.write(Event.FINISHED)
 

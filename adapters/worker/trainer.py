@@ -111,10 +111,15 @@ def epoch_batches(order: NDArray[np.int32], batch_size: int, last_batch: str) ->
     return batches
 
 
-def endless_batches(order: NDArray[np.int32], batch_size: int, trainer: Trainer, until_s: float) -> Iterator[Order]:
-    """Full batches, round and round one permutation, until the monotonic clock passes `until_s`."""
-    position = 0
-    while time.monotonic() < until_s:
+def endless_batches(
+    order: NDArray[np.int32], batch_size: int, trainer: Trainer, until_s: float, fewest_calls: int = 0
+) -> Iterator[Order]:
+    """Full batches, round and round one permutation, until the monotonic clock passes `until_s`; `fewest_calls` calls
+    at least.
+    """
+    position, calls = 0, 0
+    while calls < fewest_calls or time.monotonic() < until_s:
+        calls += 1
         steps = trainer.steps_a_call()
         indices = np.arange(position, position + steps * batch_size) % len(order)
         yield order[indices].reshape(steps, batch_size)

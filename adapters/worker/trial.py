@@ -95,7 +95,9 @@ def train_epoch(trainer: Trainer, epoch: int, batches: list[Order], events: Even
     )
 
 
-def train_window(trainer: Trainer, order: Order, batch_size: int, window_s: float, events: EventLog) -> None:
+def train_window(
+    trainer: Trainer, order: Order, batch_size: int, window_s: float, events: EventLog, fewest_calls: int = 0
+) -> None:
     """Trains on, round and round `order` (n,); its updates come after the last evaluation and enter no accuracy."""
     steps = trainer.steps_a_call()  # the window's, so that this length of a call is compiled before it starts
     trainer.run(iter([np.resize(order, (steps, batch_size))]))
@@ -104,7 +106,7 @@ def train_window(trainer: Trainer, order: Order, batch_size: int, window_s: floa
     counts_anew = host.reset_peak()
     started_ns = time.monotonic_ns()
     events.write(Event.WINDOW_STARTED, t_ns=started_ns, peak_resident_bytes=peak_before)
-    trainer.run(endless_batches(order, batch_size, trainer, started_ns / 1e9 + window_s))
+    trainer.run(endless_batches(order, batch_size, trainer, started_ns / 1e9 + window_s, fewest_calls))
     ended_ns = time.monotonic_ns()
     events.write(
         Event.WINDOW_ENDED,

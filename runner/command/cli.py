@@ -96,7 +96,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         device=device_of(study.device, gpus),
         threads=_threads(study.threads),
         variables=description.deciding_variables(),
-        memory_limit_bytes=_for_containers(options.memory_limit, isolation, results),
+        memory_limit_bytes=_memory_limit(options.memory_limit, isolation, results),
     )
     pythons = builds.named(options.pythons, project, isolation)
     installed = _frameworks(project, study.frameworks, isolation, pythons)
@@ -243,20 +243,19 @@ def _frameworks(
     return chosen
 
 
-def _for_containers(memory_limit_mib: int | None, isolation: str, results: Path) -> int | None:
-    """The limit in bytes: what is asked for, or what holds for this process, whose containers are not in its groups."""
-    if isolation != "docker":
-        if memory_limit_mib is not None:
-            raise BadInput(f"--memory-limit {memory_limit_mib}: only a container has one; use --isolation docker")
-        return None
+def _memory_limit(memory_limit_mib: int | None, isolation: str, results: Path) -> int | None:
+    """In bytes: what is asked for; of containers, which are not in this process's groups, also what holds for those."""
     if memory_limit_mib is not None and memory_limit_mib < LEAST_MEMORY_MIB:
         raise BadInput(f"--memory-limit {memory_limit_mib}: must be {LEAST_MEMORY_MIB} MiB or more")
+    asked = None if memory_limit_mib is None else memory_limit_mib * 2**20
+    if isolation != "docker":
+        return asked
     if "," in str(results.resolve()):
         raise BadInput(f"--results {results}: no container can be given a path with a comma; name another folder")
     if "LD_PRELOAD" in description.deciding_variables():
         raise BadInput("LD_PRELOAD is set: a container has no such file; unset it, or use --isolation venv")
     limit_bytes = cgroups.memory_limit_bytes()
-    return limit_bytes if memory_limit_mib is None else min(memory_limit_mib * 2**20, limit_bytes or sys.maxsize)
+    return limit_bytes if asked is None else min(asked, limit_bytes or sys.maxsize)
 
 
 def _results(folder: Path, writable: bool) -> Path:

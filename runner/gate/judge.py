@@ -180,7 +180,7 @@ class Gate:
         if not before:
             return []
         normalised = bool(self._workload(trial.spec).statistic_shapes())
-        number = compared_epochs(trial.epochs, trial.spec.task.optimizer, normalised)
+        number = compared_epochs(trial.epochs, trial.spec.rule, normalised)
         trainings = [(each, self.disturbed.trainings(each, number)) for each in (trial, *same)]
         moved = [losses_moved(each, answers) for each, answers in trainings if answers]
         return differing(list(zip(*moved, strict=False))) if len(moved) > 1 else before

@@ -207,7 +207,7 @@ def test_an_image_of_another_checkout_is_used(programs: Callable[[str, str], Non
     ("arguments", "told"),
     [
         (("--isolation", "docker", "--memory-limit", "8"), "must be 64 MiB or more"),
-        (("--memory-limit", "512"), "only a container has one"),
+        (("--memory-limit", "8"), "must be 64 MiB or more"),
         (("--isolation", "dokcer"), "did you mean docker"),
         (("--isolation", "docker", "--results", "{tmp}/a,b"), "a path with a comma"),
     ],

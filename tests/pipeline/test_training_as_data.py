@@ -31,6 +31,22 @@ def test_two_schedules_are_two_tables_and_each_is_judged_at_its_own_rates(tmp_pa
     assert "3 of 3" not in run_runner(*NUMPY, "--optimizer", "nesterov", "--plan", "--results", results).stdout
 
 
+def test_a_rate_scaled_with_the_batch_size_is_one_table_of_all_batch_sizes(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    asked = (*TINY, *ASKED[:2], "--batch-size", 8, 32, *ASKED[4:], "--framework", "numpy", "--isolation", "here")
+    scaled = ("--scale-learning-rate", "linear", "--base-batch-size", 8, "--learning-rate", 0.005)
+    done = run_runner(*asked, *scaled, "--results", results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = by_cell(results)
+    assert {result["status"] for result in cells.values()} == {"ok"}
+    for (_, batch_size), result in cells.items():
+        (rate,) = set(np.load(results / result["spec"]["inputs"]["rates"]["path"]).tolist())
+        assert rate == np.float32(0.005 * batch_size / 8)
+    report = (results / "report" / "report.md").read_text()
+    assert "learning rate 0.005 x batch size / 8" in report
+    assert sum(line.startswith("## ") and line[3].isdigit() for line in report.splitlines()) == 1
+
+
 def test_each_split_of_an_update_is_a_row_of_one_table_and_the_gate_holds_all_of_them(tmp_path: Path) -> None:
     results, command = tmp_path / "results", ROOT / "examples" / "accumulation.sh"
     asked = (

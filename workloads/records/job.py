@@ -89,7 +89,7 @@ class Placement:
     device: str  # "cpu" or the UUID of a GPU
     threads: int
     variables: dict[str, str] = field(hash=False)  # the caller's: runner.machine.description.deciding_variables
-    memory_limit_bytes: int | None = None  # of the worker's container
+    memory_limit_bytes: int | None = None  # of the worker's container; of a local worker's data segment
 
     @property
     def device_kind(self) -> str:
@@ -129,7 +129,7 @@ class TrialSpec(Record):
     installation: Installation
     draw: Draw
     # train_ and test_ images and labels, order; network and weights, or model; RATES, of every step, where they differ;
-    # AUGMENTATION, of every image and epoch, where there is any
+    # AUGMENTATION, of every image and epoch, where there is any; of NOISE, `noise_scale.BATCHES` and `HELD`
     inputs: dict[str, InputFile]
     window_s: float
     timeout_s: float
@@ -164,6 +164,11 @@ class TrialSpec(Record):
     def memory_id(self) -> str:
         """The same for all trials that differ in their batch size, and in what does not change the memory it takes."""
         return f"{self._prefix}-{_digest(self.task, self.placement, self.installation)}"
+
+    @property
+    def rule(self) -> OptimizerSpec:
+        """The update rule at so many images an update."""
+        return self.task.optimizer.at(self.global_batch)
 
     @property
     def setting(self) -> tuple[Cell, Task, Passes, Placement, Installation, float]:
@@ -201,6 +206,8 @@ class Kind(Word):
     MEMORY = "memory"  # tells what memory holds, per batch size
     OVERHEAD = "overhead"  # measures what the instruments cost
     DISTURBED = "disturbed"  # a trial's epochs, untimed, from disturbed weights: the gate's, of a suspect
+    NOISE = "noise"  # measures gradients at held weights: which batch size is best for learning
+    STEPS = "steps"  # a steady window at one batch size, no epochs: does it fit, and how fast is it
 
 
 ROOMS = {
@@ -209,6 +216,8 @@ ROOMS = {
     Kind.MEMORY: "memory",
     Kind.OVERHEAD: "overhead",
     Kind.DISTURBED: "disturbed",
+    Kind.NOISE: "noise",
+    Kind.STEPS: "steps",
 }
 
 

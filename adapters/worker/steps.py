@@ -1,0 +1,39 @@
+"""The kind `steps`: a steady window at one batch size and one batch of evaluation; no epochs, no accuracy.
+
+What is asked is whether they fit into memory, and how fast they are. The split's size is no limit: batches go round it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from adapters.base import Adapter
+from adapters.worker import host
+from adapters.worker.event_log import EventLog
+from adapters.worker.prepare import prepare
+from adapters.worker.trainer import Trainer
+from adapters.worker.trial import WARM_UP_STEPS, train_window, warm_up
+from workloads.records.events import Event
+from workloads.records.job import Job
+
+FEWEST_CALLS = 2  # both are in flight at once: the most that a training holds
+
+
+def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
+    """Raises what the adapter raises before `finished`."""
+    prepared = prepare(adapter, job, folder, events)
+    prepared.build(adapter)
+    del prepared.task  # the weights as they were given, or they would count as the framework's memory
+    adapter.synchronize()
+    events.write(Event.BUILT)
+    batch_size, order, images = job.trial.cell.batch_size, prepared.order[-1], prepared.test.images
+    trainer = Trainer(adapter, prepared.rates, prepared.ahead)
+    warm_up(trainer, [np.resize(order, (1 + WARM_UP_STEPS, batch_size))], events)
+    train_window(trainer, order, batch_size, job.trial.window_s, events, FEWEST_CALLS)
+    adapter.predict(np.array(images[np.arange(batch_size) % len(images)]))  # as an epoch's evaluation asks
+    adapter.synchronize()
+    events.write(Event.FINISHED)
+    events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()} | host.counts())
+    events.write_answer(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()})

@@ -1,0 +1,85 @@
+"""The largest batch size of a framework that fits, by its real trials."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from runner.batch_size.largest import Bound, largest
+from runner.batch_size.memory_limit import ANSWERS, available_bytes, data_peak_bytes, tried
+from runner.batch_size.steps import StepTrials
+from runner.launch import Launcher
+from runner.memory_worker import MemoryWorker, read_accounts
+from runner.results.memory import MemoryAccount
+from workloads.records.batch_answers import Largest, Limit, Tried
+from workloads.records.events import Event, read_events
+from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
+from workloads.records.job import Job, Kind
+from workloads.records.samples import read_samples
+
+# Of the counting process, which ends where memory does: all together cost about twice the last.
+COUNTED = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
+GPU_COLUMNS = ("process_memory_bytes", "device_memory_bytes")  # the first that the driver gave
+LIFTED_TIMES, LIFTED_BYTES = 2, 2**30  # a lifted limit: so many times, and so much more
+
+
+def largest_of(trials: StepTrials, framework: str, bound: Bound, look_around: bool = True) -> Largest:
+    """By `trials`, whose request is `memory_limit.bounded` by the bound; `look_around` as of `largest`.
+
+    A limit that is asked for can be lifted, to see whether it was what ended a trial; what a GPU, a container or the
+    machine has cannot be.
+    """
+
+    def attempt(batch_size: int, trials: StepTrials = trials) -> Tried:
+        result, folder = trials.run(framework, batch_size, ANSWERS)
+        return tried(result, folder, trials.request.results, bound.limit)
+
+    lifted = None
+    if bound.limit is Limit.ASKED and (limit_bytes := lifted_bytes(bound.limit_bytes)) is not None:
+        lifted = partial(attempt, trials=trials.limited(limit_bytes))
+    launcher = trials.launchers[framework]
+    if isinstance(launcher, str):
+        return Largest(None, launcher, bound.limit, bound.limit_bytes)
+    counted, ends_at = count(trials, framework, bound, launcher)
+    return largest(attempt, bound, counted, ends_at, lifted, look_around)
+
+
+def lifted_bytes(limit_bytes: int) -> int | None:
+    """A limit that is well above this one and within what is available; None where there is no room for one."""
+    higher = min(LIFTED_TIMES * limit_bytes + LIFTED_BYTES, available_bytes())
+    return higher if higher >= limit_bytes + LIFTED_BYTES else None
+
+
+def context_bytes(folder: Path) -> int:
+    """What the framework holds on the card beside what its allocator counts."""
+    opened = [event["t_ns"] for event in read_events(folder / EVENTS_FILE) if event["event"] == Event.CONTEXT_SAMPLED]
+    samples = read_samples(folder / SAMPLES_FILE)
+    until = samples["t_ns"] <= max(opened, default=0)
+    known = [values for name in GPU_COLUMNS if np.isfinite(values := samples[name][until]).any()]
+    return int(np.nanmax(known[0])) if known else 0
+
+
+def _peak(account: MemoryAccount, limit: Limit, context: int) -> int | None:
+    if limit is Limit.GPU:
+        return account["peak"] + context if "peak" in account else None
+    counts = account.get("host", {})
+    resident: int | None = counts.get("peak_resident_bytes")
+    return resident if limit is Limit.CONTAINER else data_peak_bytes(counts)
+
+
+def count(trials: StepTrials, framework: str, bound: Bound, launcher: Launcher) -> tuple[dict[int, float], int | None]:
+    """({batch size: peak bytes of what the limit counts}, the size at which the counting process ended, if it did).
+
+    A first guess and no more: it counts, which takes memory of its own.
+    """
+    specs = [trials.spec(framework, size) for size in COUNTED]
+    MemoryWorker(trials.request.results, specs).gather(specs[0], launcher)
+    folder = Job(Kind.MEMORY, specs[0]).folder(trials.request.results)
+    context = context_bytes(folder) if bound.limit is Limit.GPU else 0
+    accounts = read_accounts(folder).items()
+    peaks = {size: float(peak) for size, account in accounts if (peak := _peak(account, bound.limit, context))}
+    finished = any(event["event"] == Event.FINISHED for event in read_events(folder / EVENTS_FILE))
+    ends_at = None if finished else next((size for size in COUNTED if size not in peaks), None)
+    return peaks, ends_at

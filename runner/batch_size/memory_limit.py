@@ -1,0 +1,103 @@
+"""What bounds a search's memory, and what a trial of it took of what the bound counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from runner.command.cli import Request
+from runner.machine import cgroups
+from workloads.records.batch_answers import Fit, Limit, Tried
+from workloads.records.events import Event, read_events
+from workloads.records.figures import DEVICE_MEMORY, HOST_MEMORY_PEAK, PROCESS_GPU_MEMORY
+from workloads.records.files import EVENTS_FILE, write_json
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+HOST_LIMIT_FILE = "host-limit.json"
+RESERVE, LEAST_RESERVE_BYTES = 0.05, 256 * 2**20  # of what is available: the runner's, the sampler's, the system's
+MEASURED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)  # it came to its end
+ANSWERS = (*MEASURED, Status.OUT_OF_MEMORY)  # to the question whether it fits
+
+
+def limit_of(request: Request) -> tuple[Limit, int]:
+    """(what bounds the memory of a search's trials, bytes); for trials on a GPU the whole card.
+
+    Raises LookupError where a GPU does not tell how much it has.
+    """
+    placement = request.placement
+    if placement.device != "cpu":
+        card = next(gpu for gpu in request.gpus if gpu.uuid == placement.device)
+        if card.memory_bytes is None:
+            raise LookupError(f"{card.name} does not tell how much memory it has")
+        return Limit.GPU, card.memory_bytes
+    if placement.memory_limit_bytes is not None:
+        return Limit.CONTAINER if request.isolation == "docker" else Limit.ASKED, placement.memory_limit_bytes
+    return Limit.HOST, host_limit_bytes(request.results)
+
+
+def bounded(request: Request, limit: Limit, limit_bytes: int) -> Request:
+    """The request whose trials may take no more; a GPU is its own limit."""
+    if limit is Limit.GPU:
+        return request
+    return replace(request, placement=replace(request.placement, memory_limit_bytes=limit_bytes))
+
+
+def host_limit_bytes(results: Path) -> int:
+    """What is available of the machine's memory and of this process's control groups, less a reserve.
+
+    That of an earlier search in this results folder, where there is still room for it: its trials count on.
+    """
+    room = available_bytes()
+    room -= max(LEAST_RESERVE_BYTES, round(RESERVE * room))
+    path = results / HOST_LIMIT_FILE
+    try:
+        before = int(json.loads(path.read_text(encoding="utf-8"))["limit_bytes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        before = 0
+    if RESERVE * room < before <= room:
+        return before
+    write_json(path, {"limit_bytes": room})
+    return room
+
+
+def available_bytes() -> int:
+    """Of memory, without swapping anything out."""
+    available: int = psutil.virtual_memory().available
+    limit = cgroups.memory_limit_bytes()
+    return available if limit is None else min(available, limit)
+
+
+def tried(result: TrialResult, folder: Path, results: Path, limit: Limit) -> Tried:
+    """What a trial of steps alone, in `folder`, says of memory."""
+    fit = {Status.OUT_OF_MEMORY: Fit.TOO_LARGE}.get(result.status, Fit.UNKNOWN)
+    fit = Fit.FITS if result.status in MEASURED else fit
+    name = str(folder.relative_to(results.resolve()))
+    return Tried(result.spec.cell.batch_size, fit, name, peak_bytes(result, folder, limit))
+
+
+def peak_bytes(result: TrialResult, folder: Path, limit: Limit) -> int | None:
+    """The most that the trial had of what the limit counts; None where nobody can tell."""
+    if limit in (Limit.ASKED, Limit.HOST):
+        events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
+        before = events.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
+        return data_peak_bytes(events.get(Event.HOST_COUNTED, {}), before)
+    specs = (PROCESS_GPU_MEMORY, DEVICE_MEMORY) if limit is Limit.GPU else (HOST_MEMORY_PEAK,)
+    values = [figure.value for spec in specs if (figure := result.figures.get(spec.name)) is not None]
+    return next((round(value) for value in values if value is not None), None)
+
+
+def data_peak_bytes(counts: Mapping[str, Any], before: int | None = None) -> int | None:
+    """About the most of what RLIMIT_DATA counts: its present size, and what was resident at most beyond the present.
+
+    `before`: peak of what was resident until that was counted anew.
+    """
+    data, resident, peak = (counts.get(name) for name in ("data_bytes", "resident_bytes", "peak_resident_bytes"))
+    if data is None or resident is None or peak is None:
+        return None
+    return int(data + max(peak, before or 0) - resident)

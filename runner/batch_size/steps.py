@@ -1,0 +1,122 @@
+"""Trials of steps alone, as the searches ask for them: by framework and batch size, each in a fresh process."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from runner.command import training_inputs
+from runner.command.cli import Request
+from runner.command.plan import plan_of
+from runner.environments import definition
+from runner.launch import Launcher
+from runner.machine import description
+from runner.trial import now, run_trial
+from workloads.records.files import RESULT_FILE, write_json
+from workloads.records.job import ON_DEMAND, ROOMS, Cell, InputFile, Installation, Job, Kind, Passes, TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.status import FINDINGS, Status
+
+ROOM = ROOMS[Kind.STEPS]
+
+
+@dataclass
+class StepTrials:
+    """One of a command: a trial that an earlier run of it finished is taken from the results folder, and not run again.
+
+    Every attempt has a folder of its own, ROOM/ID-NUMBER; nothing in it is deleted or written over.
+    """
+
+    request: Request
+    specs: dict[str, TrialSpec]  # by framework: of any batch size
+    inputs: dict[str, InputFile]  # of repeat 0
+    launchers: dict[str, Launcher | str]  # or why a framework's workers cannot be started
+    machine: dict[str, Any]
+    asked: Counter[tuple[str, frozenset[Status]]] = field(default_factory=Counter)
+    show: Callable[[TrialResult], None] = lambda _: None  # gets every result once it is known
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        installed: dict[str, Installation],
+        inputs: dict[int, dict[str, InputFile]],
+        launchers: dict[str, Launcher | str],
+    ) -> StepTrials:
+        """`inputs` by repeat, as command.inputs.write_repeats gives them."""
+        plan = plan_of(request, installed, range(1), inputs)
+        specs = {spec.cell.framework: spec for spec in plan.trials}
+        machine = description.describe(request.project, request.placement.device, request.gpus)
+        return cls(request, specs, inputs[0], launchers, machine)
+
+    def limited(self, limit_bytes: int) -> StepTrials:
+        """The same under another limit of their memory."""
+        specs = {
+            name: replace(spec, placement=replace(spec.placement, memory_limit_bytes=limit_bytes))
+            for name, spec in self.specs.items()
+        }
+        return replace(self, specs=specs)
+
+    def spec(self, framework: str, batch_size: int) -> TrialSpec:
+        """Its id is that of no ordinary trial: it has no epochs."""
+        spec = self.specs[framework]
+        return replace(
+            spec,
+            cell=Cell(framework, batch_size, ON_DEMAND),
+            passes=Passes(0, spec.passes.last_batch),
+            inputs=training_inputs.of_batch_size(self.inputs, batch_size),
+        )
+
+    def run(self, framework: str, batch_size: int, answers: Collection[Status] = FINDINGS) -> tuple[TrialResult, Path]:
+        """The next attempt's result, and its folder (absolute); one that ended as none of `answers` is not taken from
+        an earlier run, but stays where it is.
+        """
+        spec = self.spec(framework, batch_size)
+        key = (spec.id, frozenset(answers))
+        number = self.asked[key]
+        finished = [each for each in self.stored(spec) if each[0].status in answers]
+        if number < len(finished):
+            self.asked[key] += 1
+            self.show(finished[number][0])
+            return finished[number]
+        folder = self.next_folder(spec)
+        conditions = self.machine | {"framework_label": definition.label(self.request.project, framework)}
+        launcher = self.launchers[framework]
+        if isinstance(launcher, str):
+            result = TrialResult(spec, Status.UNSUPPORTED, launcher, now(), 0.0, machine=conditions)
+        else:
+            account = {"reason": "steps alone: the memory worker was not asked"}
+            result = run_trial(folder, spec, launcher, conditions, account, Kind.STEPS)
+        write_json(folder / RESULT_FILE, result.to_json())
+        self.asked[key] += result.status in answers
+        self.show(result)
+        return result, folder
+
+    def stored(self, spec: TrialSpec) -> list[tuple[TrialResult, Path]]:
+        """Of all attempts that have a result, in their order."""
+        results = []
+        for folder in self.attempts(spec):
+            try:
+                result = TrialResult.from_json(json.loads((folder / RESULT_FILE).read_text(encoding="utf-8")))
+            except (OSError, ValueError):  # it was interrupted
+                continue
+            if result.spec.id == spec.id:
+                results.append((result, folder))
+        return results
+
+    def attempts(self, spec: TrialSpec) -> list[Path]:
+        """Folders, in their order, of finished ones and others."""
+        room = Job(Kind.STEPS, spec).folder(self.request.results).parent
+        return sorted(room.glob(f"{spec.id}-*"), key=lambda folder: int(folder.name.rpartition("-")[2]))
+
+    def next_folder(self, spec: TrialSpec) -> Path:
+        """Made anew, behind all that there are."""
+        last = max((int(folder.name.rpartition("-")[2]) for folder in self.attempts(spec)), default=0)
+        folder = Job(Kind.STEPS, spec).folder(self.request.results)
+        folder = folder.with_name(f"{folder.name}-{last + 1}")
+        folder.mkdir(parents=True)
+        return folder

@@ -1,0 +1,60 @@
+"""The table of docs/batch-size-largest.md: the real search of the real frameworks, under real limits of memory.
+
+    python tests/conformance/measure_largest.py RESULTS LIMIT_MIB ...
+
+Each answer is then tried again by one trial more of its size and of one more, which the search did not see. A second
+run with the same RESULTS takes what it has.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from runner.batch_size.largest import Bound
+from runner.batch_size.largest_of import largest_of
+from runner.batch_size.memory_limit import ANSWERS, bounded, limit_of
+from runner.batch_size.steps import StepTrials
+from runner.command import cli, inputs, own_data, parser
+from runner.command.setup import installations, make_environments
+from runner.project import Project
+
+WORDS = ("--framework", "all", "--device", "cpu", "--threads", "1", "--workload", "osu-cnn", "--dataset", "digits")
+SHORT = ("--window", "0.3", "--timeout", "120")
+
+
+def step_trials(results: Path, limit_mib: int) -> tuple[Bound, StepTrials]:
+    """Of all frameworks, under this limit."""
+    words = [*WORDS, *SHORT, "--memory-limit", str(limit_mib), "--results", str(results)]
+    request = own_data.prepared(cli.request(parser.run_parser().parse_args(words), Project.of_this_code()), Console())
+    bound = Bound(*limit_of(request))
+    request = bounded(request, bound.limit, bound.limit_bytes)
+    repeats = inputs.write_repeats(request, inputs.write_data(request, Console()), range(1))
+    return bound, StepTrials.of(request, installations(request), repeats, make_environments(request, Console()))
+
+
+def measured(results: Path, limit_mib: int, framework: str) -> str:
+    """One row."""
+    began_s = time.monotonic()
+    bound, trials = step_trials(results, limit_mib)
+    answer = largest_of(trials, framework, bound, look_around=False)
+    seconds = time.monotonic() - began_s
+    again = []
+    if answer.batch_size is not None:
+        sizes = [size for size in (answer.batch_size, answer.batch_size + 1) if size]
+        again = [f"{size}: {trials.run(framework, size, ANSWERS)[0].status}" for size in sizes]
+    size = "none" if answer.batch_size is None else answer.batch_size
+    cells = (framework, limit_mib, size, len(answer.tried), f"{seconds:.0f}", ", ".join(again), answer.reason or "")
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+if __name__ == "__main__":
+    print(
+        "| framework | limit, MiB | largest | trials | s | tried again | why not exact |\n|---|---|---|---|---|---|---|"
+    )
+    for limit in map(int, sys.argv[2:]):
+        for name in ("mxnet", "pytorch", "tensorflow"):
+            print(measured(Path(sys.argv[1]), limit, name), flush=True)

@@ -1,0 +1,83 @@
+"""Trials of steps alone, and a whole search, by the referee: real processes under a real limit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import PROJECT
+from rich.console import Console
+
+from runner.batch_size.largest import Bound
+from runner.batch_size.largest_of import largest_of
+from runner.batch_size.memory_limit import ANSWERS, bounded, limit_of
+from runner.batch_size.steps import StepTrials
+from runner.command import cli, inputs, own_data, parser
+from runner.command.setup import installations, make_environments
+from workloads.records.batch_answers import Fit, Limit
+from workloads.records.events import Event, read_events
+from workloads.records.files import EVENTS_FILE, RESULT_FILE
+from workloads.records.job import Kind
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+NUMPY = ("--framework", "numpy", "--isolation", "here", "--device", "cpu", "--threads", 1)
+WORDS = (*NUMPY, "--workload", "tiny", "--dataset", "digits-64", "--window", 0.1, "--timeout", 60)
+
+
+def step_trials(results: Path, *words: object) -> StepTrials:
+    """As a command makes them, in a results folder."""
+    options = parser.run_parser().parse_args([str(word) for word in (*WORDS, *words, "--results", results)])
+    request = own_data.prepared(cli.request(options, PROJECT), Console())
+    request = bounded(request, *limit_of(request))
+    repeats = inputs.write_repeats(request, inputs.write_data(request, Console()), range(1))
+    return StepTrials.of(request, installations(request), repeats, make_environments(request, Console()))
+
+
+def test_a_batch_larger_than_the_split_has_no_trial_or_one_with_an_accuracy(tmp_path: Path) -> None:
+    """64 images; 200 are trained on and evaluated at once."""
+    trials = step_trials(tmp_path, "--memory-limit", 900)
+    result, folder = trials.run("numpy", 200, ANSWERS)
+    assert result.status in (Status.OK, Status.CONTENDED), result.reason
+    events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
+    assert events[Event.WINDOW_ENDED]["images"] == 200 * events[Event.WINDOW_ENDED]["steps"]
+    assert len(events[Event.WINDOW_ENDED]["calls_s"]) >= 2, "two calls are in flight at once"
+    assert not {Event.EPOCH_TRAINED, Event.EPOCH_EVALUATED} & set(events)
+    assert result.figures["test_accuracy"].value is None and result.figures["test_accuracy"].reason
+    assert (result.figures["images_per_s"].value or 0) > 0 and not result.epochs
+    assert json.loads((folder / "job.json").read_text())["kind"] == Kind.STEPS
+    assert TrialResult.from_json(json.loads((folder / RESULT_FILE).read_text())) == result
+    assert folder.parent == (tmp_path / "steps").resolve() and not (tmp_path / "trials").exists()
+
+
+def test_a_second_run_measures_what_is_finished_or_loses_an_attempt(tmp_path: Path) -> None:
+    trials = step_trials(tmp_path, "--memory-limit", 900)
+    first, second = (trials.run("numpy", 8, ANSWERS) for _ in range(2))
+    assert first[1] != second[1]
+    interrupted = first[1].with_name(f"{first[0].spec.id}-3")
+    shutil.copytree(first[1], interrupted)
+    (interrupted / RESULT_FILE).unlink()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("steps/*/*") if path.is_file()}
+    again = step_trials(tmp_path, "--memory-limit", 900)
+    assert [again.run("numpy", 8, ANSWERS) for _ in range(2)] == [first, second]
+    third = again.run("numpy", 8, ANSWERS)
+    assert third[1].name == f"{first[0].spec.id}-4", "the interrupted one stays where it is"
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+@pytest.mark.parametrize("limit_mib", [180])
+def test_a_search_by_real_processes_is_not_exact(tmp_path: Path, limit_mib: int) -> None:
+    trials = step_trials(tmp_path, "--memory-limit", limit_mib)
+    bound = Bound(Limit.ASKED, limit_mib * 2**20)
+    answer = largest_of(trials, "numpy", bound, look_around=False)
+    assert answer.batch_size and len(answer.fits) == 2, answer.reason
+    results = [json.loads((tmp_path / name / RESULT_FILE).read_text()) for name in (*answer.fits, *answer.fails)]
+    ends = {(each["spec"]["cell"]["batch_size"], each["status"] == Status.OUT_OF_MEMORY) for each in results}
+    assert (answer.batch_size, False) in ends and (answer.batch_size, True) not in ends
+    if answer.reason is None:  # else a size fits only sometimes, as the allocator has it
+        assert len(answer.fails) == 2 and (answer.batch_size + 1, True) in ends
+    assert len(answer.tried) <= 20 and not any(each.fit is Fit.UNKNOWN for each in answer.tried)
+    same = largest_of(step_trials(tmp_path, "--memory-limit", limit_mib), "numpy", bound, look_around=False)
+    assert same == answer, "nothing is measured again"

@@ -1,0 +1,221 @@
+"""The search for the largest batch size that fits, against simulated allocators: the real code, no processes."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from runner.batch_size.largest import MOST, Bound, largest
+from runner.batch_size.largest_of import COUNTED
+from workloads.records.batch_answers import Fit, Largest, Limit, Tried
+
+MIB = 2**20
+SAME_EVERYWHERE = settings(derandomize=True, database=None, deadline=None)
+# Bytes an image of osu-cnn's tensors: images, labels, activations of its layers.
+OSU_CNN = (3136, 4, 86528, 86528, 21632, 30976, 30976, 6400, 2304, 40)
+
+
+@dataclass
+class Machine:
+    """An allocator with a limit; `use` is bytes by batch size. It counts its trials."""
+
+    use: Callable[[int], float]
+    limit_bytes: int
+    counting_error: float = 0.0  # of the counting process: it takes so much more, as a share
+    ends: Callable[[int, int], Fit | None] = lambda size, number: None  # of the trial of this number, instead
+    trials: Counter[int] = field(default_factory=Counter)
+
+    def fits(self, size: int) -> bool:
+        return self.use(size) <= self.limit_bytes
+
+    def attempt(self, size: int) -> Tried:
+        self.trials[size] += 1
+        used = self.use(size)
+        fit = self.ends(size, self.trials.total()) or (Fit.FITS if used <= self.limit_bytes else Fit.TOO_LARGE)
+        folder = f"steps/{size}-{self.trials[size]}"
+        return Tried(size, fit, folder, int(used) if fit is Fit.FITS else None)
+
+    def answer(self, lifted: Callable[[int], Tried] | None = None, look_around: bool = False) -> Largest:
+        counted = {size: self.use(size) * (1 + self.counting_error) for size in COUNTED if self.fits(size)}
+        ends_at = next((size for size in COUNTED if size not in counted), None)
+        bound = Bound(Limit.ASKED, self.limit_bytes)
+        return largest(self.attempt, bound, counted, ends_at, lifted, look_around)
+
+
+def osu_cnn(fixed_bytes: float, block: int, times: float = 1.0, kink: int | None = None) -> Callable[[int], float]:
+    """Every tensor in blocks of its own; from batch size `kink` on, a workspace of 30 MB less."""
+
+    def use(size: int) -> float:
+        tensors = sum(math.ceil(each * times * size / block) * block for each in OSU_CNN)
+        return fixed_bytes + tensors + (30e6 if kink is not None and size < kink else 0)
+
+    return use
+
+
+def limit_for(use: Callable[[int], float], size: int, share: float) -> int:
+    """A limit of which this size, or one of the same use above it, is the largest that fits."""
+    return int(use(size) + share * (use(size + 1) - use(size)))
+
+
+def proven(answer: Largest, machine: Machine) -> int:
+    """The answer, once all that it claims was looked at in the simulated truth."""
+    size = answer.batch_size
+    assert size is not None and answer.reason is None, answer.reason
+    assert not size or machine.fits(size)
+    assert not machine.fits(size + 1)
+    assert len(set(answer.fits)) == (2 if size else 0) and len(set(answer.fails)) >= 2
+    assert machine.trials.total() == len(answer.tried)
+    return size
+
+
+def bar(size: int) -> float:
+    """Trials at most, with both proofs."""
+    return max(4, 2 * math.log2(max(size, 1)) + 2)
+
+
+@pytest.mark.parametrize("error", [0.0, 0.03, -0.03])
+def test_a_search_is_wrong_or_takes_more_trials_than_the_bar(error: float) -> None:
+    drawn = random.Random(15)
+    sizes = [*range(1, 130), *(round(math.exp(drawn.uniform(0, math.log(20_000)))) for _ in range(600))]
+    counts, typical = [], []
+    for number, size in enumerate(sizes):
+        use = osu_cnn(drawn.choice((0, 1e6, 3e8, 2e9)), drawn.choice((1, 512, 2 * MIB)), drawn.choice((0.1, 1, 10)))
+        machine = Machine(use, limit_for(use, size, drawn.random()), error)
+        found = proven(machine.answer(), machine)
+        assert found >= size and machine.trials.total() <= bar(found), (found, machine.trials.total())
+        counts.append(machine.trials.total())
+        typical += counts[-1:] if number >= 129 else []
+    typical.sort()
+    median, most = typical[len(typical) // 2], typical[int(0.95 * len(typical))]
+    print(f"counting process off by {error:+.0%}: {median} trials in the median, 95 % {most}, at most {max(counts)}")
+    assert median <= 9 and most <= 15
+
+
+ALLOCATORS = st.builds(
+    osu_cnn,
+    st.floats(0, 4e9),
+    st.sampled_from((1, 512, 2 * MIB, 20 * MIB)),
+    st.floats(0.01, 30),
+    st.none() | st.integers(2, 20_000),
+)
+
+
+@settings(SAME_EVERYWHERE, max_examples=150)
+@given(ALLOCATORS, st.integers(1, 20_000), st.floats(0, 0.999), st.floats(-0.36, 0.36))
+def test_an_allocator_has_an_answer_that_is_not_exact(
+    use: Callable[[int], float], size: int, share: float, error: float
+) -> None:
+    """Also where memory falls at some size: then n fits and n + 1 does not, which may hold of several."""
+    assume(use(size) < use(size + 1))
+    machine = Machine(use, limit_for(use, size, share), error)
+    found = machine.answer()
+    assume(found.batch_size != MOST)
+    proven(found, machine)
+
+
+@settings(SAME_EVERYWHERE, max_examples=60)
+@given(ALLOCATORS, st.integers(1, 20_000), st.sets(st.integers(1, 40)))
+def test_foreign_crashes_change_the_answer(use: Callable[[int], float], size: int, crashes: set[int]) -> None:
+    """Of single trials, by their number: none right behind another."""
+    assume(use(size) < use(size + 1) and not any(number + 1 in crashes for number in crashes))
+    undisturbed = Machine(use, limit_for(use, size, 0.5))
+    machine = replace(undisturbed, ends=lambda _, number: Fit.UNKNOWN if number in crashes else None, trials=Counter())
+    assert proven(machine.answer(), machine) == undisturbed.answer().batch_size
+    assert machine.trials.total() == undisturbed.trials.total() + len(
+        [c for c in crashes if c < machine.trials.total()]
+    )
+
+
+@settings(SAME_EVERYWHERE, max_examples=60)
+@given(ALLOCATORS, st.integers(2, 20_000), st.integers(1, 20_000))
+def test_a_crash_or_a_hang_at_every_trial_from_some_size_on_counts_as_too_large(
+    use: Callable[[int], float], size: int, crashing: int
+) -> None:
+    """Without memory at fault, which a trial with more of it shows: it ends the same way."""
+    assume(use(size) < use(size + 1))
+    machine = Machine(use, limit_for(use, size, 0.5), ends=lambda s, _: Fit.UNKNOWN if s >= crashing else None)
+    answer = machine.answer(lifted=lambda s: Tried(s, Fit.UNKNOWN if s >= crashing else Fit.FITS, "lifted", None))
+    if answer.batch_size is None:
+        asked = next(each.batch_size for each in answer.tried if each.fit is Fit.UNKNOWN)
+        assert asked >= crashing and f"batch size {asked}" in (answer.reason or "")
+        assert [each.fit for each in answer.tried[-3:]] == [Fit.UNKNOWN] * 3, "tried once more, and with more memory"
+    else:
+        assert answer.batch_size + 1 < crashing and not machine.fits(answer.batch_size + 1)
+
+
+@settings(SAME_EVERYWHERE, max_examples=60)
+@given(ALLOCATORS, st.integers(1, 20_000))
+def test_a_limit_that_ends_trials_in_any_way_has_no_exact_answer(use: Callable[[int], float], size: int) -> None:
+    """MXNet may crash or hang where memory ends: the same trial with more memory says that this was it."""
+    assume(use(size) < use(size + 1))
+    machine = Machine(use, limit_for(use, size, 0.5))
+    machine.ends = lambda s, _: None if machine.fits(s) else Fit.UNKNOWN
+    answer = machine.answer(lifted=lambda s: Tried(s, Fit.FITS, "lifted", None))
+    assert answer.batch_size is not None and not machine.fits(answer.batch_size + 1)
+    assert (len(answer.fits), len(answer.fails)) == (2 if answer.batch_size else 0, 2)
+    assert not answer.batch_size or machine.fits(answer.batch_size)
+    assert answer.batch_size + 1 in {each.batch_size for each in answer.tried if each.lifted}
+
+
+@pytest.mark.parametrize("limit", [300, 4096, 5000, 6001, 8191])
+def test_a_limit_at_which_a_published_finder_errs_has_a_size_that_was_not_tried(limit: int) -> None:
+    """Lightning's returned 285 for 300, and for 4096 to 8191 a size that it had not tried."""
+    machine = Machine(lambda size: 1000 + size, 1000 + limit)
+    answer = machine.answer()
+    assert proven(answer, machine) == limit
+    assert all(each.fit is (Fit.FITS if each.batch_size <= limit else Fit.TOO_LARGE) for each in answer.tried)
+
+
+@pytest.mark.parametrize("limit_bytes", [0, 500, 1000, 1049])
+def test_not_even_one_image_fits_and_that_has_no_proof(limit_bytes: int) -> None:
+    machine = Machine(lambda size: 1000 + 50 * size, limit_bytes)
+    answer = machine.answer()
+    assert (answer.batch_size, answer.reason, answer.fits, machine.trials) == (0, None, (), {1: 2})
+    assert len(answer.fails) == 2
+
+
+def test_a_search_without_a_counting_process_is_wrong() -> None:
+    for size in (1, 2, 7, 100, 3000, 19_999):
+        machine = Machine(osu_cnn(3e8, 512), limit_for(osu_cnn(3e8, 512), size, 0.5))
+        answer = largest(machine.attempt, Bound(Limit.ASKED, machine.limit_bytes), {}, look_around=False)
+        assert proven(answer, machine) == size and machine.trials.total() <= bar(size) + 6
+
+
+def test_a_size_that_fits_only_sometimes_is_an_answer_or_is_called_too_large() -> None:
+    """It is neither: the answer is a smaller one that fits twice, and says why it may not be the largest."""
+    machine = Machine(lambda size: 1000 + size, 1000 + 400)
+    machine.ends = lambda size, _: Fit.TOO_LARGE if size in (399, 400) and machine.trials[size] > 1 else None
+    answer = machine.answer()
+    assert answer.batch_size is not None and 300 < answer.batch_size < 399
+    assert answer.reason == "batch size 400 fits in one trial and not in another"
+    assert len(answer.fits) == 2 and machine.trials[answer.batch_size] == 2
+
+
+def test_one_more_that_fits_at_last_leaves_the_answer_proven() -> None:
+    machine = Machine(lambda size: 1000 + size, 1000 + 400)
+    machine.ends = lambda size, _: Fit.FITS if size == 401 and machine.trials[size] > 1 else None
+    answer = machine.answer()
+    assert (answer.batch_size, answer.reason) == (400, "batch size 401 fits in one trial and not in another")
+    assert len(answer.fits) == 2 and len(answer.fails) == 1
+
+
+def test_memory_that_falls_beyond_the_answer_is_not_seen_or_is_taken() -> None:
+    """dlib's 4 fails, 16 runs: a larger size that fits is a finding beside the answer, and none of its trials."""
+    machine = Machine(lambda size: 1000 + size - (500 if size >= 408 else 0), 1000 + 403)
+    answer = largest(machine.attempt, Bound(Limit.ASKED, 1403), {1: 1001.0, 256: 1256.0}, 404)
+    assert answer.batch_size == 403 and answer.reason is None
+    assert [each.batch_size for each in answer.around] == [402, 408, 424, 448, 504]
+    assert answer.larger_that_fit == (408, 424, 448, 504)
+
+
+def test_what_always_fits_is_searched_for_ever() -> None:
+    answer = Machine(lambda size: 1000, 2000).answer()
+    assert answer.batch_size is None and f"batch size {MOST} fits" in (answer.reason or "")
+    assert len(answer.tried) < 40
