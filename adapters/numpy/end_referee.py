@@ -145,7 +145,7 @@ def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Differenc
         steps.append(
             EndStep(
                 batch_size=size,
-                partial=size != asked.spec.global_batch,
+                partial=size == len(asked.labels) % asked.spec.global_batch,
                 loss=Difference(loss_apart(loss, true_loss), loss_apart(quick_steps[number].loss, true_loss)),
                 update=None if worst is None else known[worst],
                 parameter=worst,

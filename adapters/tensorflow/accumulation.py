@@ -16,7 +16,7 @@ class Accumulation:
 
     def __init__(self, adapter: Any) -> None:
         variables, rule = adapter.model.trainable_variables, adapter.optimizer
-        sums = [tf.Variable(tf.zeros(variable.shape), trainable=False) for variable in variables]
+        sums = [tf.Variable(tf.zeros(variable.shape, variable.dtype), trainable=False) for variable in variables]
         share_spec = tf.TensorSpec((), tf.float32)
         images_spec, labels_spec = adapter.step.input_signature
 

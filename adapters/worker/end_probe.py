@@ -65,7 +65,8 @@ def gather(
         [adapter.predict(np.array(test_images[first : first + size])) for first in firsts]
     )
     small, train = workload.parameter_count <= LARGE_PARAMETERS, train_of(adapter, spec.part)
-    for number, images in enumerate(step_sizes(workload, split, spec.global_batch, spec.passes.last_batch)):
+    sizes = step_sizes(workload, split, spec.global_batch, spec.passes.last_batch, spec.part)
+    for number, images in enumerate(sizes):
         arrays[f"batch/{number}"] = batch(images)
         arrays[f"loss/{number}"] = adapter.read(train(arrays[f"batch/{number}"], rates))
         if small:

@@ -13,7 +13,7 @@ from probed import IMAGES, LABELS, ORDER, PLAIN, SEED, opened
 
 from adapters.base import Floats, Order, parts
 from adapters.numpy.adapter import Adapter
-from adapters.worker import first_probe, trial
+from adapters.worker import first_probe, steps, trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
 from runner.command import training_inputs
@@ -25,7 +25,7 @@ from workloads.records.checks import figure_checks
 from workloads.records.events import read_events
 from workloads.records.evidence import ACCUMULATED, EVALUATED_STEPS, PROBE_BATCH, Evidence
 from workloads.records.figures import Figure
-from workloads.records.job import TrialSpec
+from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import Epoch
 from workloads.spec import OptimizerSpec
 from workloads.study import Study, StudyError
@@ -88,6 +88,16 @@ def test_epochs_and_window_are_made_of_updates_of_all_their_parts(tmp_path: Path
     assert set(adapter.given[6:]) == {(12, 4)} and len(adapter.given) == updates
     trained = [event for event in read_events(tmp_path / "events.jsonl") if event["event"] == "epoch_trained"]
     assert [(event["steps"], event["images"]) for event in trained] == [(3, 30)] * EPOCHS
+
+
+def test_the_steps_of_a_search_are_updates_of_all_their_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter, split = Recording(), Split(IMAGES, LABELS)
+    adapter.load(IMAGES, LABELS)
+    prepared = Prepared(split, split, batch_order(30, EPOCHS, 0), (PLAIN, RULE, weights.draw(PLAIN, 0), 0))
+    monkeypatch.setattr(steps, "prepare", lambda *_: prepared)
+    spec = make_spec(optimizer=RULE, batch_size=BATCH, accumulate=K, window_s=0.02)
+    steps.run(adapter, Job(Kind.STEPS, spec), tmp_path, EventLog(tmp_path / "events.jsonl"))
+    assert set(adapter.given) == {(12, 4)}
 
 
 def test_a_schedule_has_a_rate_for_each_update() -> None:

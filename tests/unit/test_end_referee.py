@@ -117,6 +117,16 @@ def test_an_update_in_parts_is_recomputed_in_parts_and_a_whole_one_is_seen(
     assert seen == (workload == "batchnorm")  # without it both are the same update
 
 
+def test_of_an_update_too_large_for_the_referee_as_many_parts_are_asked_as_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds, "FORWARD_MULTIPLY_ADDS", 10 * SMOOTH.multiply_adds)
+    assert bounds.step_sizes(SMOOTH, 30, 12, "keep", 3) == (9, 9, 9, 6)
+    assert bounds.step_sizes(SMOOTH, 30, 12, "keep", 4) == (8, 8, 8, 6)
+    assert bounds.step_sizes(SMOOTH, 30, 12, "keep", 6) == (6,)  # two parts are too much: the rest alone is not
+    assert bounds.step_sizes(SMOOTH, 30, 12, "keep") == (6,)
+
+
 @pytest.mark.parametrize("workload", ["plain", "batchnorm"])
 @pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
 def test_a_right_adapter_agrees_in_logits_losses_and_updates_whatever_its_optimizer_remembers(
