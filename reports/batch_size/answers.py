@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from workloads.records import validation
-from workloads.records.batch_answers import ANSWERS_FILE, Answers, BatchAnswers, Best, Point
+from workloads.records.batch_answers import ANSWERS_FILE, Answers, BatchAnswers, Best, Noise, Point
 
 from ..frameworks import learn_label, ordered
 from ..load import ReportError
@@ -34,20 +34,29 @@ def point(best: Best | None, batch_size: int | None) -> Point | None:
     return next((each for each in (best.points if best else ()) if each.batch_size == batch_size), None)
 
 
-def advised(answers: Answers) -> int | None:
-    """The batch size to train with: the fastest, but no larger than the noise scale leaves it worth its images, and
-    none that does not fit. None where the fastest is not known.
+def noise_bound(noise: Noise | None) -> float | None:
+    """Beyond it an update surely learns little more of more images: the interval's upper end where it is highest.
 
-    Beyond the noise scale an update learns little more from more images (McCandlish et al. 2018, equation 2.11: at
-    B = B_simple half of the most that an update can gain is reached). Its interval's upper end counts: only what is
-    surely beyond is refused. Of the sizes measured, the largest that is not beyond is taken.
+    McCandlish et al. 2018, equation 2.11: at B = B_simple half of the most that an update can gain is reached. It grows
+    along a training, so the pooled one, which the start decides, would refuse too much. None where it is not known at
+    every point.
     """
-    fastest, noise, largest = answers.fastest, answers.noise, answers.largest
+    points = noise.points if noise else ()
+    ends = [each.high for each in points]
+    return None if not ends or None in ends else max(end for end in ends if end is not None)
+
+
+def advised(answers: Answers) -> int | None:
+    """The batch size to train with: the fastest, unless it is beyond the noise scale; then the largest measured that is
+    not, or the smallest of all. It fits. None where the fastest is not known.
+    """
+    fastest, largest, beyond = answers.fastest, answers.largest, noise_bound(answers.noise)
     if fastest is None or fastest.batch_size is None:
         return None
+    sizes = [each.batch_size for each in fastest.points]
     bounds: list[float] = [fastest.batch_size]
-    if noise is not None and noise.high is not None:
-        bounds.append(max(noise.high, min(each.batch_size for each in fastest.points)))
+    if beyond is not None:
+        bounds.append(max(beyond, min(sizes)))
     if largest is not None and largest.batch_size is not None:
         bounds.append(largest.batch_size)
-    return max((each.batch_size for each in fastest.points if each.batch_size <= min(bounds)), default=None)
+    return max((size for size in sizes if size <= min(bounds)), default=None)

@@ -62,8 +62,9 @@ def _grounds(chosen: Answers, speed: Point) -> str:
 def _beyond(chosen: Answers, speed: Point) -> str:
     """What the noise scale changed."""
     fastest, noise = chosen.fastest, chosen.noise
-    if fastest is None or fastest.batch_size is None or noise is None or noise.high is None:
+    beyond = stored.noise_bound(noise)
+    if fastest is None or fastest.batch_size is None or beyond is None:
         return ""
-    if speed.batch_size < fastest.batch_size and fastest.batch_size > noise.high:
-        return ", beyond which a larger batch learns little more an update"
+    if speed.batch_size < fastest.batch_size and fastest.batch_size > beyond:
+        return f" (up to {beyond:,.0f} along the training), beyond which a larger batch learns little more an update"
     return ""

@@ -74,8 +74,7 @@ def _noise(noise: Noise | None) -> Cell:
         return Cell(ABSENT)
     notes = (noise.reason,) if noise.reason else ()
     if noise.noise_scale is None:
-        bounds = [each.at_least for each in noise.points if each.at_least is not None]
-        return Cell(f"> {max(bounds):,.0f}" if bounds else ABSENT, notes=notes)
+        return Cell(ABSENT if noise.at_least is None else f"> {noise.at_least:,.0f}", notes=notes)
     text = f"{noise.noise_scale:,.0f}"
     if noise.low is not None and noise.high is not None:
         text += f" [{noise.low:,.0f}, {noise.high:,.0f}]"
