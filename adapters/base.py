@@ -53,6 +53,11 @@ class MemoryUse:
     planned: bool = False  # the compiler plans a whole step: nobody can tell what forward leaves, `held` is not read
 
 
+def parts(batch: Order, part: int | None) -> list[Order]:
+    """`batch` (n,) cut into parts of so many images, the last one smaller; None: all of it in one."""
+    return [batch] if part is None else [batch[first : first + part] for first in range(0, len(batch), part)]
+
+
 class Adapter(Protocol):
     """Made by the worker as `adapters.<framework>.adapter.Adapter()`; open first, then load,
     then build, then the others in any order; load, of the same shapes, and build may come again.
@@ -95,16 +100,19 @@ class Adapter(Protocol):
         Weights, running statistics and the optimizer stay as they are; Dropout draws masks as in a step.
         """
 
-    def train(self, order: Order, rates: Floats | None = None) -> Any:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Any:
         """One update per row of `order` (steps, batch), indices into the split, in the contract's arithmetic.
 
         `rates` (steps,) are their learning rates; None: that of the step before, of the first the optimizer's own.
+        `part`: so many images of a row go through the network at once (`parts`); None: all of them. What the optimizer
+        gets, once a row, is the gradient of the mean loss over all images of the row, also where its last part is
+        smaller; BatchNorm's statistics are of each part, and its running ones move with each.
         A trial's calls have a power of two of rows: a loop may be compiled for each length, there are few.
         Returns a handle for `read`; may return before the device is done; waits for nothing, prints nothing.
         """
 
     def read(self, handle: Any) -> Floats:
-        """(steps,) losses, each of the batch before its update; waits for them."""
+        """(steps,) losses, each the mean over the batch before its update; waits for them."""
 
     def predict(self, images: Images) -> Floats:
         """(n, *output_shape) logits in evaluation mode: no softmax, no sigmoid."""
@@ -122,8 +130,9 @@ class Adapter(Protocol):
         Raises Unsupported(reason) where the framework does not tell what is in use.
         """
 
-    def memory_use(self, order: Order) -> MemoryUse:
-        """Trains on the batches of `order` (steps, batch), steps of this batch size having been made before.
+    def memory_use(self, order: Order, part: int | None = None) -> MemoryUse:
+        """Trains on the batches of `order` (steps, batch) as `train` does, such steps having been made before; what is
+        in use between forward and backward is that of one part.
 
         Raises Unsupported(reason) where the framework does not tell. Nothing is timed here or afterwards.
         """

@@ -9,7 +9,9 @@ import gc
 import sys
 from pathlib import Path
 
-from . import build, export, markdown
+from . import build, export, load, markdown
+from .batch_size import answers as batch_answers
+from .batch_size import page as batch_page
 from .checking import check
 from .comparing import command as compare
 from .load import ReportError
@@ -32,14 +34,21 @@ def main(arguments: list[str] | None = None) -> int:
             raise ReportError("--out is missing: a report over several folders belongs to none of them; name one")
         if out.resolve() in {folder.resolve() for folder in options.results}:
             raise ReportError(f"--out {out}: it holds results; name another folder, or none")
-        report = build.report(options.results, options.columns)
-        main_files = export.write(report, out, options.format)
+        asked = [answers for folder in options.results if (answers := batch_answers.read(folder))]
+        if len(asked) > 1:
+            raise ReportError("several of these folders hold answers of batch-size: make a report of each by itself")
+        report = (
+            None if asked and not load.has_results(*options.results) else build.report(options.results, options.columns)
+        )
+        main_files = export.write(report, out, options.format) if report else []
+        main_files += batch_page.write(asked[0], out, options.format) if asked else []
     except ReportError as error:
         print(f"reports: {error}", file=sys.stderr)
         return 2
-    for item in report.stored.unreadable:
+    for item in report.stored.unreadable if report else ():
         print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
-    export.show(f"{markdown.printed(report)}\nReport: {' '.join(map(str, main_files)) or out}")
+    parts = [*([markdown.printed(report)] if report else []), *map(batch_page.printed, asked)]
+    export.show("\n".join([*parts, f"Report: {' '.join(map(str, main_files)) or out}"]))
     return 0
 
 

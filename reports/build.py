@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import caveats, chapters, condition_text, findings, load, overhead, stable
+from . import accumulation, caveats, chapters, condition_text, findings, load, overhead, stable
 from .conditions import sections
 from .load import ReportError
 from .report import Report
@@ -28,15 +28,17 @@ def report(folders: Sequence[Path], columns: bool = False) -> Report:
     aside = columns and len(parts) > 1
     lettered = dict(zip(chapters.letters(len(parts)), parts, strict=True)) if aside else {}
     side_by_side = chapters.side_by_side(lettered)
-    appendix = [item for folder in folders for item in _of_folder(folder, named=len(folders) > 1)]
+    of_folders = [item for folder in folders for item in _of_folder(folder, named=len(folders) > 1)]
+    appendix = [*accumulation.of_sections(parts), *of_folders]
+    every = [
+        chapters.chapter(section, f"{number}. {heading}", with_quantities=not aside)
+        for number, (section, heading) in enumerate(zip(parts, headings, strict=True), start=1)
+    ]
     return Report(
         stored,
         tuple(replaced),
         findings.summary(stored, parts),
-        tuple(
-            chapters.chapter(section, f"{number}. {heading}", with_quantities=not aside)
-            for number, (section, heading) in enumerate(zip(parts, headings, strict=True), start=1)
-        ),
+        tuple(replace(each, conditions=each.conditions + accumulation.remark(each.section, stored)) for each in every),
         tuple(table for table in side_by_side if isinstance(table, Table)),
         dict(zip(lettered, headings, strict=False)),
         tuple(table for table in appendix if isinstance(table, Table)),

@@ -19,7 +19,7 @@ def chapter(section: Section, heading: str, with_quantities: bool) -> Chapter:
     """Without the quantities where they stand side by side with those of other sections."""
     parts: list[Table | str] = []
     for quantity in QUANTITIES if section.results else ():
-        if quantity.figure(section.condition) is None:
+        if tables.measured(section, quantity) is None:
             continue
         if with_quantities:
             cells = tables.cells(section, quantity)
@@ -58,7 +58,7 @@ def side_by_side(named: dict[str, Section]) -> list[Table | str]:
     for quantity in QUANTITIES:
         parts, titles = [], dict[str, list[str]]()
         for letter, section in named.items():
-            if section.results and quantity.figure(section.condition):
+            if section.results and tables.measured(section, quantity):
                 cells = tables.cells(section, quantity)
                 parts.append(cells.assign(condition=letter))
                 titles.setdefault(quantity.title(section.condition), []).append(letter)

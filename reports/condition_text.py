@@ -9,12 +9,13 @@ from typing import Any
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
-from .conditions import VARIABLES, Condition, Section
+from .conditions import ACCUMULATION, VARIABLES, Condition, Section
 from .frameworks import display_name, ordered
 from .load import started
 from .words import counted
 
-SELDOM = {"network": "of the catalogue", "augmentation": "none"}  # parts that are told where they are something else
+# Parts that are told where they are something else.
+SELDOM = {"network": "of the catalogue", "augmentation": "none", ACCUMULATION: "none"}
 NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
 
 
@@ -108,11 +109,12 @@ def provenance(section: Section) -> str:
     host = f", driver {words['GPU driver']}, {words['processor']}" if on_gpu else ""
     kept = "" if section.condition.passes.last_batch == "keep" else ", last partial batch dropped"
     augmented = f", augmented ({words['augmentation']})" if "augmentation" in words else ""
+    parts = f", {words[ACCUMULATION]}" if ACCUMULATION in words else ""
     load, commit = _load_range(results), distinct(result.machine.get("commit") for result in results)
     return (
         f"{words['device']}{host}, {words['cores']} cores, {counted(words['threads'], 'thread')}. {versions}. "
         f"{words['model']} on {words['data set']}{augmented}, {words['precision']}, TF32 {words['TF32']}, "
-        f"{words['optimizer']}, "
+        f"{words['optimizer']}{parts}, "
         f"{counted(words['epochs'], 'epoch')}{kept}; profile {words['profile']}, feed {words['feed']}, "
         f"seed {words['seed']}. {VARIABLES}: {words[VARIABLES]}. Load before a trial {load or NOT_REPORTED}. "
         f"Commit {commit or NOT_REPORTED}. {dates(results)}."

@@ -17,10 +17,11 @@ from workloads.records.status import Status
 
 from .image_source import source_words
 from .load import started
-from .training_text import augmentation_label, in_use, optimizer_label
+from .training_text import accumulation_label, augmentation_label, in_use, optimizer_label
 
 VARIABLES = "caller's variables"
 OWN_CODE = "own code, not compared"
+ACCUMULATION = "accumulation"
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
         "data set": task.dataset,
         **(source_words(task.source) if task.source else {}),
         **({"augmentation": augmentation_label(task)} if task.augment != "none" else {}),
-        "optimizer": optimizer_label(task.optimizer),
+        **({ACCUMULATION: accumulation_label(task)} if task.accumulate > 1 else {}),
+        "optimizer": optimizer_label(task.optimizer, task.accumulate),
         "epochs": str(passes.epochs),
         "last batch": {"keep": "kept", "drop": "dropped"}.get(passes.last_batch, passes.last_batch),
         "profile": task.profile,

@@ -68,9 +68,10 @@ def _setting(section: Section) -> str:
     repeats = len({result.spec.draw.repeat for result in results})
     augmented = "" if condition.task.augment == "none" else f" ({condition.task.augment})"
     times = "one repeat" if repeats == 1 else f"{repeats} repeats"
+    task = condition.task
     return (
-        f"{model_words(condition.task)} on {condition.task.dataset}{augmented}, {condition.passes.epochs} epochs of "
-        f"{optimizer_label(condition.task.optimizer)}; {batches}, {times}; {device}; {software}"
+        f"{model_words(task)} on {task.dataset}{augmented}, {condition.passes.epochs} epochs of "
+        f"{optimizer_label(task.optimizer, task.accumulate)}; {batches}, {times}; {device}; {software}"
     )
 
 

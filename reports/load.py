@@ -77,6 +77,11 @@ def read(*folders: Path) -> Stored:
     return Stored(tuple(results), tuple(read_of), tuple(unreadable), tuple(unfinished), in_use)
 
 
+def has_results(*folders: Path) -> bool:
+    """Whether a trial of any of them has a result."""
+    return any(True for folder in folders for _ in (folder / "trials").glob(f"*/{RESULT_FILE}"))
+
+
 def _trial_dirs(folder: Path) -> list[Path]:
     trials = folder / "trials"
     if not folder.is_dir():

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from workloads.records.intervals import reach
+from workloads.records.intervals import accuracy_step, reach
 
 from . import tables
 from .conditions import Section
 from .quantities import ACCURACY, Quantity
-from .spread import LEAST_SPREAD, accuracy_step
+from .spread import LEAST_SPREAD
 
 ERROR = 0.05  # of each family of tests
 TIE_PERCENT = 5.0

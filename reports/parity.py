@@ -18,14 +18,14 @@ from typing import Any
 import pandas as pd
 
 from workloads.records.figures import ACCURACY
-from workloads.records.intervals import CONFIDENCE_PERCENT
+from workloads.records.intervals import CONFIDENCE_PERCENT, accuracy_step
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 from .conditions import Section
 from .frameworks import display_name, ordered
 from .order import ERROR, benjamini_hochberg, p_beyond
-from .spread import accuracy_step, spread
+from .spread import spread
 from .table import Cell, Table
 from .tables import JOINED
 from .words import status_words

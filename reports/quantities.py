@@ -58,7 +58,7 @@ MEMORY = Quantity("memory", (figures.PROCESS_GPU_MEMORY, figures.HOST_MEMORY))
 ACCURACY = Quantity("accuracy", (figures.ACCURACY,))
 SPEED = Quantity("speed", (figures.SPEED,))
 STEP_TIME = Quantity("step-time", (figures.STEP_TIME,))
-ENERGY = _optional("energy", figures.ENERGY_PER_IMAGE)
+ENERGY = _optional("energy", figures.ENERGY_PER_IMAGE, figures.CPU_ENERGY_PER_IMAGE)
 QUANTITIES = (
     USAGE,
     USAGE_BUSY,

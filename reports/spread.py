@@ -9,13 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.datasets import DATASETS
 from workloads.records.intervals import reach
-from workloads.records.job import ImageSource
 
 # Repeats that agree better than this do not say what a further one will do: what they hide is unknown, not nothing.
 LEAST_SPREAD = 0.005  # standard deviation over mean; of accuracies: one test image
-UNKNOWN_STEP = 1.0  # points; of a data set whose test images nobody counted
 
 
 @dataclass(frozen=True)
@@ -29,14 +26,6 @@ class Spread:
     low: float
     high: float
     cv_percent: float
-
-
-def accuracy_step(dataset: str, source: ImageSource | None = None) -> float:
-    """Percentage points that one test image is worth."""
-    if source is not None:
-        return 100 / source.test
-    known = DATASETS.get(dataset)
-    return 100 / known.test_count if known else UNKNOWN_STEP
 
 
 def spread(values: Sequence[float], least: float = 0.0) -> Spread:

@@ -71,6 +71,14 @@ def figure_of(result: TrialResult, name: str) -> Figure:
     return result.figures.get(name) or Figure(None, "", reason=f"the stored result has no figure {name}")
 
 
+def measured(section: Section, quantity: Quantity) -> FigureSpec | None:
+    """What is shown of the quantity; None where the device has none, or where it is rare and no trial has a value."""
+    spec = quantity.figure(section.condition)
+    if spec and spec.rare and all(figure_of(result, spec.name).value is None for result in section.results):
+        return None
+    return spec
+
+
 def cells(section: Section, quantity: Quantity) -> pd.DataFrame:
     """CSV_COLUMNS, one row for each of `by_place`."""
     rows = [

@@ -14,7 +14,8 @@ SETTINGS = {
     "adamw": ("beta1", "beta2", "epsilon", "weight_decay"),
     "rmsprop": ("rho", "epsilon"),
 }
-OF_ALL = ("schedule", "warm_up")
+OF_ALL = ("schedule", "warm_up", "scale", "base_batch_size")
+SCALED = {"linear": " x {}batch size / {}", "sqrt": " x sqrt({}batch size / {})"}
 LABELS = {
     "sgd": "SGD",
     "momentum": "SGD with momentum {momentum}",
@@ -31,9 +32,11 @@ def in_use(optimizer: OptimizerSpec) -> OptimizerSpec:
     return OptimizerSpec(optimizer.name, optimizer.learning_rate, **settings)
 
 
-def optimizer_label(optimizer: OptimizerSpec) -> str:
-    """The rule and those of its numbers that it uses."""
-    words = [LABELS[optimizer.name].format(**vars(optimizer)), f"learning rate {optimizer.learning_rate}"]
+def optimizer_label(optimizer: OptimizerSpec, parts: int = 1) -> str:
+    """The rule and those of its numbers that it uses; `parts` that an update is accumulated from."""
+    times = f"{parts} x " if parts > 1 else ""
+    scaled = SCALED.get(optimizer.scale, "").format(times, optimizer.base_batch_size)
+    words = [LABELS[optimizer.name].format(**vars(optimizer)), f"learning rate {optimizer.learning_rate}{scaled}"]
     if optimizer.schedule != "constant":
         words.append(f"{optimizer.schedule} schedule")
     if optimizer.warm_up:
@@ -49,3 +52,8 @@ def augmentation_label(task: Task) -> str:
     if task.feed == "device":
         return f"{task.augment}, before each epoch: the speed is without its cost"
     return f"{task.augment}, in every step: the speed is with its cost"
+
+
+def accumulation_label(task: Task) -> str:
+    """How many batches an update is made of."""
+    return f"{task.accumulate} batches an update"

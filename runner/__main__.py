@@ -12,6 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from rich.console import Console
 
+from runner.batch_size import command as batch_size
 from runner.command import cli, inputs, overhead, own_data, parser, show, stable
 from runner.command.parser import RETRIES
 from runner.command.plan import TRIALS, Plan, plan_of, read_stored
@@ -47,6 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
             request, pairs = overhead.request(arguments[1:], project)
             with FileLock(request.results / ".lock", timeout=0):
                 return overhead.run(request, pairs, console)
+        if arguments[:1] == ["batch-size"]:
+            request, question = batch_size.request(arguments[1:], project)
+            with FileLock(request.results / ".lock", timeout=0):
+                answered = batch_size.run(request, question, train, console)
+                return report(request, console) or answered
         options = parser.run_parser().parse_args(arguments)
         if options.list:
             show.inventory(cli.with_adapters(project, options.adapters), options.pythons, console)
@@ -79,6 +85,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(request: cli.Request, console: Console) -> int:
     """Everything between a checked request and the exit code."""
+    results = train(request, console)
+    reported = report(request, console)  # whatever became of the trials
+    show.summary(results, console)
+    if request.until_stable is not None:
+        show.stability(stable.cells(results), console)
+    return EXIT_FAILED if any(result.status not in FINDINGS for result in results) else reported
+
+
+def train(request: cli.Request, console: Console) -> list[TrialResult]:
+    """Every trial of the request, those of earlier runs among them."""
     data = inputs.write_data(request, console)
     launchers = make_environments(request, console)
     installed = installations(request)
@@ -99,11 +115,7 @@ def run(request: cli.Request, console: Console) -> int:
         results = stable.follow(results, request.study.repeats, request.until_stable, run_repeats)
         stored = stable.to_json(stable.cells(results), request.until_stable)
         write_json(request.results / stable.STABLE_FILE, stored)
-    reported = report(request, console)  # whatever became of the trials
-    show.summary(results, console)
-    if request.until_stable is not None:
-        show.stability(stable.cells(results), console)
-    return EXIT_FAILED if any(result.status not in FINDINGS for result in results) else reported
+    return results
 
 
 def report(request: cli.Request, console: Console) -> int:

@@ -35,7 +35,9 @@ def warm_up_steps(optimizer: OptimizerSpec, steps: int) -> int:
 
 
 def rates(optimizer: OptimizerSpec, steps: int) -> Rates:
-    """(steps,), all above 0. Raises ValueError for a warm-up that leaves none of the steps."""
+    """(steps,), all above 0; a rule whose rate is scaled is taken `at` a batch size first. Raises ValueError for a
+    warm-up that leaves none of the steps.
+    """
     warm_up = warm_up_steps(optimizer, steps)
     if warm_up >= steps:
         raise ValueError(f"a warm-up of {warm_up} steps leaves none of the {steps} steps")

@@ -135,6 +135,9 @@ DECAYING: tuple[OptimizerName, ...] = ("sgd", "momentum", "nesterov", "adamw")  
 
 ScheduleName = Literal["constant", "cosine", "one-cycle", "step"]
 SCHEDULE_NAMES: tuple[ScheduleName, ...] = get_args(ScheduleName)
+ScaleName = Literal["none", "linear", "sqrt"]  # of the learning rate, by the batch size
+SCALE_NAMES: tuple[ScaleName, ...] = get_args(ScaleName)
+BASE_BATCH_SIZE = 64  # at which a scaled learning rate is the one that is given
 
 LATER = {"later": True}  # of a field that trials stored before did not have: where it is its default, no id counts it
 
@@ -144,7 +147,8 @@ class OptimizerSpec:
     """An update rule of the numeric contract; fields a rule does not use are ignored by it.
 
     `learning_rate` is that of every step, or the highest of a schedule (`schedules.rates`), which `warm_up` precedes:
-    so many steps or, below 1, that part of all steps.
+    so many steps or, below 1, that part of all steps. Where there is a `scale`, it is that at `base_batch_size` images
+    an update: `at` another number it is so many times the one, or the root of that.
     """
 
     name: OptimizerName
@@ -157,6 +161,8 @@ class OptimizerSpec:
     weight_decay: float = field(default=0.0, metadata=LATER)
     schedule: ScheduleName = field(default="constant", metadata=LATER)
     warm_up: float = field(default=0.0, metadata=LATER)
+    scale: ScaleName = field(default="none", metadata=LATER)
+    base_batch_size: int = field(default=BASE_BATCH_SIZE, metadata=LATER)
 
     @staticmethod
     def named(
@@ -173,5 +179,10 @@ class OptimizerSpec:
 
     @property
     def changes_rate(self) -> bool:
-        """Whether steps differ in their learning rate."""
-        return self.schedule != "constant" or self.warm_up > 0
+        """Whether steps differ in their learning rate, or batch sizes do: the rates are then data."""
+        return self.schedule != "constant" or self.warm_up > 0 or self.scale != "none"
+
+    def at(self, images: int) -> OptimizerSpec:
+        """The rule for updates of so many images (the batch size, times the parts that are accumulated)."""
+        times = {"none": 1.0, "linear": images / self.base_batch_size, "sqrt": math.sqrt(images / self.base_batch_size)}
+        return replace(self, learning_rate=self.learning_rate * times[self.scale], scale="none")

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from .records.job import AugmentName, Fit, Passes, Profile, Task
-from .spec import DECAYING, OptimizerName, OptimizerSpec, ScheduleName
+from .spec import BASE_BATCH_SIZE, DECAYING, OptimizerName, OptimizerSpec, ScaleName, ScheduleName
 
 STUDIES = Path(__file__).parent / "studies"
 
@@ -37,7 +37,8 @@ class StudyError(ValueError):
 @dataclass(frozen=True)
 class Study:
     """Defaults are those of the study `quick`. Seconds in names; `learning_rate`, `weight_decay` None = the optimizer's
-    own. `warm_up` is in steps or, below 1, a part of all steps.
+    own. `warm_up` is in steps or, below 1, a part of all steps. `scale_learning_rate`: the learning rate is that at
+    `base_batch_size`.
     """
 
     name: str
@@ -54,7 +55,10 @@ class Study:
     weight_decay: NotNegative | None = None
     schedule: ScheduleName = "constant"
     warm_up: NotNegative = 0.0
+    scale_learning_rate: ScaleName = "none"
+    base_batch_size: Count = BASE_BATCH_SIZE
     augment: AugmentName = "none"
+    accumulate: Count = 1  # batches that make one update
     last_batch: Literal["keep", "drop"] = "keep"
     fit: Fit | None = None  # None: a published data set as the catalogue brings it to the network, else "stretch"
     skip_unreadable: bool = False  # images of one's own that cannot be decoded are left out
@@ -82,17 +86,28 @@ class Study:
             raise StudyError(f"{self.warm_up:g} is neither a part of all steps nor a whole number of them", "warm_up")
         if self.warm_up and self.schedule == "one-cycle":
             raise StudyError("one-cycle has a rise of its own: leave it out", "warm_up")
+        if self.base_batch_size != BASE_BATCH_SIZE and self.scale_learning_rate == "none":
+            raise StudyError("nothing is scaled: give scale_learning_rate, too", "base_batch_size")
 
     @property
     def optimizer_spec(self) -> OptimizerSpec:
         """The rule with its learning rate and weight decay, its own where the study gives none."""
         rule = OptimizerSpec.named(self.optimizer, self.learning_rate, self.weight_decay)
-        return replace(rule, schedule=self.schedule, warm_up=self.warm_up)
+        scale, base = self.scale_learning_rate, self.base_batch_size
+        return replace(rule, schedule=self.schedule, warm_up=self.warm_up, scale=scale, base_batch_size=base)
 
     @property
     def task(self) -> Task:
         """What is trained on what."""
-        return Task(self.workload, self.dataset, self.optimizer_spec, self.profile, self.feed, augment=self.augment)
+        return Task(
+            self.workload,
+            self.dataset,
+            self.optimizer_spec,
+            self.profile,
+            self.feed,
+            augment=self.augment,
+            accumulate=self.accumulate,
+        )
 
     @property
     def passes(self) -> Passes:

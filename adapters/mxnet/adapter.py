@@ -16,7 +16,7 @@ import numpy as np
 from mxnet import autograd, gluon
 
 from adapters import kernels
-from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
+from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.mxnet import optimizers, own_model
 from adapters.mxnet.layers import LAYERS, ROLES
 from adapters.own_code import without_layers
@@ -119,7 +119,7 @@ class Adapter:
         for key, array in channels_first(workload, weights).items():
             self._parameter(key).set_data(self._array(array))
         net.hybridize()
-        self.net, self.loss = net, losses_of(workload)
+        self.net, self.loss, self.request = net, losses_of(workload), "write"
         net.collect_params().setattr("wd_mult", 1.0)  # everything decays
         self.trainer = gluon.Trainer(net.collect_params(), optimizers.make_optimizer(optimizer))
 
@@ -149,6 +149,7 @@ class Adapter:
             for name, block in self.blocks.items()
         ]
         statistics = {key: self._parameter(key).data().copy() for key in self.workload.statistic_shapes()}
+        self._gradients("write")
         self.net.hybridize(active=False)  # a compiled network calls no block
         with autograd.record():
             loss = self.loss(self.net(self._array(images)), self._array(labels)).mean()
@@ -165,20 +166,37 @@ class Adapter:
             channels_last(self.workload, {key: self._parameter(key).grad().asnumpy() for key in keys}),
         )
 
-    def train(self, order: Order, rates: Floats | None = None) -> list[mx.nd.NDArray]:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[mx.nd.NDArray]:
+        self._gradients("write" if part is None else "add")
         losses = []
         for number, batch in enumerate(order):
             if rates is not None:
                 optimizers.set_rate(self.trainer, self.rule, float(rates[number]))
-            images, labels = self._gathered(batch)
-            with autograd.record():
-                loss = self.loss(self.net(images), labels)
-            loss.backward()
+            if part is None:
+                losses.append(self._differentiated(batch).mean())
+            else:
+                self.net.collect_params().zero_grad()
+                first, *others = [self._differentiated(piece).sum() for piece in parts(batch, part)]
+                losses.append(sum(others, start=first) / len(batch))
             self.trainer.step(len(batch))
-            losses.append(loss.mean())
         if rates is not None:
             optimizers.set_rate(self.trainer, self.rule, self.trainer.learning_rate)  # a step without rates keeps it
         return losses
+
+    def _differentiated(self, batch: np.ndarray) -> mx.nd.NDArray:
+        """The loss of each image; the gradient of their sum is written, or added."""
+        images, labels = self._gathered(batch)
+        with autograd.record():
+            loss = self.loss(self.net(images), labels)
+        loss.backward()
+        return loss
+
+    def _gradients(self, request: str) -> None:
+        """What a backward pass does with the gradients that are there: "write" over them or "add" to them."""
+        if request != self.request:
+            self.request = request
+            for parameter in self._trained():
+                parameter.grad_req = request
 
     def _gathered(self, batch: np.ndarray) -> tuple[mx.nd.NDArray, mx.nd.NDArray]:
         if self.resident:
@@ -217,9 +235,9 @@ class Adapter:
         mx.profiler.set_config(profile_memory=True, aggregate_stats=True, filename=str(self.profile))
         mx.profiler.set_state("run")
 
-    def memory_use(self, order: Order) -> MemoryUse:
-        before = self._in_use()
-        images, labels = self._gathered(order[0])
+    def memory_use(self, order: Order, part: int | None = None) -> MemoryUse:
+        before, batch = self._in_use(), parts(order[0], part)[0]
+        images, labels = self._gathered(batch)
         mx.nd.waitall()
         with autograd.record():
             loss = self.loss(self.net(images), labels)
@@ -230,9 +248,9 @@ class Adapter:
         peaks = []
         for steps in (*order[:ALONE, None], order):
             self._in_use()
-            self.train(steps)
+            self.train(steps, part=part)
             peaks.append(self._most_in_use())
-        indices: Count = 4 * pooled_values(self.workload) * order.shape[1]  # int32, by oneDNN
+        indices: Count = 4 * pooled_values(self.workload) * len(batch)  # int32, by oneDNN
         if self.context.device_type != "cpu":
             indices = "nobody has looked at what MXNet's pools keep on a GPU"
         return MemoryUse(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adapters import kernels
-from adapters.base import MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
+from adapters.base import MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.numpy.layers import sequence
 from adapters.numpy.optimizers import Optimizer
 from adapters.numpy.passes import Array, Parameters, Pass
@@ -92,16 +92,28 @@ class Adapter:
         loss, run = self.differentiate(images, labels)
         return Probe(loss, run.outputs, run.gradients)
 
-    def train(self, order: Order, rates: Floats | None = None) -> Floats:
+    def accumulate(self, images: Images, labels: Labels, part: int | None) -> tuple[float, Parameters]:
+        """The mean loss of all images, and its gradients, from one part of them after the other. Running statistics
+        move with each part.
+        """
+        mean, sums = 0.0, Parameters()
+        for piece in parts(np.arange(len(labels), dtype=np.int32), part):
+            loss, run = self.differentiate(images[piece], labels[piece])
+            share = len(piece) / len(labels)
+            mean += loss * share
+            sums = {key: gradient * share + sums.get(key, 0) for key, gradient in run.gradients.items()}
+            self.state |= run.statistics
+        return mean, sums
+
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
         losses = []
         for number, batch in enumerate(order):
-            loss, run = self.differentiate(self.images[batch], self.labels[batch])
+            loss, gradients = self.accumulate(self.images[batch], self.labels[batch], part)
             self.optimizer.steps += 1
             if rates is not None:
                 self.optimizer.rate = float(rates[number])
-            for key, gradient in run.gradients.items():
+            for key, gradient in gradients.items():
                 self.state[key] = self.state[key] - self._update(key, gradient)
-            self.state |= run.statistics
             losses.append(loss)
         return np.array(losses, np.float32)
 
@@ -126,7 +138,7 @@ class Adapter:
     def count_memory(self, folder: Path) -> None:
         raise Unsupported("the referee is no rival: nobody asks what its memory holds")
 
-    def memory_use(self, order: Order) -> MemoryUse:
+    def memory_use(self, order: Order, part: int | None = None) -> MemoryUse:
         raise Unsupported("the referee is no rival: nobody asks what its memory holds")
 
     def synchronize(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from adapters.base import parts
 from adapters.numpy.adapter import LOSSES, Adapter
 from adapters.numpy.end_updates import Step, update_differences
 from adapters.numpy.layers import FORWARD, sequence
@@ -99,17 +100,21 @@ def _step(asked: Asked, number: int, dtype: type) -> Step:
     adapter, rule = _built(asked, number, dtype), asked.rule.name
     # The first step of two is needed for its loss alone where the state of the optimizer hides its update.
     if follows_whole_gradient(asked.workload, len(batch)) and (number or rule in ("sgd", "nesterov", "rmsprop")):
-        loss, run = adapter.differentiate(images, labels)
-        return Step(loss, run.gradients, run.statistics)
+        loss, gradients = adapter.accumulate(images, labels, asked.spec.part)
+        return Step(loss, gradients, {key: adapter.state[key] for key in asked.workload.statistic_shapes()})
     *front, last = asked.workload.layers
-    size = len(batch) if asked.workload.statistic_shapes() else _chunk(asked.workload)  # BatchNorm wants it whole
+    # BatchNorm wants what went through at once.
+    size = (asked.spec.part or len(batch)) if asked.workload.statistic_shapes() else _chunk(asked.workload)
+    features = []
+    for piece in parts(np.arange(len(batch), dtype=np.int32), size):
+        run = adapter.new_pass(training=True)
+        features.append(sequence(tuple(front), adapter.rescaled(images[piece]), run)[0])
+        adapter.state |= run.statistics
     run = adapter.new_pass(training=True)
-    pieces = (adapter.rescaled(images[first : first + size]) for first in range(0, len(batch), size))
-    features = np.concatenate([sequence(tuple(front), piece, run)[0] for piece in pieces])
-    logits, backward = FORWARD[type(last)](last, features, run)
+    logits, backward = FORWARD[type(last)](last, np.concatenate(features), run)
     loss, dy = LOSSES[asked.workload.loss](logits, labels)
     backward(dy)
-    return Step(loss, run.gradients, run.statistics)
+    return Step(loss, run.gradients, {key: adapter.state[key] for key in asked.workload.statistic_shapes()})
 
 
 def evaluation_apart(logits: Array, expected: Array) -> float:
@@ -140,7 +145,7 @@ def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Differenc
         steps.append(
             EndStep(
                 batch_size=size,
-                partial=size != asked.spec.cell.batch_size,
+                partial=size == len(asked.labels) % asked.spec.global_batch,
                 loss=Difference(loss_apart(loss, true_loss), loss_apart(quick_steps[number].loss, true_loss)),
                 update=None if worst is None else known[worst],
                 parameter=worst,

@@ -14,7 +14,7 @@ import torch._dynamo  # the first optimizer would import it (1.5 s): count it as
 from torch import nn
 
 from adapters import kernels
-from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported
+from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.own_code import without_layers
 from adapters.pytorch import optimizers, own_model
 from adapters.pytorch.biased_variance import BiasedVariance
@@ -147,24 +147,31 @@ class Adapter:
             channels_last(self.workload, {key: gradient.cpu().numpy() for key, gradient in gradients.items()}),
         )
 
-    def train(self, order: Order, rates: Floats | None = None) -> list[torch.Tensor]:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[torch.Tensor]:
         self.model.train()
         losses = []
-        for norm in self.norms:
-            norm.expect(order.shape[1])
         for number, batch in enumerate(order):
             if rates is not None:
                 optimizers.set_rate(self.optimizer, float(rates[number]))
-            images, labels = self._gathered(batch)
             self.optimizer.zero_grad()
-            loss = self.loss(self._logits(images), labels)
-            loss.backward()
+            first, *others = [self._differentiated(piece, len(batch)) for piece in parts(batch, part)]
             self._translate_epsilon()
             self.optimizer.step()
-            losses.append(loss.detach())
-        for norm in self.norms:
-            norm.steps += len(order)
+            losses.append(sum(others, start=first))
         return losses
+
+    def _differentiated(self, piece: np.ndarray, update: int) -> torch.Tensor:
+        """Adds the gradient of this part of an update of so many images; its part of their mean loss."""
+        for norm in self.norms:
+            norm.expect(len(piece))
+        images, labels = self._gathered(piece)
+        loss = self.loss(self._logits(images), labels)
+        if len(piece) < update:
+            loss = loss * (len(piece) / update)
+        loss.backward()
+        for norm in self.norms:
+            norm.steps += 1
+        return loss.detach()
 
     def _gathered(self, batch: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         if self.resident:
@@ -215,9 +222,10 @@ class Adapter:
     def count_memory(self, folder: Path) -> None:
         pass
 
-    def memory_use(self, order: Order) -> MemoryUse:
+    def memory_use(self, order: Order, part: int | None = None) -> MemoryUse:
         self.optimizer.zero_grad()
-        (images, labels), allocated, _ = self._watched(lambda: self._gathered(order[0]))
+        batch = parts(order[0], part)[0]
+        (images, labels), allocated, _ = self._watched(lambda: self._gathered(batch))
         inputs = images.nbytes + labels.nbytes
         outside = max(0, inputs - allocated)  # from_numpy takes numpy's memory over, which nobody counts here
         del images, labels
@@ -228,7 +236,7 @@ class Adapter:
             before = torch.cuda.memory_allocated()
 
         def forward() -> Any:
-            images, labels = self._gathered(order[0])
+            images, labels = self._gathered(batch)
             return images, labels, self.loss(self._logits(images), labels)
 
         (images, labels, loss), held, _ = self._watched(forward)
@@ -238,9 +246,9 @@ class Adapter:
         peaks = []
         for steps in (*order[:ALONE, None], order):
             self.optimizer.zero_grad()
-            peaks.append(self._watched(partial(self.train, steps))[2])
+            peaks.append(self._watched(partial(self.train, steps, part=part))[2])
         step_peak, peak = (before + outside + most for most in (max(peaks[:-1]), peaks[-1]))
-        indices = 8 * pooled_values(self.workload) * order.shape[1]  # int64
+        indices = 8 * pooled_values(self.workload) * len(batch)  # int64
         return MemoryUse(before, inputs, before + outside + held, gradients, step_peak, peak, indices)
 
     def _watched(self, work: Callable[[], Any]) -> tuple[Any, int, int]:

@@ -15,9 +15,10 @@ import numpy as np
 import tensorflow as tf
 
 from adapters import kernels
-from adapters.base import ALONE, Count, Floats, MemoryUse, Order, Probe, Unsupported
+from adapters.base import ALONE, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.own_code import without_layers
 from adapters.tensorflow import optimizers, own_model
+from adapters.tensorflow.accumulation import Accumulation
 from adapters.tensorflow.layers import ROLES, apply
 from workloads.datasets import Images, Labels
 from workloads.records.own_code import OwnCode
@@ -94,8 +95,8 @@ class Adapter:
         seed: int,
         model: keras.Model | None = None,
     ) -> None:
-        for earlier in ("model", "optimizer", "step", "train_step", "train_step_at", "logits"):  # before this one comes
-            self.__dict__.pop(earlier, None)
+        for earlier in ("model", "optimizer", "step", "train_step", "train_step_at", "logits", "accumulation"):
+            self.__dict__.pop(earlier, None)  # before this one comes
         gc.collect()
         keras.utils.set_random_seed(seed)
         self.workload, self.shapes = workload, workload.weight_shapes()
@@ -115,11 +116,8 @@ class Adapter:
 
         @tf.function(input_signature=(images_spec, labels_spec))
         def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-            with tf.GradientTape() as tape:
-                loss = cross_entropy(labels[:, None], model(self._rescaled(images), training=True))
-            rule.apply_gradients(
-                zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)
-            )
+            loss, gradients = self.differentiated(images, labels)
+            rule.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
             return loss
 
         @tf.function(input_signature=(images_spec, labels_spec, labels_spec))
@@ -133,6 +131,17 @@ class Adapter:
         self.optimizer, self.cross_entropy = rule, cross_entropy
         self.step, self.logits, self.train_step = step, logits, resident_step if self.resident else step
         self.train_step_at = optimizers.at_rates(self.train_step, rule)
+        self.accumulation: Accumulation | None = None  # what it keeps is made where it is needed
+
+    def differentiated(
+        self, images: tf.Tensor, labels: tf.Tensor, share: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """(mean loss, its gradients), both of this part of an update where `share` says how much of it that is."""
+        with tf.GradientTape() as tape:
+            loss = self.cross_entropy(labels[:, None], self.model(self._rescaled(images), training=True))
+            if share is not None:
+                loss = loss * share
+        return loss, tape.gradient(loss, self.model.trainable_variables)
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
         model = own_model.make(make_model, own, self.device, seed)
@@ -172,11 +181,25 @@ class Adapter:
             {key: self._canonical(key, gradient.numpy()) for key, gradient in zip(keys, gradients, strict=True)},
         )
 
-    def train(self, order: Order, rates: Floats | None = None) -> list[tf.Tensor]:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[tf.Tensor]:
         with tf.device(self.device):
+            if part is not None:
+                return self._accumulated(order, rates, part)
             if rates is None:
                 return [self.train_step(*self._inputs(batch)) for batch in order]
             return [self.train_step_at(rate, *self._inputs(batch)) for rate, batch in zip(rates, order, strict=True)]
+
+    def _accumulated(self, order: Order, rates: Floats | None, part: int) -> list[tf.Tensor]:
+        self.accumulation = accumulation = self.accumulation or Accumulation(self)
+        losses = []
+        for number, batch in enumerate(order):
+            shared = [(np.float32(len(piece) / len(batch)), piece) for piece in parts(batch, part)]
+            losses.append(tf.add_n([accumulation.add(share, *self._inputs(piece)) for share, piece in shared]))
+            if rates is None:
+                accumulation.apply()
+            else:
+                accumulation.apply_at(rates[number])
+        return losses
 
     def _inputs(self, batch: np.ndarray) -> tuple[Any, ...]:
         return (self.images, self.labels, batch) if self.resident else (self.images[batch], self.labels[batch])
@@ -195,7 +218,7 @@ class Adapter:
         silence = self._silence()
         return {
             "parameters": sum(v.numpy().nbytes for v in self.model.trainable_variables),
-            "gradients": "they live inside the compiled step",
+            "gradients": self.accumulation.nbytes if self.accumulation else "they live inside the compiled step",
             "optimizer": sum(v.numpy().nbytes for v in self.optimizer.variables),
             "allocator_peak": silence or self._in_use()["peak"],
             "allocator_reserved": "TensorFlow does not tell it",
@@ -224,7 +247,7 @@ class Adapter:
     def count_memory(self, folder: Path) -> None:
         os.environ["TF_CPU_ALLOCATOR_USE_BFC"] = "1"  # it counts every block; read when the device is first used
 
-    def memory_use(self, order: Order) -> MemoryUse:
+    def memory_use(self, order: Order, part: int | None = None) -> MemoryUse:
         if silence := self._silence():
             raise Unsupported(silence)
 
@@ -232,11 +255,12 @@ class Adapter:
         def forward(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             return self.cross_entropy(labels[:, None], self.model(self._rescaled(images), training=True))
 
+        batch = parts(order[0], part)[0]
         with tf.device(self.device):
-            forward(*self._gathered(order[0]))  # traced, before anything is counted
+            forward(*self._gathered(batch))  # traced, before anything is counted
             gc.collect()
             before = self._in_use()["current"]
-            images, labels = self._gathered(order[0])
+            images, labels = self._gathered(batch)
             inputs = images.numpy().nbytes + labels.numpy().nbytes
             self.synchronize()
             outside = max(0, inputs - (self._in_use()["current"] - before))  # numpy's memory, where that was aligned
@@ -246,11 +270,12 @@ class Adapter:
             held = outside + self._in_use()["current"]
             gradients = tape.gradient(loss, self.model.trainable_variables)
         sizes = sum(gradient.numpy().nbytes for gradient in gradients)
+        sizes += self.accumulation.nbytes if self.accumulation else 0
         del images, labels, tape, loss, gradients
         peaks = []
         for steps in (*order[:ALONE, None], order):  # each draws its own order of operations, hence its own peak
             tf.config.experimental.reset_memory_stats(self.device[1:])
-            self.read(self.train(steps))
+            self.read(self.train(steps, part=part))
             peaks.append(self._in_use()["peak"])
         why = "TensorFlow counts too coarsely to tell what its pools keep"
         return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1], why, in_chunks=True)

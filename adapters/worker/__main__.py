@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from adapters.base import Adapter, Unsupported
-from adapters.worker import disturbed_epochs, first_probe, memory_steps, overhead_pairs, steps, trial
+from adapters.worker import disturbed_epochs, first_probe, memory_steps, noise_steps, overhead_pairs, steps, trial
 from adapters.worker.event_log import EventLog, in_a_line
 from workloads.records.build import adapter_of
 from workloads.records.events import Event
@@ -30,6 +30,7 @@ KINDS: dict[Kind, Callable[[Adapter, Job, Path, EventLog], None]] = {
     Kind.MEMORY: memory_steps.run,
     Kind.OVERHEAD: overhead_pairs.run,
     Kind.DISTURBED: disturbed_epochs.run,
+    Kind.NOISE: noise_steps.run,
     Kind.STEPS: steps.run,
 }
 

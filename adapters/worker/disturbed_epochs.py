@@ -20,15 +20,16 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """
     prepared = prepare(adapter, job, folder, events)
     workload, optimizer, weights, seed = prepared.task
-    batch_size, passes, test = job.trial.cell.batch_size, job.trial.passes, prepared.test
-    orders = prepared.order[: passes.epochs] if passes.epochs else prepared.order[:1, : FIRST_LOSSES * batch_size]
+    batch_size, update = job.trial.cell.batch_size, job.trial.global_batch
+    passes, test = job.trial.passes, prepared.test
+    orders = prepared.order[: passes.epochs] if passes.epochs else prepared.order[:1, : FIRST_LOSSES * update]
     for number in range(DISTURBANCES):
         adapter.build(workload, optimizer, disturbed(weights, number), seed)
         events.write(Event.BUILT)
-        trainer = Trainer(adapter, prepared.rates, prepared.ahead)
+        trainer = Trainer(adapter, prepared.rates, prepared.ahead, job.trial.part)
         for epoch, order in enumerate(orders):
             load_epoch(adapter, prepared, epoch)
-            train_epoch(trainer, epoch, epoch_batches(order, batch_size, passes.last_batch), events)
+            train_epoch(trainer, epoch, epoch_batches(order, update, passes.last_batch), events)
             if passes.epochs:
                 loss, accuracy = evaluate(adapter, test.images, test.labels, batch_size)
                 events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=loss, test_accuracy=accuracy)

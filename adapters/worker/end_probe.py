@@ -6,6 +6,7 @@ It builds nothing anew: a framework that changed its ways during the trial would
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.base import Adapter, Floats
+from adapters.base import Adapter, Order
 from adapters.worker.prepare import Prepared
+from adapters.worker.trainer import train_of
 from workloads.records.end_evidence import (
     END_FILE,
     IDLE_LOSS,
@@ -62,13 +64,15 @@ def gather(
     arrays["logits"] = np.concatenate(
         [adapter.predict(np.array(test_images[first : first + size])) for first in firsts]
     )
-    small = workload.parameter_count <= LARGE_PARAMETERS
-    for number, images in enumerate(step_sizes(workload, split, size, spec.passes.last_batch)):
+    small, train = workload.parameter_count <= LARGE_PARAMETERS, train_of(adapter, spec.part)
+    sizes = step_sizes(workload, split, spec.global_batch, spec.passes.last_batch, spec.part)
+    for number, images in enumerate(sizes):
         arrays[f"batch/{number}"] = batch(images)
-        arrays[f"loss/{number}"] = adapter.read(adapter.train(arrays[f"batch/{number}"], rates))
+        arrays[f"loss/{number}"] = adapter.read(train(arrays[f"batch/{number}"], rates))
         if small:
             arrays |= _named(number + 1, adapter.weights())
-    idle = _idle(adapter, [batch(idle_batch(workload, size)) for _ in range(IDLE_STEPS)], rates) if small else {}
+    idle_batches = [batch(idle_batch(workload, size)) for _ in range(IDLE_STEPS)] if small else []
+    idle = _idle(adapter, lambda order: train(order, rates), idle_batches) if small else {}
     np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
     return idle
 
@@ -78,11 +82,11 @@ def _named(number: int, weights: Weights) -> Weights:
     return {f"weights/{number}/{key}": np.array(array) for key, array in weights.items()}
 
 
-def _idle(adapter: Adapter, batches: list[NDArray[np.int32]], rates: Floats | None) -> dict[str, int]:
+def _idle(adapter: Adapter, train: Callable[[Order], Any], batches: list[Order]) -> dict[str, int]:
     asked = idle = 0
     before = _named(0, adapter.weights())
     for batch in batches:
-        loss = float(adapter.read(adapter.train(batch, rates))[0])
+        loss = float(adapter.read(train(batch))[0])
         after = _named(0, adapter.weights())
         if loss > IDLE_LOSS:
             asked += 1

@@ -11,9 +11,11 @@ import numpy as np
 from adapters.base import Adapter, Order
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import BuildArguments, prepare
+from adapters.worker.trainer import train_of
 from workloads.datasets import Images, Labels
 from workloads.records.events import Event
 from workloads.records.evidence import (
+    ACCUMULATED,
     BATCHES,
     EVALUATED_STEPS,
     LARGE,
@@ -31,25 +33,32 @@ from workloads.records.job import Job
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """The kind `probe`: nothing is measured."""
     prepared = prepare(adapter, job, folder, events)
-    evidence = gather(adapter, prepared.task, prepared.images(0), prepared.train.labels, prepared.order[0])
+    part = PROBE_BATCH if job.trial.task.accumulate > 1 else None
+    evidence = gather(adapter, prepared.task, prepared.images(0), prepared.train.labels, prepared.order[0], part)
     events.write(Event.PROBED, evidence=evidence.to_json())
     events.write(Event.FINISHED)
 
 
-def gather(adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order) -> Evidence:
-    """`images`, `labels` are the training split that was loaded, `order` (n,) an epoch's permutation of it.
+def gather(
+    adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order, part: int | None = None
+) -> Evidence:
+    """`images`, `labels` are the training split that was loaded, `order` (n,) an epoch's permutation of it; `part` is
+    PROBE_BATCH where the trial's updates have parts.
 
     Where the workload draws masks, all that must agree in training comes from a twin without dropout.
     """
     probes = LARGE_PROBES if task[0].multiply_adds > LARGE else PROBES
+    needed = sum(BATCHES if part is None else ACCUMULATED)
     first, *others = (
-        _evidence(adapter, task, images, labels, part) for part in np.resize(order, (probes, sum(BATCHES)))
+        _evidence(adapter, task, images, labels, each, part) for each in np.resize(order, (probes, needed))
     )
     return replace(first, again=others)
 
 
-def _evidence(adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order) -> Evidence:
-    """Of the images that `order` (sum of BATCHES,) names; `task` is what `build` takes."""
+def _evidence(
+    adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order, part: int | None
+) -> Evidence:
+    """Of the images that `order` (sum of BATCHES or ACCUMULATED,) names; `task` is what `build` takes."""
     workload, optimizer, weights, seed = task
     batch = order[:PROBE_BATCH]
     adapter.build(workload, optimizer, weights, seed)
@@ -57,14 +66,15 @@ def _evidence(adapter: Adapter, task: BuildArguments, images: Images, labels: La
     if workload.draws:
         adapter.build(workload.without_dropout(), optimizer, weights, seed)
     probe = adapter.probe(images[batch], labels[batch])
-    steps = BATCHES[:EVALUATED_STEPS] if workload.multiply_adds > LARGE else BATCHES
+    steps, train = BATCHES if part is None else ACCUMULATED, train_of(adapter, part)
     losses: list[float] = []
     updates: dict[str, dict[str, Fingerprint]] = {}
     evaluation: Fingerprint = ()
-    for number, indices in enumerate(np.split(order[: sum(steps)], np.cumsum(steps)[:-1]), start=1):
-        handle = adapter.train(indices[None], probe_rates(optimizer, number))
+    most = EVALUATED_STEPS if workload.multiply_adds > LARGE else len(steps)
+    for number, indices in enumerate(np.split(order, np.cumsum(steps)[:-1])[:most], start=1):
+        handle = train(indices[None], probe_rates(optimizer, number))
         losses.extend(float(loss) for loss in adapter.read(handle))
-        if number in (1, EVALUATED_STEPS, len(steps)):
+        if number in (1, EVALUATED_STEPS, most):
             after = adapter.weights()
             updates[str(number)] = {key: fingerprint(after[key] - weights[key]) for key in weights if key in after}
         if number == EVALUATED_STEPS:

@@ -7,6 +7,7 @@ have been told.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,12 +35,13 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     split = prepared.train
     dataset = split.images.nbytes + split.labels.nbytes if job.trial.task.feed == "device" else 0
     for batch_size in sorted(job.batch_sizes):
-        trainer = Trainer(adapter)
-        trainer.run(iter([np.resize(order, (1, batch_size))]))
-        trainer.run_timed(np.resize(order, (SETTLING_STEPS, batch_size)))
+        trial = replace(job.trial, cell=replace(job.trial.cell, batch_size=batch_size))
+        trainer, update = Trainer(adapter, part=trial.part), trial.global_batch
+        trainer.run(iter([np.resize(order, (1, update))]))
+        trainer.run_timed(np.resize(order, (SETTLING_STEPS, update)))
         steps = max(FEWEST_STEPS, 2 * trainer.steps_a_call())  # a trial is two calls ahead of the device
         try:
-            use = adapter.memory_use(np.resize(order, (steps, batch_size)))
+            use = adapter.memory_use(np.resize(order, (steps, update)), *([trial.part] if trial.part else []))
             counts = adapter.memory()
             kept = {kind: known(counts[kind]) for kind in ("parameters", "optimizer")}
         except Unsupported as error:

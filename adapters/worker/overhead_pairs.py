@@ -142,16 +142,16 @@ def measure_pairs(
 
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """A trial's beginning, then two segments for each pair. Raises what the adapter raises."""
-    batch_size, sampler = job.trial.cell.batch_size, Sampler(int((folder / SAMPLER_FILE).read_text()))
+    update, sampler = job.trial.global_batch, Sampler(int((folder / SAMPLER_FILE).read_text()))
     prepared = prepare(adapter, job, folder, events)
     prepared.build(adapter)
     adapter.synchronize()
     events.write(Event.BUILT)
-    order, trainer = prepared.order[0], Trainer(adapter, prepared.rates)
-    warm_up(trainer, epoch_batches(order, batch_size, "keep"), events)
+    order, trainer = prepared.order[0], Trainer(adapter, prepared.rates, part=job.trial.part)
+    warm_up(trainer, epoch_batches(order, update, "keep"), events)
     for _ in range(2):  # a step is timed over a segment's length; then calls of that length have been compiled, too
-        trainer.run_timed(np.concatenate(same_work(order, batch_size, trainer)))
-    calls = same_work(order, batch_size, trainer)
+        trainer.run_timed(np.concatenate(same_work(order, update, trainer)))
+    calls = same_work(order, update, trainer)
     trainer.run(iter(calls[:1]))
     segments = measure_pairs(calls, trainer, events, sampler, job.pairs)
     write_json(folder / SEGMENTS_FILE, {"segments": [asdict(segment) for segment in segments]})

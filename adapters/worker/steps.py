@@ -28,11 +28,13 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     del prepared.task  # the weights as they were given, or they would count as the framework's memory
     adapter.synchronize()
     events.write(Event.BUILT)
-    batch_size, order, images = job.trial.cell.batch_size, prepared.order[-1], prepared.test.images
-    trainer = Trainer(adapter, prepared.rates, prepared.ahead)
-    warm_up(trainer, [np.resize(order, (1 + WARM_UP_STEPS, batch_size))], events)
-    train_window(trainer, order, batch_size, job.trial.window_s, events, FEWEST_CALLS)
-    adapter.predict(np.array(images[np.arange(batch_size) % len(images)]))  # as an epoch's evaluation asks
+    order, images, update = prepared.order[-1], prepared.test.images, job.trial.global_batch
+    trainer = Trainer(adapter, prepared.rates, prepared.ahead, job.trial.part)
+    warm_up(trainer, [np.resize(order, (1 + WARM_UP_STEPS, update))], events)
+    train_window(trainer, order, update, job.trial.window_s, events, FEWEST_CALLS)
+    adapter.predict(
+        np.array(images[np.arange(job.trial.cell.batch_size) % len(images)])
+    )  # as an epoch's evaluation asks
     adapter.synchronize()
     events.write(Event.FINISHED)
     events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()} | host.counts())

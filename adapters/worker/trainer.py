@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,11 @@ class Trainer:
     `calls_s` is how long after the one before it the losses of each call of the last `run` were there.
     """
 
-    def __init__(self, adapter: Adapter, rates: Floats | None = None, ahead: Ahead | None = None) -> None:
+    def __init__(
+        self, adapter: Adapter, rates: Floats | None = None, ahead: Ahead | None = None, part: int | None = None
+    ) -> None:
         self.adapter, self.rates, self.ahead = adapter, rates, ahead
+        self.train = train_of(adapter, part)
         self.steps = 0
         self.losses: list[float] = []
         self.images = 0
@@ -39,7 +43,7 @@ class Trainer:
         for order in calls:
             if self.ahead is not None:
                 self.ahead(order)
-            submitted = self.adapter.train(order, self._rates(len(order)))
+            submitted = self.train(order, self._rates(len(order)))
             self.images += order.size
             self._read(pending)
             pending = submitted
@@ -82,6 +86,11 @@ class Trainer:
             steps = min(self.steps_a_call(), power_of_two(len(batches) - done))
             yield batches[done : done + steps]
             done += steps
+
+
+def train_of(adapter: Adapter, part: int | None) -> Callable[[Order, Floats | None], Any]:
+    """Its `train` of rows in parts of so many images; an adapter that knows of no parts trains whole rows."""
+    return adapter.train if part is None else partial(adapter.train, part=part)
 
 
 def power_of_two(most: int) -> int:

@@ -40,26 +40,26 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
 
 def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: EventLog) -> int:
     """The epochs and the window; returns how many updates they made."""
-    batch_size, split = spec.cell.batch_size, len(prepared.train.images)
-    if batch_size > split and spec.passes.last_batch == "drop":
-        raise ValueError(f"batch size {batch_size} is larger than the split of {split}: all is dropped")
+    update, split = spec.global_batch, len(prepared.train.images)
+    if update > split and spec.passes.last_batch == "drop":
+        raise ValueError(f"batch size {update} is larger than the split of {split}: all is dropped")
     prepared.build(adapter)
     del prepared.task  # the weights as they were given, or they would count as the framework's memory
     adapter.synchronize()
     events.write(Event.BUILT)
 
-    trainer = Trainer(adapter, prepared.rates, prepared.ahead)
+    trainer = Trainer(adapter, prepared.rates, prepared.ahead, spec.part)
     for epoch in range(spec.passes.epochs):
         if epoch:
             load_epoch(adapter, prepared, epoch)
-        batches = epoch_batches(prepared.order[epoch], batch_size, spec.passes.last_batch)
+        batches = epoch_batches(prepared.order[epoch], update, spec.passes.last_batch)
         train_epoch(trainer, epoch, batches, events)
         if prepared.draws is not None:
             events.write(Event.EPOCH_AUGMENTED, epoch=epoch, augment_s=prepared.cost.taken())
-        test_loss, test_accuracy = evaluate(adapter, prepared.test.images, prepared.test.labels, batch_size)
+        test_loss, test_accuracy = evaluate(adapter, prepared.test.images, prepared.test.labels, spec.cell.batch_size)
         events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=test_loss, test_accuracy=test_accuracy)
     load_epoch(adapter, prepared, -1)
-    train_window(trainer, prepared.order[-1], batch_size, spec.window_s, events)
+    train_window(trainer, prepared.order[-1], update, spec.window_s, events)
     return len(trainer.losses)
 
 

@@ -98,7 +98,7 @@ def from_events(events: Events, epochs: int) -> Values:
 
 
 def from_samples(samples: Samples, window: Edges, threads: int) -> Values:
-    """Usage of CPU and GPU, %, and the highest resident size of the process tree."""
+    """Usage of CPU and GPU, %, the processor's energy, and the highest resident size of the process tree."""
     values = {}
     cpu, cores = (_increases(samples, column, window) for column in ("cpu_s", "cores_cpu_s"))
     if cpu is not None:
@@ -111,6 +111,9 @@ def from_samples(samples: Samples, window: Edges, threads: int) -> Values:
         if cores is not None:
             foreign = share * cores[1].sum() / cores[0].sum() - values[registry.CPU_USAGE.name]
             values[registry.FOREIGN_CPU.name] = max(0.0, foreign)
+    energy = _increases(samples, "package_energy_uj", window)
+    if energy is not None:
+        values[registry.CPU_ENERGY.name] = energy[1].sum() / 1e6
     resident = _readings(samples, "host_memory_bytes", window, PERIOD_S)
     if len(resident):
         values[registry.HOST_MEMORY.name] = resident.max()

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from workloads.records.intervals import accuracy_step
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
@@ -15,7 +16,6 @@ from ..conditions import Replaced, Section, sections
 from ..frameworks import display_name
 from ..load import ReportError, Stored
 from ..quantities import ACCURACY, Quantity
-from ..spread import accuracy_step
 from ..tables import Place
 from . import cell_tests, estimates
 from .cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest, Verdict
@@ -127,7 +127,7 @@ def _compared(pair: Pair) -> Compared:
     both = [place for place in places_a if place in places_b]
     cells, uncompared = [], []
     for quantity in QUANTITIES:
-        spec_a, spec_b = (quantity.figure(section.condition) for section in (pair.a, pair.b))
+        spec_a, spec_b = (tables.measured(section, quantity) for section in (pair.a, pair.b))
         if spec_a and spec_a is spec_b:
             cells += [_cell(pair, quantity, place) for place in both]
         elif spec_a or spec_b:

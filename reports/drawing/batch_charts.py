@@ -15,7 +15,7 @@ from .chart_series import against_batch_size
 DRAWN = (USAGE, MEMORY, ACCURACY, SPEED, STEP_TIME, ENERGY)
 NAMES = tuple(quantity.name for quantity in DRAWN)
 LOGARITHMIC = (STEP_TIME,)  # grows with the batch size itself: on a linear axis half of its points lie at 0
-AXIS_NAMES = {ENERGY: "GPU energy, J an image"}
+AXIS_NAMES = {ENERGY: "{}, J an image"}
 BATCH_AXIS = "Batch size, images (logarithmic)"
 
 
@@ -38,7 +38,7 @@ def _chart(section: Section, quantity: Quantity, published: Sequence[Publication
         name=quantity.name,
         title=title,
         x_label=BATCH_AXIS,
-        y_label=AXIS_NAMES.get(quantity, f"{spec.label}, {spec.unit}"),
+        y_label=AXIS_NAMES.get(quantity, f"{{}}, {spec.unit}").format(spec.label),
         panels=(Panel("", series),),
         alt=chart_words.sentence([f"{title}, against batch size", *courses]),
         caption=" ".join([chart_words.points(measured.most), *about]),

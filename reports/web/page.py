@@ -67,11 +67,11 @@ def page(report: Report, marks: tuple[str, ...] = ()) -> str:
 
 
 def _page(report: Report, marks: tuple[str, ...], parts_bytes: int) -> str:
-    environment = _environment()
+    templates = environment()
     trials = web_trials.trials_of(report)
     frameworks = styles(trial.result.spec.cell.framework for trial in trials)
     charted = (chart.frameworks for chapter in report.chapters for chart in chapter.charts)
-    room = Room(environment.get_template("table.html.j2").module, styles({*frameworks}.union(*charted)), parts_bytes)
+    room = Room(templates.get_template("table.html.j2").module, styles({*frameworks}.union(*charted)), parts_bytes)
     context = _context(report, room, trials) | {
         "marks": marks,
         "frameworks": [(key, style.name) for key, style in frameworks.items()],
@@ -88,7 +88,7 @@ def _page(report: Report, marks: tuple[str, ...], parts_bytes: int) -> str:
         "tracks": [[track.label, track.unit] for track in TRACKS],
     }
     packed = {"shown": pack(shown), "echarts": _packed_library()}
-    template = environment.get_template("report.html.j2")
+    template = templates.get_template("report.html.j2")
     bare = template.render(context, packed=packed | dict.fromkeys(web_trials.DETAILS, ""), left_out=[])
     spare = LIMIT_BYTES - SENTENCES_BYTES - len(bare.encode("utf-8", "replace"))
     details, left_out = web_trials.details(trials, max(0, spare))
@@ -102,7 +102,7 @@ def _context(report: Report, room: Room, trials: list[Trial]) -> dict[str, Any]:
         for number, chapter in enumerate(report.chapters, 1)
     ]
     every = web_trials.finder(trials)
-    script = f'(() => {{\n"use strict";\n{"".join(_asset(name) for name in SCRIPTS)}}})();\n'
+    script = f'(() => {{\n"use strict";\n{"".join(asset(name) for name in SCRIPTS)}}})();\n'
     return {
         "title": _title(report),
         "dates": dates(report.stored.results),
@@ -114,7 +114,7 @@ def _context(report: Report, room: Room, trials: list[Trial]) -> dict[str, Any]:
         "beside": room.several(report.beside, "beside", every),
         "appendix": room.several(report.appendix, "appendix", every),
         "most_lines": MOST_LINES,
-        "style": "".join(_asset(name) for name in STYLES),
+        "style": "".join(asset(name) for name in STYLES),
         "script": script,
         "policy": f"{NO_CONNECTION}; script-src {_hash(script)} {_hash(_library())}",
         "library": vendored("echarts"),
@@ -134,7 +134,8 @@ def _title(report: Report) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Of the templates."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
@@ -148,17 +149,18 @@ def _environment() -> Environment:
 
 def vendored(name: str) -> dict[str, Any]:
     """What VENDORED.toml says of a library: name, version, licence, file, sha256."""
-    entry: dict[str, Any] = tomllib.loads(_asset("vendor/VENDORED.toml"))[name]
+    entry: dict[str, Any] = tomllib.loads(asset("vendor/VENDORED.toml"))[name]
     return entry
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file among the templates."""
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
 @cache
 def _library() -> str:
-    return _asset(f"vendor/{vendored('echarts')['file']}")
+    return asset(f"vendor/{vendored('echarts')['file']}")
 
 
 @cache

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,8 @@ class StepTrials:
     inputs: dict[str, InputFile]  # of repeat 0
     launchers: dict[str, Launcher | str]  # or why a framework's workers cannot be started
     machine: dict[str, Any]
-    asked: Counter[tuple[str, frozenset[Status]]] = field(default_factory=Counter)
+    given: set[Path] = field(default_factory=set)  # folders of attempts that somebody got
+    show: Callable[[TrialResult, Path], None] = lambda *_: None  # gets every attempt once it is known
 
     @classmethod
     def of(
@@ -71,17 +71,19 @@ class StepTrials:
         )
 
     def run(self, framework: str, batch_size: int, answers: Collection[Status] = FINDINGS) -> tuple[TrialResult, Path]:
-        """The next attempt's result, and its folder (absolute); one that ended as none of `answers` is not taken from
-        an earlier run, but stays where it is.
+        """An attempt's result, and its folder (absolute): of an earlier run, where it has one that ended as one of
+        `answers` and that this run has not given to anybody; else a new one.
         """
         spec = self.spec(framework, batch_size)
-        key = (spec.id, frozenset(answers))
-        number = self.asked[key]
-        finished = [each for each in self.stored(spec) if each[0].status in answers]
-        if number < len(finished):
-            self.asked[key] += 1
-            return finished[number]
-        folder = self.next_folder(spec)
+        finished = [each for each in self.stored(spec) if each[0].status in answers and each[1] not in self.given]
+        result, folder = finished[0] if finished else self.new(spec)
+        self.given.add(folder)
+        self.show(result, folder)
+        return result, folder
+
+    def new(self, spec: TrialSpec) -> tuple[TrialResult, Path]:
+        """An attempt that nobody made before."""
+        folder, framework = self.next_folder(spec), spec.cell.framework
         conditions = self.machine | {"framework_label": definition.label(self.request.project, framework)}
         launcher = self.launchers[framework]
         if isinstance(launcher, str):
@@ -90,7 +92,6 @@ class StepTrials:
             account = {"reason": "steps alone: the memory worker was not asked"}
             result = run_trial(folder, spec, launcher, conditions, account, Kind.STEPS)
         write_json(folder / RESULT_FILE, result.to_json())
-        self.asked[key] += result.status in answers
         return result, folder
 
     def stored(self, spec: TrialSpec) -> list[tuple[TrialResult, Path]]:

@@ -168,9 +168,10 @@ def _dataset(study: Study, workload: Workload, own_code: bool) -> tuple[Dataset,
         )
     if (images is not None or study.fit) and (len(workload.input_shape) != 3 or workload.input_shape[2] not in (1, 3)):
         raise BadInput(f"workload {workload.name} takes {workload.input_shape}; pictures have 1 channel or 3")
-    if study.last_batch == "drop" and max(study.batch_sizes) > dataset.train_count:
+    if study.last_batch == "drop" and study.accumulate * max(study.batch_sizes) > dataset.train_count:
+        accumulated = f"{study.accumulate} x " if study.accumulate > 1 else ""
         raise BadInput(
-            f"batch size {max(study.batch_sizes)} is larger than the training split of {dataset.name} "
+            f"batch size {accumulated}{max(study.batch_sizes)} is larger than the training split of {dataset.name} "
             f"({dataset.train_count} images) and last_batch is drop: nothing would be trained"
         )
     return dataset, images

@@ -13,13 +13,14 @@ from runner.command import stable
 from workloads import study as studies
 from workloads.records.job import AUGMENTATIONS, FITS
 from workloads.records.status import Status
-from workloads.spec import DECAYING, OPTIMIZER_NAMES, SCHEDULE_NAMES
+from workloads.spec import BASE_BATCH_SIZE, DECAYING, OPTIMIZER_NAMES, SCALE_NAMES, SCHEDULE_NAMES
 from workloads.study import Study, StudyError
 
 RETRIES = 3
 CHOICES = {
     "optimizer": OPTIMIZER_NAMES,
     "schedule": SCHEDULE_NAMES,
+    "scale_learning_rate": SCALE_NAMES,
     "augment": AUGMENTATIONS,
     "fit": FITS,
     "feed": ("host", "device"),
@@ -45,7 +46,8 @@ def run_parser() -> Parser:
     parser = Parser(
         prog="python -m runner",
         description="Train one CNN in several deep-learning frameworks, per batch size, and measure it from outside.",
-        epilog="python -m runner overhead --help: what the measuring itself costs",
+        epilog="python -m runner batch-size --help: which batch size; "
+        "python -m runner overhead --help: what the measuring itself costs",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -56,7 +58,7 @@ def run_parser() -> Parser:
     parser.add_argument(
         "--study", default="quick", metavar="NAME|FILE", help="a study's name or TOML file (default: quick)"
     )
-    _add_axes(parser)
+    add_axes(parser)
     parser.add_argument(
         "--retry",
         nargs="+",
@@ -71,7 +73,7 @@ def run_parser() -> Parser:
     return parser
 
 
-def _add_axes(parser: Parser) -> None:
+def add_axes(parser: Parser) -> None:
     """What the study may have otherwise (`study_of`), and where its data lie."""
     parser.add_argument("--workload", metavar="NAME|FILE", help="of the catalogue, or a file of yours that defines one")
     parser.add_argument("--model", dest="models", action="append", default=[], metavar="FRAMEWORK=FILE.py:FUNCTION",
@@ -90,18 +92,22 @@ def _add_axes(parser: Parser) -> None:
     parser.add_argument("--repeat", dest="repeats", type=whole, metavar="N", help="fresh-process repeats of every cell")
     parser.add_argument("--seed", type=whole, metavar="N", help="repeat r draws weights and batch order with seed + r")
     parser.add_argument("--optimizer", metavar="NAME", help=", ".join(OPTIMIZER_NAMES))
-    parser.add_argument("--learning-rate", type=_number, metavar="RATE", help="the highest, where a schedule has more")
-    parser.add_argument("--weight-decay", type=_number, metavar="DECAY", help=f"of {', '.join(DECAYING)}")
+    parser.add_argument("--learning-rate", type=number, metavar="RATE", help="the highest, where a schedule has more")
+    parser.add_argument("--weight-decay", type=number, metavar="DECAY", help=f"of {', '.join(DECAYING)}")
     parser.add_argument("--schedule", metavar="NAME", help=f"of the learning rate: {', '.join(SCHEDULE_NAMES)}")
-    parser.add_argument("--warm-up", type=_number, metavar="STEPS", help="steps, or below 1 a part of all, in which "
+    parser.add_argument("--warm-up", type=number, metavar="STEPS", help="steps, or below 1 a part of all, in which "
                        "the learning rate rises")  # fmt: skip
+    parser.add_argument("--scale-learning-rate", metavar="HOW", help=f"with the batch size: {', '.join(SCALE_NAMES)} "
+                       "(default: none)")  # fmt: skip
+    parser.add_argument("--base-batch-size", type=whole, metavar="N", help="at which the learning rate is the one that "
+                       f"is given (default: {BASE_BATCH_SIZE})")  # fmt: skip
     parser.add_argument("--augment", metavar="NAME", help=f"of the training images: {', '.join(AUGMENTATIONS)}")
+    parser.add_argument("--accumulate", type=whole, metavar="K", help="batches that make one update: gradients of K "
+                       "times the batch size, in the memory of one batch (default: 1)")  # fmt: skip
     parser.add_argument("--feed", metavar="host|device", help="where the training split lives (default: host)")
     parser.add_argument("--last-batch", metavar="keep|drop", help="what becomes of the last, smaller batch")
-    parser.add_argument(
-        "--window", dest="window_s", type=_number, metavar="SECONDS", help="length of the steady window"
-    )
-    parser.add_argument("--timeout", dest="timeout_s", type=_number, metavar="SECONDS", help="time limit of a trial")
+    parser.add_argument("--window", dest="window_s", type=number, metavar="SECONDS", help="length of the steady window")
+    parser.add_argument("--timeout", dest="timeout_s", type=number, metavar="SECONDS", help="time limit of a trial")
 
 
 def add_shared(parser: Parser) -> None:
@@ -133,7 +139,8 @@ def whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
-def _number(text: str) -> float:
+def number(text: str) -> float:
+    """An argument as float. Raises ArgumentTypeError."""
     try:
         return float(text)
     except ValueError:

@@ -100,6 +100,8 @@ def plan(request: Request, console: Console) -> None:
         console.print(f"{framework}: {model.path}:{model.function}, own code, not compared")
     for build, interpreter in request.interpreters.items():
         console.print(f"{build}: {interpreter.summary}")
+    if request.study.accumulate > 1:
+        console.print(f"an update is made of {request.study.accumulate} batches")
     lines = memory_forecast.lines(read_stored(request.results))
     capacity = memory_forecast.capacity_bytes(placement.device, request.gpus, placement.memory_limit_bytes)
     for number, spec in enumerate(planned.trials, start=1):

@@ -23,9 +23,10 @@ def rates(study: Study, images: int) -> dict[str, NDArray[np.float32]]:
         return {}
     computed = {}
     for batch_size in study.batch_sizes:
-        steps = study.epochs * schedules.steps_of(images, batch_size, study.last_batch)
+        of_update = study.accumulate * batch_size
+        steps = study.epochs * schedules.steps_of(images, of_update, study.last_batch)
         try:
-            computed[f"{RATES}/{batch_size}"] = schedules.rates(study.optimizer_spec, steps)
+            computed[f"{RATES}/{batch_size}"] = schedules.rates(study.optimizer_spec.at(of_update), steps)
         except ValueError as error:
             raise BadInput(f"--warm-up {study.warm_up:g}: at batch size {batch_size} {error}") from error
     return computed

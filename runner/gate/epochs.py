@@ -21,7 +21,7 @@ def check(
     """Held against those of `same`, trials fed the same batches, that are not suspect at their own end; none where no
     epoch can be compared. Where it differs, the frameworks are asked by `disturbed` what rounding can do to it.
     """
-    rule, normalised = trial.spec.task.optimizer, bool(workload.statistic_shapes())
+    rule, normalised = trial.spec.rule, bool(workload.statistic_shapes())
     rivals = [
         rival
         for rival in same
@@ -56,7 +56,7 @@ def _moved(trial: TrialResult, disturbed: Disturbed, epochs: int) -> list[Moved]
 
 def _compared(trial: TrialResult, rivals: list[TrialResult], normalised: bool, disturbed: Sequence[Moved]) -> Check:
     """With the bounds that disturbed weights lead to; held against nobody where these bound nothing."""
-    rule = trial.spec.task.optimizer
+    rule = trial.spec.rule
     last, apart = 0, {}
     for rival in rivals:
         how = (trial.epochs, rival.epochs, rule, normalised, disturbed)

@@ -49,7 +49,7 @@ def group(spec: TrialSpec) -> Group:
     """Trials of one group probed the same workload, weights, images and optimizer."""
     probed = ("train_images", "train_labels", "order", "network", "weights", AUGMENTATION)
     hashes = tuple(spec.inputs[name].sha256 for name in probed if name in spec.inputs)
-    return (spec.task.workload, tuple(asdict(spec.task.optimizer).items()), hashes)
+    return (spec.task.workload, tuple(asdict(spec.task.optimizer).items()), spec.task.accumulate > 1, hashes)
 
 
 class Gate:
@@ -180,7 +180,7 @@ class Gate:
         if not before:
             return []
         normalised = bool(self._workload(trial.spec).statistic_shapes())
-        number = compared_epochs(trial.epochs, trial.spec.task.optimizer, normalised)
+        number = compared_epochs(trial.epochs, trial.spec.rule, normalised)
         trainings = [(each, self.disturbed.trainings(each, number)) for each in (trial, *same)]
         moved = [losses_moved(each, answers) for each, answers in trainings if answers]
         return differing(list(zip(*moved, strict=False))) if len(moved) > 1 else before

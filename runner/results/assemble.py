@@ -13,6 +13,7 @@ from runner.ask import Ended
 from runner.results.gpu import gpu_figures, memory_accounts
 from runner.results.gpu_contention import alone, foreign_processes
 from runner.results.memory import MemoryAccount, memory
+from runner.results.package_energy import package_energy
 from runner.results.window import calls, divergence, speed, start_up, unknown, usage, window
 from workloads.networks import of_trial
 from workloads.records.check_name import COUNTS, CheckName
@@ -83,7 +84,7 @@ def figures_of(records: Records, parts: MemoryAccount) -> dict[str, Figure]:
     """All but the accuracy."""
     spec, events, samples = records.spec, records.ended.last, records.samples
     figures = {**start_up(events), **speed(events), **calls(events), **divergence(events)}
-    figures |= augmentation(records.ended.events)
+    figures |= augmentation(records.ended.events) | package_energy(events, samples, records.meter)
     figures |= usage(events, samples, spec) | memory(events, samples, spec, records.workload, parts)
     if spec.placement.device == "cpu":
         return figures | {GPU_USAGE.name: unknown("NVML", "the trial ran on the CPU")}

@@ -3,7 +3,7 @@
 It samples the idle device, prints "ready", reads the worker's process id from standard input, and samples at 10 Hz
 until standard input closes. Times are those of the monotonic clock. CPU times are sums since the start, so a mean
 over any window is a difference. An empty cell is a value the machine did not give; beside the samples, meter.json says
-why the GPU's are empty, and what the sampling itself cost.
+why the GPU's and the packages' are empty, and what the sampling itself cost.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import psutil
 
 from runner.sampler.gpu_meter import GpuMeter
 from runner.sampler.nvml_query import Row
+from runner.sampler.package_energy import POWERCAP, PackageEnergy
 from workloads.records.files import METER_FILE, write_json
 from workloads.records.samples import COLUMNS, PERIOD_S
 
@@ -68,11 +69,12 @@ def busy_s(cores: list[int]) -> float:
     return sum(t.user + t.nice + t.system + t.irq + t.softirq + t.steal for t in (every[core] for core in cores))
 
 
-def sample(tree: ProcessTree | None, gpu: GpuMeter | None) -> Row:
-    """The GPU first: its readings are closest to the row's time."""
+def sample(tree: ProcessTree | None, gpu: GpuMeter | None, packages: PackageEnergy) -> Row:
+    """Device and processor first: their readings are closest to the row's time."""
     row: Row = {"t_ns": time.monotonic_ns()}
     if gpu is not None:
         row |= gpu.sample(tree.ids if tree else None)
+    row |= packages.sample()
     if tree is not None:
         row |= {"cores_cpu_s": round(busy_s(tree.cores), 2)} | tree.sample()
     return row
@@ -95,12 +97,13 @@ class Sampler:
     The first row is from before the worker. Its end is where `clocks` of the account has its second pair.
     """
 
-    def __init__(self, samples: Path, file: TextIO, uuid: str | None) -> None:
+    def __init__(self, samples: Path, file: TextIO, uuid: str | None, powercap: Path = POWERCAP) -> None:
         self.file = file
         self.writer = csv.DictWriter(file, COLUMNS, restval="")
         self.writer.writeheader()
         self.account = samples.parent / METER_FILE
         self.gpu = GpuMeter(uuid, samples.parent) if uuid else None
+        self.packages = PackageEnergy(powercap)
         self.clocks = [clocks()]
         self.rows = 0
 
@@ -113,14 +116,15 @@ class Sampler:
     def store_account(self, cost: dict[str, float] | None) -> None:
         """meter.json; `cost` is the sampler's own, None while it runs."""
         gpu = self.gpu.account() if self.gpu else None
-        write_json(self.account, {"gpu": gpu, "clocks": self.clocks, "sampler": cost})
+        packages = self.packages.account()
+        write_json(self.account, {"gpu": gpu, "package_energy": packages, "clocks": self.clocks, "sampler": cost})
 
     def follow(self, tree: ProcessTree) -> None:
         """Sample until standard input closes; then what is left on the device, and the account."""
         started_s, cpu_before_s, rows_before = time.monotonic(), time.process_time(), self.rows
         due = started_s
         while not closed(sys.stdin):
-            self.write(sample(tree, self.gpu))
+            self.write(sample(tree, self.gpu, self.packages))
             due = max(due + PERIOD_S, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
         cost = {
@@ -147,7 +151,7 @@ def main(samples: Path, uuid: str | None) -> None:
     with samples.open("w", newline="", encoding="utf-8") as file:
         sampler = Sampler(samples, file, uuid)
         sampler.store_account(None)
-        sampler.write(sample(None, sampler.gpu))
+        sampler.write(sample(None, sampler.gpu, sampler.packages))
         print("ready", flush=True)
         answer = sys.stdin.readline().strip()
         if not answer:

@@ -34,12 +34,18 @@ DEVIATIONS_FILE = "known_deviations.toml"  # of a framework's folder
 def run_probe(
     framework: str, module: str, profile: str, inputs: Path, out: Path, cases: list[Case], **variables: str
 ) -> None:
-    """`probe.py` in the framework's environment. An environment that is missing is a failure."""
+    """`probe.py` in the framework's environment."""
+    names = [case.name for case in cases]
+    out.mkdir(exist_ok=True)
+    run_in(framework, HERE / "probe.py", module, profile, str(inputs), str(out), *names, **variables)
+
+
+def run_in(framework: str, script: Path, *arguments: str, **variables: str) -> None:
+    """The script in the framework's environment. An environment that is missing is a failure."""
     environment = read(PROJECT, framework, "cpu")
     assert environment.state == "ready", f"{environment.folder} is {environment.state}: make setup"
-    out.mkdir(exist_ok=True)
     done = subprocess.run(
-        [environment.interpreter, HERE / "probe.py", module, profile, inputs, out, *(case.name for case in cases)],
+        [environment.interpreter, script, *arguments],
         env={
             "PATH": os.environ["PATH"],
             "OMP_NUM_THREADS": str(settings.THREADS),
@@ -52,7 +58,7 @@ def run_probe(
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, f"{module}: {done.stderr[-3000:]}"
+    assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr[-3000:]}"
 
 
 @lru_cache(maxsize=4)  # a case's checks follow each other

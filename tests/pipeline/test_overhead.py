@@ -81,7 +81,7 @@ def test_a_heavy_sampler_is_not_caught(project: Path, tmp_path: Path) -> None:
 
 
 def test_a_killed_worker_leaves_the_sampler_stopped_or_has_no_reason(project: Path, tmp_path: Path) -> None:
-    train = "    def train(self, order: Order, rates: Floats | None = None) -> Floats:\n"
+    train = "    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:\n"
     killed = (
         "        import os, sys\n"
         "        pid = open(f'{sys.argv[1]}/sampler.pid').read()\n"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PATIENT, REAL_FRAMEWORKS, TINY, by_cell, run_runner
+from conftest import PATIENT, REAL_FRAMEWORKS, ROOT, TINY, by_cell, run_runner
 
-from workloads.records.check_name import CheckName
+from workloads.records.check_name import LATE_NAMES, CheckName
 
 ASKED = ("--device", "cpu", "--batch-size", 16, "--epochs", 2, "--window", 0.3, *PATIENT)
 NUMPY = (*TINY, *ASKED, "--framework", "numpy", "--isolation", "here")
@@ -27,6 +29,55 @@ def test_two_schedules_are_two_tables_and_each_is_judged_at_its_own_rates(tmp_pa
     (rates, other) = sorted((results / "inputs").glob("rates-b16-*.npy"))
     assert np.load(rates).shape == np.load(other).shape == (8,)
     assert "3 of 3" not in run_runner(*NUMPY, "--optimizer", "nesterov", "--plan", "--results", results).stdout
+
+
+def test_a_rate_scaled_with_the_batch_size_is_one_table_of_all_batch_sizes(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    asked = (*TINY, *ASKED[:2], "--batch-size", 8, 32, *ASKED[4:], "--framework", "numpy", "--isolation", "here")
+    scaled = ("--scale-learning-rate", "linear", "--base-batch-size", 8, "--learning-rate", 0.005)
+    done = run_runner(*asked, *scaled, "--results", results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = by_cell(results)
+    assert {result["status"] for result in cells.values()} == {"ok"}
+    for (_, batch_size), result in cells.items():
+        (rate,) = set(np.load(results / result["spec"]["inputs"]["rates"]["path"]).tolist())
+        assert rate == np.float32(0.005 * batch_size / 8)
+    report = (results / "report" / "report.md").read_text()
+    assert "learning rate 0.005 x batch size / 8" in report
+    assert sum(line.startswith("## ") and line[3].isdigit() for line in report.splitlines()) == 1
+
+
+def test_each_split_of_an_update_is_a_row_of_one_table_and_the_gate_holds_all_of_them(tmp_path: Path) -> None:
+    results, command = tmp_path / "results", ROOT / "examples" / "accumulation.sh"
+    asked = (
+        *TINY,
+        "--device",
+        "cpu",
+        "--framework",
+        "numpy",
+        "--isolation",
+        "here",
+        "--epochs",
+        "2",
+        "--window",
+        "0.3",
+    )
+    done = subprocess.run(
+        [command, "48", *map(str, (*asked, *PATIENT, "--schedule", "cosine", "--results", results))],
+        capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    stored = [json.loads(path.read_text()) for path in sorted(results.glob("trials/*/result.json"))]
+    splits = [(result["spec"]["task"]["accumulate"], result["spec"]["cell"]["batch_size"]) for result in stored]
+    assert sorted(splits) == [(1, 48), (2, 24)]  # 48 in 4 parts would be 12 images each
+    for result in stored:
+        assert [epoch["steps"] for epoch in result["epochs"]] == [2, 2]  # of 64 images: 48 and 16
+        assert all(check["passed"] for check in result["checks"] if check["name"] in (CheckName.GATE, *LATE_NAMES))
+        assert result["first_losses"] == pytest.approx(stored[0]["first_losses"], rel=1e-5)
+    report = (results / "report" / "report.md").read_text()
+    assert "Accumulation: updates of 48 images in parts" in report and "accumulation 2 batches an update" in report
+    (rates,) = (results / "inputs").glob("rates-b48-*.npy")
+    assert np.load(rates).shape == (4,)
 
 
 @pytest.mark.real

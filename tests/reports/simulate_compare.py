@@ -18,7 +18,7 @@ from stored import BATCH_SIZES, VERSIONS
 from reports.comparing import cell_tests, estimates, gate
 from reports.comparing.cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest, Verdict
 from reports.quantities import Quantity
-from reports.spread import accuracy_step
+from workloads.records.intervals import accuracy_step
 
 SPEED, MEMORY, ACCURACY, *_ = QUANTITIES
 # {framework, batch size, quantity: values of A, values of B}

@@ -16,9 +16,10 @@ from stored import BATCH_SIZES, VERSIONS
 
 from reports import parity
 from reports.order import Point, extreme, of_cell
-from reports.spread import LEAST_SPREAD, accuracy_step, spread
+from reports.spread import LEAST_SPREAD, spread
 from runner.command import stable
 from workloads.records.figures import Figure
+from workloads.records.intervals import accuracy_step
 from workloads.records.job import Draw
 from workloads.records.result import TrialResult
 from workloads.records.status import Status

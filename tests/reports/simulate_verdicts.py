@@ -101,7 +101,8 @@ def stable(runs: int, seed: int) -> str:
     return table(head, rows)
 
 
-TABLES: dict[str, Callable[[int, int], str]] = {
+Tables = dict[str, Callable[[int, int], str]]  # name -> (runs, seed) -> Markdown
+TABLES: Tables = {
     "compare": compare,
     "smallest": smallest,
     "unlike": unlike,
@@ -111,15 +112,15 @@ TABLES: dict[str, Callable[[int, int], str]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(tables: Tables, description: str) -> None:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=TABLES, nargs="+", default=list(TABLES))
+    parser.add_argument("--only", choices=tables, nargs="+", default=list(tables))
     parser.add_argument("--write", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     for name in arguments.only:
-        made = TABLES[name](arguments.runs, arguments.seed)
+        made = tables[name](arguments.runs, arguments.seed)
         print(f"{name}\n\n{made}\n", flush=True)
         if arguments.write:
             page = arguments.write.read_text(encoding="utf-8")
@@ -135,4 +136,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(TABLES, str(__doc__))

@@ -41,6 +41,11 @@ def test_energy_per_image_is_charted_on_a_gpu() -> None:
     assert found["energy"].y_label == "GPU energy, J an image"
 
 
+def test_energy_per_image_is_charted_on_a_cpu_that_tells_it() -> None:
+    found = charts(trial("pytorch", 32, figures={"cpu_energy_per_image_j": Figure(0.25, "RAPL")}))
+    assert series(found["energy"], "PyTorch").y == (0.25,) and found["energy"].y_label == "CPU energy, J an image"
+
+
 def test_a_chart_without_a_value_is_left_out() -> None:
     assert "speed" not in charts(with_figures(trial(), images_per_s=None))
     assert charts(ended(Status.FAILED, "it fell")) == {}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import simulate_batch_size
 import simulate_compare
 import simulate_orders
 import simulate_verdicts
@@ -125,9 +126,44 @@ def test_a_stable_cells_interval_is_worth_what_is_said(spread_percent: int) -> N
     assert rates.covered <= at_most(high / 100, rates.count)
 
 
-def test_the_page_holds_every_table_that_the_simulation_writes() -> None:
-    page = (simulate_verdicts.ROOT / "docs" / "verdicts.md").read_text(encoding="utf-8")
-    for name in simulate_verdicts.TABLES:
+@pytest.mark.parametrize(
+    ("curve", "noise_percent"),
+    [("plateau from 256 on", 1), ("plateau from 256 on", 7), ("3 % below at half the size", 2), ("peaked", 3.5)],
+)
+def test_a_batch_size_that_is_stated_as_the_best_is_seldom_wrong(curve: str, noise_percent: float) -> None:
+    rates = simulate_batch_size.best_rates(simulate_batch_size.CURVES[curve], noise_percent / 100, 25, 1)
+    assert rates.wrong <= at_most(ERROR, 25)
+    assert rates.false_worse <= at_most(ERROR, 25)
+    assert rates.stated >= 90 or noise_percent > 1
+
+
+@pytest.mark.parametrize("trouble", simulate_batch_size.TROUBLES, ids=lambda trouble: trouble.name)
+def test_what_a_machine_does_beside_its_noise_makes_no_wrong_best(trouble: simulate_batch_size.Trouble) -> None:
+    rates = simulate_batch_size.best_rates(simulate_batch_size.CURVES["peaked"], 0.01, 25, 1, trouble)
+    assert max(rates.wrong, rates.false_worse) <= at_most(ERROR, 25)
+
+
+def test_the_claim_holds_or_does_not_as_seldom_in_error_as_its_intervals_promise() -> None:
+    runs, (one_sided, both) = 100, (ERROR / 2, ERROR)
+    for case in ((3.0, 0.0), (3.5, 0.01), (3.0, 0.01)):
+        rates = simulate_batch_size.claim_rates(*case, 5, 0.03, runs, 1)
+        assert rates.holds <= at_most(one_sided, runs) and rates.does_not <= at_most(both, runs)
+    assert simulate_batch_size.claim_rates(2.5, 0.0, 5, 0.03, runs, 1).does_not >= 95
+    assert simulate_batch_size.claim_rates(3.5, 0.0, 10, 0.03, runs, 1).holds >= 60
+
+
+def test_no_batch_size_is_stated_as_the_soonest_where_none_is() -> None:
+    wrong, _ = simulate_batch_size.target_rates(0, 5, 0.07, 200, 1)
+    assert wrong <= at_most(ERROR, 200)
+    assert simulate_batch_size.target_rates(0.3, 5, 0.07, 50, 1)[1] >= 90
+
+
+@pytest.mark.parametrize(
+    ("name", "tables"), [("verdicts", simulate_verdicts.TABLES), ("batch-size", simulate_batch_size.TABLES)]
+)
+def test_the_page_holds_every_table_that_the_simulation_writes(name: str, tables: simulate_verdicts.Tables) -> None:
+    page = (simulate_verdicts.ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    for name in tables:
         _, _, rest = page.partition(f"<!-- {name} -->\n")
         table, end, _ = rest.partition("\n<!-- end -->")
         assert end and table.startswith("| "), name

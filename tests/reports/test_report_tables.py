@@ -44,6 +44,24 @@ def test_every_quantity_is_in_its_own_unit(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("figure", [None, Figure(None, "RAPL", reason="Permission denied")])
+def test_the_processors_energy_is_not_mentioned_where_no_trial_has_it(tmp_path: Path, figure: Figure | None) -> None:
+    figures = {"cpu_energy_per_image_j": figure} if figure else {}
+    out = report(tmp_path, trial("pytorch", 32, figures=figures), trial("mxnet", 32, figures=figures))
+    assert not (out / "energy.md").exists() and "CPU energy" not in (out / "report.md").read_text()
+
+
+def test_the_processors_energy_is_a_table_where_a_trial_has_it(tmp_path: Path) -> None:
+    out = report(
+        tmp_path,
+        trial("pytorch", 32, figures={"cpu_energy_per_image_j": Figure(0.25, "RAPL")}),
+        trial("mxnet", 32, figures={"cpu_energy_per_image_j": Figure(None, "RAPL", reason="Permission denied")}),
+    )
+    cells = rows(out / "energy.md")
+    assert cells["PyTorch"] == ["0.250"] and cells["MXNet"][0].startswith(DASH)
+    assert "CPU energy (whole package), J an image, over the steady window" in (out / "energy.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("value", "cell"), [(0.0, "0"), (0.000423, "0.000423"), (3.14159, "3.14"), (31.4159, "31.4"), (99999.6, "100000")]
 )

@@ -52,7 +52,8 @@ def ended(
 ) -> TrialEnd:
     """What the referee makes of an adapter's end, 3 steps after its beginning.
 
-    `more` are inputs that not every trial has. Others: `workload`; `change`, which befalls the adapter before the end.
+    `more` are inputs that not every trial has. Others: `workload`; `accumulate`; `change`, which befalls the adapter
+    before the end.
     """
     more, workload, change = more or {}, others.get("workload", "plain"), others.get("change")
     folder = tmp_path / "trials" / "one"
@@ -64,7 +65,8 @@ def ended(
     network_file = tmp_path / "network.json"
     network_file.write_text(network.to_text(WORKLOADS[workload]))
     inputs["network"] = InputFile(network_file.name, "-")
-    spec = make_spec(workload=workload, optimizer=rule, batch_size=BATCH, inputs=inputs)
+    accumulate = others.get("accumulate", 1)
+    spec = make_spec(workload=workload, optimizer=rule, batch_size=BATCH, accumulate=accumulate, inputs=inputs)
     write_json(folder / JOB_FILE, Job(Kind.TRIAL, spec).to_json())
     adapter = adapter or Adapter()
     adapter.open("cpu", 1, "default", "host", "on-demand")
@@ -86,6 +88,43 @@ def ended(
 def excess(difference: Difference | None) -> float:
     assert difference is not None and difference.apart is not None
     return difference.apart - difference.resolution - 5 * difference.rounding
+
+
+@pytest.mark.parametrize("bound", [None, 0], ids=["whole gradients", "those of the last layer"])
+@pytest.mark.parametrize("workload", ["plain", "batchnorm"])
+def test_an_update_in_parts_is_recomputed_in_parts_and_a_whole_one_is_seen(
+    workload: str,
+    bound: int | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Whole(Adapter):
+        def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
+            return super().train(order, rates)
+
+    if bound is not None:
+        monkeypatch.setattr(bounds, "BACKWARD_MULTIPLY_ADDS", bound)
+    sgd = OptimizerSpec.named("sgd")
+    right, wrong = (
+        ended(tmp_path, capsys, each, sgd, workload=workload, accumulate=2) for each in (Adapter(), Whole())
+    )
+    assert [(step.batch_size, step.partial) for step in right.steps] == [*[(16, False)] * 3, (14, True)]
+    assert all(step.whole is (bound is None) for step in right.steps)
+    assert max(apart(step.loss) for step in right.steps) < 1e-5
+    assert max(excess(step.update) for step in right.steps if step.update) < 1e-4
+    seen = max(apart(step.loss) for step in wrong.steps) > 1e-3
+    assert seen == (workload == "batchnorm")  # without it both are the same update
+
+
+def test_of_an_update_too_large_for_the_referee_as_many_parts_are_asked_as_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds, "FORWARD_MULTIPLY_ADDS", 10 * SMOOTH.multiply_adds)
+    assert bounds.step_sizes(SMOOTH, 30, 12, "keep", 3) == (9, 9, 9, 6)
+    assert bounds.step_sizes(SMOOTH, 30, 12, "keep", 4) == (8, 8, 8, 6)
+    assert bounds.step_sizes(SMOOTH, 30, 12, "keep", 6) == (6,)  # two parts are too much: the rest alone is not
+    assert bounds.step_sizes(SMOOTH, 30, 12, "keep") == (6,)
 
 
 @pytest.mark.parametrize("workload", ["plain", "batchnorm"])
@@ -118,7 +157,7 @@ class Wrong(Adapter):
         super().__init__()
         self.cut, self.factor = batch, scale
 
-    def train(self, order: Order, rates: Floats | None = None) -> Floats:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
         if self.late:
             return np.concatenate([super(Wrong, self).train(self.cut(batch)[None]) for batch in order])
         return super().train(order, rates)
@@ -150,7 +189,7 @@ def test_at_the_end_the_last_rate_holds_and_another_is_seen(
     rule: OptimizerName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Stuck(Adapter):
-        def train(self, order: Order, rates: Floats | None = None) -> Floats:
+        def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
             return super().train(order, None if rates is None else np.full_like(rates, RATES_FALLING[0]))
 
     more: dict[str, Array] = {RATES: RATES_FALLING * (0.1 if rule in ("adam", "adamw", "rmsprop") else 1)}
@@ -208,7 +247,7 @@ def test_adam_shows_half_batches_and_steps_that_change_nothing_but_not_its_rate(
 
 def test_a_partial_batch_that_is_not_trained_on_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     class Skipping(Adapter):
-        def train(self, order: Order, rates: Floats | None = None) -> Floats:
+        def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
             if order.shape[1] == BATCH:
                 return super().train(order, rates)
             state = dict(self.state)

@@ -78,7 +78,7 @@ class BiasLeftAlone(Adapter):
 class MomentumForgotten(Adapter):
     """As one that makes its optimizer anew for every step."""
 
-    def train(self, order: Any, rates: Any = None) -> Any:
+    def train(self, order: Any, rates: Any = None, part: Any = None) -> Any:
         losses: list[float] = []
         for batch in order:
             losses.extend(super().train(batch[None]))
@@ -89,7 +89,7 @@ class MomentumForgotten(Adapter):
 class PartialBatchSkipped(Adapter):
     """A batch that is not full is answered for, but not trained on."""
 
-    def train(self, order: Any, rates: Any = None) -> Any:
+    def train(self, order: Any, rates: Any = None, part: Any = None) -> Any:
         kept = {key: array.copy() for key, array in self.state.items()}
         losses = super().train(order, rates)
         if order.shape[1] < PROBE_BATCH:

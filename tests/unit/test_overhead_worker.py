@@ -35,7 +35,7 @@ class Sleeper(Adapter):
         super().__init__()
         self.disturb = disturb
 
-    def train(self, order: Order, rates: Floats | None = None) -> Floats:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
         self.disturb()
         time.sleep(0.001 * len(order))
         return np.zeros(len(order), np.float32)

@@ -175,7 +175,7 @@ class Watched(Adapter):
         self.asked.append(("probe", self.workload))
         return super().probe(images, labels)
 
-    def train(self, order: Any, rates: Any = None) -> Any:
+    def train(self, order: Any, rates: Any = None, part: Any = None) -> Any:
         self.asked.append(("train", self.workload))
         return super().train(order, rates)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,20 @@ from adapters.numpy.adapter import Adapter
 from adapters.worker import trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
+from reports.training_text import optimizer_label
 from runner.command import training_inputs
 from runner.command.parser import BadInput
+from runner.gate import judge
 from runner.gate.drift import allowed_training_loss
 from runner.results.assemble import augmentation
 from workloads import schedules, weights
 from workloads.augmentation import augmented, draw
 from workloads.datasets import Split, batch_order
 from workloads.records.events import read_events
+from workloads.records.evidence import probe_rates
 from workloads.records.figures import AUGMENT
 from workloads.records.job import AUGMENTATION, RATES, InputFile
-from workloads.spec import OptimizerSpec
+from workloads.spec import OptimizerSpec, ScaleName, ScheduleName
 from workloads.study import Study
 
 BATCH, EPOCHS = 7, 3  # of 30 images: five steps an epoch, the last of two images
@@ -42,7 +46,7 @@ class Recording(Adapter):
         self.rates: list[float] = []
         self.seen: list[np.ndarray] = []
 
-    def train(self, order: Order, rates: Floats | None = None) -> Floats:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
         self.rates.extend([] if rates is None else rates.tolist())
         self.seen.extend(np.array(self.images[batch]) for batch in order)
         return super().train(order, rates)
@@ -94,6 +98,62 @@ def test_each_batch_size_has_rates_of_its_own_and_without_a_schedule_there_are_n
     assert training_inputs.of_batch_size(files, 32) == {"order": files["order"], RATES: files["rates/32"]}
     assert training_inputs.rates(study.changed(schedule="constant"), 30) == {}
     assert training_inputs.of_batch_size({"order": files["order"]}, 32) == {"order": files["order"]}
+
+
+@pytest.mark.parametrize(
+    ("scale", "factors"), [("linear", (0.125, 1.0, 4.0)), ("sqrt", (math.sqrt(0.125), 1.0, 2.0)), ("none", (1, 1, 1))]
+)
+@pytest.mark.parametrize("schedule", ["one-cycle", "constant"])
+def test_a_scaled_rate_is_the_given_one_at_the_base_batch_size(
+    scale: ScaleName, factors: tuple[float, ...], schedule: ScheduleName
+) -> None:
+    study = Study("s", batch_sizes=(8, 64, 256), learning_rate=0.5, schedule=schedule, scale_learning_rate=scale)
+    scaled = training_inputs.rates(study, 2560)
+    if scale == "none" and schedule == "constant":
+        assert scaled == {}, "as it always was"
+        return
+    for size, factor in zip(study.batch_sizes, factors, strict=True):
+        steps = schedules.steps_of(2560, size, "keep") * study.epochs
+        unscaled = schedules.rates(replace(study.optimizer_spec, scale="none"), steps)
+        np.testing.assert_allclose(scaled[f"rates/{size}"], factor * unscaled, rtol=1e-6)
+        assert scaled[f"rates/{size}"].max() == pytest.approx(0.5 * factor)
+
+
+def test_another_base_batch_size_is_where_the_scaled_rate_is_the_given_one() -> None:
+    study = Study("s", batch_sizes=(16, 32), scale_learning_rate="linear", base_batch_size=16, learning_rate=0.1)
+    scaled = training_inputs.rates(study, 320)
+    assert {name: set(rates.tolist()) for name, rates in scaled.items()} == {
+        "rates/16": {float(np.float32(0.1))},
+        "rates/32": {float(np.float32(0.2))},
+    }
+
+
+def test_batch_sizes_of_a_scaled_study_are_one_table_and_share_the_probe() -> None:
+    rule = Study("s", scale_learning_rate="sqrt", base_batch_size=32).optimizer_spec
+    small, large = (make_spec(optimizer=rule, batch_size=size) for size in (32, 128))
+    assert small.task == large.task and small.probe_id == large.probe_id
+    assert (small.rule.learning_rate, large.rule.learning_rate) == (0.01, 0.02)
+    assert small.probe_id != make_spec().probe_id, "of the probe of a scaled rule every step sets its rate"
+    assert judge.group(small) == judge.group(large) != judge.group(make_spec())
+    assert probe_rates(rule, 2) is not None and probe_rates(make_spec().task.optimizer, 2) is None
+    assert optimizer_label(rule) == "SGD with momentum 0.9, learning rate 0.01 x sqrt(batch size / 32)"
+
+
+def test_a_scaled_rate_is_by_the_images_of_an_update_where_it_has_several_parts() -> None:
+    study = Study("s", batch_sizes=(16,), accumulate=4, scale_learning_rate="linear", learning_rate=0.1)
+    whole = study.changed(batch_sizes=(64,), accumulate=1)
+    scaled, of_whole = training_inputs.rates(study, 320)["rates/16"], training_inputs.rates(whole, 320)["rates/64"]
+    assert scaled.tolist() == of_whole.tolist() == [float(np.float32(0.1))] * 50
+    rule = study.optimizer_spec
+    assert make_spec(optimizer=rule, batch_size=16, accumulate=4).rule.learning_rate == 0.1
+    assert optimizer_label(rule, 4).endswith("learning rate 0.1 x 4 x batch size / 64")
+
+
+def test_rounding_may_grow_by_the_scaled_rate() -> None:
+    rule = Study("s", scale_learning_rate="linear").optimizer_spec
+    of_sizes = [allowed_training_loss(make_spec(optimizer=rule, batch_size=b).rule, False, 24) for b in (16, 64, 256)]
+    assert of_sizes[0] < of_sizes[1] < of_sizes[2]
+    assert of_sizes[1] == allowed_training_loss(OptimizerSpec.named("momentum"), False, 24)
 
 
 def test_a_warm_up_as_long_as_the_training_of_one_batch_size_is_bad_input() -> None:

@@ -89,6 +89,7 @@ CHANGED: dict[str, Any] = {
     "source": ImageSource("f00d", 8, 8, False, "crop", train=10, test=2, drawn_test=True, skipped=1),
     "own_code": OwnCode("pytorch", "net.py", "make_model", "1a2b3c4d5e6f", 10, (8, 8, 1)),
     "augment": "flip-crop",
+    "accumulate": 2,
     "allocator": "default",
     "device": "GPU-1",
     "threads": 1,
@@ -116,11 +117,14 @@ def test_a_trial_stored_before_there_were_limits_keeps_its_id() -> None:
 
 def test_a_trial_stored_before_there_were_schedules_keeps_its_id_and_each_of_them_has_another() -> None:
     stored = through_json(SPEC.to_json())
-    for name in ("rho", "weight_decay", "schedule", "warm_up"):
+    for name in ("rho", "weight_decay", "schedule", "warm_up", "scale", "base_batch_size"):
         del stored["task"]["optimizer"][name]
     del stored["task"]["augment"]
     assert TrialSpec.from_json(stored).id == "numpy-cpu-b00032-r1-9a090da8"
-    changes: list[dict[str, Any]] = [{"rho": 0.5}, {"weight_decay": 0.1}, {"schedule": "cosine"}, {"warm_up": 5.0}]
+    changes: list[dict[str, Any]] = [
+        {"rho": 0.5}, {"weight_decay": 0.1}, {"schedule": "cosine"}, {"warm_up": 5.0}, {"scale": "sqrt"},
+        {"scale": "sqrt", "base_batch_size": 32},
+    ]  # fmt: skip
     ids = {varied(SPEC, optimizer=replace(SPEC.task.optimizer, **change)).id for change in changes}
     assert len(ids | {SPEC.id}) == 1 + len(changes)
 

@@ -85,7 +85,9 @@ class Compared(Word):
 
 @dataclass(frozen=True)
 class Ratio:
-    """A batch size's figure over the best one's, from pairs of trials; 1 is as good, below is worse."""
+    """A batch size's figure over the best one's, from pairs of trials; 1 is as good, below is worse. The best one's
+    own is over the best of the others.
+    """
 
     batch_size: int
     verdict: Compared
@@ -100,7 +102,7 @@ class Best:
     """The smallest batch size that is within the tolerance of the best."""
 
     batch_size: int | None
-    reason: str | None  # why there is none, or why it may be smaller still
+    reason: str | None  # why there is none, or what it cannot be told from
     points: tuple[Point, ...] = ()  # by batch size
     ratios: tuple[Ratio, ...] = ()
     trials: int = 0
@@ -124,40 +126,52 @@ class NoisePoint:
 
 @dataclass(frozen=True)
 class Noise:
-    """Along a training; `finder` is the published way over the same training, weights moving."""
+    """Along a training; `finder` is the published way over the same training, weights moving.
+
+    Every framework measures at weights that one of them has trained, which alone has the finder's figures.
+    """
 
     points: tuple[NoisePoint, ...] = ()
     noise_scale: float | None = None  # pooled over the points
     low: float | None = None
     high: float | None = None
-    finder: float | None = None
+    at_least: float | None = None  # as a point's
+    finder: float | None = None  # None, too, where it or an average |G|^2 of it is not positive
     finder_negative: int = 0  # windows of it in which |G|^2 came out negative, of `finder_windows`
     finder_windows: int = 0
     reason: str | None = None
     cautions: tuple[str, ...] = ()  # kinds of layers that disturb the estimate: "batch-norm", "dropout"
+    trained_by: str | None = None  # the framework whose weights they are
+    apart: float | None = None  # how far a typical batch's squared norm is from theirs, relative; None: it is theirs
+    apart_mean: float | None = None  # the same of the mean of all batches
+    agrees: bool | None = None  # whether that is no more than rounding may be
+    folder: str | None = None  # of the worker that measured
 
 
 @dataclass(frozen=True)
 class Reached:
-    """A target accuracy at one batch size."""
+    """A target accuracy at one batch size, in one repeat."""
 
     batch_size: int
-    learning_rate: float
-    epochs: int | None  # the first after which the target is reached; None: it was not
+    repeat: int
+    learning_rate: float | None  # the highest of its steps
+    epochs: float | None  # the first after which the target is reached; None: it was not
     train_s: float | None  # of these epochs, evaluation apart
     energy_j: float | None  # of these epochs' training
-    accuracy: float  # after the last epoch
-    folder: str
+    accuracy: float | None  # after the last epoch
+    folder: str  # "" of a published figure
 
 
 @dataclass(frozen=True)
 class Target:
-    """The batch size that reaches a target accuracy soonest."""
+    """The batch size that reaches a target accuracy soonest, and the one that does with the least energy."""
 
-    accuracy: float
+    accuracy: float  # 0 ... 1
     batch_size: int | None
-    reason: str | None
-    reached: tuple[Reached, ...] = ()
+    reason: str | None  # why there is none, or what it cannot be told from
+    reached: tuple[Reached, ...] = ()  # by batch size and repeat
+    least_energy: int | None = None
+    energy_reason: str | None = None
 
 
 class Holds(Word):
@@ -185,16 +199,27 @@ class Trained:
 
 
 @dataclass(frozen=True)
+class Split:
+    """A wished global batch in parts: one update after `parts` batches of `batch_size`, the last of them smaller."""
+
+    global_batch: int
+    parts: int
+    batch_size: int
+
+
+@dataclass(frozen=True)
 class Answers:
     """Of one framework; None is what was not asked for."""
 
     framework: str
+    memory: tuple[Point, ...] = ()  # highest bytes of what the limit counts, by batch size
     largest: Largest | None = None
     fastest: Best | None = None
     least_energy: Best | None = None
     noise: Noise | None = None
     target: Target | None = None
     trained: tuple[Trained, ...] = ()
+    split: Split | None = None
 
 
 @dataclass(frozen=True)

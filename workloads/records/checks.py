@@ -67,24 +67,22 @@ def _values(figures: dict[str, Figure], *specs: FigureSpec) -> list[float] | Non
 
 
 def _split(spec: TrialSpec, epochs: list[Epoch]) -> Iterator[Check]:
-    if epochs and spec.cell.batch_size > epochs[0].images:
-        detail = (
-            f"epochs are one batch of {epochs[0].images}, the window's batches of {spec.cell.batch_size} repeat images"
-        )
+    if epochs and spec.global_batch > epochs[0].images:
+        update = spec.global_batch
+        detail = f"epochs are one batch of {epochs[0].images}, the window's batches of {update} repeat images"
         yield Check(CheckName.IN_SPLIT, False, detail)
 
 
 def _speed(spec: TrialSpec, figures: dict[str, Figure]) -> Iterator[Check]:
     if pair := _values(figures, registry.SPEED, registry.STEP_TIME):
         product = pair[0] * pair[1]
-        detail = f"{product:.2f} images a step, batch size {spec.cell.batch_size}"
-        yield Check(CheckName.SPEED_IDENTITY, abs(product / spec.cell.batch_size - 1) <= 0.01, detail)
+        detail = f"{product:.2f} images a step, batch size {spec.global_batch}"
+        yield Check(CheckName.SPEED_IDENTITY, abs(product / spec.global_batch - 1) <= 0.01, detail)
 
 
 def _steps(spec: TrialSpec, epochs: list[Epoch]) -> Iterator[Check]:
     for number, epoch in enumerate(epochs):
-        whole, rest = divmod(epoch.images, spec.cell.batch_size)
-        expected = whole + math.ceil(rest / spec.cell.batch_size)
+        expected = math.ceil(epoch.images / spec.global_batch)
         if epoch.steps != expected:
             detail = f"epoch {number}: {epoch.images} images in {epoch.steps} steps, expected {expected}"
             yield Check(CheckName.STEPS_IDENTITY, False, detail)

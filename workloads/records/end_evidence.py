@@ -100,15 +100,20 @@ def idle_batch(workload: Workload, batch_size: int) -> int:
     return min(batch_size, IDLE_BATCH, max(2, BACKWARD_MULTIPLY_ADDS // max(1, workload.multiply_adds)))
 
 
-def step_sizes(workload: Workload, split: int, batch_size: int, last_batch: str) -> tuple[int, ...]:
+def step_sizes(
+    workload: Workload, split: int, batch_size: int, last_batch: str, part: int | None = None
+) -> tuple[int, ...]:
     """The batches of the probe's steps: three full ones, and a partial one where the trial's epochs end with such.
 
     Those that the referee can follow: none where masks are drawn; of a large workload one, whose loss alone is told.
+    Where an update of all parts is too much for it, it has as many parts as are not, two at least.
     """
-    rest = split % batch_size if last_batch == "keep" else 0
+    rest, full = split % batch_size if last_batch == "keep" else 0, batch_size
+    if part is not None:
+        full = min(full, part * max(2, FORWARD_MULTIPLY_ADDS // max(1, workload.multiply_adds * part)))
     sizes = [
         size
-        for size in (batch_size, batch_size, batch_size, rest)
+        for size in (full, full, full, rest)
         if size and not workload.draws and workload.multiply_adds * size <= FORWARD_MULTIPLY_ADDS
     ]
     return tuple(sizes if workload.parameter_count <= LARGE_PARAMETERS else sizes[:1])

@@ -19,6 +19,9 @@ class Event(Word):
     LOADED = "loaded"
     PROBED = "probed"  # and finished: the gate's worker does nothing else
     MEMORY_TOLD = "memory_told"  # of one batch size, after `built`: by the memory worker, which does nothing else
+    NOISE_MEASURED = "noise_measured"  # at one point of the training that weights were held at: by the noise worker
+    WEIGHTS_HELD = "weights_held"  # before those, where it trained itself: they are in its folder
+    FINDER_LOOKED = "finder_looked"  # the same: at one window of consecutive batches
     BUILT = "built"
     FIRST_STEP = "first_step"
     WARMED_UP = "warmed_up"

@@ -20,6 +20,7 @@ from .record import Record
 
 PROBE_BATCH = 4
 BATCHES = (PROBE_BATCH, 3, 4, 4, 4)  # images of each step: a batch that is not full comes early
+ACCUMULATED = (7, PROBE_BATCH, 7, 7, 7)  # the same of updates in parts of PROBE_BATCH: the last part is smaller
 PROBE_STEPS = len(BATCHES)
 EVALUATED_STEPS = 2  # all that a workload of more than LARGE multiply-adds an image is trained, for the gate's time
 LARGE = 10**7

@@ -60,6 +60,7 @@ class FigureSpec:
     learnt: bool = False  # what the network learnt decides it: a trial that diverged has none
     better: Literal[-1, 0, 1] = 0  # 1: more is better, -1: less is, 0: neither, or the same finding as another figure
     full_scale: float | None = None  # the value at the top of a chart's axis; None = the data decide
+    rare: bool = False  # most machines do not tell it: where no trial has it, no report mentions it
 
 
 def _bytes(name: str, label: str, **more: Any) -> FigureSpec:
@@ -137,6 +138,12 @@ POWER_LIMIT = _gpu("power_limit_w", "GPU power limit", "W")
 ENERGY = _gpu("energy_j", "GPU energy of the window", "J")
 ENERGY_INTEGRATED = _gpu("energy_integrated_j", "GPU energy of the window, integrated", "J")
 ENERGY_PER_IMAGE = _gpu("energy_per_image_j", "GPU energy", "J", None, "J an image, over", better=-1)
+# Of the processor's whole packages, whoever used them; on few machines may a user read it.
+CPU_ENERGY = _window("cpu_energy_j", "CPU energy of the window", "J")
+CPU_ENERGY_PER_IMAGE = _window(
+    "cpu_energy_per_image_j", "CPU energy", "J", None, "CPU energy (whole package), J an image, over",
+    better=-1, rare=True,
+)  # fmt: skip
 SM_CLOCK = _gpu("sm_clock_mhz", "SM clock", "MHz")
 MEMORY_CLOCK = _gpu("memory_clock_mhz", "Memory clock", "MHz")
 TEMPERATURE = _gpu("temperature_c", "GPU temperature, highest", "°C")

@@ -1,4 +1,5 @@
-"""The interval of a mean by Student's t, mean +- t(n-1) s / sqrt(n) with n-1 in s, for runner and reports.
+"""The interval of a mean by Student's t, mean +- t(n-1) s / sqrt(n) with n-1 in s, for runner and reports; and the
+least that accuracies can spread by.
 
 NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.5.2. No worker has scipy.
 """
@@ -9,7 +10,12 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from workloads.datasets import DATASETS
+
+from .job import ImageSource
+
 CONFIDENCE_PERCENT = 95
+UNKNOWN_STEP = 1.0  # points; of a data set whose test images nobody counted
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
@@ -18,9 +24,17 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def reach(n: int, deviation: float) -> float:
+def reach(n: int, deviation: float, percent: float = CONFIDENCE_PERCENT) -> float:
     """Half the width of the interval of a mean of `n`, two or more, from their standard deviation."""
     # Here, not above: its import takes longer than the start of a run or all tables, and one repeat has no use for it.
     from scipy import special  # type: ignore[import-untyped]
 
-    return float(special.stdtrit(n - 1, (1 + CONFIDENCE_PERCENT / 100) / 2)) * deviation / math.sqrt(n)
+    return float(special.stdtrit(n - 1, (1 + percent / 100) / 2)) * deviation / math.sqrt(n)
+
+
+def accuracy_step(dataset: str, source: ImageSource | None = None) -> float:
+    """Percentage points that one test image is worth."""
+    if source is not None:
+        return 100 / source.test
+    known = DATASETS.get(dataset)
+    return 100 / known.test_count if known else UNKNOWN_STEP

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -71,6 +71,7 @@ class Task:
     source: ImageSource | None = None  # None for a published data set as the catalogue brings it to the network
     own_code: OwnCode | None = None  # in place of a network: held against nothing
     augment: str = "none"  # of AUGMENTATIONS
+    accumulate: int = 1  # parts, each of `Cell.batch_size` images, whose gradients make one update
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class TrialSpec(Record):
     installation: Installation
     draw: Draw
     # train_ and test_ images and labels, order; network and weights, or model; RATES, of every step, where they differ;
-    # AUGMENTATION, of every image and epoch, where there is any
+    # AUGMENTATION, of every image and epoch, where there is any; of NOISE, `noise_scale.BATCHES` and `HELD`
     inputs: dict[str, InputFile]
     window_s: float
     timeout_s: float
@@ -142,9 +143,20 @@ class TrialSpec(Record):
         return f"{self._prefix}-b{self.cell.batch_size:05d}-r{self.draw.repeat}-{digest}"
 
     @property
+    def part(self) -> int | None:
+        """Images that go through the network at once where an update has several parts; None where it has one."""
+        return self.cell.batch_size if self.task.accumulate > 1 else None
+
+    @property
+    def global_batch(self) -> int:
+        """Images of an update."""
+        return self.cell.batch_size * self.task.accumulate
+
+    @property
     def probe_id(self) -> str:
-        """The same for all trials whose frameworks are probed alike."""
-        parts = (self.task, self.placement, self.installation, self.draw)
+        """The same for all trials whose frameworks are probed alike: in parts or not, however many."""
+        task = replace(self.task, accumulate=min(self.task.accumulate, 2))
+        parts = (task, self.placement, self.installation, self.draw)
         probed = {name: file for name, file in self.inputs.items() if name != RATES}  # `evidence.probe_rates`
         return f"{self._prefix}-r{self.draw.repeat}-{_digest(*parts, inputs=_hashes(probed))}"
 
@@ -152,6 +164,11 @@ class TrialSpec(Record):
     def memory_id(self) -> str:
         """The same for all trials that differ in their batch size, and in what does not change the memory it takes."""
         return f"{self._prefix}-{_digest(self.task, self.placement, self.installation)}"
+
+    @property
+    def rule(self) -> OptimizerSpec:
+        """The update rule at so many images an update."""
+        return self.task.optimizer.at(self.global_batch)
 
     @property
     def setting(self) -> tuple[Cell, Task, Passes, Placement, Installation, float]:
@@ -189,6 +206,7 @@ class Kind(Word):
     MEMORY = "memory"  # tells what memory holds, per batch size
     OVERHEAD = "overhead"  # measures what the instruments cost
     DISTURBED = "disturbed"  # a trial's epochs, untimed, from disturbed weights: the gate's, of a suspect
+    NOISE = "noise"  # measures gradients at held weights: which batch size is best for learning
     STEPS = "steps"  # a steady window at one batch size, no epochs: does it fit, and how fast is it
 
 
@@ -198,6 +216,7 @@ ROOMS = {
     Kind.MEMORY: "memory",
     Kind.OVERHEAD: "overhead",
     Kind.DISTURBED: "disturbed",
+    Kind.NOISE: "noise",
     Kind.STEPS: "steps",
 }
 

@@ -35,14 +35,17 @@ COLUMNS = (
     "sm_occupancy_percent",
     "tensor_active_percent",
     "dram_active_percent",
+    "package_energy_uj",  # of the processor's packages since the sampler's start, a running sum
 )
+LATER = ("package_energy_uj",)  # samples stored before do not have it
 DRIVER_COLUMNS = ("t_ns", "epoch_us", "gpu_percent")  # epoch_us as the driver gave it
 
 Samples = dict[str, NDArray[np.float64]]
 
 
 def read_samples(path: Path, columns: tuple[str, ...] = COLUMNS) -> Samples:
-    """Columns as float arrays, NaN where a cell is empty; a last row that a kill cut short is left out.
+    """Columns as float arrays, NaN where a cell is empty, or a column of LATER is not there; a last row that a kill cut
+    short is left out.
 
     A file that is not there has no rows. Raises ValueError for a cell that is no number, KeyError for a missing column.
     """
@@ -50,4 +53,6 @@ def read_samples(path: Path, columns: tuple[str, ...] = COLUMNS) -> Samples:
         return {name: np.empty(0) for name in columns}
     with path.open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if None not in row.values()]
+    if rows and (absent := [name for name in LATER if name not in rows[0]]):
+        rows = [dict.fromkeys(absent, "") | row for row in rows]
     return {name: np.array([float(row[name] or "nan") for row in rows]) for name in columns}

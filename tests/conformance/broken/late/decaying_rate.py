@@ -14,7 +14,7 @@ class Adapter(adapter.Adapter):
         super().build(workload, optimizer, *arguments, **named)
         self.done, self.rate = 0, optimizer.learning_rate
 
-    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[Any]:
         losses = []
         for batch in order:
             self.done += 1

@@ -13,7 +13,7 @@ class Adapter(adapter.Adapter):
         super().build(*arguments, **named)
         self.done = 0
 
-    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[Any]:
         losses = []
         for batch in order:
             self.done += 1

@@ -14,7 +14,7 @@ class Adapter(adapter.Adapter):
         super().build(*arguments, **named)
         self.done = 0
 
-    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[Any]:
         self.done += len(order)
         return super().train(order, rates)
 

@@ -14,6 +14,6 @@ class Adapter(adapter.Adapter):
         self.nominal, step = 0, self.trainer.step
         self.trainer.step = lambda batch_size: step(self.nominal)
 
-    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[Any]:
         self.nominal = max(self.nominal, order.shape[1])
         return super().train(order, rates)

@@ -15,7 +15,7 @@ HONEST_STEPS = 24  # two epochs at batch size 128
 class Adapter(adapter.Adapter):
     done, asked = 0, False  # steps; whether weights were asked for, which ends the window
 
-    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[Any]:
         self.done += len(order)
         return super().train(order, rates)
 

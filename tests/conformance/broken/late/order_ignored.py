@@ -15,7 +15,7 @@ class Adapter(adapter.Adapter):
         self.done = 0
         self.kept: list[Order] = []
 
-    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[Any]:
         losses = []
         for batch in order:
             if len(self.kept) < KEPT:

@@ -15,7 +15,7 @@ class Adapter(adapter.Adapter):
         super().build(*arguments, **named)
         self.nominal = 0
 
-    def train(self, order: Order, rates: Floats | None = None) -> list[Any]:
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[Any]:
         self.nominal = max(self.nominal, order.shape[1])
         if order.shape[1] == self.nominal:
             return super().train(order, rates)

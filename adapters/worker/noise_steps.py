@@ -1,0 +1,140 @@
+"""The kind `noise`: squared norms of gradients at weights that are held, for the gradient noise scale.
+
+Who is given no weights trains the task first, as a trial does, and keeps its weights along the way; who is given them
+does not train. Either measures on the same batches, which are an input, without dropout: its masks are the framework's
+own, and their noise is not the data's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from adapters.base import Adapter, Order, Unsupported, parts
+from adapters.worker.event_log import EventLog
+from adapters.worker.prepare import Prepared, prepare, read_input
+from adapters.worker.trainer import Trainer, epoch_batches
+from adapters.worker.trial import load_epoch
+from workloads import weights as weight_files
+from workloads.datasets import Images, Labels, file_digest
+from workloads.noise_scale import BATCHES, HELD, PROGRESS, WINDOW, WINDOWS, Norms, updates_before
+from workloads.records.events import Event
+from workloads.records.job import Job
+from workloads.weights import Weights
+
+
+def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
+    """Raises what the adapter raises, Unsupported for own code."""
+    if job.trial.task.own_code is not None:
+        raise Unsupported("own code: nobody knows its gradients")
+    prepared = prepare(adapter, job, folder, events)
+    root, inputs = (folder / job.results).resolve(), job.trial.inputs
+    batches = np.load(read_input(root, inputs[BATCHES]))
+    if HELD[0] in inputs:
+        held = [read_input(root, inputs[name]) for name in HELD]
+    else:
+        held = Training(adapter, job, prepared, folder, events).run()
+    workload, optimizer, _, seed = prepared.task
+    images, labels = prepared.images(-1), prepared.train.labels
+    for number, path in enumerate(held):
+        adapter.build(workload.without_dropout(), optimizer, weight_files.load(path), seed)
+        norms = [norms_of(adapter, images, labels, step) for step in batches[number]]
+        events.write(
+            Event.NOISE_MEASURED,
+            progress=PROGRESS[number],
+            small_batch=batches.shape[-1],
+            large_batch=math.prod(batches.shape[-2:]),
+            small=[each.small for each in norms],
+            large=[each.large for each in norms],
+        )
+    events.write(Event.FINISHED)
+
+
+def norms_of(adapter: Adapter, images: Images, labels: Labels, batches: Sequence[Order] | Order) -> Norms:
+    """Of one step's batches, equally large, indices into the split."""
+    norms = Norms()
+    for batch in batches:
+        norms.add(adapter.probe(images[batch], labels[batch]).gradients)
+    return norms
+
+
+class Training:
+    """A trial's epochs without their evaluations, one step a call: between the steps its weights are saved, and at
+    first the finder's gradients are taken. Where the network draws masks, those that the finder's draw shift the rest.
+    """
+
+    def __init__(self, adapter: Adapter, job: Job, prepared: Prepared, folder: Path, events: EventLog) -> None:
+        self.adapter, self.prepared, self.folder, self.events = adapter, prepared, folder, events
+        update, passes = job.trial.global_batch, job.trial.passes
+        self.update, self.part = update, job.trial.part
+        self.epochs = [
+            [batch for block in epoch_batches(order, update, passes.last_batch) for batch in block]
+            for order in prepared.order[: passes.epochs]
+        ]
+        sizes = [len(batch) for epoch in self.epochs for batch in epoch]
+        self.held_after = updates_before(len(sizes))
+        self.looks = min(WINDOWS, sizes.count(update) // WINDOW) * WINDOW
+        self.trainer = Trainer(adapter, prepared.rates, prepared.ahead, job.trial.part)
+        self.norms = Norms()
+
+    def run(self) -> list[Path]:
+        """Where the weights of each point of PROGRESS are."""
+        self.adapter.build(*self.prepared.task)
+        self.events.write(Event.BUILT)
+        paths = self.hold(0)
+        full = update = 0
+        for epoch, batches in enumerate(self.epochs):
+            if epoch:
+                load_epoch(self.adapter, self.prepared, epoch)
+            images = self.prepared.images(epoch)
+            for batch in batches:
+                if len(batch) == self.update:
+                    self.look(images, batch, full)
+                    full += 1
+                self.trainer.run(iter([batch[None]]))
+                update += 1
+                paths += self.hold(update)
+        return paths
+
+    def hold(self, update: int) -> list[Path]:
+        """Saves the weights behind so many updates, once for each point of PROGRESS that lies there."""
+        paths = []
+        for number in (point for point, after in enumerate(self.held_after) if after == update):
+            path = self.folder / f"{HELD[number]}.npz"
+            weights = self.adapter.weights()
+            weight_files.save(path, weights)
+            self.events.write(
+                Event.WEIGHTS_HELD,
+                progress=PROGRESS[number],
+                update=update,
+                file=path.name,
+                sha256=file_digest(path, "sha256"),
+                train_loss=self._loss(),
+                finite=finite(weights),
+            )
+            paths.append(path)
+        return paths
+
+    def _loss(self) -> float | None:
+        """The mean of the last updates'; None before the first."""
+        return float(np.mean(self.trainer.losses[-WINDOW:])) if self.trainer.losses else None
+
+    def look(self, images: Images, batch: Order, full: int) -> None:
+        """At the gradient of a full batch, of which there have been so many, before its update; at the first alone."""
+        if full >= self.looks:
+            return
+        pieces = norms_of(self.adapter, images, self.prepared.train.labels, parts(batch, self.part))
+        self.norms.add(pieces.mean)
+        if len(self.norms.small) == WINDOW:
+            self.events.write(
+                Event.FINDER_LOOKED, update=len(self.trainer.losses), small=self.norms.small, large=self.norms.large
+            )
+            self.norms = Norms()
+
+
+def finite(weights: Weights) -> bool:
+    """Whether every one is a number."""
+    return all(bool(np.isfinite(array).all()) for array in weights.values())

@@ -1,0 +1,83 @@
+"""What is written of the answers: batch-size.html, .md, .csv and the picture."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection
+from pathlib import Path
+
+from workloads.records.batch_answers import BatchAnswers
+
+from .. import markdown
+from ..export import OF_CHARTS, write_text
+from ..load import ReportError
+from ..web.page import NO_CONNECTION, STYLES, asset, environment
+from . import picture, recommendation, tables
+
+MAIN = ("html", "md")
+TOLD = ("machine", "processor", "gpu", "device", "threads")  # of the conditions, in a line
+
+
+def write(answers: BatchAnswers, out: Path, formats: Collection[str]) -> list[Path]:
+    """Into `out`; returns the main files. Raises ReportError where it cannot be written."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        kinds = {*formats, "svg"} if "html" in formats else {*formats}  # the page holds it
+        pictures = picture.write(answers, out, kinds & {*OF_CHARTS})
+        files = {"html": _html, "md": _markdown, "csv": _csv}
+        paths = []
+        for name, text in files.items():
+            if name in formats:
+                paths.append(out / f"{picture.STEM}.{name}")
+                write_text(paths[-1], text(answers, pictures))
+        return [path for path in paths if path.suffix[1:] in MAIN]
+    except OSError as error:
+        raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error
+
+
+def title(answers: BatchAnswers) -> str:
+    """What was asked about."""
+    return f"Which batch size for {answers.conditions.get('workload')} on {answers.conditions.get('dataset')}?"
+
+
+def _html(answers: BatchAnswers, pictures: list[Path]) -> str:
+    drawn = next((path for path in pictures if path.suffix == ".svg"), None)
+    return (
+        environment()
+        .get_template("batch-size.html.j2")
+        .render(
+            title=title(answers),
+            policy=NO_CONNECTION,
+            style="".join(map(asset, STYLES)),
+            conditions=conditions(answers),
+            recommendation=recommendation.sentences(answers),
+            picture=base64.b64encode(drawn.read_bytes()).decode() if drawn else "",
+            alt=picture.ALT,
+            table=tables.of(answers),
+            details=tables.details(answers),
+        )
+    )
+
+
+def conditions(answers: BatchAnswers) -> str:
+    """In a line."""
+    known = answers.conditions
+    return "; ".join(f"{name.replace('_', ' ')} {known[name]}" for name in TOLD if known.get(name) is not None)
+
+
+def _markdown(answers: BatchAnswers, pictures: list[Path]) -> str:
+    parts = [f"# {markdown.escape(title(answers))}", markdown.escape(conditions(answers))]
+    parts += [markdown.escape(line) for line in recommendation.sentences(answers)]
+    parts += [f"![{picture.ALT}]({path.name})" for path in pictures[:1]]
+    parts += [markdown.of(table, "##") for table in (tables.of(answers), *tables.details(answers))]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _csv(answers: BatchAnswers, _: list[Path]) -> str:
+    return tables.of(answers).tidy.to_csv(index=False, lineterminator="\n")
+
+
+def printed(answers: BatchAnswers) -> str:
+    """For a terminal."""
+    lines = [markdown.escape(line) for line in recommendation.sentences(answers)]
+    return "\n\n".join([markdown.of(tables.of(answers), "##").strip("\n"), *lines])

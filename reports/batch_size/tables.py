@@ -1,0 +1,203 @@
+"""The answers as tables: one of frameworks x answers, and what each answer rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from workloads.records.batch_answers import Answers, BatchAnswers, Best, Compared, Largest, Noise, Target
+
+from ..condition_text import ABSENT
+from ..frameworks import display_name
+from ..table import Cell, Table
+from . import answers as stored
+
+NAME = "batch-size"
+HEAD = ("Framework", "Largest", "Fastest", "Images/s", "Epoch, s", "Energy", "Noise scale")
+HOW = """\
+Largest: trained twice, and one image more ran out of memory twice. Fastest: the smallest batch size not more than 2 % \
+slower than the best one, with the speed and the time of an epoch there. Energy: the same for joules an image. \
+Noise scale: the batch size about which larger ones begin to learn little more an update, pooled along a training, \
+[95 % interval]. "To ... %": the batch size that reaches this accuracy soonest."""
+VERDICTS = {
+    Compared.BEST: "best",
+    Compared.WITHIN: "within 2 %",
+    Compared.WORSE: "worse",
+    Compared.CANNOT_BE_TOLD: "cannot be told",
+}
+
+
+def of(answers: BatchAnswers) -> Table:
+    """Frameworks x answers; a dash has its reason as a footnote."""
+    targets = sorted({each.target.accuracy for each in answers.frameworks if each.target})
+    head = (*HEAD, *(f"To {100 * target:g} %" for target in targets))
+    rows = tuple((*_row(each, answers), *(_target(each.target) for _ in targets)) for each in answers.frameworks)
+    tidy = pd.DataFrame([_tidy(each, answers) for each in answers.frameworks])
+    return Table(NAME, "Which batch size", head, rows, tidy, below=(HOW,))
+
+
+def _row(each: Answers, answers: BatchAnswers) -> tuple[Cell, ...]:
+    largest, fastest = each.largest, each.fastest
+    speed = stored.point(fastest, fastest.batch_size if fastest else None)
+    epoch_s = _epoch_s(speed.mean, answers) if speed else None
+    return (
+        Cell(display_name(each.framework)),
+        _size(largest.batch_size if largest else None, largest.reason if largest else None),
+        _best(fastest),
+        Cell(f"{speed.mean:,.0f}", speed.mean) if speed else Cell(ABSENT),
+        Cell(f"{epoch_s:.1f}", epoch_s) if epoch_s else Cell(ABSENT),
+        _best(each.least_energy),
+        _noise(each.noise),
+    )
+
+
+def _epoch_s(speed: float, answers: BatchAnswers) -> float | None:
+    """Of the training split at this speed in images/s."""
+    images = answers.conditions.get("train_images")
+    return images / speed if isinstance(images, int) and speed > 0 else None
+
+
+def _size(batch_size: int | None, reason: str | None) -> Cell:
+    notes = (reason,) if reason else ()
+    return Cell(ABSENT, notes=notes) if batch_size is None else Cell(f"{batch_size:,}", batch_size, notes)
+
+
+def _best(best: Best | None) -> Cell:
+    return _size(best.batch_size, best.reason) if best else Cell(ABSENT)
+
+
+def _noise(noise: Noise | None) -> Cell:
+    if noise is None:
+        return Cell(ABSENT)
+    notes = (noise.reason,) if noise.reason else ()
+    if noise.noise_scale is None:
+        return Cell(ABSENT if noise.at_least is None else f"> {noise.at_least:,.0f}", notes=notes)
+    text = f"{noise.noise_scale:,.0f}"
+    if noise.low is not None and noise.high is not None:
+        text += f" [{noise.low:,.0f}, {noise.high:,.0f}]"
+    return Cell(text, noise.noise_scale, notes)
+
+
+def _target(target: Target | None) -> Cell:
+    return _size(target.batch_size, target.reason) if target else Cell(ABSENT)
+
+
+def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:
+    """A row of the CSV."""
+    largest, fastest, energy, noise = each.largest, each.fastest, each.least_energy, each.noise
+    speed = stored.point(fastest, fastest.batch_size if fastest else None)
+    joules = stored.point(energy, energy.batch_size if energy else None)
+    return {
+        "framework": each.framework,
+        "largest": largest.batch_size if largest else None,
+        "limit_bytes": largest.limit_bytes if largest else None,
+        "fastest": fastest.batch_size if fastest else None,
+        "images_per_s": speed.mean if speed else None,
+        "epoch_s": _epoch_s(speed.mean, answers) if speed else None,
+        "least_energy": energy.batch_size if energy else None,
+        "energy_per_image_j": joules.mean if joules else None,
+        "noise_scale": noise.noise_scale if noise else None,
+        "noise_scale_low": noise.low if noise else None,
+        "noise_scale_high": noise.high if noise else None,
+        "target_accuracy": each.target.accuracy if each.target else None,
+        "soonest_to_target": each.target.batch_size if each.target else None,
+        "advised": stored.advised(each),
+    }
+
+
+def details(answers: BatchAnswers) -> list[Table]:
+    """What the answers rest on; those that have a row."""
+    tables = [
+        _joined("largest-proof", "Largest that fits: every trial", answers, _tried),
+        _joined("fastest-pairs", "Fastest: pairs of trials, in turn", answers, lambda each: _ratios(each.fastest)),
+        _joined("energy-pairs", "Least energy: pairs of trials", answers, lambda each: _ratios(each.least_energy)),
+        _joined("noise-scale", "Gradient noise scale along a training", answers, _noise_points),
+        _joined("to-target", "To the target accuracy", answers, _reached),
+        _joined("then-train", "Trained at the found size and at the one in use", answers, _trained),
+        _joined("split", "A global batch in parts", answers, _split),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _joined(
+    name: str, title: str, answers: BatchAnswers, rows_of: Callable[[Answers], Sequence[dict[str, Any]]]
+) -> Table:
+    """The rows of all frameworks; heads are the keys of the rows."""
+    rows = [{"Framework": display_name(each.framework), **row} for each in answers.frameworks for row in rows_of(each)]
+    head = tuple(rows[0]) if rows else ()
+    cells = tuple(tuple(_cell(value) for value in row.values()) for row in rows)
+    return Table(name, title, head, cells, pd.DataFrame(rows))
+
+
+def _cell(value: object) -> Cell:
+    if value is None:
+        return Cell(ABSENT)
+    if isinstance(value, int | float):
+        return Cell(f"{value:,}" if isinstance(value, int) else f"{value:,.4g}", float(value))
+    return Cell(str(value))
+
+
+def _tried(each: Answers) -> list[dict[str, Any]]:
+    largest: Largest | None = each.largest
+    tried = [*largest.tried, *largest.around] if largest else []
+    return [
+        {
+            "Trial": number,
+            "Batch size": trial.batch_size,
+            "Memory": trial.fit.value,
+            "Peak, MiB": trial.peak_bytes / 2**20 if trial.peak_bytes is not None else None,
+            "Folder": trial.folder,
+        }
+        for number, trial in enumerate(tried, start=1)
+    ]
+
+
+def _ratios(best: Best | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "Batch size": ratio.batch_size,
+            "Over the best": ratio.ratio,
+            "Low": ratio.low,
+            "High": ratio.high,
+            "Pairs": ratio.pairs,
+            "Verdict": VERDICTS[ratio.verdict],
+        }
+        for ratio in (best.ratios if best else ())
+    ]
+
+
+def _noise_points(each: Answers) -> list[dict[str, Any]]:
+    return [
+        {
+            "Progress": point.progress,
+            "|G|^2": point.squared_gradient,
+            "S": point.trace,
+            "Noise scale": point.noise_scale,
+            "Low": point.low,
+            "High": point.high,
+            "More than": point.at_least,
+            "Steps": point.steps,
+            "Batches": f"{point.small_batch} and {point.large_batch}",
+        }
+        for point in (each.noise.points if each.noise else ())
+    ]
+
+
+def _reached(each: Answers) -> list[dict[str, Any]]:
+    return [_worded(asdict(reached)) for reached in (each.target.reached if each.target else ())]
+
+
+def _trained(each: Answers) -> list[dict[str, Any]]:
+    return [_worded(asdict(trained) | {"verdict": trained.verdict.value}) for trained in each.trained]
+
+
+def _split(each: Answers) -> list[dict[str, Any]]:
+    return [_worded(asdict(each.split))] if each.split else []
+
+
+def _worded(row: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a record as heads."""
+    return {name.replace("_", " ").capitalize(): value for name, value in row.items()}

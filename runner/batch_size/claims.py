@@ -1,0 +1,87 @@
+"""What a larger batch size is worth: training at a found size beside training at the size in use.
+
+The published claim is "3 to 4 times faster at equal quality". It holds where the 95 % interval of the speed-up of an
+epoch lies at LEAST_SPEED_UP or above and that of the change of accuracy above -TOLERATED_LOSS; it does not where either
+lies wholly on the other side; else it cannot be told. Trials are paired by repeat: a repeat's share initial weights and
+order of the images. How often the verdict errs: docs/batch-size.md.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+
+from workloads.records.batch_answers import Holds, Trained
+from workloads.records.intervals import accuracy_step, mean_interval, reach
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+LEAST_SPEED_UP = 3.0
+TOLERATED_LOSS = 0.01  # of accuracy, 0 ... 1
+FEWEST = 3  # pairs of an interval
+MEASURED = (Status.OK, Status.DIVERGED)  # a training that diverged is a finding: its accuracy is that of its last epoch
+
+
+def trained(results: Iterable[TrialResult], in_use: int, found: int) -> Trained:
+    """Of one framework's trials, of which those of these two batch sizes count.
+
+    Raises ValueError where they differ in more than batch size and repeat.
+    """
+    chosen = [
+        result
+        for result in results
+        if result.status in MEASURED and result.epochs and result.spec.cell.batch_size in (in_use, found)
+    ]
+    alike = {
+        (r.spec.cell.framework, r.spec.task, r.spec.passes, r.spec.placement, r.spec.draw.first_seed) for r in chosen
+    }
+    if len(alike) > 1:
+        raise ValueError("the trials differ in more than batch size and repeat")
+    by_repeat = {(result.spec.cell.batch_size, result.spec.draw.repeat): result for result in chosen}
+    pairs = [
+        (by_repeat[in_use, repeat], result)
+        for (size, repeat), result in sorted(by_repeat.items())
+        if size == found and (in_use, repeat) in by_repeat
+    ]
+    return _compared(pairs, in_use, found)
+
+
+def _compared(pairs: Sequence[tuple[TrialResult, TrialResult]], in_use: int, found: int) -> Trained:
+    if not pairs:
+        nothing = (None,) * 6
+        return Trained(found, in_use, *nothing, 0, Holds.CANNOT_BE_TOLD)
+    task = pairs[0][0].spec.task
+    speed_ups = [math.log(epoch_s(before) / epoch_s(after)) for before, after in pairs]
+    changes = [after.epochs[-1].test_accuracy - before.epochs[-1].test_accuracy for before, after in pairs]
+    speed_up, speed_low, speed_high = _interval(speed_ups)
+    change, low, high = _interval(changes, accuracy_step(task.dataset, task.source) / 100)
+    ratio, ratio_low, ratio_high = (None if end is None else math.exp(end) for end in (speed_up, speed_low, speed_high))
+    verdict = holds((ratio_low, ratio_high), (low, high))
+    return Trained(found, in_use, ratio, ratio_low, ratio_high, change, low, high, len(pairs), verdict)
+
+
+def epoch_s(result: TrialResult) -> float:
+    """Mean time of an epoch's training; without the first, which has the first step in it, where there are more."""
+    return statistics.fmean(epoch.train_s for epoch in result.epochs[1:] or result.epochs)
+
+
+def _interval(values: Sequence[float], least_spread: float = 0.0) -> tuple[float, float | None, float | None]:
+    """(mean, low, high); values that agree better than `least_spread` are taken to spread by that much."""
+    if len(values) < FEWEST:
+        return statistics.fmean(values), None, None
+    mean, low, high = mean_interval(values)
+    half = max((high - low) / 2, reach(len(values), least_spread))
+    return mean, mean - half, mean + half
+
+
+def holds(speed_up: tuple[float | None, float | None], change: tuple[float | None, float | None]) -> Holds:
+    """By the intervals' ends."""
+    (speed_low, speed_high), (low, high) = speed_up, change
+    if speed_low is None or speed_high is None or low is None or high is None:
+        return Holds.CANNOT_BE_TOLD
+    if speed_low >= LEAST_SPEED_UP and low > -TOLERATED_LOSS:
+        return Holds.HOLDS
+    if speed_high < LEAST_SPEED_UP or high < -TOLERATED_LOSS:
+        return Holds.DOES_NOT
+    return Holds.CANNOT_BE_TOLD

@@ -1,0 +1,57 @@
+"""The answers that a published table gives: a row a batch size, single figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runner.batch_size import target
+from runner.batch_size.best import of_curve
+from workloads.records.batch_answers import Best, Reached, Target
+
+
+@dataclass(frozen=True)
+class Row:
+    """Of one batch size; None = the table does not say."""
+
+    batch_size: int
+    epoch_s: float
+    energy_per_image_j: float | None
+    epochs_to_target: float | None  # means of runs have parts of an epoch
+
+
+@dataclass(frozen=True)
+class CurveAnswers:
+    """None of them is supported by an interval; `largest` is the largest of the table, nothing is known beyond it."""
+
+    largest: int
+    fastest: Best
+    least_energy: Best
+    target: Target
+
+
+def answers_of_curve(rows: Sequence[Row], images: int, accuracy: float) -> CurveAnswers:
+    """`images` of an epoch; `accuracy` is the target's. Raises ValueError without rows."""
+    if not rows:
+        raise ValueError("a table without rows answers nothing")
+    joules = {row.batch_size: row.energy_per_image_j for row in rows if row.energy_per_image_j is not None}
+    return CurveAnswers(
+        largest=max(row.batch_size for row in rows),
+        fastest=of_curve({row.batch_size: images / row.epoch_s for row in rows}),
+        least_energy=of_curve(joules, better=-1),
+        target=target.answer([_reached(row, images) for row in rows], accuracy),
+    )
+
+
+def _reached(row: Row, images: int) -> Reached:
+    epochs, joules = row.epochs_to_target, row.energy_per_image_j
+    return Reached(
+        batch_size=row.batch_size,
+        repeat=0,
+        learning_rate=None,
+        epochs=epochs,
+        train_s=None if epochs is None else epochs * row.epoch_s,
+        energy_j=None if epochs is None or joules is None else epochs * images * joules,
+        accuracy=None,
+        folder="",
+    )

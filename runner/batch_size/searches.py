@@ -1,0 +1,120 @@
+"""One framework's searches, joined with the trials that they ask for."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from runner.batch_size.best import best
+from runner.batch_size.largest import Bound
+from runner.batch_size.largest_of import largest_of
+from runner.batch_size.memory_limit import MEASURED, peak_bytes
+from runner.batch_size.steps import StepTrials
+from runner.batch_size.target import ENERGIES
+from runner.command.parser import RETRIES
+from workloads.records import figures
+from workloads.records.batch_answers import Best, Largest, Point
+from workloads.records.figures import FigureSpec
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+MOST = 8192  # nothing faster is looked for beyond it
+FIRST = 32  # tells whether there is a counter, where nothing else was tried
+
+
+class Search:
+    """Every trial is a line on the console; its figures serve every answer."""
+
+    def __init__(self, framework: str, steps: StepTrials, bound: Bound, console: Console) -> None:
+        """`steps` are trials of all frameworks, which take no more than the bound."""
+        self.framework, self.console = framework, console
+        self.steps = replace(steps, show=self.show)
+        self.bound = bound
+        self.results: list[TrialResult] = []
+        self.peaks: dict[int, list[int]] = {}  # by batch size
+
+    def show(self, result: TrialResult, folder: Path) -> None:
+        """Of every trial, whoever asked for it."""
+        self.results.append(result)
+        peak = peak_bytes(result, folder, self.bound.limit) if result.status in MEASURED else None
+        if peak is not None:
+            self.peaks.setdefault(result.spec.cell.batch_size, []).append(peak)
+        self.console.print(line(result, peak))
+
+    def trial(self, batch_size: int) -> TrialResult:
+        """One more."""
+        return self.steps.run(self.framework, batch_size)[0]
+
+    def largest(self) -> Largest:
+        """That fits."""
+        bound = self.bound
+        self.console.print(f"{self.framework}: the largest that fits into {bound.limit_bytes / 2**20:,.0f} MiB")
+        answer = largest_of(self.steps, self.framework, bound)
+        size = "none" if answer.batch_size is None else f"{answer.batch_size:,}"
+        self.console.print(
+            f"{self.framework}: {size}, after {len(answer.tried)} trials and {len(answer.around)} around it"
+        )
+        return answer
+
+    def memory(self) -> tuple[Point, ...]:
+        """Highest bytes of what the limit counts, by batch size: the mean of the trials so far that ended."""
+        return tuple(
+            Point(size, statistics.fmean(peaks), None, None, len(peaks)) for size, peaks in sorted(self.peaks.items())
+        )
+
+    def fastest(self, fitting: Largest | None) -> Best:
+        """Images/s."""
+        self.console.print(f"{self.framework}: the fastest")
+        return self._best(fitting, 1, figures.SPEED)
+
+    def least_energy(self, fitting: Largest | None) -> Best:
+        """Joules an image; unknown where the first trial that ends ok has no counter."""
+        first = self.results[0] if self.results else self.trial(FIRST)
+        for result in (each for each in (first, *self.results) if each.status is Status.OK):
+            if figure(result, *ENERGIES) is None:
+                return Best(None, no_counter(result))
+            break
+        return self._best(fitting, -1, *ENERGIES)
+
+    def _best(self, fitting: Largest | None, better: Literal[1, -1], *specs: FigureSpec) -> Best:
+        most = min(MOST, self.steps.request.dataset.train_count)
+        if fitting is not None and fitting.batch_size is not None:
+            most = min(most, fitting.batch_size)
+
+        def measure(batch_size: int) -> float | None:
+            for _ in range(1 + RETRIES):
+                result = self.trial(batch_size)
+                if result.status is not Status.CONTENDED:  # neighbours come and go
+                    break
+            return figure(result, *specs) if result.status is Status.OK else None
+
+        answer = best(measure, most, better=better)
+        if answer.batch_size is not None:
+            return answer
+        last = self.results[-1]
+        return replace(answer, reason=f"{answer.reason}; the last of them was {last.status}: {last.reason}")
+
+
+def figure(result: TrialResult, *specs: FigureSpec) -> float | None:
+    """Of these the first that the trial knows."""
+    values = (result.figures[spec.name].value for spec in specs if spec.name in result.figures)
+    return next((value for value in values if value is not None), None)
+
+
+def no_counter(result: TrialResult) -> str:
+    """Why the trial knows no energy."""
+    reasons = [result.figures[spec.name].reason for spec in ENERGIES if spec.name in result.figures]
+    return next((reason for reason in reasons if reason), "no energy counter on this device")
+
+
+def line(result: TrialResult, peak: int | None) -> str:
+    """What a person sees of a trial as it ends."""
+    cell, speed = result.spec.cell, figure(result, figures.SPEED)
+    parts = [f"  {cell.framework} batch {cell.batch_size:,}: {result.status}"]
+    parts += [f"{speed:,.0f} images/s"] if speed is not None else []
+    parts += [f"{peak / 2**20:,.0f} MiB"] if peak is not None else []
+    return ", ".join(parts)

@@ -1,0 +1,87 @@
+"""`python -m runner batch-size`, asked as a person asks it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import REAL_FRAMEWORKS, TINY, by_cell, run_runner
+
+BAD = {
+    "unknown answer": (["--answer", "fastests"], "did you mean fastest"),
+    "batch size in use 0": (["--in-use", "0"], "--in-use 0: must be 1 or more"),
+    "global batch below 1": (["--global-batch", "-8"], "--global-batch -8: must be 1 or more"),
+    "accuracy in percent": (["--target-accuracy", "60"], "must be a share above 0 and up to 1"),
+    "unknown framework": (["--framework", "pytorhc"], "did you mean pytorch"),
+    "own code": (["--model", "pytorch=net.py:make"], "--model: not for batch-size"),
+    "unknown option": (["--largest"], "--largest"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "telling"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_line_and_starts_nothing(arguments: list[str], telling: str, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    refused = run_runner("batch-size", *arguments, "--results", results)
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1 and telling in refused.stderr
+    assert not results.exists()
+
+
+REFEREE = ("--framework", "numpy", "--isolation", "here", *TINY, "--device", "cpu", "--window", 0.2, "--epochs", 2)
+ASKED = ("--answer", "fastest", "least-energy", "noise-scale", "--in-use", 4, "--then-train", "--target-accuracy", 0.05)
+
+
+def ask(results: Path, *more: object) -> subprocess.CompletedProcess[str]:
+    return run_runner("batch-size", *REFEREE, *ASKED, *more, "--results", results)
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    results = tmp_path_factory.mktemp("answers") / "results"
+    done = ask(results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return results, done.stdout
+
+
+def test_every_answer_is_stored_printed_and_on_one_page(answered: tuple[Path, str]) -> None:
+    results, printed = answered
+    stored = json.loads((results / "batch-size.json").read_text())
+    (answers,) = stored["frameworks"]
+    assert answers["fastest"]["batch_size"] in {2**power for power in range(7)} and answers["fastest"]["trials"] >= 6
+    assert answers["noise"]["points"] and answers["memory"]
+    assert answers["target"]["accuracy"] == 0.05 and answers["target"]["reached"]
+    assert (stored["in_use"], stored["conditions"]["train_images"]) == (4, 64)
+    assert (results / "report" / "batch-size.html").is_file() and (results / "report" / "report.html").is_file()
+    rows = [line for line in printed.splitlines() if line.startswith("| numpy referee")]
+    assert any(len(row) <= 100 for row in rows)
+    assert "Train with numpy referee at batch size" in printed
+
+
+def test_the_size_in_use_and_the_found_ones_are_trained_by_ordinary_trials(answered: tuple[Path, str]) -> None:
+    results, _ = answered
+    (answers,) = json.loads((results / "batch-size.json").read_text())["frameworks"]
+    sizes = {size for _, size in by_cell(results)}
+    assert sizes == {4, answers["fastest"]["batch_size"]}
+    assert {each["batch_size"] for each in answers["trained"]} == sizes - {4}
+    assert all(each["repeats"] == 3 for each in answers["trained"])
+
+
+def test_the_same_question_again_measures_nothing_again(answered: tuple[Path, str]) -> None:
+    results, _ = answered
+    before = {path: path.stat().st_mtime_ns for path in results.glob("*/*/result.json")}
+    again = ask(results)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert {path: path.stat().st_mtime_ns for path in results.glob("*/*/result.json")} == before
+
+
+@pytest.mark.real
+def test_all_frameworks_are_asked_and_stand_in_one_table(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    asked = ("--framework", *REAL_FRAMEWORKS, *TINY, "--device", "cpu", "--window", 0.2, "--answer", "noise-scale")
+    done = run_runner("batch-size", *asked, "--epochs", 1, "--results", results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    stored = json.loads((results / "batch-size.json").read_text())
+    assert {answers["framework"] for answers in stored["frameworks"]} == set(REAL_FRAMEWORKS)
+    assert all(answers["noise"]["reason"] is None for answers in stored["frameworks"])

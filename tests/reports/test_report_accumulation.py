@@ -1,0 +1,88 @@
+"""What accumulation is called above a table, and what each split of the same update is said to cost."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from stored import store, trial
+from written import Made, make
+
+from reports.accumulation import NORMALISED
+from workloads.records.figures import Figure
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+MIB = 2.0**20
+
+
+def split(framework: str, count: int, size: int, ms: float, mib: float, **changes: Any) -> TrialResult:
+    figures = {
+        "images_per_s": Figure(1000 * count * size / ms, "worker"),
+        "step_time_s": Figure(ms / 1000, "worker"),
+        "host_memory_bytes": Figure(mib * MIB, "resident size"),
+        "allocator_peak_bytes": Figure(None, "the framework", reason="it does not tell"),
+    }
+    return trial(framework, size, accumulate=count, figures=figures, **changes)
+
+
+SPLITS = (
+    split("pytorch", 1, 64, 100, 400),
+    split("pytorch", 4, 16, 125, 300),
+    split("mxnet", 1, 64, 50, 500),
+    split("mxnet", 4, 16, 80, 250),
+    split("mxnet", 2, 64, 90, 500),  # another update
+)
+
+
+def told(tmp_path: Path, *trials: TrialResult) -> Made:
+    return make(store(tmp_path, *trials), tmp_path / "report")
+
+
+def test_the_splits_of_one_update_are_a_table_of_what_each_costs(tmp_path: Path) -> None:
+    made = told(tmp_path, *SPLITS)
+    (table,) = (table for table in made.report.appendix if table.name == "accumulation-64")
+    rows = [[cell.text for cell in row] for row in table.rows]
+    assert [row[:4] + row[4:5] + row[6:] for row in rows] == [
+        ["PyTorch", "1 x 64", "640", "100", "400", "1.00", "1.00"],
+        ["PyTorch", "4 x 16", "512", "125", "300", "1.25", "0.75"],
+        ["MXNet", "1 x 64", "1280", "50.0", "500", "1.00", "1.00"],
+        ["MXNet", "4 x 16", "800", "80.0", "250", "1.60", "0.50"],
+    ]
+    assert {row[5].notes for row in table.rows} == {("unknown: it does not tell",)}
+    assert table.head[-2:] == ("Step time, of 1 x 64", "Host memory, of 1 x 64")
+    assert "## Accumulation: updates of 64 images in parts" in made.markdown
+    with (tmp_path / "report" / "accumulation-64.csv").open() as file:
+        tidy = list(csv.DictReader(file))
+    assert {(row["framework"], row["accumulate"], row["batch_size"]) for row in tidy} == {
+        ("pytorch", "1", "64"), ("pytorch", "4", "16"), ("mxnet", "1", "64"), ("mxnet", "4", "16")
+    }  # fmt: skip
+
+
+def test_what_is_accumulated_stands_in_the_conditions_and_apart_from_what_is_not(tmp_path: Path) -> None:
+    made = told(tmp_path, *SPLITS[:2])
+    assert len(made.report.chapters) == 2
+    headings = {chapter.heading.rpartition("; ")[2] for chapter in made.report.chapters}
+    assert headings == {"accumulation none", "accumulation 4 batches an update"}
+    alone = told(tmp_path / "alone", SPLITS[0])
+    assert "ccumulation" not in alone.markdown
+
+
+def test_a_split_that_did_not_end_well_says_so_and_one_alone_is_no_table(tmp_path: Path) -> None:
+    dead = split("pytorch", 1, 64, 100, 400, status=Status.OUT_OF_MEMORY, reason="no room")
+    (table,) = (table for table in told(tmp_path, dead, SPLITS[1]).report.appendix if "accumulation" in table.name)
+    assert [[*[cell.text for cell in row][1:3], row[-1].text] for row in table.rows] == [
+        ["1 x 64", "OOM", "\N{EN DASH}"],
+        ["4 x 16", "512", "\N{EN DASH}"],
+    ]
+    alone = told(tmp_path / "alone", SPLITS[1], SPLITS[2])
+    assert not [table for table in alone.report.appendix if "accumulation" in table.name]
+
+
+def test_batchnorm_is_told_where_batches_are_accumulated_and_nowhere_else(tmp_path: Path) -> None:
+    trials = (trial(workload=name, accumulate=count) for name in ("resnet-18", "osu-cnn") for count in (1, 4))
+    chapters = told(tmp_path, *trials).report.chapters
+    normalised = {chapter.heading for chapter in chapters if NORMALISED in chapter.conditions}
+    assert len(chapters) == 4 and len(normalised) == 1
+    assert "resnet-18" in (heading := normalised.pop()) and "4 batches an update" in heading

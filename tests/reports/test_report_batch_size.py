@@ -1,0 +1,103 @@
+"""What a reader gets of the answers to "which batch size?": table, recommendation, picture, page."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from answered import answers, fastest, noise, stored
+
+from reports.__main__ import main
+from reports.batch_size import recommendation
+from reports.batch_size.answers import advised, read
+from reports.batch_size.picture import marked
+from workloads.records.batch_answers import ANSWERS_FILE, Best, Noise, NoisePoint
+
+ALL = (answers("mxnet", 32, 3000), answers("tensorflow", 128, 4600), answers("pytorch", 64, 2600))
+
+
+def sentences(results: Path) -> list[str]:
+    found = read(results)
+    assert found is not None
+    return recommendation.sentences(found)
+
+
+def test_a_folder_with_answers_alone_gives_their_page_table_and_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = stored(tmp_path, *ALL)
+    assert main([str(results)]) == 0
+    files = {path.name for path in (results / "report").iterdir()}
+    assert {f"batch-size.{ending}" for ending in ("html", "md", "csv", "png", "svg")} <= files
+    page = (results / "report" / "batch-size.html").read_text()
+    assert "<script" not in page and "data:image/svg+xml;base64," in page
+    assert "batch-size.html" in capsys.readouterr().out
+
+
+def test_the_printed_table_is_no_wider_than_100_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main([str(stored(tmp_path, *ALL)), "--format", "md"])
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert len(rows) == 5 and max(map(len, rows)) <= 100
+
+
+def test_the_csv_has_every_answer_with_units_in_its_names(tmp_path: Path) -> None:
+    main([str(stored(tmp_path, *ALL)), "--format", "csv"])
+    rows = list(csv.DictReader((tmp_path / "report" / "batch-size.csv").open()))
+    assert [row["framework"] for row in rows] == ["tensorflow", "pytorch", "mxnet"]
+    assert {rows[0][name] for name in ("largest", "fastest", "advised")} == {"2311", "128"}
+    assert float(rows[0]["noise_scale"]) == 900 and rows[0]["least_energy"] == ""
+    assert float(rows[0]["epoch_s"]) == pytest.approx(1437 / float(rows[0]["images_per_s"]))
+
+
+def test_the_fastest_framework_is_advised_where_intervals_tell_it_apart(tmp_path: Path) -> None:
+    advice, grounds = sentences(stored(tmp_path, *ALL))
+    assert advice.startswith("Train with TensorFlow at batch size 128: ")
+    assert advice.endswith("more than PyTorch and MXNet.")
+    assert "34 trials" in grounds and "900" in grounds and "2,311" in grounds
+
+
+def test_frameworks_whose_intervals_meet_are_not_put_in_order(tmp_path: Path) -> None:
+    advice, _ = sentences(stored(tmp_path, answers("pytorch", 128, 4550), answers("tensorflow", 128, 4600)))
+    assert "cannot be told from PyTorch" in advice
+    without = tuple(replace(point, low=None, high=None) for point in fastest(128, 2000).points)
+    single = replace(answers("pytorch", 128, 2000), fastest=replace(fastest(128, 2000), points=without))
+    advice, _ = sentences(stored(tmp_path, single, answers("tensorflow", 128, 9200)))
+    assert "cannot be told from PyTorch" in advice
+
+
+def test_a_batch_surely_beyond_the_noise_scale_is_not_advised() -> None:
+    beyond = answers("pytorch", 1024, 3000, scale=100)
+    assert advised(beyond) == 64  # measured sizes up to 120, the upper end of the interval
+    assert advised(answers("pytorch", 1024, 3000, scale=2000)) == 1024
+    unknown = replace(beyond, noise=Noise((NoisePoint(0, -1.0, 5.0, None, None, None, 640.0, 20, 32, 640),)))
+    assert advised(unknown) == 1024
+
+
+def test_a_batch_that_does_not_fit_is_not_advised() -> None:
+    limited = replace(answers("pytorch", 1024, 3000, scale=9000), largest=replace(ALL[0].largest, batch_size=300))  # type: ignore[type-var]  # fmt: skip
+    assert advised(limited) == 256
+
+
+def test_an_unknown_answer_is_a_dash_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crashed = replace(ALL[2], fastest=Best(None, "every trial crashed"), noise=None)
+    main([str(stored(tmp_path, crashed)), "--format", "md"])
+    printed = capsys.readouterr().out
+    assert "every trial crashed" in printed and "Nothing can be recommended" in printed
+
+
+def test_the_picture_marks_every_answer_that_is_known() -> None:
+    assert marked(replace(ALL[0], noise=noise(500))) == {"fastest": 32, "largest": 2311, "noise": 500}
+
+
+def test_a_file_that_is_no_record_of_answers_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = stored(tmp_path, *ALL)
+    content = json.loads((results / ANSWERS_FILE).read_text()) | {"in_use": "many"}
+    (results / ANSWERS_FILE).write_text(json.dumps(content))
+    assert main([str(results)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "in_use" in error

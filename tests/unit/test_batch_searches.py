@@ -1,0 +1,117 @@
+"""One framework's searches over trials of steps alone that are made up: what becomes an answer, and what is shown."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from conftest import make_spec
+from rich.console import Console
+
+from runner.batch_size.largest import Bound
+from runner.batch_size.searches import MOST, Search
+from runner.batch_size.steps import StepTrials
+from workloads.records.batch_answers import Largest, Limit
+from workloads.records.figures import Figure
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+IMAGES = 50_000
+BOUND = Bound(Limit.CONTAINER, 2**30)  # which counts what is resident
+
+
+@dataclass
+class MadeUp:
+    """StepTrials with figures by batch size; None: it crashed. Trials of `contended` sizes are, once each."""
+
+    figures: Callable[[int], dict[str, float] | None]
+    contended: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    show: Callable[[TrialResult, Path], None] = lambda *_: None
+    request: Any = field(default_factory=lambda: SimpleNamespace(dataset=SimpleNamespace(train_count=IMAGES)))
+
+    def run(self, framework: str, batch_size: int, *_: Any) -> tuple[TrialResult, Path]:
+        self.sizes.append(batch_size)
+        spec, figures = make_spec(framework=framework, batch_size=batch_size), self.figures(batch_size)
+        known = {name: Figure(value, "test") for name, value in (figures or {}).items()}
+        status, reason = (Status.OK, None) if figures is not None else (Status.FAILED, "killed by SIGSEGV")
+        if batch_size in self.contended:
+            self.contended.remove(batch_size)
+            status, reason = Status.CONTENDED, "others took 40 % of the cores"
+        result = TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0, figures=known)
+        self.show(result, Path())
+        return result, Path()
+
+
+def search(figures: Callable[[int], dict[str, float] | None]) -> tuple[Search, MadeUp, io.StringIO]:
+    trials, shown = MadeUp(figures), io.StringIO()
+    return Search("numpy", cast(StepTrials, trials), BOUND, Console(file=shown, width=200)), trials, shown
+
+
+def saturating(batch_size: int) -> dict[str, float]:
+    """Images/s that 32 images reach to 97.9 %, 64 to 99.9 %."""
+    speed = 1000.0 * min(1.0, batch_size / 32) if batch_size <= 32 else 1000.0
+    return {"images_per_s": speed, "host_memory_peak_bytes": 1e8 + 1e5 * batch_size}
+
+
+def fits(batch_size: int | None) -> Largest:
+    return Largest(batch_size, None, Limit.ASKED, 2**30)
+
+
+def test_the_fastest_is_the_smallest_that_reaches_the_plateau() -> None:
+    asked, trials, shown = search(saturating)
+    answer = asked.fastest(None)
+    assert answer.batch_size == 32 and answer.trials == len(trials.sizes)
+    assert "numpy batch 32: ok, 1,000 images/s, 98 MiB" in shown.getvalue()
+
+
+@pytest.mark.parametrize(("largest", "most"), [(None, MOST), (300, 300)])
+def test_nothing_beyond_what_fits_is_tried_for_speed(largest: int | None, most: int) -> None:
+    asked, trials, _ = search(saturating)
+    asked.fastest(fits(largest))
+    assert max(trials.sizes) == most
+
+
+def test_sizes_that_crash_do_not_end_the_search() -> None:
+    asked, _, shown = search(lambda size: None if size > 128 else saturating(size))
+    assert asked.fastest(None).batch_size == 32
+    assert "failed" in shown.getvalue()
+
+
+def test_where_every_size_crashes_there_is_no_answer_but_a_reason() -> None:
+    asked, _, _ = search(lambda _: None)
+    answer = asked.fastest(None)
+    assert answer.batch_size is None and answer.reason and "SIGSEGV" in answer.reason
+
+
+def test_a_trial_that_neighbours_disturbed_is_made_again() -> None:
+    trials = MadeUp(saturating, contended=[32, 32, 64])
+    answer = Search("numpy", cast(StepTrials, trials), BOUND, Console(file=io.StringIO())).fastest(None)
+    assert answer.batch_size == 32 and not trials.contended
+
+
+def test_least_energy_is_not_the_fastest_where_the_counter_says_otherwise() -> None:
+    def joules(batch_size: int) -> dict[str, float]:
+        return saturating(batch_size) | {"energy_per_image_j": 0.02 + 0.001 * abs(batch_size.bit_length() - 8)}
+
+    asked, _, _ = search(joules)
+    assert asked.least_energy(None).batch_size == 128
+
+
+def test_without_a_counter_least_energy_is_unknown_after_one_trial_and_says_why() -> None:
+    asked, trials, _ = search(saturating)
+    answer = asked.least_energy(None)
+    assert answer.batch_size is None and answer.reason and "energy" in answer.reason
+    assert len(trials.sizes) == 1
+
+
+def test_memory_is_the_mean_of_the_trials_of_each_size() -> None:
+    asked, _, _ = search(saturating)
+    asked.fastest(fits(256))
+    points = {point.batch_size: point for point in asked.memory()}
+    assert points[32].mean == 1e8 + 1e5 * 32 and points[32].trials > 1

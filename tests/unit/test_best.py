@@ -1,0 +1,242 @@
+"""The search for the best batch size, against curves whose best is known."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from runner.batch_size.best import FAILURES, FEWEST, LIMIT, best, of_curve
+from workloads.records.batch_answers import Best, Compared
+
+Curve = Callable[[int], float]
+SIZES = [1 << power for power in range(13)]
+
+
+def peaked(centre: float, width: float) -> Curve:
+    return lambda size: 1000 * math.exp(-(((math.log2(size) - centre) / width) ** 2))
+
+
+CURVES: dict[str, Curve] = {
+    "peaked": peaked(7.4, 5),
+    "broad": peaked(7.3, 8),
+    "at the first": peaked(0, 5),
+    "at the last": peaked(12, 5),
+    "saturating": lambda size: 1000 * size / (size + 16),
+    "plateau": lambda size: 1000 * min(1.0, size / 200),
+    "jagged": lambda size: peaked(7.5, 8)(size) * (1.0 if size.bit_length() % 2 else 0.94),
+    "flat": lambda size: 1000.0,
+}
+
+
+def right(curve: Curve, better: int = 1) -> int:
+    """The smallest power of two within 2 % of the best."""
+    top = max(better * math.log(curve(size)) for size in SIZES)
+    return next(size for size in SIZES if better * math.log(curve(size)) >= top + math.log(0.98))
+
+
+def noisy(curve: Curve, noise: float, seed: int, drift: float = 0.0) -> Curve:
+    """Each trial is slower than the one before by `drift`."""
+    drawn, count = np.random.default_rng(seed), Counter[str]()
+
+    def measure(size: int) -> float:
+        count["trials"] += 1
+        return curve(size) * math.exp(float(drawn.normal(0, noise)) - drift * count["trials"])
+
+    return measure
+
+
+def verdicts(answer: Best) -> dict[int, Compared]:
+    return {ratio.batch_size: ratio.verdict for ratio in answer.ratios}
+
+
+@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_with_little_noise_the_answer_is_the_smallest_size_within_two_percent(name: str, seed: int) -> None:
+    answer = best(noisy(CURVES[name], 0.001, seed), 4096, seed=seed)
+    assert answer.batch_size == right(CURVES[name])
+    assert answer.reason is None
+    assert verdicts(answer)[right(CURVES[name])] in (Compared.BEST, Compared.WITHIN)
+    assert list(verdicts(answer).values()).count(Compared.BEST) == 1
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_least_energy_is_the_same_search_for_the_least(name: str) -> None:
+    def joules(size: int) -> float:
+        return 100 / CURVES[name](size)
+
+    answer = best(noisy(joules, 0.001, 1), 4096, better=-1)
+    assert answer.batch_size == right(joules, better=-1) == right(CURVES[name])
+    told = [ratio for ratio in answer.ratios if ratio.verdict is not Compared.CANNOT_BE_TOLD]
+    assert told and all((ratio.ratio < 0.98) == (ratio.verdict is Compared.WORSE) for ratio in told)
+
+
+@pytest.mark.parametrize("largest", [1, 2, 3, 100, 1419])
+def test_the_bound_is_tried_and_nothing_beyond_it(largest: int) -> None:
+    asked: list[int] = []
+
+    def measure(size: int) -> float:
+        asked.append(size)
+        return 1000 * size / (size + 4) * (2 if size == largest else 1)
+
+    assert best(measure, largest).batch_size == largest
+    assert largest in asked and max(asked) == largest and min(asked) == 1
+
+
+def random_curve(drawn: np.random.Generator) -> Curve:
+    """Peaked anywhere and of any width, cut off to a plateau or not, jagged at powers of four or not."""
+    bell, cut = peaked(drawn.uniform(-2, 14), drawn.uniform(3, 15)), drawn.uniform(0.7, 1.5)
+    teeth = drawn.uniform(0, 0.1) * drawn.integers(0, 2)
+    return lambda size: min(cut * 1000, bell(size)) * (1.0 if size.bit_length() % 2 else 1 - teeth)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_whatever_the_curve_and_the_noise_what_is_stated_is_so_and_what_is_shown_supports_it(seed: int) -> None:
+    drawn = np.random.default_rng(seed)
+    curve, noise, largest = random_curve(drawn), drawn.uniform(0, 0.07), int(drawn.integers(1, 5000))
+    answer = best(noisy(curve, noise, seed), largest, seed=seed)
+    sizes = [point.batch_size for point in answer.points]
+    top = max(map(curve, sizes))
+    assert answer.batch_size in sizes and max(sizes) == largest
+    if answer.reason is None:
+        assert curve(answer.batch_size) >= 0.98 * top
+        smaller = [size for size in sizes if size < answer.batch_size and curve(size) >= 0.99 * top]
+        assert not smaller, "one percent from the limit is told apart, or the answer has a doubt"
+    assert list(verdicts(answer).values()).count(Compared.BEST) == 1 and list(verdicts(answer)) == sorted(
+        verdicts(answer)
+    )
+    for ratio in answer.ratios:
+        if ratio.verdict is Compared.WITHIN and ratio.low is not None:
+            assert ratio.low >= 0.98 and ratio.pairs >= FEWEST
+        if ratio.verdict is Compared.WORSE:
+            assert ratio.high is not None and ratio.high < 0.98 and ratio.pairs > FEWEST
+    assert answer.trials <= 14 * (1 + LIMIT)
+
+
+def test_every_trial_is_counted_and_every_size_has_a_point() -> None:
+    asked: list[int] = []
+
+    def measure(size: int) -> float:
+        asked.append(size)
+        return curve(size)
+
+    curve = noisy(CURVES["plateau"], 0.01, 1)
+    answer = best(measure, 4096)
+    assert answer.trials == len(asked) and {point.batch_size for point in answer.points} == set(asked)
+    assert all(point.low <= point.mean <= point.high for point in answer.points if point.low and point.high)
+    repeated = {point.batch_size for point in answer.points if point.trials > 1}
+    assert repeated == {ratio.batch_size for ratio in answer.ratios}, "only what may be the best is tried again"
+
+
+def test_each_block_has_each_candidate_once_in_an_order_that_the_seed_draws() -> None:
+    def order(seed: int) -> list[int]:
+        asked: list[int] = []
+
+        def measure(size: int) -> float:
+            asked.append(size)
+            return {256: 100.0, 512: 99.0, 1024: 97.5}.get(size, 10.0) * math.exp(drawn.normal(0, 0.001))
+
+        drawn = np.random.default_rng(1)
+        best(measure, 1024, seed=seed)
+        first = next(place for place in range(len(asked)) if asked.count(asked[place]) > 1 and place >= 8)
+        return asked[first:]
+
+    blocks = order(1)
+    assert sorted(blocks[:3]) == sorted(blocks[3:6]) == [256, 512, 1024]
+    assert order(1) == blocks, "a command that goes on asks for the same trials"
+    assert order(2) != blocks
+
+
+def test_a_machine_that_slows_down_makes_nothing_worse() -> None:
+    """A tenth over 40 trials, and blocks of several sizes."""
+    for seed in range(5):
+        answer = best(noisy(CURVES["plateau"], 0.003, seed, drift=0.0025), 4096, seed=seed)
+        assert answer.batch_size == 256 and Compared.WORSE not in [verdicts(answer).get(size) for size in SIZES[8:]]
+
+
+@pytest.mark.parametrize("failing", [{512}, {128, 256}, {1, 4, 16}, set(SIZES[9:])])
+def test_sizes_that_fail_do_not_end_the_search(failing: set[int]) -> None:
+    measure = noisy(CURVES["at the last"], 0.001, 1)
+    answer = best(lambda size: None if size in failing else measure(size), 4096)
+    assert answer.batch_size == max(size for size in SIZES if size not in failing)
+    assert not failing & {point.batch_size for point in answer.points}
+
+
+def test_a_size_that_fails_when_it_is_tried_again_is_left_out_and_named() -> None:
+    calls: Counter[int] = Counter()
+    measure = noisy(lambda size: {256: 1000.0, 512: 1001.0}.get(size, 100.0), 0.001, 1)
+
+    def sometimes(size: int) -> float | None:
+        calls[size] += 1
+        return None if size == 256 and calls[size] > 1 else measure(size)
+
+    answer = best(sometimes, 4096)
+    assert answer.batch_size == 512 and calls[256] == 1 + FAILURES
+    assert verdicts(answer) == {256: Compared.CANNOT_BE_TOLD, 512: Compared.BEST}
+    assert answer.reason is not None and "256 failed when it was tried again" in answer.reason
+
+
+def test_one_failure_among_the_repeats_costs_a_pair_and_no_more() -> None:
+    calls: Counter[int] = Counter()
+    measure = noisy(CURVES["plateau"], 0.003, 1)
+
+    def sometimes(size: int) -> float | None:
+        calls[size] += 1
+        return None if size == 256 and calls[size] == 3 else measure(size)
+
+    assert best(sometimes, 4096).batch_size == 256
+
+
+def test_where_not_even_one_image_fits_nothing_is_tried() -> None:
+    assert best(CURVES["flat"], 0) == Best(None, "there is no batch size from 1 to 0")
+    assert best(CURVES["at the last"], 7, smallest=5).batch_size == 7
+
+
+def test_without_any_figure_there_is_no_answer_and_a_reason() -> None:
+    answer = best(lambda size: None, 64)
+    assert answer.batch_size is None and answer.reason == "none of the 7 trials gave a figure"
+    assert not answer.points and not answer.ratios and answer.trials == 7
+
+
+@pytest.mark.parametrize("figure", [0.0, -1.0, math.nan, math.inf])
+def test_a_figure_that_is_none_is_refused(figure: float) -> None:
+    with pytest.raises(ValueError, match="batch size 1: a figure of"):
+        best(lambda size: figure, 64)
+
+
+def test_what_noise_hides_is_said_and_costs_few_trials() -> None:
+    answer = best(noisy(CURVES["flat"], 0.07, 1), 4096)
+    assert answer.batch_size is not None and answer.reason is not None and "cannot be told" in answer.reason
+    assert answer.trials < 13 * (1 + LIMIT) / 2, "it ends where more blocks would not help"
+
+
+def test_a_smaller_size_at_the_edge_of_two_percent_is_named() -> None:
+    answer = best(noisy(lambda size: {256: 980.0, 512: 1000.0}.get(size, 100.0), 0.005, 1), 4096)
+    assert answer.batch_size == 512
+    assert verdicts(answer)[256] is Compared.CANNOT_BE_TOLD
+    assert answer.reason is not None and answer.reason.startswith("may be smaller still: 256 has 9")
+
+
+ZEUS_EPOCH_S = {512: 8.28, 1024: 7.61, 2048: 7.69, 4096: 8.37}
+
+
+@pytest.mark.parametrize(
+    ("figures", "better", "size", "worse"),
+    [
+        ({size: 50_000 / epoch_s for size, epoch_s in ZEUS_EPOCH_S.items()}, 1, 1024, {512, 4096}),
+        ({1: 100.0, 2: 98.0, 4: 97.0}, 1, 1, {4}),
+        ({1: 97.0, 2: 98.0, 4: 100.0}, 1, 2, {1}),
+        ({8: 3.0}, -1, 8, set()),
+    ],
+)
+def test_single_figures_are_judged_by_the_same_rule_and_marked_as_such(
+    figures: Mapping[int, float], better: int, size: int, worse: set[int]
+) -> None:
+    answer = of_curve(figures, better)  # type: ignore[arg-type]
+    assert answer.batch_size == size and answer.reason is not None and "single figures" in answer.reason
+    assert {one for one, verdict in verdicts(answer).items() if verdict is Compared.WORSE} == worse
+    assert all(ratio.low is None and ratio.pairs == 1 for ratio in answer.ratios)
+    assert of_curve({}) == Best(None, "there are no figures")
