@@ -45,6 +45,12 @@ class Search:
             self.peaks.setdefault(result.spec.cell.batch_size, []).append(peak)
         self.console.print(line(result, peak))
 
+    @property
+    def unavailable(self) -> str | None:
+        """Why the framework cannot be started, where it cannot."""
+        launcher = self.steps.launchers[self.framework]
+        return launcher if isinstance(launcher, str) else None
+
     def trial(self, batch_size: int) -> TrialResult:
         """One more."""
         return self.steps.run(self.framework, batch_size)[0]
@@ -68,11 +74,15 @@ class Search:
 
     def fastest(self, fitting: Largest | None) -> Best:
         """Images/s."""
+        if (reason := self.unavailable) is not None:
+            return Best(None, reason)
         self.console.print(f"{self.framework}: the fastest")
         return self._best(fitting, 1, figures.SPEED)
 
     def least_energy(self, fitting: Largest | None) -> Best:
         """Joules an image; unknown where the first trial that ends ok has no counter."""
+        if (reason := self.unavailable) is not None:
+            return Best(None, reason)
         first = self.results[0] if self.results else self.trial(FIRST)
         for result in (each for each in (first, *self.results) if each.status is Status.OK):
             if figure(result, *ENERGIES) is None:

@@ -35,6 +35,8 @@ class MadeUp:
     show: Callable[[TrialResult, Path], None] = lambda *_: None
     request: Any = field(default_factory=lambda: SimpleNamespace(dataset=SimpleNamespace(train_count=IMAGES)))
 
+    launchers: dict[str, Any] = field(default_factory=lambda: {"numpy": object()})
+
     def run(self, framework: str, batch_size: int, *_: Any) -> tuple[TrialResult, Path]:
         self.sizes.append(batch_size)
         spec, figures = make_spec(framework=framework, batch_size=batch_size), self.figures(batch_size)
@@ -115,3 +117,11 @@ def test_memory_is_the_mean_of_the_trials_of_each_size() -> None:
     asked.fastest(fits(256))
     points = {point.batch_size: point for point in asked.memory()}
     assert points[32].mean == 1e8 + 1e5 * 32 and points[32].trials > 1
+
+
+def test_a_framework_that_cannot_be_started_is_tried_all_the_same() -> None:
+    asked, trials, _ = search(saturating)
+    trials.launchers["numpy"] = "no environment for this device"
+    for answer in (asked.fastest(None), asked.least_energy(None)):
+        assert (answer.batch_size, answer.reason) == (None, "no environment for this device")
+    assert trials.sizes == []
