@@ -38,7 +38,10 @@ class Search:
         self.peaks: dict[int, list[int]] = {}  # by batch size
 
     def show(self, result: TrialResult, folder: Path) -> None:
-        """Of every trial, whoever asked for it."""
+        """Of every trial, whoever asked for it; one with the limit lifted says nothing of speed or memory under it."""
+        if result.spec.placement != self.steps.specs[self.framework].placement:
+            self.console.print(f"{line(result, None)}, with the limit lifted")
+            return
         self.results.append(result)
         peak = peak_bytes(result, folder, self.bound.limit) if result.status in MEASURED else None
         if peak is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -35,6 +35,7 @@ class MadeUp:
     show: Callable[[TrialResult, Path], None] = lambda *_: None
     request: Any = field(default_factory=lambda: SimpleNamespace(dataset=SimpleNamespace(train_count=IMAGES)))
 
+    specs: dict[str, Any] = field(default_factory=lambda: {"numpy": make_spec()})
     launchers: dict[str, Any] = field(default_factory=lambda: {"numpy": object()})
 
     def run(self, framework: str, batch_size: int, *_: Any) -> tuple[TrialResult, Path]:
@@ -125,3 +126,14 @@ def test_a_framework_that_cannot_be_started_is_tried_all_the_same() -> None:
     for answer in (asked.fastest(None), asked.least_energy(None)):
         assert (answer.batch_size, answer.reason) == (None, "no environment for this device")
     assert trials.sizes == []
+
+
+def test_a_trial_with_the_limit_lifted_counts_as_memory_under_it() -> None:
+    asked, trials, shown = search(saturating)
+    lifted = trials.run("numpy", 64)[0]
+    placement = replace(lifted.spec.placement, memory_limit_bytes=2**31)
+    asked.results.clear()
+    asked.peaks.clear()
+    asked.show(replace(lifted, spec=replace(lifted.spec, placement=placement)), Path())
+    assert asked.results == [] and asked.memory() == ()
+    assert "with the limit lifted" in shown.getvalue()
