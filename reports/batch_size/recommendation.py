@@ -66,5 +66,5 @@ def _beyond(chosen: Answers, speed: Point) -> str:
     if fastest is None or fastest.batch_size is None or beyond is None:
         return ""
     if speed.batch_size < fastest.batch_size and fastest.batch_size > beyond:
-        return f" (up to {beyond:,.0f} along the training), beyond which a larger batch learns little more an update"
+        return f" (up to {beyond:,.0f} along the training; beyond it a larger batch learns little more an update)"
     return ""
