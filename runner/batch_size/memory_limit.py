@@ -51,16 +51,17 @@ def bounded(request: Request, limit: Limit, limit_bytes: int) -> Request:
 def host_limit_bytes(results: Path) -> int:
     """What is available of the machine's memory and of this process's control groups, less a reserve.
 
-    That of an earlier search in this results folder, where there is still room for it: its trials count on.
+    That of an earlier search in this results folder, where there is still room for it, if need be in the reserve: its
+    trials count on, and what is available is never twice the same.
     """
-    room = available_bytes()
-    room -= round(RESERVE * room)
+    available = available_bytes()
+    room = available - round(RESERVE * available)
     path = results / HOST_LIMIT_FILE
     try:
         before = int(json.loads(path.read_text(encoding="utf-8"))["limit_bytes"])
     except (OSError, ValueError, KeyError, TypeError):
         before = 0
-    if room / 2 < before <= room:
+    if room / 2 < before <= available:
         return before
     write_json(path, {"limit_bytes": room})
     return room

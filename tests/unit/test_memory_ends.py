@@ -141,6 +141,8 @@ def test_a_second_search_has_another_limit_of_the_machine(tmp_path: Path, monkey
     assert 0.8 * room < first < 0.9 * room
     room = 17 * 2**30
     assert host_limit_bytes(tmp_path) == first
+    room = first + 2**20  # others took some of it since
+    assert host_limit_bytes(tmp_path) == first
     room = 8 * 2**30
     assert host_limit_bytes(tmp_path) < 8 * 2**30
 
