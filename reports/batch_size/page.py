@@ -7,15 +7,17 @@ from collections.abc import Collection
 from pathlib import Path
 
 from workloads.records.batch_answers import BatchAnswers
+from workloads.spec import OptimizerSpec
 
 from .. import markdown
 from ..export import OF_CHARTS, write_text
+from ..frameworks import display_name
 from ..load import ReportError
+from ..training_text import optimizer_label
 from ..web.page import NO_CONNECTION, STYLES, asset, environment
 from . import picture, recommendation, tables
 
 MAIN = ("html", "md")
-TOLD = ("machine", "processor", "gpu", "device", "threads")  # of the conditions, in a line
 
 
 def write(answers: BatchAnswers, out: Path, formats: Collection[str]) -> list[Path]:
@@ -60,9 +62,21 @@ def _html(answers: BatchAnswers, pictures: list[Path]) -> str:
 
 
 def conditions(answers: BatchAnswers) -> str:
-    """In a line."""
+    """In a line; what an answers file does not hold is left out."""
     known = answers.conditions
-    return "; ".join(f"{name.replace('_', ' ')} {known[name]}" for name in TOLD if known.get(name) is not None)
+    rule, limit = known.get("optimizer"), known.get("limit_bytes")
+    words = {
+        "device": known.get("device"),
+        "processor": known.get("cpu_model"),
+        "threads": known.get("threads"),
+        "memory limit": f"{limit / 2**20:,.0f} MiB" if isinstance(limit, int) else None,
+        "optimizer": optimizer_label(OptimizerSpec(**rule)) if isinstance(rule, dict) else None,
+        "epochs": known.get("epochs"),
+        "commit": known.get("commit"),
+        "started": known.get("started_at"),
+    }
+    words |= {f"{display_name(each.framework)} version": each.version for each in answers.frameworks}
+    return "; ".join(f"{name} {value}" for name, value in words.items() if value is not None)
 
 
 def _markdown(answers: BatchAnswers, pictures: list[Path]) -> str:

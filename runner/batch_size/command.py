@@ -16,14 +16,14 @@ from runner.batch_size.memory_limit import bounded, limit_of
 from runner.batch_size.noise import noise
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.target import target
-from runner.command import cli, inputs, own_data
+from runner.command import cli, inputs, own_data, setup
 from runner.command.cli import Request
 from runner.command.parser import BadInput, Parser, add_axes, add_shared, known, number, run_parser, whole
 from runner.command.plan import plan_of
 from runner.command.setup import installations, make_environments
 from runner.environments import definition
-from runner.machine import description
 from runner.project import Project
+from runner.trial import now
 from workloads.accumulation import parts_of
 from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers, Split
 from workloads.records.files import write_json
@@ -107,31 +107,28 @@ def _parser() -> Parser:
 class AnswersFile:
     """ANSWERS_FILE, written anew with every answer."""
 
-    def __init__(self, request: Request, question: Question) -> None:
+    def __init__(self, request: Request, question: Question, bound: Bound) -> None:
         """Nothing is written yet."""
         self.path = request.results / ANSWERS_FILE
-        self.conditions, self.in_use = conditions_of(request), question.in_use
+        self.conditions, self.in_use = conditions_of(request, bound), question.in_use
         self.answers = {name: Answers(name) for name in request.frameworks}
 
-    def store(self, framework: str, **known_now: Any) -> Answers:
+    def store(self, framework: str, **known_now: Any) -> None:
         """What is known of the framework by now."""
         self.answers[framework] = replace(self.answers[framework], **known_now)
         frameworks = tuple(self.answers.values())
         write_json(self.path, asdict(BatchAnswers(SCHEMA_VERSION, self.conditions, self.in_use, frameworks)))
-        return self.answers[framework]
 
 
-def conditions_of(request: Request) -> dict[str, Any]:
-    """The machine, and what is the same for every framework and batch size."""
-    described = description.describe(request.project, request.placement.device, request.gpus)
-    return described | {
-        "device": request.placement.device,
-        "threads": request.placement.threads,
-        "workload": request.study.workload,
-        "dataset": request.study.dataset,
+def conditions_of(request: Request, bound: Bound) -> dict[str, Any]:
+    """Of all answers: as of every command, and what is trained under which limit."""
+    return setup.conditions_of(request) | {
+        "started_at": now(),
         "train_images": request.dataset.train_count,
+        "optimizer": asdict(request.study.optimizer_spec),
+        "epochs": request.study.epochs,
+        "limit_bytes": bound.limit_bytes,
         "labels": {name: definition.label(request.project, name) for name in request.frameworks},
-        "variables": request.placement.variables,
     }
 
 
@@ -149,7 +146,7 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     launchers = make_environments(request, console)
     installed = installations(request)
     written = inputs.write_repeats(request, data, range(1))
-    file = AnswersFile(request, question)
+    file = AnswersFile(request, question, bound)
     limited = replace(request, study=request.study.changed(window_s=question.window_s))
     limited = bounded(limited, bound.limit, bound.limit_bytes)
     steps = StepTrials.of(limited, installed, written, launchers)
@@ -169,12 +166,12 @@ def _search(search: searches.Search, question: Question, file: AnswersFile) -> N
     """Of one framework: what trials of steps alone can tell."""
     framework = search.framework
     if LARGEST in question.answers or question.global_batch is not None:
-        file.store(framework, largest=search.largest(), memory=search.memory())
+        file.store(framework, largest=search.largest(), memory=search.memory(), version=search.version)
     fitting = file.answers[framework].largest
     if FASTEST in question.answers:
-        file.store(framework, fastest=search.fastest(fitting), memory=search.memory())
+        file.store(framework, fastest=search.fastest(fitting), memory=search.memory(), version=search.version)
     if LEAST_ENERGY in question.answers:
-        file.store(framework, least_energy=search.least_energy(fitting), memory=search.memory())
+        file.store(framework, least_energy=search.least_energy(fitting), memory=search.memory(), version=search.version)
     if question.global_batch is not None and fitting is not None and fitting.batch_size:
         parts, batch_size = parts_of(question.global_batch, fitting.batch_size)
         file.store(framework, split=Split(question.global_batch, parts, batch_size))

@@ -49,6 +49,11 @@ class Search:
         self.console.print(line(result, peak))
 
     @property
+    def version(self) -> str | None:
+        """The framework's, as a trial told it."""
+        return next((each.facts["framework_version"] for each in self.results if each.facts), None)
+
+    @property
     def unavailable(self) -> str | None:
         """Why the framework cannot be started, where it cannot."""
         launcher = self.steps.launchers[self.framework]

@@ -23,7 +23,7 @@ from runner.command.cli import Request
 from runner.command.parser import BadInput, Parser, add_shared, run_parser, whole
 from runner.command.plan import plan_of
 from runner.command.progress import duration
-from runner.command.setup import fresh_folder, installations, make_environments
+from runner.command.setup import conditions_of, fresh_folder, installations, make_environments
 from runner.launch import Launcher, LaunchFailed
 from runner.machine import description
 from runner.project import Project
@@ -105,18 +105,6 @@ def run(request: Request, pairs: int, console: Console) -> int:
         console.print(f"{framework} batch {batch_size}: {figures['verdict']}")
     console.print(f"\n{table(sorted(rows, key=cell_key))}\n\nwritten to {file.path}")
     return int(bool(failures) or any(Verdict.OVER in (row["verdict"], row["sampler_verdict"]) for row in rows))
-
-
-def conditions_of(request: Request) -> dict[str, Any]:
-    """The machine, and what is the same for every framework and batch size."""
-    return description.describe(request.project, request.placement.device, request.gpus) | {
-        "device": request.placement.device,
-        "threads": request.placement.threads,
-        "workload": request.study.workload,
-        "dataset": request.study.dataset,
-        **({} if request.source is None else {"source": asdict(request.source)}),
-        "variables": request.placement.variables,
-    }
 
 
 class OverheadFile:

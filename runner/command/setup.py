@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.prompt import Confirm
@@ -18,6 +20,7 @@ from runner.environments.definition import Environment, EnvironmentUnavailable
 from runner.environments.engine import Engine, EngineError, find_engine
 from runner.environments.images import Image
 from runner.launch import Launcher, Local
+from runner.machine import description
 from workloads.records.job import OF_THE_CALLER, Installation, Job
 
 ATTEMPTS = "attempts"  # of a results folder: trials that were run again at once
@@ -125,6 +128,18 @@ def installations(request: Request) -> dict[str, Installation]:
             f"{packages}-{code_digest(request.project, framework)}",
         )
         for framework, packages in digests.items()
+    }
+
+
+def conditions_of(request: Request) -> dict[str, Any]:
+    """The machine, and what is the same for every framework and batch size."""
+    return description.describe(request.project, request.placement.device, request.gpus) | {
+        "device": request.placement.device,
+        "threads": request.placement.threads,
+        "workload": request.study.workload,
+        "dataset": request.study.dataset,
+        **({} if request.source is None else {"source": asdict(request.source)}),
+        "variables": request.placement.variables,
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from workloads.records.batch_answers import (
     ANSWERS_FILE,
@@ -23,9 +24,14 @@ from workloads.records.batch_answers import (
     Tried,
 )
 from workloads.records.files import write_json
+from workloads.spec import OptimizerSpec
 
 SIZES = tuple(2**power for power in range(0, 12))
-CONDITIONS = {"workload": "osu-cnn", "dataset": "digits", "device": "cpu", "threads": 2, "train_images": 1437}
+CONDITIONS: dict[str, Any] = {
+    "cpu_model": "AMD EPYC",
+    "optimizer": asdict(OptimizerSpec.named("momentum")),
+    "limit_bytes": 2**31,
+} | {"workload": "osu-cnn", "dataset": "digits", "device": "cpu", "threads": 2, "train_images": 1437}
 LIMIT_BYTES = 2**31
 
 

@@ -220,6 +220,7 @@ class Answers:
     target: Target | None = None
     trained: tuple[Trained, ...] = ()
     split: Split | None = None
+    version: str | None = None  # of the framework, as its trials told it; None: none did
 
 
 @dataclass(frozen=True)
