@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.layers import BatchNorm
 from workloads.networks import of_trial
 from workloads.records.figures import FigureSpec
 from workloads.records.result import TrialResult
@@ -80,7 +79,7 @@ def remark(section: Section, stored: Stored) -> tuple[str, ...]:
     folders = dict(zip(map(id, stored.results), stored.folders, strict=True))
     result = section.every[0]
     workload = of_trial(result.spec, folders[id(result)].parent.parent)
-    if workload is None or not any(isinstance(layer, BatchNorm) for layer, _ in workload.walk()):
+    if workload is None or not workload.statistic_shapes():
         return ()
     return (NORMALISED,)
 

@@ -12,15 +12,13 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
+from runner.batch_size.target import FEWEST, MEASURED
 from workloads.records.batch_answers import Holds, Trained
 from workloads.records.intervals import accuracy_step, mean_interval, reach
 from workloads.records.result import TrialResult
-from workloads.records.status import Status
 
 LEAST_SPEED_UP = 3.0
 TOLERATED_LOSS = 0.01  # of accuracy, 0 ... 1
-FEWEST = 3  # pairs of an interval
-MEASURED = (Status.OK, Status.DIVERGED)  # a training that diverged is a finding: its accuracy is that of its last epoch
 
 
 def trained(results: Iterable[TrialResult], in_use: int, found: int) -> Trained:

@@ -15,7 +15,7 @@ from runner.batch_size.largest import Bound
 from runner.batch_size.memory_limit import bounded, limit_of
 from runner.batch_size.noise import noise
 from runner.batch_size.steps import StepTrials
-from runner.batch_size.target import target
+from runner.batch_size.target import FEWEST, target
 from runner.command import cli, inputs, own_data, setup
 from runner.command.cli import Request
 from runner.command.parser import BadInput, Parser, add_axes, add_shared, known, number, run_parser, whole
@@ -35,7 +35,6 @@ ANSWERS = (LARGEST, FASTEST, LEAST_ENERGY, NOISE_SCALE)
 RESULTS = Path("results") / "batch-size"
 IN_USE = 64  # the batch size of the published work that others are held against
 STEPS_WINDOW_S = 2.0  # of a trial of steps alone, where none is asked for
-FEWEST_REPEATS = 3  # of a training whose time and accuracy are to have an interval
 
 Train = Callable[[Request, Console], list[TrialResult]]
 
@@ -69,7 +68,7 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, Questi
     options.results = options.results or RESULTS
     window_s = STEPS_WINDOW_S if options.window_s is None else options.window_s
     if options.repeats is None and (options.then_train or options.target_accuracy is not None):
-        options.repeats = FEWEST_REPEATS
+        options.repeats = FEWEST
     question = Question(
         answers,
         options.in_use,

@@ -89,8 +89,8 @@ def peak_bytes(result: TrialResult, folder: Path, limit: Limit) -> int | None:
         before = events.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
         return data_peak_bytes(events.get(Event.HOST_COUNTED, {}), before)
     specs = (PROCESS_GPU_MEMORY, DEVICE_MEMORY) if limit is Limit.GPU else (HOST_MEMORY_PEAK,)
-    values = [figure.value for spec in specs if (figure := result.figures.get(spec.name)) is not None]
-    return next((round(value) for value in values if value is not None), None)
+    value = result.first_known(*specs)
+    return None if value is None else round(value)
 
 
 def data_peak_bytes(counts: Mapping[str, Any], before: int | None = None) -> int | None:

@@ -14,7 +14,6 @@ from runner.batch_size.noise_points import Measured, apart, finder, pooled
 from runner.input_files import write_array
 from runner.launch import Launcher, LaunchFailed
 from workloads.datasets import file_digest
-from workloads.layers import BatchNorm
 from workloads.noise_scale import BATCHES, HELD, PARTS, PROGRESS, STEPS, WINDOW, WINDOWS, draw
 from workloads.records import network
 from workloads.records.batch_answers import Noise
@@ -126,5 +125,4 @@ def with_finder(answer: Noise, events: Events, batch_size: int) -> Noise:
 
 def cautions(workload: Workload) -> tuple[str, ...]:
     """What disturbs the estimate."""
-    norms = any(isinstance(layer, BatchNorm) for layer, _ in workload.walk())
-    return ("batch-norm",) * norms + ("dropout",) * workload.draws
+    return ("batch-norm",) * bool(workload.statistic_shapes()) + ("dropout",) * workload.draws

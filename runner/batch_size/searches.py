@@ -93,7 +93,7 @@ class Search:
             return Best(None, reason)
         first = self.results[0] if self.results else self.trial(FIRST)
         for result in (each for each in (first, *self.results) if each.status is Status.OK):
-            if figure(result, *ENERGIES) is None:
+            if result.first_known(*ENERGIES) is None:
                 return Best(None, no_counter(result))
             break
         return self._best(fitting, -1, *ENERGIES)
@@ -108,19 +108,13 @@ class Search:
                 result = self.trial(batch_size)
                 if result.status is not Status.CONTENDED:  # neighbours come and go
                     break
-            return figure(result, *specs) if result.status is Status.OK else None
+            return result.first_known(*specs) if result.status is Status.OK else None
 
         answer = best(measure, most, better=better)
         if answer.batch_size is not None:
             return answer
         last = self.results[-1]
         return replace(answer, reason=f"{answer.reason}; the last of them was {last.status}: {last.reason}")
-
-
-def figure(result: TrialResult, *specs: FigureSpec) -> float | None:
-    """Of these the first that the trial knows."""
-    values = (result.figures[spec.name].value for spec in specs if spec.name in result.figures)
-    return next((value for value in values if value is not None), None)
 
 
 def no_counter(result: TrialResult) -> str:
@@ -131,7 +125,7 @@ def no_counter(result: TrialResult) -> str:
 
 def line(result: TrialResult, peak: int | None) -> str:
     """What a person sees of a trial as it ends."""
-    cell, speed = result.spec.cell, figure(result, figures.SPEED)
+    cell, speed = result.spec.cell, result.first_known(figures.SPEED)
     parts = [f"  {cell.framework} batch {cell.batch_size:,}: {result.status}"]
     parts += [f"{speed:,.0f} images/s"] if speed is not None else []
     parts += [f"{peak / 2**20:,.0f} MiB"] if peak is not None else []

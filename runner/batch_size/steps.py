@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from runner.command import training_inputs
 from runner.command.cli import Request
-from runner.command.plan import plan_of
+from runner.command.plan import plan_of, read_result
 from runner.environments import definition
 from runner.launch import Launcher
 from runner.machine import description
@@ -96,15 +95,8 @@ class StepTrials:
 
     def stored(self, spec: TrialSpec) -> list[tuple[TrialResult, Path]]:
         """Of all attempts that have a result, in their order."""
-        results = []
-        for folder in self.attempts(spec):
-            try:
-                result = TrialResult.from_json(json.loads((folder / RESULT_FILE).read_text(encoding="utf-8")))
-            except (OSError, ValueError):  # it was interrupted
-                continue
-            if result.spec.id == spec.id:
-                results.append((result, folder))
-        return results
+        results = ((read_result(folder / RESULT_FILE), folder) for folder in self.attempts(spec))  # None: interrupted
+        return [(result, folder) for result, folder in results if result and result.spec.id == spec.id]
 
     def attempts(self, spec: TrialSpec) -> list[Path]:
         """Folders, in their order, of finished ones and others."""

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from workloads.records import figures as registry
 from workloads.records.batch_answers import Reached, Target
-from workloads.records.figures import FigureSpec
 from workloads.records.intervals import mean_interval
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 FEWEST = 3  # repeats of an interval
-MEASURED = (Status.OK, Status.DIVERGED)
+MEASURED = (Status.OK, Status.DIVERGED)  # a training that diverged is a finding: its accuracy is that of its last epoch
 ENERGIES = (registry.ENERGY_PER_IMAGE, registry.CPU_ENERGY_PER_IMAGE)  # the first that is known
 
 Costs = Mapping[int, Mapping[int, float]]  # batch size -> repeat -> seconds or joules
@@ -35,7 +34,7 @@ def reached(result: TrialResult, accuracy: float) -> Reached:
     spec = result.spec
     number = next((n for n, each in enumerate(result.epochs, start=1) if each.test_accuracy >= accuracy), None)
     until = result.epochs[: number or 0]
-    per_image = next((known for known in map(_figure_of(result), ENERGIES) if known is not None), None)
+    per_image = result.first_known(*ENERGIES)
     return Reached(
         batch_size=spec.cell.batch_size,
         repeat=spec.draw.repeat,
@@ -46,14 +45,6 @@ def reached(result: TrialResult, accuracy: float) -> Reached:
         accuracy=result.epochs[-1].test_accuracy if result.epochs else None,
         folder=f"{ROOMS[Kind.TRIAL]}/{spec.id}",
     )
-
-
-def _figure_of(result: TrialResult) -> Callable[[FigureSpec], float | None]:
-    def value(spec: FigureSpec) -> float | None:
-        figure = result.figures.get(spec.name)
-        return None if figure is None else figure.value
-
-    return value
 
 
 def answer(every: Sequence[Reached], accuracy: float) -> Target:

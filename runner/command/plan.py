@@ -143,15 +143,17 @@ def plan_of(
 
 def read_stored(results: Path) -> list[TrialResult]:
     """Every result of the folder that can be read, and that lies where its id says: not so those of schema 1 and 2."""
-    stored = []
-    for path in sorted((results / TRIALS).glob(f"*/{RESULT_FILE}")):
-        try:
-            result = TrialResult.from_json(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError):
-            continue
-        if result.spec.id == path.parent.name:
-            stored.append(result)
-    return stored
+    paths = sorted((results / TRIALS).glob(f"*/{RESULT_FILE}"))
+    stored = ((path, result) for path in paths if (result := read_result(path)))
+    return [result for path, result in stored if result.spec.id == path.parent.name]
+
+
+def read_result(path: Path) -> TrialResult | None:
+    """None where there is none, or none that can be read."""
+    try:
+        return TrialResult.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return None
 
 
 def estimate_s(spec: TrialSpec, workload: Workload, train_count: int, measured: list[TrialResult]) -> float:

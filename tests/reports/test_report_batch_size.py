@@ -106,5 +106,11 @@ def test_a_file_that_is_no_record_of_answers_is_refused_in_one_line(
 def test_the_page_lacks_the_conditions_of_its_numbers(tmp_path: Path) -> None:
     main([str(stored(tmp_path, *(replace(each, version="1.2.3") for each in ALL))), "--format", "md"])
     page = (tmp_path / "report" / "batch-size.md").read_text()
-    for words in ("processor AMD EPYC", "memory limit 2,048 MiB", "learning rate 0.01", "PyTorch version 1.2.3", "threads 2"):
+    for words in (
+        "processor AMD EPYC",
+        "memory limit 2,048 MiB",
+        "learning rate 0.01",
+        "PyTorch version 1.2.3",
+        "threads 2",
+    ):
         assert words in page

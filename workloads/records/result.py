@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from . import versions
-from .figures import Figure, refuse_unknown
+from .figures import Figure, FigureSpec, refuse_unknown
 from .job import TrialSpec
 from .status import Status
 from .validation import record
@@ -64,6 +64,11 @@ class TrialResult:
     def __post_init__(self) -> None:
         """Raises ValueError for a figure that the registry does not have."""
         refuse_unknown(self.figures)
+
+    def first_known(self, *specs: FigureSpec) -> float | None:
+        """The value of the first of these figures that has one."""
+        values = (self.figures[spec.name].value for spec in specs if spec.name in self.figures)
+        return next((value for value in values if value is not None), None)
 
     def to_json(self) -> dict[str, Any]:
         """As the newest schema has it."""
