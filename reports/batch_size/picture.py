@@ -39,9 +39,7 @@ def write(answers: BatchAnswers, folder: Path, formats: Collection[str] = figure
 
     paths = [folder / f"{STEM}.{name}" for name in figures.FORMATS if name in formats]
     with mpl.rc_context(figures.SETTINGS):
-        figure = drawn(drawable)
-        for path in paths:
-            figure.savefig(path, dpi=figures.DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figures.save(drawn(drawable), paths, {"Title": "Which batch size", "Description": ALT})
     return paths
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pandas as pd
@@ -13,6 +13,7 @@ from workloads.records.batch_answers import Answers, BatchAnswers, Best, Compare
 from ..condition_text import ABSENT
 from ..frameworks import display_name
 from ..table import Cell, Table
+from ..words import listed
 from . import answers as stored
 
 NAME = "batch-size"
@@ -22,6 +23,10 @@ Largest: trained twice, and one image more ran out of memory twice. Fastest: the
 slower than the best one, with the speed and the time of an epoch there. Energy: the same for joules an image. \
 Noise scale: the batch size about which larger ones begin to learn little more an update, pooled along a training, \
 [95 % interval]. "To ... %": the batch size that reaches this accuracy soonest."""
+CAUTIONS = {
+    "batch-norm": "with BatchNorm the statistics are those of 16 images, whatever is trained with",
+    "dropout": "measured without Dropout: a training with it has more noise",
+}
 VERDICTS = {
     Compared.BEST: "best",
     Compared.WITHIN: "within 2 %",
@@ -45,7 +50,7 @@ def _row(each: Answers, answers: BatchAnswers) -> tuple[Cell, ...]:
     epoch_s = _epoch_s(speed.mean, answers) if speed else None
     return (
         Cell(display_name(each.framework)),
-        _size(largest.batch_size if largest else None, largest.reason if largest else None),
+        _largest(largest),
         _best(fastest),
         Cell(f"{speed.mean:,.0f}", speed.mean) if speed else Cell(ABSENT),
         Cell(f"{epoch_s:.1f}", epoch_s) if epoch_s else Cell(ABSENT),
@@ -65,6 +70,16 @@ def _size(batch_size: int | None, reason: str | None) -> Cell:
     return Cell(ABSENT, notes=notes) if batch_size is None else Cell(f"{batch_size:,}", batch_size, notes)
 
 
+def _largest(largest: Largest | None) -> Cell:
+    if largest is None:
+        return Cell(ABSENT)
+    cell = _size(largest.batch_size, largest.reason)
+    if larger := largest.larger_that_fit:
+        finding = f"also fitted once, above it: {listed(f'{size:,}' for size in larger)}"
+        cell = replace(cell, notes=(*cell.notes, finding))
+    return cell
+
+
 def _best(best: Best | None) -> Cell:
     return _size(best.batch_size, best.reason) if best else Cell(ABSENT)
 
@@ -72,7 +87,9 @@ def _best(best: Best | None) -> Cell:
 def _noise(noise: Noise | None) -> Cell:
     if noise is None:
         return Cell(ABSENT)
-    notes = (noise.reason,) if noise.reason else ()
+    notes = tuple(note for note in (noise.reason, *(CAUTIONS[each] for each in noise.cautions)) if note)
+    if noise.agrees is False:
+        notes += ("its gradients differ from those of the framework that trained by more than rounding",)
     if noise.noise_scale is None:
         return Cell(ABSENT if noise.at_least is None else f"> {noise.at_least:,.0f}", notes=notes)
     text = f"{noise.noise_scale:,.0f}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,14 +55,18 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS) -> list[P
     # Here, not above: tables need no drawing library, and its import takes as long as all of them.
     import matplotlib as mpl
 
-    about = {"Title": plain(chart.title), "Description": plain(chart.alt)}
     with mpl.rc_context(SETTINGS):
-        figure = drawn(chart)
-        if "png" in paths:
-            _save_png(figure, paths["png"], about)
-        if "svg" in paths:
-            figure.savefig(paths["svg"], metadata=about | {"Date": None})
+        save(drawn(chart), list(paths.values()), {"Title": plain(chart.title), "Description": plain(chart.alt)})
     return list(paths.values())
+
+
+def save(figure: Figure, paths: Iterable[Path], about: dict[str, str]) -> None:
+    """As PNG and SVG, by the endings; `about` goes into the file. Raises OSError."""
+    for path in paths:
+        if path.suffix == ".png":
+            _save_png(figure, path, about)
+        else:
+            figure.savefig(path, metadata=about | {"Date": None})
 
 
 def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:

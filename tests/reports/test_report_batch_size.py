@@ -14,7 +14,7 @@ from reports.__main__ import main
 from reports.batch_size import recommendation
 from reports.batch_size.answers import advised, read
 from reports.batch_size.picture import marked
-from workloads.records.batch_answers import ANSWERS_FILE, Best, Noise, NoisePoint
+from workloads.records.batch_answers import ANSWERS_FILE, Best, Fit, Noise, NoisePoint, Tried
 
 ALL = (answers("mxnet", 32, 3000), answers("tensorflow", 128, 4600), answers("pytorch", 64, 2600))
 
@@ -114,3 +114,17 @@ def test_the_page_lacks_the_conditions_of_its_numbers(tmp_path: Path) -> None:
         "threads 2",
     ):
         assert words in page
+
+
+def test_what_disturbs_an_answer_is_left_unsaid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ALL[0].largest and ALL[0].noise
+    larger = Tried(2368, Fit.FITS, "steps/b-1", None)
+    each = replace(
+        ALL[0],
+        largest=replace(ALL[0].largest, around=(larger,)),
+        noise=replace(ALL[0].noise, cautions=("batch-norm", "dropout"), agrees=False),
+    )
+    main([str(stored(tmp_path, each)), "--format", "md"])
+    printed = capsys.readouterr().out
+    for words in ("above it: 2,368", "with BatchNorm", "without Dropout", "by more than rounding"):
+        assert words in printed
