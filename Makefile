@@ -1,6 +1,7 @@
 # make bench: the main job. make test: all tests, each core taking some (make test-fast: those of a minute). make setup:
 # the environments alone. make images: as images (FRAMEWORK=pytorch DEVICE=cpu for one; BUILD=... for the engine).
-# make test-images: the tests of those. make check-adapter NAME=... [ADAPTERS=DIR]: a new framework, rung by rung.
+# make test-images: the tests of those. make test-faults [POINTS=1000] [SEED=1]: failing calls, and signals at any moment.
+# make check-adapter NAME=... [ADAPTERS=DIR]: a new framework, rung by rung.
 # Each does its own set-up on a fresh machine with Python 3.11 (the runner alone can do with PYTHON=python3.12), and is
 # quick the second time.
 
@@ -9,7 +10,7 @@ export PYTHONUNBUFFERED = 1
 
 TESTS = .venv/bin/python -m pytest -n logical --dist loadgroup --no-loadscope-reorder
 
-.PHONY: bench test test-fast setup lint images test-images check-adapter
+.PHONY: bench test test-fast setup lint images test-images test-faults check-adapter
 
 bench: .venv/.complete
 	.venv/bin/python -m runner --framework all
@@ -30,6 +31,9 @@ images: .venv/.complete
 test-images: .venv/.complete-test
 	.venv/bin/python -m runner.environments cpu
 	.venv/bin/python -m pytest tests/images -s
+
+test-faults: .venv/.complete-test
+	PYTHONPATH=.:tests .venv/bin/python tests/faults/measure_faults.py $(or $(POINTS),1000) $(or $(SEED),1)
 
 check-adapter: .venv/.complete-test
 	.venv/bin/python -m tools.check_adapter $(NAME) $(if $(ADAPTERS),--adapters $(ADAPTERS))

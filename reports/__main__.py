@@ -4,6 +4,11 @@ python -m reports check PATH...: what is wrong with stored results or logs.
 
 from __future__ import annotations
 
+from workloads import interruption, output
+
+if __name__ == "__main__":
+    interruption.at_once()
+
 import argparse
 import gc
 import sys
@@ -21,10 +26,21 @@ COMMANDS = {"check": check.main, "compare": compare.main, "publish": publish.mai
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 0, or 2 where no report could be made, with one line on stderr; of a command: see there."""
+    """Exit code: 0, or 2 where no report could be made, with one line on stderr; of a command: see there; 130 after
+    Ctrl-C.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    output.keep_on()
+    interruption.in_order()
+    try:
+        return run(arguments)
+    except KeyboardInterrupt:
+        print("\nreports: interrupted; no result was touched. The same command does it anew.", file=sys.stderr)
+        return interruption.EXIT_INTERRUPTED
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code; as `main`."""
     if arguments and (command := COMMANDS.get(arguments[0])):
         return command(arguments[1:])
     options = _parser().parse_args(arguments)
@@ -48,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     for item in report.stored.unreadable if report else ():
         print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
     parts = [*([markdown.printed(report)] if report else []), *map(batch_page.printed, asked)]
-    export.show("\n".join([*parts, f"Report: {' '.join(map(str, main_files)) or out}"]))
+    print("\n".join([*parts, f"Report: {' '.join(map(str, main_files)) or out}"]))
     return 0
 
 

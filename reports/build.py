@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import accumulation, caveats, chapters, condition_text, findings, load, overhead, stable
+from . import accumulation, attempts, caveats, chapters, condition_text, findings, load, overhead, stable
 from .conditions import sections
 from .load import ReportError
 from .report import Report
@@ -23,13 +23,17 @@ def report(folders: Sequence[Path], columns: bool = False) -> Report:
         first = stored.unreadable[0]
         all_of_them = f"none of the {len(stored.unreadable)} results can be read"
         raise ReportError(f"{first.path}: {first.reason}; {all_of_them}, run the trials anew")
+    pairs = zip(stored.results, stored.folders, strict=True)
+    tried = {id(result): str(stored.attempts[folder]) for result, folder in pairs if folder in stored.attempts}
     parts, replaced = sections(stored.results)
+    parts = [replace(section, attempts=tried) for section in parts]
     headings = condition_text.headings(parts)
     aside = columns and len(parts) > 1
     lettered = dict(zip(chapters.letters(len(parts)), parts, strict=True)) if aside else {}
     side_by_side = chapters.side_by_side(lettered)
     of_folders = [item for folder in folders for item in _of_folder(folder, named=len(folders) > 1)]
-    appendix = [*accumulation.of_sections(parts), *of_folders]
+    retried = attempts.table(stored.attempts.values())
+    appendix = [*([retried] if retried else []), *accumulation.of_sections(parts), *of_folders]
     every = [
         chapters.chapter(section, f"{number}. {heading}", with_quantities=not aside)
         for number, (section, heading) in enumerate(zip(parts, headings, strict=True), start=1)
@@ -50,5 +54,5 @@ def report(folders: Sequence[Path], columns: bool = False) -> Report:
 def _of_folder(folder: Path, named: bool) -> list[Table | str]:
     """The tables of a whole results folder, or a line for each that there is none of; `named` after the folder."""
     ending = f", {folder}" if named else ""
-    items = [item for item in (stable.table(folder), overhead.table(folder)) if item]
+    items = [item for item in (stable.table(folder), *overhead.tables(folder)) if item]
     return [replace(item, title=item.title + ending) if isinstance(item, Table) else item for item in items]

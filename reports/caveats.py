@@ -22,7 +22,9 @@ def tally(stored: Stored) -> str:
     """ "27 trials: 26 ok, 1 timeout; 1 unreadable; 2 unfinished"."""
     statuses = _by_status(stored.results)
     trials = counted(len(stored.results), "trial") + (f": {', '.join(statuses)}" if statuses else "")
-    return "; ".join([trials, *_without_result(stored), *(["a run is still writing"] if stored.in_use else [])])
+    tried = [f"{len(stored.attempts)} tried more than once"] if stored.attempts else []
+    writing = ["a run is still writing"] if stored.in_use else []
+    return "; ".join([trials, *_without_result(stored), *tried, *writing])
 
 
 def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, ...]]:
@@ -75,6 +77,12 @@ def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) 
     left_out = _by_status(result for result in stored.results if result.status is not Status.OK)
     if left_out := left_out + _without_result(stored):
         sentences.append(f"Trials that give no number: {', '.join(left_out)}.")
+    later = sum(each.shown not in (None, 0) for each in stored.attempts.values())
+    if later:
+        sentences.append(
+            f"{counted(later, 'trial')} gave {'its number' if later == 1 else 'their numbers'} at a later attempt than "
+            "the first: how the others ended stands at the cell, and in a table of its own."
+        )
     sentences += [f"{number} of {len(ok)} ok trials {what}." for what, number in _doubts(ok).items() if number]
     return (*sentences, *summary.caveats(sections))
 

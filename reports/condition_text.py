@@ -8,10 +8,10 @@ from typing import Any
 
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.records.stored import started
 
 from .conditions import ACCUMULATION, VARIABLES, Condition, Section
 from .frameworks import display_name, ordered
-from .load import started
 from .words import counted
 
 # Parts that are told where they are something else.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
@@ -14,9 +14,9 @@ from workloads.records import network, processor
 from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.records.stored import started
 
 from .image_source import source_words
-from .load import started
 from .training_text import accumulation_label, augmentation_label, in_use, optimizer_label
 
 VARIABLES = "caller's variables"
@@ -64,12 +64,14 @@ class Section:
     """The trials of one condition, one for each (framework, batch size, repeat), each framework in one software.
 
     `by_default` are those with the framework's own allocator policy: they tell the policy's memory and nothing else.
+    `attempts`: of a result (by its `id()`) that is not the first attempt, or not the newest, what became of the others.
     """
 
     condition: Condition
     software: dict[str, Software]
     results: tuple[TrialResult, ...]
     by_default: tuple[TrialResult, ...] = ()
+    attempts: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
     def default(self) -> Section:

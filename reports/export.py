@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import json
 import multiprocessing
 import os
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from workloads import lifeline
 from workloads.records.files import without_nan
+from workloads.temporary import temporary_folder
 
-from . import latex, markdown
+from . import csv_text, latex, markdown
 from .charts import Chart
 from .drawing import figures
 from .load import ReportError
@@ -53,19 +55,31 @@ def write(
         raise ReportError(f"{RULES}: cannot be read: {error.strerror}; {advice}") from error
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".report-", dir=out) as part:
-            _write(report, Path(part), formats, marks, charts)
-            (Path(part) / RULES.name).write_bytes(rules)
-            names = sorted(path.name for path in Path(part).iterdir())
-            write_text(Path(part) / LIST_FILE, "".join(f"{name}\n" for name in names))
+        with by_itself(out), temporary_folder(".report-", out) as part:
+            _write(report, part, formats, marks, charts)
+            (part / RULES.name).write_bytes(rules)
+            names = sorted(path.name for path in part.iterdir())
+            write_text(part / LIST_FILE, "".join(f"{name}\n" for name in names))
             _remove_earlier(out)
             for name in (*names, LIST_FILE):
-                (Path(part) / name).replace(out / name)
+                (part / name).replace(out / name)
     except BrokenProcessPool as error:
         raise ReportError(f"{out}: a process that drew charts was killed; the system's log may say why") from error
     except OSError as error:
         raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error
     return [out / name for name in MAIN if name in names]
+
+
+@contextmanager
+def by_itself(out: Path) -> Iterator[None]:
+    """One report at a time goes into a folder: runs on two devices that share one end with one each."""
+    folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):  # a file system that cannot lock a folder, as NFS
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def _write(
@@ -80,7 +94,7 @@ def _write(
     cores = len(os.sched_getaffinity(0))
     forked = multiprocessing.get_context("fork")
     # Processes, for drawing is most of a report's time.
-    with ProcessPoolExecutor(min(cores, len(pictures)) or 1, forked, _collect_drawings) as pool:
+    with ProcessPoolExecutor(min(cores, len(pictures)) or 1, forked, _draw_for, (os.getpid(),)) as pool:
         drawn = [pool.submit(figures.draw, chart, out / stem, kinds) for chart, stem in pictures.values()]
         if "html" in formats:
             web.write(report, out / "report.html", marks)
@@ -91,8 +105,11 @@ def _write(
             drawing.result()
 
 
-def _collect_drawings() -> None:
-    """A drawing goes with what it holds; the report, which the processes share, is not looked through for it."""
+def _draw_for(reporter: int) -> None:
+    """Drawing ends with the process that asked for it. A drawing goes with what it holds; the report, which the
+    processes share, is not looked through for it.
+    """
+    lifeline.die_with_parent(reporter)
     gc.freeze()
     gc.enable()
 
@@ -122,7 +139,7 @@ def _write_table(table: Table, path: Path, conditions: tuple[str, ...], kind: st
         case "md":
             write_text(file, f"{markdown.of(table)}\n{markdown.bullets(map(markdown.escape, conditions))}\n")
         case "csv":
-            write_text(file, table.tidy.to_csv(index=False, lineterminator="\n"))
+            write_text(file, csv_text.of(table.tidy))
         case "parquet":
             table.tidy.to_parquet(file, index=False)
         case "json":
@@ -163,11 +180,3 @@ def _remove_earlier(out: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """UTF-8; what it cannot hold becomes a question mark."""
     path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-
-
-def show(text: str) -> None:
-    """Print it; a reader that has seen enough, e.g. `head`, does not change how the command ends."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

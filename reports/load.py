@@ -1,27 +1,23 @@
-"""Read RESULTS/trials/*/result.json; what cannot be read is named with its reason, never dropped."""
+"""Read RESULTS/trials/*/result.json, and earlier attempts; what cannot be read is named with its reason."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import os
-import re
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
 
-from workloads.records.figures import ACCURACY
-from workloads.records.files import RESULT_FILE
+from workloads.records.files import ATTEMPTS, RESULT_FILE
 from workloads.records.result import TrialResult
-from workloads.records.versions import OtherSchema
+from workloads.records.stored import Unreadable
 
-from . import frameworks
+from . import attempts, frameworks
+from .attempts import Attempt, Attempts
 
-LARGEST = 1e30  # of a figure
-LOCK_FILE = ".lock"  # held by the runner while it writes
-HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # a surrogate, as JSON writes it
+TRIALS = "trials"
+ROOMS = (TRIALS, ATTEMPTS)
+LOCK_FILES = ".lock*"  # held by runners while they write: one for each device
 
 
 class ReportError(Exception):
@@ -29,18 +25,10 @@ class ReportError(Exception):
 
 
 @dataclass(frozen=True)
-class Unreadable:
-    """A result file that says nothing usable, and why."""
-
-    path: Path
-    reason: str
-    other_schema: bool = False
-
-
-@dataclass(frozen=True)
 class Stored:
-    """What results folders hold: results, each with its trial's folder; `unfinished` are trial folders without a
-    result; `in_use` are results folders into which a run is writing.
+    """What results folders hold: results, of each trial the newest that can be read, with its folder; `unfinished` are
+    trial folders without a result; `in_use` are results folders into which a run is writing; `attempts` are of each
+    trial that was tried more than once, by the folder of the one that is shown, else of the newest.
     """
 
     results: tuple[TrialResult, ...]
@@ -48,6 +36,7 @@ class Stored:
     unreadable: tuple[Unreadable, ...]
     unfinished: tuple[Path, ...]
     in_use: tuple[Path, ...] = ()
+    attempts: dict[Path, Attempts] = field(default_factory=dict)
 
 
 def read(*folders: Path) -> Stored:
@@ -56,94 +45,66 @@ def read(*folders: Path) -> Stored:
     Raises ReportError for a folder that is missing or holds no result file at all.
     """
     results, read_of, unreadable, unfinished = [], [], [], []
+    several: dict[Path, Attempts] = {}
     seen: set[tuple[str, bytes]] = set()
-    for trial_dir in itertools.chain.from_iterable(map(_trial_dirs, dict.fromkeys(folders))):
-        path = trial_dir / RESULT_FILE
-        if not path.exists():
-            unfinished.append(trial_dir)
+    for every in itertools.chain.from_iterable(map(_trials, dict.fromkeys(folders))):
+        newest, shown = every[-1], _shown(every)
+        name = attempts.trial_id(newest.folder)
+        if newest.error:
+            unreadable.append(Unreadable.of(newest.folder / RESULT_FILE, newest.error))
+        elif newest.result is None:
+            unfinished.append(newest.folder)
+        if len(every) > 1:
+            several[newest.folder if shown is None else every[shown].folder] = Attempts(name, tuple(every), shown)
+        if shown is None:
             continue
-        try:
-            content = _content(path)
-            digest = trial_dir.name, hashlib.sha256(content).digest()
-            if digest in seen:
-                continue
-            results.append(result := _result(content))
-            frameworks.learn_label(result.spec.cell.framework, result.machine)
-            read_of.append(trial_dir)
-            seen.add(digest)
-        except ValueError as error:
-            unreadable.append(Unreadable(path, str(error), isinstance(error, OtherSchema)))
+        attempt = every[shown]
+        assert attempt.result is not None
+        if (name, attempt.digest) in seen:
+            continue
+        results.append(attempt.result)
+        frameworks.learn_label(attempt.result.spec.cell.framework, attempt.result.machine)
+        read_of.append(attempt.folder)
+        seen.add((name, attempt.digest))
     in_use = tuple(folder for folder in folders if _in_use(folder))
-    return Stored(tuple(results), tuple(read_of), tuple(unreadable), tuple(unfinished), in_use)
+    return Stored(tuple(results), tuple(read_of), tuple(unreadable), tuple(unfinished), in_use, several)
+
+
+def _shown(every: list[Attempt]) -> int | None:
+    """The place of the newest with a result that can be read."""
+    return max((place for place, attempt in enumerate(every) if attempt.result is not None), default=None)
 
 
 def has_results(*folders: Path) -> bool:
     """Whether a trial of any of them has a result."""
-    return any(True for folder in folders for _ in (folder / "trials").glob(f"*/{RESULT_FILE}"))
+    return any(True for folder in folders for room in ROOMS for _ in (folder / room).glob(f"*/{RESULT_FILE}"))
 
 
-def _trial_dirs(folder: Path) -> list[Path]:
-    trials = folder / "trials"
+def _trials(folder: Path) -> Iterator[list[Attempt]]:
+    """The attempts at each trial, the newest last. Raises ReportError."""
     if not folder.is_dir():
         raise ReportError(f"{folder}: no such folder; give the folder that `python -m runner` wrote")
     try:
-        trial_dirs = sorted(path for path in trials.iterdir() if path.is_dir()) if trials.is_dir() else []
+        newest = {path.name: path for path in _folders(folder / TRIALS)}
+        earlier = attempts.earlier(folder)
     except OSError as error:
-        raise ReportError(f"{trials}: cannot be listed: {error.strerror}; check its permissions") from error
-    if not any((trial_dir / RESULT_FILE).exists() for trial_dir in trial_dirs):
-        state = f"{len(trial_dirs)} trials there are unfinished" if trial_dirs else "no trial is there"
-        raise ReportError(f"{trials}: no {RESULT_FILE} found, {state}; run `python -m runner` first")
-    return trial_dirs
+        raise ReportError(f"{error.filename}: cannot be listed: {error.strerror}; check its permissions") from error
+    if not has_results(folder):
+        state = f"{len(newest)} trials there are unfinished" if newest else "no trial is there"
+        raise ReportError(f"{folder / TRIALS}: no {RESULT_FILE} found, {state}; run `python -m runner` first")
+    for name in sorted({*newest, *earlier}):
+        yield [*earlier.get(name, []), *([attempts.read(newest[name])] if name in newest else [])]
+
+
+def _folders(room: Path) -> list[Path]:
+    return [path for path in room.iterdir() if path.is_dir()] if room.is_dir() else []
 
 
 def _in_use(folder: Path) -> bool:
-    """Whether a run holds the folder's lock, other than the one that asks for this report."""
-    lock = folder / LOCK_FILE
-    if not lock.exists():
-        return False
+    """Whether a run holds a lock of the folder, other than the one that asks for this report."""
+    inodes = {str(lock.stat().st_ino) for lock in folder.glob(LOCK_FILES)}
     asking = {os.getpid(), os.getppid()}
-    inode = str(lock.stat().st_ino)
-    held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    held = [line.split() for line in Path("/proc/locks").read_text().splitlines()] if inodes else []
     return any(
-        words[5].rsplit(":", 1)[-1] == inode and int(words[4]) not in asking for words in held if words[1] == "FLOCK"
+        words[5].rsplit(":", 1)[-1] in inodes and int(words[4]) not in asking for words in held if words[1] == "FLOCK"
     )
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from error
-
-
-def _result(content: bytes) -> TrialResult:
-    """Raises ValueError for what is not JSON, or has a field of the wrong kind."""
-    try:
-        data = json.loads(content.decode(), parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not whole JSON: {error}") from error
-    except RecursionError as error:
-        raise ValueError("not a trial result: nested without end") from error
-    if HALF_A_CHARACTER.search(content):  # no file but JSON can hold one
-        data = json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"))
-    result = TrialResult.from_json(data)
-    for name, figure in result.figures.items():
-        if figure.value is not None and not abs(figure.value) < LARGEST:
-            raise ValueError(f"not a trial result: figures.{name}.value is {figure.value}, too large to be measured")
-    if not 1 <= result.spec.cell.batch_size < 2**31:
-        raise ValueError(f"not a trial result: spec.cell.batch_size is {result.spec.cell.batch_size}")
-    accuracy = result.figures.get(ACCURACY.name)
-    if accuracy and accuracy.value is not None and not 0 <= accuracy.value <= 1:
-        raise ValueError(f"not a trial result: figures.test_accuracy.value is {accuracy.value}, not from 0 to 1")
-    started(result)
-    return result
-
-
-def started(result: TrialResult) -> datetime:
-    """Raises ValueError for a `started_at` that is not ISO 8601. Without a zone it is taken as UTC."""
-    moment = datetime.fromisoformat(result.started_at)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"not a trial result: {name} is no JSON number")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -9,6 +10,7 @@ import pandas as pd
 
 from workloads.records import validation
 from workloads.records.intervals import CONFIDENCE_PERCENT
+from workloads.records.validation import Count, Number
 
 from . import condition_text
 from .frameworks import display_name, ordered
@@ -38,16 +40,13 @@ other processes took of the worker's cores in the pairs taken. "Bar": the lowest
 CPU time, % of one core, of what is allowed."""
 
 
-Number = int | float
-
-
 class OverheadRow(TypedDict):
     """One cell of the file."""
 
     framework: str
-    batch_size: int
-    pairs: int
-    pairs_measured: int
+    batch_size: Count
+    pairs: Count
+    pairs_measured: Count
     foreign_cpu_percent: Number
     ratio: Number
     low: Number
@@ -60,33 +59,81 @@ class OverheadRow(TypedDict):
     sampler_core_percent: Number
     sampler_bar_percent: Number
     sampler_verdict: str
+    measured_at: NotRequired[str]
 
 
-class OverheadFile(TypedDict):
-    """What the runner stored."""
+COLUMNS = [name for name in OverheadRow.__annotations__ if name != "measured_at"]
 
-    schema_version: Literal[1]
+
+class Measurement(TypedDict):
+    """What was measured under the same conditions, in the order of time: of a cell the last row counts."""
+
     conditions: dict[str, Any]
     rows: list[OverheadRow]
     failed: NotRequired[Any]
 
 
-def read(results: Path) -> Any:
-    """What is stored; None where nothing was measured. Raises ValueError with the reason for an unreadable file."""
-    stored: Any = validation.read(results / FILE, OverheadFile)
-    for row in stored["rows"] if stored else ():
+class OneMeasurement(Measurement):
+    """The file up to schema 1."""
+
+    schema_version: Literal[1]
+
+
+class OverheadFile(TypedDict):
+    """What the runner stored: the newest measurement is the last."""
+
+    schema_version: Literal[2]
+    measurements: list[Measurement]
+
+
+class AnyFile(TypedDict):
+    """Of either schema."""
+
+    schema_version: Literal[1, 2]
+
+
+def read(results: Path) -> list[Any]:
+    """What was measured, the newest first. Raises ValueError with the reason for an unreadable file."""
+    header = validation.read(results / FILE, AnyFile)
+    if header is None:
+        return []
+    if header["schema_version"] == 1:
+        measurements: list[Any] = [validation.read(results / FILE, OneMeasurement)]
+    else:
+        file = validation.read(results / FILE, OverheadFile)
+        measurements = list(reversed(file["measurements"])) if file else []
+    return [_newest(each) for each in measurements]
+
+
+def _newest(measurement: Any) -> Any:
+    """Of each cell what was measured last, or the failure that came behind it."""
+    entries: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for entry in (*measurement["rows"], *_failed(measurement)):
+        cell = entry.get("framework"), entry.get("batch_size")
+        if cell not in entries or str(entry.get("measured_at", "")) >= str(entries[cell].get("measured_at", "")):
+            entries[cell] = entry
+    kept = {id(entry) for entry in entries.values()}
+    rows = sorted((row for row in measurement["rows"] if id(row) in kept), key=itemgetter("framework", "batch_size"))
+    for row in rows:
         row.update({name: row.get(name) for name in OVER_ALL})
-    return stored
+    return measurement | {"rows": rows, "failed": [cell for cell in _failed(measurement) if id(cell) in kept]}
 
 
-def table(results: Path) -> Table | str:
-    """Or the line that says why there is none."""
+def tables(results: Path) -> list[Table | str]:
+    """One for the conditions of each measurement, the newest first; or the line that says why there is none."""
     try:
-        stored = read(results)
+        measurements = read(results)
     except ValueError as error:
-        return f"{TITLE}: {results / FILE}: left out: {error}"
-    if stored is None:
-        return f"{TITLE}: not measured: run python -m runner overhead --results {results}."
+        return [f"{TITLE}: {results / FILE}: left out: {error}"]
+    if not measurements:
+        return [f"{TITLE}: not measured: run python -m runner overhead --results {results}."]
+    return [
+        _table(each, f"{TITLE}, measured before, commit {each['conditions'].get('commit')}" if number else TITLE)
+        for number, each in enumerate(measurements)
+    ]
+
+
+def _table(stored: Any, title: str) -> Table:
     names = ordered(row["framework"] for row in stored["rows"])
     rows = [row for name in names for row in stored["rows"] if row["framework"] == name]
     shown = tuple(
@@ -106,7 +153,7 @@ def table(results: Path) -> Table | str:
     )
     failed = [f"{cell.get('framework')} {cell.get('batch_size')}: {cell.get('reason')}." for cell in _failed(stored)]
     below = (HOW, _conditions(stored["conditions"]), *failed)
-    return Table(NAME, TITLE, HEAD, shown, pd.DataFrame(rows, columns=list(OverheadRow.__annotations__)), below=below)
+    return Table(NAME, title, HEAD, shown, pd.DataFrame(rows, columns=COLUMNS), below=below)
 
 
 def _ratio(row: dict[str, Any], *names: str) -> Cell:
@@ -120,7 +167,15 @@ def _ratio(row: dict[str, Any], *names: str) -> Cell:
 def _failed(stored: dict[str, Any]) -> list[dict[str, Any]]:
     """What could not be measured."""
     failed = stored.get("failed")
-    return [cell for cell in failed if isinstance(cell, dict)] if isinstance(failed, list) else []
+    return [cell for cell in failed if _is_cell(cell)] if isinstance(failed, list) else []
+
+
+def _is_cell(entry: Any) -> bool:
+    """Whether it says of what cell it is, if that."""
+    if not isinstance(entry, dict):
+        return False
+    framework, batch_size = entry.get("framework"), entry.get("batch_size")
+    return isinstance(framework, str | None) and isinstance(batch_size, int | None)
 
 
 def _conditions(conditions: dict[str, Any]) -> str:

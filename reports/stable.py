@@ -9,6 +9,7 @@ import pandas as pd
 
 from workloads.records import validation
 from workloads.records.intervals import CONFIDENCE_PERCENT
+from workloads.records.validation import Count, Number, Real
 
 from . import condition_text
 from .frameworks import display_name, ordered
@@ -23,9 +24,9 @@ class StableCell(TypedDict):
     """One row of the file."""
 
     framework: str
-    batch_size: int
-    repeats: int
-    half_width: int | float | None
+    batch_size: Count
+    repeats: Count
+    half_width: Number | None
     ended: str
 
 
@@ -33,8 +34,8 @@ class StableFile(TypedDict):
     """What the runner stored."""
 
     schema_version: Literal[1]
-    tolerated: float
-    limit: float
+    tolerated: Real
+    limit: Real
     cells: list[StableCell]
     coverage_percent: NotRequired[dict[str, tuple[float, float]]]
 

@@ -98,10 +98,17 @@ def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str
         raise ValueError(f"{quantity.name}: there is none on {section.condition.placement.device}")
     tried = places(section)
     return {
-        (framework, batch_size): cell(tried.get((framework, batch_size), []), spec)
+        (framework, batch_size): _with_attempts(cell(trials, spec), trials, section)
         for framework in ordered(framework for framework, _ in tried)
         for batch_size in sorted({batch_size for _, batch_size in tried})
+        for trials in [tried.get((framework, batch_size), [])]
     }
+
+
+def _with_attempts(cell: dict[str, Any], trials: Sequence[TrialResult], section: Section) -> dict[str, Any]:
+    """With a note for each of its trials that was tried more than once: no survivor without its failures."""
+    tried = [f"repeat {t.spec.draw.repeat}: {section.attempts[id(t)]}" for t in trials if id(t) in section.attempts]
+    return cell | {"notes": (*cell["notes"], *tried)}
 
 
 @lru_cache(maxsize=8)

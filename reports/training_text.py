@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from workloads.records.job import Task
 from workloads.spec import OptimizerSpec
 
@@ -36,7 +38,7 @@ def optimizer_label(optimizer: OptimizerSpec, parts: int = 1) -> str:
     """The rule and those of its numbers that it uses; `parts` that an update is accumulated from."""
     times = f"{parts} x " if parts > 1 else ""
     scaled = SCALED.get(optimizer.scale, "").format(times, optimizer.base_batch_size)
-    words = [LABELS[optimizer.name].format(**vars(optimizer)), f"learning rate {optimizer.learning_rate}{scaled}"]
+    words = [LABELS[optimizer.name].format(**asdict(optimizer)), f"learning rate {optimizer.learning_rate}{scaled}"]
     if optimizer.schedule != "constant":
         words.append(f"{optimizer.schedule} schedule")
     if optimizer.warm_up:

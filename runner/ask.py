@@ -8,12 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from runner.attendance import WORDS
 from runner.launch import Launcher, LaunchFailed, Outcome, run_worker
+from runner.log import last_lines
 from runner.machine import description
-from workloads.records.events import Event, Events, read_events
-from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, write_json
+from workloads.records import attempts
+from workloads.records.events import Event, Events, MemoryBound
+from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, settle, write_json
 from workloads.records.job import Job
 from workloads.records.status import Status
+from workloads.records.stored_events import read_events
 
 # How a process ends that is refused memory where nothing can catch it: exit code, and what stands in its last lines.
 OUT_OF_MEMORY_ENDS = (
@@ -21,6 +25,13 @@ OUT_OF_MEMORY_ENDS = (
     (1, "OpenBLAS error: Memory allocation still failed after"),
 )
 LAST_LINES = 20
+BOUNDS: dict[str, str] = {
+    MemoryBound.DATA: " of its limit of private memory (RLIMIT_DATA)",
+    MemoryBound.ADDRESS_SPACE: " of its limit of address space (RLIMIT_AS)",
+    MemoryBound.CONTROL_GROUP: " in its control group",
+    MemoryBound.MACHINE: " on the machine",
+    MemoryBound.DEVICE: " on the device",
+}
 
 
 @dataclass(frozen=True)
@@ -28,7 +39,7 @@ class Ended:
     """What came of it; `reason` is None where it is ok."""
 
     events: Events
-    outcome: Outcome
+    outcome: Outcome | None  # None: the runner was killed before it knew
     status: Status
     reason: str | None
 
@@ -43,13 +54,36 @@ def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
     are returned. Raises LaunchFailed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    earlier = len(read_events(folder / EVENTS_FILE))
+    earlier = len(_read(folder))
     write_json(folder / JOB_FILE, job.to_json())
     kills_before = description.out_of_memory_kills()
     outcome = run_worker(folder, job, launcher)
     killed_for_memory = description.out_of_memory_kills() != kills_before
-    events = read_events(folder / EVENTS_FILE)[earlier:]
+    settle(folder)
+    try:
+        events = read_events(folder / EVENTS_FILE)[earlier:]
+    except ValueError as error:  # what a framework's process wrote is a stranger's file, too
+        return Ended([], outcome, Status.FAILED, str(error))
     return Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, killed_for_memory))
+
+
+def refusal(memory: object) -> str:
+    """Of the `ended` event of a worker that ran out of memory: what it asked for and what there was, before the
+    framework's own words; empty where the event says nothing of it.
+    """
+    if not isinstance(memory, dict):
+        return ""
+    asked, available = memory.get("asked_bytes"), memory.get("available_bytes")
+    words = "it does not say how much it asked for" if asked is None else f"{_mib(asked)} asked for"
+    if available is None:
+        return f"{words}, it is not known how much there was: "
+    return (
+        f"{words}, {_mib(available)} available{BOUNDS.get(memory.get('bound') or '', '')} once the error was caught: "
+    )
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / 2**20:,.1f} MiB"
 
 
 def answered(job: Job, folder: Path, launcher: Launcher | None) -> Events:
@@ -60,35 +94,57 @@ def answered(job: Job, folder: Path, launcher: Launcher | None) -> Events:
         return events
     if launcher is None:
         raise LaunchFailed("its framework cannot be asked")
-    (folder / EVENTS_FILE).unlink(missing_ok=True)
+    if folder.exists():
+        attempts.put_aside(folder, folder.parent)  # one that did not finish; its log says why
     ended = ask(job, folder, launcher)
     if events := _finished(folder):
         return events
     raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder / LOG_FILE})")
 
 
+def _read(folder: Path) -> Events:
+    """Raises LaunchFailed with the reason."""
+    try:
+        return read_events(folder / EVENTS_FILE)
+    except ValueError as error:
+        raise LaunchFailed(f"{folder}: {error}; move the folder away, and it is asked anew") from error
+
+
 def _finished(folder: Path) -> Events:
-    events = read_events(folder / EVENTS_FILE)
+    """Raises LaunchFailed for events that cannot be read."""
+    events = _read(folder)
     return events if any(event["event"] == Event.FINISHED for event in events) else []
 
 
 def ending(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:
     """How the worker ended, by its events first, then by its exit code and the last line of its log."""
     last = events[-1] if events else {}
-    if any(event["event"] == Event.FINISHED for event in events):  # nothing behind it loses what was measured
-        return Status.OK, None
+    lost = outcome.sampler_lost
+    if lost is None and any(event["event"] == Event.FINISHED for event in events):  # nothing behind it loses what was
+        return Status.OK, None  # measured
     if last.get("event") == Event.ENDED:  # also where it then hangs, as frameworks do that ran out of memory
-        return Status(last["status"]), last["reason"]
-    if outcome.timed_out:
-        return Status.TIMEOUT, f"not finished after {outcome.wall_s:.0f} s; last event: {last.get('event', 'none')}"
+        return Status(last["status"]), refusal(last.get("memory")) + last["reason"]
+    if lost is not None:
+        return Status.FAILED, f"{lost}; last event: {last.get('event', 'none')}"
+    if outcome.timed_out or outcome.hung is not None:
+        why = f"not finished after {outcome.wall_s:.0f} s" if outcome.timed_out else f"{outcome.hung}: it was ended"
+        return Status.TIMEOUT, f"{why}; last event: {last.get('event', 'none')}; where it was: {log.name}"
     if outcome.exit_code == -signal.SIGKILL and killed_for_memory:
         return Status.OUT_OF_MEMORY, "killed by SIGKILL while the kernel's out-of-memory count (oom_kill) rose"
-    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    lines = [line for line in last_lines(log) if line.strip()]
     for line in lines[-LAST_LINES:]:
         if any(outcome.exit_code == code and sign in line for code, sign in OUT_OF_MEMORY_ENDS):
-            return Status.OUT_OF_MEMORY, f"{line}; last event: {last.get('event', 'none')}"
+            return Status.OUT_OF_MEMORY, f"{line[-WORDS:]}; last event: {last.get('event', 'none')}"
     if outcome.exit_code < 0:
-        reason = f"the worker was killed by {signal.Signals(-outcome.exit_code).name}"
+        reason = f"the worker was killed by {signal_name(-outcome.exit_code)}"
     else:
-        reason = f"the worker ended with exit code {outcome.exit_code}: {lines[-1] if lines else 'no output'}"
+        reason = f"the worker ended with exit code {outcome.exit_code}: {lines[-1][-WORDS:] if lines else 'no output'}"
     return Status.FAILED, f"{reason}; last event: {last.get('event', 'none')}"
+
+
+def signal_name(number: int) -> str:
+    """As signal(7) has it; a real-time signal has only its number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 from numpy.typing import NDArray
 
 from workloads.datasets import file_digest
@@ -48,13 +49,14 @@ def link(results: Path, stem: str, source: Path, sha256: str) -> InputFile:
 def _placed(results: Path, name: str, sha256: str, make: Callable[[Path], object]) -> InputFile:
     """What is there already, and whole, is left alone; on a full disk nothing half-written is left."""
     path = results / INPUTS / name
-    if not path.exists() or file_digest(path, "sha256") != sha256:
-        temporary = path.with_name(f"{name}.part")
-        temporary.unlink(missing_ok=True)
-        try:
-            make(temporary)
-        except OSError:
+    with FileLock(path.with_name(".lock")):  # of runs on two devices, which may share a folder
+        if not path.exists() or file_digest(path, "sha256") != sha256:
+            temporary = path.with_name(f"{name}.part")
             temporary.unlink(missing_ok=True)
-            raise
-        temporary.replace(path)
+            try:
+                make(temporary)
+            except OSError:
+                temporary.unlink(missing_ok=True)
+                raise
+            temporary.replace(path)
     return InputFile(str(path.relative_to(results)), sha256)

@@ -13,16 +13,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
+from runner.attendance import Attendance
+from runner.family import Family, descendants
+from runner.log import CappedLog
+from runner.owned import Owned, end_group
 from runner.project import Project
-from workloads.records.files import LOG_FILE, SAMPLER_FILE, SAMPLES_FILE
+from workloads.records.files import LOG_FILE, SAMPLER_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job, Kind, Placement
 
 WORKER = "adapters.worker"
+SAMPLER = (sys.executable, "-m", "runner.sampler")
 SAMPLER_START_S = 20.0
 GRACE_S = 2.0
 GPU_GRACE_S = 10.0  # a driver is asked once more who is on the card, and may be slow to answer or to forget
+FIRST_TO_BE_KILLED = 1000  # of /proc/PID/oom_score_adj, see proc(5)
 
 # What a worker inherits; everything else it gets is said here or in environment.toml.
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
@@ -30,11 +36,17 @@ INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "SSL
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the worker's process ended; a negative exit code is the signal that killed it."""
+    """How the worker's process ended; a negative exit code is the signal that killed it.
+
+    `sampler_lost` and `hung` are clauses: why it was not measured to its end, why it was ended before its time was up.
+    """
 
     exit_code: int
     timed_out: bool
     wall_s: float
+    sampler_lost: str | None = None
+    hung: str | None = None
+    killed_first: bool = False  # whether the kernel, out of memory, would have taken it before all others
 
 
 def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[str, str]:
@@ -56,12 +68,22 @@ class LaunchFailed(Exception):
     """Worker or sampler could not be started; the message is the reason of the `failed` trial."""
 
 
+class Output(Protocol):
+    """Where a worker's output goes: a file's, or a pipe's descriptor."""
+
+    def fileno(self) -> int:
+        """For subprocess."""
+
+
 class Worker(Protocol):
-    """A worker that runs on this machine."""
+    """A worker that runs on this machine, or waits for its go-ahead; it ends with this process."""
 
     @property
     def pid(self) -> int:
         """Of the process that the sampler follows with all its children."""
+
+    def go(self) -> None:
+        """Let it begin."""
 
     def wait(self, timeout: float) -> int:
         """Its exit code, negative where a signal killed it. Raises subprocess.TimeoutExpired after so many seconds."""
@@ -81,34 +103,48 @@ class Launcher(Protocol):
     def conditions(self) -> dict[str, Any]:
         """What the machine's conditions are for such a worker where they differ from the runner's own."""
 
-    def start(self, folder: Path, job: Job, log: IO[str]) -> Worker:
-        """`python -m adapters.worker FOLDER`, on the first `threads` cores. Raises LaunchFailed, OSError."""
+    def start(self, folder: Path, job: Job, log: Output) -> Worker:
+        """`python -m adapters.worker FOLDER`, on the first `threads` cores; it does nothing yet. Raises LaunchFailed,
+        OSError.
+        """
 
 
 def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
-    """Blocks until the worker has ended or its time is up. Raises LaunchFailed."""
-    placement = job.trial.placement
+    """Blocks until the worker has ended, its time is up, or it cannot be measured on. Raises LaunchFailed."""
     with (
-        sampler(launcher.project, folder, placement) as sampling,
-        (folder / LOG_FILE).open("w", encoding="utf-8") as log,
+        sampler(launcher.project, folder, job.trial.placement) as sampling,
+        CappedLog(folder / LOG_FILE) as log,
     ):
-        started, timed_out = time.monotonic(), False
+        started = time.monotonic()
         if job.kind is Kind.OVERHEAD:
             (folder / SAMPLER_FILE).write_text(str(sampling.pid))
+        attendance = Attendance(folder, job, sampling, log)
         try:
             worker = launcher.start(folder, job, log)
         except OSError as error:
             raise LaunchFailed(f"the worker could not be started: {error}") from error
         try:
+            killed_first = expose(worker.pid)
             watch(sampling, worker.pid)
-            worker.wait(timeout=job.trial.timeout_s)
-        except subprocess.TimeoutExpired:
-            timed_out = True
+            worker.go()
+            attendance.wait(worker)
         except BrokenPipeError as error:
             raise LaunchFailed("the sampler, python -m runner.sampler, ended before the worker started") from error
         finally:
             exit_code = worker.end()
-        return Outcome(exit_code, timed_out, time.monotonic() - started)
+        return Outcome(
+            exit_code, attendance.timed_out, attendance.over_s - started, attendance.sampler_lost(), attendance.hung,
+            killed_first,
+        )  # fmt: skip
+
+
+def expose(pid: int) -> bool:
+    """Make it the first that the kernel ends where the machine's memory does; whether that may be said."""
+    try:
+        Path(f"/proc/{pid}/oom_score_adj").write_text(str(FIRST_TO_BE_KILLED))
+    except OSError:  # another user's in a container, or it has ended already
+        return False
+    return True
 
 
 def cores(placement: Placement) -> list[int]:
@@ -130,7 +166,7 @@ class Local:
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         return inherited | self.project.import_variables | worker_environment(placement, self.variables)
 
-    def start(self, folder: Path, job: Job, log: IO[str]) -> Worker:
+    def start(self, folder: Path, job: Job, log: Output) -> Worker:
         """Its affinity is set before it starts: thread pools of any kind inherit it."""
         allowed = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cores(job.trial.placement))
@@ -140,9 +176,8 @@ class Local:
                 cwd=self.project.root,
                 env=self.environment(job.trial.placement),
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=log.fileno(),
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # a group of its own: ended whole, and out of reach of the terminal's Ctrl-C
             )
             limit_data(child.pid, job.trial.placement.memory_limit_bytes)
             return child
@@ -162,24 +197,35 @@ def limit_data(pid: int, limit_bytes: int | None) -> None:
             resource.prlimit(pid, resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
 
 
-class Child(subprocess.Popen[bytes]):
+class Child(Owned):
     """The group of processes of a local worker, of which this one is the leader."""
 
+    def __init__(self, command: list[str], **options: Any) -> None:
+        """As Owned."""
+        self.family = Family()
+        super().__init__(command, **options)
+
     def end(self) -> int:
-        """The whole group is killed."""
-        end_group(self)
-        return self.returncode
+        """All of it is killed, and what has left the group too."""
+        scattered = descendants(self.pid)
+        try:
+            return super().end()
+        finally:
+            self.family.end(scattered)
 
 
 @contextmanager
 def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[subprocess.Popen[str]]:
     """Starts it, to be told the worker's process id by `watch`; ends it behind the block. Raises LaunchFailed."""
-    command = [sys.executable, "-m", "runner.sampler", str(folder / SAMPLES_FILE)]
+    command = [*SAMPLER, str(folder / SAMPLES_FILE)]
     if placement.device != "cpu":
         command.append(placement.device)
-    process = subprocess.Popen(
-        command, cwd=project.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
+    errors = folder / SAMPLER_LOG_FILE
+    with errors.open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=project.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+            start_new_session=True,
+        )  # fmt: skip
     assert process.stdin and process.stdout
     try:
         answered, _, _ = select.select([process.stdout], [], [], SAMPLER_START_S)
@@ -189,21 +235,18 @@ def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[su
     finally:
         process.send_signal(signal.SIGCONT)  # a worker that measures its cost may have died while it stood still
         with suppress(BrokenPipeError):
+            print("over", file=process.stdin, flush=True)
+        with suppress(BrokenPipeError):
             process.stdin.close()
         try:
             process.wait(GRACE_S if placement.device == "cpu" else GPU_GRACE_S)
         except subprocess.TimeoutExpired:
             end_group(process)
         process.stdout.close()
+        if not errors.stat().st_size:
+            errors.unlink()
 
 
 def watch(sampling: subprocess.Popen[str], pid: int) -> None:
     """Tell the sampler which process the worker is. Raises BrokenPipeError where the sampler has ended."""
     print(pid, file=sampling.stdin, flush=True)
-
-
-def end_group(process: subprocess.Popen[Any]) -> None:
-    """Kill what is left of the process's group, and reap it."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

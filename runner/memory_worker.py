@@ -8,9 +8,10 @@ from pathlib import Path
 from runner.ask import ask
 from runner.launch import Launcher, LaunchFailed
 from runner.results.memory import MemoryAccount
-from workloads.records.events import Event, read_events
+from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, LOG_FILE
-from workloads.records.job import ON_DEMAND, Job, Kind, TrialSpec
+from workloads.records.job import ON_DEMAND, ROOMS, Job, Kind, TrialSpec
+from workloads.records.stored_events import read_events
 
 
 class MemoryWorker:
@@ -26,6 +27,13 @@ class MemoryWorker:
 
     def gather(self, spec: TrialSpec, launcher: Launcher) -> MemoryAccount:
         """What the memory holds at the trial's batch size, or the reason why that is not known."""
+        try:
+            return self._told(spec, launcher)
+        except ValueError as error:  # its events cannot be read
+            return {"reason": f"the memory worker: {error} (in {ROOMS[Kind.MEMORY]}/{spec.memory_id})"}
+
+    def _told(self, spec: TrialSpec, launcher: Launcher) -> MemoryAccount:
+        """Raises ValueError for events that cannot be read."""
         batch_size, name = spec.cell.batch_size, spec.memory_id
         job = Job(Kind.MEMORY, replace(spec, cell=replace(spec.cell, allocator=ON_DEMAND)))
         folder = job.folder(self.results)
@@ -47,6 +55,6 @@ class MemoryWorker:
 
 
 def read_accounts(folder: Path) -> dict[int, MemoryAccount]:
-    """{batch size: the event} of what the framework told of its memory."""
+    """{batch size: the event} of what the framework told of its memory. Raises ValueError."""
     events = read_events(folder / EVENTS_FILE)
     return {event["batch_size"]: event for event in events if event["event"] == Event.MEMORY_TOLD}

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from runner.ask import ask
-from runner.launch import Launcher, LaunchFailed
+from runner.attendance import SILENCE_S
+from runner.launch import FIRST_TO_BE_KILLED, Launcher, LaunchFailed
 from runner.machine import description
 from runner.results.assemble import assemble
+from runner.results.attempt import Attempt
 from runner.results.memory import MemoryAccount
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
@@ -24,16 +26,22 @@ def run_trial(
     account: MemoryAccount,
     kind: Kind = Kind.TRIAL,
 ) -> TrialResult:
-    """Its result, whatever became of the worker; `kind` TRIAL, or STEPS for steps alone. Writes no result."""
-    conditions = conditions | launcher.conditions
+    """Its result, whatever became of the worker; `kind` TRIAL, or STEPS for steps alone. Writes no result, but what one
+    can be made of (`rebuild`), should this process be killed before there is one.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     load = {"load_average_before": description.load_average()}
-    started_at = now()
+    conditions = conditions | launcher.conditions | load | {"silence_limit_s": SILENCE_S}
+    attempt = Attempt(now(), conditions, account)
+    attempt.store(folder)
     try:
         ended = ask(Job(kind, spec), folder, launcher)
     except LaunchFailed as error:
-        return TrialResult(spec, Status.FAILED, str(error), started_at, 0.0, machine=conditions | load)
-    load["load_average_after"] = description.load_average()
-    return assemble(folder, spec, ended, conditions | load, started_at, account)
+        return TrialResult(spec, Status.FAILED, str(error), attempt.started_at, 0.0, machine=attempt.machine)
+    killed_first = {"oom_score_adj": FIRST_TO_BE_KILLED if ended.outcome and ended.outcome.killed_first else None}
+    attempt = attempt.ended(ended, {"load_average_after": description.load_average()} | killed_first)
+    attempt.store(folder)
+    return assemble(folder, spec, ended, attempt.machine, attempt.started_at, account)
 
 
 def now() -> str:

@@ -22,6 +22,7 @@ from reports import frameworks
 from runner.environments.definition import is_referee
 from runner.environments.engine import Engine
 from runner.machine.description import deciding_variables
+from runner.machine.locks import SPACE_VARIABLE
 from runner.project import Project
 from workloads.records.job import Cell, Draw, Installation, Passes, Placement, Task, TrialSpec
 from workloads.spec import OptimizerSpec
@@ -47,7 +48,13 @@ PATIENT = ("--retry", "contended")
 QUICK_SIZES = (32, 128, 1024)
 QUICK = ("--framework", "all", "--device", "cpu", "--batch-size", *QUICK_SIZES, "--window", 1, *PATIENT)
 
-FOLDERS = {"browser": "browser", "gpu": "gpu", "images": "images", "pipeline": "slow"}  # of tests: their marker
+FOLDERS = {
+    "browser": "browser",
+    "gpu": "gpu",
+    "images": "images",
+    "pipeline": "slow",
+    "faults": "slow",
+}  # of tests: their marker
 REAL = ("conformance", "images", "matrix")  # folders whose tests start real frameworks
 RUNS = {"quick_run", "judged", "real_data"}  # fixtures that do
 
@@ -113,6 +120,7 @@ def varied(spec: TrialSpec, **changes: Any) -> TrialSpec:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ[SPACE_VARIABLE] = f"tests {os.getpid()}"  # of this process: another one's runs may be on the same cores
     if hasattr(config, "workerinput"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[int(config.workerinput["workerid"].removeprefix("gw")) % len(cores)]})
@@ -180,6 +188,16 @@ def real_data() -> Path:
     if "BATCHWISE_DATA" not in os.environ:
         pytest.skip("BATCHWISE_DATA is not set: it names the folder with the real data sets")
     return Path(os.environ["BATCHWISE_DATA"])
+
+
+@pytest.fixture(scope="module")
+def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project that makes no reports, for what is not about them."""
+    from copied import copy_project, without_reports  # which need what stands here
+
+    project = copy_project(tmp_path_factory.mktemp("project"))
+    without_reports(project)
+    return project
 
 
 @pytest.fixture(scope="session")

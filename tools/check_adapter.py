@@ -11,7 +11,6 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
@@ -20,6 +19,7 @@ from typing import Any
 
 from runner.environments import venv
 from runner.environments.definition import BadDefinition, EnvironmentUnavailable, read
+from workloads.temporary import new_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = "docs/adding-a-framework.md"
@@ -176,7 +176,7 @@ def main(arguments: list[str] | None = None) -> int:
     if words.adapters:
         os.environ["BATCHWISE_ADAPTERS"] = str(words.adapters.resolve())  # where the suite, too, looks for it
     sys.path[:0] = [str(ROOT / path) for path in ("tests", "tests/conformance", "tests/imports")]
-    results = Path(tempfile.mkdtemp(prefix="check_adapter-"))
+    results = new_folder("check_adapter-")
     return climb(Ladder(import_module("suite"), words.name, results).rungs())
 
 

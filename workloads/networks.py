@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import runpy
 from functools import cache
 from pathlib import Path
 
+from .activations import activation_bytes
 from .records import network
 from .records.job import TrialSpec
 from .spec import Workload
 
 CATALOGUE = Path(__file__).parent / "catalogue"
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,40}")  # of a workload: it stands in names of files
+
+
+# What a file that is none of ours may raise where it is taken for a network, and where its sizes are asked for.
+UNUSABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+MOST, SHOWN = 2**47, 40  # bytes that a process of x86-64 can have; characters of a number that is above
 
 
 class NetworkError(ValueError):
@@ -54,7 +62,7 @@ def _defined(path: Path) -> Workload:
 
 def _check(workload: Workload, path: Path) -> None:
     """Raises NetworkError for what no trial could be made of."""
-    if not NAME.fullmatch(workload.name):
+    if not isinstance(workload.name, str) or not NAME.fullmatch(workload.name):
         raise NetworkError(f"workload {path}: its name must be of a-z, 0-9, . and -, got {workload.name!r}")
     if workload.name in WORKLOADS and workload != WORKLOADS[workload.name]:
         raise NetworkError(f"workload {path}: the catalogue has a {workload.name}; give yours a name of its own")
@@ -63,8 +71,9 @@ def _check(workload: Workload, path: Path) -> None:
             if network.KINDS.get(type(layer).__name__) is not type(layer):
                 raise ValueError(f"layer {layer.name}: {type(layer).__name__} is no layer of workloads/layers")
         shape = workload.output_shape
-    except (ValueError, TypeError, IndexError, AttributeError) as error:
-        raise NetworkError(f"workload {path}: {error}") from error
+        refuse_impossible(workload)
+    except UNUSABLE as error:
+        raise NetworkError(f"workload {path}: {' '.join(str(error).split()) or type(error).__name__}") from error
     binary = workload.loss == "binary-cross-entropy"
     if len(shape) != 1 or (shape[0] != 1 if binary else shape[0] < 2):
         needed = "one logit" if binary else "a logit for each of two classes or more"
@@ -89,11 +98,37 @@ def _stored(results: Path, name: str, digest: str) -> Workload | None:
     if not path.is_relative_to(results.resolve()) or not path.is_file():
         return None
     try:
-        workload = network.read(path)
-        fits = workload.output_shape and network.digest(workload) == digest
-    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        content = path.read_bytes()
+    except OSError:
+        return None
+    return of_stored(content, digest)
+
+
+def of_stored(content: bytes, digest: str | None = None) -> Workload | None:
+    """The network of an input file's content, if it is one; `digest`: that it must have."""
+    try:
+        workload = network.from_json(json.loads(content))
+        refuse_impossible(workload)
+        fits = network.digest(workload) == (digest or network.digest(workload))
+    except UNUSABLE:
         return None
     return workload if fits else None
+
+
+def refuse_impossible(workload: Workload) -> None:
+    """Raises one of UNUSABLE for what no machine can train, or nobody can write down for the workers."""
+    sizes = {
+        "multiply-adds of an image": workload.multiply_adds,
+        "parameters": workload.parameter_count,
+        "bytes kept of an image": activation_bytes(workload, 1),
+        "outputs": math.prod(workload.output_shape),
+    }
+    for name, size in sizes.items():
+        if type(size) is not int or not 0 <= size < MOST:
+            raise ValueError(f"{str(size)[:SHOWN]} {name}: no machine trains that")
+    if not workload.output_shape:
+        raise ValueError("it has no output")
+    network.to_text(workload)
 
 
 WORKLOADS = {workload.name: workload for workload in map(_defined, sorted(CATALOGUE.glob("[!_]*.py")))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import re
 import tomllib
@@ -14,11 +15,18 @@ import msgspec
 from msgspec import Meta
 
 from .records.job import AugmentName, Fit, Passes, Profile, Task
+from .records.validation import one_line
 from .spec import BASE_BATCH_SIZE, DECAYING, OptimizerName, OptimizerSpec, ScaleName, ScheduleName
 
 STUDIES = Path(__file__).parent / "studies"
 
-Count = Annotated[int, Meta(ge=1)]
+MOST_TRIALS = 100_000  # in a results folder: so many it is tried with
+# Of an epoch, at the least: a call of the framework, and two lines written and flushed, each a call of the system.
+EPOCH_S = 10e-6
+SHOWN = 60  # characters of a key
+INT32 = 2**31 - 1  # what the frameworks take for a size or a seed (MXNet's seed is a C int)
+
+Count = Annotated[int, Meta(ge=1, le=INT32)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e9)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]  # neither infinite nor no number
 
@@ -30,7 +38,7 @@ class StudyError(ValueError):
     """
 
     def __init__(self, reason: str, key: str = "") -> None:
-        super().__init__(f"{key}: {reason}" if key else reason)
+        super().__init__(f"{' '.join(key.split())[:SHOWN]}: {reason}" if key else reason)
         self.key = key
 
 
@@ -49,7 +57,7 @@ class Study:
     batch_sizes: Annotated[tuple[Count, ...], Meta(min_length=1)] = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
     epochs: Count = 10
     repeats: Count = 1
-    seed: Annotated[int, Meta(ge=0)] = 0
+    seed: Annotated[int, Meta(ge=0, le=INT32)] = 0
     optimizer: OptimizerName = "momentum"
     learning_rate: Positive | None = None
     weight_decay: NotNegative | None = None
@@ -74,12 +82,13 @@ class Study:
         for key, kind in get_type_hints(type(self), include_extras=True).items():
             try:
                 value = msgspec.convert(getattr(self, key), kind)
-            except msgspec.ValidationError as error:
+            except (ValueError, RecursionError) as error:
                 known = _offer(getattr(self, key), get_args(kind)) if get_origin(kind) is Literal else ""
-                raise StudyError(f"{error}{known}", key) from error
+                raise StudyError(f"{one_line(error)}{known}", key) from error
             object.__setattr__(self, key, value)  # a list is a tuple; 3 and 3.0 are one setting, so one trial id
             if isinstance(value, tuple) and len(set(value)) != len(value):
-                raise StudyError(f"{list(value)} names one twice", key)
+                twice = next(each for each in value if value.count(each) > 1)
+                raise StudyError(f"names {twice} twice", key)
         if self.weight_decay and self.optimizer not in DECAYING:
             raise StudyError(f"{self.optimizer} has none; those that have are {', '.join(DECAYING)}", "weight_decay")
         if self.warm_up >= 1 and not self.warm_up.is_integer():
@@ -88,6 +97,21 @@ class Study:
             raise StudyError("one-cycle has a rise of its own: leave it out", "warm_up")
         if self.base_batch_size != BASE_BATCH_SIZE and self.scale_learning_rate == "none":
             raise StudyError("nothing is scaled: give scale_learning_rate, too", "base_batch_size")
+        self._refuse_endless()
+
+    def _refuse_endless(self) -> None:
+        """Raises StudyError for what no machine can bring to its end, however fast it is."""
+        if self.window_s >= self.timeout_s:
+            raise StudyError(f"{self.window_s:g} s do not fit into the {self.timeout_s:g} s of timeout_s", "window_s")
+        least_s = self.epochs * EPOCH_S
+        if least_s >= self.timeout_s:
+            detail = f"{self.epochs:,} take {least_s:,.0f} s on any machine, more than the {self.timeout_s:g} s"
+            raise StudyError(f"{detail} of timeout_s", "epochs")
+        cells = len(self.batch_sizes) * len(self.frameworks)
+        if self.repeats * cells > MOST_TRIALS:
+            key = "batch_sizes" if cells > self.repeats else "repeats"
+            trials = f"{self.repeats * cells:,} trials, of {cells:,} cells in {self.repeats:,} repeats"
+            raise StudyError(f"{trials}; a results folder is made for {MOST_TRIALS:,}", key)
 
     @property
     def optimizer_spec(self) -> OptimizerSpec:
@@ -143,12 +167,23 @@ def studies() -> dict[str, Path]:
 def read(path: Path) -> Study:
     """Raises StudyError naming file, key and line for what is unknown, of the wrong type or out of range."""
     try:
-        text = path.read_text(encoding="utf-8")
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise IsADirectoryError(errno.EISDIR, "no file")
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{path}: cannot be read: {one_line(error)}") from error
+    return of_text(content, path)
+
+
+def of_text(content: bytes, path: Path) -> Study:
+    """Of a file's content. Raises StudyError as `read` does."""
+    try:
+        text = content.decode()
         table = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise StudyError(f"{path}: cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise StudyError(f"{path}: not valid TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # tomllib lets a number of too many digits through as it is
+        raise StudyError(f"{path}: not valid TOML: {one_line(error)}") from error
     known = [field.name for field in fields(Study) if field.name != "name"]
     try:
         for key in table:

@@ -291,7 +291,8 @@ class Adapter:
     def out_of_memory(self, error: BaseException) -> bool:
         signs = {
             "InternalError": ("CUDA_ERROR_OUT_OF_MEMORY", "Dst tensor is not initialized", "ALLOC_FAILED"),
-            "AbortedError": ("Operation received an exception:Status: 1,",),  # oneDNN's: dnnl_out_of_memory
+            # oneDNN's dnnl_out_of_memory, as its kernels write it
+            "AbortedError": ("received an exception:Status: 1,", "received an exception:Status:1,"),
             "DecodeError": ("Arena alloc failed",),  # protobuf's
         }.get(type(error).__name__, ())
         exhausted = any(sign in str(error) for sign in signs)

@@ -1,7 +1,8 @@
-"""python -m adapters.worker JOB_DIR: the one entry of every worker.
+"""python -m adapters.worker [--attended] JOB_DIR: the one entry of every worker.
 
 It reads job.json, does what its kind says and appends events to events.jsonl with the time of the monotonic clock.
-Exit code 0 = the last event says how it ended.
+Exit code 0 = the last event says how it ended. With --attended it begins when a line comes through standard input, and
+ends with that.
 """
 
 from __future__ import annotations
@@ -15,8 +16,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from adapters.base import Adapter, Unsupported
-from adapters.worker import disturbed_epochs, first_probe, memory_steps, noise_steps, overhead_pairs, steps, trial
+from adapters.worker import (
+    attended,
+    disturbed_epochs,
+    first_probe,
+    memory_steps,
+    noise_steps,
+    overhead_pairs,
+    steps,
+    trial,
+)
 from adapters.worker.event_log import EventLog, in_a_line
+from adapters.worker.refused_memory import chain, refused
+from workloads.lifeline import ATTENDED
 from workloads.records.build import adapter_of
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE
@@ -39,6 +51,7 @@ def main(folder: Path) -> bool:
     """Do the work of one process, whatever the framework raises in it; whether it ran out of memory."""
     job = Job.from_json(json.loads((folder / JOB_FILE).read_text(encoding="utf-8")))
     events = EventLog(folder / EVENTS_FILE)
+    attended.PULSE.file = folder / EVENTS_FILE
     events.write(Event.STARTED)
     adapter: Adapter | None = None
     try:
@@ -49,21 +62,24 @@ def main(folder: Path) -> bool:
         events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=str(error))
     except Exception as error:  # noqa: BLE001  # whatever a framework raises becomes a row with its reason
         traceback.print_exc()
-        status = Status.OUT_OF_MEMORY if out_of_memory(error, adapter) else Status.FAILED
-        events.write(Event.ENDED, status=status, reason=in_a_line(error))
-        return status is Status.OUT_OF_MEMORY
-    return False
-
-
-def out_of_memory(error: BaseException | None, adapter: Adapter | None) -> bool:
-    """Whether this error, or one that it came of, says so; without an adapter, in its import."""
-    while error is not None:
-        if isinstance(error, MemoryError) or (adapter is not None and adapter.out_of_memory(error)):
+        if culprit := out_of_memory(error, adapter):
+            memory = refused(error, job.trial.placement.device)
+            events.write(Event.ENDED, status=Status.OUT_OF_MEMORY, reason=in_a_line(culprit), memory=memory)
             return True
-        error = error.__cause__ or error.__context__
+        events.write(Event.ENDED, status=Status.FAILED, reason=in_a_line(error))
     return False
+
+
+def out_of_memory(error: BaseException, adapter: Adapter | None) -> BaseException | None:
+    """This error, or the one it came of, that says so; without an adapter, in its import. None: no one does."""
+    return next((each for each in chain(error) if isinstance(each, MemoryError) or _says(adapter, each)), None)
+
+
+def _says(adapter: Adapter | None, error: BaseException) -> bool:
+    return adapter is not None and adapter.out_of_memory(error)
 
 
 if __name__ == "__main__":
-    if main(Path(sys.argv[1]).resolve()):
+    attended.begin(ATTENDED in sys.argv[1:-1])
+    if main(Path(sys.argv[-1]).resolve()):
         os._exit(0)  # it has said so: taken down in order, a framework without memory crashes, or hangs

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from adapters.worker import refused_memory
 from workloads.records.events import Event
 from workloads.records.files import without_nan
 
@@ -34,7 +35,9 @@ class EventLog:
             self.write(event, reason=in_a_line(error))
 
 
-def in_a_line(error: Exception) -> str:
-    """Its type and the first line of its message."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+def in_a_line(error: BaseException) -> str:
+    """Its type and one line of its message: that of the memory it was refused, a traceback's last, else the first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    last = lines[0].startswith("Traceback")
+    line = next(filter(refused_memory.says_size, lines), lines[-1 if last else 0])
+    return f"{type(error).__name__}: {line}"

@@ -23,13 +23,23 @@ def proportional_bytes() -> int | None:
     return _read("smaps_rollup", "Pss")
 
 
+def data_bytes() -> int | None:
+    """What a limit of the data segment (RLIMIT_DATA) counts (VmData)."""
+    return _read("status", "VmData")
+
+
+def mapped_bytes() -> int | None:
+    """What a limit of the address space (RLIMIT_AS) counts (VmSize)."""
+    return _read("status", "VmSize")
+
+
 def counts() -> dict[str, int | None]:
     """What a limit of the data segment (RLIMIT_DATA, getrlimit(2)) counts, now, and what is resident, now and at most.
 
     The kernel keeps no peak of the first: it is about that of the resident size, more by the difference of the two.
     """
     return {
-        "data_bytes": _read("status", "VmData"),
+        "data_bytes": data_bytes(),
         "resident_bytes": resident_bytes(),
         "peak_resident_bytes": peak_resident_bytes(),
     }

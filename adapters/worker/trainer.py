@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.base import Adapter, Floats, Order
+from adapters.worker.attended import PULSE
 from adapters.worker.mapped import Ahead
 
 CALL_S = 0.1  # at most so much work one `train` call is given, once steps are timed
@@ -62,6 +63,7 @@ class Trainer:
             self.losses.extend(float(loss) for loss in self.adapter.read(handle))
             before_s, self.read_at_s = self.read_at_s, time.monotonic()
             self.calls_s.append(self.read_at_s - before_s)
+            PULSE.beat(self.read_at_s)
 
     @property
     def diverged_step(self) -> int | None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from adapters.base import Adapter, Order
 from adapters.worker import end_probe, host
+from adapters.worker.attended import PULSE
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared, prepare
 from adapters.worker.trainer import Trainer, endless_batches, epoch_batches
@@ -137,8 +138,11 @@ def evaluate(adapter: Adapter, images: Any, labels: NDArray[np.int32], batch_siz
 
     One logit an image is that of class 1: the loss is the binary cross-entropy.
     """
-    # Copies: a view of the file is read-only, which PyTorch warns of.
-    parts = [adapter.predict(np.array(images[i : i + batch_size])) for i in range(0, len(images), batch_size)]
+    parts = []
+    for first in range(0, len(images), batch_size):
+        # A copy: a view of the file is read-only, which PyTorch warns of.
+        parts.append(adapter.predict(np.array(images[first : first + batch_size])))
+        PULSE.beat(time.monotonic())
     logits = np.concatenate(parts).astype(np.float64)
     if logits.shape[1] == 1:
         logits = np.concatenate([np.zeros_like(logits), logits], axis=1)  # softmax of (0, z) is the sigmoid of z

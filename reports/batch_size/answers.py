@@ -56,7 +56,7 @@ def advised(answers: Answers) -> int | None:
     sizes = [each.batch_size for each in fastest.points]
     bounds: list[float] = [fastest.batch_size]
     if beyond is not None:
-        bounds.append(max(beyond, min(sizes)))
+        bounds.append(max(beyond, min(sizes, default=1)))
     if largest is not None and largest.batch_size is not None:
         bounds.append(largest.batch_size)
     return max((size for size in sizes if size <= min(bounds)), default=None)

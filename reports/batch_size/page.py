@@ -9,8 +9,8 @@ from pathlib import Path
 from workloads.records.batch_answers import BatchAnswers
 from workloads.spec import OptimizerSpec
 
-from .. import markdown
-from ..export import OF_CHARTS, write_text
+from .. import csv_text, markdown
+from ..export import OF_CHARTS, by_itself, write_text
 from ..frameworks import display_name
 from ..load import ReportError
 from ..training_text import optimizer_label
@@ -25,13 +25,14 @@ def write(answers: BatchAnswers, out: Path, formats: Collection[str]) -> list[Pa
     try:
         out.mkdir(parents=True, exist_ok=True)
         kinds = {*formats, "svg"} if "html" in formats else {*formats}  # the page holds it
-        pictures = picture.write(answers, out, kinds & {*OF_CHARTS})
         files = {"html": _html, "md": _markdown, "csv": _csv}
         paths = []
-        for name, text in files.items():
-            if name in formats:
-                paths.append(out / f"{picture.STEM}.{name}")
-                write_text(paths[-1], text(answers, pictures))
+        with by_itself(out):
+            pictures = picture.write(answers, out, kinds & {*OF_CHARTS})
+            for name, text in files.items():
+                if name in formats:
+                    paths.append(out / f"{picture.STEM}.{name}")
+                    write_text(paths[-1], text(answers, pictures))
         return [path for path in paths if path.suffix[1:] in MAIN]
     except OSError as error:
         raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error
@@ -88,7 +89,7 @@ def _markdown(answers: BatchAnswers, pictures: list[Path]) -> str:
 
 
 def _csv(answers: BatchAnswers, _: list[Path]) -> str:
-    return tables.of(answers).tidy.to_csv(index=False, lineterminator="\n")
+    return csv_text.of(tables.of(answers).tidy)
 
 
 def printed(answers: BatchAnswers) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from .. import caveats, load
 from ..load import ReportError
+from ..publishing import checksums
+from ..publishing.checksums import CHECKSUMS
 from . import completeness, log_checks, recheck
 from .log_checks import SUFFIXES
 
@@ -22,7 +24,11 @@ def main(arguments: list[str]) -> int:
     notes: list[str] = []
     subjects: list[str] = []  # what was looked at
     try:
-        folders, logs, left_alone = _sorted_out(_parser().parse_args(arguments).paths)
+        paths = _parser().parse_args(arguments).paths
+        for sealed in (path for path in paths if (path / CHECKSUMS).is_file()):
+            findings += checksums.differences(sealed)
+            subjects.append(f"{sealed}: {CHECKSUMS}")
+        folders, logs, left_alone = _sorted_out([path for path in paths if not (path / CHECKSUMS).is_file()])
         for folder in folders:
             stored = load.read(folder)
             findings += [f"{path}: a run is still writing into it" for path in stored.in_use]
@@ -55,8 +61,8 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         nargs="+",
         metavar="PATH",
-        help=f"a folder that python -m runner wrote, or a log or folder of logs ({', '.join(SUFFIXES)}): samples of a "
-        "device, or what a training program printed",
+        help="a folder that python -m runner wrote, a publication, or a log or folder of logs "
+        f"({', '.join(SUFFIXES)}): samples of a device, or what a training program printed",
     )
     return parser
 

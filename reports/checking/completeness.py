@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.records.result import TrialResult
-from workloads.records.status import FINDINGS, Status
+from workloads.records.status import EXPECTED, Status
+from workloads.records.stored import Unreadable
 
 from .. import caveats, stable
+from ..attempts import Attempts
 from ..conditions import Section, sections
 from ..frameworks import display_name, ordered
-from ..load import Stored, Unreadable
+from ..load import Stored
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,12 @@ def gaps(stored: Stored, folder: Path) -> list[Gap]:
             for result, trial_dir in zip(stored.results, stored.folders, strict=True)
             if result.status is status is not Status.OK
         ]
+    lacking += [
+        _attempt(each, number)
+        for each in stored.attempts.values()
+        for number in range(1, 1 + len(each.every))
+        if number - 1 != each.shown
+    ]
     with_stable = (folder / stable.FILE).exists()
     for section in sections(stored.results)[0]:
         cells = _missing(section, with_stable)
@@ -60,7 +68,14 @@ def _unreadable(item: Unreadable) -> Gap:
 def _ended(result: TrialResult, trial_dir: Path) -> Gap:
     kind, reason = str(result.status).replace("_", " "), result.reason or "no reason was stored"
     line = f"{trial_dir}: {kind}: {_one_line(reason)}"
-    return Gap(kind, f"{result.spec.id}: {reason}", line, counts=result.status not in FINDINGS)
+    return Gap(kind, f"{result.spec.id}: {reason}", line, counts=result.status not in EXPECTED)
+
+
+def _attempt(tried: Attempts, number: int) -> Gap:
+    """Of one that is not shown."""
+    attempt = tried.every[number - 1]
+    line = f"{attempt.folder}: attempt {number} of {len(tried.every)}: {_one_line(str(attempt))}"
+    return Gap("an attempt that is not shown", f"{tried.trial}: {attempt}", line, "attempt", counts=False)
 
 
 def _one_line(text: str) -> str:

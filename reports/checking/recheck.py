@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 from workloads.networks import of_trial
 from workloads.records.check_name import MADE_AGAIN
 from workloads.records.checks import clock_checks, figure_checks, sample_checks
-from workloads.records.events import read_events
 from workloads.records.figures import WINDOW
 from workloads.records.files import EVENTS_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.result import Check, TrialResult
 from workloads.records.samples import read_samples
+from workloads.records.stored_events import read_events
+from workloads.records.stored_meter import read_meter
 from workloads.records.versions import OTHER_IDS
 
+from ..attempts import trial_id
 from ..load import Stored
 from . import recompute
 
@@ -26,8 +27,15 @@ def trials(stored: Stored, folder: Path) -> list[str]:
     """A line for each finding in the results that can be read; `folder` is the one that they were read of."""
     findings = []
     seen: dict[str, list[str]] = {}
-    for result, trial_dir in zip(stored.results, stored.folders, strict=True):
-        findings += [f"{trial_dir}: {line}" for line in trial(result, trial_dir)]
+    shown = zip(stored.results, stored.folders, strict=True)
+    others = (
+        (attempt.result, attempt.folder)
+        for each in stored.attempts.values()
+        for place, attempt in enumerate(each.every)
+        if attempt.result is not None and place != each.shown
+    )
+    for result, trial_dir in (*shown, *others):
+        findings += [f"{trial_dir}: {line}" for line in trial(result, trial_dir, trial_dir in stored.folders)]
         samples = trial_dir / SAMPLES_FILE
         if samples.is_file() and samples.read_bytes().count(b"\n") > 1:  # more than its header
             seen.setdefault(hashlib.sha256(samples.read_bytes()).hexdigest(), []).append(trial_dir.name)
@@ -39,41 +47,39 @@ def trials(stored: Stored, folder: Path) -> list[str]:
     return findings
 
 
-def trial(result: TrialResult, trial_dir: Path) -> list[str]:
+def trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]:
     """What is wrong with one trial: figures that its files do not give, checks that fail, stored verdicts that differ
-    from those made now.
+    from those made now. Of an attempt that is not `shown`, what failed as it is stored is no finding.
     """
     findings = []
-    if result.spec.id != trial_dir.name and result.schema_version not in OTHER_IDS:
+    if result.spec.id != trial_id(trial_dir) and result.schema_version not in OTHER_IDS:
         findings.append(f"its spec is that of {result.spec.id}: changed after the run, or in the wrong folder")
     workload = of_trial(result.spec, trial_dir.parent.parent)
     repeated = figure_checks(result.spec, workload, result.figures, result.epochs)
     try:
-        repeated += clock_checks(result.figures, _clocks(trial_dir / METER_FILE))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        findings.append(f"{METER_FILE} cannot be read: {type(error).__name__}: {error}")
+        repeated += clock_checks(result.figures, read_meter(trial_dir / METER_FILE).get("clocks", []))
+    except ValueError as error:
+        findings.append(str(error))
     try:
         events, samples = read_events(trial_dir / EVENTS_FILE), read_samples(trial_dir / SAMPLES_FILE)
         edges = recompute.edges(events)
         if edges is not None:
             repeated += sample_checks(edges, samples)
         findings += recompute.differences(result, events, samples)
-    except (OSError, ValueError, KeyError, TypeError, ArithmeticError) as error:
-        findings.append(f"{EVENTS_FILE} or {SAMPLES_FILE} cannot be read: {type(error).__name__}: {error}")
+    except (ValueError, ArithmeticError) as error:
+        findings.append(f"{EVENTS_FILE} or {SAMPLES_FILE} cannot be read: {error}")
         repeated += [check for check in result.checks if check.name not in {other.name for other in repeated}]
     else:
         window = result.figures.get(WINDOW.name)
         if edges is None and window is not None and window.value is not None:
             findings.append(f"the result has a steady window of {window.value:.2f} s, {EVENTS_FILE} has none")
-    return findings + _differences(result.checks, repeated)
+    return findings + _differences(result.checks, repeated, shown)
 
 
-def _clocks(path: Path) -> list[dict[str, int]]:
-    return json.loads(path.read_text(encoding="utf-8"))["clocks"] if path.exists() else []
-
-
-def _differences(stored: list[Check], repeated: list[Check]) -> list[str]:
-    """Checks that fail, and those whose stored verdict is another one than that made now."""
+def _differences(stored: list[Check], repeated: list[Check], shown: bool) -> list[str]:
+    """Checks that fail, those of a trial that is not `shown` only where they are stored otherwise; and those whose
+    stored verdict is another one than that made now.
+    """
     findings = []
     for name in dict.fromkeys(check.name for check in (*repeated, *stored)):
         before, now = ([check for check in checks if check.name == name] for checks in (stored, repeated))
@@ -82,7 +88,11 @@ def _differences(stored: list[Check], repeated: list[Check]) -> list[str]:
         verdict = ", ".join(PASSED[check.passed] for check in before) or "not stored"
         differs = [check.passed for check in before] != [check.passed for check in now]
         failed = [check for check in now if not check.passed]
-        findings += [f"{name}: failed: {check.detail}" + f" (stored: {verdict})" * differs for check in failed]
+        findings += [
+            f"{name}: failed: {check.detail}" + f" (stored: {verdict})" * differs
+            for check in failed
+            if shown or differs
+        ]
         if differs and before and not failed:
             again = f"passes when made again: {now[0].detail}" if now else "cannot be made again: its figures are gone"
             findings.append(f"{name}: stored: {verdict}; {again}")

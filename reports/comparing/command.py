@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     for side in (comparison.a, comparison.b):
         for item in side.stored.unreadable:
             print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
-    export.show(text)
+    print(text)
     if ruling is None:
         return 0
     only_a = sum(len(compared.only_a) for compared in comparison.pairs)

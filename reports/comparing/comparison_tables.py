@@ -9,6 +9,7 @@ import pandas as pd
 
 from workloads.records.intervals import CONFIDENCE_PERCENT
 
+from .. import csv_text
 from ..condition_text import ABSENT
 from ..frameworks import display_name, ordered
 from ..order import ERROR
@@ -71,13 +72,13 @@ def cells_csv(comparison: Comparison) -> str:
         rows += [_ending_row(ending) | {"section": pair.pair.title} for ending in pair.endings]
         rows += [_cell_row(cell) | {"section": pair.pair.title} for cell in pair.cells]
     frame = pd.DataFrame(rows, columns=CELL_COLUMNS).astype({"n_a": "Int64", "n_b": "Int64"})
-    return frame.to_csv(index=False, lineterminator="\n")
+    return csv_text.of(frame)
 
 
 def means_csv(comparison: Comparison) -> str:
     """MEAN_COLUMNS, a row for each framework and quantity of each pair; losses of accuracies in points."""
     rows = [_mean_row(mean) | {"section": pair.pair.title} for pair in comparison.pairs for mean in pair.means]
-    return pd.DataFrame(rows, columns=MEAN_COLUMNS).to_csv(index=False, lineterminator="\n")
+    return csv_text.of(pd.DataFrame(rows, columns=MEAN_COLUMNS))
 
 
 def _differences(compared: Compared, suffix: str) -> Table:

@@ -1,12 +1,12 @@
 """The raw trials of a results folder as one archive: all that a report is made from, and nothing else.
 
-Published of a trial: what was asked, events, samples, meter, log and result; of `inputs/` the networks, which are ours
-to give. Not published: the rest of `inputs/` (data sets belong to their publishers; the checksums of what every worker
-read are in its job.json), and any file that no report reads, whatever it is and wherever it came from. No file holds an
-environment variable but those that can change a figure, or the name of the host. A log is free text, and may name both
-a home directory and a host (a traceback does, TensorFlow does where it finds no GPU): these are replaced in it,
-`/home/NAME` by `~`, and the host by `HOST`. All other files stay as they are byte for byte, because figures and ids are
-computed from them again; those that name a home directory are told.
+Published of each attempt at a trial: what was asked, events, samples, meter, log, result and what it can be made of; of
+`inputs/` the networks, which are ours to give. Not published: the rest of `inputs/` (data sets belong to their
+publishers; the checksums of what every worker read are in its job.json), and any file that no report reads, whatever it
+is and wherever it came from. No file holds an environment variable but those that can change a figure, or the name of
+the host. A log is free text, and may name both a home directory and a host (a traceback does, TensorFlow does where it
+finds no GPU): these are replaced in it, `/home/NAME` by `~`, and the host by `HOST`. All other files stay as they are
+byte for byte, because figures and ids are computed from them again; those that name a home directory are told.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from pathlib import Path
 
 from workloads.records import files
 
-from ..load import ReportError
+from ..load import LOCK_FILES, ReportError
+from .cleaning import nameless, tells
 
-FOLDERS = ("trials", "memory", "probes", "disturbed")
+FOLDERS = ("trials", files.ATTEMPTS, "memory", "probes", "disturbed")
 FILES = ("overhead.json", "stable.json")
 TRIAL_FILES = (
     files.JOB_FILE, files.TRIAL_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE,
-    files.METER_FILE, files.LOG_FILE, files.RESULT_FILE,
+    files.METER_FILE, files.LOG_FILE, files.SAMPLER_LOG_FILE, files.RESULT_FILE, files.ATTEMPT_FILE,
 )  # fmt: skip
-NOT_READ = ("overhead", "report", "attempts", ".lock")  # known, and left out without a word
-HOME = re.compile(rb"/(?:home|Users)/[^/\s\"'\\:;,)\]]+|/root(?![\w-])")
+LOGS = (files.LOG_FILE, files.SAMPLER_LOG_FILE)  # free text
+NOT_READ = ("overhead", "report", files.INDEX_FILE)  # known, and left out without a word
 NETWORK = re.compile(r".+-network-(?P<digest>[0-9a-f]{12})\.json")  # in INPUTS, named by its content
 INPUTS = "inputs"
-HOST = re.compile(rb"(?i)(hostname: |for host: )\S+")
 
 
 def copy(results: Path, into: Path) -> list[str]:
@@ -49,7 +49,7 @@ def copy(results: Path, into: Path) -> list[str]:
                 _write(into / path.name, path.read_bytes())
             elif path.name in FOLDERS and path.is_dir() and not path.is_symlink():
                 left_out += _copy_trials(path, into / path.name)
-            elif path.name not in NOT_READ:
+            elif path.name not in NOT_READ and not path.match(LOCK_FILES):
                 left_out.append(str(path))
     except OSError as error:
         raise ReportError(f"{error.filename}: {error.strerror}: cannot be copied for publishing") from error
@@ -75,7 +75,7 @@ def _copy_trials(folder: Path, into: Path) -> list[str]:
         for path in sorted(trial_dir.iterdir()):
             if path.name in TRIAL_FILES and _is_plain(path):
                 content = path.read_bytes()
-                _write(into / trial_dir.name / path.name, nameless(content) if path.name == files.LOG_FILE else content)
+                _write(into / trial_dir.name / path.name, nameless(content) if path.name in LOGS else content)
             else:
                 left_out.append(str(path))
     return left_out
@@ -86,14 +86,9 @@ def _is_plain(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def nameless(log: bytes) -> bytes:
-    """Home folders as `~` and the host as `HOST`: they tell who ran it."""
-    return HOST.sub(rb"\1HOST", HOME.sub(b"~", log))
-
-
 def naming_homes(folder: Path) -> list[str]:
-    """Files of a copied folder that name a home directory."""
-    return [str(path) for path in _files(folder) if HOME.search(path.read_bytes())]
+    """Files of a copied folder that name a home directory, or hold what looks like a secret."""
+    return [str(path) for path in _files(folder) if tells(path.read_bytes())]
 
 
 def pack(folder: Path, archive: Path) -> None:

@@ -32,7 +32,7 @@ def obstacles(stored: Stored, folder: Path) -> list[str]:
     dirty = [f"{r.spec.id}: {r.machine['commit']}" for r in stored.results if _dirty(r)]
     sentences += _counted("of a commit with uncommitted changes", dirty)
     sentences += _counted("by python -m reports check", recheck.trials(stored, folder), "finding")
-    sentences += _counted("naming a home directory", archive.naming_homes(folder), "file")
+    sentences += _counted("naming a home directory or what looks like a secret", archive.naming_homes(folder), "file")
     return sentences
 
 

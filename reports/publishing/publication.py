@@ -14,11 +14,12 @@ import msgspec
 
 from workloads.records import validation
 from workloads.records.result import TrialResult
+from workloads.records.stored import started
 
 from ..condition_text import NOT_REPORTED
 from ..conditions import condition_of, model_words, software_of
 from ..frameworks import display_name, ordered
-from ..load import Stored, started
+from ..load import Stored
 
 FILE = "publication.json"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

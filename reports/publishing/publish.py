@@ -24,17 +24,19 @@ from pathlib import Path
 import msgspec
 
 from workloads.datasets import file_digest
+from workloads.temporary import temporary_folder
 
 from .. import build, export, load
 from ..load import ReportError, Stored
-from . import archive, citation, publication
+from . import archive, checksums, citation, publication
 from . import index as published_index
+from .checksums import CHECKSUMS
 from .obstacles import obstacles
 
 INTO = Path(__file__).parent.parent / "published"
 FORMATS = ("html", "png")
 CHARTS = ("usage", "memory", "accuracy", "speed", "memory-split")  # as pictures, for a README to show
-ARCHIVE, CHECKSUMS, INPUTS = "results.tar.xz", "SHA256SUMS", "inputs.sha256"
+ARCHIVE, INPUTS = "results.tar.xz", "inputs.sha256"
 UNFINISHED = ".publishing-"
 REPLACED = f"{UNFINISHED}old-"  # and the name: kept until the new one is in its place
 LARGE_BYTES = 5_000_000
@@ -98,12 +100,12 @@ def publish(
     """
     if name is not None and not publication.NAME.fullmatch(name):
         raise ReportError(f"--name {name}: use lower case letters, digits and single hyphens")
-    with tempfile.TemporaryDirectory(prefix="batchwise-") as stage:
+    with temporary_folder("batchwise-") as stage:
         packed = _packed(results)
         if packed and (published := publication.of_folder(packed.parent)):
             name = name or published.name
-        source = archive.unpack(packed, Path(stage) / "unpacked") if packed else results
-        copied = _copied(source, results, Path(stage))
+        source = archive.unpack(packed, stage / "unpacked") if packed else results
+        copied = _copied(source, results, stage)
         if copied.obstacles and not anyway:
             why = "; ".join(copied.obstacles)
             raise ReportError(f"{results}: not fit to be published: {why}. Run the trials anew, or say --anyway")
@@ -111,7 +113,7 @@ def publish(
             into.mkdir(parents=True, exist_ok=True)
             with _alone(into) as warnings:
                 name = name or _name(copied.stored, into)
-                fresh = _place(copied, Path(stage), into / name, replace)
+                fresh = _place(copied, stage, into / name, replace)
                 warnings += published_index.write(into)
         except OSError as error:
             raise ReportError(
@@ -226,20 +228,14 @@ def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> 
     }
     for file, text in texts.items():
         export.write_text(out / file, text)
-    export.write_text(out / CHECKSUMS, _checksums(out))
+    export.write_text(out / CHECKSUMS, checksums.text(out))
     out.chmod(0o755)  # it was made for its owner's eyes alone
-
-
-def _checksums(folder: Path) -> str:
-    """Of every other file in it, as `sha256sum -c` reads them."""
-    paths = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name != CHECKSUMS]
-    return "".join(f"{file_digest(path, 'sha256')}  {path.name}\n" for path in paths)
 
 
 def _is_same(part: Path, target: Path) -> bool:
     """Whether the target has the same checksums, and every file is there as they say, and no other."""
     sums, before = (part / CHECKSUMS).read_text(encoding="utf-8"), target / CHECKSUMS
-    return before.is_file() and before.read_text(encoding="utf-8") == sums == _checksums(target)
+    return before.is_file() and before.read_text(encoding="utf-8") == sums == checksums.text(target)
 
 
 def _put(part: Path, target: Path, replace: bool) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,9 @@ class Metric:
 
     def other_conditions(self, condition: Condition) -> list[str]:
         """What of `condition` is not as it was published."""
-        settings = vars(condition.task) | vars(condition.passes) | {"optimizer": condition.task.optimizer.name}
+        parts = (condition.task, condition.passes)  # read from a file, one has its defaults by its class alone
+        settings = {each.name: getattr(part, each.name) for part in parts for each in fields(part)}
+        settings["optimizer"] = condition.task.optimizer.name
         others = {key: settings.get(key) for key, value in self.conditions.items() if settings.get(key) != value}
         return [f"other {key.replace('_', ' ')}, {value}" for key, value in others.items()]
 

@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.records.events import Event, read_events
+from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, LOG_FILE, SAMPLES_FILE
 from workloads.records.samples import read_samples
+from workloads.records.stored_events import read_events
 
 from .columns import rounded
 
@@ -49,9 +50,9 @@ def samples(folder: Path, threads: int, points: int = POINTS) -> dict[str, Any] 
     """
     try:
         read = read_samples(folder / SAMPLES_FILE, ("t_ns", *(track.column for track in TRACKS)))
-        events = {event["event"]: _nanoseconds(event["t_ns"]) for event in read_events(folder / EVENTS_FILE)}
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        return {"reason": f"{SAMPLES_FILE} or {EVENTS_FILE} cannot be read: {type(error).__name__}: {error}"}
+        events = {event["event"]: event["t_ns"] for event in read_events(folder / EVENTS_FILE)}
+    except ValueError as error:
+        return {"reason": f"its curves cannot be read: {error}"}
     times = read["t_ns"]
     if len(times) <= SEVERAL or not times[-1] > times[0]:
         return None
@@ -72,13 +73,6 @@ def samples(folder: Path, threads: int, points: int = POINTS) -> dict[str, Any] 
         "window": None if None in window else [round((edge - start) / 1e9, 2) for edge in window],
         "tracks": tracks,
     }
-
-
-def _nanoseconds(moment: object) -> int:
-    """Raises ValueError for what no clock tells."""
-    if not isinstance(moment, int) or isinstance(moment, bool) or not 0 <= moment < 2**63:
-        raise ValueError(f"t_ns is {moment!r}")
-    return moment
 
 
 def _binned(

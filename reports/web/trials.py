@@ -11,6 +11,7 @@ from workloads.records.figures import FIGURES, FigureSpec
 from workloads.records.files import LOG_FILE, RESULT_FILE, SAMPLES_FILE
 from workloads.records.result import TrialResult
 
+from ..attempts import Attempts
 from ..conditions import Section
 from ..quantities import ACCURACY, MEMORY, SPEED, STEP_TIME, USAGE
 from ..report import Report
@@ -43,6 +44,7 @@ class Trial:
     id: str
     section: int
     key: str
+    attempts: Attempts | None = None  # where there were several
 
 
 def trials_of(report: Report) -> list[Trial]:
@@ -57,7 +59,7 @@ def trials_of(report: Report) -> list[Trial]:
         name = result.spec.id  # asked once: it is a digest of everything asked
         seen[name] = seen.get(name, 0) + 1
         key = name if seen[name] == 1 else f"{name}~{seen[name]}"
-        trials.append(Trial(result, folder, name, section_of.get(id(result), 0), key))
+        trials.append(Trial(result, folder, name, section_of.get(id(result), 0), key, stored.attempts.get(folder)))
     return sorted(trials, key=lambda trial: trial.result.spec.draw.repeat)
 
 
@@ -81,6 +83,7 @@ def table_data(trials: list[Trial], sections: list[Section]) -> dict[str, Any]:
             "repeat": trial.result.spec.draw.repeat,
             "status": str(trial.result.status).replace("_", " "),
             "section": trial.section,
+            "attempt": trial.attempts.place if trial.attempts else "",
         }
         for trial in trials
     ]
@@ -142,7 +145,8 @@ def _result(trial: Trial) -> dict[str, Any]:
         "reason": result.reason,
         "started_at": result.started_at,
         "wall_s": rounded(result.wall_s, DIGITS),
-        "folder": trial.folder.name,
+        "folder": f"{trial.folder.parent.name}/{trial.folder.name}",
+        "attempts": str(trial.attempts) if trial.attempts else None,
         "spec": result.spec,
         "facts": result.facts,
         "machine": result.machine,

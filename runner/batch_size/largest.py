@@ -19,9 +19,11 @@ GUESS_ERROR = 0.02  # of the distance that is extrapolated, usual for the line o
 UNKNOWN_ERROR = 0.5  # of a guess from nothing
 CLOSE = 0.9  # of the largest size that was counted: a trial from there on knows better
 APART = 1.2  # sizes of trials: from there on their memory says more of an image's than the counting process
+STEEP = 0.25  # of the counting process's bytes an image: a trial's are no less, whatever two of them say
 LARGER = 0.2  # of the largest size: below, memory is not yet a line
 STEP_BACK = 0.05  # of a size that fits only sometimes; doubled each time
 TRIALS = 2  # of the answer, and of one more
+UNTOLD = 4  # sizes, at most, of which no trial says whether they fit: the answer is then looked for below
 
 Attempt = Callable[[int], Tried]
 
@@ -49,35 +51,48 @@ class Search:
     ends_at: int | None = None  # the size at which that process ran out of memory
     tried: list[Tried] = field(default_factory=list)
     fits: int = 0  # the largest that does, 0 before any
-    fails: int | None = None  # the smallest that does not
+    fails: int | None = None  # the smallest that does not, or is untold
+    untold: dict[int, str] = field(default_factory=dict)  # sizes of which no trial says it: the last one's folder
 
     def ask(self, size: int) -> Fit:
-        """FITS or TOO_LARGE of one more trial. What ends otherwise is tried once more, and where that does not say it
-        either, with the limit lifted: what runs then has ended by the limit. Raises NoAnswer.
+        """What one more trial says. One that ends otherwise is tried once more, and where that does not say it either,
+        with the limit lifted: what runs then, or runs out even then, has ended by the limit. Raises NoAnswer where that
+        is not known of more than UNTOLD sizes.
         """
         trial = self._noted(self.attempt(size))
         if trial.fit is Fit.UNKNOWN:
             trial = self._noted(self.attempt(size))
         fit = Fit.TOO_LARGE if trial.fit is Fit.UNKNOWN and self._ends_by_limit(size) else trial.fit
         if fit is Fit.UNKNOWN:
-            raise NoAnswer(
-                f"batch size {size}: two trials ended neither well nor by memory, the last in {trial.folder}"
-            )
-        if fit is Fit.TOO_LARGE:
+            self.untold[size] = trial.folder
+            if len(self.untold) > UNTOLD:
+                raise self.no_answer(size)
+        if fit is not Fit.FITS:
             self.fails = size if self.fails is None else min(size, self.fails)
         elif self.fails is None or size < self.fails:
             self.fits = max(size, self.fits)
         return fit
+
+    def no_answer(self, size: int) -> NoAnswer:
+        """Of a size that is untold."""
+        folder = self.untold[size]
+        return NoAnswer(f"batch size {size}: two trials ended neither well nor by memory, the last in {folder}")
 
     def _noted(self, trial: Tried) -> Tried:
         self.tried.append(trial)
         return trial
 
     def _ends_by_limit(self, size: int) -> bool:
-        """Whether the same trial fits where the limit is lifted: that is all that differs."""
+        """Whether the same trial fits where the limit is lifted, for that is all that differs; or runs out of memory
+        even there.
+        """
         if self.lifted is not None and not any(each.lifted for each in self._of(size)):
             self._noted(replace(self.lifted(size), lifted=True))
-        return any(each.lifted and each.fit is Fit.FITS for each in self._of(size))
+        return self._is_limited(size)
+
+    def _is_limited(self, size: int) -> bool:
+        """Whether a trial with the limit lifted says that the limit ends the others."""
+        return any(each.lifted and each.fit is not Fit.UNKNOWN for each in self._of(size))
 
     def _of(self, size: int) -> list[Tried]:
         return [each for each in self.tried if each.batch_size == size]
@@ -88,8 +103,7 @@ class Search:
 
     def failed(self, size: int) -> list[Tried]:
         """Its trials that the limit ended."""
-        unlike = any(each.lifted and each.fit is Fit.FITS for each in self._of(size))
-        ends = (Fit.TOO_LARGE, Fit.UNKNOWN) if unlike else (Fit.TOO_LARGE,)
+        ends = (Fit.TOO_LARGE, Fit.UNKNOWN) if self._is_limited(size) else (Fit.TOO_LARGE,)
         return [each for each in self._of(size) if each.fit in ends and not each.lifted]
 
     def bracket(self) -> None:
@@ -105,6 +119,8 @@ class Search:
         Where a size does both, the answer is a smaller one that fits twice: the sizes between are not searched, for
         chance would decide. Raises NoAnswer.
         """
+        if self.fails in self.untold:
+            raise self.no_answer(self.fails)
         unsettled = None
         back = STEP_BACK
         while self.fits and len(self.fitted(self.fits)) < TRIALS:
@@ -134,8 +150,12 @@ class Search:
         """Between `fits` and `fails`: where the answer is as likely above as below.
 
         Its likelihood falls with the distance from the guess as 1 / (scale + distance): few trials
-        confirm a good guess, and a bad one costs no more than about twice a bisection.
+        confirm a good guess, and a bad one costs no more than about twice a bisection. Behind a size that was untold
+        the guess is worth nothing: what is known and that size are halved as powers.
         """
+        if self.fails is not None and self.tried[-1].batch_size in self.untold:
+            known = max(1, self.fits, *(size for size in self.counted if size < self.fails))
+            return min(max(round(math.sqrt(known * self.fails)), self.fits + 1), self.fails - 1)
         guess, scale = self.guess()
         if (
             self.fails is None
@@ -153,7 +173,7 @@ class Search:
         peaks = {t.batch_size: float(t.peak_bytes) for t in self.tried if t.fit is Fit.FITS and t.peak_bytes}
         apart = max(peaks, default=0) >= APART * min(peaks, default=1)
         measured = _line(peaks) if apart or not self._counted_line[0] else (0.0, 0.0)
-        slope, noise = measured if measured[0] else self._counted_line
+        slope, noise = measured if measured[0] > STEEP * self._counted_line[0] else self._counted_line
         known = peaks if peaks and max(peaks) >= max(self.counted, default=0) * CLOSE else self.counted
         last = max(known, default=0)
         if slope:
@@ -187,7 +207,7 @@ def largest(
         unsettled = search.settle()
     except NoAnswer as error:
         known = f"{search.fits} fits" if search.fits else "none is known to fit"
-        known += f", {search.fails} does not" if search.fails is not None else ""
+        known += "" if search.fails is None or search.fails in search.untold else f", {search.fails} does not"
         return Largest(None, f"{error}; {known}", bound.limit, bound.limit_bytes, tried=tuple(search.tried))
     size = search.fits
     reason = None if unsettled is None else f"batch size {unsettled} fits in one trial and not in another"

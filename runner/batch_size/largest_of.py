@@ -14,10 +14,11 @@ from runner.launch import Launcher
 from runner.memory_worker import MemoryWorker, read_accounts
 from runner.results.memory import MemoryAccount
 from workloads.records.batch_answers import Largest, Limit, Tried
-from workloads.records.events import Event, read_events
+from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
 from workloads.records.job import Job, Kind
 from workloads.records.samples import read_samples
+from workloads.records.stored_events import read_events
 
 # Of the counting process, which ends where memory does: all together cost about twice the last.
 COUNTED = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
@@ -59,7 +60,9 @@ def lifted_bytes(limit_bytes: int) -> int | None:
 
 
 def context_bytes(folder: Path) -> int:
-    """What the framework holds on the card beside what its allocator counts."""
+    """What the framework holds on the card beside what its allocator counts. Raises ValueError for files that are none
+    of a worker's.
+    """
     opened = [event["t_ns"] for event in read_events(folder / EVENTS_FILE) if event["event"] == Event.CONTEXT_SAMPLED]
     samples = read_samples(folder / SAMPLES_FILE)
     until = samples["t_ns"] <= max(opened, default=0)
@@ -83,6 +86,14 @@ def count(trials: StepTrials, framework: str, bound: Bound, launcher: Launcher) 
     specs = [trials.spec(framework, size) for size in COUNTED]
     MemoryWorker(trials.request.results, specs).gather(specs[0], launcher)
     folder = Job(Kind.MEMORY, specs[0]).folder(trials.request.results)
+    try:
+        return _counted(folder, bound)
+    except ValueError:  # what it told cannot be read
+        return {}, None
+
+
+def _counted(folder: Path, bound: Bound) -> tuple[dict[int, float], int | None]:
+    """What the process in this folder counted. Raises ValueError."""
     context = context_bytes(folder) if bound.limit is Limit.GPU else 0
     accounts = read_accounts(folder).items()
     peaks = {size: float(peak) for size, account in accounts if (peak := _peak(account, bound.limit, context))}

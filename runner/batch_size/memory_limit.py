@@ -13,11 +13,12 @@ import psutil
 from runner.command.cli import Request
 from runner.machine import cgroups
 from workloads.records.batch_answers import Fit, Limit, Tried
-from workloads.records.events import Event, read_events
+from workloads.records.events import Event
 from workloads.records.figures import DEVICE_MEMORY, HOST_MEMORY_PEAK, PROCESS_GPU_MEMORY
 from workloads.records.files import EVENTS_FILE, write_json
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.records.stored_events import read_events
 
 HOST_LIMIT_FILE = "host-limit.json"
 RESERVE = 0.15  # of what is available: the system's, the runner's, and room to lift the limit in
@@ -59,7 +60,7 @@ def host_limit_bytes(results: Path) -> int:
     path = results / HOST_LIMIT_FILE
     try:
         before = int(json.loads(path.read_text(encoding="utf-8"))["limit_bytes"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         before = 0
     if room / 2 < before <= available:
         return before
@@ -85,7 +86,10 @@ def tried(result: TrialResult, folder: Path, results: Path, limit: Limit) -> Tri
 def peak_bytes(result: TrialResult, folder: Path, limit: Limit) -> int | None:
     """The most that the trial had of what the limit counts; None where nobody can tell."""
     if limit in (Limit.ASKED, Limit.HOST):
-        events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
+        try:
+            events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
+        except ValueError:  # the trial's result says it
+            return None
         before = events.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
         return data_peak_bytes(events.get(Event.HOST_COUNTED, {}), before)
     specs = (PROCESS_GPU_MEMORY, DEVICE_MEMORY) if limit is Limit.GPU else (HOST_MEMORY_PEAK,)

@@ -18,6 +18,7 @@ from workloads.noise_scale import BATCHES, HELD, PARTS, PROGRESS, STEPS, WINDOW,
 from workloads.records import network
 from workloads.records.batch_answers import Noise
 from workloads.records.events import Event, Events
+from workloads.records.files import EVENTS_FILE
 from workloads.records.job import ON_DEMAND, InputFile, Job, Kind, TrialSpec
 from workloads.spec import Workload
 
@@ -69,18 +70,24 @@ class Asking:
             if not self.held:
                 self.held = handed_on(events, folder, self.results)
                 self.trained_by = framework
+            answer = self._read(events, framework, spec.global_batch)
         except LaunchFailed as error:
             return Noise(reason=launcher if isinstance(launcher, str) else str(error))
+        except (ValueError, IndexError) as error:  # its events are not of one training
+            return Noise(reason=f"{folder}: {EVENTS_FILE}: {error}")
         workload = network.read(self.results / spec.inputs["network"].path)
         return replace(
-            self._read(events, framework, spec.global_batch),
+            answer,
             cautions=cautions(workload),
             trained_by=self.trained_by,
             folder=str(folder.relative_to(self.results.resolve())),
         )
 
     def _read(self, events: Events, framework: str, batch_size: int) -> Noise:
+        """Raises ValueError, IndexError for events that are not of one training."""
         measured = [measured_of(event) for event in events if event["event"] == Event.NOISE_MEASURED]
+        if not measured:
+            raise ValueError("no gradients in it")
         if trains := framework == self.trained_by:
             self.first = measured
         if lost := [each.progress for each in measured if not each.finite]:
@@ -96,7 +103,9 @@ class Asking:
 
 
 def handed_on(events: Events, folder: Path, results: Path) -> dict[str, InputFile]:
-    """The weights that a worker trained, as inputs of the others. Raises LaunchFailed where they are not there."""
+    """The weights that a worker trained, as inputs of the others. Raises LaunchFailed where they are not there,
+    ValueError where it was not told of each.
+    """
     inputs = {}
     kept = [event for event in events if event["event"] == Event.WEIGHTS_HELD]
     for name, event in zip(HELD, kept, strict=True):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from runner import rebuild
 from runner.command import training_inputs
 from runner.command.cli import Request
 from runner.command.plan import plan_of, read_result
 from runner.environments import definition
 from runner.launch import Launcher
 from runner.machine import description
+from runner.storage import Storage
 from runner.trial import now, run_trial
+from workloads.records import attempts
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import ON_DEMAND, ROOMS, Cell, InputFile, Installation, Job, Kind, Passes, TrialSpec
 from workloads.records.result import TrialResult
@@ -34,6 +38,7 @@ class StepTrials:
     inputs: dict[str, InputFile]  # of repeat 0
     launchers: dict[str, Launcher | str]  # or why a framework's workers cannot be started
     machine: dict[str, Any]
+    storage: Storage
     given: set[Path] = field(default_factory=set)  # folders of attempts that somebody got
     show: Callable[[TrialResult, Path], None] = lambda *_: None  # gets every attempt once it is known
 
@@ -49,7 +54,7 @@ class StepTrials:
         plan = plan_of(request, installed, range(1), inputs)
         specs = {spec.cell.framework: spec for spec in plan.trials}
         machine = description.describe(request.project, request.placement.device, request.gpus)
-        return cls(request, specs, inputs[0], launchers, machine)
+        return cls(request, specs, inputs[0], launchers, machine, Storage(request.results))
 
     def limited(self, limit_bytes: int) -> StepTrials:
         """The same under another limit of their memory."""
@@ -82,7 +87,9 @@ class StepTrials:
 
     def new(self, spec: TrialSpec) -> tuple[TrialResult, Path]:
         """An attempt that nobody made before."""
-        folder, framework = self.next_folder(spec), spec.cell.framework
+        framework = spec.cell.framework
+        self.storage.need(spec, self.launchers[framework])
+        folder = self.next_folder(spec)
         conditions = self.machine | {"framework_label": definition.label(self.request.project, framework)}
         launcher = self.launchers[framework]
         if isinstance(launcher, str):
@@ -90,23 +97,34 @@ class StepTrials:
         else:
             account = {"reason": "steps alone: the memory worker was not asked"}
             result = run_trial(folder, spec, launcher, conditions, account, Kind.STEPS)
+            self.storage.whole(spec, launcher)
         write_json(folder / RESULT_FILE, result.to_json())
         return result, folder
 
     def stored(self, spec: TrialSpec) -> list[tuple[TrialResult, Path]]:
         """Of all attempts that have a result, in their order."""
-        results = ((read_result(folder / RESULT_FILE), folder) for folder in self.attempts(spec))  # None: interrupted
+        results = ((self._result(folder, spec), folder) for folder in self.attempts(spec))
         return [(result, folder) for result, folder in results if result and result.spec.id == spec.id]
+
+    def _result(self, folder: Path, spec: TrialSpec) -> TrialResult | None:
+        """None of an attempt that was interrupted; of one that came to its end and has no result, made of its files."""
+        result = read_result(folder / RESULT_FILE)
+        if result is None:
+            with suppress(ValueError):
+                result = rebuild.rebuilt(folder, spec.id)
+            if result is not None:
+                rebuild.store(folder, result)
+        return result
 
     def attempts(self, spec: TrialSpec) -> list[Path]:
         """Folders, in their order, of finished ones and others."""
-        room = Job(Kind.STEPS, spec).folder(self.request.results).parent
-        return sorted(room.glob(f"{spec.id}-*"), key=lambda folder: int(folder.name.rpartition("-")[2]))
+        return attempts.of(self._room(spec), spec.id)
 
     def next_folder(self, spec: TrialSpec) -> Path:
         """Made anew, behind all that there are."""
-        last = max((int(folder.name.rpartition("-")[2]) for folder in self.attempts(spec)), default=0)
-        folder = Job(Kind.STEPS, spec).folder(self.request.results)
-        folder = folder.with_name(f"{folder.name}-{last + 1}")
+        folder = attempts.next_path(self._room(spec), spec.id)
         folder.mkdir(parents=True)
         return folder
+
+    def _room(self, spec: TrialSpec) -> Path:
+        return Job(Kind.STEPS, spec).folder(self.request.results).parent

@@ -10,6 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import psutil
+
 from runner.command import builds, own_code, stable, training_inputs
 from runner.command.own_code import OwnModel
 from runner.command.parser import RETRIED, BadInput, known, study_of
@@ -25,7 +28,7 @@ from workloads.networks import WORKLOADS, NetworkError, find
 from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
 from workloads.spec import Workload
-from workloads.study import Study, is_path
+from workloads.study import Study, StudyError, is_path
 
 LEAST_MEMORY_MIB = 64  # below, Python itself does not start
 MOUNT_HINT = '; give the container a folder and its owner: -v "$PWD/results:/results" --user "$(id -u):$(id -g)"'
@@ -51,6 +54,7 @@ class Request:
     plan_only: bool
     until_stable: int | None  # repeats at most, where they go on until the speeds are known well enough
     retry: frozenset[Status]  # a trial that ends so is run again at once, RETRIES times at most
+    try_all: bool = False  # also batch sizes larger than one that ran out of memory
     source: ImageSource | None = None  # this and what follows: as command.own_data.prepared found it
     arrays: dict[str, CachedFile] | None = None  # None: of a published data set, or of a plan
 
@@ -81,14 +85,12 @@ def with_adapters(project: Project, folder: Path | None) -> Project:
 def request(options: argparse.Namespace, project: Project) -> Request:
     """Raises BadInput."""
     project = with_adapters(project, options.adapters)
-    study = study_of(options)
-    if options.until_stable is not None:
-        study = _with_repeats(study, options.until_stable)
+    study = _with_repeats(study_of(options), options.until_stable)
     workload = _workload(study)
     models = own_code.named(options.models, project)
     dataset, images = _dataset(study, workload, bool(models))
     study = study.changed(workload=workload.name, dataset=dataset.name)  # those of files have names of their own
-    training_inputs.rates(study, dataset.train_count)  # raises what is wrong with them
+    _refuse_inputs(study, dataset)
     isolation = _isolation(options.isolation)
     gpus = description.gpus()
     results = options.results or Path("results") / study.name
@@ -116,6 +118,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         plan_only=options.plan,
         until_stable=options.until_stable,
         retry=frozenset(Status(known("status to retry", status, RETRIED)) for status in options.retry),
+        try_all=options.try_all,
         results=_results(results, writable=not options.plan),
     )
 
@@ -126,17 +129,39 @@ def _isolation(name: str | None) -> str:
     return known("isolation", name or default, ("venv", "docker", "here"))
 
 
-def _with_repeats(study: Study, limit: int) -> Study:
-    """With as many as the first interval needs. Raises BadInput where `limit` leaves none beyond them."""
+def _with_repeats(study: Study, limit: int | None) -> Study:
+    """With as many as the first interval needs, where there is a limit of repeats. Raises BadInput where that leaves
+    none beyond them.
+    """
+    if limit is None:
+        return study
     need_scipy("--until-stable")
     study = study.changed(repeats=max(study.repeats, stable.FEWEST))
     least = max(study.repeats, stable.FEWEST + 1)
+    try:
+        study.changed(repeats=max(limit, 1))  # raises where so many are more than a results folder is made for
+    except StudyError as error:
+        raise BadInput(f"--until-stable {limit}: {error}") from error
     if limit < least:
         raise BadInput(
             f"--until-stable {limit}: must be {least} or more: the repeats that are run anyway, and one beyond the "
             f"{stable.FEWEST} of the first interval"
         )
     return study
+
+
+def _refuse_inputs(study: Study, dataset: Dataset) -> None:
+    """Raises BadInput for an order of the images that no memory of this machine holds, which every worker reads whole,
+    and for learning rates that cannot be.
+    """
+    order_bytes = (study.epochs + 1) * dataset.train_count * np.dtype(np.int32).itemsize
+    memory_bytes = psutil.virtual_memory().total
+    if order_bytes > memory_bytes:
+        raise BadInput(
+            f"--epochs {study.epochs}: the order of {dataset.train_count} images takes {order_bytes / 2**30:.1f} GiB, "
+            f"this machine has {memory_bytes / 2**30:.1f} GiB of memory"
+        )
+    training_inputs.rates(study, dataset.train_count)
 
 
 def _workload(study: Study) -> Workload:
@@ -247,6 +272,8 @@ def _memory_limit(memory_limit_mib: int | None, isolation: str, results: Path) -
     """In bytes: what is asked for; of containers, which are not in this process's groups, also what holds for those."""
     if memory_limit_mib is not None and memory_limit_mib < LEAST_MEMORY_MIB:
         raise BadInput(f"--memory-limit {memory_limit_mib}: must be {LEAST_MEMORY_MIB} MiB or more")
+    if memory_limit_mib is not None and memory_limit_mib > sys.maxsize >> 20:
+        raise BadInput(f"--memory-limit {memory_limit_mib}: must be {sys.maxsize >> 20} MiB or less")
     asked = None if memory_limit_mib is None else memory_limit_mib * 2**20
     if isolation != "docker":
         return asked

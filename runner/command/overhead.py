@@ -5,7 +5,6 @@ Ratio: images/s with the instruments over images/s without, the geometric mean o
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Sequence
@@ -20,22 +19,25 @@ from tabulate import tabulate
 from runner.ask import ask
 from runner.command import cli, inputs, own_data
 from runner.command.cli import Request
+from runner.command.overhead_file import OverheadFile
 from runner.command.parser import BadInput, Parser, add_shared, run_parser, whole
 from runner.command.plan import plan_of
 from runner.command.progress import duration
 from runner.command.setup import conditions_of, fresh_folder, installations, make_environments
 from runner.launch import Launcher, LaunchFailed
-from runner.machine import description
 from runner.project import Project
+from runner.storage import Storage
 from workloads.records.events import Event
-from workloads.records.files import LOG_FILE, write_json
+from workloads.records.files import LOG_FILE
 from workloads.records.intervals import mean_interval
 from workloads.records.job import ON_DEMAND, Job, Kind, TrialSpec
 from workloads.records.segments import SEGMENTS_FILE, Pair, Segment, disturbance, in_pairs, read_segments
 from workloads.records.status import Status
 from workloads.records.word import Word
 
-OVERHEAD_FILE, SCHEMA_VERSION = "overhead.json", 1
+OVERHEAD_FILE = "overhead.json"
+
+cell_key = itemgetter("framework", "batch_size")  # by which rows are sorted
 
 BATCH_SIZES = (32, 128)
 PAIRS, FEWEST_PAIRS = 200, 3
@@ -82,7 +84,9 @@ def run(request: Request, pairs: int, console: Console) -> int:
     launchers = make_environments(request, console)
     plan = plan_of(request, installations(request), range(1), inputs.write_repeats(request, data, range(1)))
     trials = [spec for spec in plan.trials if spec.cell.allocator == ON_DEMAND]
-    file = OverheadFile(request.results / OVERHEAD_FILE, conditions_of(request))
+    file, storage = OverheadFile(request.results / OVERHEAD_FILE, conditions_of(request)), Storage(request.results)
+    if file.set_aside:
+        console.print(f"{file.path}: cannot be read; it is kept as {file.set_aside}")
     console.print(f"{len(trials)} times {pairs} pairs, about {duration(len(trials) * (START_S + pairs * PAIR_S))}")
     rows, failures = [], 0
     for spec in trials:
@@ -92,55 +96,19 @@ def run(request: Request, pairs: int, console: Console) -> int:
             launcher = launchers[framework]
             if isinstance(launcher, str):
                 raise LaunchFailed(f"unsupported: {launcher}")
+            storage.need(spec, launcher)
             facts, segments = measure(spec, launcher, pairs, request.results)
         except LaunchFailed as error:
             failures += 1
-            file.store("failed", cell, {"reason": str(error)})
+            file.store_failure(cell, str(error))
             console.print(f"{framework} batch {batch_size}: {error}")
             continue
         figures = row(batch_size, segments, pairs)
         rows.append(cell | figures)
-        file.content["conditions"]["frameworks"][framework] = facts
-        file.store("rows", cell, figures)
+        file.store_row(cell, figures, facts)
         console.print(f"{framework} batch {batch_size}: {figures['verdict']}")
     console.print(f"\n{table(sorted(rows, key=cell_key))}\n\nwritten to {file.path}")
     return int(bool(failures) or any(Verdict.OVER in (row["verdict"], row["sampler_verdict"]) for row in rows))
-
-
-class OverheadFile:
-    """overhead.json, written anew with every entry; `content` is what it holds."""
-
-    def __init__(self, path: Path, conditions: dict[str, Any]) -> None:
-        """With what the file holds by now, if that was measured under the same conditions; else empty."""
-        before = {"load_average_before": description.load_average(), "frameworks": {}}
-        empty = {"schema_version": SCHEMA_VERSION, "conditions": conditions | before, "rows": [], "failed": []}
-        self.path = path
-        self.content: dict[str, Any] = earlier(path, conditions) or empty
-
-    def store(self, kind: str, cell: dict[str, Any], entry: dict[str, Any]) -> None:
-        """In place of every entry of this cell; `kind` is "rows" or "failed"."""
-        self.content |= {name: others(self.content[name], cell) for name in ("rows", "failed")}
-        self.content[kind].append(cell | entry)
-        self.content["rows"].sort(key=cell_key)
-        write_json(self.path, self.content)
-
-
-cell_key = itemgetter("framework", "batch_size")  # by which rows are sorted
-
-
-def earlier(path: Path, conditions: dict[str, Any]) -> dict[str, Any] | None:
-    """What is stored of other frameworks and batch sizes, measured under the same conditions; else None."""
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        same = stored["schema_version"] == SCHEMA_VERSION and conditions.items() <= stored["conditions"].items()
-        return stored if same and stored["rows"] is not None and stored["failed"] is not None else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def others(rows: list[dict[str, Any]], cell: dict[str, Any]) -> list[dict[str, Any]]:
-    """All rows but those of this framework and batch size."""
-    return [row for row in rows if not cell.items() <= row.items()]
 
 
 def measure(spec: TrialSpec, launcher: Launcher, pairs: int, results: Path) -> tuple[dict[str, Any], list[Segment]]:
@@ -151,7 +119,12 @@ def measure(spec: TrialSpec, launcher: Launcher, pairs: int, results: Path) -> t
     ended = ask(job, folder, launcher)
     if ended.status is not Status.OK:
         raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder / LOG_FILE})")
-    return ended.last[Event.OPENED]["facts"], read_segments(folder / SEGMENTS_FILE)
+    try:
+        segments = read_segments(folder / SEGMENTS_FILE)
+        in_pairs(segments)
+    except ValueError as error:
+        raise LaunchFailed(f"{folder}: {error}") from error
+    return ended.last.get(Event.OPENED, {}).get("facts", {}), segments
 
 
 def row(batch_size: int, segments: list[Segment], pairs: int) -> dict[str, Any]:

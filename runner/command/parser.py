@@ -26,7 +26,8 @@ CHOICES = {
     "feed": ("host", "device"),
     "last_batch": ("keep", "drop"),
 }
-RETRIED = (Status.CONTENDED.value,)  # what may turn out otherwise at once; the next run tries all that failed again
+# Ends that may turn out otherwise at once. The next run tries all of them again anyway.
+RETRIED = tuple(status.value for status in (Status.FAILED, Status.TIMEOUT, Status.CONTENDED, Status.UNVERIFIED))
 
 
 class BadInput(ValueError):
@@ -47,7 +48,8 @@ def run_parser() -> Parser:
         prog="python -m runner",
         description="Train one CNN in several deep-learning frameworks, per batch size, and measure it from outside.",
         epilog="python -m runner batch-size --help: which batch size; "
-        "python -m runner overhead --help: what the measuring itself costs",
+        "python -m runner overhead --help: what the measuring itself costs; "
+        "python -m runner doctor: is this machine fit to measure",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -64,7 +66,11 @@ def run_parser() -> Parser:
         nargs="+",
         default=[],
         metavar="STATUS",
-        help=f"run a trial that ended so ({', '.join(RETRIED)}) again at once, at most {RETRIES} times",
+        help=f"run a trial that ended so ({', '.join(RETRIED)}) again at once, at most {RETRIES} times, and keep each "
+        "attempt",
+    )
+    parser.add_argument(
+        "--try-all", action="store_true", help="also batch sizes larger than one that ran out of memory"
     )
     parser.add_argument("--until-stable", nargs="?", type=whole, const=stable.LIMIT, metavar="LIMIT",
                        help=f"more repeats until each mean speed's 95 %% interval is within {100 * stable.TOLERATED:g} "

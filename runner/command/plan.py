@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runner.command import own_code, training_inputs
 from runner.command.cli import Request
 from runner.environments import definition
-from workloads.records import network
-from workloads.records.files import RESULT_FILE
+from runner.gate.judge import lacks_evidence
+from workloads.records import network, stored
 from workloads.records.job import (
     AS_BY_ITSELF,
     ON_DEMAND,
-    ROOMS,
     Cell,
     Draw,
     InputFile,
     Installation,
-    Kind,
     Placement,
     TrialSpec,
 )
@@ -29,8 +26,6 @@ from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS
 from workloads.spec import Workload
 from workloads.study import Study
-
-TRIALS = ROOMS[Kind.TRIAL]
 
 # The rough guess where nothing has been measured yet: 27 MFLOP an image at 2,000 to 5,000 images/s on two cores.
 GUESS_FLOPS_PER_CORE = 40e9
@@ -60,10 +55,19 @@ class Plan:
         return {spec.id: estimate_s(spec, self.workload, self.train_count, measured) for spec in self.to_run}
 
     def of_cells(self, cells: Collection[tuple[str, int]]) -> Plan:
-        """What of it belongs to these (framework, batch size)."""
+        """What of it belongs to these (framework, batch size), none of it finished yet."""
         trials = [spec for spec in self.trials if (spec.cell.framework, spec.cell.batch_size) in cells]
-        finished = {spec.id: self.finished[spec.id] for spec in trials if spec.id in self.finished}
-        return replace(self, trials=trials, finished=finished)
+        return replace(self, trials=trials, finished={})
+
+    def with_stored(self, results: Iterable[TrialResult]) -> Plan:
+        """Trials with a stored result that counts are finished. Where the plan has no inputs, as one that runs nothing,
+        stored trials are known by all else.
+        """
+        ids = {spec.id for spec in self.trials}
+        kept = [result for result in results if counts(result)]
+        if not any(spec.inputs for spec in self.trials):
+            kept = [replace(result, spec=replace(result.spec, inputs={})) for result in kept]
+        return replace(self, finished={result.spec.id: result for result in kept if result.spec.id in ids})
 
 
 def planned_trials(
@@ -121,10 +125,7 @@ def plan_of(
     repeats: range,
     inputs: dict[int, dict[str, InputFile]],
 ) -> Plan:
-    """Of these repeats: trials with a stored result that counts are finished; one that cannot be read does not count.
-
-    `inputs` is by repeat. Without any, as in a plan that runs nothing, stored trials are known by all else.
-    """
+    """Of these repeats, none of them finished yet. `inputs` is by repeat, empty for a plan that runs nothing."""
     project, kind = request.project, request.placement.device_kind
     preallocating = {name for name in request.frameworks if definition.preallocates(project, name, kind)}
     task = replace(request.study.task, network=network.digest(request.workload), source=request.source)
@@ -133,26 +134,19 @@ def plan_of(
         own_code.trial_of(replace(spec, task=task), request.models, classes, input_shape)
         for spec in planned_trials(request.study, installations, request.placement, preallocating, repeats, inputs)
     ]
-    stored = [result for result in read_stored(request.results) if result.status in FINDINGS]
-    if not inputs:
-        stored = [replace(result, spec=replace(result.spec, inputs={})) for result in stored]
-    ids = {spec.id for spec in trials}
-    finished = {result.spec.id: result for result in stored if result.spec.id in ids}
-    return Plan(trials, finished, request.workload, request.dataset.train_count)
+    return Plan(trials, {}, request.workload, request.dataset.train_count)
 
 
-def read_stored(results: Path) -> list[TrialResult]:
-    """Every result of the folder that can be read, and that lies where its id says: not so those of schema 1 and 2."""
-    paths = sorted((results / TRIALS).glob(f"*/{RESULT_FILE}"))
-    stored = ((path, result) for path in paths if (result := read_result(path)))
-    return [result for path, result in stored if result.spec.id == path.parent.name]
+def counts(result: TrialResult) -> bool:
+    """Whether the trial need not be measured again: it has an answer, or lacks nothing but a verdict."""
+    return result.status in FINDINGS or lacks_evidence(result)
 
 
 def read_result(path: Path) -> TrialResult | None:
     """None where there is none, or none that can be read."""
     try:
-        return TrialResult.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+        return stored.read_result(path)
+    except ValueError:
         return None
 
 

@@ -37,13 +37,13 @@ class Display(Progress):
         name = f"{spec.cell.framework} batch {spec.cell.batch_size} repeat {spec.draw.repeat}"
         self.update(self.trials, description=name, left=self._left())
 
-    def finish(self, result: TrialResult) -> None:
+    def finish(self, result: TrialResult, attempt: int = 1) -> None:
         """Print its row; what it took against its estimate corrects the time left."""
         estimate_s = self.left_s.pop(result.spec.id)
         if result.status == Status.OK:  # one that ended early says nothing about the others
             self.estimated_s += estimate_s
             self.measured_s += time.monotonic() - self.began_s
-        self.console.print(row(result))
+        self.console.print(row(result, attempt))
         self.update(self.trials, advance=1, left=self._left())
 
     def _left(self) -> str:
@@ -59,8 +59,10 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def row(result: TrialResult) -> str:
-    """One aligned line; a dash where the trial has no figure, the reason behind a trial that is not ok."""
+def row(result: TrialResult, attempt: int = 1) -> str:
+    """One aligned line; a dash where the trial has no figure, behind it which attempt it is, where it is not the first,
+    and the reason of a trial that is not ok.
+    """
     spec, cpu = result.spec, result.spec.placement.device == "cpu"
     usage = _cell(result, registry.CPU_USAGE if cpu else registry.GPU_USAGE, 1)
     memory = _cell(result, registry.HOST_MEMORY if cpu else registry.PROCESS_GPU_MEMORY, 0)
@@ -69,7 +71,9 @@ def row(result: TrialResult) -> str:
         f"{_cell(result, registry.SPEED, 0):>10}{usage:>9}{memory:>12}"
         f"{_cell(result, registry.ACCURACY, 1):>12}{result.wall_s:>8.1f}"
     )
-    return line if result.status == Status.OK else f"{line}  {result.reason}"
+    behind = [f"attempt {attempt}"] if attempt > 1 else []
+    behind += [] if result.status == Status.OK else [str(result.reason)]
+    return "  ".join([line, *behind])
 
 
 def _cell(result: TrialResult, spec: FigureSpec, digits: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -21,9 +20,10 @@ from runner.environments.engine import Engine, EngineError, find_engine
 from runner.environments.images import Image
 from runner.launch import Launcher, Local
 from runner.machine import description
-from workloads.records.job import OF_THE_CALLER, Installation, Job
+from workloads.records import attempts
+from workloads.records.files import ATTEMPTS
+from workloads.records.job import OF_THE_CALLER, Installation, Job, Kind
 
-ATTEMPTS = "attempts"  # of a results folder: trials that were run again at once
 NEWER_GPUS = {"cuda": "cuda-nvidia"}  # the image for GPUs that the environment on the left holds no code for
 
 
@@ -144,17 +144,17 @@ def conditions_of(request: Request) -> dict[str, Any]:
 
 
 def fresh_folder(results: Path, job: Job) -> Path:
-    """The worker's folder, empty: an earlier attempt that did not finish is replaced."""
+    """The worker's folder, empty: an earlier attempt, however it ended, is put aside whole."""
     folder = job.folder(results)
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
+    if folder.exists() and any(folder.iterdir()):
+        put_aside(folder, job.kind)
+    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def put_aside(folder: Path) -> Path:
-    """Move a trial's folder out of the trials, where the next attempt comes; its new place, below ATTEMPTS."""
-    attempts = folder.parent.parent / ATTEMPTS
-    attempts.mkdir(exist_ok=True)
-    number = 1 + len(list(attempts.glob(f"{folder.name}-*")))
-    return folder.rename(attempts / f"{folder.name}-{number}")
+def put_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
+    """Move a worker's folder from where the next attempt comes; its new path: of a trial below ATTEMPTS, of any other
+    job beside the next.
+    """
+    room = folder.parent
+    return attempts.put_aside(folder, room.parent / ATTEMPTS if kind is Kind.TRIAL else room)

@@ -5,19 +5,25 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from rich.console import Console
 
+from runner import rebuild
 from runner.command import builds, training_inputs
 from runner.command.cli import Request
-from runner.command.plan import plan_of, read_stored
+from runner.command.plan import Plan, plan_of
 from runner.command.progress import duration
 from runner.command.setup import installations
 from runner.command.stable import Cell, worth
 from runner.environments import definition
+from runner.gate.judge import lacks_evidence
 from runner.machine.description import IMAGE_VARIABLE, cores, deciding_variables
 from runner.project import Project
 from runner.results import memory_forecast
+from runner.stored import StoredTrials
+from runner.stored import read as read_stored
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
 from workloads.records.job import AUGMENTATIONS, Placement
@@ -36,6 +42,34 @@ def summary(results: list[TrialResult], console: Console) -> None:
     for result in results:
         if result.status not in FINDINGS:
             console.print(f"  {result.spec.id}: {result.status}: {result.reason}")
+
+
+def left_out(plan: Plan, results: Path, console: Console) -> None:
+    """What of the plan is not run, for it was measured before."""
+    if plan.finished:
+        console.print(f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {results}: left out")
+    if lacking := [result for result in plan.finished.values() if lacks_evidence(result)]:
+        console.print(f"{len(lacking)} of those are measured, but not judged: {lacking[0].reason}")
+
+
+def stored(results: Path | None, project: Project, console: Console) -> None:
+    """How many trials of a results folder ended how, and what cannot be read there."""
+    if results is None:
+        return
+    found = read_stored(results, project)
+    counts = Counter(entry.status for entry in found.entries.values())
+    lines = {status: str(count) for status, count in sorted(counts.items())}
+    lines |= {"unfinished": str(len(found.unfinished))} if found.unfinished else {}
+    console.print(str(results), style="bold")
+    for status, count in (lines or {"trials": "none"}).items():
+        console.print(f"  {status:<14}{count}")
+    unreadable(found, console)
+
+
+def unreadable(found: StoredTrials, console: Console) -> None:
+    """A line for each result that cannot be read."""
+    for item in found.unreadable:
+        console.print(f"{item.path}: cannot be read: {item.reason}")
 
 
 def stability(cells: list[Cell], console: Console) -> None:
@@ -94,7 +128,11 @@ def _framework(project: Project, framework: str) -> str:
 
 def plan(request: Request, console: Console) -> None:
     """Trials in their order, with estimates in seconds and warnings where memory may not do."""
+    found = read_stored(request.results, request.project)
+    unreadable(found, console)
+    owed = list(_from_files(found))
     planned = plan_of(request, installations(request), range(request.study.repeats), {})
+    planned = planned.with_stored([*found.planned(planned.trials).values(), *owed])
     estimates, placement = planned.estimates_s, request.placement
     for framework, model in request.models.items():
         console.print(f"{framework}: {model.path}:{model.function}, own code, not compared")
@@ -102,7 +140,8 @@ def plan(request: Request, console: Console) -> None:
         console.print(f"{build}: {interpreter.summary}")
     if request.study.accumulate > 1:
         console.print(f"an update is made of {request.study.accumulate} batches")
-    lines = memory_forecast.lines(read_stored(request.results))
+    measured = [(entry.memory_id, entry.batch_size, entry.peak_bytes) for entry in found.entries.values()]
+    lines = memory_forecast.lines(measured)
     capacity = memory_forecast.capacity_bytes(placement.device, request.gpus, placement.memory_limit_bytes)
     for number, spec in enumerate(planned.trials, start=1):
         states = ["finished" if spec.id in planned.finished else f"about {duration(estimates[spec.id])}"]
@@ -124,6 +163,16 @@ def plan(request: Request, console: Console) -> None:
     console.print(f"{total}; a rough guess where nothing like it has been measured in {request.results}")
     if request.until_stable is not None:
         console.print(f"then, until stable, single repeats up to {request.until_stable} in all: their number is open")
+
+
+def _from_files(found: StoredTrials) -> Iterator[TrialResult]:
+    """Results that a run would make from the files of trials that were measured to their end."""
+    torn = (item.path.parent for item in found.unreadable if not item.other_schema)
+    for folder in (*torn, *found.unfinished):
+        with suppress(ValueError):
+            result = rebuild.rebuilt(folder)
+            if result is not None:
+                yield result
 
 
 def _schedules(request: Request) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from runner.machine import description
+from workloads import lifeline
 from workloads.datasets import DataError
 
 CHUNK = 32  # pictures a task
@@ -44,7 +46,7 @@ def in_order(
                 progress.advance(task, len(chunk))
             return [answer for each in answers for answer in each]
         # "spawn": the progress bar has a thread, which a fork would not take along.
-        pool = ProcessPoolExecutor(description.cores(), get_context("spawn"), _without_interrupts)
+        pool = ProcessPoolExecutor(description.cores(), get_context("spawn"), _of_the_runner, (os.getpid(),))
         try:
             numbers: dict[Future[list[Answer]], int] = {pool.submit(work, chunk): n for n, chunk in enumerate(chunks)}
             for future in as_completed(numbers):
@@ -58,6 +60,7 @@ def in_order(
     return [answer for each in answers for answer in each]
 
 
-def _without_interrupts() -> None:
-    """Ctrl-C is the runner's, who ends its processes."""
+def _of_the_runner(runner: int) -> None:
+    """Ctrl-C is the runner's, who ends its processes; they end with it in any case."""
+    lifeline.die_with_parent(runner)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -12,19 +12,22 @@ import os
 import secrets
 import signal
 import subprocess
-import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from runner.environments.definition import Environment
 from runner.environments.engine import Engine, EngineError, in_words, run
 from runner.environments.images import Image
-from runner.launch import GRACE_S, WORKER, LaunchFailed, Worker, cores, worker_environment
+from runner.launch import GRACE_S, WORKER, LaunchFailed, Output, Worker, cores, worker_environment
+from runner.log import CappedLog
 from runner.machine import cgroups
 from runner.project import Project
+from workloads.lifeline import ATTENDED
 from workloads.records.job import Job, Placement
+from workloads.temporary import temporary_folder
 
 START_S = 60.0  # an engine unpacks nothing at the start of a container, but its disk may be busy
 POLL_S = 0.02
@@ -83,19 +86,19 @@ class InContainer:
         """Of all that decides what is in the image beside our code; an image built again of the same is the same."""
         return hashlib.sha256(f"{self.image.environment_digest} {self.base}".encode()).hexdigest()[:16]
 
-    def start(self, folder: Path, job: Job, log: IO[str]) -> Worker:
+    def start(self, folder: Path, job: Job, log: Output) -> Worker:
         """In a new container. Raises LaunchFailed with the engine's words where it does not start."""
-        name = f"batchwise-{job.id}-{secrets.token_hex(4)}"
+        name, program = f"batchwise-{job.id}-{secrets.token_hex(4)}", ["-m", WORKER, ATTENDED]
         client = subprocess.Popen(
-            run_line(self, name, (folder / job.results).resolve(), folder, job.trial.placement, ["-m", WORKER]),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
+            run_line(self, name, (folder / job.results).resolve(), folder, job.trial.placement, program),
+            stdin=subprocess.PIPE,  # closed when this process ends, and then the container ends
+            stdout=log.fileno(),
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         container = Container(self.engine, name, client)
         try:
-            container.await_start(Path(log.name))
+            container.await_start(log)
         except BaseException:
             container.end()
             raise
@@ -104,8 +107,8 @@ class InContainer:
     def tried(self, results: Path, placement: Placement) -> InContainer:
         """The same, with what one container told that was started as a trial's is. Raises EngineError."""
         results.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".probe-", dir=results) as temporary:
-            folder = Path(temporary) / "trial"
+        with temporary_folder(".probe-", results) as temporary:
+            folder = temporary / "trial"
             folder.mkdir()
             name = f"batchwise-probe-{secrets.token_hex(4)}"
             answer = run(*run_line(self, name, results, folder, placement, ["-c", PROBE]), timeout_s=START_S)
@@ -136,13 +139,13 @@ class Container:
     client: subprocess.Popen[bytes]
     pid: int = 0  # of the worker as the host counts it; after `await_start`
 
-    def await_start(self, log: Path) -> None:
+    def await_start(self, log: Output) -> None:
         """Until it has a process of this machine, or has ended already. Raises LaunchFailed."""
         deadline = time.monotonic() + START_S
         while (pid := self.engine.has_pid(self.name)) is None:
             if self.client.poll() is not None:
                 if self.client.returncode == ENGINE_FAILED:
-                    output = log.read_text(encoding="utf-8", errors="replace")
+                    output = log.last() if isinstance(log, CappedLog) else ""
                     raise LaunchFailed(f"no container: {in_words(output, self.engine.program)}")
                 pid = self.client.pid  # ended: there is nothing to sample, and the log says why
                 break
@@ -151,12 +154,22 @@ class Container:
             time.sleep(POLL_S)
         self.pid = pid
 
+    def go(self) -> None:
+        """Its worker begins."""
+        assert self.client.stdin
+        with suppress(BrokenPipeError):  # it has ended already
+            self.client.stdin.write(b"\n")
+            self.client.stdin.flush()
+
     def wait(self, timeout: float) -> int:
         """Of the container, as `Worker` says."""
         return signalled(self.client.wait(timeout))
 
     def end(self) -> int:
         """Remove the container, also one that is only just coming into being."""
+        assert self.client.stdin
+        with suppress(BrokenPipeError):
+            self.client.stdin.close()
         self.engine.remove(self.name)
         try:
             self.client.wait(GRACE_S)
@@ -179,7 +192,8 @@ def run_line(
     """The engine's whole command: `python PROGRAM FOLDER`, both folders as the container sees them."""
     engine, inside = launcher.engine, RESULTS / folder.relative_to(results)
     environment = worker_environment(placement, launcher.variables) | {"PYTHONPATH": str(IMAGE_ROOT), "HOME": "/tmp"}
-    line = [engine.program, "run", "--rm", "--name", name, "--pull", "never", "--entrypoint", "python"]
+    line = [engine.program, "run", "--rm", "--interactive", "--name", name, "--pull", "never"]
+    line += ["--entrypoint", "python"]
     line += ["--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--workdir", "/"]
     line += ["--security-opt", "no-new-privileges", "--security-opt", "label=disable", *owner(engine)]
     line += ["--cpuset-cpus", ",".join(map(str, cores(placement)))]

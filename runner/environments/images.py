@@ -30,6 +30,7 @@ from runner.environments.definition import (
 )
 from runner.environments.engine import Engine, EngineError, find_engine, in_words
 from runner.machine.description import commit
+from runner.owned import Owned
 from runner.project import Project
 
 RECIPE = (
@@ -38,6 +39,9 @@ RECIPE = (
     "runner/project.py",
     "runner/environments/definition.py",
     "runner/environments/venv.py",
+    "runner/owned.py",
+    "workloads/lifeline.py",
+    "workloads/records/build.py",
     "runner/requirements.txt",
 )
 LATEST = "cuda"  # what `docker run --gpus all batchwise/FRAMEWORK` means
@@ -127,7 +131,7 @@ def build_line(engine: Engine, image: Image, options: Sequence[str] = ()) -> lis
 
 def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
     """Shows what the engine says. Raises EngineError."""
-    process = subprocess.Popen(
+    process = Owned(
         build_line(engine, image, options),
         cwd=image.project.root,
         env=os.environ | {"DOCKER_BUILDKIT": "1"},
@@ -139,10 +143,16 @@ def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
     )
     assert process.stdout
     last_lines: deque[str] = deque(maxlen=LAST_LINES)
-    for line in process.stdout:
-        print(line, end="", flush=True)
-        last_lines.append(line)
-    if process.wait() != 0:
+    with process:
+        try:
+            process.go()
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                last_lines.append(line)
+            process.wait()
+        finally:
+            process.end()
+    if process.returncode != 0:
         raise EngineError(f"{image.reference} was not built: {in_words(''.join(last_lines))}")
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from runner.environments.definition import Environment, worker_variables
-from runner.launch import Local, end_group
+from runner.launch import Local
+from runner.owned import Owned
+from workloads import lifeline
 from workloads.records.job import Placement
 
 LEAST = (3, 10)  # of the Python: what workers run is written for it
@@ -136,26 +138,28 @@ def _hint() -> str:
 def _answer(local: Local, placement: Placement, code: list[str], limit_s: float) -> dict[str, Any]:
     """The JSON object that a piece of Python answers. Raises BadInterpreter."""
     try:
-        process = subprocess.Popen(
+        process = Owned(
             [local.interpreter, "-c", *code],
             cwd=local.project.root,
             env=local.environment(placement),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
         )
     except OSError as error:
         raise BadInterpreter(f"cannot be started: {error.strerror or error}") from error
     with process:
         try:
+            process.go()
             output, errors = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired as error:
             raise BadInterpreter(f"gave no answer within {limit_s:.0f} s") from error
         finally:
-            end_group(process)
+            process.end()
     if process.returncode:
         lines = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
+        if process.returncode == lifeline.CANNOT_START and len(lines) == 1:
+            raise BadInterpreter(lines[0])
         raise BadInterpreter(f"failed: {lines[-1] if lines else f'exit code {process.returncode}'}")
     try:
         description = json.loads(output.splitlines()[-1])  # a start-up file may have printed before

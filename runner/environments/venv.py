@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from runner import owned
 from runner.environments.definition import Environment, EnvironmentUnavailable, worker_variables
 
 
@@ -53,14 +54,13 @@ def install(
             raise
         say(f"{environment.label}: {error}; asking {environment.index} too")
         run([*pip, "--extra-index-url", environment.index], log)
-    subprocess.run(
+    owned.run(
         [
             *(str(environment.interpreter), "-m", "compileall", "-q", "-j", "0"),
             *("--invalidation-mode", "unchecked-hash", str(environment.folder / "lib")),  # the same bytes every time
         ],
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,  # packages ship a few files that are no valid Python for this version
+        stderr=subprocess.DEVNULL,  # its exit code counts for nothing: packages ship files that are no valid Python
     )
     say(f"{environment.label}: trying the import")
     run([str(environment.interpreter), "-c", environment.smoke], log, worker_variables(environment))
@@ -75,9 +75,10 @@ def run(command: list[str], log: Path, variables: dict[str, str] | None = None) 
     """Raises EnvironmentUnavailable with the last telling line of the output."""
     with log.open("a") as file:
         file.write(f"$ {' '.join(command)}\n")
-    result = subprocess.run(
-        command, capture_output=True, text=True, env=os.environ | (variables or {}), stdin=subprocess.DEVNULL
-    )
+    result = owned.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | (variables or {}),
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
     output = result.stdout + result.stderr
     with log.open("a") as file:
         file.write(output)
@@ -111,7 +112,7 @@ def find_interpreter(environment: Environment, say: Callable[[str], None]) -> st
     uv = shutil.which("uv")
     if uv:
         say(f"{environment.label}: no Python {environment.python} found, asking uv to fetch one")
-        subprocess.run([uv, "python", "install", environment.python], check=False, stdin=subprocess.DEVNULL)
+        owned.run([uv, "python", "install", environment.python], stdin=subprocess.DEVNULL)
         found = subprocess.run([uv, "python", "find", environment.python], capture_output=True, text=True)
         if found.returncode == 0 and usable(found.stdout.strip(), environment.python):
             return found.stdout.strip()

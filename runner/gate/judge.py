@@ -14,6 +14,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from runner.ask import answered
 from runner.environments.code import code_digest
 from runner.environments.definition import digest_here
@@ -23,6 +25,7 @@ from runner.gate.drift import compared_epochs
 from runner.gate.rivals import Disagreement, batches, framework_of, held_against, outvoted, rivals_of
 from runner.gate.tolerances import Truth, difference, losses_differ
 from runner.launch import Launcher, LaunchFailed, Local
+from runner.machine.locks import LOCK_FILE
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.networks import of_trial
@@ -52,6 +55,14 @@ def group(spec: TrialSpec) -> Group:
     return (spec.task.workload, tuple(asdict(spec.task.optimizer).items()), spec.task.accumulate > 1, hashes)
 
 
+def lacks_evidence(trial: TrialResult) -> bool:
+    """Whether it is unverified for nothing but its framework's probe, which gave no evidence: it is measured whole, and
+    was never held against anything.
+    """
+    asked = not trial.spec.task.own_code and any(check.name == CheckName.GATE for check in trial.checks)
+    return trial.status is Status.UNVERIFIED and not trial.evidence and asked
+
+
 class Gate:
     """Gathers the evidence of frameworks and of the referee, each once for a group, and judges trials by it."""
 
@@ -66,8 +77,10 @@ class Gate:
         self.given: dict[str, dict[str, Any]] = {}
         self.silent: dict[str, str] = {}  # why a framework's probe gave nothing, in this run
 
-    def gather(self, spec: TrialSpec, launcher: Launcher) -> dict[str, Any]:
-        """The evidence of the trial's framework, from a worker of its own; empty where it gave none."""
+    def gather(self, spec: TrialSpec, launcher: Launcher | None) -> dict[str, Any]:
+        """The evidence of the trial's framework, from a worker of its own; empty where it gave none. Without a launcher
+        that of an earlier run, if it gave any.
+        """
         if spec.task.own_code:
             return {}  # held against nothing
         name = spec.probe_id
@@ -76,7 +89,8 @@ class Gate:
             try:
                 self.given[name] = self._probe(spec, launcher)
             except LaunchFailed as error:
-                self.silent[name] = str(error)
+                if launcher is not None:
+                    self.silent[name] = str(error)
         return self.given[name]
 
     def judge(self, trials: Iterable[TrialResult]) -> list[TrialResult]:
@@ -226,7 +240,8 @@ class Gate:
             installation=Installation("here", environment),
             timeout_s=REFEREE_TIMEOUT_S,
         )
-        return Evidence.from_json(self._probe(referee, Local(sys.executable, {}, self.project)))
+        with FileLock(self.results / LOCK_FILE.format(REFEREE)):  # runs on two devices may share folder and answer
+            return Evidence.from_json(self._probe(referee, Local(sys.executable, {}, self.project)))
 
     def _probe(self, spec: TrialSpec, launcher: Launcher | None) -> dict[str, Any]:
         """The evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed, also

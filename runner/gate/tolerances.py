@@ -220,9 +220,9 @@ def _compared_updates(
             whole = math.hypot(*(changes[1][key][0] or 0.0 for key in kept))
             for key in kept:
                 change, truth, other = (each[key] for each in changes)
-                floor = max(SMALL_GRADIENT * whole, HALF_UNIT * expected.sizes.get(key, 0.0), 1e-30)
+                floor = max(SMALL_GRADIENT * whole, HALF_UNIT * (expected.sizes.get(key) or 0.0), 1e-30)
                 scale = max(truth[0] or 0.0, floor)
-                units = UNITS * HALF_UNIT * math.sqrt(number) * expected.sizes.get(key, 0.0) / scale
+                units = UNITS * HALF_UNIT * math.sqrt(number) * (expected.sizes.get(key) or 0.0) / scale
                 allowed = max(UPDATES if number < LATE else LATE_UPDATES, units)
                 if key not in unknown:
                     moved = _moved(pairs, partial(_update_of, steps, key), floor)

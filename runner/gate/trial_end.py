@@ -14,17 +14,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from runner import owned
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.networks import of_trial
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, Missing, Outstanding, TrialEnd
-from workloads.records.events import Event, read_events
+from workloads.records.events import Event
 from workloads.records.figures import SPEED, WINDOW
 from workloads.records.files import EVENTS_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
+from workloads.records.stored_events import read_events
 from workloads.spec import Workload
 
 REFEREE_MODULE = "adapters.numpy.end_referee"
@@ -54,41 +56,42 @@ GPU_FLOP_S = 2e15  # in float32: more than ten times what any card of 2026 does
 
 def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_adds: int) -> dict[str, Any]:
     """`TrialEnd` as JSON from what the worker left in its folder; empty where the trial has no end, and of own
-    code. END_FILE goes.
+    code. END_FILE stays, for whoever stores the result to remove.
     """
-    events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
+    try:
+        events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
+    except ValueError:  # the trial's result says it
+        return {}
     if Event.FINISHED not in events or spec.task.own_code:
         return {}
     settled, probed = (events.get(event, {}) for event in (Event.WINDOW_SETTLED, Event.END_PROBED))
     names = Outstanding.__dataclass_fields__
     end = TrialEnd(Outstanding(**{name: settled[name] for name in names}) if names.keys() <= settled.keys() else None)
+    if not (folder / END_FILE).is_file() or "reason" in probed:
+        reason = probed.get("reason", "the worker ended before it had answered")
+        return replace(end, missing=Missing.WORKER, reason=reason).to_json()
+    workload = of_trial(spec, folder.parent.parent)
+    if workload is None or workload.multiply_adds > referee_multiply_adds:
+        reason = "the workload is too large for it"
+        return replace(end, missing=Missing.REFEREE, reason=reason).to_json()
+    steps = {name: probed[name] for name in ("asked_steps", "idle_steps") if name in probed}
     try:
-        if not (folder / END_FILE).is_file() or "reason" in probed:
-            reason = probed.get("reason", "the worker ended before it had answered")
-            return replace(end, missing=Missing.WORKER, reason=reason).to_json()
-        workload = of_trial(spec, folder.parent.parent)
-        if workload is None or workload.multiply_adds > referee_multiply_adds:
-            reason = "the workload is too large for it"
-            return replace(end, missing=Missing.REFEREE, reason=reason).to_json()
-        steps = {name: probed[name] for name in ("asked_steps", "idle_steps") if name in probed}
-        try:
-            return end.to_json() | steps | _ask(project, folder)
-        except (OSError, subprocess.SubprocessError, ValueError) as error:
-            return replace(end, missing=Missing.REFEREE, reason=f"{type(error).__name__}: {error}").to_json() | steps
-    finally:
-        (folder / END_FILE).unlink(missing_ok=True)
+        return end.to_json() | steps | _ask(project, folder)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return replace(end, missing=Missing.REFEREE, reason=f"{type(error).__name__}: {error}").to_json() | steps
 
 
 def _ask(project: Project, folder: Path) -> dict[str, Any]:
     """The referee's line. Raises OSError, SubprocessError, ValueError."""
-    referee = subprocess.run(
+    referee = owned.run(
         [sys.executable, "-m", REFEREE_MODULE, str(folder)],
         cwd=project.root,
         env=os.environ | project.import_variables,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=REFEREE_TIMEOUT_S,
+        timeout_s=REFEREE_TIMEOUT_S,
     )
     if referee.returncode:
         lines = referee.stderr.strip().splitlines()

@@ -5,20 +5,17 @@ Both versions of control groups (cgroups(7)); the tightest of a group and those 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 
-CGROUPS = Path("/sys/fs/cgroup")
-OWN = Path("/proc/self/cgroup")
+from workloads import control_groups
 
 
 def cpu_limit() -> float | None:
     """In cores; None where there is none."""
     limits = []
-    for folder in _groups("cpu"):
+    for folder in control_groups.folders("cpu"):
         with suppress(OSError, ValueError):
             quota, period = (folder / "cpu.max").read_text().split()
             limits.append(int(quota) / int(period))
@@ -32,28 +29,8 @@ def cpu_limit() -> float | None:
 def memory_limit_bytes() -> int | None:
     """None where there is none below the machine's memory."""
     limits = []
-    for folder in _groups("memory"):
+    for folder in control_groups.folders("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             with suppress(OSError, ValueError):  # no such file, or "max"
                 limits.append(int((folder / name).read_text()))
     return min((limit for limit in limits if limit < psutil.virtual_memory().total), default=None)
-
-
-def _groups(controller: str) -> Iterator[Path]:
-    """Folders of this process's group and of all above it; the root of the tree is what a container sees as its own."""
-    try:
-        lines = OWN.read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and controller not in controllers.split(","):
-            continue
-        root = CGROUPS / controllers if controllers else CGROUPS
-        if not root.is_dir():
-            root = CGROUPS / controller
-        folder = root / path.lstrip("/")
-        while folder != root:
-            yield folder
-            folder = folder.parent
-        yield root

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,8 @@ from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, Samples, read_samples
 from workloads.records.status import Status
+from workloads.records.stored import refuse_size
+from workloads.records.stored_meter import read_meter
 from workloads.spec import Workload
 
 
@@ -41,42 +42,54 @@ class Records:
 
     @staticmethod
     def read(trial_dir: Path, spec: TrialSpec, ended: Ended) -> Records:
-        """Of this folder."""
-        driver = read_samples(trial_dir / DRIVER_SAMPLES_FILE, DRIVER_COLUMNS)
-        meter = trial_dir / METER_FILE
-        account = json.loads(meter.read_text(encoding="utf-8")) if meter.exists() else {}
+        """Of this folder. Raises ValueError with file and reason for one that is none of a sampler's."""
         return Records(
             spec,
             of_trial(spec, trial_dir.parent.parent),
             ended,
             read_samples(trial_dir / SAMPLES_FILE),
-            driver,
-            account,
+            read_samples(trial_dir / DRIVER_SAMPLES_FILE, DRIVER_COLUMNS),
+            read_meter(trial_dir / METER_FILE),
         )
 
 
 def assemble(
     trial_dir: Path, spec: TrialSpec, ended: Ended, machine: dict[str, Any], started_at: str, parts: MemoryAccount
 ) -> TrialResult:
-    """The trial's result from its files, whatever is missing in them; `parts` is what its memory holds."""
-    records = Records.read(trial_dir, spec, ended)
-    epochs = read_epochs(ended.events)
-    figures = figures_of(records, parts)
+    """The trial's result from its files, whatever is missing in them, and whatever stands in them: files that are none
+    of a worker's or a sampler's make it `failed`, with file and reason. `parts` is what its memory holds.
+    """
+    facts = ended.last.get(Event.OPENED, {}).get("facts", {})
+    wall_s = ended.outcome.wall_s if ended.outcome else seen_s(ended.events)
+    ended_so = TrialResult(spec, ended.status, ended.reason, started_at, wall_s, facts=facts, machine=machine)
+    try:
+        records = Records.read(trial_dir, spec, ended)
+        return measured(ended_so, records, parts)
+    except (ValueError, ArithmeticError) as error:
+        reason = str(error) if isinstance(error, ValueError) else f"no figures can be made of its files: {error}"
+    if ended.status is Status.OK:
+        return replace(ended_so, status=Status.FAILED, reason=reason)
+    return replace(ended_so, reason=f"{ended.reason}; {reason}")
+
+
+def measured(result: TrialResult, records: Records, parts: MemoryAccount) -> TrialResult:
+    """With all that its files tell. Raises ValueError, ArithmeticError for what nobody can have measured."""
+    events = records.ended.events
+    epochs = read_epochs(events)
+    figures = figures_of(records, parts) | {ACCURACY.name: accuracy(records.spec, epochs)}
+    for name, figure in figures.items():
+        refuse_size(name, figure)
     checks = checks_of(records, figures, epochs)
     status, reason = ending(records, figures, checks)
-    return TrialResult(
-        spec=spec,
+    return replace(
+        result,
         status=status,
         reason=reason,
-        started_at=started_at,
-        wall_s=ended.outcome.wall_s,
-        phases_s=phases(ended.events),
+        phases_s=phases(events),
         epochs=epochs,
-        first_losses=next((event["first_losses"] for event in reversed(ended.events) if "first_losses" in event), []),
-        figures=figures | {ACCURACY.name: accuracy(spec, epochs)},
+        first_losses=next((event["first_losses"] for event in reversed(events) if "first_losses" in event), []),
+        figures=figures,
         checks=checks,
-        facts=ended.last.get(Event.OPENED, {}).get("facts", {}),
-        machine=machine,
     )
 
 
@@ -103,9 +116,22 @@ def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch])
     if records.spec.placement.device != "cpu":
         checks.append(alone(samples, meter, ended.events))
     if Event.FINISHED in ended.last:
-        detail = f"exit code {ended.outcome.exit_code} after everything was measured"
-        checks.append(Check(CheckName.ENDED_WELL, ended.outcome.exit_code == 0, detail))
+        checks.append(ended_well(ended))
     return checks
+
+
+def ended_well(ended: Ended) -> Check:
+    """Of a trial that was measured to its end. What nobody saw did not go well."""
+    if ended.outcome is None:
+        unseen = "exit code unknown: the runner was killed before the worker had ended, after everything was measured"
+        return Check(CheckName.ENDED_WELL, False, unseen)
+    detail = f"exit code {ended.outcome.exit_code} after everything was measured"
+    return Check(CheckName.ENDED_WELL, ended.outcome.exit_code == 0, detail)
+
+
+def seen_s(events: Events) -> float:
+    """Seconds from the worker's first event to its last."""
+    return float(events[-1]["t_ns"] - events[0]["t_ns"]) / 1e9 if events else 0.0
 
 
 def ending(records: Records, figures: dict[str, Figure], checks: list[Check]) -> tuple[Status, str | None]:

@@ -54,8 +54,8 @@ class Account:
             return self.gpu.get("reason") or "the sampler left no account of this GPU (meter.json)"
         if metric["reason"]:
             return str(metric["reason"])
-        if column in metric["missing"]:
-            return str(metric["missing"][column])
+        if reason := metric.get("missing", {}).get(column):
+            return str(reason)
         if metric["failures"]:
             failed = f"{metric['failures']} of {metric['calls']} calls failed"
             return f"{metric['first_failure']['reason']}; {failed}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import psutil
 
 from runner.machine import cgroups
@@ -21,15 +23,25 @@ def capacity_bytes(device: str, gpus: tuple[Gpu, ...], limit_bytes: int | None =
     return min(limit for limit in limits if limit is not None)
 
 
-def lines(stored: list[TrialResult]) -> dict[str, Line]:
-    """{`TrialSpec.memory_id`: peak of the process against batch size}, the highest of the repeats at each size."""
+def peak(result: TrialResult) -> float | None:
+    """Of the process, in bytes; None where the trial tells nothing of what its batch size needs."""
+    if result.status != Status.OK or result.spec.cell.allocator != ON_DEMAND:
+        return None
+    figure = result.figures.get(
+        (HOST_MEMORY_PEAK if result.spec.placement.device == "cpu" else PROCESS_GPU_MEMORY).name
+    )
+    return figure.value or None if figure else None
+
+
+def lines(stored: Iterable[tuple[str, int, float | None]]) -> dict[str, Line]:
+    """{`TrialSpec.memory_id`: peak of the process against batch size}, the highest of the repeats at each size, from
+    (that id, batch size, peak in bytes).
+    """
     peaks: dict[str, dict[int, float]] = {}
-    for result in stored:
-        spec = HOST_MEMORY_PEAK if result.spec.placement.device == "cpu" else PROCESS_GPU_MEMORY
-        figure = result.figures.get(spec.name)
-        if result.status == Status.OK and result.spec.cell.allocator == ON_DEMAND and figure and figure.value:
-            sizes = peaks.setdefault(result.spec.memory_id, {})
-            sizes[result.spec.cell.batch_size] = max(figure.value, sizes.get(result.spec.cell.batch_size, 0))
+    for name, batch_size, highest in stored:
+        if highest is not None:
+            sizes = peaks.setdefault(name, {})
+            sizes[batch_size] = max(highest, sizes.get(batch_size, 0))
     fitted = {name: fit_line(sizes) for name, sizes in peaks.items() if len(sizes) >= FEWEST_TO_LEAVE_ONE_OUT}
     return {name: line for name, line in fitted.items() if line}
 

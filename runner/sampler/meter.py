@@ -1,19 +1,15 @@
 """The sampler, a process of its own: python -m runner.sampler SAMPLES_CSV [GPU_UUID].
 
 It samples the idle device, prints "ready", reads the worker's process id from standard input, and samples at 10 Hz
-until standard input closes. Times are those of the monotonic clock. CPU times are sums since the start, so a mean
-over any window is a difference. An empty cell is a value the machine did not give; beside the samples, meter.json says
-why the GPU's and the packages' are empty, and what the sampling itself cost.
+until standard input says that it is over, or closes. Times are those of the monotonic clock. CPU times are sums since
+the start, so a mean over any window is a difference. An empty cell is a value the machine did not give; beside the
+samples, meter.json says why the GPU's and the packages' are empty, and what the sampling itself cost.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
-import os
-import select
-import signal
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +19,7 @@ import psutil
 
 from runner.sampler.gpu_meter import GpuMeter
 from runner.sampler.nvml_query import Row
+from runner.sampler.owner import Owner
 from runner.sampler.package_energy import POWERCAP, PackageEnergy
 from workloads.records.files import METER_FILE, write_json
 from workloads.records.samples import COLUMNS, PERIOD_S
@@ -80,12 +77,6 @@ def sample(tree: ProcessTree | None, gpu: GpuMeter | None, packages: PackageEner
     return row
 
 
-def closed(stream: TextIO) -> bool:
-    """Whether the runner has closed its end: it ends sampling by that, and so does its own death."""
-    readable, _, _ = select.select([stream], [], [], 0)
-    return bool(readable) and stream.readline() == ""
-
-
 def clocks() -> dict[str, int]:
     """The same moment on both clocks: the driver's own samples are stamped with the epoch."""
     return {"monotonic_ns": time.monotonic_ns(), "epoch_ns": time.time_ns()}
@@ -119,22 +110,19 @@ class Sampler:
         packages = self.packages.account()
         write_json(self.account, {"gpu": gpu, "package_energy": packages, "clocks": self.clocks, "sampler": cost})
 
-    def follow(self, tree: ProcessTree) -> None:
-        """Sample until standard input closes; then what is left on the device, and the account."""
+    def follow(self, tree: ProcessTree, owner: Owner) -> None:
+        """Sample until it is over; then what is left on the device, and the account."""
         started_s, cpu_before_s, rows_before = time.monotonic(), time.process_time(), self.rows
         due = started_s
-        while not closed(sys.stdin):
+        while not owner.over.is_set():
             self.write(sample(tree, self.gpu, self.packages))
             due = max(due + PERIOD_S, time.monotonic())
-            time.sleep(max(0.0, due - time.monotonic()))
+            owner.over.wait(max(0.0, due - time.monotonic()))
         cost = {
             "cpu_s": time.process_time() - cpu_before_s,
             "wall_s": time.monotonic() - started_s,
             "samples": self.rows - rows_before,
         }
-        if tree.root.is_running():  # the runner ends the worker before it closes this: it has been killed itself
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(tree.root.pid, signal.SIGKILL)
         self.end(cost)
 
     def end(self, cost: dict[str, float]) -> None:
@@ -147,18 +135,20 @@ class Sampler:
 
 
 def main(samples: Path, uuid: str | None) -> None:
-    """Says "ready", reads the worker's process id (an empty line: there is none) and samples until it has ended."""
+    """Says "ready", is told the worker's process id (or that there is none) and samples until it has ended."""
+    trees: list[ProcessTree] = []
+    owner = Owner(lambda: [process for tree in trees for process in tree.processes])
     with samples.open("w", newline="", encoding="utf-8") as file:
         sampler = Sampler(samples, file, uuid)
         sampler.store_account(None)
         sampler.write(sample(None, sampler.gpu, sampler.packages))
         print("ready", flush=True)
-        answer = sys.stdin.readline().strip()
-        if not answer:
+        pid = owner.worker()
+        if pid is None:
             return
         try:
-            worker = psutil.Process(int(answer))
-            tree = ProcessTree(worker, worker.cpu_affinity())
+            worker = psutil.Process(pid)
+            trees.append(ProcessTree(worker, worker.cpu_affinity()))
         except psutil.NoSuchProcess:  # it has ended already
             return
-        sampler.follow(tree)
+        sampler.follow(trees[0], owner)

@@ -52,26 +52,28 @@ def write_raw(folder: Path, log: str = "", rows: int = 100) -> None:
         lines.append(f"{10**12 + row * 10**8},{busy_s},{busy_s},{(100 + row) * 2**20}" + "," * 15)
     (folder / "samples.csv").write_text("\n".join(lines) + "\n")
     events = [("started", 0), ("imported", 1.0), ("window_started", 5.0), ("window_ended", 9.0), ("finished", 9.5)]
-    told = [json.dumps({"event": name, "t_ns": int(10**12 + second * 10**9)}) for name, second in events]
+    counted = {"window_ended": {"steps": 100, "images": 3200}}
+    told = [json.dumps({"event": e, "t_ns": int(10**12 + at * 10**9), **counted.get(e, {})}) for e, at in events]
     (folder / "events.jsonl").write_text("\n".join(told) + "\n")
     (folder / "log.txt").write_text(log)
 
 
 def small_results(folder: Path) -> Path:
-    """The study `quick` with two repeats, one out of memory, one whose reason, log and framework are hostile."""
+    """The study `quick` with two repeats, one out of memory, one with hostile reason, log and label."""
     results = [
         result for result in study(2) if (result.spec.cell.framework, result.spec.cell.batch_size) != ("mxnet", 1024)
     ]
     results += [ended(Status.OUT_OF_MEMORY, "the device has 16 GiB", "mxnet", 1024)]
     hostile = ended(Status.FAILED, EVIL, "pytorch", 4)
-    results.append(replace(hostile, spec=varied(hostile.spec, framework=EVIL.partition("</")[0])))
+    machine = hostile.machine | {"framework_label": EVIL}
+    results.append(replace(hostile, spec=varied(hostile.spec, framework="hostile"), machine=machine))
     return with_raw(folder, results)
 
 
 def with_raw(folder: Path, results: Iterable[TrialResult]) -> Path:
     store(folder, *(with_epochs(result) for result in results))
     for path in (folder / "trials").iterdir():
-        hostile = path.name.startswith("<")
+        hostile = path.name.startswith("hostile")
         write_raw(path, f"{EVIL}</script>" if hostile else "step 1\nstep 2\n" if "pytorch" in path.name else "")
     return folder
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from suite import FRAMEWORKS, REFEREE
 from runner.batch_size.largest import Search
 from runner.batch_size.largest_of import attempts
 from workloads.records.batch_answers import Fit
+from workloads.records.status import Status
 
 LIMITS_MIB = {"mxnet": 700}  # it takes more for itself
 SMALL, BEYOND = 16, 1500  # 0.3 to 1.5 MB an image
@@ -25,3 +28,7 @@ def test_a_batch_beyond_the_limit_runs_or_ends_in_a_way_that_is_not_told(framewo
     assert (search.ask(SMALL), search.ask(BEYOND)) == (Fit.FITS, Fit.TOO_LARGE)
     peak_bytes = search.tried[0].peak_bytes
     assert peak_bytes is not None and 0.2 * bound.limit_bytes < peak_bytes <= bound.limit_bytes
+    for told in (json.loads(path.read_text()) for path in tmp_path.glob("steps/*/result.json")):
+        if told["status"] == Status.OUT_OF_MEMORY and not told["reason"].startswith("terminate"):  # it could say so
+            asked = "it does not say how much it asked for" if framework == "mxnet" else r"[\d,.]+ MiB asked for"
+            assert re.match(rf"{asked}, [\d,.]+ MiB available of its limit of private memory", told["reason"])

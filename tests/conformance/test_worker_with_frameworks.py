@@ -18,11 +18,12 @@ from runner.input_files import INPUTS
 from runner.launch import Outcome
 from runner.results.assemble import assemble
 from runner.trial import run_trial
-from workloads.records.events import Event, Events, read_events
+from workloads.records.events import Event, Events
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, SAMPLES_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
+from workloads.records.stored_events import read_events
 
 NO_SUCH_GPU = "GPU-00000000-0000-0000-0000-000000000000"
 
@@ -85,6 +86,7 @@ def test_a_device_that_cannot_be_had_is_no_row_with_its_reason(
     (folder / SAMPLES_FILE).write_text(",".join(COLUMNS) + "\n")
     with (folder / LOG_FILE).open("w") as log:
         worker = local(read(PROJECT, framework, "cpu"), "venv").start(folder, Job(Kind.TRIAL, spec), log)
+        worker.go()
         exit_code = worker.wait(60)
     events, outcome = read_events(folder / EVENTS_FILE), Outcome(exit_code, False, 1.0)
     ended = Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, False))

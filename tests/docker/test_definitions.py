@@ -88,6 +88,23 @@ def test_an_image_lacks_a_package_that_the_runner_imports() -> None:
     assert {names.get(name, name) for name in others} <= light.keys()
 
 
+def test_what_makes_an_environment_in_an_image_imports_a_file_that_is_not_there_yet(tmp_path: Path) -> None:
+    """With the files that the Dockerfile copies before that step, which are the recipe's, and no packages."""
+    stage = (ROOT / "docker" / "Dockerfile").read_text().split(" AS environment\n")[1].split("\nRUN ")[0]
+    copied = [line.split()[1:-1] for line in stage.splitlines() if line.startswith("COPY ")]
+    names = {name.replace("${FRAMEWORK}", "numpy") for line in copied for name in line}
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    code = "import runpy; runpy.run_path('docker/environment.py', run_name='imported')"
+    told = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert told.returncode == 0, told.stderr
+    sources = {name for name in names if name.endswith(".py") and not name.endswith("__init__.py")}
+    assert sources <= set(RECIPE)
+
+
 def test_a_change_of_the_recipe_or_of_the_definition_leaves_an_image_valid(tmp_path: Path) -> None:
     image = Image(read(PROJECT, "numpy", "cpu"))
     before = image.environment_digest
@@ -184,7 +201,8 @@ def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python
     assert (environment.pins, environment.python, environment.in_base) == ("", "3.10", True)
     names = ("workloads", "workloads/layers", "workloads/records", "adapters", "adapters/worker", "adapters/mxnet")
     rooms = [path for name in names for path in sorted((ROOT / name).glob("*.py"))]
-    for commands in ("workloads/study.py", "adapters/__main__.py"):  # the runner's, and of a person
+    of_the_runner = ("study.py", "records/stored.py", "records/stored_events.py", "records/stored_meter.py")
+    for commands in (*(f"workloads/{name}" for name in of_the_runner), "adapters/__main__.py"):  # and of a person
         rooms.remove(ROOT / commands)
     vermin = Path(sys.executable).parent / "vermin"
     done = subprocess.run(

@@ -19,10 +19,11 @@ from runner.ask import Ended
 from runner.launch import Outcome
 from runner.results.assemble import assemble
 from runner.sampler.meter import Sampler
-from workloads.records.events import Event, read_events
+from workloads.records.events import Event
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.records.stored_events import read_events
 
 Trace = list[tuple[float, dict[str, float]]]  # (ms, what changes then)
 Moments = dict[int, list[Callable[[], object]]]  # ms: what happens then

@@ -280,7 +280,7 @@ def test_a_clock_set_in_mid_run_shifts_the_drivers_samples_unseen(
         again = [line for line in recheck.trial(result, tmp_path) if CheckName.KEPT_PACE in line]
         assert again == ([] if passed else [f"{CheckName.KEPT_PACE}: failed: {check.detail}"])  # as it was stored
     (tmp_path / "meter.json").write_text("{}")
-    assert "meter.json cannot be read: KeyError: 'clocks'" in recheck.trial(result, tmp_path)
+    assert "meter.json: Object missing required field `clocks`" in recheck.trial(result, tmp_path)
 
 
 def test_a_counter_that_stands_still_passes(

@@ -16,6 +16,8 @@ ROOMS = ("workloads", "adapters", "runner", "reports")
 FILES = sorted(path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 OF_RUNNER_AND_REPORTS = {  # modules of the neutral room that no worker imports, and the package of each
     "workloads/study.py": "msgspec",
+    "workloads/records/stored_events.py": "msgspec",
+    "workloads/records/stored_meter.py": "msgspec",
     "workloads/records/validation.py": "msgspec",
     "workloads/records/intervals.py": "scipy",
 }

@@ -35,14 +35,14 @@ CASES = {
     "batch size 0": (["--batch-size", "0"], "batch_sizes: Expected `int` >= 1"),
     "negative batch size": (["--batch-size", "-4"], "batch_sizes: Expected `int` >= 1"),
     "batch size in words": (["--batch-size", "many"], "'many' is not a whole number"),
-    "batch size twice": (["--batch-size", "4", "4"], "names one twice"),
+    "batch size twice": (["--batch-size", "4", "4"], "names 4 twice"),
     "batch size larger than the split": (["--batch-size", "1438", "--last-batch", "drop"], "1437 images"),
     "repeat 0": (["--repeat", "0"], "repeats: Expected `int` >= 1"),
     "epochs 0": (["--epochs", "0"], "epochs: Expected `int` >= 1"),
     "negative seed": (["--seed", "-1"], "seed: Expected `int` >= 0"),
     "learning rate 0": (["--learning-rate", "0"], "learning_rate: Expected `float` > 0"),
     "window that is not a number": (["--window", "nan"], "window_s: Expected `float` > 0"),
-    "retry of what comes out the same": (["--retry", "failed"], "known are contended"),
+    "retry of what comes out the same": (["--retry", "out_of_memory"], "known are contended, failed"),
     "more threads than cores": (["--threads", "4096"], "this process may use"),
 }
 

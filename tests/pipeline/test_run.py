@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import PATIENT, QUICK, QUICK_SIZES, REAL_FRAMEWORKS, ROOT, TINY, QuickRun, by_cell, run_runner
-from copied import copy_project, run_in, without_reports
+from copied import run_in
 
 from workloads.records.check_name import CheckName
 from workloads.records.events import Event
@@ -165,14 +165,6 @@ def test_real_cifar10_fails_or_takes_2_gib(real_data: Path, tmp_path: Path) -> N
         assert result["epochs"][0]["test_loss"] < math.log(10)  # better than guessing
 
 
-@pytest.fixture(scope="module")
-def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy that makes no reports, for what is not about them."""
-    project = copy_project(tmp_path_factory.mktemp("project"))
-    without_reports(project)
-    return project
-
-
 def start_runner(*arguments: object, project: Path = ROOT) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "runner", *map(str, arguments)],
@@ -238,14 +230,20 @@ def test_ctrl_c_leaves_a_worker_or_loses_a_finished_trial(tmp_path: Path, lean: 
     assert len(trial_folders(tmp_path)) == 2
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
-def test_a_worker_outlives_a_runner_that_was_ended(sent: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sent", "sampler_too"), [(signal.SIGTERM, False), (signal.SIGKILL, False), (signal.SIGKILL, True)]
+)
+def test_a_worker_outlives_a_runner_that_was_ended(sent: signal.Signals, sampler_too: bool, tmp_path: Path) -> None:
     runner = start_runner(*NUMPY, *ENDLESS, "--results", tmp_path)
     worker = worker_of(runner, "numpy")
+    (sampler,) = [child for child in psutil.Process(runner.pid).children() if "runner.sampler" in child.cmdline()]
+    if sampler_too:
+        sampler.kill()
     runner.send_signal(sent)
     runner.communicate(timeout=30)
-    psutil.wait_procs([worker], timeout=5)
-    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
+    psutil.wait_procs([worker, sampler], timeout=5)
+    for process in (worker, sampler):
+        assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_worker_outlives_its_time_limit(tmp_path: Path, lean: Path) -> None:

@@ -17,11 +17,12 @@ from runner.batch_size.steps import StepTrials
 from runner.command import cli, inputs, own_data, parser
 from runner.command.setup import installations, make_environments
 from workloads.records.batch_answers import Fit, Limit
-from workloads.records.events import Event, read_events
-from workloads.records.files import EVENTS_FILE, RESULT_FILE
+from workloads.records.events import Event
+from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, RESULT_FILE
 from workloads.records.job import Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.records.stored_events import read_events
 
 NUMPY = ("--framework", "numpy", "--isolation", "here", "--device", "cpu", "--threads", 1)
 WORDS = (*NUMPY, "--workload", "tiny", "--dataset", "digits-64", "--window", 0.1, "--timeout", 60)
@@ -58,7 +59,10 @@ def test_a_second_run_measures_what_is_finished_or_loses_an_attempt(tmp_path: Pa
     assert first[1] != second[1]
     interrupted = first[1].with_name(f"{first[0].spec.id}-3")
     shutil.copytree(first[1], interrupted)
-    (interrupted / RESULT_FILE).unlink()
+    for name in (RESULT_FILE, ATTEMPT_FILE):  # in the middle, or the result would be made of what is there
+        (interrupted / name).unlink()
+    events = (interrupted / EVENTS_FILE).read_text().splitlines(keepends=True)
+    (interrupted / EVENTS_FILE).write_text("".join(events[:4]))
     before = {path: path.read_bytes() for path in tmp_path.rglob("steps/*/*") if path.is_file()}
     again = step_trials(tmp_path, "--memory-limit", 900)
     assert [again.run("numpy", 8, ANSWERS) for _ in range(2)] == [first, second]

@@ -13,6 +13,7 @@ import yaml
 
 from reports import load
 from reports.publishing import archive, publication, publish
+from reports.publishing.checksums import CHECKSUMS
 from reports.publishing.obstacles import obstacles
 
 pytestmark = pytest.mark.slow
@@ -44,10 +45,10 @@ def test_a_published_report_that_is_not_complete_and_whole_says_so_wherever_it_i
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_the_checksums_of_a_published_report_hold(folder: Path) -> None:
-    lines = (folder / publish.CHECKSUMS).read_text().splitlines()
+    lines = (folder / CHECKSUMS).read_text().splitlines()
     sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
     assert {line.partition("  ")[2]: line.partition("  ")[0] for line in lines} == {
-        name: digest for name, digest in sums.items() if name != publish.CHECKSUMS
+        name: digest for name, digest in sums.items() if name != CHECKSUMS
     }
 
 
@@ -55,7 +56,7 @@ def test_the_checksums_of_a_published_report_hold(folder: Path) -> None:
 def test_a_published_report_in_the_repository_holds_no_file_that_its_archive_can_make_again(folder: Path) -> None:
     pictures = {f"{name}.png" for name in publish.CHARTS}
     texts = {"report.html", "RULES.md", "CITATION.cff", "citation.bib", publication.FILE}
-    fixed = {publish.ARCHIVE, publish.INPUTS, publish.CHECKSUMS} | texts
+    fixed = {publish.ARCHIVE, publish.INPUTS, CHECKSUMS} | texts
     names = {path.name for path in folder.iterdir()}
     assert fixed <= names <= fixed | pictures
 

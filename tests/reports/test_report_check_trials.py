@@ -14,7 +14,7 @@ from test_report_check import printed, run_trial
 from reports import load
 from reports.checking import completeness
 from reports.publishing.obstacles import obstacles
-from workloads.records.status import FINDINGS, Status
+from workloads.records.status import EXPECTED, Status
 
 trial, ended = partial(stored.trial, study="own"), partial(stored.ended, study="own", checks=[])
 FRAMEWORKS = ("tensorflow", "pytorch", "mxnet")
@@ -42,7 +42,7 @@ def test_every_trial_that_failed_is_listed_with_its_reason_and_the_exit_code_say
         assert line.endswith(": failed: ValueError: Allocator stats not available for device 'CPU:0' at the end")
 
 
-@pytest.mark.parametrize("status", [one for one in Status if one not in FINDINGS])
+@pytest.mark.parametrize("status", [one for one in Status if one not in EXPECTED])
 def test_a_trial_of_any_status_that_is_a_fault_is_a_finding(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], status: Status
 ) -> None:

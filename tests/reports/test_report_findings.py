@@ -11,13 +11,14 @@ from stored import BATCH_SIZES, VERSIONS, ended, on_gpu, study, trial
 
 from reports import findings
 from reports.conditions import sections
-from reports.load import Stored, Unreadable
+from reports.load import Stored
 from reports.report import Summary
 from reports.reproduction.publication import PUBLICATIONS, read
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.figures import Figure
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
+from workloads.records.stored import Unreadable
 
 
 def told(*results: TrialResult, unreadable: int = 0, unfinished: int = 0) -> Summary:

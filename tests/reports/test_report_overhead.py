@@ -70,7 +70,7 @@ def test_a_framework_whose_overhead_failed_is_named_with_its_reason(tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda data: data.update(schema_version=2), "Invalid enum value 2 - at `$.schema_version`"),
+        (lambda data: data.update(schema_version=3), "Invalid enum value 3 - at `$.schema_version`"),
         (lambda data: data.pop("conditions"), "Object missing required field `conditions`"),
         (lambda data: data.update(rows={}), "Expected `array`, got `object` - at `$.rows`"),
         (
@@ -100,3 +100,23 @@ def test_a_truncated_overhead_is_named_and_the_tables_go_on(tmp_path: Path) -> N
     assert "overhead.json: left out: Input data was truncated" in chapter(tmp_path, text='{"schema_version": 1, ')
     assert "overhead.json: left out: JSON is malformed" in chapter(tmp_path / "other", text='{"ratio": NaN}')
     assert (tmp_path / "report" / "usage.md").exists()
+
+
+def test_each_conditions_have_a_table_of_their_own_with_the_newest_of_each_cell(tmp_path: Path) -> None:
+    def entry(at: int, **changes: Any) -> dict[str, Any]:
+        return ROW | {"measured_at": f"2026-11-23T0{at}:00:00+00:00"} | changes
+
+    mxnet = {"framework": "mxnet", "batch_size": 64}
+    before = {"conditions": {"commit": "aaa"}, "rows": [entry(1, ratio=0.5)], "failed": []}
+    failed = {"reason": "it was killed", "measured_at": "2026-11-23T02:30:00+00:00"}
+    rows = [entry(2, ratio=0.6), entry(2, **mxnet), entry(3, ratio=0.7, framework="tensorflow"), entry(4, ratio=0.8)]
+    gone = {"framework": "tensorflow", "batch_size": 64} | failed  # and then it went well
+    newest = {"conditions": {"commit": "bbb"}, "rows": rows, "failed": [mxnet | failed, gone]}
+    text = chapter(tmp_path, {"schema_version": 2, "measurements": [before, newest]})
+    assert "commit bbb" in text and "0.8000 [" in text and "0.7000 [" in text and "0.6000 [" not in text
+    assert "mxnet 64: it was killed." in text and "MXNet |" not in text and "tensorflow 64: it was" not in text
+    assert "0.5000 [" not in text
+    page = (tmp_path / "report" / "report.md").read_text()
+    older = page.split("Our own weight, measured before, commit aaa")[1]
+    assert "0.5000 [" in older and "commit aaa" in older
+    assert [row["ratio"] for row in numbers(tmp_path / "report" / "overhead-2.csv")] == ["0.5"]

@@ -110,7 +110,10 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
             lambda data: data["figures"]["test_accuracy"].update(value=71.0),
             "test_accuracy.value is 71.0, not from 0 to 1",
         ),
-        (lambda data: data["figures"]["cpu_percent"].update(value=10**400), "figures.cpu_percent.value is 1000"),
+        (
+            lambda data: data["figures"]["cpu_percent"].update(value=10**400),
+            "1000000000000000000000000000000000000000... is too large",
+        ),
         (lambda data: data["spec"]["cell"].update(batch_size=10**30), "spec.cell.batch_size is 1000"),
         (
             lambda data: data["spec"]["cell"].update(batch_size="64"),
@@ -175,12 +178,12 @@ def test_what_went_wrong_is_listed_with_its_reason_and_breaks_no_markdown(tmp_pa
     assert text.endswith(f"## Checks that failed\n\n- {odd.spec.id}: process \\<= device: 9 of 8 MiB\n")
 
 
-def test_a_framework_named_by_its_folder_cannot_break_the_table(tmp_path: Path) -> None:
+def test_a_framework_whose_name_is_no_folders_breaks_a_table(tmp_path: Path) -> None:
     changed = varied(trial().spec, framework="a|b")
-    make(store(tmp_path, replace(trial(), spec=changed), trial("mxnet")), tmp_path / "report")
+    built = make(store(tmp_path, replace(trial(), spec=changed), trial("mxnet")), tmp_path / "report")
+    assert "a|b" in built.report.stored.unreadable[0].reason
     lines = (tmp_path / "report" / "usage.md").read_text().splitlines()
-    assert "| a\\|b                     | 71.0 |" in " ".join(lines)
-    assert [line.replace("\\|", "").count("|") for line in lines if line.startswith("|")] == [3, 3, 3, 3]
+    assert [line.count("|") for line in lines if line.startswith("|")] == [3, 3, 3]
 
 
 def test_the_page_says_on_what_and_with_what_the_numbers_were_made(tmp_path: Path) -> None:

@@ -24,9 +24,11 @@ from stored import on_gpu, store
 from test_report_check import run_trial
 
 from reports import build, export, load
+from reports.checking import check
 from reports.load import ReportError
-from reports.publishing import archive, citation, publication, publish
+from reports.publishing import archive, citation, cleaning, publication, publish
 from reports.publishing import index as published_index
+from reports.publishing.checksums import CHECKSUMS
 from reports.publishing.obstacles import obstacles
 from workloads.catalogue.tiny import TINY
 from workloads.records import network
@@ -162,7 +164,7 @@ def test_results_that_are_not_complete_and_whole_are_refused(results: Path, dama
             told = r"1 trial unfinished \(.*mxnet-cpu-b00032"
         case "home":
             edit(results, lambda data: data["facts"].update(path="/home/alice/lib"))
-            told = r"1 file naming a home directory \(.*result.json"
+            told = r"1 file naming a home directory or what looks like a secret \(.*result.json"
     assert [line for line in found(results) if re.match(told, line)], found(results)
 
 
@@ -354,7 +356,7 @@ def test_a_log_is_published_without_home_directory_and_host() -> None:
         b'  File "/home/al ice/x.py"\n  File "/home/alice/batch/adapters/worker.py", line 3\n/root/.cache: no\n'
         b"/rooted/x /Users/bob/y\nhostname: lab7.example.org\nretrieving information for host: lab7\n"
     )
-    assert archive.nameless(log) == (
+    assert cleaning.nameless(log) == (
         b'  File "~ ice/x.py"\n  File "~/batch/adapters/worker.py", line 3\n~/.cache: no\n'
         b"/rooted/x ~/y\nhostname: HOST\nretrieving information for host: HOST\n"
     )
@@ -563,7 +565,7 @@ def test_an_archive_that_is_not_the_published_one_is_refused(
     archived = folder / publish.ARCHIVE
     archived.write_bytes(archived.read_bytes()[:1000])
     if damage == "no archive":
-        (folder / publish.CHECKSUMS).unlink()
+        (folder / CHECKSUMS).unlink()
     assert publish.main([str(folder), "--into", str(tmp_path / "again"), "--anyway"]) == 2
     out, errors = capsys.readouterr()
     assert (out, errors.count("\n")) == ("", 1)
@@ -576,3 +578,46 @@ def test_a_publication_of_before_days_of_publishing_were_stored_is_read(tmp_path
     del told["published_day"]
     (tmp_path / "publication.json").write_text(json.dumps(told))
     assert publication.read(tmp_path / "publication.json").published_day is None
+
+
+def test_a_log_is_published_without_secrets_and_without_this_machines_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/data/users/ann")
+    monkeypatch.setattr("socket.gethostname", lambda: "node17.cluster.example.org")
+    cleaning.own_homes.cache_clear()
+    cleaning.own_hosts.cache_clear()
+    try:
+        log = (
+            b"/data/users/ann/x.py /data/users/anna C:\\Users\\Bob\\x\nnode17 and node17.cluster.example.org, node170\n"
+            b"pip index https://ann:pa55@pypi.example.org/simple?token=abcdefg&a=1\n"
+            b"USER=ann\nAWS_SECRET_ACCESS_KEY=abc/def+gh\n{'HF_TOKEN': 'hf_abcdefgh', 'LANG': 'C'}\n"
+            b"Authorization: Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc\nghp_" + b"a" * 36 + b"\n"
+            b'loss 0.25, class_token: [1, 2], "tokens": 4096, token: 0.125\n'
+        )
+        assert cleaning.nameless(log) == (
+            b"~/x.py /data/users/anna ~\\x\nHOST and HOST, node170\n"
+            b"pip index https://***@pypi.example.org/simple?token=***&a=1\n"
+            b"USER=***\nAWS_SECRET_ACCESS_KEY=***\n{'HF_TOKEN': '***', 'LANG': 'C'}\n"
+            b"Authorization: ***\n***\n"
+            b'loss 0.25, class_token: [1, 2], "tokens": 4096, token: 0.125\n'
+        )
+        assert cleaning.nameless(cleaning.nameless(log)) == cleaning.nameless(log)
+        assert cleaning.tells(log) and not cleaning.tells(cleaning.nameless(log))
+    finally:
+        cleaning.own_homes.cache_clear()
+        cleaning.own_hosts.cache_clear()
+
+
+def test_a_publication_whose_files_are_other_ones_is_a_finding_of_the_check(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = publish.publish(results, tmp_path / "published")
+    assert check.main([str(done.folder)]) == 0
+    (done.folder / "report.html").write_text("<p>faster</p>")
+    (done.folder / "citation.bib").unlink()
+    (done.folder / "more.txt").touch()
+    capsys.readouterr()
+    assert check.main([str(done.folder)]) == 1
+    *findings, last = capsys.readouterr().out.splitlines()
+    named = {line.removeprefix(f"{done.folder}/").partition(":")[0] for line in findings}
+    assert named == {"report.html", "citation.bib", "more.txt"}
+    assert last.endswith("3 found")

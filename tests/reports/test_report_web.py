@@ -207,7 +207,9 @@ def write_samples(folder: Path, rows: list[tuple[float, float | None, float | No
         lines.append(",".join("" if told.get(name) is None else str(told[name]) for name in COLUMNS))
     (folder / "samples.csv").write_text("\n".join(lines) + "\n")
     events = (("started", 0), ("window_started", 2), ("window_ended", 4))
-    (folder / "events.jsonl").write_text("".join(f'{{"event": "{name}", "t_ns": {s * 10**9}}}\n' for name, s in events))
+    counted = '"steps": 1, "images": 1'
+    written = (f'{{"event": "{name}", "t_ns": {s * 10**9}, {counted}}}\n' for name, s in events)
+    (folder / "events.jsonl").write_text("".join(written))
 
 
 def test_samples_are_thinned_to_means_of_the_usage_and_peaks_of_the_memory(tmp_path: Path) -> None:
@@ -229,7 +231,7 @@ def test_an_event_at_a_time_that_no_clock_tells_is_no_edge_of_a_curve(tmp_path: 
     with (tmp_path / "events.jsonl").open("a") as file:
         file.write(f'{{"event": "finished", "t_ns": {told}}}\n')
     found = trial_files.samples(tmp_path, 2, 10)
-    assert found and "t_ns is" in found["reason"]
+    assert found and "events.jsonl: line 4: " in found["reason"] and "t_ns" in found["reason"]
 
 
 def test_samples_that_cannot_be_read_say_why(tmp_path: Path) -> None:

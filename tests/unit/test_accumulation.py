@@ -22,11 +22,11 @@ from workloads import weights
 from workloads.accumulation import parts_of
 from workloads.datasets import Split, batch_order
 from workloads.records.checks import figure_checks
-from workloads.records.events import read_events
 from workloads.records.evidence import ACCUMULATED, EVALUATED_STEPS, PROBE_BATCH, Evidence
 from workloads.records.figures import Figure
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import Epoch
+from workloads.records.stored_events import read_events
 from workloads.spec import OptimizerSpec
 from workloads.study import Study, StudyError
 

@@ -58,6 +58,7 @@ def test_a_worker_is_started_so(folder: Path, tmp_path: Path) -> None:
     with (tmp_path / "log.txt").open("w") as log:
         launcher = Local(sys.executable, {"PYTHONPATH": str(tmp_path)}, replace(project, root=tmp_path))
         worker = launcher.start(tmp_path, Job(Kind.TRIAL, make_spec()), log)
+        worker.go()
         assert worker.wait(60) == 0
     assert (tmp_path / "log.txt").read_text().strip() == str(folder)
 

@@ -14,13 +14,14 @@ from runner.ask import Ended, ending
 from runner.launch import Outcome
 from runner.results.assemble import assemble
 from workloads.records.check_name import CheckName
-from workloads.records.events import Event, read_events
+from workloads.records.events import Event
 from workloads.records.figures import CALL_TIMES, MEMORY_PARTS
 from workloads.records.files import EVENTS_FILE, LOG_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
+from workloads.records.stored_events import read_events
 
 Timed = list[tuple[Event, float, dict[str, Any]]]  # event, s, what it says
 

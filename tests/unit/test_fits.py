@@ -32,6 +32,12 @@ def on_a_line(**changes: Any) -> list[TrialResult]:
     return [measured(size, (100 + 2 * size) * MIB, **changes) for size in (4, 16, 64, 256)]
 
 
+def lines(results: list[TrialResult]) -> dict[str, Line]:
+    """What the runner makes of stored results."""
+    stored = ((each.spec.memory_id, each.spec.cell.batch_size, memory_forecast.peak(each)) for each in results)
+    return memory_forecast.lines(stored)
+
+
 def only(found: dict[Any, Line]) -> Line:
     (line,) = found.values()
     return line
@@ -39,22 +45,22 @@ def only(found: dict[Any, Line]) -> Line:
 
 @pytest.mark.parametrize("device", ["cpu", "GPU-1"])
 def test_the_line_misses_the_peaks_of_its_device(device: str) -> None:
-    line = only(memory_forecast.lines(on_a_line(device=device)))
+    line = only(lines(on_a_line(device=device)))
     assert (line.fixed_bytes, line.per_sample_bytes) == pytest.approx((100 * MIB, 2 * MIB))
 
 
 def test_three_sizes_pass_for_a_line() -> None:
-    assert memory_forecast.lines(on_a_line()[:3]) == {}
+    assert lines(on_a_line()[:3]) == {}
 
 
 def test_peaks_of_trials_that_did_not_end_well_or_took_the_whole_card_enter_the_line() -> None:
     others = [measured(512, 9 * MIB, status=Status.FAILED), measured(1024, 9 * MIB, allocator="default")]
-    assert only(memory_forecast.lines([*on_a_line(), *others])) == only(memory_forecast.lines(on_a_line()))
+    assert only(lines([*on_a_line(), *others])) == only(lines(on_a_line()))
 
 
 def test_repeats_are_taken_for_other_sizes_or_the_lowest_of_them_counts() -> None:
     low = [replace(r, spec=varied(r.spec, repeat=1, seed=1), figures=lower(r)) for r in on_a_line()]
-    assert only(memory_forecast.lines([*on_a_line(), *low])) == only(memory_forecast.lines(on_a_line()))
+    assert only(lines([*on_a_line(), *low])) == only(lines(on_a_line()))
 
 
 def lower(result: TrialResult) -> dict[str, Figure]:
@@ -62,14 +68,14 @@ def lower(result: TrialResult) -> dict[str, Figure]:
 
 
 def test_other_conditions_share_a_line() -> None:
-    assert len(memory_forecast.lines([*on_a_line(), *on_a_line(feed="device"), *on_a_line(framework="other")])) == 3
+    assert len(lines([*on_a_line(), *on_a_line(feed="device"), *on_a_line(framework="other")])) == 3
 
 
 @pytest.mark.parametrize(
     ("batch_size", "told"), [(400, None), (462, "may not fit"), (500, "will not fit: 1.1 GiB predicted, 1.0 GiB there")]
 )
 def test_what_will_not_fit_is_not_said(batch_size: int, told: str | None) -> None:
-    line = replace(only(memory_forecast.lines(on_a_line())), left_out_error=0.02)
+    line = replace(only(lines(on_a_line())), left_out_error=0.02)
     found = memory_forecast.warning(make_spec(batch_size=batch_size), line, 1024 * MIB)
     assert found == told or (told and found and told in found)
 

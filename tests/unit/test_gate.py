@@ -15,14 +15,16 @@ from conftest import PROJECT, make_spec, varied
 from probed import DROPPING, OPTIMIZER, PLAIN, gathered, moved, opened, through_json, truth
 from rich.console import Console
 
-from runner import __main__ as runner
 from runner import ask as asking
+from runner import session as running
 from runner.command.plan import Plan
 from runner.environments import definition
 from runner.gate import judge as gate
 from runner.gate.judge import JUDGED, Gate
 from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS
 from runner.launch import Launcher, LaunchFailed, Local, Outcome
+from runner.session import Session
+from runner.stored import read as read_stored
 from workloads.networks import WORKLOADS
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.events import Event
@@ -546,17 +548,27 @@ def test_a_probe_that_gives_nothing_stops_nothing_and_is_tried_again_by_the_next
     assert Gate(tmp_path, PROJECT).gather(trial("one").spec, LAUNCHER) == truth().rounded.to_json()
 
 
+def session_of(results: Path, specs: list[TrialSpec]) -> Session:
+    request: Any = SimpleNamespace(
+        project=PROJECT,
+        results=results,
+        placement=make_spec().placement,
+        gpus=(),
+        retry=frozenset(),
+        try_all=False,
+    )
+    return Session(request, {spec.cell.framework: LAUNCHER for spec in specs}, specs, Console(file=StringIO()))
+
+
 def run_plan(
     results: Path, specs: list[TrialSpec], measured: Callable[[TrialSpec], TrialResult], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[TrialResult], list[TrialResult]]:
     """(what a run of these returns, what it stored); `measured` stands for the measured worker."""
-    monkeypatch.setattr(runner, "run_trial", lambda folder, spec, *_: measured(spec))
+    monkeypatch.setattr(running, "run_trial", lambda folder, spec, *_: measured(spec))
     monkeypatch.setattr(definition, "label", lambda project, framework: framework)
-    request: Any = SimpleNamespace(
-        project=PROJECT, results=results, placement=make_spec().placement, gpus=(), retry=frozenset()
-    )
-    launchers: dict[str, Launcher | str] = {spec.cell.framework: LAUNCHER for spec in specs}
-    returned = runner.run_trials(Plan(specs, {}, PLAIN, 64), request, launchers, Console(file=StringIO()))
+    session = session_of(results, specs)
+    session.open(read_stored(results, PROJECT))
+    returned = session.run(Plan(specs, {}, PLAIN, 64))
     stored = [json.loads((results / "trials" / spec.id / RESULT_FILE).read_text()) for spec in specs]
     return returned, [TrialResult.from_json(result) for result in stored]
 
@@ -661,14 +673,16 @@ def test_a_trial_is_stored_again_when_a_later_one_changes_its_verdict_and_only_t
     def stored(result: TrialResult) -> TrialResult:
         return TrialResult.from_json(json.loads(path(result).read_text()))
 
+    session = session_of(tmp_path, [])
     judged: list[TrialResult] = []
     statuses = []
     for result in (trial("one"), trial("odd", wrong()), trial("two"), trial("one", batch_size=8, losses=[2.0])):
         path(result).parent.mkdir(parents=True)
         write_json(path(result), result.to_json())
-        by_id = runner.judge(Gate(tmp_path, PROJECT), [*judged, result], tmp_path)
-        judged = list(by_id.values())
-        assert list(by_id) == [one.spec.id for one in judged]
+        session.known[result.spec.id] = result
+        session.judge([*judged, result])
+        judged = list(session.known.values())
+        assert list(session.known) == [one.spec.id for one in judged]
         assert [stored(one) for one in judged] == judged
         statuses.append([str(one.status) for one in judged])
     odd = ["unverified"]
@@ -677,5 +691,60 @@ def test_a_trial_is_stored_again_when_a_later_one_changes_its_verdict_and_only_t
     def refuse(path: Path, data: dict[str, Any]) -> None:
         raise AssertionError(f"{path} was written though nothing changed")
 
-    monkeypatch.setattr(runner, "write_json", refuse)
-    assert list(runner.judge(Gate(tmp_path, PROJECT), judged, tmp_path).values()) == judged
+    monkeypatch.setattr(running, "write_json", refuse)
+    session.judge(judged)
+    assert list(session.known.values()) == judged
+
+
+def test_a_trial_on_another_device_may_be_another_runs_and_is_not_stored_again(tmp_path: Path) -> None:
+    on_a_gpu = varied(trial("odd", wrong()).spec, device="GPU-1")
+    odd = replace(trial("odd", wrong()), spec=on_a_gpu)
+    path = tmp_path / "trials" / odd.spec.id / RESULT_FILE
+    path.parent.mkdir(parents=True)
+    write_json(path, odd.to_json())
+    before = path.read_bytes()
+    session = session_of(tmp_path, [])
+    session.known[odd.spec.id] = odd
+    session.judge([odd])
+    assert session.known[odd.spec.id] != odd and path.read_bytes() == before
+
+
+def test_trials_in_doubt_for_want_of_the_referee_are_judged_again_and_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan counts what is finished behind the verdicts of today."""
+    one, odd = trial("one"), trial("odd", wrong())
+    for result in (one, odd):
+        path = tmp_path / "trials" / result.spec.id / RESULT_FILE
+        path.parent.mkdir(parents=True)
+        write_json(path, result.to_json())
+    plan = Plan([one.spec, odd.spec], {}, PLAIN, 64)
+    asked = []
+    for worker in (Worker(instead=cannot_start), Worker()):
+        monkeypatch.setattr(asking, "run_worker", worker)
+        session = session_of(tmp_path, plan.trials)
+        session.open(read_stored(tmp_path, PROJECT))
+        session.complete(plan.trials)
+        asked.append([spec.cell.framework for spec in plan.with_stored(session.known.values()).to_run])
+    assert asked == [["one", "odd"], ["odd"]]
+
+
+def test_a_trial_whose_probe_gave_nothing_is_judged_by_the_next_runs_probe_and_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = replace(trial("one"), evidence={})
+    path = tmp_path / "trials" / result.spec.id / RESULT_FILE
+    path.parent.mkdir(parents=True)
+    write_json(path, result.to_json())
+    statuses = []
+    for worker in (Worker(instead=cannot_start), Worker(instead=cannot_start), Worker()):
+        monkeypatch.setattr(asking, "run_worker", worker)
+        session = session_of(tmp_path, [result.spec])
+        session.open(read_stored(tmp_path, PROJECT))
+        session.complete([result.spec])
+        assert Plan([result.spec], {}, PLAIN, 64).with_stored(session.known.values()).to_run == []
+        after = TrialResult.from_json(json.loads(path.read_text()))
+        assert after == session.known[result.spec.id]
+        statuses.append(str(after.status))
+    assert statuses == ["unverified", "unverified", "ok"]
+    assert after.evidence == truth().rounded.to_json()

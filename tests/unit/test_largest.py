@@ -143,11 +143,32 @@ def test_a_crash_or_a_hang_at_every_trial_from_some_size_on_counts_as_too_large(
     machine = Machine(use, limit_for(use, size, 0.5), ends=lambda s, _: Fit.UNKNOWN if s >= crashing else None)
     answer = machine.answer(lifted=lambda s: Tried(s, Fit.UNKNOWN if s >= crashing else Fit.FITS, "lifted", None))
     if answer.batch_size is None:
-        asked = next(each.batch_size for each in answer.tried if each.fit is Fit.UNKNOWN)
-        assert asked >= crashing and f"batch size {asked}" in (answer.reason or "")
-        assert [each.fit for each in answer.tried[-3:]] == [Fit.UNKNOWN] * 3, "tried once more, and with more memory"
+        asked = [each.batch_size for each in answer.tried if each.fit is Fit.UNKNOWN]
+        assert min(asked) >= crashing and (answer.reason or "").startswith(f"batch size {asked[-1]}: ")
+        assert asked.count(asked[-1]) == 3, "tried once more, and with more memory"
+        assert f"{asked[-1]} does not" not in (answer.reason or "")
     else:
         assert answer.batch_size + 1 < crashing and not machine.fits(answer.batch_size + 1)
+
+
+def test_one_size_far_beyond_of_which_nothing_can_be_said_ends_the_search() -> None:
+    """TensorFlow under 340 MiB: two trials of sizes that lie close say little of an image, and a first guess of 55,100
+    crashed whatever the memory. The answer is far below, and is looked for there.
+    """
+    machine = Machine(lambda size: 1e9 + (1e6 if size > 32 else 1e4) * size, 1_400_000_000)
+    machine.ends = lambda size, _: Fit.UNKNOWN if size > 450 else None
+    bound, counted = Bound(Limit.ASKED, machine.limit_bytes), {size: machine.use(size) for size in (8, 16)}
+    answer = largest(machine.attempt, bound, counted, look_around=False)
+    assert any(each.fit is Fit.UNKNOWN for each in answer.tried)
+    assert proven(answer, machine) == 400
+
+
+@pytest.mark.parametrize("with_more", [Fit.FITS, Fit.TOO_LARGE])
+def test_a_crash_that_runs_out_of_memory_with_more_of_it_is_no_answer(with_more: Fit) -> None:
+    machine = Machine(lambda size: 1000 + size, 1000 + 400)
+    machine.ends = lambda size, _: Fit.UNKNOWN if size > 400 else None
+    answer = machine.answer(lifted=lambda size: Tried(size, with_more, "lifted", None))
+    assert answer.batch_size == 400 and answer.reason is None and len(answer.fails) == 2
 
 
 @settings(SAME_EVERYWHERE, max_examples=60)

@@ -14,6 +14,8 @@ from conftest import PROJECT, ROOT
 
 from runner.machine import cgroups, description
 from runner.results import memory_forecast
+from workloads import control_groups
+from workloads.control_groups import CGROUPS
 
 MIB = 2**20
 
@@ -21,8 +23,8 @@ MIB = 2**20
 @pytest.fixture
 def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str], str], None]:
     """write({file: content}, lines of /proc/self/cgroup)."""
-    monkeypatch.setattr(cgroups, "CGROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(cgroups, "OWN", tmp_path / "own")
+    monkeypatch.setattr(control_groups, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(control_groups, "OWN", tmp_path / "own")
 
     def write(files: dict[str, str], own: str) -> None:
         for name, content in files.items():
@@ -97,7 +99,7 @@ def test_half_a_core_is_no_core(groups: Callable[[dict[str, str], str], None]) -
 
 def test_a_real_limit_of_this_kernel_is_not_seen() -> None:
     """A group of our own, where this user may make one."""
-    root = next((path for path in (cgroups.CGROUPS / "memory", cgroups.CGROUPS) if os.access(path, os.W_OK)), None)
+    root = next((path for path in (CGROUPS / "memory", CGROUPS) if os.access(path, os.W_OK)), None)
     group = root and root / f"batchwise-test-{os.getpid()}"
     name = "memory.limit_in_bytes" if root and root.name == "memory" else "memory.max"
     try:

@@ -132,6 +132,7 @@ class Asked:
         self.calls.append(job.batch_sizes)
         (folder / LOG_FILE).write_text("")
         with (folder / EVENTS_FILE).open("a") as file:
+            file.write(json.dumps({"event": Event.STARTED, "t_ns": 0}) + "\n")
             for size in job.batch_sizes:
                 if size == self.dies_at:
                     ended = {"event": Event.ENDED, "t_ns": 1, "status": "out_of_memory", "reason": "no room"}
@@ -141,7 +142,8 @@ class Asked:
                     "event": Event.MEMORY_TOLD,
                     "t_ns": 1,
                     "batch_size": size,
-                    "parts": {},
+                    "parts": dict.fromkeys(MEMORY_PARTS, 1),
+                    "step_peak": size,
                     "peak": size,
                     "steps": 6,
                 }

@@ -109,6 +109,7 @@ def test_statuses_are_taken_for_other_answers(tmp_path: Path) -> None:
         Status.FAILED: Fit.UNKNOWN,
         Status.TIMEOUT: Fit.UNKNOWN,
         Status.UNSUPPORTED: Fit.UNKNOWN,
+        Status.SKIPPED: Fit.UNKNOWN,
     }
 
 

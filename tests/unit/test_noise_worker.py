@@ -20,10 +20,11 @@ from workloads.datasets import DATASETS, Split, batch_order, load
 from workloads.layers import BatchNorm, Dense, Dropout, Flatten
 from workloads.noise_scale import BATCHES, HELD, PROGRESS, WINDOW, updates_before
 from workloads.records import network
-from workloads.records.events import Event, read_events
+from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
 from workloads.records.job import RATES, InputFile, Job, Kind, TrialSpec
 from workloads.records.own_code import OwnCode
+from workloads.records.stored_events import read_events
 from workloads.schedules import rates
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from runner.command.overhead import Verdict, earlier, others, row, table
+from runner.command.overhead import Verdict, row, table
+from runner.command.overhead_file import OverheadFile
 from workloads.records.segments import Segment
 
 IMAGES = 4000
@@ -117,34 +119,59 @@ def test_the_choice_of_pairs_is_hidden() -> None:
     assert found["low_all"] < found["ratio_all"] < found["high_all"]
 
 
-CONDITIONS = {"cpu_model": "A", "threads": 2}
+CONDITIONS = {"cpu_model": "A", "commit": "abc"}
+MXNET = {"framework": "mxnet", "batch_size": 64}
+
+
+def measurements(path: Path) -> list[Any]:
+    content = json.loads(path.read_text())
+    assert content["schema_version"] == 2
+    return list(content["measurements"])
+
+
+def test_rows_of_other_conditions_and_earlier_rows_of_the_same_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "overhead.json"
+    OverheadFile(path, CONDITIONS).store_row(MXNET, {"ratio": 1}, {"version": "1"})
+    OverheadFile(path, CONDITIONS | {"commit": "def"}).store_row(MXNET, {"ratio": 2}, {"version": "1"})
+    OverheadFile(path, CONDITIONS).store_row(MXNET, {"ratio": 3}, {"version": "1"})
+    OverheadFile(path, CONDITIONS).store_failure(MXNET, "killed")
+    other, same = measurements(path)
+    assert (other["conditions"]["commit"], same["conditions"]["commit"]) == ("def", "abc")
+    assert [row["ratio"] for row in same["rows"]] == [1, 3] and [row["ratio"] for row in other["rows"]] == [2]
+    assert [failed["reason"] for failed in same["failed"]] == ["killed"]
+    times = [entry["measured_at"] for entry in (*same["rows"], *same["failed"])]
+    assert times == sorted(times)
+
+
+def test_rows_of_another_version_of_a_framework_are_another_measurement(tmp_path: Path) -> None:
+    path = tmp_path / "overhead.json"
+    for version in ("1", "2", "2"):
+        OverheadFile(path, CONDITIONS).store_row(MXNET, {}, {"version": version})
+    assert [each["conditions"]["frameworks"]["mxnet"]["version"] for each in measurements(path)] == ["1", "2"]
+    assert [len(each["rows"]) for each in measurements(path)] == [1, 2]
+
+
+def test_a_file_of_schema_1_is_its_first_measurement(tmp_path: Path) -> None:
+    path = tmp_path / "overhead.json"
+    conditions = CONDITIONS | {"load_average_before": 1.0, "frameworks": {"mxnet": {"version": "1"}}}
+    path.write_text(
+        json.dumps({"schema_version": 1, "conditions": conditions, "rows": [MXNET | {"ratio": 1}], "failed": []})
+    )
+    OverheadFile(path, CONDITIONS).store_row(MXNET, {"ratio": 2}, {"version": "1"})
+    (measurement,) = measurements(path)
+    assert measurement["conditions"] == conditions
+    assert [row["ratio"] for row in measurement["rows"]] == [1, 2]
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
-    [
-        (
-            '{"schema_version": 1, "conditions": {"cpu_model": "A", "threads": 2, "x": 1}, "rows": [], "failed": []}',
-            True,
-        ),
-        ('{"schema_version": 1, "conditions": {"cpu_model": "B", "threads": 2}, "rows": [], "failed": []}', False),
-        ('{"schema_version": 0, "conditions": {"cpu_model": "A", "threads": 2}, "rows": [], "failed": []}', False),
-        ('{"schema_version": 1, "conditions": {"cpu_model": "A", "threads": 2}}', False),
-        ("[]", False),
-        ("{", False),
-    ],
+    "text", ['{"schema_version": 3}', '{"schema_version": 1, "rows": []}', "[]", "{", "[" * 100_000, "\xff"]
 )
-def test_rows_of_other_conditions_stand_beside_new_ones_or_those_of_the_same_are_lost(
-    text: str, kept: bool, tmp_path: Path
-) -> None:
+def test_a_file_that_cannot_be_read_is_kept_under_another_name(tmp_path: Path, text: str) -> None:
     path = tmp_path / "overhead.json"
-    assert earlier(path, CONDITIONS) is None
-    path.write_text(text)
-    assert (earlier(path, CONDITIONS) is not None) == kept
-
-
-def test_a_cell_measured_again_stands_twice_or_takes_others_with_it() -> None:
-    rows: list[dict[str, Any]] = [
-        {"framework": name, "batch_size": size, "segments": [{}]} for name in "ab" for size in (32, 128)
-    ]
-    assert others(rows, {"framework": "a", "batch_size": 128}) == [rows[0], *rows[2:]]
+    for number in (1, 2):
+        path.write_bytes(text.encode("latin-1"))
+        file = OverheadFile(path, CONDITIONS)
+        assert file.set_aside == tmp_path / f"overhead.json.unreadable-{number}"
+        assert file.set_aside.read_bytes() == text.encode("latin-1")
+    file.store_failure(MXNET, "killed")
+    assert len(measurements(path)) == 1

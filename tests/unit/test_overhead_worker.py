@@ -22,10 +22,10 @@ from adapters.worker.event_log import EventLog
 from adapters.worker.overhead_pairs import Sampler, measure_pairs, same_work
 from adapters.worker.trainer import Trainer
 from runner.launch import GRACE_S, sampler, watch
-from workloads.records.events import read_events
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
 from workloads.records.samples import read_samples
 from workloads.records.segments import Segment
+from workloads.records.stored_events import read_events
 
 
 class Sleeper(Adapter):

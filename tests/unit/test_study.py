@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -108,7 +110,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["learning_rate", "window_s", "timeout_s"])
 def test_a_whole_number_means_the_same_as_its_decimal(tmp_path: Path, key: str) -> None:
     """A trial's id is made from the JSON of these values, where 3 and 3.0 differ."""
-    assert repr(getattr(read(written(tmp_path, f"{key} = 3")), key)) == "3.0"
+    assert repr(getattr(read(written(tmp_path, f"{key} = 30")), key)) == "30.0"
 
 
 @pytest.mark.parametrize(
@@ -250,3 +252,32 @@ def test_what_is_named_by_its_path_lies_beside_the_study(tmp_path: Path, monkeyp
         dataset = read(Path("mine.toml")).dataset
         assert is_path(dataset) == is_named and (tmp_path / named).resolve() == Path(dataset).resolve()
     assert read(written(tmp_path, f'dataset = "{tmp_path}/x"')).dataset == f"{tmp_path}/x"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("window_s = 600", "window_s: 600 s do not fit into the 600 s of timeout_s"),
+        ("epochs = 1_000_000_000", "epochs: 1,000,000,000 take 10,000 s on any machine"),
+        ("repeats = 1_000_000_000", "repeats: 9,000,000,000 trials"),
+        (f"batch_sizes = {list(range(1, 100_002))}", "batch_sizes: 100,001 trials, of 100,001 cells in 1 repeats"),
+        (f"batch_sizes = [{10**18}]", "batch_sizes: Expected `int` <= 2147483647"),
+        (f"epochs = {10**400}", "epochs: Expected `int` <= 2147483647"),
+        (f"learning_rate = {10**400}", "learning_rate: Number out of range"),
+        ("epochs = 1" + 5000 * "0", "not valid TOML: Exceeds the limit"),
+        ("a = " + 5000 * "[", "not valid TOML: nested without end"),
+        ("a = " + 2000 * "{a = " + "1" + 2000 * "}", "not valid TOML: nested without end"),
+        ('"a\\n' + 200 * "b" + '" = 1', "unknown key"),
+    ],
+)
+def test_what_no_machine_can_finish_or_read_is_one_line(tmp_path: Path, content: str, told: str) -> None:
+    with pytest.raises(StudyError, match=re.escape(told)) as refused:
+        read(written(tmp_path, content))
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 700
+
+
+def test_what_is_no_file_is_one_line_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    for path in (tmp_path, tmp_path / "pipe.toml", tmp_path / "none.toml", Path("a\0b.toml")):
+        with pytest.raises(StudyError, match="cannot be read"):
+            read(path)

@@ -26,10 +26,10 @@ from runner.results.assemble import augmentation
 from workloads import schedules, weights
 from workloads.augmentation import augmented, draw
 from workloads.datasets import Split, batch_order
-from workloads.records.events import read_events
 from workloads.records.evidence import probe_rates
 from workloads.records.figures import AUGMENT
 from workloads.records.job import AUGMENTATION, RATES, InputFile
+from workloads.records.stored_events import read_events
 from workloads.spec import OptimizerSpec, ScaleName, ScheduleName
 from workloads.study import Study
 

@@ -34,10 +34,10 @@ from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.datasets import DATASETS, Split, batch_order, load
 from workloads.layers import Dense, Flatten
 from workloads.records import network
-from workloads.records.events import read_events
 from workloads.records.evidence import PROJECTIONS, Evidence
 from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
 from workloads.records.job import InputFile, Job, Kind, TrialSpec
+from workloads.records.stored_events import read_events
 from workloads.spec import OptimizerSpec, Workload
 
 ROOT = Path(__file__).parents[2]

@@ -100,6 +100,7 @@ def test_a_worker_of_this_machine_sees_the_variables_and_not_the_callers_other_o
     launcher = Local(sys.executable, {"PYTHONPATH": str(tmp_path)}, PROJECT)
     with (tmp_path / "log").open("w") as log:
         worker = launcher.start(tmp_path, Job(Kind.TRIAL, spec), log)
+        worker.go()
         assert worker.wait(30) == 0
     seen = json.loads((tmp_path / "seen").read_text())
     assert seen.items() >= SET.items() and not seen.keys() & OF_NO_WORKER.keys()

@@ -90,9 +90,10 @@ def _steps(spec: TrialSpec, epochs: list[Epoch]) -> Iterator[Check]:
 
 def _window(spec: TrialSpec, figures: dict[str, Figure]) -> Iterator[Check]:
     if window := _values(figures, registry.WINDOW):
-        usage = figures[(registry.CPU_USAGE if spec.placement.device == "cpu" else registry.GPU_USAGE).name]
-        long_enough = window[0] >= SHORTEST_S and (usage.samples is None or usage.samples >= FEWEST_SAMPLES)
-        counted = "" if usage.samples is None else f", {usage.samples} samples of the usage"
+        usage = figures.get((registry.CPU_USAGE if spec.placement.device == "cpu" else registry.GPU_USAGE).name)
+        samples = usage.samples if usage else None
+        long_enough = window[0] >= SHORTEST_S and (samples is None or samples >= FEWEST_SAMPLES)
+        counted = "" if samples is None else f", {samples} samples of the usage"
         detail = f"{window[0]:.2f} s{counted}; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are wanted"
         yield Check(CheckName.LONG_ENOUGH, long_enough, detail)
 

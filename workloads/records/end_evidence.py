@@ -30,6 +30,7 @@ class Missing(Word):
 
     WORKER = "worker"  # the framework did not answer
     REFEREE = "referee"  # it failed, or the workload is too large for it
+    RUNNER = "runner"  # it was killed before the framework had answered
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 from .word import Word
@@ -38,16 +36,14 @@ class Event(Word):
     ENDED = "ended"  # not finished: carries status and reason
 
 
+class MemoryBound(Word):
+    """What refused memory, in `ended` of a worker that ran out of it."""
+
+    DATA = "data_segment"  # RLIMIT_DATA
+    ADDRESS_SPACE = "address_space"  # RLIMIT_AS
+    CONTROL_GROUP = "control_group"
+    MACHINE = "machine"
+    DEVICE = "device"  # the GPU
+
+
 Events = list[dict[str, Any]]
-
-
-def read_events(path: Path) -> Events:
-    """The worker's events; a line that a kill cut short is left out."""
-    events: Events = []
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    for line in lines:
-        try:
-            events.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return events

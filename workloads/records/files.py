@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +17,73 @@ SAMPLES_FILE = "samples.csv"
 DRIVER_SAMPLES_FILE = "driver_samples.csv"
 METER_FILE = "meter.json"
 LOG_FILE = "log.txt"
+SAMPLER_LOG_FILE = "sampler.txt"  # what the sampler said; none where it said nothing
 SAMPLER_FILE = "sampler.pid"  # of a worker that measures what the sampler costs
 RESULT_FILE = "result.json"
+ATTEMPT_FILE = "attempt.json"  # what the runner alone knows of a trial, for a result that is made from its files
+UNREADABLE_FILE = "result-unreadable-{number}.json"  # a result that another one was made in place of
+INDEX_FILE = ".index.sqlite"  # of a results folder: what runner.index knows of its trials; may be removed
+
+ATTEMPTS = "attempts"  # of a results folder: earlier attempts at a trial, each as ID-NUMBER, counted from 1
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Atomically: a reader sees the old file or the whole new one. JSON has no NaN or infinity: they become null."""
+    """Atomically: a reader sees the old file or the whole new one, on the disk when it returns. JSON has no NaN or
+    infinity: they become null.
+
+    Raises OSError; then nothing is left of it.
+    """
     temporary = path.with_name(path.name + ".part")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(without_nan(data), file, indent=1, allow_nan=False)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(without_nan(data), file, indent=1, allow_nan=False)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    sync(path.parent)
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """What the file holds; None where there is none. Raises ValueError, one line, where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ValueError(f"{path.name}: cannot be read: {error.strerror}") from error
+
+
+def set_aside(path: Path, name: str) -> Path:
+    """Rename the file to the first free of `name`, whose {number} counts from 1; its new path. Raises OSError."""
+    numbered = (path.with_name(name.format(number=number)) for number in itertools.count(1))
+    return path.rename(next(free for free in numbered if not free.exists()))
+
+
+def sync(path: Path) -> None:
+    """What a file or a folder holds is on the disk when it returns: a name is the folder's, and lost without it where
+    the machine stops. Nothing where the file system knows of no such thing. Raises OSError.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def settle(folder: Path) -> None:
+    """All that its processes wrote there is on the disk, and so is the folder. Raises OSError."""
+    for path in folder.iterdir():
+        if path.is_file() and not path.is_symlink() and os.access(path, os.R_OK):
+            sync(path)
+    sync(folder)
+    sync(folder.parent)
 
 
 def without_nan(value: Any) -> Any:

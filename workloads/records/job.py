@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ Profile = Literal["default"]  # how an adapter trains; the referee has "float64"
 Fit = Literal["stretch", "crop", "pad"]  # how an image is brought to a size, by interpolation
 FITS: tuple[Fit, ...] = get_args(Fit)
 PROFILES: tuple[Profile, ...] = get_args(Profile)
+ID = re.compile(r"[a-z0-9][a-z0-9._-]*")  # a trial's folder; no separator, so it stays where it is put
 OF_THE_CALLER = "python"  # the isolation of a build that an interpreter of the caller's has
 AugmentName = Literal["none", "flip-crop"]  # of the training images
 AUGMENTATIONS: tuple[AugmentName, ...] = get_args(AugmentName)

@@ -6,7 +6,8 @@ import hashlib
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from .. import layers
 from ..layers import Layer
@@ -17,6 +18,8 @@ KINDS: dict[str, type[Layer]] = {
     for kind in vars(layers).values()
     if isinstance(kind, type) and issubclass(kind, Layer) and not kind.__subclasses__()
 }
+
+HINTS = {name: get_type_hints(kind) for name, kind in {"Workload": Workload, **KINDS}.items()}
 
 
 def to_json(workload: Workload) -> dict[str, Any]:
@@ -41,7 +44,9 @@ def read(path: Path) -> Workload:
 
 def from_json(data: dict[str, Any]) -> Workload:
     """Raises TypeError, KeyError, ValueError for what is no network."""
-    return Workload(**{"summary": "", **{name: _value(item) for name, item in data.items()}})
+    values = {"summary": "", **{name: _value(item) for name, item in data.items()}}
+    _refuse_types(Workload, values)
+    return Workload(**values)
 
 
 def _plain(value: Any) -> Any:
@@ -52,5 +57,30 @@ def _plain(value: Any) -> Any:
 
 def _value(item: Any) -> Any:
     if isinstance(item, dict):
-        return KINDS[item["layer"]](**{name: _value(value) for name, value in item.items() if name != "layer"})
+        kind = KINDS[item["layer"]]
+        values = {name: _value(value) for name, value in item.items() if name != "layer"}
+        _refuse_types(kind, values)
+        return kind(**values)
     return tuple(_value(each) for each in item) if isinstance(item, list) else item
+
+
+def _refuse_types(kind: type[Any], values: dict[str, Any]) -> None:
+    """Raises TypeError before anything is computed: a text times a number is a text of so many times the length."""
+    hints = HINTS[kind.__name__]
+    for name, value in values.items():
+        if name in hints and not _fits(value, hints[name]):
+            raise TypeError(f"{kind.__name__}.{name} is of another type")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return value in arguments
+    if origin in (Union, UnionType):
+        return any(_fits(value, each) for each in arguments)
+    if origin is tuple:
+        each = arguments[:1] * len(value) if arguments[-1] is Ellipsis and isinstance(value, tuple) else arguments
+        return isinstance(value, tuple) and len(value) == len(each) and all(map(_fits, value, each))
+    if hint is float:
+        return type(value) in (int, float)
+    return type(value) is hint if hint in (int, bool) else not isinstance(hint, type) or isinstance(value, hint)

@@ -6,11 +6,12 @@ are those of the monotonic clock; an empty cell is a value that the machine did 
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .files import read_bytes
 
 PERIOD_S = 0.1
 
@@ -38,6 +39,9 @@ COLUMNS = (
     "package_energy_uj",  # of the processor's packages since the sampler's start, a running sum
 )
 LATER = ("package_energy_uj",)  # samples stored before do not have it
+NEVER_EMPTY = ("t_ns", "epoch_us")
+LARGEST = 2.0**63  # of a cell: nobody counts further
+SHOWN = 60  # characters of a cell that is wrong
 DRIVER_COLUMNS = ("t_ns", "epoch_us", "gpu_percent")  # epoch_us as the driver gave it
 
 Samples = dict[str, NDArray[np.float64]]
@@ -47,12 +51,54 @@ def read_samples(path: Path, columns: tuple[str, ...] = COLUMNS) -> Samples:
     """Columns as float arrays, NaN where a cell is empty, or a column of LATER is not there; a last row that a kill cut
     short is left out.
 
-    A file that is not there has no rows. Raises ValueError for a cell that is no number, KeyError for a missing column.
+    A file that is not there has no rows. Raises ValueError, one line, for one that cannot be read, for a cell that is
+    no number and for a missing column.
     """
-    if not path.exists():
+    content = read_bytes(path)
+    if content is None:
         return {name: np.empty(0) for name in columns}
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if None not in row.values()]
-    if rows and (absent := [name for name in LATER if name not in rows[0]]):
-        rows = [dict.fromkeys(absent, "") | row for row in rows]
-    return {name: np.array([float(row[name] or "nan") for row in rows]) for name in columns}
+    return samples_of(content, columns, path.name)
+
+
+def samples_of(content: bytes, columns: tuple[str, ...] = COLUMNS, name: str = "samples.csv") -> Samples:
+    """Of a file's content, as `read_samples`; nobody quotes a cell. Raises ValueError with `name` and the line."""
+    head, *rows = [line.removesuffix(b"\r").split(b",") for line in content.split(b"\n")[:-1]] or [[]]
+    if not head:
+        return {column: np.empty(0) for column in columns}
+    places = _places(head, columns, name)
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(head):
+            raise ValueError(f"{name}: line {number}: {len(row)} cells, the first line has {len(head)}")
+    samples = {column: np.full(len(rows), np.nan) for column in columns}
+    for column, place in places.items():
+        samples[column] = _numbers([row[place] for row in rows], name, column)
+    return samples
+
+
+def _places(head: list[bytes], columns: tuple[str, ...], name: str) -> dict[str, int]:
+    """{column: its place}; of LATER those that are there. Raises ValueError."""
+    places = {}
+    for column in columns:
+        count = head.count(column.encode())
+        if count > 1 or (not count and column not in LATER):
+            raise ValueError(f"{name}: line 1: {count or 'no'} column{'s' * (count > 1)} {column}")
+        if count:
+            places[column] = head.index(column.encode())
+    return places
+
+
+def _numbers(cells: list[bytes], name: str, column: str) -> NDArray[np.float64]:
+    """NaN for an empty cell. Raises ValueError."""
+    values = np.empty(len(cells))
+    for place, cell in enumerate(cells):
+        try:
+            values[place] = float(cell) if cell else np.nan
+        except ValueError as error:
+            text = ascii(cell.decode("utf-8", "replace"))[:SHOWN]
+            raise ValueError(f"{name}: line {place + 2}: {column} is no number: {text}") from error
+    wrong = np.abs(values) > LARGEST if column not in NEVER_EMPTY else ~(np.abs(values) <= LARGEST)
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        text = ascii(cells[place].decode("ascii"))[:SHOWN]
+        raise ValueError(f"{name}: line {place + 2}: {column} is {text}, which nobody can have sampled")
+    return values

@@ -39,5 +39,24 @@ def in_pairs(segments: list[Segment]) -> list[Pair]:
 
 
 def read_segments(path: Path) -> list[Segment]:
-    """In the order in which they were measured."""
-    return [Segment(**segment) for segment in json.loads(path.read_text(encoding="utf-8"))["segments"]]
+    """In the order in which they were measured. Raises ValueError, one line, for what is none of a worker's."""
+    try:
+        segments = [Segment(**segment) for segment in json.loads(path.read_text(encoding="utf-8"))["segments"]]
+        if not all(map(_possible, segments)):
+            raise ValueError("a segment that nobody can have measured")
+    except OSError as error:
+        raise ValueError(f"{path.name}: cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path.name}: {type(error).__name__}: {error}"[:300]) from error
+    return segments
+
+
+def _possible(segment: Segment) -> bool:
+    """Raises TypeError for what is no number."""
+    counted = type(segment.instruments) is bool and type(segment.images) is int and 0 < segment.images < 2**53
+    return (
+        counted
+        and 0 < segment.wall_s < 1e9
+        and 0 <= segment.sampler_cpu_s < 1e9
+        and -1e9 < segment.foreign_cpu_percent < 1e9  # busy time comes in ticks: a little below 0 is nobody
+    )

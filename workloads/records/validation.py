@@ -4,11 +4,20 @@ their packages.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec import Meta
+
+MOST_CHARACTERS = 500  # of a reason: a value may be as long as its file
+
+# What a table can show of a file's numbers: an integer of any size is no float.
+Count = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Real = Annotated[float, Meta(ge=-1e30, le=1e30)]
+Number = Count | Real
 
 Kind = TypeVar("Kind")
 
@@ -20,11 +29,27 @@ def record(data: Any, kind: type[Kind], name: str) -> Kind:
     """
     try:
         converted = msgspec.convert(data, kind)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name}: {one_line(error)}") from error
     for key in _invented(data, msgspec.to_builtins(converted), "$"):
-        raise ValueError(f"{name}: Unknown field - at `{key}`")
+        raise ValueError(f"{name}: {one_line(ValueError(f'Unknown field - at `{key}`'))}")
     return converted
+
+
+def numbers(data: Any) -> Any:
+    """The same with NaN for every null: in JSON that is what was no number."""
+    if isinstance(data, dict):
+        return {key: numbers(item) for key, item in data.items()}
+    if isinstance(data, list):
+        return [numbers(item) for item in data]
+    return math.nan if data is None else data
+
+
+def one_line(error: Exception) -> str:
+    """Why something cannot be read; what a stranger's file says may have lines of its own."""
+    if isinstance(error, RecursionError):
+        return "nested without end"
+    return " ".join(str(error).split())[:MOST_CHARACTERS]
 
 
 def _invented(data: Any, known: Any, path: str) -> Iterator[str]:
@@ -43,8 +68,17 @@ def read(path: Path, kind: type[Kind]) -> Kind | None:
     Raises ValueError with the reason, without the path, for what cannot be read or is of another kind.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        content = path.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
+    return decoded(content, kind)
+
+
+def decoded(content: bytes, kind: type[Kind]) -> Kind:
+    """The record that JSON holds. Raises ValueError with the reason, one line."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(one_line(error)) from error

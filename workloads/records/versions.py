@@ -52,7 +52,7 @@ def newest(result: Any) -> Stored:
         raise ValueError("not a trial result: no JSON object")
     version = result.get("schema_version")
     if type(version) is not int or not 1 <= version <= NEWEST:
-        raise OtherSchema(f"schema version {version}, this program reads 1 to {NEWEST}")
+        raise OtherSchema(f"schema version {repr(version)[:40]}, this program reads 1 to {NEWEST}")
     stored: Stored = result
     try:
         for step in STEPS[version - 1 :]:

@@ -80,7 +80,7 @@ async function trialOf(shown, place) {
   const names = new Map(shown.frameworks);
   const { trials } = shown;
   const result = place < (results?.folder.length ?? 0) ? resultOf(results, place) : null;
-  const folder = result ? `trials/${result.folder}/` : "its folder below trials/";
+  const folder = result ? `${result.folder}/` : "its folder below trials/";
   const absent = (what, file) =>
     element("p", { class: "small" }, `${what} left out of this page for its size: see ${file} in ${folder}.`);
   const lead = [
@@ -92,6 +92,7 @@ async function trialOf(shown, place) {
   const section = trials.section[place];
   return [
     element("p", { class: "lead" }, `${lead.join(", ")}.`),
+    result?.attempts ? element("p", { class: "caution" }, `Attempts: ${result.attempts}.`) : null,
     result?.reason ? element("p", { class: "caution" }, `Reason: ${result.reason}`) : null,
     element(
       "p",

@@ -23,6 +23,9 @@ class TrialsTable {
       { label: "Batch size", value: (place) => trials.batch[place] },
       { label: "Repeat", value: (place) => trials.repeat[place] },
       { label: "Status", words: true, value: (place) => trials.status[place] },
+      ...(trials.attempt.some(Boolean)
+        ? [{ label: "Attempt", words: true, value: (place) => trials.attempt[place] || "the only one" }]
+        : []),
       ...(shown.sections.length > 1
         ? [{ label: "Section", value: (place) => trials.section[place] || "replaced" }]
         : []),

@@ -1,0 +1,152 @@
+"""Attempts at a trial: those that were made before the newest, why they ended, and which one a report shows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from workloads.records import attempts as numbered
+from workloads.records.files import ATTEMPTS, RESULT_FILE
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+from workloads.records.stored import read_bytes, result_of
+
+from .table import Cell, Table
+from .words import counted, status_words
+
+NAME, TITLE = "attempts", "Trials that were tried more than once"
+HEAD = ("Trial", "Attempt", "Ended", "Started", "Reason")
+COLUMNS = ("trial", "attempt", "attempts", "shown", "ended", "started_at", "reason", "folder")
+NO_RESULT = "no result"
+UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One, with its result; else `error` says why that cannot be read, or is None where there is none."""
+
+    folder: Path
+    result: TrialResult | None = None
+    error: ValueError | None = None
+    digest: bytes = b""  # of the result's file
+
+    @property
+    def ended(self) -> str:
+        """In a word or two."""
+        if self.result is not None:
+            return status_words(self.result.status)
+        return UNREADABLE if self.error else NO_RESULT
+
+    @property
+    def reason(self) -> str:
+        """Of what is not ok."""
+        if self.result is not None:
+            return self.result.reason or ""
+        return str(self.error) if self.error else "interrupted, or still running"
+
+    def __str__(self) -> str:
+        return f"{self.ended}: {self.reason}" if self.reason else self.ended
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """At one trial, several, in their order. `shown` is the place of the one that the report shows: the newest with a
+    result that can be read; None where there is none.
+    """
+
+    trial: str
+    every: tuple[Attempt, ...]
+    shown: int | None
+
+    @property
+    def place(self) -> str:
+        """ "2 of 3"."""
+        return f"{0 if self.shown is None else self.shown + 1} of {len(self.every)}"
+
+    def __str__(self) -> str:
+        """A sentence without its full stop: how often it was tried, and how the others ended."""
+        count = len(self.every)
+        if self.shown is None:
+            head = f"none of {counted(count, 'attempt')} has a result that can be read"
+        else:
+            head = f"{self.every[self.shown].ended} at the {ordinal(self.shown + 1)} of {counted(count, 'attempt')}"
+        others = [f"the {ordinal(n)}: {each}" for n, each in enumerate(self.every, 1) if n - 1 != self.shown]
+        if self.shown is not None and self.shown < count - 1:
+            others.append(f"the {ordinal(self.shown + 1)} stands in for the {ordinal(count)}")
+        return "; ".join([head, *others])
+
+
+def read(folder: Path) -> Attempt:
+    """Of a trial's folder."""
+    path = folder / RESULT_FILE
+    if not path.exists():
+        return Attempt(folder)
+    try:
+        content = read_bytes(path)
+        return Attempt(folder, result_of(content), None, hashlib.sha256(content).digest())
+    except ValueError as error:
+        return Attempt(folder, None, error)
+
+
+def earlier(results: Path) -> dict[str, list[Attempt]]:
+    """{a trial's id: attempts before the newest, in their order}; none where a trial was only left out."""
+    folders = numbered.by_id(results / ATTEMPTS)
+    found = {name: [each for path in paths if not _left_out(each := read(path))] for name, paths in folders.items()}
+    return {name: attempts for name, attempts in found.items() if attempts}
+
+
+def _left_out(attempt: Attempt) -> bool:
+    return attempt.result is not None and attempt.result.status is Status.SKIPPED
+
+
+def trial_id(folder: Path) -> str:
+    """Of the trial that an attempt's folder, the newest's or another, belongs to."""
+    name = numbered.NUMBERED.fullmatch(folder.name) if folder.parent.name == ATTEMPTS else None
+    return name["id"] if name else folder.name
+
+
+def ordinal(number: int) -> str:
+    """ "1st", "2nd", "11th"."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if 10 < number % 100 < 14 else ending}"
+
+
+def table(trials: Iterable[Attempts]) -> Table | None:
+    """A row an attempt; None where every trial was tried once."""
+    shown = [
+        (each, number, attempt) for each in trials for number, attempt in enumerate(each.every, 1)
+    ]  # of every attempt
+    if not shown:
+        return None
+    rows = tuple(
+        (
+            Cell(each.trial, None, (), (each.trial,)),
+            Cell(f"{number} of {len(each.every)}{' (shown)' if number - 1 == each.shown else ''}"),
+            Cell(attempt.ended),
+            Cell(attempt.result.started_at if attempt.result else ""),
+            Cell(attempt.reason),
+        )
+        for each, number, attempt in shown
+    )
+    tidy = [
+        (
+            each.trial,
+            number,
+            len(each.every),
+            number - 1 == each.shown,
+            attempt.ended,
+            attempt.result.started_at if attempt.result else None,
+            attempt.reason,
+            f"{attempt.folder.parent.name}/{attempt.folder.name}",
+        )
+        for each, number, attempt in shown
+    ]
+    below = (
+        "The figures of a report are those of the newest attempt that has a result; the others are kept as they ended. "
+        "What ends well at a later attempt alone may fail again.",
+    )
+    return Table(NAME, TITLE, HEAD, rows, pd.DataFrame(tidy, columns=list(COLUMNS)), below=below, words=True)

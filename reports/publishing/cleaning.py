@@ -1,0 +1,122 @@
+"""Names and secrets in a log that is published: who ran it, where, and what opens their doors.
+
+A log is free text of frameworks and of a stranger's model. Replaced are home folders (`~`), the host (`HOST`), and what
+gives access (`***`): by the forms that gitleaks' rules know tokens, keys and assignments by, in URLs and in what a
+program prints of its environment. What has none of these forms is not seen: whoever publishes reads the logs.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import socket
+from collections.abc import Iterable
+from functools import cache
+from pathlib import PurePosixPath
+
+HOME = re.compile(
+    rb"/(?:home|Users)/[^/\s\"'\\:;,)\]]+|/root(?![\w-])|(?i:\b[a-z]:(?:\\{1,2}|/)Users(?:\\{1,2}|/)[^\\/\s\"':;,)\]]+)"
+)
+HOST = re.compile(rb"(?i)(hostname: |for host: )\S+")
+FIRST_PERSON = 1000  # user ids from here on are people's (UID_MIN of login.defs); below, and NOBODY, are programs'
+NOBODY = 65534
+SHORTEST_HOST = 3  # characters: a shorter name stands in other words
+NO_NAMES = ("localhost", "host")
+
+SECRET = (
+    rb"token|secret|passw(?:or)?d|passphrase|_pwd|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key|credentials?|"
+    rb"authorization|cookie|signature"
+)
+IN_URL = SECRET + rb"|sig|key|auth|code|session"
+NO_SECRET = rb"(?!\*\*\*|[\[{(]|(?:null|none|true|false)\b|[-+]?\d*\.\d)"  # structures and figures have names, too
+# (what is searched for, what stands in its place); repeats are bounded, for a log may be one line of megabytes
+SECRETS: tuple[tuple[re.Pattern[bytes], bytes], ...] = (
+    (
+        re.compile(rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)", re.DOTALL),
+        rb"***",
+    ),
+    (re.compile(rb"(\b[a-zA-Z][a-zA-Z0-9+.-]{0,20}://)(?!\*\*\*@)[^/\s@\"'<>]{1,300}@"), rb"\1***@"),  # a user in a URL
+    (
+        re.compile(rb"(?i)([?&;][\w.-]{0,60}(?:" + IN_URL + rb")[\w.-]{0,60}=)(?!\*\*\*)[^&\s\"'<>#]+"),
+        rb"\1***",
+    ),
+    # As `env`, `set`, a dictionary, JSON and YAML print it.
+    (
+        re.compile(
+            rb"(?i)((?:"
+            + SECRET
+            + rb")[\"']?[ \t]*[=:][ \t]*[\"']?)(?:(?:bearer|basic|token)[ \t]+)?"
+            + NO_SECRET
+            + rb"[^\s\"',;&)}\]]{4,}"
+        ),
+        rb"\1***",
+    ),
+    (re.compile(rb"(?i)(\bbearer[ \t]+)[\w.~+/=-]{8,}"), rb"\1***"),
+    # Who ran it, in what `env` or os.environ prints.
+    (
+        re.compile(
+            rb"(?m)((?:^|[\s{,])(?:export |declare -x )?[\"']?(?:USER|LOGNAME|USERNAME|SUDO_USER|HOSTNAME|COMPUTERNAME|"
+            rb"SSH_CLIENT|SSH_CONNECTION|MAIL|EMAIL|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL))[\"']?(?:=|: ?)[\"']?)"
+            rb"(?!\*\*\*)[^\n\"']+"
+        ),
+        rb"\1***",
+    ),
+    # By their own form: GitHub, GitLab, AWS, Google, Hugging Face, OpenAI and Anthropic, Slack, PyPI, npm, W&B, JWT.
+    (
+        re.compile(
+            rb"\b(?:gh[pousr]_\w{36,}|github_pat_\w{22,}|glpat-[\w-]{20,}|(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}|"
+            rb"AIza[\w-]{35}|hf_[a-zA-Z]{34,}|sk-[\w-]{20,}|xox[abeoprs]-[\w-]{10,}|pypi-[\w-]{50,}|npm_[a-zA-Z0-9]{36}|"
+            rb"wandb_v1_\w{20,}|eyJ[\w-]{10,2000}\.[\w-]{10,4000}\.[\w-]{0,2000})"
+        ),
+        rb"***",
+    ),
+)
+
+
+def nameless(log: bytes) -> bytes:
+    """Home folders as `~`, the host as `HOST`, secrets as `***`."""
+    for pattern, replacement in SECRETS:
+        log = pattern.sub(replacement, log)
+    log = HOME.sub(b"~", log)
+    if folders := own_homes():
+        log = folders.sub(b"~", log)
+    log = HOST.sub(rb"\1HOST", log)
+    names = own_hosts()
+    return names.sub(b"HOST", log) if names else log
+
+
+def tells(content: bytes) -> bool:
+    """Whether a file that stays as it is, byte for byte, has a home directory or a secret in it."""
+    folders = own_homes()
+    return bool(
+        HOME.search(content)
+        or (folders and folders.search(content))
+        or any(content != pattern.sub(replacement, content) for pattern, replacement in SECRETS)
+    )
+
+
+@cache
+def own_homes() -> re.Pattern[bytes] | None:
+    """This user's and every other person's of this machine, wherever they lie."""
+    accounts = [entry.pw_dir for entry in pwd.getpwall() if FIRST_PERSON <= entry.pw_uid != NOBODY]
+    return _any_of(
+        path
+        for path in (os.environ.get("HOME", ""), *accounts)
+        if PurePosixPath(path).is_absolute() and len(PurePosixPath(path).parts) > 1
+    )
+
+
+@cache
+def own_hosts() -> re.Pattern[bytes] | None:
+    """The names of this machine, with its domain and without."""
+    name = socket.gethostname()
+    names = {name, name.partition(".")[0], os.environ.get("HOSTNAME", "")}
+    return _any_of(each for each in names if len(each) >= SHORTEST_HOST and each.lower() not in NO_NAMES)
+
+
+def _any_of(words: Iterable[str]) -> re.Pattern[bytes] | None:
+    """Whole words and paths, the longest first."""
+    longest = sorted({word.rstrip("/") for word in words}, key=len, reverse=True)
+    texts = b"|".join(re.escape(word.encode("utf-8", "surrogateescape")) for word in longest)
+    return re.compile(rb"(?<![\w.-])(?:" + texts + rb")(?![\w-])") if longest else None

@@ -1,0 +1,126 @@
+"""How long a worker goes on: until it ends, its time is up, it gives no sign of life, or nobody samples it any more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from runner.log import CappedLog, last_lines
+from workloads.lifeline import STACKS
+from workloads.records.files import EVENTS_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
+from workloads.records.job import Job, Kind
+
+LOOK_S = 1.0
+SILENCE_S = 1800.0  # of a worker: a first step compiles for minutes, and a call may be one step of a large network
+SAMPLES_S = 20.0  # of the sampler: two hundred rows
+STACKS_S = 0.5  # to write the stacks
+WORDS = 500  # characters of what a process said, in a reason
+
+
+class Waited(Protocol):
+    """Of a worker."""
+
+    @property
+    def pid(self) -> int:
+        """As the machine counts it."""
+
+    def wait(self, timeout: float) -> int:
+        """Raises subprocess.TimeoutExpired."""
+
+
+class Silence:
+    """For how long something has not changed, as far as it was looked at: what stood still while this process did, too,
+    as a machine that was halted, is not counted.
+    """
+
+    def __init__(self, state: Callable[[], object]) -> None:
+        """Counted from here on."""
+        self.state = state
+        self.seen, self.looked_s, self.silent_s = state(), time.monotonic(), 0.0
+
+    def seconds(self) -> float:
+        """By now."""
+        before_s, self.looked_s = self.looked_s, time.monotonic()
+        self.silent_s += min(self.looked_s - before_s, 2 * LOOK_S)
+        if (now := self.state()) != self.seen:
+            self.seen, self.silent_s = now, 0.0
+        return self.silent_s
+
+
+def touched(path: Path) -> tuple[int, int] | None:
+    """What changes when the file grows or is touched."""
+    with suppress(OSError):
+        status = path.stat()
+        return status.st_size, status.st_mtime_ns
+    return None
+
+
+class Attendance:
+    """Of one worker; behind `wait` it says why that was not to be waited for any longer."""
+
+    def __init__(self, folder: Path, job: Job, sampling: subprocess.Popen[Any], log: CappedLog) -> None:
+        """`sampling`: the sampler, which has taken its first row."""
+        self.folder, self.job, self.sampling, self.log = folder, job, sampling, log
+        self.samples = Silence(partial(touched, folder / SAMPLES_FILE))
+        self.timed_out, self.over_s = False, time.monotonic()
+        self.hung: str | None = None
+        self._stalled: str | None = None
+
+    def wait(self, worker: Waited) -> None:
+        """Blocks; the worker's time runs from here on, and the sampler samples it. It may run on behind this."""
+        self.samples = Silence(self.samples.state)
+        self._follow(worker)
+        self.over_s = time.monotonic()
+        if self.timed_out or self.hung is not None:
+            self._show_stacks(worker.pid)
+
+    def _follow(self, worker: Waited) -> None:
+        until_s = time.monotonic() + self.job.trial.timeout_s
+        # No event, no step, no word.
+        worker_silent = Silence(lambda: (touched(self.folder / EVENTS_FILE), self.log.total))
+        while True:
+            try:
+                worker.wait(max(0.0, min(LOOK_S, until_s - time.monotonic())))
+            except subprocess.TimeoutExpired:
+                pass
+            else:
+                return
+            if self.sampler_lost() is not None:
+                return
+            self.timed_out = time.monotonic() >= until_s
+            if not self.timed_out and worker_silent.seconds() > SILENCE_S:
+                self.hung = f"no sign of life for {SILENCE_S:g} s"
+            if self.timed_out or self.hung is not None:
+                return
+
+    def sampler_lost(self) -> str | None:
+        """Why the worker is not sampled any more, before the sampler was told to end; None where it is."""
+        if self._stalled is not None:
+            return self._stalled
+        name = "the sampler, python -m runner.sampler,"
+        if (code := self.sampling.poll()) is not None:
+            self._stalled = f"{name} ended with exit code {code}: {said(self.folder / SAMPLER_LOG_FILE)}"
+        # A worker that measures what the sampler costs makes it stand still.
+        elif self.job.kind is not Kind.OVERHEAD and self.samples.seconds() > SAMPLES_S:
+            self._stalled = f"{name} took no sample for {SAMPLES_S:g} s"
+        return self._stalled
+
+    def _show_stacks(self, pid: int) -> None:
+        """In its log; a process that cannot be asked, or does not know the signal yet, has none."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, STACKS)
+            time.sleep(STACKS_S)
+
+
+def said(path: Path) -> str:
+    """The last line of a process's words, shortened."""
+    with suppress(OSError):
+        lines = [line.strip() for line in last_lines(path) if line.strip()]
+        return lines[-1][-WORDS:] if lines else "it said nothing"
+    return "it said nothing"

@@ -1,0 +1,1 @@
+"""Whether this machine can measure, and what to do where it cannot."""

@@ -1,0 +1,94 @@
+"""python -m runner doctor: is this machine fit to measure, and what to do where it is not."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from runner.command.parser import BadInput, Parser
+from runner.doctor import machine, noise, project
+from runner.doctor.finding import Finding, State
+from runner.machine import description
+from runner.project import Project
+
+ROOT = Path("/")
+WIDTH = 100  # columns at most
+STYLES = {State.OK: "green", State.WARNING: "yellow", State.PROBLEM: "bold red", State.UNKNOWN: "dim"}
+
+
+def run(arguments: Sequence[str], code: Project, console: Console) -> int:
+    """The exit code: 0, or 1 where there is something to do. Raises BadInput."""
+    parser = Parser(
+        prog="python -m runner doctor",
+        description="Look at this machine and checkout, change nothing, and say what to do.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR",
+                        help="where runs write (default: results)")  # fmt: skip
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="of the data sets (default: as of a run)")
+    options = parser.parse_args(arguments)
+    for name, folder in (("--results", options.results), ("--data-dir", options.data_dir)):
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise BadInput(f"{name} {folder}: is no folder")
+    named = os.environ.get("BATCHWISE_DATA")
+    data_folder = options.data_dir or (Path(named) if named else code.data)
+    found = list(findings(code, options.results.absolute(), data_folder))
+    show(found, console)
+    return int(any(each.state in (State.WARNING, State.PROBLEM) for each in found))
+
+
+def findings(code: Project, results: Path, data_folder: Path) -> Iterator[Finding]:
+    """Of every check."""
+    real_s, monotonic_s = time.time(), time.monotonic()
+    gpus, cores = description.gpus(), sorted(os.sched_getaffinity(0))
+    described = description.describe(code, "cpu", [])
+    yield machine.processor(described)
+    yield machine.gpu(gpus, ROOT)
+    yield machine.memory(machine.available_bytes(), described)
+    yield machine.swap(ROOT)
+    yield from project.environments(code, "cuda" if gpus else "cpu")
+    yield told("data", lambda: project.data(data_folder))
+    yield told("disk", lambda: project.disk(results))
+    yield told("permissions", lambda: project.permissions(results, data_folder, code.environments))
+    yield machine.null_device(ROOT)
+    yield machine.shared_memory(ROOT)
+    yield machine.limits()
+    yield told("governor", lambda: noise.governor(ROOT, cores))
+    yield noise.load(description.load_average(), len(cores))
+    yield (runs := noise.other_runs(cores, [gpu.uuid for gpu in gpus]))
+    calibration = noise.calibrate(cores) if runs.state is State.OK else None
+    yield noise.neighbours(calibration)
+    yield noise.steadiness(calibration)
+    yield machine.clock(ROOT, time.monotonic() - monotonic_s, time.time() - real_s)
+
+
+def told(name: str, check: Callable[[], Finding]) -> Finding:
+    """What it found; of a place that this user may not look into, that."""
+    try:
+        return check()
+    except OSError as error:
+        return Finding(name, State.UNKNOWN, f"{error.filename or 'system'}: {error.strerror}")
+
+
+def show(found: list[Finding], console: Console) -> None:
+    """A row each, what to do below what was found; then how many of each."""
+    table = Table(box=None, padding=(0, 1), width=min(WIDTH, console.width) if console.is_terminal else WIDTH)
+    for column in ("check", "state", "finding"):
+        table.add_column(column, overflow="fold", no_wrap=column == "state")
+    for each in found:
+        table.add_row(each.name, f"[{STYLES[each.state]}]{each.state}[/]", _escaped(each.text))
+        if each.advice:
+            table.add_row("", "", f"[bold]-> {_escaped(each.advice)}[/]")
+    Console(file=console.file, width=table.width, highlight=False, force_terminal=console.is_terminal).print(table)
+    counts = {state: sum(each.state is state for each in found) for state in State}
+    console.print(", ".join(f"{count} {state}" for state, count in counts.items() if count))
+
+
+def _escaped(text: str) -> str:
+    """A path may hold brackets."""
+    return text.replace("[", "\\[")

@@ -1,0 +1,152 @@
+"""Checks of the machine: processor, GPU, memory, devices, clock, limits. `root` is where /proc, /sys and /dev lie."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from runner.doctor.finding import Finding, State, mib
+from runner.machine.description import Gpu
+from workloads.records import processor as processors
+
+NEEDED_FLAG = "avx2"  # below it, frameworks run code that nobody tunes any more
+SCARCE_BYTES = 2 * 2**30  # of available memory: TensorFlow and its data take about one
+FEWEST_FILES = 256  # open at once
+NULL = os.makedev(1, 3)  # devices.txt of Linux
+GOOD_CLOCKS = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page")  # read without a system call
+DRIFT_S_PER_S = 1e-3  # of one clock against the other: NTP slews by half of it at most (adjtimex(2))
+UNLIMITED = resource.RLIM_INFINITY
+ENDING_LIMITS = {  # a worker that reaches one of these is ended, or refused
+    "RLIMIT_AS": "memory",
+    "RLIMIT_DATA": "memory",
+    "RLIMIT_CPU": "processor seconds",
+    "RLIMIT_FSIZE": "bytes of a file",
+}
+
+
+def processor(machine: dict[str, Any]) -> Finding:
+    """By `description.describe`."""
+    flags, limit = machine["cpu_flags"], machine["cpu_limit_cores"]
+    share = "" if limit is None else f", a share of {limit:g} of them"
+    words = "flags not told" if flags is None else processors.listed(flags)
+    text = f"{machine['cpu_model'] or 'model not told'}; cores {machine['cores']}{share}; {words}"
+    if flags is None:
+        return Finding("processor", State.UNKNOWN, text)
+    if NEEDED_FLAG not in flags:
+        return Finding("processor", State.WARNING, text, "without AVX2 the wheels of some frameworks do not start")
+    if limit is not None and limit != int(limit):
+        return Finding("processor", State.WARNING, text, "a share of a core stalls its threads: give whole cores")
+    return Finding("processor", State.OK, text)
+
+
+def gpu(gpus: Sequence[Gpu], root: Path) -> Finding:
+    """By `description.gpus`; a card whose driver does not answer is a problem."""
+    if gpus:
+        shown = (
+            f"{each.name}, driver {each.driver}, CUDA {each.cuda_driver or 'not told'}, {each.uuid}" for each in gpus
+        )
+        return Finding("GPU", State.OK, "; ".join(shown))
+    signs = [path for path in ("dev/nvidia0", "proc/driver/nvidia/version") if (root / path).exists()]
+    if signs:
+        advice = "nvidia-smi says more; a container needs --gpus all; a driver renewed since boot needs a restart"
+        return Finding("GPU", State.PROBLEM, f"/{signs[0]} is there, and the driver does not answer", advice)
+    return Finding("GPU", State.OK, "none by NVIDIA: runs are on the CPU")
+
+
+def memory(available_bytes: int, machine: dict[str, Any]) -> Finding:
+    """What is free, of all, and of the control group."""
+    limit = machine["memory_limit_bytes"]
+    group = "" if limit is None else f"; control group {mib(limit)}"
+    text = f"{mib(available_bytes)} available of {mib(machine['memory_bytes'])}{group}"
+    if min(available_bytes, limit or available_bytes) < SCARCE_BYTES:
+        advice = "end what takes memory, or keep to small networks and batch sizes: trials will run out of it"
+        return Finding("memory", State.WARNING, text, advice)
+    return Finding("memory", State.OK, text)
+
+
+def swap(root: Path) -> Finding:
+    """By /proc/meminfo (proc(5))."""
+    try:
+        lines = (line.split() for line in (root / "proc/meminfo").read_text().splitlines())
+        kib = {words[0].rstrip(":"): int(words[1]) for words in lines}
+        total, used = 1024 * kib["SwapTotal"], 1024 * (kib["SwapTotal"] - kib["SwapFree"])
+    except (OSError, KeyError, ValueError):
+        return Finding("swap", State.UNKNOWN, "/proc/meminfo does not tell")
+    if not total:
+        return Finding("swap", State.OK, "none")
+    text = f"{mib(used)} of {mib(total)} in use"
+    if used > total // 10:
+        advice = "something took more memory than there is: end it, then swapoff -a && swapon -a as root"
+        return Finding("swap", State.WARNING, text, advice)
+    return Finding("swap", State.OK, text)
+
+
+def null_device(root: Path) -> Finding:
+    """Whether /dev/null is what it should be: a file in its place fills up, and is a worker's input."""
+    path, advice = root / "dev/null", "as root: rm -f /dev/null && mknod -m 666 /dev/null c 1 3"
+    try:
+        status = path.stat()
+    except OSError as error:
+        return Finding("/dev/null", State.PROBLEM, error.strerror or "not there", advice)
+    if not stat.S_ISCHR(status.st_mode) or status.st_rdev != NULL:
+        return Finding("/dev/null", State.PROBLEM, f"no null device: {stat.filemode(status.st_mode)}", advice)
+    if not os.access(path, os.R_OK | os.W_OK):
+        return Finding("/dev/null", State.PROBLEM, f"not for you: {stat.filemode(status.st_mode)}", advice)
+    return Finding("/dev/null", State.OK, "a character device")
+
+
+def shared_memory(root: Path) -> Finding:
+    """/dev/shm: frameworks' own helpers use it, the runner does not."""
+    path = root / "dev/shm"
+    try:
+        size = os.statvfs(path)
+    except OSError as error:
+        advice = "as root: mount -t tmpfs tmpfs /dev/shm; a container: --shm-size 1g"
+        return Finding("/dev/shm", State.WARNING, error.strerror or "not there", advice)
+    text = f"{mib(size.f_blocks * size.f_frsize)}, {mib(size.f_bavail * size.f_frsize)} free"
+    if not os.access(path, os.W_OK | os.X_OK):
+        return Finding("/dev/shm", State.WARNING, f"{text}; not writable for you", "as root: chmod 1777 /dev/shm")
+    return Finding("/dev/shm", State.OK, text)
+
+
+def clock(root: Path, monotonic_s: float, real_s: float) -> Finding:
+    """What keeps the time, and by how much both clocks came apart over these seconds."""
+    drift = abs(real_s - monotonic_s) / monotonic_s
+    try:
+        source = (root / "sys/devices/system/clocksource/clocksource0/current_clocksource").read_text().strip()
+    except OSError:
+        return Finding("clock", State.UNKNOWN, f"its source is not told; drift {1e6 * drift:,.0f} us a second")
+    text = f"{source}; monotonic against real time {1e6 * drift:,.0f} us a second apart"
+    if drift > DRIFT_S_PER_S:
+        advice = "the time of day is being set: wait until it is, or the times of a GPU's samples are off"
+        return Finding("clock", State.WARNING, text, advice)
+    if source not in GOOD_CLOCKS:
+        return Finding("clock", State.WARNING, text, "a slow clock: dmesg says why the kernel gave up the processor's")
+    return Finding("clock", State.OK, text)
+
+
+def limits(limit_of: Callable[[int], tuple[int, int]] = resource.getrlimit) -> Finding:
+    """Of this process, which workers inherit; getrlimit(2)."""
+    low = [
+        f"{name} {limit_of(getattr(resource, name))[0]:,} ({what})"
+        for name, what in ENDING_LIMITS.items()
+        if limit_of(getattr(resource, name))[0] != UNLIMITED
+    ]
+    files = limit_of(resource.RLIMIT_NOFILE)[0]
+    if files != UNLIMITED and files < FEWEST_FILES:
+        low.append(f"RLIMIT_NOFILE {files} (open files)")
+    if low:
+        return Finding("limits", State.WARNING, "; ".join(low), "ulimit in this shell, or limits.conf(5), lifts them")
+    return Finding("limits", State.OK, f"none of memory, processor time or files' size; {files:,} open files")
+
+
+def available_bytes() -> int:
+    """Of memory, without swapping."""
+    available: int = psutil.virtual_memory().available
+    return available

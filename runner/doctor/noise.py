@@ -1,0 +1,118 @@
+"""Checks of what others do on this machine: load, clocks, other runs, neighbours, and a loop that shows the rest."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from runner.doctor.finding import Finding, State
+from runner.machine import locks
+
+LOOP_S = 2.0
+PIECE = 40_000  # additions: some milliseconds
+QUIET_LOAD = 0.3  # runnable processes a core
+FOREIGN_PERCENT = 5.0  # of the cores, by others: from there on speeds of two runs differ visibly
+FEWEST_PIECES = 20
+NOT_TRIED = "not tried: the loop would disturb that run"
+SPREAD_PERCENT = 10.0  # of the median: between the 5th and the 95th percentile
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A loop of the same work, over and over on one core."""
+
+    pieces_s: list[float]
+    wall_s: float
+    foreign_percent: float  # of the cores, by all but this process
+
+
+def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> Calibration:
+    """For so long, on the first of these cores."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores[:1])
+    try:
+        busy_s, own_s, began_s = _busy_s(cores), time.process_time(), time.monotonic()
+        pieces_s: list[float] = []
+        while time.monotonic() - began_s < seconds:
+            start_s = time.perf_counter()
+            sum(range(PIECE))
+            pieces_s.append(time.perf_counter() - start_s)
+        wall_s = time.monotonic() - began_s
+        foreign_s = _busy_s(cores) - busy_s - (time.process_time() - own_s)
+    finally:
+        os.sched_setaffinity(0, allowed)
+    return Calibration(pieces_s, wall_s, max(0.0, 100 * foreign_s / (wall_s * len(cores))))
+
+
+def _busy_s(cores: Sequence[int]) -> float:
+    """Sum over the cores of all time that was not idle, since boot; stolen time too."""
+    every = psutil.cpu_times(percpu=True)
+    return sum(t.user + t.nice + t.system + t.irq + t.softirq + t.steal for t in (every[core] for core in cores))
+
+
+def load(average: float, cores: int) -> Finding:
+    """Runnable processes, the mean of the last minute."""
+    text = f"{average:.2f} runnable processes over the last minute, {cores} cores"
+    if average > QUIET_LOAD * cores:
+        return Finding("load", State.WARNING, text, "wait, or end what computes: top shows it; trials may be contended")
+    return Finding("load", State.OK, text)
+
+
+def governor(root: Path, cores: Sequence[int]) -> Finding:
+    """How the kernel sets the cores' clocks (cpufreq)."""
+    paths = [root / f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor" for core in cores]
+    names = sorted({path.read_text().strip() for path in paths if path.exists()})
+    if not names:
+        return Finding("governor", State.UNKNOWN, "the clocks are not this system's to set, as in a virtual machine")
+    if names != ["performance"]:
+        advice = "as root: cpupower frequency-set --governor performance, or clocks follow the load"
+        return Finding("governor", State.WARNING, ", ".join(names), advice)
+    return Finding("governor", State.OK, names[0])
+
+
+def other_runs(cores: Sequence[int], gpus: Sequence[str]) -> Finding:
+    """Of this suite, on these cores or GPUs, by UUID."""
+    busy = []
+    for device, used in [("cpu", [core]) for core in cores] + [(uuid, []) for uuid in gpus]:
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(locks.device(device, used))
+        except locks.InUse as error:
+            busy.append(str(error).partition(";")[0])
+    if busy:
+        return Finding("other runs", State.WARNING, "; ".join(busy), "wait for them, and ask again")
+    return Finding("other runs", State.OK, "none that this one sees")
+
+
+def neighbours(calibration: Calibration | None) -> Finding:
+    """What others took of the cores while the loop ran; None: it did not, for another run has these cores."""
+    if calibration is None:
+        return Finding("neighbours", State.UNKNOWN, NOT_TRIED)
+    text = f"others took {calibration.foreign_percent:.1f} % of the cores over {calibration.wall_s:.1f} s"
+    if calibration.foreign_percent > FOREIGN_PERCENT:
+        advice = "end them (top), or choose free cores (taskset --cpu-list); on a virtual machine it may be its host"
+        return Finding("neighbours", State.WARNING, text, advice)
+    return Finding("neighbours", State.OK, text)
+
+
+def steadiness(calibration: Calibration | None) -> Finding:
+    """How far apart the same work's times lie."""
+    if calibration is None:
+        return Finding("steadiness", State.UNKNOWN, NOT_TRIED)
+    if len(calibration.pieces_s) < FEWEST_PIECES:
+        return Finding("steadiness", State.UNKNOWN, f"the loop came round {len(calibration.pieces_s)} times only")
+    cuts = statistics.quantiles(calibration.pieces_s, n=20)
+    median = statistics.median(calibration.pieces_s)
+    spread = 100 * (cuts[-1] - cuts[0]) / median
+    text = f"the same loop takes {1e3 * median:.2f} ms, {spread:.1f} % apart (5th to 95th percentile)"
+    if spread > SPREAD_PERCENT:
+        advice = "speeds will differ as much from run to run: --repeat 5 or --until-stable, and fewer neighbours"
+        return Finding("steadiness", State.WARNING, text, advice)
+    return Finding("steadiness", State.OK, text)

@@ -1,0 +1,140 @@
+"""Checks of what a run needs of this checkout: environments, data, disk, permissions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from runner.doctor.finding import Finding, State, mib
+from runner.environments import definition
+from runner.environments.definition import BadDefinition, EnvironmentUnavailable
+from runner.project import Project
+from workloads.datasets import DATASETS, DataError, Dataset, verify
+
+TRIED_S = 30.0
+LITTLE_BYTES, SCARCE_BYTES = 50 * 2**20, 2**30  # free: a run hardly begins; one of an hour may not end
+FEW_FILES = 10_000  # free
+PROBE_BYTES = 4 * 2**20
+SLOW_S = 1.0  # to bring the probe onto the disk
+PROBE_FILE = ".doctor-{}"  # of a process
+MAKE = "python -m runner.environments makes it again; the next run would, too"
+
+
+def environments(project: Project, device_kind: str) -> Iterator[Finding]:
+    """Of every framework, for this kind of device: made, of today's definition, and whole."""
+    for framework in project.frameworks:
+        name = f"environment {framework}"
+        try:
+            environment = definition.read(project, framework, device_kind)
+        except EnvironmentUnavailable as error:
+            yield Finding(name, State.UNKNOWN, str(error))
+            continue
+        except BadDefinition as error:
+            yield Finding(name, State.PROBLEM, str(error), "mend the definition")
+            continue
+        try:
+            state = environment.state
+        except OSError as error:
+            yield Finding(name, State.PROBLEM, f"{environment.folder}: {error.strerror}", "chown it to yourself")
+            continue
+        if state != "ready":
+            yield Finding(name, State.WARNING, f"{state}: {environment.folder}", MAKE)
+        elif missing := _missing(environment):
+            advice = f"remove {environment.folder} and make it again: python -m runner.environments"
+            yield Finding(name, State.PROBLEM, missing, advice)
+        else:
+            yield Finding(name, State.OK, f"whole: {environment.folder}")
+
+
+def _missing(environment: definition.Environment) -> str:
+    """What its interpreter does not find of the framework; "" where it finds all. Imports nothing."""
+    code = f"import importlib.util as u; print(*(n for n in {list(environment.imports)} if u.find_spec(n) is None))"
+    command = [str(environment.interpreter), "-I", "-c", code]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TRIED_S, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"its Python does not run: {error}"
+    if done.returncode:
+        return f"its Python ends with exit code {done.returncode}"
+    return f"it has no {done.stdout.strip()}" if done.stdout.strip() else ""
+
+
+def data(folder: Path) -> Finding:
+    """The published data sets, each file by its checksum."""
+    words, state = [], State.OK
+    for dataset in DATASETS.values():
+        if dataset.files:
+            present = [file for file in dataset.files if (folder / file.path).is_file()]
+            damaged = _damaged(dataset, folder) if len(present) == len(dataset.files) else ""
+            words.append(f"{dataset.name} {damaged or ('whole' if present else 'not there')}")
+            if 0 < len(present) < len(dataset.files):
+                words[-1] = f"{dataset.name} in part, {len(present)} of {len(dataset.files)} files"
+            state = State.PROBLEM if damaged else state
+    advice = f"remove what is damaged below {folder}: the next run fetches it again" if state is State.PROBLEM else ""
+    return Finding("data", state, f"{folder}: {', '.join(words)}; what is not there is fetched when asked for", advice)
+
+
+def _damaged(dataset: Dataset, folder: Path) -> str:
+    try:
+        for file in dataset.files:
+            verify(folder / file.path, file.md5)
+    except (DataError, OSError):
+        return f"damaged ({file.path})"
+    return ""
+
+
+def disk(results: Path) -> Finding:
+    """Room where the results go, and how long a small file takes to be safe there; it is removed."""
+    status = os.statvfs(_existing(results))
+    free = status.f_bavail * status.f_frsize
+    text, advice = f"{mib(free)} free for {results}", "free some space there, or name another folder with --results"
+    if free < LITTLE_BYTES:
+        return Finding("disk", State.PROBLEM, text, advice)
+    if free < SCARCE_BYTES or (status.f_files and status.f_favail < FEW_FILES):
+        return Finding("disk", State.WARNING, f"{text}, {status.f_favail:,} files", advice)
+    if not results.is_dir() or not os.access(results, os.W_OK | os.X_OK):
+        return Finding("disk", State.OK, f"{text}; its speed was not tried: the folder is not there, or not yours")
+    seconds = _write_s(results / PROBE_FILE.format(os.getpid()))
+    if isinstance(seconds, OSError):
+        return Finding("disk", State.PROBLEM, f"{text}; a write fails: {seconds.strerror}", advice)
+    text = f"{text}; {mib(PROBE_BYTES)} are safe there in {1e3 * seconds:,.0f} ms"
+    if seconds > SLOW_S:
+        return Finding("disk", State.WARNING, text, "a slow disk delays each trial's end: a local folder is better")
+    return Finding("disk", State.OK, text)
+
+
+def _write_s(path: Path) -> float | OSError:
+    """Seconds that it took; or why it could not be written, as over a quota."""
+    began_s = time.monotonic()
+    try:
+        with path.open("wb") as file:
+            file.write(bytes(PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return error
+    finally:
+        path.unlink(missing_ok=True)
+    return time.monotonic() - began_s
+
+
+def _existing(folder: Path) -> Path:
+    """It, or the nearest above it that is there."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def permissions(results: Path, data_folder: Path, environments_folder: Path) -> Finding:
+    """Whether you may write where a run writes."""
+    refused = [
+        str(folder)
+        for folder in (results, results / "trials", data_folder, environments_folder)
+        if not os.access(_existing(folder.absolute()), os.W_OK | os.X_OK)
+    ]
+    user = "root: what it writes will be root's" if os.geteuid() == 0 else f"user {os.geteuid()}"
+    if refused:
+        advice = "chown them to yourself, or name folders of your own with --results and --data-dir"
+        return Finding("permissions", State.PROBLEM, f"{user}; not writable: {', '.join(refused)}", advice)
+    return Finding("permissions", State.OK, f"{user}; results, data and environments are writable")

@@ -1,0 +1,106 @@
+"""What a plan needs of stored results without reading them all: a table beside the trials' folders.
+
+It is made again from them wherever it is missing, broken or of other code, and a row counts only for the very file that
+it was made from, by inode, size and time of change. So it may be removed at any time, and where it cannot be written
+everything goes on without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from runner.gate.judge import group
+from runner.results import memory_forecast
+from workloads.records.files import INDEX_FILE
+from workloads.records.job import TrialSpec
+from workloads.records.result import TrialResult
+
+PATIENCE_S = 5.0  # another run may be writing
+
+Stamp = tuple[int, int, int]  # of a file: inode, size, ns of its last change
+
+
+class Entry(NamedTuple):
+    """Of one result. A hundred thousand of them are made in a tenth of a second, unlike dataclasses."""
+
+    id: str
+    inode: int
+    size: int
+    changed_ns: int
+    status: str
+    group: str  # digest of judge.group
+    bare_id: str  # the id that it had without inputs
+    memory_id: str
+    batch_size: int
+    peak_bytes: float | None  # what memory_forecast.peak says of it
+
+    @property
+    def stamp(self) -> Stamp:
+        """Of the file that it was made from."""
+        return self.inode, self.size, self.changed_ns
+
+    @staticmethod
+    def of(result: TrialResult, stamp: Stamp) -> Entry:
+        """Of a result that lies where its id says."""
+        spec = result.spec
+        return Entry(
+            spec.id,
+            *stamp,
+            str(result.status),
+            group_digest(spec),
+            replace(spec, inputs={}).id,
+            spec.memory_id,
+            spec.cell.batch_size,
+            memory_forecast.peak(result),
+        )
+
+
+COLUMNS = ", ".join(f'"{each}"' for each in Entry._fields)
+
+
+def group_digest(spec: TrialSpec) -> str:
+    """The same for trials that are held against each other."""
+    return hashlib.sha256(repr(group(spec)).encode()).hexdigest()[:16]
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Of a file."""
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def read(results: Path, code: str) -> dict[str, Entry]:
+    """By id; empty where there is no table, or none that `code` made."""
+    path = results / INDEX_FILE
+    if not path.is_file():
+        return {}
+    try:
+        with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as table:
+            if table.execute("SELECT code FROM made_by").fetchall() != [(code,)]:
+                return {}
+            rows = table.execute(f"SELECT {COLUMNS} FROM trials").fetchall()
+            return {row[0]: Entry._make(row) for row in rows}
+    except (sqlite3.Error, TypeError, ValueError):
+        return {}
+
+
+def write(results: Path, code: str, entries: Iterable[Entry], gone: Iterable[str], anew: bool) -> None:
+    """Put these rows in, take those of trials that are gone out; `anew`: in place of whatever there is."""
+    path = results / INDEX_FILE
+    with suppress(sqlite3.Error, OSError):
+        if anew:
+            path.unlink(missing_ok=True)
+        with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as table, table:
+            table.execute("CREATE TABLE IF NOT EXISTS made_by (code TEXT)")
+            table.execute(f"CREATE TABLE IF NOT EXISTS trials ({COLUMNS}, PRIMARY KEY (id))")
+            if anew:
+                table.execute("INSERT INTO made_by VALUES (?)", (code,))
+            places = ", ".join("?" * len(Entry._fields))
+            table.executemany(f"INSERT OR REPLACE INTO trials VALUES ({places})", entries)
+            table.executemany("DELETE FROM trials WHERE id = ?", ((name,) for name in gone))

@@ -1,0 +1,91 @@
+"""What one run at a time may have: a device of this machine, and a results folder for that device.
+
+Each is a name that the kernel holds for a living process and drops with it: an abstract unix socket (unix(7)), which is
+no file, so nothing can remove it and nothing is left of it. Such names are those of one network namespace: a container
+with its own and another machine do not see them. So a results folder has lock files, too, which a shared disk shows to
+all of them: one for each device, for runs on two devices may share a folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+SPACE_VARIABLE = "BATCHWISE_LOCK_SPACE"  # runs of two spaces do not see each other's names: for tests side by side
+LOCK_FILE = ".lock-{}"  # in a results folder, of a device or of a file that only one run at a time writes
+ASKED = 4096  # those that may ask who holds a name, as far as the system allows
+
+
+class InUse(Exception):
+    """Another run has it; the message is one line: what, who, what to do."""
+
+
+@contextmanager
+def device(device: str, cores: Sequence[int]) -> Iterator[None]:
+    """A GPU by its UUID; of the device "cpu" these cores. Raises InUse."""
+    with ExitStack() as stack:
+        if device != "cpu":
+            stack.enter_context(_name(f"device-{device}", f"GPU {device}", "name another --device"))
+        else:
+            for core in cores:
+                advice = "keep this one to other cores (taskset --cpu-list, --threads)"
+                stack.enter_context(_name(f"core-{core}", f"core {core}", advice))
+        yield
+
+
+@contextmanager
+def folder(results: Path, device: str, *files: str) -> Iterator[None]:
+    """A results folder for this device, and these files of it for all devices. Raises InUse, OSError."""
+    status = results.stat()
+    with ExitStack() as stack:
+        for part in (device, *files):
+            name, what = f"folder-{status.st_dev}-{status.st_ino}-{part}", f"{results}, for {part},"
+            stack.enter_context(_name(name, what, "name another --results"))
+            try:
+                stack.enter_context(FileLock(results / LOCK_FILE.format(part), timeout=0))
+            except Timeout as error:
+                advice = f"wait for it or name another --results (held: {error.lock_file})"
+                raise InUse(f"{what} is in use by another run, out of this one's sight: {advice}") from error
+        yield
+
+
+@contextmanager
+def _name(name: str, what: str, advice: str) -> Iterator[None]:
+    address = _address(name)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as held:
+        try:
+            held.bind(address)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise InUse(f"{what} is in use by another run{_holder(address)}; wait for it or {advice}") from error
+        held.listen(ASKED)
+        yield
+
+
+def _address(name: str) -> str:
+    """Of a socket: the leading zero says that it is no file; a name may have 107 bytes, hence the digest."""
+    space = os.environ.get(SPACE_VARIABLE, "")
+    space = f"-{hashlib.sha256(space.encode()).hexdigest()[:12]}" if space else ""
+    return f"\0batchwise{space}-{name}"
+
+
+def _holder(address: str) -> str:
+    """ " (process 1234)", as the kernel tells who listens there; empty where it does not, as of another container's."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.setblocking(False)
+        try:
+            asking.connect(address)
+            credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        except OSError:  # it has ended by now, or too many have asked
+            return ""
+    pid: int = struct.unpack("3i", credentials)[0]
+    return f" (process {pid})" if pid else ""

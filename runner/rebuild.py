@@ -1,0 +1,101 @@
+"""Results made again from a trial's files, where its worker had come to its end and the result did not come to be, or
+was lost: nothing is measured again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from runner.gate import trial_end
+from runner.project import Project
+from runner.results import attempt
+from runner.results.assemble import assemble
+from workloads.records import stored, validation
+from workloads.records.end_evidence import END_FILE, Missing
+from workloads.records.events import Event
+from workloads.records.files import (
+    EVENTS_FILE,
+    JOB_FILE,
+    RESULT_FILE,
+    UNREADABLE_FILE,
+    set_aside,
+    without_nan,
+    write_json,
+)
+from workloads.records.job import Job, TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.stored_events import read_events
+from workloads.temporary import clear_parts
+
+
+def rebuilt(folder: Path, name: str | None = None) -> TrialResult | None:
+    """Of the folder of the trial `name`, else of the one that the folder is called by; None where its worker had not
+    come to its end. `evidence`, the gate's of its framework, is empty. Raises ValueError where files of it are missing
+    or cannot be read.
+    """
+    events = read_events(folder / EVENTS_FILE)
+    measured = {event.get("event") for event in events} & {Event.FINISHED, Event.ENDED}
+    try:
+        written = attempt.read(folder)
+    except ValueError:
+        if measured:
+            raise
+        return None
+    ended = written.with_events(events)
+    if ended is None:
+        return None
+    spec = trial_of(folder, name or folder.name)
+    result = assemble(folder, spec, ended, written.machine, written.started_at, written.memory)
+    made = replace(result, end=written.end or {})
+    stored.result_of(json.dumps(without_nan(made.to_json())).encode())  # no file is made that nobody could read
+    return made
+
+
+def trial_of(folder: Path, expected: str) -> TrialSpec:
+    """What was asked there. Raises ValueError where that cannot be read, or belongs elsewhere."""
+    try:
+        data = json.loads((folder / JOB_FILE).read_text(encoding="utf-8"))
+        spec = validation.record(data, Job, JOB_FILE).trial
+    except OSError as error:
+        raise ValueError(f"{JOB_FILE}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        reason = validation.one_line(error)
+        raise ValueError(reason if reason.startswith(JOB_FILE) else f"{JOB_FILE}: {reason}") from error
+    name = spec.id
+    if name != expected:
+        raise ValueError(f"{JOB_FILE}: it asks for {name}")
+    return spec
+
+
+def end_of(project: Project, folder: Path, spec: TrialSpec, most_multiply_adds: int) -> dict[str, Any]:
+    """The gate's evidence of the trial's end: that gathered before, else of what the worker left. Where the runner was
+    killed before the worker had answered, that is nobody's fault but the runner's.
+    """
+    written = attempt.read(folder)
+    if written.end is not None:
+        return written.end
+    end = trial_end.gather(project, folder, spec, most_multiply_adds)
+    told = any(event["event"] == Event.END_PROBED for event in read_events(folder / EVENTS_FILE))
+    if end.get("missing") == Missing.WORKER and written.worker is None and not told:
+        return end | {"missing": Missing.RUNNER, "reason": "the runner was killed before the worker had answered"}
+    return end
+
+
+def store(folder: Path, result: TrialResult) -> None:
+    """As the folder's result. One that cannot be read stays beside it, under another name; the worker's END_FILE goes,
+    for what came of it is in the result.
+    """
+    path = folder / RESULT_FILE
+    if path.exists():
+        set_aside(path, UNREADABLE_FILE)
+    write_json(path, result.to_json())
+    (folder / END_FILE).unlink(missing_ok=True)
+    clear_parts(folder)  # of the run that was killed
+
+
+def keep_end(folder: Path, end: dict[str, Any]) -> None:
+    """Beside what else the runner alone knows of the trial, for END_FILE goes once the result is stored."""
+    replace(attempt.read(folder), end=end).store(folder)

@@ -1,0 +1,92 @@
+"""What the runner alone knows of a trial, in the trial's folder: from it and from the worker's and the sampler's files
+the result can be made again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from runner.ask import Ended
+from runner.launch import Outcome
+from runner.results.memory import MemoryAccount
+from workloads.records import validation
+from workloads.records.events import Event, Events
+from workloads.records.files import ATTEMPT_FILE, write_json
+from workloads.records.status import Status
+from workloads.records.stored_events import events_of
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class WorkerEnd:
+    """How the worker's process ended, and what the runner made of that."""
+
+    exit_code: int
+    timed_out: bool
+    wall_s: float
+    status: Status
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Stored before the worker starts, when it has ended, and when the gate has looked at the trial's end."""
+
+    started_at: str
+    machine: dict[str, Any]
+    memory: MemoryAccount
+    worker: WorkerEnd | None = None  # None: it runs, or the runner was killed before it knew
+    end: dict[str, Any] | None = None  # the gate's evidence of the trial's end, once it was gathered
+    schema_version: int = SCHEMA_VERSION
+
+    def store(self, folder: Path) -> None:
+        """Raises OSError."""
+        write_json(folder / ATTEMPT_FILE, asdict(self))
+
+    def ended(self, ended: Ended, conditions: dict[str, Any]) -> Attempt:
+        """With the worker's end, and the conditions behind it."""
+        assert ended.outcome is not None
+        outcome = ended.outcome
+        worker = WorkerEnd(outcome.exit_code, outcome.timed_out, outcome.wall_s, ended.status, ended.reason)
+        return replace(self, machine=self.machine | conditions, worker=worker)
+
+    def with_events(self, events: Events) -> Ended | None:
+        """How the worker ended; where the runner was killed before it knew, by the events alone, and None where these
+        do not tell it either.
+        """
+        if self.worker is not None:
+            outcome = Outcome(self.worker.exit_code, self.worker.timed_out, self.worker.wall_s)
+            return Ended(events, outcome, self.worker.status, self.worker.reason)
+        if any(event["event"] == Event.FINISHED for event in events):
+            return Ended(events, None, Status.OK, None)
+        last = events[-1] if events else {}
+        return Ended(events, None, Status(last["status"]), last["reason"]) if last.get("event") == Event.ENDED else None
+
+
+def read(folder: Path) -> Attempt:
+    """Of a trial's folder. Raises ValueError where there is none, or none that can be read."""
+    path = folder / ATTEMPT_FILE
+    try:
+        attempt = validation.read(path, Attempt)
+    except ValueError as error:
+        raise ValueError(f"{ATTEMPT_FILE}: {error}") from error
+    if attempt is None:
+        raise ValueError(f"{ATTEMPT_FILE}: there is none")
+    if attempt.schema_version != SCHEMA_VERSION:
+        raise ValueError(
+            f"{ATTEMPT_FILE}: schema version {attempt.schema_version}, this program reads {SCHEMA_VERSION}"
+        )
+    _refuse_account(attempt.memory)
+    return attempt
+
+
+def _refuse_account(account: MemoryAccount) -> None:
+    """Raises ValueError for what is neither an event of the memory worker nor the reason why there is none."""
+    if account.get("event") == Event.MEMORY_TOLD:
+        events_of(json.dumps(account).encode() + b"\n", f"{ATTEMPT_FILE}: memory")
+    elif set(account) != {"reason"} or not isinstance(account["reason"], str):
+        raise ValueError(f"{ATTEMPT_FILE}: memory: neither what the memory worker told, nor why it did not")

@@ -1,0 +1,175 @@
+"""A run and its results folder: what is stored there as the gate sees it now, and the trials that are added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from runner import rebuild
+from runner.command.cli import Request
+from runner.command.parser import RETRIES
+from runner.command.plan import Plan, read_result
+from runner.command.progress import Display, row
+from runner.command.setup import fresh_folder, put_aside
+from runner.environments import definition
+from runner.gate import trial_end
+from runner.gate.disturbed import who_can_be_asked
+from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, group, lacks_evidence
+from runner.launch import Launcher
+from runner.machine import description
+from runner.memory_worker import MemoryWorker
+from runner.storage import Storage
+from runner.stored import TRIALS, StoredTrials
+from runner.too_large import TooLarge
+from runner.trial import now, run_trial
+from workloads.records import attempts
+from workloads.records.end_evidence import END_FILE
+from workloads.records.files import ATTEMPTS, RESULT_FILE, write_json
+from workloads.records.job import Job, Kind, TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+Launchers = Mapping[str, Launcher | str]  # by framework: how its workers are started, or why they cannot be
+
+
+class Session:
+    """`known` is {id: trial as the gate sees it now} of all in the folder that trials of this run are held against."""
+
+    def __init__(self, request: Request, launchers: Launchers, specs: Sequence[TrialSpec], console: Console) -> None:
+        """`specs`: of all that is run, or some of each framework."""
+        self.request = request
+        self.launchers = launchers
+        self.console = console
+        self.gate = Gate(request.results, request.project, who_can_be_asked(specs, launchers))
+        self.specs = specs
+        self.storage = Storage(request.results)
+        self.known: dict[str, TrialResult] = {}
+
+    def open(self, stored: StoredTrials) -> None:
+        """Take over what is there: results that did not come to be, or were lost, are made from their trials' files
+        where these tell them; what this run is held against is judged; what cannot be read is named.
+        """
+        self.stored = stored
+        made: dict[str, TrialResult] = {}
+        reasons = {item.path.parent: item.reason for item in stored.unreadable}
+        other_schema = {item.path.parent for item in stored.unreadable if item.other_schema}
+        for folder in (*reasons, *stored.unfinished):
+            why = f"{RESULT_FILE}: {reasons[folder]}" if folder in reasons else f"there was no {RESULT_FILE}"
+            try:
+                result = None if folder in other_schema else self.rebuilt(folder)
+            except ValueError as error:
+                self.console.print(f"{folder.name}: {why}; it cannot be made from the trial's files: {error}")
+                continue
+            if result is not None:
+                made[result.spec.id] = result
+                self.console.print(f"{folder.name}: {why}; made from the trial's files, nothing is measured again")
+            elif folder in reasons:
+                self.console.print(f"{folder.name}: {why}; left as it is")
+        self.known = stored.of_groups([*self.specs, *(result.spec for result in made.values())]) | made
+        self.judge(self.known.values())
+
+    def rebuilt(self, folder: Path) -> TrialResult | None:
+        """The result of this trial, made from its files and stored; None where it was not measured to its end, or on
+        another device, on which a run of its own may measure it now. Raises ValueError.
+        """
+        result = rebuild.rebuilt(folder)
+        if result is None or result.spec.placement.device != self.request.placement.device:
+            return None
+        end = rebuild.end_of(self.request.project, folder, result.spec, REFEREE_MULTIPLY_ADDS)
+        result = replace(result, evidence=self.evidence(result.spec), end=end)
+        rebuild.store(folder, result)
+        return result
+
+    def complete(self, specs: Iterable[TrialSpec]) -> None:
+        """Before these are run: those of them that are stored are taken over, too; and evidence that their frameworks
+        did not give before is asked for again, for it is all that stored trials lack.
+        """
+        specs = list(specs)
+        further = self.stored.of_groups(specs, self.known)
+        self.known |= further
+        self.judge(further.values())
+        lacking = [trial for spec in specs if (trial := self.known.get(spec.id)) and lacks_evidence(trial)]
+        asked = {trial.spec.id: replace(trial, evidence=self.evidence(trial.spec)) for trial in lacking}
+        for key in dict.fromkeys(group(trial.spec) for trial in lacking):
+            self.judge([asked.get(name, trial) for name, trial in self.known.items() if group(trial.spec) == key])
+
+    def evidence(self, spec: TrialSpec) -> dict[str, Any]:
+        """Of a stored trial's framework."""
+        return self.gate.gather(spec, self.gate.disturbed.launcher(spec))
+
+    def judge(self, trials: Iterable[TrialResult]) -> None:
+        """Those that the gate sees otherwise than they are stored are stored again, but for those of another device:
+        they may be another run's, which may have measured them again since they were read.
+        """
+        for result in self.gate.judge(trials):
+            if result != self.known.get(result.spec.id):
+                if result.spec.placement.device == self.request.placement.device:
+                    write_json(self.request.results / TRIALS / result.spec.id / RESULT_FILE, result.to_json())
+                self.known[result.spec.id] = result
+
+    def run(self, plan: Plan) -> list[TrialResult]:
+        """One after another, each stored as soon as it is known; a failed one never stops the run.
+
+        After each, the gate looks again at all in the folder that it may be held against. Returns the plan's trials.
+        """
+        if plan.to_run:
+            memory = MemoryWorker(self.request.results, plan.trials)
+            machine = description.describe(self.request.project, self.request.placement.device, self.request.gpus)
+            too_large = TooLarge(plan.finished.values())
+            with Display(self.console, plan.estimates_s) as display:
+                for spec in plan.to_run:
+                    display.begin(spec)
+                    label = definition.label(self.request.project, spec.cell.framework)
+                    conditions = machine | {"framework_label": label}
+                    launcher = self.launchers[spec.cell.framework]
+                    reason = None if self.request.try_all else too_large.reason(spec)
+                    if isinstance(launcher, str):
+                        self.leave_out(spec, Status.UNSUPPORTED, launcher, conditions)
+                    elif reason:
+                        self.leave_out(spec, Status.SKIPPED, reason, conditions)
+                    else:
+                        self.attempt(spec, launcher, conditions, memory)
+                    too_large.learn(self.known[spec.id])
+                    display.finish(self.known[spec.id], self.attempts(spec))
+        return [self.known[spec.id] for spec in plan.trials]
+
+    def leave_out(self, spec: TrialSpec, status: Status, reason: str, conditions: dict[str, Any]) -> None:
+        """Say why it is not run, where it has not been said before."""
+        before = self.known.get(spec.id)
+        if before is None or (before.status, before.reason) != (status, reason):
+            folder = fresh_folder(self.request.results, Job(Kind.TRIAL, spec))
+            result = TrialResult(spec, status, reason, now(), 0.0, machine=conditions)
+            write_json(folder / RESULT_FILE, result.to_json())
+            self.known[spec.id] = result
+
+    def attempt(self, spec: TrialSpec, launcher: Launcher, conditions: dict[str, Any], memory: MemoryWorker) -> None:
+        """Measure and judge the trial; where it ends as one that is to be run again, again, each attempt kept."""
+        for retries_left in reversed(range(RETRIES + 1)):
+            self.storage.need(spec, launcher)
+            folder = fresh_folder(self.request.results, Job(Kind.TRIAL, spec))
+            evidence, account = self.gate.gather(spec, launcher), memory.gather(spec, launcher)
+            result = run_trial(folder, spec, launcher, conditions, account)
+            self.storage.whole(spec, launcher)
+            end = trial_end.gather(self.request.project, folder, spec, REFEREE_MULTIPLY_ADDS)
+            if end:
+                rebuild.keep_end(folder, end)
+            result = replace(result, evidence=evidence, end=end)
+            self.known.pop(spec.id, None)  # an earlier attempt; the new one is stored as the gate sees it, or not yet
+            others = [trial for trial in self.known.values() if group(trial.spec) == group(spec)]
+            self.judge([*others, result])
+            (folder / END_FILE).unlink(missing_ok=True)  # what came of it is in the result
+            result = self.known[spec.id]
+            if result.status not in self.request.retry or not retries_left or lacks_evidence(result):
+                return
+            shown = row(result, self.attempts(spec))
+            self.console.print(f"{shown}\n  run again; this attempt is kept in {put_aside(folder)}")
+
+    def attempts(self, spec: TrialSpec) -> int:
+        """How many there are at the trial; one that was left out is none."""
+        earlier = attempts.of(self.request.results / ATTEMPTS, spec.id)
+        results = (read_result(folder / RESULT_FILE) for folder in earlier)
+        return 1 + sum(result is None or result.status is not Status.SKIPPED for result in results)

@@ -1,0 +1,110 @@
+"""What a run stands on, looked at before and behind each trial: room on the disk, its results folder, an environment.
+
+A run that has lost one of them ends: whatever it measured from there on would be a failure that says nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from runner import log
+from runner.launch import Launcher, Local
+from workloads.records.files import RESULT_FILE
+from workloads.records.job import ROOMS, Kind, TrialSpec
+
+LOOKED_AT = 100  # finished trials whose folders are added up
+MARGIN = 1.5  # times the largest of them
+SAMPLE_BYTES_S = 10 * 200 + 60 * 40  # rows at 10 Hz, and a driver's own samples at up to 60 Hz
+OTHER_BYTES = 4 * 2**20  # result, events and meter; the gate's and the memory worker's folders
+KEPT_WEIGHTS = 4  # copies of the weights in the file of a trial's end, until that has been looked at
+SECTOR_BYTES = 512  # of st_blocks (stat(2))
+FILES = 64  # of a trial, and of those beside it
+
+
+class CannotGoOn(Exception):
+    """The run ends; the message is one line: what is missing, where, what to do."""
+
+
+class Storage:
+    """Of one run: the results folder that it found when it began."""
+
+    def __init__(self, results: Path) -> None:
+        """Raises OSError."""
+        self.results = results.resolve()
+        self.identity = _identity(self.results)
+        self.seen: set[Path] = set()
+
+    def need(self, spec: TrialSpec, launcher: Launcher | str) -> None:
+        """Before a trial. Raises CannotGoOn where something is gone or the disk has no room for it."""
+        self.whole(spec, launcher)
+        status = os.statvfs(self.results)
+        free, needed = status.f_bavail * status.f_frsize, needed_bytes(self.results, spec)
+        advice = "free some space there; what was finished is kept, and the same command goes on from here"
+        if free < needed:
+            sizes = f"{free / 2**20:,.1f} MiB are free, the next trial may need {needed / 2**20:,.1f}"
+            raise CannotGoOn(f"{self.results}: {sizes}: {advice}")
+        if status.f_files and status.f_favail < FILES:
+            raise CannotGoOn(
+                f"{self.results}: room for {status.f_favail} files, the next trial needs {FILES}: {advice}"
+            )
+
+    def whole(self, spec: TrialSpec, launcher: Launcher | str) -> None:
+        """Behind a trial, before what came of it is stored. Raises CannotGoOn where something is gone."""
+        self.present()
+        advice = "what was finished is kept; the same command writes it again and goes on from here"
+        for file in spec.inputs.values():
+            self._expect(self.results / file.path, "removed in mid-run", advice)
+        if isinstance(launcher, Local):
+            advice = "make it again (python -m runner.environments); what was finished is kept"
+            self._expect(Path(launcher.interpreter), "its environment was removed or moved in mid-run", advice)
+
+    def _expect(self, path: Path, gone: str, advice: str) -> None:
+        """What was never there is for the worker to say."""
+        if path.exists():
+            self.seen.add(path)
+        elif path in self.seen:
+            raise CannotGoOn(f"{path}: {gone}; {advice}")
+
+    def present(self) -> None:
+        """Raises CannotGoOn where the results folder is not the one that it was."""
+        with suppress(OSError):
+            if _identity(self.results) == self.identity:
+                return
+        raise CannotGoOn(f"{self.results}: removed or moved in mid-run, with all that was in it; no more is measured")
+
+    def filled(self, error: OSError) -> None:
+        """Raises CannotGoOn where this error says that the disk is full, or a quota; a write does not say where."""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            advice = "free some space; the files of the trial at work stay, what was finished is kept"
+            raise CannotGoOn(f"{error.filename or self.results}: {error.strerror}: {advice}") from error
+
+
+def needed_bytes(results: Path, spec: TrialSpec) -> int:
+    """For a trial: by the largest of what finished ones of its folder took; without any, a floor by its time limit."""
+    passing = 0
+    with suppress(KeyError, OSError):  # own code has none
+        passing = KEPT_WEIGHTS * (results / spec.inputs["weights"].path).stat().st_size
+    largest = max(itertools.islice(_finished_bytes(results), LOOKED_AT), default=None)
+    if largest is None:
+        largest = log.HEAD_BYTES + log.TAIL_BYTES + round(SAMPLE_BYTES_S * spec.timeout_s) + OTHER_BYTES
+    return passing + round(MARGIN * largest)
+
+
+def _finished_bytes(results: Path) -> Iterator[int]:
+    """On the disk, of each trial that has a result."""
+    for kind in (Kind.TRIAL, Kind.STEPS):
+        for folder in (results / ROOMS[kind]).glob("*"):
+            with suppress(OSError):  # another run's, which it moves
+                files = {file.name: file.stat() for file in os.scandir(folder)}
+                if RESULT_FILE in files:
+                    yield sum(status.st_blocks * SECTOR_BYTES for status in files.values())
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    status = folder.stat()
+    return status.st_dev, status.st_ino

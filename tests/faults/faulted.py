@@ -1,0 +1,332 @@
+"""Faults of the real command line: one run with a fault at one point, what it left, and the same command once more.
+
+A point is a writing system call of a run, which fails (ENOSPC, EIO) or kills its process (strace's inject), or a signal
+to a process of a run at some moment. The run has a results folder in which one trial is finished, or an empty one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import psutil
+from copied import copy_project, without_reports
+
+from workloads.records.events import Event
+from workloads.records.files import ATTEMPTS, EVENTS_FILE, RESULT_FILE, SAMPLES_FILE
+from workloads.records.result import TrialResult
+from workloads.records.status import FINDINGS, Status
+from workloads.records.stored import read_result
+
+ROOT = Path(__file__).resolve().parents[2]
+SIZES = (32, 64)
+RUN = (
+    *("-m", "runner", "--framework", "numpy", "--isolation", "here", "--device", "cpu", "--threads", "1"),
+    *("--workload", "tiny", "--dataset", "digits-64", "--epochs", "1", "--window", "0.2", "--retry", "contended"),
+)
+WRITING = ("write", "pwrite64", "openat", "rename", "mkdir", "fsync", "unlink", "rmdir", "ftruncate")
+CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?P<arguments>.*)")
+OPEN_FOR_WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT")
+QUOTED, OF_DESCRIPTOR = re.compile(r'"(/[^"]*)"'), re.compile(r"^\d+<(/[^>]*)>")
+MOVING = re.compile(r"/\.(report|probe)-|tmp\w{8}")  # names that are others in every run
+ENDS = {0, 1, 2, 130, *(-s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)), 128 + 9, 128 + 15}
+PYTHON_S = 0.1  # to its first own line; Ctrl-C before is Python's
+ENDED_WITHIN_S, PATIENCE_S, TRIES = 20.0, 120.0, 4
+MET = re.compile(r"\(INJECTED\)|killed by SIGKILL|--- SIGKILL")  # in what strace writes of the fault that came about
+OF_TRIALS = ("trials/", f"{ATTEMPTS}/")
+FAULTS = ("error=ENOSPC", "error=EIO", "signal=KILL")
+PUBLISHED = "published"  # beside the results folder
+OF_REPORTS = {  # commands on finished trials, and the file that each is there for
+    "report": (("-m", "reports"), "results/report/report.html"),
+    "publish": (("-m", "reports", "publish", "--anyway", "--name", "name", "--into"), f"{PUBLISHED}/name/report.html"),
+}
+ROLES = {"runner": "", "worker": "adapters.worker", "sampler": "runner.sampler"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """The `number`-th system call of this name on a path below the results folder, from 1."""
+
+    name: str
+    path: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Point:
+    """One fault: `fault` at a call; or a signal of this name to a process, `delay_s` behind its birth."""
+
+    finished: int  # trials, before
+    fault: str
+    call: Call | None = None
+    role: str = ""
+    delay_s: float = 0.0
+
+    def __str__(self) -> str:
+        if self.call:
+            return f"{self.fault} at {self.call.name} {self.call.number} of {self.call.path}"
+        return f"{self.fault} to the {self.role} {1000 * self.delay_s:.1f} ms behind its birth"
+
+
+class Faults:
+    """Templates and points, in a folder of their own. The runs have no reports, which take longer than the trials."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.project = folder, copy_project(folder / "project")
+        without_reports(self.project)
+        self.results = folder / "results"
+        self.met = 0  # points whose fault came about
+
+    def trials_of(self, sizes: tuple[int, ...] = SIZES) -> list[str]:
+        """The command that makes them, of the project's copy."""
+        return [sys.executable, *RUN, "--batch-size", *map(str, sizes), "--results", str(self.results)]
+
+    def report_of(self, role: str) -> list[str]:
+        """The command, of OF_REPORTS."""
+        words, _ = OF_REPORTS[role]
+        into = [str(self.folder / PUBLISHED)] if role == "publish" else []
+        return [sys.executable, *words, *into, str(self.results)]
+
+    def run(self, command: list[str], project: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """To its end. Raises subprocess.TimeoutExpired."""
+        with self.start(command, project) as process:
+            try:
+                output, errors = process.communicate(timeout=PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                for each in self.processes():
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        each.kill()
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+    def start(self, command: list[str], project: Path | None = None) -> subprocess.Popen[str]:
+        """Of the project's copy, or of another one."""
+        return subprocess.Popen(
+            command,
+            cwd=project or self.project,
+            env=os.environ | {"PYTHONPATH": str(project or self.project)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    @cached_property
+    def templates(self) -> tuple[Path, Path]:
+        """Results folders: in one the first size is finished, in the other all are."""
+        self.lay_out(0)
+        folders = []
+        for sizes in (SIZES[:1], SIZES):
+            if self.resume(sizes).returncode:
+                raise RuntimeError(f"trials that never ended well: {self.results}")
+            folders.append(shutil.copytree(self.results, self.folder / f"template-{len(sizes)}"))
+        return folders[0], folders[1]
+
+    def lay_out(self, finished: int) -> None:
+        """The results folder anew, with so many finished trials, and no publication."""
+        template = self.templates[finished - 1] if finished else None
+        for folder in (self.results, self.folder / PUBLISHED):
+            shutil.rmtree(folder, ignore_errors=True)
+        if template:
+            shutil.copytree(template, self.results)
+
+    def calls(self, finished: int) -> list[Call]:
+        """All that a run writes below its results folder, in order."""
+        self.lay_out(finished)
+        log = self.folder / "strace.log"
+        traced = ["strace", "-f", "-qq", "-y", "-s0", "-o", str(log), "-e", f"trace={','.join(WRITING)}"]
+        done = self.run([*traced, *self.trials_of()])
+        if done.returncode:
+            raise RuntimeError(f"{done.stdout}{done.stderr}")
+        seen: Counter[tuple[str, str]] = Counter()
+        calls = []
+        for line in log.read_text(errors="replace").splitlines():
+            if (call := CALL.match(line)) and (path := self._path(call["name"], call["arguments"])):
+                seen[call["name"], path] += 1
+                calls.append(Call(call["name"], path, seen[call["name"], path]))
+        return calls
+
+    def _path(self, name: str, arguments: str) -> str | None:
+        """Below the results folder, of a call that writes there."""
+        if name == "openat" and not OPEN_FOR_WRITING.search(arguments):
+            return None
+        named = OF_DESCRIPTOR.match(arguments) if name in ("write", "pwrite64", "fsync", "ftruncate") else None
+        named = named or QUOTED.search(arguments)
+        if not named or not named[1].startswith(f"{self.results}/") or MOVING.search(named[1]):
+            return None
+        return str(Path(named[1]).relative_to(self.results))
+
+    @cached_property
+    def all_calls(self) -> list[tuple[int, Call]]:
+        """Of both folders, with how many trials are finished there: of the empty one what the other has already."""
+        new = [(0, call) for call in self.calls(0) if not call.path.startswith(OF_TRIALS)]
+        return new + [(1, call) for call in self.calls(1)]
+
+    def at_calls(self, fault: str, seed: int) -> list[Point]:
+        """This fault at one call of each file that is written in a trial, drawn."""
+        draw = random.Random(f"{fault} {seed}")
+        names = sorted({Path(call.path).name for _, call in self.all_calls if call.path.startswith(OF_TRIALS)})
+        drawn = [[(n, call) for n, call in self.all_calls if Path(call.path).name == name] for name in names]
+        return [Point(finished, fault, call) for finished, call in (draw.choice(calls) for calls in drawn)]
+
+    def signalled(self, role: str, seed: int) -> Point:
+        """A signal to a process of this role, most of them close to its birth, where it is one of a run."""
+        draw = random.Random(f"{role} {seed}")
+        name = draw.choice(("SIGINT", "SIGTERM", "SIGKILL"))
+        if role in OF_REPORTS:
+            return Point(len(SIZES), name, None, role, draw.uniform(0, 4))
+        return Point(draw.choice((0, 1, 1)), name, None, role, draw.uniform(0, draw.choice((0.01, 1.5))))
+
+    def points(self, count: int, seed: int) -> list[Point]:
+        """Drawn: two thirds calls, the rest signals."""
+        draw = random.Random(seed)
+        calls = [Point(finished, fault, call) for finished, call in self.all_calls for fault in FAULTS]
+        points = draw.sample(calls, min(len(calls), round(count * 2 / 3)))
+        roles = [*ROLES, *OF_REPORTS]
+        points += [self.signalled(draw.choice(roles), draw.randrange(10**9)) for _ in range(count - len(points))]
+        draw.shuffle(points)
+        return points
+
+    def violations(self, point: Point) -> list[str]:
+        """What of the promises does not hold with a fault at this point; each as a sentence."""
+        self.lay_out(point.finished)
+        before = self.finished()
+        try:
+            done = self.with_fault(point)
+            wrong = [*ended_badly(done), *self.left_over()]
+            after, measured = self.finished(), self.measured()
+            again = self.run(self.report_of(point.role), ROOT) if point.role in OF_REPORTS else self.resume()
+        except subprocess.TimeoutExpired as error:
+            return [f"did not end within {PATIENCE_S:.0f} s: {error.cmd}"]
+        if again.returncode:
+            wrong.append(f"the same command ends with {again.returncode}: {again.stdout[-500:]}{again.stderr[-500:]}")
+        wrong += self.left_over() + changed(before, after, "by the run with the fault")
+        wrong += changed(after, self.finished(), "by the same command")
+        if lost := measured - self.measured():
+            wrong.append(f"raw files are gone or other ones: {sorted(lost)}")
+        if point.role in OF_REPORTS and not (self.folder / OF_REPORTS[point.role][1]).is_file():
+            wrong.append("no report")
+        if len(self.finished()) != len(SIZES):
+            wrong.append(f"{len(self.finished())} of {len(SIZES)} trials are finished")
+        rooms = [folder for folder in (self.results, self.folder / PUBLISHED) if folder.exists()]
+        stray = [path.name for room in rooms for path in room.rglob("*") if is_temporary(path.name)]
+        return wrong + ([f"left in the folder: {stray}"] if stray else [])
+
+    def with_fault(self, point: Point) -> subprocess.CompletedProcess[str]:
+        """The run, to its end."""
+        if point.call:
+            log, path, name = self.folder / "injected.log", str(self.results / point.call.path), point.call.name
+            inject = f"inject={name}:{point.fault}:when={point.call.number}"
+            traced = ["strace", "-f", "-qq", "-o", str(log), "-P", path, "-e", f"trace={name}", "-e", inject]
+            done = self.run([*traced, *self.trials_of()])
+            self.met += MET.search(log.read_text(errors="replace")) is not None
+            return done
+        reports = point.role in OF_REPORTS
+        command = self.report_of(point.role) if reports else self.trials_of()
+        with self.start(command, ROOT if reports else None) as process:
+            target = self.born(point.role, process)
+            time.sleep(point.delay_s + (PYTHON_S if target.pid == process.pid else 0.0))
+            with contextlib.suppress(psutil.NoSuchProcess):
+                target.send_signal(signal.Signals[point.fault])
+                self.met += 1
+            output, errors = process.communicate(timeout=PATIENCE_S)
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+    def born(self, role: str, runner: subprocess.Popen[str]) -> psutil.Process:
+        """The first process of this role, as soon as it is there; the command's own where none comes."""
+        here = psutil.Process(runner.pid)
+        while role in ("worker", "sampler") and runner.poll() is None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for child in here.children():
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        if ROLES[role] in child.cmdline() and "/trials/" in child.cmdline()[-1]:
+                            return child
+        return here
+
+    def resume(self, sizes: tuple[int, ...] = SIZES) -> subprocess.CompletedProcess[str]:
+        """The same command; once more where other processes took the core, which is no fault of the run."""
+        for _ in range(TRIES):
+            done = self.run(self.trials_of(sizes))
+            ends = {trial.status for trial in self.trials()}
+            if not done.returncode or Status.CONTENDED not in ends or not ends <= {*FINDINGS, Status.CONTENDED}:
+                break
+        return done
+
+    def trials(self) -> Iterator[TrialResult]:
+        """Those whose result can be read."""
+        for path in sorted(self.results.glob(f"trials/*/{RESULT_FILE}")):
+            with contextlib.suppress(ValueError):
+                yield read_result(path)
+
+    def finished(self) -> dict[str, str]:
+        """{trial: digest of all its files} of those whose result counts."""
+        finished = [trial.spec.id for trial in self.trials() if trial.status in FINDINGS]
+        return {name: digest_of(self.results / "trials" / name) for name in finished}
+
+    def measured(self) -> set[tuple[str, str]]:
+        """(file, digest) of what workers and samplers wrote of attempts whose events say that they were measured."""
+        stored = set()
+        for events in [
+            *self.results.glob(f"trials/*/{EVENTS_FILE}"),
+            *self.results.glob(f"{ATTEMPTS}/*/{EVENTS_FILE}"),
+        ]:
+            if f'"{Event.FINISHED}"' in events.read_text(errors="replace"):
+                for path in (events, events.with_name(SAMPLES_FILE)):
+                    stored.add((path.name, hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "none"))
+        return stored
+
+    def processes(self) -> list[psutil.Process]:
+        """Those that name the results folder, but this one."""
+        named = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                if process.pid != os.getpid() and any(str(self.results) in word for word in process.cmdline()):
+                    named.append(process)
+        return named
+
+    def left_over(self) -> list[str]:
+        """Processes that have not ended within ENDED_WITHIN_S; they are ended now."""
+        until = time.monotonic() + ENDED_WITHIN_S
+        while (left := self.processes()) and time.monotonic() < until:
+            time.sleep(0.05)
+        commands = [" ".join(process.cmdline()[1:4]) for process in left]
+        for process in left:
+            process.kill()
+        return [f"still running: {commands}"] if commands else []
+
+
+def ended_badly(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """By its exit code, and by a traceback."""
+    wrong = [] if done.returncode in ENDS else [f"exit code {done.returncode}"]
+    return wrong + [f"on stderr: {done.stderr[-600:]}"] * ("Traceback" in done.stderr)
+
+
+def digest_of(folder: Path) -> str:
+    """Of the names and contents of its files."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def changed(before: dict[str, str], after: dict[str, str], by: str) -> list[str]:
+    """Finished trials that are not, byte for byte, what they were."""
+    return [f"{name} was changed {by}" for name, digest in before.items() if after.get(name) != digest]
+
+
+def is_temporary(name: str) -> bool:
+    """Of a file or folder that belongs to a run that is under way."""
+    return name.endswith(".part") or name.startswith((".report-", ".probe-", ".writable"))

@@ -1,0 +1,277 @@
+"""What is read from a results folder and from a user: real files to mutate, and what is done with what was read.
+
+A reader gives a value or raises ValueError with one line. What it gives is used as the runner and the reports use it,
+and nothing of that may raise.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mutations import Text, cell_text, json_text, toml_text
+from real_files import (
+    GPU,
+    OVERHEAD,
+    PUBLISHED,
+    ROWS,
+    STABLE,
+    answers,
+    drivers,
+    metered,
+    noisy,
+    of_corpus,
+    probed,
+    published,
+    results,
+    sampled,
+    worked,
+)  # fmt: skip
+
+from reports import overhead, stable
+from reports.batch_size import tables
+from reports.batch_size.answers import advised, noise_bound
+from reports.checking import recompute
+from reports.overhead import OverheadFile
+from reports.publishing.publication import Publication
+from reports.publishing.publication import text as publication_text
+from reports.stable import StableFile
+from runner.ask import Ended, ending
+from runner.command.progress import row
+from runner.gate import trial_end
+from runner.gate.judge import unrounded
+from runner.gate.tolerances import difference
+from runner.launch import Outcome
+from runner.results.assemble import Records, measured, read_epochs
+from runner.results.attempt import Attempt
+from runner.results.memory import memory
+from workloads import study
+from workloads.activations import activation_bytes
+from workloads.networks import WORKLOADS, of_stored
+from workloads.records import network, validation
+from workloads.records.batch_answers import BatchAnswers
+from workloads.records.checks import figure_checks
+from workloads.records.events import Event
+from workloads.records.evidence import Evidence
+from workloads.records.files import EVENTS_FILE, METER_FILE, SAMPLES_FILE, without_nan
+from workloads.records.job import Job, Kind
+from workloads.records.result import TrialResult
+from workloads.records.samples import DRIVER_COLUMNS, samples_of
+from workloads.records.status import Status
+from workloads.records.stored import result_of
+from workloads.records.stored_events import events_of
+from workloads.records.stored_meter import meter_of
+
+
+@dataclass(frozen=True)
+class Reader:
+    """`read` raises ValueError for what is no such file; `use` raises nothing."""
+
+    texts: tuple[Text, ...]
+    read: Callable[[bytes], Any]
+    use: Callable[[Any], object] = repr
+
+
+def use_result(result: TrialResult) -> None:
+    """As judged, shown and checked again."""
+    workload = WORKLOADS.get(result.spec.task.workload)
+    figure_checks(result.spec, workload, result.figures, result.epochs)
+    if workload is not None:
+        trial_end.checks(result, workload)
+    if result.evidence:
+        difference(Evidence.from_json(result.evidence), unrounded(result))
+        difference(Evidence.from_json(result.evidence), unrounded(probed()))
+        difference(Evidence.from_json(probed().evidence), unrounded(result))
+    recompute.differences(result, sampled_events(), samples_of(sampled()))
+    row(result)
+    stored_again(result)
+
+
+def stored_again(result: TrialResult) -> None:
+    """What was read or assembled can be stored, and read again."""
+    text = json.dumps(without_nan(result.to_json()), allow_nan=False)
+    assert result_of(text.encode("utf-8", "replace")).spec.id == result.spec.id
+
+
+@cache
+def sampled_events() -> list[dict[str, Any]]:
+    """Of `worked`."""
+    return events_of(worked())
+
+
+def assembled(events: bytes, samples: bytes, driver: bytes, meter: bytes) -> TrialResult | None:
+    """As the runner assembles a trial; None where its files are no trial's."""
+    spec = replace(probed().spec, passes=replace(probed().spec.passes, epochs=1))
+    spec = replace(spec, placement=replace(spec.placement, device=GPU))
+    told = events_of(events)
+    ended = Ended(told, Outcome(0, False, 13.0), Status.OK, None)
+    tables = samples_of(samples), samples_of(driver, DRIVER_COLUMNS)
+    records = Records(spec, WORKLOADS[spec.task.workload], ended, *tables, meter_of(meter))
+    accounts = [event for event in told if event["event"] == Event.MEMORY_TOLD]
+    blank = TrialResult(spec, Status.OK, None, "2026-11-23T00:00:00+00:00", 13.0)
+    try:
+        return measured(blank, records, accounts[0] if accounts else {"reason": "not asked"})
+    except ArithmeticError:  # runner.results.assemble says so in the result
+        return None
+
+
+def use_assembled(result: TrialResult | None) -> None:
+    """Stored, and read again."""
+    if result is not None:
+        use_result(result)
+
+
+def use_events(events: list[dict[str, Any]]) -> None:
+    """What is asked of a worker's events beside a trial."""
+    read_epochs(events)
+    recompute.from_events(events, 1)
+    if events:
+        ending(events, Outcome(1, False, 1.0), Path("/dev/null"), False)
+    for event in events:
+        if event["event"] == Event.MEMORY_TOLD:
+            memory({}, samples_of(b""), probed().spec, None, event)
+
+
+def read_network(content: bytes) -> Any:
+    """Raises ValueError for what is no network."""
+    if (workload := of_stored(content)) is None:
+        raise ValueError("no network")
+    return workload
+
+
+def use_network(workload: Any) -> None:
+    """Its sizes, as tables and the gate ask for them."""
+    float(workload.multiply_adds * 10**9), activation_bytes(workload, 4), workload.draws, workload.parameter_shapes()
+    trial_end.checks(probed(), workload)
+
+
+def read_overhead(content: bytes) -> bytes:
+    """Raises ValueError for what is no such file."""
+    validation.decoded(content, OverheadFile)
+    return content
+
+
+def read_stable(content: bytes) -> bytes:
+    """Raises ValueError for what is no such file."""
+    validation.decoded(content, StableFile)
+    return content
+
+
+def use_stable(content: bytes) -> None:
+    """Its table."""
+    (folder() / stable.FILE).write_bytes(content)
+    stable.table(folder())
+
+
+def use_overhead(content: bytes) -> None:
+    """Its tables."""
+    (folder() / overhead.FILE).write_bytes(content)
+    overhead.tables(folder())
+
+
+@cache
+def folder() -> Path:
+    """In memory where there is such a disk; of this process."""
+    shared = Path("/dev/shm")
+    made = tempfile.TemporaryDirectory(prefix="batchwise-fuzz-", dir=shared if os.access(shared, os.W_OK) else None)
+    atexit.register(made.cleanup)
+    return Path(made.name)
+
+
+def read_job(content: bytes) -> Job:
+    """As a result is made again. Raises ValueError."""
+    try:
+        return validation.record(json.loads(content), Job, "job.json")
+    except RecursionError as error:
+        raise ValueError(validation.one_line(error)) from error
+
+
+def use_answers(stored: BatchAnswers) -> None:
+    """What a page reads out of it."""
+    for each in stored.frameworks:
+        advised(each), noise_bound(each.noise)
+    tables.of(stored)
+
+
+def decoder(kind: Any) -> Callable[[bytes], Any]:
+    """Of a file that is read whole by its types."""
+    return lambda content: validation.decoded(content, kind)
+
+
+def _json(*contents: bytes) -> tuple[Text, ...]:
+    return tuple(map(json_text, contents))
+
+
+def _dumped(data: Any) -> bytes:
+    return json.dumps(data).encode()
+
+
+@cache
+def reader(name: str) -> Reader:
+    """One of NAMES, with its files."""
+    match name:
+        case "result":
+            return Reader(_json(*results()), result_of, use_result)
+        case "events":
+            probes = (*published("probes", EVENTS_FILE, 1), *published("memory", EVENTS_FILE, 1))
+            return Reader(_json(worked(), noisy(), *probes, *of_corpus(EVENTS_FILE)), events_of, use_events)
+        case "samples":
+            stored = [b"\n".join(each.split(b"\n")[:ROWS]) + b"\n" for each in (sampled(), *of_corpus(SAMPLES_FILE))]
+            return Reader(tuple(map(cell_text, stored)), samples_of)
+        case "meter":
+            return Reader(_json(metered(), *of_corpus(METER_FILE)), meter_of)
+        case "trial-events":
+            files = sampled(), drivers(), metered()
+            return Reader(_json(worked()), lambda content: assembled(content, *files), use_assembled)
+        case "trial-samples":
+            read = lambda content: assembled(worked(), content, drivers(), metered())  # noqa: E731
+            return Reader((cell_text(sampled()),), read, use_assembled)
+        case "trial-driver":
+            read = lambda content: assembled(worked(), sampled(), content, metered())  # noqa: E731
+            return Reader((cell_text(drivers()),), read, use_assembled)
+        case "trial-meter":
+            files = worked(), sampled(), drivers()
+            return Reader(_json(metered()), lambda content: assembled(*files, content), use_assembled)
+        case "network":
+            networks = (network.to_text(WORKLOADS[name]).encode() for name in ("osu-cnn", "resnet-18", "vit-tiny"))
+            return Reader(_json(*networks), read_network, use_network)
+        case _:
+            return _whole(name)
+
+
+def _whole(name: str) -> Reader:
+    """Of a file that is read whole by its types, and of a study."""
+    match name:
+        case "study":
+            studies = [path.read_bytes() for path in study.studies().values()]
+            read = lambda content: study.of_text(content, Path("a.toml"))  # noqa: E731
+            return Reader(tuple(map(toml_text, studies)), read)
+        case "stable":
+            return Reader(_json(_dumped(STABLE)), read_stable, use_stable)
+        case "overhead":
+            return Reader(_json(_dumped(OVERHEAD)), read_overhead, use_overhead)
+        case "answers":
+            return Reader(_json(answers()), decoder(BatchAnswers), use_answers)
+        case "attempt":
+            written = Attempt("2026-11-23T00:00:00+00:00", {"cores": 2}, {"reason": "not asked"})
+            return Reader(_json(_dumped(asdict(written))), decoder(Attempt))
+        case "job":
+            return Reader(_json(_dumped(Job(Kind.TRIAL, probed().spec).to_json())), read_job)
+        case "publication":
+            papers = [path.read_bytes() for path in sorted(PUBLISHED.glob("*/publication.json"))]
+            return Reader(_json(*papers), decoder(Publication), publication_text)
+        case _:
+            raise KeyError(name)
+
+
+NAMES = (
+    "result", "events", "samples", "meter", "trial-events", "trial-samples", "trial-driver", "trial-meter", "network",
+    "study", "stable", "overhead", "answers", "attempt", "job", "publication",
+)  # fmt: skip

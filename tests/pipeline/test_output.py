@@ -1,0 +1,85 @@
+"""The reader of a run's output may go at any time: the run goes on; a terminal that is gone ends it as Ctrl-C does."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import PATIENT, ROOT, TINY, by_cell
+
+NUMPY = (
+    *(*TINY, *PATIENT, "--framework", "numpy", "--device", "cpu", "--isolation", "here"),
+    *("--batch-size", "256", "512", "--epochs", "1", "--window", "0.3"),
+)
+ENDLESS = ("--epochs", "100000")  # minutes
+
+
+def command(results: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "runner", *NUMPY, *more, "--results", str(results)]
+
+
+def exit_code(results: Path) -> int:
+    """That of a run to its end, whose two trials are all there: a neighbour may have been on the cores."""
+    statuses = [result["status"] for result in by_cell(results).values()]
+    assert len(statuses) == 2 and {*statuses} <= {"ok", "contended"}
+    return int("contended" in statuses)
+
+
+def test_a_reader_that_has_seen_enough_changes_neither_the_run_nor_its_report(tmp_path: Path) -> None:
+    """As `| head -1`, of both streams; the report's process has the same output."""
+    with subprocess.Popen(
+        command(tmp_path), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as run:
+        assert run.stdout
+        run.stdout.readline()
+        run.stdout.close()
+        assert run.wait(300) == exit_code(tmp_path)
+    assert (tmp_path / "report" / "report.html").is_file() and (tmp_path / "report" / "report.md").is_file()
+
+
+def test_output_that_is_closed_or_full_from_the_start_changes_nothing(tmp_path: Path, lean: Path) -> None:
+    for streams in (">&- 2>&-", "> /dev/full 2>&1"):
+        done = subprocess.run(
+            ["bash", "-c", f'"$@" {streams}', "bash", *command(tmp_path / streams.split()[-1])], cwd=lean, timeout=300
+        )
+        assert done.returncode == exit_code(tmp_path / streams.split()[-1])
+    refused = subprocess.run(["bash", "-c", '"$@" >&- 2>&-', "bash", *command(tmp_path, "--epochs", "0")], cwd=lean)
+    assert refused.returncode == 2
+
+
+def running_worker(runner: psutil.Process, within_s: float = 60) -> psutil.Process:
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        for child in runner.children():
+            with suppress(psutil.NoSuchProcess):  # the gate's have ended by now
+                words = child.cmdline()
+                if "adapters.worker" in words and "/trials/" in words[-1]:
+                    return child
+        time.sleep(0.05)
+    raise AssertionError("no worker")
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["terminal", "nohup"])
+def test_a_terminal_that_goes_ends_the_run_as_ctrl_c_does_but_for_nohup(
+    tmp_path: Path, lean: Path, ignored: bool
+) -> None:
+    words = command(tmp_path, *(() if ignored else ENDLESS))
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(lean)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+        os.execv(words[0], words)
+    worker = running_worker(psutil.Process(pid))
+    os.close(terminal)  # the kernel sends SIGHUP to the session's leader; what is written from here on is an error
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == (exit_code(tmp_path) if ignored else 130)
+    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
+    assert ignored or not by_cell(tmp_path)

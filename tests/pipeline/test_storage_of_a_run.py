@@ -1,0 +1,58 @@
+"""A disk that is full, a results folder that goes: the real run ends with one line, and says what is so."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, TINY, by_cell, run_runner
+
+NUMPY = (*TINY, "--framework", "numpy", "--device", "cpu", "--isolation", "here", "--window", "0.3")
+
+
+def test_a_disk_without_room_for_the_next_trial_ends_the_run_before_it(tmp_path: Path) -> None:
+    """A small disk of its own, on which the inputs find room."""
+    look = f'find "{tmp_path}" -name result.json'
+    inside = f'mount -t tmpfs -o size=8m none "{tmp_path}" && shift && "$@"; code=$?; {look}; exit $code'
+    asked = ("--batch-size", "512", "--epochs", "1", "--results", str(tmp_path))
+    command = [sys.executable, "-m", "runner", *NUMPY, *asked]
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+        pytest.skip("no mounts of one's own here")
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", inside, "sh", "-", *command],
+        cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"runner: {tmp_path}: ") and "MiB are free, the next trial may need" in line
+    assert "result.json" not in done.stdout
+
+
+def test_a_results_folder_that_goes_in_mid_run_is_named_and_ends_it(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    asked = ("--batch-size", "256", "512", "--epochs", "1")
+    with subprocess.Popen(
+        [sys.executable, "-m", "runner", *NUMPY, *asked, "--results", str(results)],
+        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as run:  # fmt: skip
+        assert run.stdout and run.stderr
+        for line in run.stdout:
+            if line.startswith("numpy"):  # the first trial's row
+                break
+        run.send_signal(signal.SIGSTOP)
+        results.rename(tmp_path / "moved")
+        run.send_signal(signal.SIGCONT)
+        printed, told = run.communicate(timeout=120)
+    assert run.returncode == 1, printed + told
+    assert [line for line in told.splitlines() if line.startswith("runner: ")] == told.splitlines()
+    assert f"{results}: removed or moved in mid-run" in told
+    assert len(by_cell(tmp_path / "moved")) == 1
+    (tmp_path / "results").mkdir(exist_ok=True)
+    shutil.rmtree(results)
+    shutil.move(tmp_path / "moved", results)
+    done = run_runner(*NUMPY, *asked, "--results", results)
+    assert done.returncode in (0, 1) and len(by_cell(results)) == 2

@@ -1,0 +1,30 @@
+"""What a spreadsheet shows of a table whose names somebody else gave."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pandas as pd
+import pytest
+
+from reports import csv_text
+
+
+@pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\tx", "\rx", "\uff1d1"])
+def test_a_text_that_would_be_a_formula_begins_with_a_quote(text: str) -> None:
+    written = csv_text.of(pd.DataFrame({"name": [text, "pytorch"], "=head": [1, 2]}))
+    head, first, second = csv.reader(io.StringIO(written, newline=""))
+    assert head == ["name", "'=head"] and first == ["'" + text.replace("\r", "\n"), "1"] and second == ["pytorch", "2"]
+
+
+def test_numbers_stay_as_they_are_whatever_their_column_holds() -> None:
+    frame = pd.DataFrame(
+        {
+            "of texts": pd.Series(["-0.5", "a-b", None], dtype=object),
+            "mixed": pd.Series([1, None, -2.5], dtype=object),
+            "floats": [-1.5, 0.1, float("nan")],
+        }
+    )
+    assert csv_text.of(frame) == "of texts,mixed,floats\n-0.5,1,-1.5\na-b,,0.1\n,-2.5,\n"
+    assert csv_text.of(pd.DataFrame(columns=["a", "-b"])) == "a,'-b\n"

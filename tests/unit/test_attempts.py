@@ -1,0 +1,443 @@
+"""What was measured stays: attempts are moved aside whole, results are made again from their files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import PROJECT, make_spec
+from rich.console import Console
+from test_assemble import busy_window, trained, write_trial
+
+from runner import ask as asking
+from runner import rebuild, session, trial
+from runner.ask import Ended
+from runner.batch_size.steps import StepTrials
+from runner.command import show
+from runner.command.plan import Plan
+from runner.command.setup import fresh_folder, put_aside
+from runner.environments import definition
+from runner.gate.judge import Gate
+from runner.launch import Local, Outcome
+from runner.memory_worker import MemoryWorker
+from runner.session import Session
+from runner.storage import Storage
+from runner.stored import read as read_stored
+from runner.too_large import TooLarge
+from workloads.networks import WORKLOADS
+from workloads.records import attempts
+from workloads.records.check_name import CheckName
+from workloads.records.end_evidence import END_FILE, Missing
+from workloads.records.events import Event
+from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, JOB_FILE, RESULT_FILE, write_json
+from workloads.records.job import InputFile, Job, Kind, TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+from workloads.records.stored_events import read_events
+
+LAUNCHER = Local("python", {}, PROJECT)
+SPEC = make_spec(epochs=1)
+NO_ACCOUNT = {"reason": "nobody was asked"}
+
+
+def stored(results: Path, result: TrialResult) -> Path:
+    folder = results / "trials" / result.spec.id
+    folder.mkdir(parents=True)
+    write_json(folder / RESULT_FILE, result.to_json())
+    return folder
+
+
+def result_of(status: Status = Status.OK, reason: str | None = None, **changes: Any) -> TrialResult:
+    return TrialResult(make_spec(**changes), status, reason, "2026-01-01T00:00:00+00:00", 1.0)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# Folders
+
+
+@pytest.mark.parametrize("left", ["failed", "torn", "unfinished"])
+def test_a_new_attempt_leaves_the_one_before_whole_whatever_its_state(tmp_path: Path, left: str) -> None:
+    folder = stored(tmp_path, result_of(Status.FAILED, "it fell"))
+    (folder / EVENTS_FILE).write_text('{"event": "started", "t_ns": 1}\n')
+    if left == "torn":
+        (folder / RESULT_FILE).write_text("{")
+    if left == "unfinished":
+        (folder / RESULT_FILE).unlink()
+    before = contents(folder)
+    assert fresh_folder(tmp_path, Job(Kind.TRIAL, make_spec())) == folder
+    assert contents(folder) == {}
+    assert contents(tmp_path / "attempts" / f"{folder.name}-1") == before
+
+
+def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
+    """Not the count, which falls where somebody takes one out; names that are no attempt's count for nothing."""
+    room = tmp_path / "attempts"
+    for name in ("one-2", "one-10", "one-x", "one-two-77", "one-0123", "one"):
+        (room / name).mkdir(parents=True)
+    (room / "one-99").write_text("a file")
+    assert attempts.next_path(room, "one") == room / "one-11"
+    assert [path.name for path in attempts.of(room, "one")] == ["one-2", "one-10"]
+    assert attempts.next_path(tmp_path / "nowhere", "one").name == "one-1"
+
+
+def test_an_id_that_ends_in_digits_is_no_attempt_at_another(tmp_path: Path) -> None:
+    (tmp_path / "numpy-cpu-r0-12345678").mkdir()
+    assert attempts.by_id(tmp_path) == {}
+
+
+def test_an_earlier_measurement_of_the_instruments_is_kept_apart_from_trials(tmp_path: Path) -> None:
+    job = Job(Kind.OVERHEAD, make_spec(), pairs=3)
+    (fresh_folder(tmp_path, job) / "segments.csv").write_text("measured")
+    folder = fresh_folder(tmp_path, job)
+    assert (tmp_path / "overhead" / f"{folder.name}-1" / "segments.csv").read_text() == "measured"
+    assert not (tmp_path / "attempts").exists()
+
+
+def test_a_probe_that_did_not_finish_is_kept_when_it_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(folder: Path, job: Job, launcher: object) -> Outcome:
+        (folder / EVENTS_FILE).write_text('{"event": "finished", "t_ns": 1}\n')
+        return Outcome(0, False, 1.0)
+
+    monkeypatch.setattr(asking, "run_worker", run)
+    job = Job(Kind.PROBE, make_spec())
+    folder = job.folder(tmp_path)
+    folder.mkdir(parents=True)
+    (folder / EVENTS_FILE).write_text('{"event": "started", "t_ns": 1}\n')
+    before = contents(folder)
+    assert [event["event"] for event in asking.answered(job, folder, LAUNCHER)] == ["finished"]
+    assert contents(folder.with_name(f"{folder.name}-1")) == before
+
+
+# Results made again
+
+
+@pytest.fixture
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a trial that was run to its end, with its result."""
+
+    def ask(job: Job, folder: Path, launcher: Local) -> Ended:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / JOB_FILE, job.to_json())
+        write_trial(folder, trained(), busy_window())
+        return Ended(read_events(folder / EVENTS_FILE), Outcome(0, False, 13.5), Status.OK, None)
+
+    monkeypatch.setattr(trial, "ask", ask)
+    folder = Job(Kind.TRIAL, SPEC).folder(tmp_path)
+    result = trial.run_trial(folder, SPEC, LAUNCHER, {"cores": 2}, NO_ACCOUNT)
+    end = {"outstanding": None, "missing": Missing.REFEREE, "reason": "nobody was asked"}
+    rebuild.keep_end(folder, end)
+    rebuild.store(folder, replace(result, end=end))
+    return folder
+
+
+def changed(folder: Path, **values: Any) -> None:
+    """What the runner wrote down of the trial, with these in place of what it says."""
+    write_json(folder / ATTEMPT_FILE, json.loads((folder / ATTEMPT_FILE).read_text()) | values)
+
+
+def killed_before(folder: Path, *names: str) -> None:
+    """As a runner leaves the folder that was killed before it could write these down."""
+    changed(folder, **dict.fromkeys(names))
+
+
+def test_a_torn_result_is_made_again_byte_for_byte_and_the_torn_one_is_kept(measured: Path) -> None:
+    before = (measured / RESULT_FILE).read_bytes()
+    for number in (1, 2):
+        (measured / RESULT_FILE).write_bytes(before[: 100 * number])
+        result = rebuild.rebuilt(measured)
+        assert result is not None
+        rebuild.store(measured, result)
+        assert (measured / RESULT_FILE).read_bytes() == before
+        assert (measured / f"result-unreadable-{number}.json").read_bytes() == before[: 100 * number]
+
+
+def test_what_the_runner_did_not_live_to_see_is_unknown_and_does_not_pass(measured: Path) -> None:
+    before = TrialResult.from_json(json.loads((measured / RESULT_FILE).read_text()))
+    (measured / RESULT_FILE).unlink()
+    killed_before(measured, "worker", "end")
+    result = rebuild.rebuilt(measured)
+    assert result is not None
+    assert result.figures == before.figures and result.epochs == before.epochs and result.status is Status.OK
+    assert result.wall_s == pytest.approx(12.3)  # from the worker's first event to its last
+    (check,) = [check for check in result.checks if check.name == CheckName.ENDED_WELL]
+    assert not check.passed and check.detail.startswith("exit code unknown: the runner was killed")
+    end = rebuild.end_of(PROJECT, measured, result.spec, 10**9)
+    assert end["missing"] == Missing.RUNNER, "the worker is blamed for what the runner did not wait for"
+
+
+def test_a_worker_that_ended_before_its_last_answer_is_still_blamed_for_it(measured: Path) -> None:
+    killed_before(measured, "end")
+    assert rebuild.end_of(PROJECT, measured, SPEC, 10**9)["missing"] == Missing.WORKER
+
+
+def test_how_a_worker_failed_is_not_lost_with_the_result(measured: Path) -> None:
+    (measured / RESULT_FILE).unlink()
+    (measured / EVENTS_FILE).write_text(
+        '{"event": "started", "t_ns": 1}\n'
+        '{"event": "ended", "t_ns": 5, "status": "out_of_memory", "reason": "no room"}\n'
+    )
+    killed_before(measured, "worker")
+    result = rebuild.rebuilt(measured)
+    assert result is not None and (result.status, result.reason) == (Status.OUT_OF_MEMORY, "no room")
+
+
+def test_a_trial_that_was_not_measured_to_its_end_has_no_result_made_up(measured: Path) -> None:
+    (measured / RESULT_FILE).unlink()
+    killed_before(measured, "worker")
+    lines = (measured / EVENTS_FILE).read_text().splitlines(keepends=True)
+    (measured / EVENTS_FILE).write_text("".join(line for line in lines if f'"{Event.FINISHED}"' not in line))
+    assert rebuild.rebuilt(measured) is None
+    (measured / ATTEMPT_FILE).unlink()
+    assert rebuild.rebuilt(measured) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda folder: (folder / ATTEMPT_FILE).unlink(), "attempt.json: there is none"),
+        (lambda folder: (folder / ATTEMPT_FILE).write_text('{"started_at": 3}'), "attempt.json: "),
+        (lambda folder: (folder / JOB_FILE).write_text("[]"), "job.json: "),
+        (lambda folder: (folder / JOB_FILE).unlink(), "job.json: "),
+        (lambda folder: killed_before(folder, "schema_version"), "attempt.json: "),
+        (lambda folder: (folder / JOB_FILE).write_text("[" * 10**5), "job.json: "),
+        (lambda folder: changed(folder, end={"outstanding": "much"}), "not a trial result: end"),
+        (lambda folder: changed(folder, memory={"peak": "much"}), "attempt.json: memory: neither"),
+        (lambda folder: changed(folder, memory={"event": "memory_told", "t_ns": 1}), "attempt.json: memory: "),
+    ],
+)
+def test_what_a_result_cannot_be_made_of_is_named(measured: Path, change: Callable[[Path], object], told: str) -> None:
+    change(measured)
+    with pytest.raises(ValueError, match=told):
+        rebuild.rebuilt(measured)
+
+
+def test_files_of_another_trial_give_no_result(measured: Path) -> None:
+    other = measured.with_name(make_spec(batch_size=8).id)
+    shutil.copytree(measured, other)
+    with pytest.raises(ValueError, match=f"job.json: it asks for {measured.name}"):
+        rebuild.rebuilt(other)
+
+
+# A run and its folder
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is probed, and every trial passes the gate."""
+    monkeypatch.setattr(Gate, "gather", lambda *_: {})
+    monkeypatch.setattr(Gate, "judge", lambda _, judged: list(judged))
+    monkeypatch.setattr(definition, "label", lambda project, framework: framework)
+
+
+def session_of(results: Path, specs: Sequence[TrialSpec], **changes: Any) -> tuple[Session, StringIO]:
+    """(the session, what it prints)."""
+    asked = {"project": PROJECT, "results": results, "placement": SPEC.placement, "gpus": (), "retry": frozenset()}
+    request: Any = SimpleNamespace(**asked | {"try_all": False} | changes)
+    printed = StringIO()
+    launchers = {spec.cell.framework: LAUNCHER for spec in specs}
+    opened = Session(request, launchers, specs, Console(file=printed, width=1000))
+    opened.open(read_stored(results, PROJECT))
+    return opened, printed
+
+
+def plan(*specs: TrialSpec) -> Plan:
+    return Plan(list(specs), {}, WORKLOADS["osu-cnn"], 1437)
+
+
+def runs(monkeypatch: pytest.MonkeyPatch, *ends: tuple[Status, str | None]) -> list[TrialSpec]:
+    """The trials that are run, which end so one after the other."""
+    ran: list[TrialSpec] = []
+
+    def run(folder: Path, spec: TrialSpec, *_: object) -> TrialResult:
+        status, reason = ends[len(ran)]
+        ran.append(spec)
+        (folder / "samples.csv").write_text(f"of {len(ran)}")
+        return TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0)
+
+    monkeypatch.setattr(session, "run_trial", run)
+    monkeypatch.setattr(MemoryWorker, "gather", lambda *_: NO_ACCOUNT)
+    return ran
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_lost_result_is_made_again_at_the_start_of_a_run_which_says_so(measured: Path, tmp_path: Path) -> None:
+    before = (measured / RESULT_FILE).read_bytes()
+    (measured / RESULT_FILE).write_bytes(before[:99])
+    (measured / END_FILE).write_bytes(b"")
+    opened, printed = session_of(tmp_path, [SPEC])
+    told = r"made from the trial's files, nothing is measured again"
+    assert measured.name in printed.getvalue() and told in printed.getvalue()
+    assert (measured / RESULT_FILE).read_bytes() == before
+    assert not (measured / END_FILE).exists()
+    assert plan(SPEC).with_stored(opened.known.values()).to_run == []
+
+
+@pytest.mark.usefixtures("quiet")
+def test_what_cannot_be_read_or_made_again_is_named_with_its_reason_and_left_as_it_is(tmp_path: Path) -> None:
+    folder = stored(tmp_path, result_of())
+    (folder / RESULT_FILE).write_text("{")
+    later = stored(tmp_path, result_of(batch_size=8))
+    (later / RESULT_FILE).write_text('{"schema_version": 99}')
+    before = contents(tmp_path / "trials")
+    _, printed = session_of(tmp_path, [SPEC])
+    assert f"{folder.name}: result.json: not whole JSON: " in printed.getvalue()
+    assert f"{later.name}: result.json: schema version 99" in printed.getvalue()
+    assert contents(tmp_path / "trials") == before
+    console = Console(file=(listed := StringIO()), width=1000)
+    show.stored(tmp_path, PROJECT, console)
+    assert f"{folder / RESULT_FILE}: cannot be read: not whole JSON: " in listed.getvalue()
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_result_of_another_trial_in_the_folder_is_named(tmp_path: Path) -> None:
+    folder = stored(tmp_path, result_of())
+    write_json(folder / RESULT_FILE, result_of(batch_size=8).to_json())
+    opened, printed = session_of(tmp_path, [SPEC])
+    assert "it is of the trial" in printed.getvalue() and opened.known == {}
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_trial_of_another_device_may_be_running_and_is_left_alone(measured: Path, tmp_path: Path) -> None:
+    (measured / RESULT_FILE).unlink()
+    other = replace(SPEC.placement, device="GPU-00000000-1111-2222-3333-444444444444")
+    opened, _ = session_of(tmp_path, [SPEC], placement=other)
+    assert opened.known == {} and not (measured / RESULT_FILE).exists()
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("status", [Status.FAILED, Status.TIMEOUT, Status.CONTENDED, Status.UNVERIFIED])
+def test_a_trial_that_ends_so_is_run_again_at_once_and_every_attempt_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: Status
+) -> None:
+    ran = runs(monkeypatch, (status, "why"), (status, "why"), (Status.OK, None))
+    opened, printed = session_of(tmp_path, [SPEC], retry=frozenset({status}))
+    (result,) = opened.run(plan(SPEC))
+    assert (result.status, len(ran)) == (Status.OK, 3)
+    kept = {path.name: (path / "samples.csv").read_text() for path in (tmp_path / "attempts").iterdir()}
+    assert kept == {f"{SPEC.id}-1": "of 1", f"{SPEC.id}-2": "of 2"}
+    rows = [line for line in printed.getvalue().splitlines() if line.startswith("numpy")]
+    assert ["attempt 2" in row for row in rows] == [False, True, False] and "attempt 3" in rows[-1]
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_trial_is_run_again_three_times_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = runs(monkeypatch, *[(Status.FAILED, "it fell")] * 9)
+    opened, _ = session_of(tmp_path, [SPEC], retry=frozenset({Status.FAILED, Status.TIMEOUT}))
+    assert [result.status for result in opened.run(plan(SPEC))] == [Status.FAILED]
+    assert len(ran) == 4 and len(list((tmp_path / "attempts").iterdir())) == 3
+
+
+@pytest.mark.usefixtures("quiet")
+def test_the_next_run_keeps_the_failed_attempt_beside_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for ends in ([(Status.FAILED, "it fell")], [(Status.OK, None)]):
+        runs(monkeypatch, *ends)
+        opened, printed = session_of(tmp_path, [SPEC])
+        opened.run(plan(SPEC).with_stored(opened.known.values()))
+    earlier = json.loads((tmp_path / "attempts" / f"{SPEC.id}-1" / RESULT_FILE).read_text())
+    assert (earlier["status"], earlier["reason"]) == ("failed", "it fell")
+    assert "attempt 2" in printed.getvalue()
+
+
+@pytest.mark.usefixtures("quiet")
+def test_trials_of_further_repeats_that_are_stored_are_not_measured_again(tmp_path: Path) -> None:
+    """As --until-stable asks for them: one repeat after the other, each a group of its own to the gate."""
+    further = result_of(inputs={"order": InputFile("inputs/order", "of another seed")}, repeat=1, seed=1)
+    stored(tmp_path, further)
+    opened, _ = session_of(tmp_path, [SPEC])
+    opened.complete([further.spec])
+    assert plan(further.spec).with_stored(opened.known.values()).to_run == []
+
+
+# Out of memory
+
+
+def sizes(*batch_sizes: int, **changes: Any) -> list[TrialSpec]:
+    return [make_spec(batch_size=size, **changes) for size in batch_sizes]
+
+
+@pytest.mark.usefixtures("quiet")
+def test_sizes_larger_than_one_that_ran_out_of_memory_are_skipped_with_that_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = runs(monkeypatch, (Status.OUT_OF_MEMORY, "asked 9, available 4"), (Status.OK, None))
+    specs = sizes(64, 128, 32)
+    opened, _ = session_of(tmp_path, specs)
+    results = {result.spec.cell.batch_size: result for result in opened.run(plan(*specs))}
+    assert [spec.cell.batch_size for spec in ran] == [64, 32]
+    assert results[128].status is Status.SKIPPED and results[128].figures == {}
+    assert results[128].reason == "batch size 64 ran out of memory (asked 9, available 4); --try-all runs this one"
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_later_run_says_so_once_and_with_try_all_runs_what_was_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(tmp_path, result_of(Status.OUT_OF_MEMORY, "no room", batch_size=64))
+    (spec,) = sizes(128)
+    both = plan(*sizes(64), spec)
+    for _ in range(2):
+        opened, _ = session_of(tmp_path, [spec])
+        opened.run(both.with_stored(opened.known.values()))
+    assert not (tmp_path / "attempts").exists(), "what was not run has been put aside as an attempt"
+    ran = runs(monkeypatch, (Status.OK, None))
+    opened, printed = session_of(tmp_path, [spec], try_all=True)
+    opened.run(both.with_stored(opened.known.values()))
+    assert ran == [spec] and "attempt 2" not in printed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("change", "skipped"),
+    [
+        ({}, True),
+        ({"repeat": 1, "seed": 1}, True),
+        ({"batch_size": 64}, False),
+        ({"batch_size": 32}, False),
+        ({"framework": "other"}, False),
+        ({"memory_limit_bytes": 2**30}, False),
+        ({"allocator": "default"}, False),
+        ({"workload": "lenet-5"}, False),
+        ({"environment": "another"}, False),
+    ],
+)
+def test_what_ran_out_of_memory_tells_of_larger_sizes_of_the_same_alone(change: dict[str, Any], skipped: bool) -> None:
+    learnt = TooLarge([result_of(Status.OUT_OF_MEMORY, "no room", batch_size=64)])
+    assert (learnt.reason(make_spec(**{"batch_size": 128, **change})) is not None) == skipped
+
+
+def test_a_size_is_tried_where_one_as_large_was_trained() -> None:
+    learnt = TooLarge([result_of(Status.OUT_OF_MEMORY, "no room", batch_size=64), result_of(batch_size=256)])
+    assert learnt.reason(make_spec(batch_size=256, repeat=1)) is None
+    assert learnt.reason(make_spec(batch_size=512)) is not None
+
+
+def test_putting_aside_returns_where_it_lies(tmp_path: Path) -> None:
+    folder = stored(tmp_path, result_of())
+    assert put_aside(folder) == tmp_path / "attempts" / f"{folder.name}-1"
+    assert not folder.exists()
+
+
+def test_a_trial_of_steps_that_came_to_its_end_is_not_measured_again_for_want_of_a_result(
+    measured: Path, tmp_path: Path
+) -> None:
+    steps = tmp_path / "steps" / f"{SPEC.id}-3"
+    shutil.copytree(measured, steps)
+    before = (steps / RESULT_FILE).read_bytes()
+    (steps / RESULT_FILE).unlink()
+    (steps.with_name(f"{SPEC.id}-4")).mkdir()
+    request: Any = SimpleNamespace(results=tmp_path)
+    searched = StepTrials(request, {}, {}, {}, {}, Storage(tmp_path))
+    ((_, folder),) = searched.stored(SPEC)
+    assert folder == steps and (steps / RESULT_FILE).read_bytes() == before
+    assert searched.next_folder(SPEC).name == f"{SPEC.id}-5"

@@ -1,0 +1,203 @@
+"""Each check of `python -m runner doctor` on a machine that is made up: what it finds, and what to do."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PROJECT
+from rich.console import Console
+
+from runner.doctor import command, machine, noise, project
+from runner.doctor.finding import Finding, State
+from runner.doctor.noise import Calibration
+from runner.environments import definition
+from runner.machine import locks
+from runner.machine.description import Gpu
+from workloads.datasets import DATASETS
+
+MACHINE: dict[str, Any] = {
+    "cpu_model": "AMD EPYC", "cpu_flags": ["fma", "avx2"], "cores": 2, "cpu_limit_cores": None,
+    "memory_bytes": 8 * 2**30, "memory_limit_bytes": None,
+}  # fmt: skip
+
+
+def put(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+def fine(finding: Finding, *words: str) -> None:
+    assert finding.state is State.OK and not finding.advice, finding
+    assert all(word in finding.text for word in words), finding
+
+
+def bad(finding: Finding, state: State, *words: str) -> None:
+    """It says what is so, and what to do."""
+    assert finding.state is state and finding.advice, finding
+    assert all(word in finding.text for word in words), finding
+
+
+def test_a_processor_without_the_usual_instructions_or_with_a_part_of_a_core_is_named() -> None:
+    fine(machine.processor(MACHINE), "AMD EPYC", "cores 2", "fma avx2")
+    bad(machine.processor(MACHINE | {"cpu_flags": []}), State.WARNING, "none of")
+    bad(machine.processor(MACHINE | {"cpu_limit_cores": 1.5}), State.WARNING, "a share of 1.5")
+    assert machine.processor(MACHINE | {"cpu_flags": None}).state is State.UNKNOWN
+
+
+def test_a_card_whose_driver_does_not_answer_is_a_problem(tmp_path: Path) -> None:
+    fine(machine.gpu([], tmp_path), "none by NVIDIA")
+    fine(machine.gpu([Gpu("GPU-1", "H100", "550.54", "12.4", 2**30)], tmp_path), "H100, driver 550.54, CUDA 12.4")
+    put(tmp_path, "proc/driver/nvidia/version", "NVRM")
+    bad(machine.gpu([], tmp_path), State.PROBLEM, "/proc/driver/nvidia/version")
+
+
+def test_little_memory_free_on_the_machine_or_in_its_control_group_is_named() -> None:
+    fine(machine.memory(4 * 2**30, MACHINE), "4,096 MiB available of 8,192 MiB")
+    bad(machine.memory(2**30, MACHINE), State.WARNING)
+    bad(machine.memory(4 * 2**30, MACHINE | {"memory_limit_bytes": 2**30}), State.WARNING, "control group 1,024 MiB")
+
+
+@pytest.mark.parametrize(
+    ("meminfo", "state"),
+    [
+        ("SwapTotal: 0 kB\nSwapFree: 0 kB\n", State.OK),
+        ("SwapTotal: 1000 kB\nSwapFree: 990 kB\n", State.OK),
+        ("SwapTotal: 1000 kB\nSwapFree: 500 kB\n", State.WARNING),
+        ("MemTotal: 1000 kB\n", State.UNKNOWN),
+    ],
+)
+def test_swap_in_use_is_named(tmp_path: Path, meminfo: str, state: State) -> None:
+    put(tmp_path, "proc/meminfo", meminfo)
+    assert machine.swap(tmp_path).state is state
+
+
+def test_a_file_in_place_of_the_null_device_is_a_problem(tmp_path: Path) -> None:
+    fine(machine.null_device(Path("/")))
+    bad(machine.null_device(tmp_path), State.PROBLEM)
+    put(tmp_path, "dev/null", "")
+    bad(machine.null_device(tmp_path), State.PROBLEM, "-rw-r--r--")
+
+
+def test_shared_memory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    bad(machine.shared_memory(tmp_path), State.WARNING, "No such file")
+    (tmp_path / "dev" / "shm").mkdir(parents=True)
+    fine(machine.shared_memory(tmp_path), "MiB free")
+
+
+def test_a_slow_or_a_set_clock_is_named(tmp_path: Path) -> None:
+    path = "sys/devices/system/clocksource/clocksource0/current_clocksource"
+    assert machine.clock(tmp_path, 2.0, 2.0).state is State.UNKNOWN
+    put(tmp_path, path, "tsc\n")
+    fine(machine.clock(tmp_path, 2.0, 2.000001), "tsc")
+    bad(machine.clock(tmp_path, 2.0, 2.1), State.WARNING, "50,000 us a second")
+    put(tmp_path, path, "hpet\n")
+    bad(machine.clock(tmp_path, 2.0, 2.0), State.WARNING, "hpet")
+
+
+def test_limits_that_would_end_a_worker_are_named() -> None:
+    def limits(**soft: int) -> Callable[[int], tuple[int, int]]:
+        numbers = {getattr(resource, name): value for name, value in soft.items()}
+        return lambda number: (numbers.get(number, resource.RLIM_INFINITY), resource.RLIM_INFINITY)
+
+    fine(machine.limits(limits(RLIMIT_NOFILE=1024)), "1,024 open files")
+    low = machine.limits(limits(RLIMIT_AS=2**30, RLIMIT_FSIZE=4096, RLIMIT_NOFILE=64))
+    bad(low, State.WARNING, "RLIMIT_AS 1,073,741,824 (memory)", "RLIMIT_FSIZE 4,096", "RLIMIT_NOFILE 64")
+
+
+def test_a_governor_that_follows_the_load_is_named(tmp_path: Path) -> None:
+    assert noise.governor(tmp_path, [0, 1]).state is State.UNKNOWN
+    for core in (0, 1):
+        put(tmp_path, f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor", "performance\n")
+    fine(noise.governor(tmp_path, [0, 1]), "performance")
+    put(tmp_path, "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n")
+    bad(noise.governor(tmp_path, [0, 1]), State.WARNING, "performance, powersave")
+    fine(noise.governor(tmp_path, [0]), "performance")  # the cores that are used
+
+
+def test_load_neighbours_and_unsteady_work_are_named() -> None:
+    fine(noise.load(0.2, 2))
+    bad(noise.load(1.5, 2), State.WARNING, "1.50")
+    steady = Calibration([0.001] * 100, 2.0, 1.0)
+    fine(noise.neighbours(steady), "1.0 %")
+    fine(noise.steadiness(steady), "1.00 ms, 0.0 % apart")
+    unsteady = Calibration([0.001, 0.0015] * 50, 2.0, 30.0)
+    bad(noise.neighbours(unsteady), State.WARNING, "30.0 %")
+    bad(noise.steadiness(unsteady), State.WARNING, "40.0 % apart")
+    assert noise.steadiness(Calibration([0.1, 0.1], 2.0, 0.0)).state is State.UNKNOWN
+    assert {noise.steadiness(None).state, noise.neighbours(None).state} == {State.UNKNOWN}
+
+
+def test_the_loop_measures_and_leaves_the_cores_as_they_were() -> None:
+    before = os.sched_getaffinity(0)
+    calibration = noise.calibrate(sorted(before), 0.2)
+    assert os.sched_getaffinity(0) == before
+    assert len(calibration.pieces_s) > 5 and calibration.wall_s >= 0.2 and calibration.foreign_percent >= 0
+
+
+def test_a_run_on_the_cores_or_the_card_is_named_with_its_process() -> None:
+    fine(noise.other_runs([7], ["GPU-1"]))
+    with locks.device("cpu", [7]), locks.device("GPU-1", []):
+        mine = f"(process {os.getpid()})"
+        bad(noise.other_runs([6, 7], ["GPU-1"]), State.WARNING, f"core 7 is in use by another run {mine}; GPU GPU-1")
+
+
+def test_environments_that_are_not_made_outdated_or_not_whole_are_named(tmp_path: Path) -> None:
+    code = replace(PROJECT, environments=tmp_path)
+    names = [f"environment {name}" for name in code.frameworks]
+    nothing = list(project.environments(code, "cpu"))
+    assert [each.name for each in nothing] == names
+    assert {(each.state, each.text.partition(":")[0]) for each in nothing} == {(State.WARNING, "not made")}
+    for index, name in enumerate(code.frameworks):
+        environment = definition.read(code, name, "cpu")
+        put(tmp_path, f"{name}-cpu/.complete", environment.digest if index else "of an earlier definition")
+        python = "#!/bin/sh\n" + ("exit 3\n" if index == 1 else "echo torch\n" if index == 2 else "")
+        put(tmp_path, f"{name}-cpu/bin/python", python)
+        (tmp_path / f"{name}-cpu" / "bin" / "python").chmod(0o755)
+    outdated, broken, lacking, whole = project.environments(code, "cpu")
+    bad(outdated, State.WARNING, "outdated")
+    bad(broken, State.PROBLEM, "exit code 3")
+    bad(lacking, State.PROBLEM, "it has no torch")
+    fine(whole, "whole")
+
+
+def test_a_damaged_data_set_is_a_problem_and_one_that_is_not_there_is_none(tmp_path: Path) -> None:
+    fine(project.data(tmp_path), "cifar10 not there", "mnist not there")
+    first, *rest = DATASETS["mnist"].files
+    put(tmp_path, first.path, "")
+    assert f"mnist in part, 1 of {1 + len(rest)} files" in project.data(tmp_path).text
+    for file in rest:
+        put(tmp_path, file.path, "")
+    bad(project.data(tmp_path), State.PROBLEM, f"mnist damaged ({first.path})")
+
+
+def test_the_disk_is_tried_and_nothing_is_left_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "MiB are safe there in" in project.disk(tmp_path).text
+    assert "was not tried" in project.disk(tmp_path / "not" / "there").text
+    assert list(tmp_path.iterdir()) == []
+    for free, state in ((2**20, State.PROBLEM), (2**29, State.WARNING)):
+        status = os.statvfs_result((4096, 4096, 10**9, free // 4096, free // 4096, 10**9, 10**8, 10**8, 0, 255))
+        monkeypatch.setattr("runner.doctor.project.os.statvfs", lambda _, status=status: status)
+        bad(project.disk(tmp_path), state, "free for")
+
+
+def test_a_folder_that_may_not_be_written_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fine(project.permissions(tmp_path / "results", tmp_path, tmp_path))
+    (tmp_path / "data").mkdir()
+    monkeypatch.setattr("runner.doctor.project.os.access", lambda path, _: path != tmp_path / "data")
+    bad(project.permissions(tmp_path, tmp_path / "data", tmp_path), State.PROBLEM, f"not writable: {tmp_path / 'data'}")
+
+
+def test_what_is_shown_keeps_to_a_hundred_columns_and_says_what_to_do() -> None:
+    text, path = StringIO(), "/a/[b]/" + "x" * 300
+    found = [Finding("disk", State.PROBLEM, path, "free some space"), Finding("clock", State.OK, "tsc")]
+    command.show(found, Console(file=text, highlight=False, markup=False, soft_wrap=True))
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= 100 and "/a/[b]/" in text.getvalue() and "-> free some space" in text.getvalue()
+    assert lines[-1] == "1 ok, 1 problem"

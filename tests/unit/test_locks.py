@@ -1,0 +1,102 @@
+"""A device, and a results folder for it, belong to one run at a time; the kernel says so, no file does."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from runner.machine import locks
+from runner.machine.locks import SPACE_VARIABLE, InUse
+
+HOLDS = """
+import sys
+from pathlib import Path
+from runner.machine import locks
+with {call}:
+    print("held", flush=True)
+    input()
+"""
+GPU = "GPU-00000000-1111-2222-3333-444444444444"
+
+
+@contextmanager
+def another_run(call: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds what the call of `locks` says."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS.format(call=call)], cwd=ROOT, env=os.environ | environment,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout and process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_core_or_gpu_that_another_process_holds_is_refused_with_the_process_and_free_once_that_is_killed() -> None:
+    with another_run(f"locks.device('cpu', [3, 4]), locks.device('{GPU}', [4])") as run:
+        with pytest.raises(InUse, match=rf"^core 4 is in use by another run \(process {run.pid}\); .*--threads"):
+            ExitStack().enter_context(locks.device("cpu", [4, 5]))
+        with pytest.raises(InUse, match=rf"^GPU {GPU} is in use by another run \(process {run.pid}\); .*--device"):
+            ExitStack().enter_context(locks.device(GPU, [5]))
+        with locks.device("cpu", [5]), locks.device("GPU-2", [4]):  # what is left
+            pass
+        run.kill()
+        run.wait()
+        with locks.device("cpu", [3, 4]), locks.device(GPU, [4]):
+            pass
+
+
+def test_what_a_refused_run_had_got_by_then_is_free_again() -> None:
+    with another_run("locks.device('cpu', [4])"):
+        with pytest.raises(InUse):
+            ExitStack().enter_context(locks.device("cpu", [3, 4]))
+        with locks.device("cpu", [3]):
+            pass
+
+
+def test_runs_of_two_lock_spaces_do_not_see_each_other() -> None:
+    with another_run("locks.device('cpu', [3])", **{SPACE_VARIABLE: "x" * 500}), locks.device("cpu", [3]):
+        pass
+
+
+def test_the_holder_is_named_however_often_it_is_asked() -> None:
+    with another_run("locks.device('cpu', [3])") as run:
+        for _ in range(300):
+            with pytest.raises(InUse, match=rf"\(process {run.pid}\)"):
+                ExitStack().enter_context(locks.device("cpu", [3]))
+
+
+def test_a_folder_is_shared_by_runs_on_two_devices_and_refused_for_one(tmp_path: Path) -> None:
+    with another_run(f"locks.folder(Path('{tmp_path}'), 'cpu', 'stable.json')") as run:
+        with locks.folder(tmp_path, GPU):
+            pass
+        with pytest.raises(InUse, match=rf"{tmp_path}, for cpu, is in use .*\(process {run.pid}\)"):
+            ExitStack().enter_context(locks.folder(tmp_path, "cpu"))
+        with pytest.raises(InUse, match=r"for stable\.json, is in use"):
+            ExitStack().enter_context(locks.folder(tmp_path, GPU, "stable.json"))
+
+
+def test_a_removed_lock_file_lets_nobody_in(tmp_path: Path) -> None:
+    with another_run(f"locks.folder(Path('{tmp_path}'), 'cpu')"):
+        for file in tmp_path.glob(".lock*"):
+            file.unlink()
+        with pytest.raises(InUse):
+            ExitStack().enter_context(locks.folder(tmp_path, "cpu"))
+
+
+def test_a_run_that_only_the_shared_disk_shows_is_refused_by_its_lock_file(tmp_path: Path) -> None:
+    """As another machine's or container's: its names are not seen here, as those of another space are not."""
+    with (
+        another_run(f"locks.folder(Path('{tmp_path}'), 'cpu')", **{SPACE_VARIABLE: "another machine"}),
+        pytest.raises(InUse, match=re.escape(f"{tmp_path}, for cpu, is in use by another run, out of")),
+    ):
+        ExitStack().enter_context(locks.folder(tmp_path, "cpu"))

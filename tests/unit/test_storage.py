@@ -1,0 +1,91 @@
+"""Before each trial: is there room for it, and is all still there that the run stands on?"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from conftest import PROJECT, make_spec
+
+from runner.launch import Local
+from runner.storage import CannotGoOn, Storage, needed_bytes
+from workloads.records.job import InputFile
+
+MIB = 2**20
+SPEC = make_spec(inputs={"order": InputFile("inputs/order.npy", "0"), "weights": InputFile("inputs/weights.npz", "0")})
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    folder = tmp_path / "results"
+    (folder / "inputs").mkdir(parents=True)
+    (folder / "inputs" / "order.npy").write_bytes(b"")
+    (folder / "inputs" / "weights.npz").write_bytes(bytes(3 * MIB))
+    return folder
+
+
+def finish(results: Path, name: str, size: int, *, result: bool = True) -> None:
+    (results / "trials" / name).mkdir(parents=True)
+    (results / "trials" / name / "log.txt").write_bytes(os.urandom(size))
+    if result:
+        (results / "trials" / name / "result.json").write_text("{}")
+
+
+def disk(monkeypatch: pytest.MonkeyPatch, free: int, files: int = 1000) -> None:
+    status = SimpleNamespace(f_bavail=free // 4096, f_frsize=4096, f_files=10_000, f_favail=files)
+    monkeypatch.setattr("runner.storage.os.statvfs", lambda _: status)
+
+
+def test_a_first_trial_is_given_a_floor_and_later_ones_what_the_largest_finished_one_took(results: Path) -> None:
+    floor = needed_bytes(results, SPEC)
+    assert 12 * MIB < floor < 40 * MIB  # four copies of the weights, log, samples of its time limit, result
+    finish(results, "unfinished", 50 * MIB, result=False)
+    assert needed_bytes(results, SPEC) == floor
+    finish(results, "small", MIB)
+    finish(results, "large", 2 * MIB)
+    assert 12 * MIB + 1.5 * 2 * MIB <= needed_bytes(results, SPEC) <= 12 * MIB + 1.5 * 2.1 * MIB < floor
+
+
+def test_a_trial_that_would_not_fit_is_not_begun(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = Storage(results)
+    finish(results, "large", 2 * MIB)
+    disk(monkeypatch, 20 * MIB)
+    storage.need(SPEC, "")
+    disk(monkeypatch, 14 * MIB)
+    with pytest.raises(CannotGoOn, match=rf"^{results}: 14\.0 MiB are free, the next trial may need 15\.\d: free some"):
+        storage.need(SPEC, "")
+    disk(monkeypatch, 20 * MIB, files=5)
+    with pytest.raises(CannotGoOn, match="room for 5 files"):
+        storage.need(SPEC, "")
+
+
+def test_what_has_gone_in_mid_run_is_named(results: Path, tmp_path: Path) -> None:
+    storage = Storage(results)
+    python = tmp_path / "python"
+    python.touch()
+    here = Local(str(python), {}, PROJECT)
+    storage.whole(SPEC, here)
+    python.unlink()
+    with pytest.raises(CannotGoOn, match=rf"^{python}: its environment was removed"):
+        storage.whole(SPEC, here)
+    (results / "inputs" / "order.npy").unlink()
+    with pytest.raises(CannotGoOn, match=r"inputs/order\.npy: removed in mid-run"):
+        storage.whole(SPEC, "unsupported")
+    shutil.rmtree(results)
+    with pytest.raises(CannotGoOn, match=rf"^{results}: removed or moved in mid-run"):
+        storage.need(SPEC, "unsupported")
+    results.mkdir()  # another one of its name, as a trial that was at work may make it
+    with pytest.raises(CannotGoOn, match="removed"):
+        storage.need(SPEC, "unsupported")
+
+
+def test_a_full_disk_or_quota_is_named_with_the_folder(results: Path) -> None:
+    storage = Storage(results)
+    storage.filled(OSError(errno.EIO, "Input/output error"))
+    for number in (errno.ENOSPC, errno.EDQUOT):
+        with pytest.raises(CannotGoOn, match=rf"^{results}: {os.strerror(number)}: free some space"):
+            storage.filled(OSError(number, os.strerror(number)))

@@ -1,0 +1,66 @@
+"""What a framework's process, or anybody, may write into a trial's folder: the trial has failed, and says where."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PROJECT, make_spec
+
+from runner import ask as asking
+from runner.launch import Launcher, Local, Outcome
+from runner.memory_worker import MemoryWorker
+from runner.trial import run_trial
+from workloads.records.events import Event
+from workloads.records.files import EVENTS_FILE, LOG_FILE, METER_FILE, SAMPLES_FILE, without_nan
+from workloads.records.job import Job, Kind
+from workloads.records.samples import COLUMNS
+from workloads.records.status import Status
+from workloads.records.stored import result_of
+
+SPEC = make_spec()
+LAUNCHER = Local("python", {}, PROJECT)
+ENDED = json.dumps({"event": Event.STARTED, "t_ns": 1}) + "\n" + json.dumps({"event": Event.FINISHED, "t_ns": 2}) + "\n"
+FILES = {EVENTS_FILE: ENDED, SAMPLES_FILE: ",".join(COLUMNS) + "\n", METER_FILE: '{"clocks": []}', LOG_FILE: ""}
+
+
+def ran(folder: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> Any:
+    """What came of a trial whose processes left these files."""
+
+    def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        return Outcome(0, False, 1.0)
+
+    monkeypatch.setattr(asking, "run_worker", run_worker)
+    return run_trial(folder, SPEC, LAUNCHER, {}, {"reason": "not asked"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        (EVENTS_FILE, ENDED + "[]\n", "events.jsonl: line 3: no event"),
+        (EVENTS_FILE, ENDED + '{"event": "opened", "t_ns": 3, "facts": 1}\n', "events.jsonl: line 3: "),
+        (SAMPLES_FILE, ",".join(COLUMNS) + "\n" + "1," * (len(COLUMNS) - 1) + "x\n", "samples.csv: line 2: "),
+        (SAMPLES_FILE, "t_ns\n", "samples.csv: line 1: no column"),
+        (METER_FILE, '{"clocks": [1]}', "meter.json: "),
+    ],
+)
+def test_a_trial_of_files_that_are_none_has_failed_with_file_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, reason: str
+) -> None:
+    assert ran(tmp_path / "trials" / "a", monkeypatch, FILES).status is not Status.FAILED
+    result = ran(tmp_path / "trials" / "b", monkeypatch, FILES | {name: text})
+    assert result.status is Status.FAILED and reason in result.reason and "\n" not in result.reason
+    assert (tmp_path / "trials" / "b" / name).read_text() == text
+    assert result_of(json.dumps(without_nan(result.to_json())).encode()).reason == result.reason
+
+
+def test_events_of_a_memory_worker_that_are_none_are_the_reason_why_nothing_is_known(tmp_path: Path) -> None:
+    folder = Job(Kind.MEMORY, SPEC).folder(tmp_path)
+    folder.mkdir(parents=True)
+    (folder / EVENTS_FILE).write_text("no event\n")
+    account = MemoryWorker(tmp_path, [SPEC]).gather(SPEC, LAUNCHER)
+    assert "events.jsonl: line 1: " in account["reason"] and folder.name in account["reason"]

@@ -1,0 +1,29 @@
+"""The control groups of this process, of both versions (cgroups(7)): its own and all above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+CGROUPS = Path("/sys/fs/cgroup")
+OWN = Path("/proc/self/cgroup")
+
+
+def folders(controller: str) -> Iterator[Path]:
+    """Folders of this process's group and of all above it; the root of the tree is what a container sees as its own."""
+    try:
+        lines = OWN.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        root = CGROUPS / controllers if controllers else CGROUPS
+        if not root.is_dir():
+            root = CGROUPS / controller
+        folder = root / path.lstrip("/")
+        while folder != root:
+            yield folder
+            folder = folder.parent
+        yield root

@@ -1,0 +1,145 @@
+"""A trial's result as it is stored: read by the runner and by the reports alike, whoever wrote the file."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import NoReturn
+
+from .figures import ACCURACY, Figure
+from .job import ID, TrialSpec
+from .result import TrialResult
+from .stored_evidence import refuse_end, refuse_evidence
+from .validation import record
+from .versions import OtherSchema
+
+MOST_DIGITS = 32
+LARGEST, SHOWN = 1e30, 40  # of a figure: its value, and the characters of one that is wrong
+HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # a surrogate, as JSON writes it
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A result file that says nothing usable, and why; one of another schema version may be read by another version
+    of this program.
+    """
+
+    path: Path
+    reason: str
+    other_schema: bool = False
+
+    @staticmethod
+    def of(path: Path, error: ValueError) -> Unreadable:
+        """As `read_result` raised it."""
+        return Unreadable(path, str(error), isinstance(error, OtherSchema))
+
+
+def read_result(path: Path) -> TrialResult:
+    """Of a file that is there. Raises ValueError with the reason for what cannot be read, is not JSON, has a field of
+    the wrong kind, or says what cannot have been measured; versions.OtherSchema for a later one.
+    """
+    return result_of(read_bytes(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Raises ValueError with the reason."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from error
+
+
+def result_of(content: bytes) -> TrialResult:
+    """Of a result file's content. Raises ValueError as `read_result` does."""
+    try:
+        data = json.loads(content.decode(), parse_constant=_refuse_constant, parse_int=_whole, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not whole JSON: {error}") from error
+    except RecursionError as error:
+        raise ValueError("not a trial result: nested without end") from error
+    if HALF_A_CHARACTER.search(content):  # no file but JSON can hold one
+        data = json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"))
+    result = TrialResult.from_json(data)
+    for name, figure in result.figures.items():
+        refuse_size(name, figure)
+    refuse_counts(result)
+    accuracy = result.figures.get(ACCURACY.name)
+    if accuracy and accuracy.value is not None and not 0 <= accuracy.value <= 1:
+        raise ValueError(f"not a trial result: figures.test_accuracy.value is {accuracy.value}, not from 0 to 1")
+    refuse_paths(result.spec)
+    if result.evidence:
+        refuse_evidence(result.evidence, "not a trial result: evidence")
+    if result.end:
+        refuse_end(result.end, "not a trial result: end")
+    record(result.facts.get("packages", {}), dict[str, str], "not a trial result: facts.packages")
+    started(result)
+    return result
+
+
+def refuse_size(name: str, figure: Figure) -> None:
+    """Raises ValueError for a value that cannot have been measured, or is no number."""
+    if figure.value is not None and not abs(figure.value) < LARGEST:
+        value = str(figure.value)[:SHOWN]
+        raise ValueError(f"not a trial result: figures.{name}.value is {value}, too large to be measured")
+
+
+def refuse_counts(result: TrialResult) -> None:
+    """Raises ValueError for a count that is less than there can be, or more than a framework takes."""
+    spec = result.spec
+    least_one = {
+        "cell.batch_size": spec.cell.batch_size,
+        "placement.threads": spec.placement.threads,
+        "task.accumulate": spec.task.accumulate,
+        "task.optimizer.base_batch_size": spec.task.optimizer.base_batch_size,
+    }
+    for name, count in least_one.items():
+        if not 1 <= count < 2**31:
+            raise ValueError(f"not a trial result: spec.{name} is {count}")
+    counts = [spec.passes.epochs, *(count for epoch in result.epochs for count in (epoch.steps, epoch.images))]
+    if min(counts) < 0:
+        raise ValueError(f"not a trial result: epochs, steps or images of {min(counts)}")
+
+
+def refuse_paths(spec: TrialSpec) -> None:
+    """Raises ValueError for a trial that would lead out of its results folder: its id and the names of its workload and
+    data set are parts of names there, its inputs are files there.
+    """
+    if not ID.fullmatch(spec.id):
+        raise ValueError(f"not a trial result: its id would be {spec.id!r}")
+    for name in (spec.task.workload, spec.task.dataset):
+        if not name or {"/", "\0"} & set(name):
+            raise ValueError(f"not a trial result: {name!r} names no workload or data set")
+    for file in spec.inputs.values():
+        path = PurePosixPath(file.path)
+        if path.is_absolute() or ".." in path.parts or "\0" in file.path:
+            raise ValueError(f"not a trial result: its input {file.path!r} lies outside of the results folder")
+
+
+def started(result: TrialResult) -> datetime:
+    """Raises ValueError for a `started_at` that is not ISO 8601. Without a zone it is taken as UTC."""
+    try:
+        moment = datetime.fromisoformat(result.started_at)
+    except ValueError as error:
+        raise ValueError(f"not a trial result: started_at is {result.started_at[:SHOWN]!r}, no ISO 8601") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"not a trial result: {name} is no JSON number")
+
+
+def _whole(digits: str) -> int:
+    """Also: a number of so many digits would be read for minutes."""
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"not a trial result: {digits[:SHOWN]}... is too large to be measured")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if value - value != 0:
+        raise ValueError(f"not a trial result: {digits[:SHOWN]} is too large to be measured")
+    return value

@@ -1,0 +1,70 @@
+"""The sampler's account of itself, meter.json, as it is stored, whoever wrote the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Required, TypedDict, cast
+
+import msgspec
+from msgspec import Meta
+
+from .files import read_bytes
+from .validation import one_line
+
+Moment = Annotated[int, Meta(ge=-(2**62), le=2**62)]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Period = Annotated[float, Meta(ge=0, le=1e9)]
+
+
+class Clocks(TypedDict):
+    """The same moment on both clocks, ns."""
+
+    monotonic_ns: Moment
+    epoch_ns: Moment
+
+
+class _Failure(TypedDict):
+    reason: str
+
+
+class _Metric(TypedDict, total=False):
+    source: Required[str | None]
+    reason: Required[str | None]
+    calls: Required[Count]
+    failures: Required[Count]
+    first_failure: Required[_Failure | None]
+    missing: dict[str, str]
+    period_s: Period | None
+    every_s: Period
+
+
+class _Gpu(TypedDict, total=False):
+    reason: str | None
+    graphics_processes: Count | None
+    metrics: dict[str, _Metric]
+
+
+class Meter(TypedDict, total=False):
+    """What is read of it; it may say more."""
+
+    gpu: _Gpu | None
+    package_energy: _Metric | None
+    clocks: Required[list[Clocks]]
+
+
+def read_meter(path: Path) -> dict[str, Any]:
+    """Empty without a file. Raises ValueError, one line, for what cannot be read or is no account."""
+    content = read_bytes(path)
+    return {} if content is None else meter_of(content, path.name)
+
+
+def meter_of(content: bytes, name: str = "meter.json") -> dict[str, Any]:
+    """Of a file's content. Raises ValueError with `name`."""
+    try:
+        meter = cast(dict[str, Any], msgspec.json.decode(content, type=Meter))
+        metrics = (meter.get("gpu") or {}).get("metrics", {}).values()
+        if any(each["failures"] and not each["first_failure"] for each in metrics):
+            raise ValueError("calls failed, and the first that did is not there")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name}: {one_line(error)}") from error
+    return meter
