@@ -65,6 +65,11 @@ def no_label_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frameworks, "LABELS", {})
 
 
+def bare_environment() -> dict[str, str]:
+    """The caller's variables but those that steer what is computed, which are in ids, and where real data lies."""
+    return {name: value for name, value in os.environ.items() if name not in {"BATCHWISE_DATA", *deciding_variables()}}
+
+
 def run_runner(
     *arguments: object, cwd: Path = ROOT, timeout_s: float = 900, **environment: str
 ) -> subprocess.CompletedProcess[str]:
@@ -72,8 +77,7 @@ def run_runner(
     return subprocess.run(
         [sys.executable, "-m", "runner", *map(str, arguments)],
         cwd=cwd,
-        env={name: value for name, value in os.environ.items() if name not in {"BATCHWISE_DATA", *deciding_variables()}}
-        | {"PYTHONPATH": str(ROOT), **environment},
+        env=bare_environment() | {"PYTHONPATH": str(ROOT), **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import random
 import re
@@ -27,6 +28,7 @@ from copied import copy_project, without_reports
 
 from workloads.records.events import Event
 from workloads.records.files import ATTEMPTS, EVENTS_FILE, RESULT_FILE, SAMPLES_FILE
+from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS, Status
 from workloads.records.stored import read_result
@@ -203,18 +205,20 @@ class Faults:
     def violations(self, point: Point) -> list[str]:
         """What of the promises does not hold with a fault at this point; each as a sentence."""
         self.lay_out(point.finished)
-        before = self.finished()
+        # A probe that was killed is asked again, and its trials are then held against more than before.
+        judged_again = bool(point.call and point.call.path.startswith(f"{ROOMS[Kind.PROBE]}/"))
+        before = self.finished(judged_again)
         try:
             done = self.with_fault(point)
             wrong = [*ended_badly(done), *self.left_over()]
-            after, measured = self.finished(), self.measured()
+            after, measured = self.finished(judged_again), self.measured()
             again = self.run(self.report_of(point.role), ROOT) if point.role in OF_REPORTS else self.resume()
         except subprocess.TimeoutExpired as error:
             return [f"did not end within {PATIENCE_S:.0f} s: {error.cmd}"]
         if again.returncode:
             wrong.append(f"the same command ends with {again.returncode}: {again.stdout[-500:]}{again.stderr[-500:]}")
         wrong += self.left_over() + changed(before, after, "by the run with the fault")
-        wrong += changed(after, self.finished(), "by the same command")
+        wrong += changed(after, self.finished(judged_again), "by the same command")
         if lost := measured - self.measured():
             wrong.append(f"raw files are gone or other ones: {sorted(lost)}")
         if point.role in OF_REPORTS and not (self.folder / OF_REPORTS[point.role][1]).is_file():
@@ -271,10 +275,10 @@ class Faults:
             with contextlib.suppress(ValueError):
                 yield read_result(path)
 
-    def finished(self) -> dict[str, str]:
-        """{trial: digest of all its files} of those whose result counts."""
+    def finished(self, judged_again: bool = False) -> dict[str, str]:
+        """{trial: digest of all its files} of those whose result counts; without its checks if it is judged again."""
         finished = [trial.spec.id for trial in self.trials() if trial.status in FINDINGS]
-        return {name: digest_of(self.results / "trials" / name) for name in finished}
+        return {name: digest_of(self.results / "trials" / name, judged_again) for name in finished}
 
     def measured(self) -> set[tuple[str, str]]:
         """(file, digest) of what workers and samplers wrote of attempts whose events say that they were measured."""
@@ -314,11 +318,14 @@ def ended_badly(done: subprocess.CompletedProcess[str]) -> list[str]:
     return wrong + [f"on stderr: {done.stderr[-600:]}"] * ("Traceback" in done.stderr)
 
 
-def digest_of(folder: Path) -> str:
+def digest_of(folder: Path, without_checks: bool = False) -> str:
     """Of the names and contents of its files."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        digest.update(path.name.encode() + path.read_bytes())
+        content = path.read_bytes()
+        if without_checks and path.name == RESULT_FILE:
+            content = json.dumps(json.loads(content) | {"checks": None}).encode()
+        digest.update(path.name.encode() + content)
     return digest.hexdigest()
 
 

@@ -17,7 +17,18 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import PATIENT, QUICK, QUICK_SIZES, REAL_FRAMEWORKS, ROOT, TINY, QuickRun, by_cell, run_runner
+from conftest import (
+    PATIENT,
+    QUICK,
+    QUICK_SIZES,
+    REAL_FRAMEWORKS,
+    ROOT,
+    TINY,
+    QuickRun,
+    bare_environment,
+    by_cell,
+    run_runner,
+)
 from copied import run_in
 
 from workloads.records.check_name import CheckName
@@ -169,6 +180,7 @@ def start_runner(*arguments: object, project: Path = ROOT) -> subprocess.Popen[s
     return subprocess.Popen(
         [sys.executable, "-m", "runner", *map(str, arguments)],
         cwd=project,
+        env=bare_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
