@@ -18,6 +18,7 @@ from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, settle, wri
 from workloads.records.job import Job
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
+from workloads.temporary import clear_parts
 
 # How a process ends that is refused memory where nothing can catch it: exit code, and what stands in its last lines.
 OUT_OF_MEMORY_ENDS = (
@@ -59,6 +60,7 @@ def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
     kills_before = description.out_of_memory_kills()
     outcome = run_worker(folder, job, launcher)
     killed_for_memory = description.out_of_memory_kills() != kills_before
+    clear_parts(folder)  # of a sampler or worker that was killed
     settle(folder)
     try:
         events = read_events(folder / EVENTS_FILE)[earlier:]

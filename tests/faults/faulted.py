@@ -256,7 +256,8 @@ class Faults:
             with contextlib.suppress(psutil.NoSuchProcess):
                 for child in here.children():
                     with contextlib.suppress(psutil.NoSuchProcess):
-                        if ROLES[role] in child.cmdline() and "/trials/" in child.cmdline()[-1]:
+                        command = child.cmdline()  # once: of one that ends it is empty
+                        if ROLES[role] in command and "/trials/" in command[-1]:
                             return child
         return here
 
@@ -306,9 +307,11 @@ class Faults:
         until = time.monotonic() + ENDED_WITHIN_S
         while (left := self.processes()) and time.monotonic() < until:
             time.sleep(0.05)
-        commands = [" ".join(process.cmdline()[1:4]) for process in left]
+        commands = []
         for process in left:
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has ended by now
+                commands.append(" ".join(process.cmdline()[1:4]))
+                process.kill()
         return [f"still running: {commands}"] if commands else []
 
 

@@ -36,7 +36,7 @@ from workloads.records import attempts
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Missing
 from workloads.records.events import Event
-from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, JOB_FILE, RESULT_FILE, write_json
+from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, JOB_FILE, METER_FILE, RESULT_FILE, write_json
 from workloads.records.job import InputFile, Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -118,6 +118,20 @@ def test_a_probe_that_did_not_finish_is_kept_when_it_is_asked_again(
     before = contents(folder)
     assert [event["event"] for event in asking.answered(job, folder, LAUNCHER)] == ["finished"]
     assert contents(folder.with_name(f"{folder.name}-1")) == before
+
+
+def test_what_a_killed_process_had_half_written_goes_when_its_job_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sampler killed in the probe of a run that goes on."""
+
+    def run(folder: Path, job: Job, launcher: object) -> Outcome:
+        (folder / f"{METER_FILE}.part").write_text("{")
+        return Outcome(0, False, 1.0, sampler_lost="the sampler was killed by SIGKILL")
+
+    monkeypatch.setattr(asking, "run_worker", run)
+    asking.ask(Job(Kind.PROBE, SPEC), tmp_path / "probe", LAUNCHER)
+    assert [path.name for path in (tmp_path / "probe").iterdir()] == [JOB_FILE]
 
 
 # Results made again
