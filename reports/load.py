@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workloads.records.files import ATTEMPTS, RESULT_FILE
+from workloads.records.files import ATTEMPTS, LOCK_FILES, RESULT_FILE
 from workloads.records.result import TrialResult
 from workloads.records.stored import Unreadable
 
@@ -17,7 +17,6 @@ from .attempts import Attempt, Attempts
 
 TRIALS = "trials"
 ROOMS = (TRIALS, ATTEMPTS)
-LOCK_FILES = ".lock*"  # held by runners while they write: one for each device
 
 
 class ReportError(Exception):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from workloads.records import files
 
-from ..load import LOCK_FILES, ReportError
+from ..load import ReportError
 from .cleaning import nameless, tells
 
 FOLDERS = ("trials", files.ATTEMPTS, "memory", "probes", "disturbed")
@@ -49,7 +49,7 @@ def copy(results: Path, into: Path) -> list[str]:
                 _write(into / path.name, path.read_bytes())
             elif path.name in FOLDERS and path.is_dir() and not path.is_symlink():
                 left_out += _copy_trials(path, into / path.name)
-            elif path.name not in NOT_READ and not path.match(LOCK_FILES):
+            elif path.name not in NOT_READ and not path.match(files.LOCK_FILES):
                 left_out.append(str(path))
     except OSError as error:
         raise ReportError(f"{error.filename}: {error.strerror}: cannot be copied for publishing") from error

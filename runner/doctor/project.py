@@ -12,6 +12,7 @@ from runner.doctor.finding import Finding, State, mib
 from runner.environments import definition
 from runner.environments.definition import BadDefinition, EnvironmentUnavailable
 from runner.project import Project
+from runner.stored import TRIALS
 from workloads.datasets import DATASETS, DataError, Dataset, verify
 
 TRIED_S = 30.0
@@ -130,7 +131,7 @@ def permissions(results: Path, data_folder: Path, environments_folder: Path) -> 
     """Whether you may write where a run writes."""
     refused = [
         str(folder)
-        for folder in (results, results / "trials", data_folder, environments_folder)
+        for folder in (results, results / TRIALS, data_folder, environments_folder)
         if not os.access(_existing(folder.absolute()), os.W_OK | os.X_OK)
     ]
     user = "root: what it writes will be root's" if os.geteuid() == 0 else f"user {os.geteuid()}"

@@ -25,13 +25,13 @@ from runner.gate.drift import compared_epochs
 from runner.gate.rivals import Disagreement, batches, framework_of, held_against, outvoted, rivals_of
 from runner.gate.tolerances import Truth, difference, losses_differ
 from runner.launch import Launcher, LaunchFailed, Local
-from runner.machine.locks import LOCK_FILE
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.networks import of_trial
 from workloads.records.check_name import JUDGE, LATE_NAMES, CheckName
 from workloads.records.events import Event
 from workloads.records.evidence import PROBE_BATCH, Evidence
+from workloads.records.files import LOCK_FILE
 from workloads.records.job import AUGMENTATION, ON_DEMAND, ROOMS, Installation, Job, Kind, TrialSpec
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status

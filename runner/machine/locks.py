@@ -19,8 +19,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from workloads.records.files import LOCK_FILE
+
 SPACE_VARIABLE = "BATCHWISE_LOCK_SPACE"  # runs of two spaces do not see each other's names: for tests side by side
-LOCK_FILE = ".lock-{}"  # in a results folder, of a device or of a file that only one run at a time writes
 ASKED = 4096  # those that may ask who holds a name, as far as the system allows
 
 
