@@ -259,6 +259,7 @@ def _limits(result: TrialResult) -> str:
     memory = placed or memory
     limits = [f"{cores:g} cores"] if isinstance(cores, int | float) else []
     kind = " of data segment" if placed and result.spec.installation.isolation != "docker" else ""
+    kind = " of a control group" if result.spec.placement.control_group else kind
     limits += [f"{memory / 2**20:.0f} MiB{kind}"] if isinstance(memory, int | float) else []
     return ", ".join(limits) or "none"
 

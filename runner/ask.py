@@ -58,15 +58,18 @@ def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
     earlier = len(_read(folder))
     write_json(folder / JOB_FILE, job.to_json())
     kills_before = description.out_of_memory_kills()
-    outcome = run_worker(folder, job, launcher)
+    try:
+        outcome = run_worker(folder, job, launcher)
+    finally:
+        clear_parts(folder)  # of a sampler or worker that was killed
     killed_for_memory = description.out_of_memory_kills() != kills_before
-    clear_parts(folder)  # of a sampler or worker that was killed
     settle(folder)
     try:
         events = read_events(folder / EVENTS_FILE)[earlier:]
     except ValueError as error:  # what a framework's process wrote is a stranger's file, too
         return Ended([], outcome, Status.FAILED, str(error))
-    return Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, killed_for_memory))
+    limit_bytes = job.trial.placement.memory_limit_bytes
+    return Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, killed_for_memory, limit_bytes))
 
 
 def refusal(memory: object) -> str:
@@ -118,7 +121,9 @@ def _finished(folder: Path) -> Events:
     return events if any(event["event"] == Event.FINISHED for event in events) else []
 
 
-def ending(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool) -> tuple[Status, str | None]:
+def ending(
+    events: Events, outcome: Outcome, log: Path, killed_for_memory: bool, limit_bytes: int | None = None
+) -> tuple[Status, str | None]:
     """How the worker ended, by its events first, then by its exit code and the last line of its log."""
     last = events[-1] if events else {}
     lost = outcome.sampler_lost
@@ -132,7 +137,9 @@ def ending(events: Events, outcome: Outcome, log: Path, killed_for_memory: bool)
         why = f"not finished after {outcome.wall_s:.0f} s" if outcome.timed_out else f"{outcome.hung}: it was ended"
         return Status.TIMEOUT, f"{why}; last event: {last.get('event', 'none')}; where it was: {log.name}"
     if outcome.exit_code == -signal.SIGKILL and killed_for_memory:
-        return Status.OUT_OF_MEMORY, "killed by SIGKILL while the kernel's out-of-memory count (oom_kill) rose"
+        limit = "" if limit_bytes is None else f", under a limit of {_mib(limit_bytes)}"
+        killed = f"killed by SIGKILL while the kernel's out-of-memory count (oom_kill) rose{limit}"
+        return Status.OUT_OF_MEMORY, f"{killed}; last event: {last.get('event', 'none')}"
     lines = [line for line in last_lines(log) if line.strip()]
     for line in lines[-LAST_LINES:]:
         if any(outcome.exit_code == code and sign in line for code, sign in OUT_OF_MEMORY_ENDS):

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from runner.attendance import Attendance
 from runner.family import Family, descendants
 from runner.log import CappedLog
+from runner.machine.memory_group import MemoryGroup
 from runner.owned import Owned, end_group
 from runner.project import Project
 from workloads.records.files import LOG_FILE, SAMPLER_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
@@ -179,22 +180,25 @@ class Local:
                 stdout=log.fileno(),
                 stderr=subprocess.STDOUT,
             )
-            limit_data(child.pid, job.trial.placement.memory_limit_bytes)
-            return child
         finally:
             os.sched_setaffinity(0, allowed)
+        try:
+            child.limit(job.trial.placement)
+        except OSError:
+            child.end()
+            raise
+        return child
 
 
-def limit_data(pid: int, limit_bytes: int | None) -> None:
+def limit_data(pid: int, limit_bytes: int) -> None:
     """Of a local worker: what it and its children may each take of private memory that can be written (RLIMIT_DATA).
 
     All that it has by then counts, so that it is set just behind its start loosens nothing.
     """
-    if limit_bytes is not None:
-        with suppress(ProcessLookupError):  # it has ended already
-            _, most = resource.prlimit(pid, resource.RLIMIT_DATA)
-            limit_bytes = limit_bytes if most == resource.RLIM_INFINITY else min(limit_bytes, most)
-            resource.prlimit(pid, resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
+    with suppress(ProcessLookupError):  # it has ended already
+        _, most = resource.prlimit(pid, resource.RLIMIT_DATA)
+        limit_bytes = limit_bytes if most == resource.RLIM_INFINITY else min(limit_bytes, most)
+        resource.prlimit(pid, resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
 
 
 class Child(Owned):
@@ -203,15 +207,28 @@ class Child(Owned):
     def __init__(self, command: list[str], **options: Any) -> None:
         """As Owned."""
         self.family = Family()
+        self.memory_group: MemoryGroup | None = None
         super().__init__(command, **options)
 
+    def limit(self, placement: Placement) -> None:
+        """Before it is let go. Raises OSError where the machine, which did before, lets no control group be made."""
+        if placement.memory_limit_bytes is None:
+            return
+        if placement.control_group:
+            self.memory_group = MemoryGroup.made(placement.memory_limit_bytes)
+            self.memory_group.take(self.pid)
+        else:
+            limit_data(self.pid, placement.memory_limit_bytes)
+
     def end(self) -> int:
-        """All of it is killed, and what has left the group too."""
+        """All of it is killed, and what has left the group of processes, too."""
         scattered = descendants(self.pid)
         try:
             return super().end()
         finally:
             self.family.end(scattered)
+            if self.memory_group:
+                self.memory_group.remove()
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.records.batch_answers import Answers, BatchAnswers, Best, Compared, Largest, Noise, Target
+from workloads.records.batch_answers import Answers, BatchAnswers, Best, Caution, Compared, Largest, Noise, Target
+from workloads.records.stored import LARGEST
 
 from ..condition_text import ABSENT
 from ..frameworks import display_name
@@ -24,8 +25,8 @@ slower than the best one, with the speed and the time of an epoch there. Energy:
 Noise scale: the batch size about which larger ones begin to learn little more an update, pooled along a training, \
 [95 % interval]. "To ... %": the batch size that reaches this accuracy soonest."""
 CAUTIONS = {
-    "batch-norm": "with BatchNorm the statistics are those of 16 images, whatever is trained with",
-    "dropout": "measured without Dropout: a training with it has more noise",
+    Caution.BATCH_NORM: "with BatchNorm the statistics are those of 16 images, whatever is trained with",
+    Caution.DROPOUT: "measured without Dropout: a training with it has more noise",
 }
 VERDICTS = {
     Compared.BEST: "best",
@@ -62,7 +63,7 @@ def _row(each: Answers, answers: BatchAnswers) -> tuple[Cell, ...]:
 def _epoch_s(speed: float, answers: BatchAnswers) -> float | None:
     """Of the training split at this speed in images/s."""
     images = answers.conditions.get("train_images")
-    return images / speed if isinstance(images, int) and speed > 0 else None
+    return images / speed if isinstance(images, int) and abs(images) < LARGEST and speed > 0 else None
 
 
 def _size(batch_size: int | None, reason: str | None) -> Cell:

@@ -148,6 +148,8 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     file = AnswersFile(request, question, bound)
     limited = replace(request, study=request.study.changed(window_s=question.window_s))
     limited = bounded(limited, bound.limit, bound.limit_bytes)
+    if request.placement.memory_limit_bytes is not None:  # what is then trained is bounded as what was searched
+        request = replace(request, placement=limited.placement)
     steps = StepTrials.of(limited, installed, written, launchers)
     for framework in request.frameworks:
         _search(searches.Search(framework, steps, bound, console), question, file)

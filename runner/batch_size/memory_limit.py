@@ -43,10 +43,13 @@ def limit_of(request: Request) -> tuple[Limit, int]:
 
 
 def bounded(request: Request, limit: Limit, limit_bytes: int) -> Request:
-    """The request whose trials may take no more; a GPU is its own limit."""
-    if limit is Limit.GPU:
-        return request
-    return replace(request, placement=replace(request.placement, memory_limit_bytes=limit_bytes))
+    """The request whose trials may take no more; a GPU is its own limit. Their data segment is bounded, not a control
+    group: in a group the same size fits in one trial and not in another.
+    """
+    placement = replace(request.placement, control_group=False)
+    if limit is not Limit.GPU:
+        placement = replace(placement, memory_limit_bytes=limit_bytes)
+    return replace(request, placement=placement)
 
 
 def host_limit_bytes(results: Path) -> int:

@@ -16,7 +16,7 @@ from runner.launch import Launcher, LaunchFailed
 from workloads.datasets import file_digest
 from workloads.noise_scale import BATCHES, HELD, PARTS, PROGRESS, STEPS, WINDOW, WINDOWS, draw
 from workloads.records import network
-from workloads.records.batch_answers import Noise
+from workloads.records.batch_answers import Caution, Noise
 from workloads.records.events import Event, Events
 from workloads.records.files import EVENTS_FILE
 from workloads.records.job import ON_DEMAND, InputFile, Job, Kind, TrialSpec
@@ -132,6 +132,6 @@ def with_finder(answer: Noise, events: Events, batch_size: int) -> Noise:
     return replace(answer, finder=figure, finder_negative=negative, finder_windows=len(looks))
 
 
-def cautions(workload: Workload) -> tuple[str, ...]:
+def cautions(workload: Workload) -> tuple[Caution, ...]:
     """What disturbs the estimate."""
-    return ("batch-norm",) * bool(workload.statistic_shapes()) + ("dropout",) * workload.draws
+    return (Caution.BATCH_NORM,) * bool(workload.statistic_shapes()) + (Caution.DROPOUT,) * workload.draws

@@ -21,7 +21,7 @@ from runner.data.find import find as find_images
 from runner.data.own import OwnImages
 from runner.environments import definition
 from runner.environments.interpreter import Interpreter
-from runner.machine import cgroups, description
+from runner.machine import cgroups, description, memory_group
 from runner.project import DEFINITION_FILE, Project
 from workloads.datasets import DATASETS, DataError, Dataset, Split
 from workloads.networks import WORKLOADS, NetworkError, find
@@ -94,11 +94,13 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     isolation = _isolation(options.isolation)
     gpus = description.gpus()
     results = options.results or Path("results") / study.name
+    limit_bytes = _memory_limit(options.memory_limit, isolation, results)
     placement = Placement(
         device=device_of(study.device, gpus),
         threads=_threads(study.threads),
         variables=description.deciding_variables(),
-        memory_limit_bytes=_memory_limit(options.memory_limit, isolation, results),
+        memory_limit_bytes=limit_bytes,
+        control_group=isolation != "docker" and limit_bytes is not None and memory_group.possible(),
     )
     pythons = builds.named(options.pythons, project, isolation)
     installed = _frameworks(project, study.frameworks, isolation, pythons)

@@ -133,8 +133,8 @@ def add_shared(parser: Parser) -> None:
     parser.add_argument("--isolation", metavar="venv|docker|here", help="each trial in its framework's virtual "
                        "environment, in a container of its image (Docker or Podman), or in this Python as it is "
                        "(default: venv; in an image: here)")  # fmt: skip
-    parser.add_argument("--memory-limit", type=whole, metavar="MIB", help="of a trial's container, or of the private "
-                       "memory of its process (RLIMIT_DATA)")  # fmt: skip
+    parser.add_argument("--memory-limit", type=whole, metavar="MIB", help="of a trial's container; without one, of a "
+                       "control group if one can be made, else of its private memory (RLIMIT_DATA)")  # fmt: skip
 
 
 def whole(text: str) -> int:

@@ -67,6 +67,7 @@ def _set(*path: str | int, to: Any) -> Callable[[Any], None]:
         ("meter", _set("clocks", to=[{"monotonic_ns": None, "epoch_ns": 1}])),
         ("meter", _set("gpu", to={"metrics": {"power_mw": None}})),
         ("stable", _set("cells", to=[None])),
+        ("answers", _set("frameworks", 0, "noise", "cautions", to=["/etc/passwd"])),
     ],
 )
 def test_what_was_found_is_refused_with_one_line(name: str, change: Callable[[Any], None]) -> None:
@@ -76,11 +77,18 @@ def test_what_was_found_is_refused_with_one_line(name: str, change: Callable[[An
     assert read(of, json.dumps(data).encode()) is True
 
 
-@pytest.mark.parametrize("change", [_set("evidence", "sizes", to={"dense.weight": None})])
-def test_what_is_no_number_is_none_and_can_be_compared(change: Callable[[Any], None]) -> None:
-    data = json.loads(json.dumps(probed().to_json()))
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("result", _set("evidence", "sizes", to={"dense.weight": None})),
+        ("answers", _set("conditions", "train_images", to=10**400)),
+    ],
+)
+def test_what_no_table_can_show_is_left_out_of_it(name: str, change: Callable[[Any], None]) -> None:
+    of = reader(name)
+    data = json.loads(json.dumps(probed().to_json()) if name == "result" else of.texts[0].content)
     change(data)
-    assert read(reader("result"), json.dumps(data).encode()) is False
+    assert read(of, json.dumps(data).encode()) is False
 
 
 @pytest.mark.parametrize(
@@ -91,6 +99,7 @@ def test_what_is_no_number_is_none_and_can_be_compared(change: Callable[[Any], N
         ("events", b"[" * 5000 + b"\n", "events.jsonl: line 1: nested without end"),
         ("events", b'{"event": "started", "t_ns": 5}\n{"event": "built", "t_ns": 4}\n', "line 2: t_ns 4 is before"),
         ("events", b'{"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1}\n' * 2, "before it has begun"),
+        ("events", b'{"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1}\n', "before it has begun"),
         ("samples", b"t_ns\n1\n", "samples.csv: line 1: no column cpu_s"),
         ("meter", b"\xff", "meter.json: "),
     ],

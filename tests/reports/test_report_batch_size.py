@@ -14,7 +14,7 @@ from reports.__main__ import main
 from reports.batch_size import recommendation
 from reports.batch_size.answers import advised, read
 from reports.batch_size.picture import marked
-from workloads.records.batch_answers import ANSWERS_FILE, Best, Fit, Noise, NoisePoint, Tried
+from workloads.records.batch_answers import ANSWERS_FILE, Best, Caution, Fit, Noise, NoisePoint, Tried
 
 ALL = (answers("mxnet", 32, 3000), answers("tensorflow", 128, 4600), answers("pytorch", 64, 2600))
 
@@ -122,7 +122,7 @@ def test_what_disturbs_an_answer_is_left_unsaid(tmp_path: Path, capsys: pytest.C
     each = replace(
         ALL[0],
         largest=replace(ALL[0].largest, around=(larger,)),
-        noise=replace(ALL[0].noise, cautions=("batch-norm", "dropout"), agrees=False),
+        noise=replace(ALL[0].noise, cautions=tuple(Caution), agrees=False),
     )
     main([str(stored(tmp_path, each)), "--format", "md"])
     printed = capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -25,7 +26,7 @@ from runner.command.plan import Plan
 from runner.command.setup import fresh_folder, put_aside
 from runner.environments import definition
 from runner.gate.judge import Gate
-from runner.launch import Local, Outcome
+from runner.launch import LaunchFailed, Local, Outcome
 from runner.memory_worker import MemoryWorker
 from runner.session import Session
 from runner.storage import Storage
@@ -120,17 +121,21 @@ def test_a_probe_that_did_not_finish_is_kept_when_it_is_asked_again(
     assert contents(folder.with_name(f"{folder.name}-1")) == before
 
 
+@pytest.mark.parametrize("before_the_worker", [False, True])
 def test_what_a_killed_process_had_half_written_goes_when_its_job_has_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_the_worker: bool
 ) -> None:
     """A sampler killed in the probe of a run that goes on."""
 
     def run(folder: Path, job: Job, launcher: object) -> Outcome:
         (folder / f"{METER_FILE}.part").write_text("{")
+        if before_the_worker:
+            raise LaunchFailed("the sampler did not start")
         return Outcome(0, False, 1.0, sampler_lost="the sampler was killed by SIGKILL")
 
     monkeypatch.setattr(asking, "run_worker", run)
-    asking.ask(Job(Kind.PROBE, SPEC), tmp_path / "probe", LAUNCHER)
+    with suppress(LaunchFailed):
+        asking.ask(Job(Kind.PROBE, SPEC), tmp_path / "probe", LAUNCHER)
     assert [path.name for path in (tmp_path / "probe").iterdir()] == [JOB_FILE]
 
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
-from conftest import PROJECT, ROOT
+from conftest import PROJECT, ROOT, make_spec
 
-from runner.machine import cgroups, description
+from runner.launch import Local
+from runner.machine import cgroups, description, memory_group
+from runner.machine.memory_group import PREFIX, MemoryGroup
+from runner.owned import Owned
 from runner.results import memory_forecast
 from workloads import control_groups
 from workloads.control_groups import CGROUPS
+from workloads.records.job import Job, Kind
 
 MIB = 2**20
 
@@ -116,3 +123,57 @@ def test_a_real_limit_of_this_kernel_is_not_seen() -> None:
     finally:
         group.rmdir()
     assert told.stdout.strip() == str(512 * MIB) and psutil.virtual_memory().total > 512 * MIB
+
+
+@pytest.fixture
+def group() -> Iterator[MemoryGroup]:
+    """Of 200 MiB, of this kernel."""
+    if not memory_group.possible():
+        pytest.skip("this user may make no control group with a memory limit")
+    group = MemoryGroup.made(200 * MIB)
+    yield group
+    group.remove()
+    assert not group.folder.exists()
+
+
+@pytest.mark.parametrize(("size", "code"), [(100 * MIB, 0), (300 * MIB, -signal.SIGKILL)])
+def test_a_worker_and_its_children_take_no_more_than_their_control_group(
+    group: MemoryGroup, size: int, code: int
+) -> None:
+    kills = description.out_of_memory_kills()
+    child = Owned([sys.executable, "-c", f"bytearray({size})[::4096].count(0)"])
+    group.take(child.pid)
+    child.go()
+    assert child.wait(20) == code
+    child.end()
+    assert (description.out_of_memory_kills() == kills) is (code == 0)
+
+
+def test_a_worker_of_a_limited_trial_runs_in_a_control_group_and_leaves_none(tmp_path: Path) -> None:
+    if not memory_group.possible():
+        pytest.skip("this user may make no control group with a memory limit")
+    spec = make_spec()
+    spec = replace(spec, placement=replace(spec.placement, memory_limit_bytes=300 * MIB, control_group=True))
+    with (tmp_path / "log").open("wb") as log:
+        worker = Local(sys.executable, {}, PROJECT).start(tmp_path, Job(Kind.TRIAL, spec), log)
+    held = Path(f"/proc/{worker.pid}/cgroup").read_text()
+    parent = next(control_groups.folders("memory"))
+    made = [path for path in parent.iterdir() if path.name.startswith(PREFIX) and path.name in held]
+    assert len(made) == 1
+    worker.end()
+    assert not made[0].exists()
+
+
+def test_what_a_dead_runner_left_is_cleared_by_the_next_group(group: MemoryGroup) -> None:
+    left = group.folder.with_name(re.sub(r"-\d+-\d+-", "-4194304-1-", group.folder.name))
+    left.mkdir()
+    MemoryGroup.made(200 * MIB).remove()
+    assert not left.exists() and group.folder.exists()
+
+
+def test_where_no_group_can_be_made_the_data_segment_is_limited(
+    groups: Callable[[dict[str, str], str], None], tmp_path: Path
+) -> None:
+    groups({"system.slice/job/memory.max": "max\n"}, NEW)  # a folder in it gets no files of its own
+    assert memory_group.possible() is False
+    assert [path.name for path in (tmp_path / "cgroup/system.slice/job").iterdir()] == ["memory.max"]

@@ -22,6 +22,7 @@ from workloads.datasets import batch_order
 from workloads.layers import BatchNorm, Dense, Dropout, Flatten
 from workloads.noise_scale import BATCHES, HELD, PROGRESS, WINDOW
 from workloads.records import network
+from workloads.records.batch_answers import Caution
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
@@ -227,7 +228,7 @@ def test_weights_that_are_not_what_was_trained_are_not_handed_on(fault: str, wor
 
 def test_layers_that_disturb_the_estimate_are_named(workers: Workers, tmp_path: Path) -> None:
     specs = specs_of(tmp_path, "one", workload=NORMED)
-    assert noise(specs, launchers("one"), tmp_path)["one"].cautions == ("batch-norm", "dropout")
+    assert noise(specs, launchers("one"), tmp_path)["one"].cautions == (Caution.BATCH_NORM, Caution.DROPOUT)
 
 
 def test_own_code_is_not_asked(workers: Workers, tmp_path: Path) -> None:

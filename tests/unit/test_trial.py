@@ -99,6 +99,7 @@ CHANGED: dict[str, Any] = {
     "variables": {"MALLOC_TRIM_THRESHOLD_": "1"},
     "inputs": {**SPEC.inputs, "order": InputFile("inputs/order.npy", "01")},
     "memory_limit_bytes": 2**30,
+    "control_group": True,
 }
 HARMLESS: dict[str, Any] = {"study": "other", "timeout_s": 61.0}
 

@@ -124,6 +124,13 @@ class NoisePoint:
     large_batch: int
 
 
+class Caution(Word):
+    """A kind of layer that disturbs the estimate."""
+
+    BATCH_NORM = "batch-norm"
+    DROPOUT = "dropout"
+
+
 @dataclass(frozen=True)
 class Noise:
     """Along a training; `finder` is the published way over the same training, weights moving.
@@ -140,7 +147,7 @@ class Noise:
     finder_negative: int = 0  # windows of it in which |G|^2 came out negative, of `finder_windows`
     finder_windows: int = 0
     reason: str | None = None
-    cautions: tuple[str, ...] = ()  # kinds of layers that disturb the estimate: "batch-norm", "dropout"
+    cautions: tuple[Caution, ...] = ()
     trained_by: str | None = None  # the framework whose weights they are
     apart: float | None = None  # how far a typical batch's squared norm is from theirs, relative; None: it is theirs
     apart_mean: float | None = None  # the same of the mean of all batches

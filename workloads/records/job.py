@@ -91,7 +91,8 @@ class Placement:
     device: str  # "cpu" or the UUID of a GPU
     threads: int
     variables: dict[str, str] = field(hash=False)  # the caller's: runner.machine.description.deciding_variables
-    memory_limit_bytes: int | None = None  # of the worker's container; of a local worker's data segment
+    memory_limit_bytes: int | None = None  # of the worker's container or control group, or of its data segment
+    control_group: bool = False  # whether a local worker's limit is that of a group of its own
 
     @property
     def device_kind(self) -> str:

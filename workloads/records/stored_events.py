@@ -241,9 +241,9 @@ def _follows(event: dict[str, Any], before: Events) -> None:
     """Raises ValueError where time went back, or a window ends that has not begun. Another worker, another clock: the
     machine may have been started anew between two.
     """
-    if event["event"] == Event.STARTED or not before:
+    if event["event"] == Event.STARTED:
         return
-    if event["t_ns"] < before[-1]["t_ns"]:
+    if before and event["t_ns"] < before[-1]["t_ns"]:
         raise ValueError(f"t_ns {event['t_ns']} is before that of the line before")
     if event["event"] == Event.WINDOW_ENDED:
         begun = [other["t_ns"] for other in before if other["event"] == Event.WINDOW_STARTED]
