@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from workloads.records.build import DEFAULT, MARK, profile_of
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import started
@@ -69,7 +70,7 @@ def software_words(section: Section, frameworks: Iterable[str] | None = None) ->
 
 def conditions_list(section: Section) -> list[str]:
     """What was run, by which software, on which machine, when, by which version of this suite: sentences."""
-    words, results = described(section.condition), section.every
+    words, results = described(section.condition) | {"profile": profiles(section)}, section.every
     software = software_words(section)
     machine = [
         ("host memory", distinct(_gib(result.machine.get("memory_bytes")) for result in results)),
@@ -115,10 +116,17 @@ def provenance(section: Section) -> str:
         f"{words['device']}{host}, {words['cores']} cores, {counted(words['threads'], 'thread')}. {versions}. "
         f"{words['model']} on {words['data set']}{augmented}, {words['precision']}, TF32 {words['TF32']}, "
         f"{words['optimizer']}{parts}, "
-        f"{counted(words['epochs'], 'epoch')}{kept}; profile {words['profile']}, feed {words['feed']}, "
+        f"{counted(words['epochs'], 'epoch')}{kept}; profile {profiles(section)}, feed {words['feed']}, "
         f"seed {words['seed']}. {VARIABLES}: {words[VARIABLES]}. Load before a trial {load or NOT_REPORTED}. "
         f"Commit {commit or NOT_REPORTED}. {dates(results)}."
     )
+
+
+def profiles(section: Section) -> str:
+    """Of all columns, or of each where they differ."""
+    named = {profile_of(result.spec.cell.framework): result.spec.task.profile for result in section.every}
+    return " and ".join(f"{profile} ({MARK}{name})" if len(named) > 1 and name != DEFAULT else profile
+                        for name, profile in sorted(named.items()))  # fmt: skip
 
 
 def dates(results: Iterable[TrialResult]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from workloads.networks import WORKLOADS
 from workloads.records import network, processor
+from workloads.records.build import DEFAULT, profile_of
 from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -96,7 +97,13 @@ def condition_of(result: TrialResult) -> Condition:
     """From what a stored result holds; None for what an older schema did not store."""
     spec = result.spec
     task = replace(spec.task, optimizer=in_use(spec.task.optimizer), network=_network(spec.task))
+    task = replace(task, profile=DEFAULT) if _in_column(result) else task
     return Condition(task, spec.passes, spec.placement, tuple(_stated(result).items()))
+
+
+def _in_column(result: TrialResult) -> bool:
+    """Whether its column says in which profile it trained, beside others."""
+    return profile_of(result.spec.cell.framework) == result.spec.task.profile
 
 
 def _network(task: Task) -> str:
@@ -133,7 +140,7 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
         "optimizer": optimizer_label(task.optimizer, task.accumulate),
         "epochs": str(passes.epochs),
         "last batch": {"keep": "kept", "drop": "dropped"}.get(passes.last_batch, passes.last_batch),
-        "profile": task.profile,
+        "profile": DEFAULT if _in_column(result) else task.profile,
         "feed": task.feed,
         "device": cpu_model if placement.device_kind == "cpu" else _text(gpu.get("name")),
         "device id": placement.device,

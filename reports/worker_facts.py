@@ -18,6 +18,9 @@ def table(section: Section) -> Table | None:
     packages: dict[str, dict[str, list[Any]]] = {}
     for result in section.every:
         said = {key.replace("_", " "): value for key, value in result.facts.items() if key != "packages"}
+        variables = result.machine.get("profile_variables")
+        if isinstance(variables, dict) and variables:
+            said["variables of the profile"] = " ".join(f"{name}={value}" for name, value in sorted(variables.items()))
         for kind, values in ((facts, said), (packages, package_versions(result))):
             for key, value in values.items():
                 if value is not None:

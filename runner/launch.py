@@ -104,6 +104,10 @@ class Launcher(Protocol):
     def conditions(self) -> dict[str, Any]:
         """What the machine's conditions are for such a worker where they differ from the runner's own."""
 
+    @property
+    def profile_variables(self) -> dict[str, dict[str, str]]:
+        """By profile: what its workers find in their environment beside what all do."""
+
     def start(self, folder: Path, job: Job, log: Output) -> Worker:
         """`python -m adapters.worker FOLDER`, on the first `threads` cores; it does nothing yet. Raises LaunchFailed,
         OSError.
@@ -161,11 +165,13 @@ class Local:
     variables: dict[str, str]
     project: Project
     conditions: dict[str, Any] = field(default_factory=dict)  # beside the runner's own
+    profile_variables: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def environment(self, placement: Placement) -> dict[str, str]:
+    def environment(self, placement: Placement, profile: str = "default") -> dict[str, str]:
         """All the variables that a worker has."""
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        return inherited | self.project.import_variables | worker_environment(placement, self.variables)
+        variables = self.variables | self.profile_variables.get(profile, {})
+        return inherited | self.project.import_variables | worker_environment(placement, variables)
 
     def start(self, folder: Path, job: Job, log: Output) -> Worker:
         """Its affinity is set before it starts: thread pools of any kind inherit it."""
@@ -175,7 +181,7 @@ class Local:
             child = Child(
                 [self.interpreter, "-m", WORKER, str(folder)],
                 cwd=self.project.root,
-                env=self.environment(job.trial.placement),
+                env=self.environment(job.trial.placement, job.trial.task.profile),
                 stdin=subprocess.DEVNULL,
                 stdout=log.fileno(),
                 stderr=subprocess.STDOUT,

@@ -31,7 +31,8 @@ def run_trial(
     """
     folder.mkdir(parents=True, exist_ok=True)
     load = {"load_average_before": description.load_average()}
-    conditions = conditions | launcher.conditions | load | {"silence_limit_s": SILENCE_S}
+    variables = {"profile_variables": launcher.profile_variables.get(spec.task.profile, {})}
+    conditions = conditions | launcher.conditions | load | variables | {"silence_limit_s": SILENCE_S}
     attempt = Attempt(now(), conditions, account)
     attempt.store(folder)
     try:

@@ -89,7 +89,7 @@ class Ladder:
     def cases(self) -> dict[str, list[str]]:
         """{title of a rung: its cases}, in the order of RUNGS."""
         chosen: dict[str, list[str]] = {title: [] for title in RUNGS}
-        for case in self.suite.CASES.values():
+        for case in self.suite.cases_of(self.name):
             chosen[rung_of(case)].append(case.name)
         return chosen
 
@@ -134,7 +134,7 @@ class Ladder:
                 raise Fallen(f"{', '.join(sorted(others))} is loaded beside it", "what adapter.py imports")
             seen = suite.Seen(case, arrays, answers.of(suite.settings.TRUTH, case), answers.initial(case))
             for check, wrong in suite.checks_of(case).items():
-                known = suite.known_deviations(self.name).get((name, check))
+                known = suite.known_deviations(self.name).get((case.twin, check))
                 if fault := suite.verdict(wrong(seen), known):
                     raise Fallen(f"{name}: {check}: {fault}", LOOK_AT[check])
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from .records.build import DEFAULT
 from .records.job import AugmentName, Fit, Passes, Profile, Task
 from .records.validation import one_line
 from .spec import BASE_BATCH_SIZE, DECAYING, OptimizerName, OptimizerSpec, ScaleName, ScheduleName
@@ -70,7 +71,7 @@ class Study:
     last_batch: Literal["keep", "drop"] = "keep"
     fit: Fit | None = None  # None: a published data set as the catalogue brings it to the network, else "stretch"
     skip_unreadable: bool = False  # images of one's own that cannot be decoded are left out
-    profile: Profile = "default"
+    profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = ("default",)
     feed: Literal["host", "device"] = "host"
     device: str = "auto"
     threads: Count | None = None  # None = every core this process may use
@@ -107,7 +108,7 @@ class Study:
         if least_s >= self.timeout_s:
             detail = f"{self.epochs:,} take {least_s:,.0f} s on any machine, more than the {self.timeout_s:g} s"
             raise StudyError(f"{detail} of timeout_s", "epochs")
-        cells = len(self.batch_sizes) * len(self.frameworks)
+        cells = len(self.batch_sizes) * len(self.frameworks) * len(self.profiles)
         if self.repeats * cells > MOST_TRIALS:
             key = "batch_sizes" if cells > self.repeats else "repeats"
             trials = f"{self.repeats * cells:,} trials, of {cells:,} cells in {self.repeats:,} repeats"
@@ -127,7 +128,7 @@ class Study:
             self.workload,
             self.dataset,
             self.optimizer_spec,
-            self.profile,
+            DEFAULT,  # a column may have another
             self.feed,
             augment=self.augment,
             accumulate=self.accumulate,

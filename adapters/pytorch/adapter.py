@@ -1,4 +1,6 @@
-"""PyTorch. Default profile: the eager loop of PyTorch's own tutorial, channels first."""
+"""PyTorch. Default profile: the eager loop of PyTorch's own tutorial, channels first. Tuned: the same with channels
+last in memory and a fused optimizer.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ import torch._dynamo  # the first optimizer would import it (1.5 s): count it as
 from torch import nn
 
 from adapters import kernels
-from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
+from adapters.base import (
+    ALONE,
+    MEMORY_KINDS,
+    Count,
+    Floats,
+    MemoryUse,
+    Order,
+    Probe,
+    Unsupported,
+    parts,
+)
 from adapters.own_code import without_layers
 from adapters.pytorch import optimizers, own_model
 from adapters.pytorch.biased_variance import BiasedVariance
@@ -60,7 +72,8 @@ class Adapter:
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
         self.device = torch.device(device)
-        self.resident = feed == "device"
+        self.resident, self.tuned = feed == "device", profile == "tuned"
+        self.memory_format = torch.channels_last if self.tuned else torch.contiguous_format
         return {
             "framework_version": torch.__version__,
             "cuda_version": torch.version.cuda if device == "cuda" else None,
@@ -91,7 +104,7 @@ class Adapter:
         self.workload, self.rule = workload, optimizer
         self.blocks: dict[str, nn.Module] = {}
         built = self._sequence(nn.Sequential(), workload.layers, workload.input_shape) if model is None else model
-        self.model = built.to(self.device)
+        self.model = built.to(self.device, memory_format=self.memory_format)
         with torch.no_grad():
             for key, array in channels_first(workload, weights).items():
                 self._weight(key).copy_(torch.from_numpy(array))
@@ -101,7 +114,7 @@ class Adapter:
             if isinstance(layer, BatchNorm)
         ]
         self.loss = mean_loss(workload)
-        self.optimizer = optimizers.make_optimizer(optimizer, list(self.model.parameters()))
+        self.optimizer = optimizers.make_optimizer(optimizer, list(self.model.parameters()), self.tuned)
         self.steps = 0
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
@@ -123,7 +136,7 @@ class Adapter:
         return attrgetter(ROLES.get(role, role))(self.blocks[layer])
 
     def _logits(self, images: torch.Tensor) -> torch.Tensor:
-        channels_first_images = images.permute(0, 3, 1, 2).contiguous()
+        channels_first_images = images.permute(0, 3, 1, 2).contiguous(memory_format=self.memory_format)
         return self.model(channels_first_images.to(torch.float32) * np.float32(self.workload.scale))
 
     def probe(self, images: Images, labels: Labels) -> Probe:

@@ -12,29 +12,32 @@ from workloads.spec import OptimizerName, OptimizerSpec
 Parameters = list[nn.Parameter]
 
 
-def sgd(spec: OptimizerSpec, parameters: Parameters) -> optim.Optimizer:
+def sgd(spec: OptimizerSpec, parameters: Parameters, fused: bool | None) -> optim.Optimizer:
     """With or without momentum; the decay is in the gradient, the rate outside of what momentum keeps."""
     momentum = 0.0 if spec.name == "sgd" else spec.momentum
     nesterov = spec.name == "nesterov"
-    return optim.SGD(parameters, spec.learning_rate, momentum, weight_decay=spec.weight_decay, nesterov=nesterov)
+    return optim.SGD(parameters, spec.learning_rate, momentum, weight_decay=spec.weight_decay, nesterov=nesterov,
+                     fused=fused)  # fmt: skip
 
 
-def rmsprop(spec: OptimizerSpec, parameters: Parameters) -> optim.Optimizer:
-    """Its epsilon is outside the root."""
+def rmsprop(spec: OptimizerSpec, parameters: Parameters, fused: bool | None) -> optim.Optimizer:
+    """Its epsilon is outside the root; it has no fused form."""
     return optim.RMSprop(parameters, spec.learning_rate, spec.rho, spec.epsilon)
 
 
-def adam(spec: OptimizerSpec, parameters: Parameters) -> optim.Optimizer:
+def adam(spec: OptimizerSpec, parameters: Parameters, fused: bool | None) -> optim.Optimizer:
     """Its epsilon is inside the bias correction: `inner_epsilon`."""
-    return optim.Adam(parameters, spec.learning_rate, (spec.beta1, spec.beta2), spec.epsilon)
+    return optim.Adam(parameters, spec.learning_rate, (spec.beta1, spec.beta2), spec.epsilon, fused=fused)
 
 
-def adamw(spec: OptimizerSpec, parameters: Parameters) -> optim.Optimizer:
+def adamw(spec: OptimizerSpec, parameters: Parameters, fused: bool | None) -> optim.Optimizer:
     """The same, with a decoupled decay."""
-    return optim.AdamW(parameters, spec.learning_rate, (spec.beta1, spec.beta2), spec.epsilon, spec.weight_decay)
+    return optim.AdamW(
+        parameters, spec.learning_rate, (spec.beta1, spec.beta2), spec.epsilon, spec.weight_decay, fused=fused
+    )
 
 
-RULES: dict[OptimizerName, Callable[[OptimizerSpec, Parameters], optim.Optimizer]] = {
+RULES: dict[OptimizerName, Callable[[OptimizerSpec, Parameters, bool | None], optim.Optimizer]] = {
     "sgd": sgd,
     "momentum": sgd,
     "nesterov": sgd,
@@ -44,9 +47,11 @@ RULES: dict[OptimizerName, Callable[[OptimizerSpec, Parameters], optim.Optimizer
 }
 
 
-def make_optimizer(spec: OptimizerSpec, parameters: Parameters) -> torch.optim.Optimizer:
-    """At the spec's own learning rate."""
-    return RULES[spec.name](spec, parameters)
+def make_optimizer(spec: OptimizerSpec, parameters: Parameters, tuned: bool) -> torch.optim.Optimizer:
+    """At the spec's own learning rate; tuned: one kernel updates all parameters, where the rule has such a form, else
+    it is as PyTorch chooses by itself.
+    """
+    return RULES[spec.name](spec, parameters, tuned or None)
 
 
 def inner_epsilon(spec: OptimizerSpec, steps: int) -> float:

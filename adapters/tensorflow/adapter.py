@@ -1,4 +1,6 @@
-"""TensorFlow with Keras 3. Default profile: the compiled step of the guide "Writing a training loop from scratch"."""
+"""TensorFlow with Keras 3. Default profile: the compiled step of the guide "Writing a training loop from scratch".
+Tuned: all steps of a call in one compiled loop.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,31 @@ def convolve() -> None:
     tf.nn.conv2d(tf.zeros((4, 8, 8, 3)), tf.zeros((3, 3, 3, 16)), 1, "SAME").numpy()
 
 
+STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at")  # compiled, by their names in an adapter
+
+
+def in_a_loop(step: Any, shared: tuple[int, ...]) -> Any:
+    """Many steps in one call: every input of `step` has an axis of steps in front but those in the places `shared`,
+    which all steps see as they are. The losses of all of them.
+    """
+    one = step.input_signature
+    specs = [spec if at in shared else tf.TensorSpec((None, *spec.shape), spec.dtype) for at, spec in enumerate(one)]
+
+    @tf.function(input_signature=specs)
+    def steps(*inputs: tf.Tensor) -> tf.Tensor:
+        count = tf.shape(inputs[-1])[0]
+        losses = tf.TensorArray(tf.float32, count)
+        for number in tf.range(count):
+            of_step = [each if at in shared else each[number] for at, each in enumerate(inputs)]
+            losses = losses.write(number, step(*of_step))
+        return losses.stack()
+
+    return steps
+
+
 class Adapter:
     def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
+        self.tuned = profile == "tuned"
         chosen = kernels.of_onednn(onednn_is_on(), convolve) if device == "cpu" else {}
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
@@ -95,7 +120,7 @@ class Adapter:
         seed: int,
         model: keras.Model | None = None,
     ) -> None:
-        for earlier in ("model", "optimizer", "step", "train_step", "train_step_at", "logits", "accumulation"):
+        for earlier in ("model", "optimizer", "logits", "accumulation", *STEPS):
             self.__dict__.pop(earlier, None)  # before this one comes
         gc.collect()
         keras.utils.set_random_seed(seed)
@@ -131,6 +156,9 @@ class Adapter:
         self.optimizer, self.cross_entropy = rule, cross_entropy
         self.step, self.logits, self.train_step = step, logits, resident_step if self.resident else step
         self.train_step_at = optimizers.at_rates(self.train_step, rule)
+        shared = (0, 1) if self.resident else ()
+        self.looped = in_a_loop(self.train_step, shared)
+        self.looped_at = in_a_loop(self.train_step_at, tuple(1 + place for place in shared))
         self.accumulation: Accumulation | None = None  # what it keeps is made where it is needed
 
     def differentiated(
@@ -185,6 +213,9 @@ class Adapter:
         with tf.device(self.device):
             if part is not None:
                 return self._accumulated(order, rates, part)
+            if self.tuned:
+                inputs = self._inputs(order)
+                return [self.looped(*inputs) if rates is None else self.looped_at(tf.constant(rates), *inputs)]
             if rates is None:
                 return [self.train_step(*self._inputs(batch)) for batch in order]
             return [self.train_step_at(rate, *self._inputs(batch)) for rate, batch in zip(rates, order, strict=True)]
@@ -202,10 +233,13 @@ class Adapter:
         return losses
 
     def _inputs(self, batch: np.ndarray) -> tuple[Any, ...]:
-        return (self.images, self.labels, batch) if self.resident else (self.images[batch], self.labels[batch])
+        """As tensors: a compiled step takes numpy's arrays, too, but is slower to."""
+        if self.resident:
+            return self.images, self.labels, tf.constant(batch)
+        return tf.constant(self.images[batch]), tf.constant(self.labels[batch])
 
     def read(self, handle: list[tf.Tensor]) -> Floats:
-        return np.array([loss.numpy() for loss in handle], np.float32)
+        return np.concatenate([np.atleast_1d(loss.numpy()) for loss in handle])
 
     def predict(self, images: Images) -> Floats:
         with tf.device(self.device):

@@ -10,7 +10,7 @@ from runner.environments import definition
 from runner.environments.definition import EnvironmentUnavailable
 from runner.environments.interpreter import BadInterpreter, Interpreter, check
 from runner.project import Project
-from workloads.records.build import LABEL, MARK, adapter_of, label_of
+from workloads.records.build import DEFAULT, LABEL, MARK, TUNED, adapter_of, label_of, profile_of, with_profile
 from workloads.records.job import Placement
 
 OPTION = "--python"
@@ -26,6 +26,8 @@ def named(arguments: Sequence[str], project: Project, isolation: str) -> dict[st
         known("framework", adapter_of(build), project.frameworks)
         if MARK in build and not LABEL.fullmatch(label_of(build)):
             raise BadInput(f"{OPTION} {argument}: a label is 1 to 20 of a-z, 0-9, . and -, got {label_of(build)!r}")
+        if profile_of(build) != DEFAULT:
+            raise BadInput(f"{OPTION} {argument}: {TUNED!r} ends a label of a profile's; give another, and --profile")
         if build in builds:
             raise BadInput(f"{OPTION} names {build} twice; give builds of one framework labels: {build}{MARK}nightly")
         builds[build] = Path(path)
@@ -43,6 +45,11 @@ def in_order(project: Project, requested: Collection[str], builds: Collection[st
     return tuple(
         build for name in project.frameworks for build in ([name] if name in requested else []) + labelled[name]
     )
+
+
+def in_profiles(builds: Sequence[str], profiles: Sequence[str]) -> tuple[str, ...]:
+    """Each build in each of the profiles, which a study's tables show beside each other."""
+    return tuple(with_profile(build, profile) for build in builds for profile in profiles)
 
 
 def checked(builds: Mapping[str, Path], project: Project, placement: Placement) -> dict[str, Interpreter]:

@@ -25,6 +25,7 @@ from runner.machine import cgroups, description, memory_group
 from runner.project import DEFINITION_FILE, Project
 from workloads.datasets import DATASETS, DataError, Dataset, Split
 from workloads.networks import WORKLOADS, NetworkError, find
+from workloads.records.build import without_profile
 from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
 from workloads.spec import Workload
@@ -43,7 +44,7 @@ class Request:
     workload: Workload  # as it is trained: command.own_data may put a layer in front
     dataset: Dataset
     images: OwnImages | None  # None: of a published data set
-    frameworks: tuple[str, ...]
+    frameworks: tuple[str, ...]  # the columns of its tables: builds, in each of the study's profiles
     placement: Placement  # of every trial
     gpus: tuple[description.Gpu, ...]  # of this machine
     isolation: str
@@ -57,6 +58,11 @@ class Request:
     try_all: bool = False  # also batch sizes larger than one that ran out of memory
     source: ImageSource | None = None  # this and what follows: as command.own_data.prepared found it
     arrays: dict[str, CachedFile] | None = None  # None: of a published data set, or of a plan
+
+    @property
+    def installed(self) -> tuple[str, ...]:
+        """The builds of its columns, each once: what must be there before any of them can run."""
+        return tuple(dict.fromkeys(map(without_profile, self.frameworks)))
 
 
 def with_adapters(project: Project, folder: Path | None) -> Project:
@@ -110,7 +116,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         workload=workload,
         dataset=dataset,
         images=images,
-        frameworks=own_code.with_models(installed, study.frameworks, models),
+        frameworks=builds.in_profiles(own_code.with_models(installed, study.frameworks, models), study.profiles),
         placement=placement,
         gpus=tuple(gpus),
         isolation=isolation,

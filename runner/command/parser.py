@@ -110,6 +110,8 @@ def add_axes(parser: Parser) -> None:
     parser.add_argument("--augment", metavar="NAME", help=f"of the training images: {', '.join(AUGMENTATIONS)}")
     parser.add_argument("--accumulate", type=whole, metavar="K", help="batches that make one update: gradients of K "
                        "times the batch size, in the memory of one batch (default: 1)")  # fmt: skip
+    parser.add_argument("--profile", dest="profiles", nargs="+", metavar="NAME", help="default, the loop of the "
+                       "framework's guide; tuned, the fastest known with the same numbers; or both")  # fmt: skip
     parser.add_argument("--feed", metavar="host|device", help="where the training split lives (default: host)")
     parser.add_argument("--last-batch", metavar="keep|drop", help="what becomes of the last, smaller batch")
     parser.add_argument("--window", dest="window_s", type=number, metavar="SECONDS", help="length of the steady window")

@@ -12,6 +12,7 @@ from runner.command.cli import Request
 from runner.environments import definition
 from runner.gate.judge import lacks_evidence
 from workloads.records import network, stored
+from workloads.records.build import profile_of
 from workloads.records.job import (
     AS_BY_ITSELF,
     ON_DEMAND,
@@ -20,6 +21,7 @@ from workloads.records.job import (
     InputFile,
     Installation,
     Placement,
+    Task,
     TrialSpec,
 )
 from workloads.records.result import TrialResult
@@ -131,10 +133,15 @@ def plan_of(
     task = replace(request.study.task, network=network.digest(request.workload), source=request.source)
     classes, input_shape = request.dataset.classes, request.workload.input_shape
     trials = [
-        own_code.trial_of(replace(spec, task=task), request.models, classes, input_shape)
+        own_code.trial_of(_in_its_profile(spec, task), request.models, classes, input_shape)
         for spec in planned_trials(request.study, installations, request.placement, preallocating, repeats, inputs)
     ]
     return Plan(trials, {}, request.workload, request.dataset.train_count)
+
+
+def _in_its_profile(spec: TrialSpec, task: Task) -> TrialSpec:
+    """With this task, trained as the trial's column says."""
+    return replace(spec, task=replace(task, profile=profile_of(spec.cell.framework)))
 
 
 def counts(result: TrialResult) -> bool:

@@ -20,7 +20,9 @@ from runner.environments.engine import Engine, EngineError, find_engine
 from runner.environments.images import Image
 from runner.launch import Launcher, Local
 from runner.machine import description
+from runner.project import DEFINITION_FILE
 from workloads.records import attempts
+from workloads.records.build import profile_of, without_profile
 from workloads.records.files import ATTEMPTS
 from workloads.records.job import OF_THE_CALLER, Installation, Job, Kind
 
@@ -32,7 +34,7 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
     and the engine, its GPU runtime or an image is missing.
     """
     launchers: dict[str, Launcher | str] = {}
-    for framework in request.frameworks:
+    for framework in request.installed:
         if framework in request.interpreters:
             launchers[framework] = request.interpreters[framework].launcher()
             continue
@@ -49,7 +51,11 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
         except EnvironmentUnavailable as error:
             launchers[framework] = str(error)
             console.print(f"{framework}: unsupported: {error}", style="yellow")
-    return launchers
+    return {framework: launchers[without_profile(framework)] for framework in request.frameworks} | {
+        framework: f"its {DEFINITION_FILE} has no [profile.{profile_of(framework)}]"
+        for framework in request.frameworks
+        if profile_of(framework) not in definition.profiles(request.project, framework)
+    }
 
 
 def environment_of(framework: str, request: Request) -> Environment:
@@ -77,7 +83,8 @@ def local(environment: Environment, isolation: str) -> Local:
     interpreter, site_packages = str(environment.interpreter), environment.site_packages
     if isolation == "here":
         interpreter, site_packages = sys.executable, definition.SITE_PACKAGES
-    return Local(interpreter, definition.worker_variables(environment, site_packages), environment.project)
+    variables = definition.worker_variables(environment, site_packages)
+    return Local(interpreter, variables, environment.project, profile_variables=environment.profile_variables)
 
 
 def container_of(environment: Environment, request: Request, console: Console) -> Launcher:
@@ -110,7 +117,7 @@ def installations(request: Request) -> dict[str, Installation]:
     during which neither may change.
     """
     digests = {}
-    for framework in request.frameworks:
+    for framework in request.installed:
         if framework in request.interpreters:
             digests[framework] = request.interpreters[framework].digest
             continue
@@ -122,13 +129,14 @@ def installations(request: Request) -> dict[str, Installation]:
                 digests[framework] = definition.digest_here() if request.isolation == "here" else environment.digest
         except (EnvironmentUnavailable, EngineError):
             digests[framework] = "none"
-    return {
+    known = {
         framework: Installation(
             OF_THE_CALLER if framework in request.interpreters else request.isolation,
             f"{packages}-{code_digest(request.project, framework)}",
         )
         for framework, packages in digests.items()
     }
+    return {framework: known[without_profile(framework)] for framework in request.frameworks}
 
 
 def conditions_of(request: Request) -> dict[str, Any]:

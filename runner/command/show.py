@@ -145,7 +145,7 @@ def plan(request: Request, console: Console) -> None:
     capacity = memory_forecast.capacity_bytes(placement.device, request.gpus, placement.memory_limit_bytes)
     for number, spec in enumerate(planned.trials, start=1):
         states = ["finished" if spec.id in planned.finished else f"about {duration(estimates[spec.id])}"]
-        name = f"{number:>4}  {spec.cell.framework:<12} batch {spec.cell.batch_size:>5}  repeat {spec.draw.repeat}"
+        name = f"{number:>4}  {spec.cell.framework:<17} batch {spec.cell.batch_size:>5}  repeat {spec.draw.repeat}"
         line = lines.get(spec.memory_id)
         if line and capacity and spec.id not in planned.finished:
             states += filter(None, [memory_forecast.warning(spec, line, capacity)])

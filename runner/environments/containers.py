@@ -82,6 +82,11 @@ class InContainer:
         return {"libc": self.libc, "container": container}
 
     @property
+    def profile_variables(self) -> dict[str, dict[str, str]]:
+        """The definition's."""
+        return self.image.environment.profile_variables
+
+    @property
     def digest(self) -> str:
         """Of all that decides what is in the image beside our code; an image built again of the same is the same."""
         return hashlib.sha256(f"{self.image.environment_digest} {self.base}".encode()).hexdigest()[:16]
@@ -89,8 +94,16 @@ class InContainer:
     def start(self, folder: Path, job: Job, log: Output) -> Worker:
         """In a new container. Raises LaunchFailed with the engine's words where it does not start."""
         name, program = f"batchwise-{job.id}-{secrets.token_hex(4)}", ["-m", WORKER, ATTENDED]
+        variables = self.variables | self.profile_variables.get(job.trial.task.profile, {})
         client = subprocess.Popen(
-            run_line(self, name, (folder / job.results).resolve(), folder, job.trial.placement, program),
+            run_line(
+                replace(self, variables=variables),
+                name,
+                (folder / job.results).resolve(),
+                folder,
+                job.trial.placement,
+                program,
+            ),
             stdin=subprocess.PIPE,  # closed when this process ends, and then the container ends
             stdout=log.fileno(),
             stderr=subprocess.STDOUT,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.project import Project
+from workloads.records.build import DEFAULT
 
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))  # of this Python
 KINDS = ("cpu", "cuda", "cuda-nvidia")  # the last: of an image of NVIDIA's, for GPUs that `cuda` holds no code for
@@ -43,6 +44,7 @@ class Environment:
     driverless_smoke: str  # as far as that gets without the GPU's driver, as where images are built
     imports: tuple[str, ...]
     variables: dict[str, str]
+    profile_variables: dict[str, dict[str, str]]  # by profile: those that it has beside them
     system_libraries: dict[str, str]  # {file that must load: Debian package that has it}
     pins: str  # requirements with hashes
     index: str | None  # asked where pip's own configuration does not have a pin
@@ -70,6 +72,8 @@ class Environment:
     def digest(self) -> str:
         """Changes with everything that decides what gets installed and how the worker is started."""
         text = repr((self.python, self.smoke, sorted(self.variables.items()), self.pins.split(), self.index))
+        if self.profile_variables:
+            text += repr(self.profile_variables)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def lacks(self, capability: str | None) -> bool:
@@ -128,6 +132,11 @@ def label(project: Project, framework: str) -> str:
     return str(_definition(project, framework)["label"])
 
 
+def profiles(project: Project, framework: str) -> tuple[str, ...]:
+    """In which its adapter can train."""
+    return (DEFAULT, *_definition(project, framework).get("profile", {}))
+
+
 def variants(project: Project, framework: str) -> list[str]:
     """Kinds of devices that it is defined for."""
     return [name for name in _definition(project, framework) if name in KINDS]
@@ -149,6 +158,7 @@ def read(project: Project, framework: str, device_kind: str) -> Environment:
         driverless_smoke=variant.get("driverless_smoke", table["smoke"]),
         imports=tuple(table["imports"]),
         variables=table["variables"] | variant.get("variables", {}),
+        profile_variables=table.get("profile", {}),
         system_libraries=table.get("system_libraries", {}),
         pins=variant.get("pins", ""),
         index=variant.get("index"),

@@ -72,6 +72,7 @@ class Interpreter:
     def digest(self) -> str:
         """Changes with what it has and with how workers are started; not with where it lies."""
         text = repr((self.implementation, self.version, self.packages, sorted(self.environment.variables.items())))
+        text += repr(self.environment.profile_variables) if self.environment.profile_variables else ""
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -93,7 +94,8 @@ class Interpreter:
     def launcher(self) -> Local:
         """How its workers are started."""
         variables = worker_variables(self.environment, self.site_packages)
-        return Local(str(self.path), variables, self.environment.project, {"interpreter": self.facts})
+        told, profiles = {"interpreter": self.facts}, self.environment.profile_variables
+        return Local(str(self.path), variables, self.environment.project, told, profiles)
 
 
 def check(path: Path, environment: Environment, placement: Placement) -> Interpreter:

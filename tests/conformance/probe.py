@@ -80,7 +80,7 @@ def run_dropout(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -
 def main(adapter: Adapter, profile: str, inputs: Path, out: Path, cases: list[Case]) -> None:
     adapter.open("cpu", settings.THREADS, profile, "host", "on-demand")
     for case in cases:
-        with np.load(inputs / f"{case.name}.npz") as archive:
+        with np.load(inputs / f"{case.twin}.npz") as archive:
             given = {key: archive[key] for key in archive.files}
         initial = {key.removeprefix("initial/"): given[key] for key in given if key.startswith("initial/")}
         adapter.load(given["images"], given["labels"])

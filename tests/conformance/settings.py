@@ -354,6 +354,11 @@ class Case:
     blank: bool = False  # half of every image is black and biases start at 0, so that kinks are hit exactly
 
     @property
+    def twin(self) -> str:
+        """The name of the same case in profile default: what it is given, and the truth of it, are the same."""
+        return self.name.removesuffix(f"-{self.profile}")
+
+    @property
     def rates(self) -> np.ndarray | None:
         """(steps,) learning rates, of a rule that changes them."""
         if not self.optimizer.changes_rate:

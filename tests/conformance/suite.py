@@ -20,15 +20,21 @@ import settings
 from conftest import PROJECT, once
 from settings import CASES, Arrays, Case
 
-from runner.environments.definition import read, worker_variables
+from runner.environments.definition import profiles, read, worker_variables
 from runner.gate.tolerances import other_names
 from workloads.layers import Dropout
+from workloads.records.build import DEFAULT
 from workloads.spec import SLOTS
 
 HERE = Path(__file__).parent
 FRAMEWORKS = PROJECT.frameworks
 REFEREE = "numpy"
 DEVIATIONS_FILE = "known_deviations.toml"  # of a framework's folder
+
+
+def cases_of(framework: str) -> list[Case]:
+    """In the profiles that it has."""
+    return [case for case in CASES.values() if case.profile in profiles(PROJECT, framework)]
 
 
 def run_probe(
@@ -79,27 +85,31 @@ class Found:
     def _write_inputs(self) -> None:
         self.inputs.mkdir()
         for name, case in self.cases.items():
+            if case.profile != DEFAULT:
+                continue
             np.savez(self.inputs / f"{name}.npz", **settings.prepare(case))  # type: ignore[arg-type]  # as in probe.py
 
     def initial(self, case: Case) -> Arrays:
-        return under(load(self.inputs / f"{case.name}.npz"), "initial/")
+        return under(load(self.inputs / f"{case.twin}.npz"), "initial/")
 
     def of(self, who: str, case: Case, framework: str = "", module: str = "", only: tuple[str, ...] = ()) -> Arrays:
         """`who` is a framework, the truth, or the name of a broken adapter with its framework and module."""
-        out = self.folder / who
+        out, case = self.folder / who, self._of(who, case)
         profile = settings.TRUTH if who == settings.TRUTH else case.profile
         cases = [self.cases[name] for name in only] if only else list(self.cases.values())
-        if who == settings.TRUTH:
-            framework = REFEREE
-        else:
-            cases = [other for other in cases if other.profile == case.profile]
+        cases = [other for other in cases if other.profile == case.profile]
+        framework = REFEREE if who == settings.TRUTH else framework
         framework = framework or who
         module = module or f"adapters.{framework}.adapter"
         once(self.folder / f"{who}-{profile}", lambda: run_probe(framework, module, profile, self.inputs, out, cases))
         return load(out / f"{case.name}.npz")
 
+    def _of(self, who: str, case: Case) -> Case:
+        """The truth and the referee know no profile: one case stands for all of its twins."""
+        return self.cases[case.twin] if who in (settings.TRUTH, REFEREE) else case
+
     def evidence(self, who: str, case: Case) -> dict[str, Any]:
-        evidence: dict[str, Any] = json.loads((self.folder / who / f"{case.name}.json").read_text())
+        evidence: dict[str, Any] = json.loads((self.folder / who / f"{self._of(who, case).name}.json").read_text())
         return evidence
 
     def modules(self, who: str) -> set[str]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from planted import PLANTED, errors_of
 from settings import CASES, TRUTH, Case
-from suite import FRAMEWORKS, REFEREE, Found, Seen, checks_of
+from suite import FRAMEWORKS, REFEREE, Found, Seen, cases_of, checks_of
 
 from adapters.numpy.adapter import Adapter
 from adapters.worker import first_probe
@@ -53,8 +53,10 @@ def test_a_wrong_adapter_is_caught_by_the_suite_and_by_the_gate_with_a_margin(
     assert max(ratio for ratio, _ in gate.values()) >= MARGIN
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    ("framework", "case"),
+    [pytest.param(name, case, id=f"{case.name}-{name}") for name in FRAMEWORKS for case in cases_of(name)],
+)
 def test_the_gate_suspects_no_adapter_that_is_right(framework: str, case: Case, found: Found) -> None:
     for who in (framework, TRUTH, REFEREE):
         found.of(who, case)

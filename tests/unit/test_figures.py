@@ -16,7 +16,7 @@ from workloads.records import checks, figures
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.figures import FIGURES, Figure, Method
 from workloads.records.files import RESULT_FILE, write_json
-from workloads.records.job import Task
+from workloads.records.job import Placement, Task
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 
@@ -31,7 +31,8 @@ def older(stored: TrialResult, sources: dict[str, str], details: dict[str, str] 
     """Its JSON as earlier code stored it: figures with these sources, checks with these words."""
     data: dict[str, Any] = json.loads(json.dumps(stored.to_json()))
     parts = [data["spec"].pop(part) for part in ("cell", "task", "passes", "placement", "installation", "draw")]
-    later = {field.name for field in fields(Task) if field.default is not MISSING}
+    later = {field.name for kind in (Task, Placement) for field in fields(kind) if field.default is not MISSING}
+    later -= {"memory_limit_bytes"}
     for part in parts:
         data["spec"] |= {name: value for name, value in part.items() if name not in later}
     data["schema_version"] = 3

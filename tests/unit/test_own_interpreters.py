@@ -17,6 +17,7 @@ from runner.command.parser import BadInput
 from runner.environments import interpreter
 from runner.environments.definition import read
 from runner.environments.interpreter import BadInterpreter, Interpreter, check
+from workloads.records.build import profile_of, without_profile
 from workloads.records.job import Placement
 
 HERE = Placement("cpu", 1, {})
@@ -45,6 +46,8 @@ def answers(path: Path, **told: object) -> Path:
         (["pytorch@Nightly=/usr/bin/python3"], "got 'Nightly'"),
         (["pytorch@a/b=/usr/bin/python3"], "got 'a/b'"),
         ([f"pytorch@{'a' * 21}=/usr/bin/python3"], "a label is 1 to 20"),
+        (["pytorch@tuned=/usr/bin/python3"], "'tuned' ends a label of a profile's; give another, and --profile"),
+        (["pytorch@a.tuned=/usr/bin/python3"], "'tuned' ends a label of a profile's"),
         (["pytorch@a=/usr/bin/python3", "pytorch@a=/usr/bin/python"], "--python names pytorch@a twice"),
         (["pytorch=/usr/bin/python3", "pytorch=/usr/bin/python"], "give builds of one framework labels"),
         (["mxnet=/usr/bin/python3"], "--python mxnet: --framework does not ask for it"),
@@ -148,6 +151,14 @@ def test_builds_stand_behind_their_framework_and_labelled_ones_always_join() -> 
     assert builds.in_order(PROJECT, ["pytorch", "mxnet"], given) == ("mxnet", "pytorch", "pytorch@a", "pytorch@b")
     with pytest.raises(BadInput, match="--python mxnet: --framework does not ask for it"):
         builds.in_order(PROJECT, ["pytorch@a"], given)
+
+
+def test_each_build_is_a_column_in_each_profile_and_is_installed_once() -> None:
+    columns = builds.in_profiles(["pytorch", "pytorch@a.b"], ["default", "tuned"])
+    assert columns == ("pytorch", "pytorch@tuned", "pytorch@a.b", "pytorch@a.b.tuned")
+    assert [profile_of(column) for column in columns] == ["default", "tuned"] * 2
+    assert [without_profile(column) for column in columns] == ["pytorch"] * 2 + ["pytorch@a.b"] * 2
+    assert profile_of("pytorch@detuned") == "default"
 
 
 def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:

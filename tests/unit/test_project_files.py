@@ -101,6 +101,7 @@ def test_every_key_of_an_environment_has_its_row_on_the_page_about_another_frame
     for path in ROOT.glob("adapters/*/environment.toml"):
         definition = tomllib.loads(path.read_text())
         devices = [definition[kind] for kind in ("cpu", "cuda", "cuda-nvidia") if kind in definition]
+        keys |= {f"profile.{name}" for name in definition.pop("profile", {})}
         keys |= definition.keys() | {key for device in devices for key in device}
     assert {key for key in keys if f"`{key}`" not in page and f"`[{key}]`" not in page} == set()
 

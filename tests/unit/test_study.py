@@ -27,7 +27,7 @@ def test_a_shipped_study_says_what_is_documented(
     assert (study.batch_sizes, study.epochs, study.repeats) == (THESIS_BATCH_SIZES, 10, repeats)
     assert (study.optimizer_spec.name, study.optimizer_spec.learning_rate) == ("momentum", 0.01)
     assert (study.window_s, study.timeout_s) == (window_s, timeout_s)
-    assert (study.frameworks, study.last_batch, study.profile, study.feed) == (("all",), "keep", "default", "host")
+    assert (study.frameworks, study.last_batch, study.profiles, study.feed) == (("all",), "keep", ("default",), "host")
     assert study.summary
 
 
@@ -67,7 +67,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         'last_batch = "drop"',
         'fit = "pad"',
         "skip_unreadable = true",
-        'profile = "default"',
+        'profiles = ["default"]',
         'feed = "device"',
         'device = "cpu"',
         "threads = 5",
@@ -96,7 +96,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         "drop",
         "pad",
         True,
-        "default",
+        ("default",),
         "device",
         "cpu",
         5,

@@ -16,7 +16,9 @@ from .own_code import OwnCode
 from .record import Record
 from .word import Word
 
-Profile = Literal["default"]  # how an adapter trains; the referee has "float64" too, which no study asks for
+# How an adapter trains: as its framework's guide teaches, or as fast as it is known to with the same numbers. The
+# referee has "float64" too, which no study asks for.
+Profile = Literal["default", "tuned"]
 Fit = Literal["stretch", "crop", "pad"]  # how an image is brought to a size, by interpolation
 FITS: tuple[Fit, ...] = get_args(Fit)
 PROFILES: tuple[Profile, ...] = get_args(Profile)
@@ -67,7 +69,7 @@ class Task:
     workload: str
     dataset: str
     optimizer: OptimizerSpec
-    profile: str  # "default"; the referee has "float64" too
+    profile: str  # of PROFILES; the referee has "float64" too
     feed: str  # "host" | "device"
     network: str = ""  # digest of the workload as JSON; none in trials stored before it was one of their inputs
     source: ImageSource | None = None  # None for a published data set as the catalogue brings it to the network

@@ -10,7 +10,7 @@ from workloads.spec import OptimizerSpec
 FRAMEWORK, CASES, CAUGHT_BY = "pytorch", ("plain-momentum",), {"losses", "weights"}
 
 
-def make_optimizer(spec: OptimizerSpec, parameters: Any) -> torch.optim.Optimizer:
+def make_optimizer(spec: OptimizerSpec, parameters: Any, tuned: bool) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, spec.learning_rate, spec.momentum, dampening=spec.momentum)
 
 

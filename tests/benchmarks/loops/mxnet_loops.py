@@ -1,0 +1,59 @@
+"""Gluon's guide "Training neural networks" with a hybridized network, and Gluon's Estimator."""
+
+from collections.abc import Callable
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+
+Train = Callable[[Any], list[float]]  # (steps, batch) -> losses
+
+
+def net_of(weights: Any) -> gluon.nn.HybridSequential:
+    net = gluon.nn.HybridSequential()
+    net.add(
+        gluon.nn.Conv2D(32, 3, activation="relu", in_channels=3),
+        gluon.nn.MaxPool2D(),
+        gluon.nn.Conv2D(64, 3, activation="relu", in_channels=32),
+        gluon.nn.MaxPool2D(),
+        gluon.nn.Conv2D(64, 3, activation="relu", in_channels=64),
+        gluon.nn.Flatten(),
+        gluon.nn.Dense(64, activation="relu", in_units=1024),
+        gluon.nn.Dense(10, in_units=64),
+    )
+    net.initialize()
+    layers = {"conv1": net[0], "conv2": net[2], "conv3": net[4], "dense1": net[6], "dense2": net[7]}
+    for key, array in weights.items():
+        name, role = key.split("/")
+        if role == "bias":
+            layers[name].bias.set_data(mx.nd.array(array))
+            continue
+        if name == "dense1":  # canonical: rows by height, width, channel
+            array = array.reshape(4, 4, 64, -1).transpose(2, 0, 1, 3).reshape(1024, -1)
+        layers[name].weight.set_data(mx.nd.array(array.transpose(3, 2, 0, 1) if array.ndim == 4 else array.T))
+    net.hybridize()
+    return net
+
+
+def by_hand(images: Any, labels: Any, weights: Any, threads: int) -> Train:
+    net = net_of(weights)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9})
+    loss_fn = gluon.loss.SoftmaxCrossEntropyLoss()
+
+    def train(order: Any) -> list[float]:
+        losses = []
+        for batch in order:
+            x = mx.nd.from_numpy(np.ascontiguousarray(images[batch].transpose(0, 3, 1, 2))).astype("float32") / 255
+            y = mx.nd.from_numpy(labels[batch])
+            with autograd.record():
+                loss = loss_fn(net(x), y)
+            loss.backward()
+            trainer.step(len(batch))
+            losses.append(loss.mean())
+        return [loss.asscalar().item() for loss in losses]
+
+    return train
+
+
+LOOPS = {"by-hand": by_hand}

@@ -1,0 +1,89 @@
+"""Run inside a framework's environment: python timed_loop.py ROOT FRAMEWORK LOOP BATCH_SIZE SECONDS THREADS
+
+Prints JSON: images_per_s of a steady window of so many seconds, `losses` of the first 20 steps. LOOP is a profile: the
+adapter in the checkout ROOT through the worker's own Trainer; or a loop of loops/FRAMEWORK_loops.py, which is given the
+same images, labels, weights and order.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+root, framework, loop, batch_text, seconds_text, threads_text = sys.argv[1:]
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [root, str(HERE)]
+
+from adapters.base import Order  # noqa: E402
+from adapters.worker.trainer import Trainer, endless_batches, power_of_two  # noqa: E402
+from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402
+from workloads.spec import OptimizerSpec  # noqa: E402
+from workloads.weights import draw  # noqa: E402
+
+COUNT = 8192  # images, random: what they show does not change the time
+COMPARED = 20  # steps, whose losses show that two loops compute the same
+WARM_UP_S = 1.5
+CALL_S = 0.1  # between two waits for the device, as the worker's calls
+
+Train = Callable[[Order], list[float]]  # (steps, batch) -> losses, when the device is done
+
+
+def worker(profile: str, threads: int) -> Trainer:
+    """Around the checkout's adapter."""
+    adapter = import_module(f"adapters.{framework}.adapter").Adapter()
+    adapter.open("cpu", threads, profile, "host", "on-demand")
+    adapter.load(images, labels)
+    adapter.build(OSU_CNN, OPTIMIZER, weights, 0)
+    return Trainer(adapter)
+
+
+def of_worker(trainer: Trainer, batch_size: int, seconds: float) -> tuple[list[float], float]:
+    """(losses of the first steps, images/s)."""
+    trainer.run_timed(first)
+    losses = list(trainer.losses)
+    for length_s in (WARM_UP_S, seconds):
+        before, started_s = trainer.images, time.monotonic()
+        trainer.run(endless_batches(order, batch_size, trainer, started_s + length_s))
+        speed = (trainer.images - before) / (time.monotonic() - started_s)
+    return losses, speed
+
+
+def of_loop(train: Train, batch_size: int, seconds: float) -> tuple[list[float], float]:
+    """The same of a loop by hand."""
+    losses = train(first)
+    started_s = time.monotonic()
+    train(first[:5])
+    steps = power_of_two(max(1, int(CALL_S * 5 / (time.monotonic() - started_s))))
+    position = 0
+    for length_s in (WARM_UP_S, seconds):
+        seen, started_s = 0, time.monotonic()
+        while time.monotonic() < started_s + length_s:
+            indices = np.arange(position, position + steps * batch_size) % COUNT
+            train(order[indices].reshape(steps, batch_size))
+            seen, position = seen + len(indices), int(indices[-1]) + 1
+        speed = seen / (time.monotonic() - started_s)
+    return losses, speed
+
+
+OPTIMIZER = OptimizerSpec.named("momentum")
+chance = np.random.default_rng(0)
+images = chance.integers(0, 256, (COUNT, *OSU_CNN.input_shape), dtype=np.uint8)
+labels = chance.integers(0, OSU_CNN.classes, COUNT, dtype=np.int32)
+order: NDArray[np.int32] = chance.permutation(COUNT).astype(np.int32)
+weights = draw(OSU_CNN, 0)
+size = int(batch_text)
+first = np.resize(order, (COMPARED, size))
+
+loops = import_module(f"loops.{framework}_loops").LOOPS
+if loop in loops:
+    told = of_loop(loops[loop](images, labels, weights, int(threads_text)), size, float(seconds_text))
+else:
+    told = of_worker(worker(loop, int(threads_text)), size, float(seconds_text))
+print(json.dumps({"losses": told[0], "images_per_s": told[1]}))

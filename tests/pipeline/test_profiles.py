@@ -1,0 +1,72 @@
+"""`--profile default tuned`, by the real command line: the same numbers, in columns beside each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PATIENT, PROJECT, TINY, run_runner
+
+from runner.environments.definition import read
+from runner.launch import Local
+from workloads.records.files import RESULT_FILE
+from workloads.records.job import Placement
+
+WORDS = (
+    "--framework",
+    "pytorch",
+    *TINY,
+    "--device",
+    "cpu",
+    "--batch-size",
+    16,
+    "--epochs",
+    2,
+    "--window",
+    0.3,
+    *PATIENT,
+)
+
+
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """(results folder, result by column)."""
+    folder = tmp_path_factory.mktemp("profiles")
+    done = run_runner(*WORDS, "--profile", "default", "tuned", "--results", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = [json.loads(path.read_text()) for path in folder.glob(f"trials/*/{RESULT_FILE}")]
+    return folder, {result["spec"]["cell"]["framework"]: result for result in results}
+
+
+def test_both_profiles_are_held_against_the_referee_and_learn_the_same(profiled: tuple[Path, dict[str, Any]]) -> None:
+    _, columns = profiled
+    assert {name: each["spec"]["task"]["profile"] for name, each in columns.items()} == {
+        "pytorch": "default",
+        "pytorch@tuned": "tuned",
+    }
+    assert {each["status"] for each in columns.values()} == {"ok"}
+    losses = [each["epochs"][-1]["train_loss"] for each in columns.values()]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_a_report_has_a_column_for_each_and_says_what_the_tuned_one_had_set(
+    profiled: tuple[Path, dict[str, Any]],
+) -> None:
+    folder, columns = profiled
+    page = (folder / "report" / "report.md").read_text()
+    assert "| PyTorch @tuned" in page and "profile default and tuned (@tuned)" in page
+    variables = columns["pytorch@tuned"]["machine"]["profile_variables"]
+    assert variables and not columns["pytorch"]["machine"]["profile_variables"]
+    plain = page.replace("\\", "")  # Markdown's own of an underscore
+    assert all(f"{name}={value}" in plain for name, value in variables.items())
+
+
+def test_a_worker_finds_the_variables_of_its_profile_alone() -> None:
+    environment = read(PROJECT, "pytorch", "cpu")
+    launcher = Local("python", environment.variables, PROJECT, profile_variables=environment.profile_variables)
+    placement = Placement("cpu", 1, {})
+    tuned = launcher.environment(placement, "tuned")
+    assert environment.profile_variables["tuned"].items() <= tuned.items()
+    assert not environment.profile_variables["tuned"].keys() & launcher.environment(placement).keys()
