@@ -20,7 +20,7 @@ SMALL, BEYOND = 16, 1500  # 0.3 to 1.5 MB an image
 
 
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
-def test_a_batch_beyond_the_limit_runs_or_ends_in_a_way_that_is_not_told(framework: str, tmp_path: Path) -> None:
+def test_a_batch_beyond_the_limit_does_not_fit_and_its_end_is_told(framework: str, tmp_path: Path) -> None:
     """Where it crashes without a word, as TensorFlow and MXNet may, the same trial with more memory tells."""
     bound, trials = step_trials(tmp_path, LIMITS_MIB.get(framework, 520), framework)
     attempt, lifted = attempts(trials, framework, bound)

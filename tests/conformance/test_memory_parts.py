@@ -48,7 +48,7 @@ def told(
     return request.param, found
 
 
-def test_a_part_is_missing_or_what_is_counted_differs_between_frameworks(
+def test_every_part_is_told_and_what_is_counted_is_the_same_in_all_frameworks(
     told: tuple[str, dict[int, MemoryAccount]],
 ) -> None:
     for batch_size, found in told[1].items():
@@ -59,13 +59,13 @@ def test_a_part_is_missing_or_what_is_counted_differs_between_frameworks(
         assert parts["inputs"] == batch_size * IMAGE
 
 
-def test_adams_state_is_not_twice_the_trainable_bytes(told: tuple[str, dict[int, MemoryAccount]]) -> None:
+def test_adams_state_is_twice_the_trainable_bytes(told: tuple[str, dict[int, MemoryAccount]]) -> None:
     scalars = 64 * len(OSU_CNN.parameter_shapes())
     for found in told[1].values():
         assert 0 <= found["parts"]["optimizer"] - 2 * PARAMETERS <= scalars
 
 
-def test_what_is_in_use_between_steps_is_not_what_was_counted_piece_by_piece(
+def test_what_is_in_use_between_steps_is_what_was_counted_piece_by_piece(
     told: tuple[str, dict[int, MemoryAccount]],
 ) -> None:
     """A part counted twice or not at all would hide in the rest, the workspace. MXNet keeps workspaces, too."""
@@ -82,7 +82,7 @@ def test_what_is_in_use_between_steps_is_not_what_was_counted_piece_by_piece(
 
 
 @pytest.mark.parametrize("told", ["pytorch"], indirect=True)
-def test_pytorchs_own_tracker_of_memory_tells_another_peak(told: tuple[str, dict[int, MemoryAccount]]) -> None:
+def test_pytorchs_own_tracker_of_memory_tells_the_same_peak(told: tuple[str, dict[int, MemoryAccount]]) -> None:
     """torch.distributed._tools.mem_tracker follows every tensor by itself; it is not what the adapter asks."""
     _, found = told
     environment = read(PROJECT, "pytorch", "cpu")
@@ -115,7 +115,7 @@ def test_how_the_framework_counts_is_told_with_its_counts(told: tuple[str, dict[
     assert {one["runs_ahead"] for one in found.values()} == {framework == "mxnet"}
 
 
-def test_parts_do_not_add_up_to_the_peak(told: tuple[str, dict[int, MemoryAccount]]) -> None:
+def test_parts_add_up_to_the_peak(told: tuple[str, dict[int, MemoryAccount]]) -> None:
     """MXNet runs several steps at once, so the parts of one are less than the peak: what overlaps, no part tells."""
     framework, found = told
     for batch_size in SIZES[2:]:

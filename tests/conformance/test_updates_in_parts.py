@@ -41,7 +41,7 @@ def differences(arrays: Arrays, expected: Arrays, rule: str) -> tuple[float, flo
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_updates_in_parts_are_not_those_of_the_whole_batch(
+def test_updates_in_parts_are_those_of_the_whole_batch(
     framework: str, found: Found, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All rules; the last part of each update is smaller, and so is the last update."""
@@ -54,7 +54,7 @@ def test_updates_in_parts_are_not_those_of_the_whole_batch(
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_batchnorm_in_parts_is_not_what_the_referee_has_or_as_if_it_were_whole(
+def test_batchnorm_in_parts_is_what_the_referee_has_and_not_as_if_it_were_whole(
     framework: str, found: Found, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arrays = accumulated(found, framework, framework, f"adapters.{framework}.adapter")

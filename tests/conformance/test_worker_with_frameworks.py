@@ -56,7 +56,7 @@ def asked(quick_run: QuickRun, tmp_path: Path) -> Callable[..., tuple[Path, Path
 
 
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
-def test_the_same_trial_gives_other_numbers_the_second_time(
+def test_the_same_trial_gives_the_same_numbers_the_second_time(
     framework: str, asked: Callable[..., tuple[Path, Path, TrialSpec]]
 ) -> None:
     first, second, spec = asked(framework)
@@ -67,7 +67,7 @@ def test_the_same_trial_gives_other_numbers_the_second_time(
 
 
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
-def test_data_kept_on_the_device_changes_the_numbers(
+def test_data_kept_on_the_device_does_not_change_the_numbers(
     framework: str, asked: Callable[..., tuple[Path, Path, TrialSpec]]
 ) -> None:
     first, second, spec = asked(framework, feed="device", epochs=1, window_s=0.3)
@@ -78,7 +78,7 @@ def test_data_kept_on_the_device_changes_the_numbers(
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_device_that_cannot_be_had_is_no_row_with_its_reason(
+def test_a_device_that_cannot_be_had_is_a_row_with_its_reason(
     framework: str, asked: Callable[..., tuple[Path, Path, TrialSpec]]
 ) -> None:
     """Without the sampler, which needs the driver that a GPU's trial has."""

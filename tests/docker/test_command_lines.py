@@ -45,7 +45,7 @@ def option(words: list[str], name: str) -> list[str]:
     return [words[place + 1] for place, word in enumerate(words) if word == name]
 
 
-def test_a_container_has_a_network_privileges_the_engine_or_a_root_that_can_be_written() -> None:
+def test_a_container_has_no_network_no_privileges_no_engine_and_no_root_that_can_be_written() -> None:
     words = line()
     assert option(words, "--network") == ["none"]
     assert option(words, "--cap-drop") == ["ALL"]
@@ -55,21 +55,21 @@ def test_a_container_has_a_network_privileges_the_engine_or_a_root_that_can_be_w
     assert option(words, "--pull") == ["never"]
 
 
-def test_a_container_sees_more_than_the_results_or_writes_more_than_its_trial() -> None:
+def test_a_container_sees_no_more_than_the_results_and_writes_no_more_than_its_trial() -> None:
     read_only, own = option(line(), "--mount")
     assert read_only == "type=bind,source=/here/results,target=/results,readonly"
     assert own == "type=bind,source=/here/results/trials/one,target=/results/trials/one"
     assert line()[-1] == "/results/trials/one"
 
 
-def test_results_belong_to_another_user() -> None:
+def test_results_belong_to_the_user_who_runs() -> None:
     assert option(line(), "--user") == [f"{os.getuid()}:{os.getgid()}"]
     rootless_docker = line(Engine("docker", "docker", "28.0", rootless=True))
     assert option(rootless_docker, "--user") == ["0:0"] and "--userns" not in rootless_docker
     assert option(line(Engine("podman", "podman", "5.0", rootless=True)), "--userns") == ["keep-id"]
 
 
-def test_cores_or_memory_are_not_limited() -> None:
+def test_cores_are_limited_and_memory_where_a_limit_is_asked_for() -> None:
     allowed = sorted(os.sched_getaffinity(0))
     assert option(line(), "--cpuset-cpus") == [str(allowed[0])]
     assert not option(line(), "--memory")
@@ -77,7 +77,7 @@ def test_cores_or_memory_are_not_limited() -> None:
     assert option(limited, "--memory") == option(limited, "--memory-swap") == ["536870912b"]
 
 
-def test_a_share_of_processor_time_that_holds_for_the_runner_does_not_hold_for_its_containers(
+def test_a_share_of_processor_time_that_holds_for_the_runner_holds_for_its_containers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert "--cpus" not in line()
@@ -85,7 +85,7 @@ def test_a_share_of_processor_time_that_holds_for_the_runner_does_not_hold_for_i
     assert option(line(), "--cpus") == ["1.5"]
 
 
-def test_a_gpu_is_not_given_or_more_than_the_one() -> None:
+def test_the_gpu_that_is_asked_for_is_given_and_no_other() -> None:
     assert "--gpus" not in line() and "--device" not in line()
     assert "NVIDIA_VISIBLE_DEVICES=void" in option(line(), "--env")
     assert not [word for word in option(line(device=GPU), "--env") if word.startswith("NVIDIA_VISIBLE")]
@@ -94,7 +94,9 @@ def test_a_gpu_is_not_given_or_more_than_the_one() -> None:
     assert f"CUDA_VISIBLE_DEVICES={GPU}" in option(line(device=GPU), "--env")
 
 
-def test_a_worker_gets_this_machines_paths_or_not_what_its_definition_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_gets_what_its_definition_says_and_none_of_this_machines_paths(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", "/only/here")
     told = dict(word.split("=", 1) for word in option(line(), "--env"))
     assert told["KERAS_BACKEND"] == "x" and told["OMP_NUM_THREADS"] == "1"
@@ -102,7 +104,7 @@ def test_a_worker_gets_this_machines_paths_or_not_what_its_definition_says(monke
     assert not {"PATH", "LD_LIBRARY_PATH", "TMPDIR", "SSL_CERT_FILE"} & told.keys()
 
 
-def test_another_program_or_image_is_started() -> None:
+def test_the_program_and_image_that_are_asked_for_are_started() -> None:
     assert line()[-4:] == ["a1b2", "-m", "it", "/results/trials/one"]
     assert option(line(), "--entrypoint") == ["python"]
 
@@ -110,7 +112,7 @@ def test_another_program_or_image_is_started() -> None:
 @pytest.mark.parametrize(
     ("told", "meant"), [(0, 0), (1, 1), (125, 125), (137, -9), (139, -11), (143, -15), (200, 200), (255, 255)]
 )
-def test_a_signal_is_taken_for_an_exit_code(told: int, meant: int) -> None:
+def test_a_signal_is_not_taken_for_an_exit_code(told: int, meant: int) -> None:
     assert signalled(told) == meant
 
 
@@ -129,7 +131,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("said", "meant"), SAID, ids=[meant for _, meant in SAID])
-def test_an_error_of_the_engine_is_not_put_into_words(said: str, meant: str) -> None:
+def test_an_error_of_the_engine_is_put_into_words(said: str, meant: str) -> None:
     told = in_words(said)
     assert meant in told and "\n" not in told
 
@@ -153,12 +155,12 @@ DOWN = (
 )
 
 
-def test_no_engine_is_no_clear_line(programs: Callable[[str, str], None]) -> None:
+def test_no_engine_is_a_clear_line(programs: Callable[[str, str], None]) -> None:
     with pytest.raises(EngineError, match="install Docker or Podman"):
         find_engine()
 
 
-def test_a_daemon_that_is_down_is_no_clear_line_or_podman_is_not_taken_instead(
+def test_a_daemon_that_is_down_is_a_clear_line_and_podman_is_taken_instead(
     programs: Callable[[str, str], None],
 ) -> None:
     programs("docker", DOWN)
@@ -168,7 +170,7 @@ def test_a_daemon_that_is_down_is_no_clear_line_or_podman_is_not_taken_instead(
     assert find_engine() == Engine("podman", "podman", "1.2.3", rootless=os.geteuid() != 0)
 
 
-def test_docker_is_passed_over_or_podman_under_its_name_is_taken_for_it(programs: Callable[[str, str], None]) -> None:
+def test_docker_comes_first_and_podman_under_its_name_is_not_taken_for_it(programs: Callable[[str, str], None]) -> None:
     programs("podman", ANSWERS.format(kind="podman"))
     programs("docker", ANSWERS.format(kind="Docker"))
     assert find_engine() == Engine("docker", "docker", "1.2.3")
@@ -176,7 +178,7 @@ def test_docker_is_passed_over_or_podman_under_its_name_is_taken_for_it(programs
     assert find_engine().kind == "podman" and find_engine().program == "docker"
 
 
-def test_an_engine_that_hangs_hangs_the_runner(
+def test_an_engine_that_hangs_does_not_hang_the_runner(
     programs: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("runner.environments.engine.ANSWER_S", 0.2)
@@ -192,7 +194,7 @@ INSPECTED = (
 
 
 @pytest.mark.parametrize("changed", [None, *LABELS])
-def test_an_image_of_another_checkout_is_used(programs: Callable[[str, str], None], changed: str | None) -> None:
+def test_an_image_of_another_checkout_is_refused(programs: Callable[[str, str], None], changed: str | None) -> None:
     labels = LABELS | ({changed: "another"} if changed else {})
     programs("docker", INSPECTED.format(labels=", ".join(f'"{name}": "{value}"' for name, value in labels.items())))
     image, engine = Image(read(PROJECT, "numpy", "cpu")), Engine("docker", "docker", "1")
@@ -212,7 +214,7 @@ def test_an_image_of_another_checkout_is_used(programs: Callable[[str, str], Non
         (("--isolation", "docker", "--results", "{tmp}/a,b"), "a path with a comma"),
     ],
 )
-def test_bad_words_about_containers_are_no_line_or_start_something(
+def test_bad_words_about_containers_are_one_line_and_start_nothing(
     arguments: tuple[str, str, str, str] | tuple[str, str], told: str, tmp_path: Path
 ) -> None:
     results = () if "--results" in arguments else ("--results", tmp_path / "results")
@@ -222,7 +224,7 @@ def test_bad_words_about_containers_are_no_line_or_start_something(
     assert not list(tmp_path.rglob("inputs"))
 
 
-def test_a_run_without_an_engine_is_no_line_or_starts_something(tmp_path: Path) -> None:
+def test_a_run_without_an_engine_is_one_line_and_starts_nothing(tmp_path: Path) -> None:
     for name in ("git", "sh"):
         (tmp_path / name).symlink_to(f"/usr/bin/{name}")
     done = run_runner(
@@ -236,12 +238,12 @@ def test_a_run_without_an_engine_is_no_line_or_starts_something(tmp_path: Path) 
     assert not (tmp_path / "results" / "trials").exists()
 
 
-def test_the_cost_of_the_instruments_is_measured_in_a_container(tmp_path: Path) -> None:
+def test_the_cost_of_the_instruments_is_not_measured_in_a_container(tmp_path: Path) -> None:
     done = run_runner("overhead", "--isolation", "docker", "--results", tmp_path)
     assert done.returncode == 2 and "not for overhead" in done.stderr
 
 
-def test_in_an_image_a_study_looks_for_virtual_environments_or_for_frameworks_that_it_does_not_have(
+def test_in_an_image_a_study_looks_for_the_frameworks_of_its_python_alone(
     tmp_path: Path,
 ) -> None:
     """As in an image of none of them: this Python has no framework."""
@@ -257,7 +259,7 @@ def asked(capability: str | None, isolation: str) -> Any:
     return SimpleNamespace(project=PROJECT, placement=make_spec(device=GPU).placement, gpus=(gpu,), isolation=isolation)
 
 
-def test_mxnet_on_a_card_newer_than_its_code_is_started_or_is_not_told_what_to_take() -> None:
+def test_mxnet_on_a_card_newer_than_its_code_is_refused_and_told_what_to_take() -> None:
     assert environment_of("mxnet", asked("8.9", "venv")).device_kind == "cuda"
     with pytest.raises(EnvironmentUnavailable) as told:
         environment_of("mxnet", asked("9.0", "venv"))
@@ -270,7 +272,7 @@ def test_mxnet_on_a_card_newer_than_its_code_is_started_or_is_not_told_what_to_t
             environment_of("mxnet", asked("10.0", isolation))
 
 
-def test_a_missing_image_is_not_offered_to_somebody_or_built_against_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_image_is_offered_to_somebody_and_not_built_against_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
     image, missing = Image(read(PROJECT, "numpy", "cpu")), containers.ImageMissing("there is no image")
     built = []
     monkeypatch.setattr("runner.environments.images.build", lambda engine, image: built.append(image))
@@ -295,7 +297,7 @@ case "$1" in
 esac"""
 
 
-def test_a_container_that_comes_into_being_after_it_was_ended_goes_on(
+def test_a_container_that_comes_into_being_after_it_was_ended_does_not_go_on(
     programs: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """An engine that is slow to start it; the runner is interrupted before that."""
@@ -311,7 +313,7 @@ def test_a_container_that_comes_into_being_after_it_was_ended_goes_on(
     assert not there.exists() and "rm --force" in (tmp_path / "log").read_text()
 
 
-def test_a_data_set_that_an_image_has_not_is_looked_for_in_it(tmp_path: Path) -> None:
+def test_a_data_set_that_an_image_has_not_is_told_how_to_be_mounted(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "runner", "--framework", "numpy", "--dataset", "cifar10", "--device", "cpu"]
     environment = {name: value for name, value in os.environ.items() if name != "BATCHWISE_DATA"}
     told = subprocess.run(

@@ -37,14 +37,14 @@ def option(line: list[str], name: str) -> list[str]:
     return [line[place + 1] for place, word in enumerate(line) if word == name]
 
 
-def test_hadolint_finds_fault_with_the_dockerfile() -> None:
+def test_hadolint_finds_no_fault_with_the_dockerfile() -> None:
     hadolint = Path(sys.executable).parent / "hadolint"
     done = subprocess.run([hadolint, str(DOCKERFILE)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("image", defined(), ids=lambda image: image.reference)
-def test_an_argument_of_the_dockerfile_is_not_given_or_one_is_given_that_it_does_not_know(image: Image) -> None:
+def test_every_argument_of_the_dockerfile_is_given_and_none_that_it_does_not_know(image: Image) -> None:
     asked = set(re.findall(r"^ARG (\w+)", DOCKERFILE.read_text(), re.MULTILINE))
     assert asked == set(image.arguments)
     assert image.arguments["FRAMEWORK"] == image.environment.framework
@@ -52,7 +52,7 @@ def test_an_argument_of_the_dockerfile_is_not_given_or_one_is_given_that_it_does
 
 
 @pytest.mark.parametrize("image", defined(), ids=lambda image: image.reference)
-def test_a_base_is_not_pinned_by_its_digest(image: Image) -> None:
+def test_a_base_is_pinned_by_its_digest(image: Image) -> None:
     """NVIDIA's is named by its release, which is not published again."""
     if image.environment.in_base:
         assert re.fullmatch(r"nvcr\.io/nvidia/\w+:\d\d\.\d\d-py3", image.environment.base)
@@ -61,7 +61,7 @@ def test_a_base_is_not_pinned_by_its_digest(image: Image) -> None:
 
 
 @pytest.mark.parametrize("image", defined(), ids=lambda image: image.reference)
-def test_the_runners_packages_beside_a_framework_are_pinned_to_other_versions_than_the_frameworks_own(
+def test_the_runners_packages_beside_a_framework_are_pinned_to_the_frameworks_own_versions(
     image: Image,
 ) -> None:
     light = pins((ROOT / "runner" / "requirements.txt").read_text())
@@ -70,13 +70,13 @@ def test_the_runners_packages_beside_a_framework_are_pinned_to_other_versions_th
     assert "numpy" not in light
 
 
-def test_the_runners_own_environment_has_other_light_packages_than_an_image() -> None:
+def test_the_runners_own_environment_has_the_same_light_packages_as_an_image() -> None:
     whole = (ROOT / "requirements.txt").read_text()
     assert "-r runner/requirements.txt\n" in whole
     assert not pins(whole).keys() & pins((ROOT / "runner" / "requirements.txt").read_text()).keys()
 
 
-def test_an_image_lacks_a_package_that_the_runner_imports() -> None:
+def test_an_image_has_every_package_that_the_runner_imports() -> None:
     """All but numpy, and scipy and Pillow where they are asked for: all are told before a run starts."""
     names = {"pynvml": "nvidia-ml-py"}
     imported = set()
@@ -88,7 +88,7 @@ def test_an_image_lacks_a_package_that_the_runner_imports() -> None:
     assert {names.get(name, name) for name in others} <= light.keys()
 
 
-def test_what_makes_an_environment_in_an_image_imports_a_file_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_what_makes_an_environment_in_an_image_imports_no_file_that_is_not_there_yet(tmp_path: Path) -> None:
     """With the files that the Dockerfile copies before that step, which are the recipe's, and no packages."""
     stage = (ROOT / "docker" / "Dockerfile").read_text().split(" AS environment\n")[1].split("\nRUN ")[0]
     copied = [line.split()[1:-1] for line in stage.splitlines() if line.startswith("COPY ")]
@@ -105,7 +105,7 @@ def test_what_makes_an_environment_in_an_image_imports_a_file_that_is_not_there_
     assert sources <= set(RECIPE)
 
 
-def test_a_change_of_the_recipe_or_of_the_definition_leaves_an_image_valid(tmp_path: Path) -> None:
+def test_a_change_of_the_recipe_or_of_the_definition_makes_an_image_invalid(tmp_path: Path) -> None:
     image = Image(read(PROJECT, "numpy", "cpu"))
     before = image.environment_digest
     for path in RECIPE:
@@ -118,7 +118,7 @@ def test_a_change_of_the_recipe_or_of_the_definition_leaves_an_image_valid(tmp_p
     assert Image(image.environment).environment_digest != before
 
 
-def test_all_frameworks_are_not_built_for_both_kinds_or_the_referee_is() -> None:
+def test_all_frameworks_are_built_for_both_kinds_and_the_referee_is_not() -> None:
     found = {image.reference for image in images(PROJECT, [], [])}
     assert found == {
         f"batchwise/{name}:{kind}"
@@ -128,7 +128,7 @@ def test_all_frameworks_are_not_built_for_both_kinds_or_the_referee_is() -> None
     }
 
 
-def test_version_and_commit_are_not_in_a_tag_or_the_gpu_image_is_not_the_one_without_a_tag(
+def test_version_and_commit_are_in_a_tag_and_the_gpu_image_is_the_one_without_a_tag(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("runner.environments.images.commit", lambda project: "abc123-dirty")
@@ -142,7 +142,7 @@ def test_version_and_commit_are_not_in_a_tag_or_the_gpu_image_is_not_the_one_wit
     assert "batchwise/pytorch:latest" not in Image(read(PROJECT, "pytorch", "cpu")).tags
 
 
-def test_the_build_is_given_other_words_by_docker_than_by_podman_or_loses_the_callers() -> None:
+def test_the_build_is_given_the_same_words_by_docker_and_by_podman_and_keeps_the_callers() -> None:
     image = Image(read(PROJECT, "mxnet", "cpu"))
     caller = ["--build-arg", "BASE=mirror/python:3.11", "--secret", "id=pip.conf,src=/etc/pip.conf"]
     docker, podman = build_line(DOCKER, image, caller), build_line(PODMAN, image, caller)
@@ -154,7 +154,7 @@ def test_the_build_is_given_other_words_by_docker_than_by_podman_or_loses_the_ca
     assert option(podman, "--timestamp") == [image.arguments["SOURCE_DATE_EPOCH"]]
 
 
-def test_make_images_does_not_pass_its_words_on() -> None:
+def test_make_images_passes_its_words_on() -> None:
     done = subprocess.run(
         ["make", "-n", "-o", ".venv/.complete", "images", "FRAMEWORK=pytorch", "DEVICE=cpu", "BUILD=--no-cache"],
         cwd=ROOT,
@@ -167,14 +167,14 @@ def test_make_images_does_not_pass_its_words_on() -> None:
     )
 
 
-def test_a_framework_that_does_not_exist_is_built() -> None:
+def test_a_framework_that_does_not_exist_is_refused() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "runner.environments.images", "caffe"], cwd=ROOT, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (2, "images: unknown framework caffe\n")
 
 
-def test_the_context_of_a_build_holds_more_than_it_needs() -> None:
+def test_the_context_of_a_build_holds_no_more_than_it_needs() -> None:
     """A results folder or a data set in the context would be sent to the daemon, and may end in an image."""
     lines = (ROOT / ".dockerignore").read_text().split()
     assert lines[0] == "*"
@@ -187,7 +187,7 @@ def test_the_context_of_a_build_holds_more_than_it_needs() -> None:
     }
 
 
-def test_a_secret_is_more_than_mounted() -> None:
+def test_a_secret_is_no_more_than_mounted() -> None:
     """Neither copied nor an argument: both stay in an image."""
     text = DOCKERFILE.read_text()
     assert text.count("--mount=type=secret") == 3
@@ -196,7 +196,7 @@ def test_a_secret_is_more_than_mounted() -> None:
     assert not re.search(r"^(COPY|ADD|ARG|ENV).*(secret|pip\.conf|apt\.conf|certificates)", text, re.MULTILINE)
 
 
-def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python_than_it_has() -> None:
+def test_mxnet_of_nvidia_installs_no_other_mxnet_and_a_worker_needs_no_newer_python_than_it_has() -> None:
     environment = read(PROJECT, "mxnet", "cuda-nvidia")
     assert (environment.pins, environment.python, environment.in_base) == ("", "3.10", True)
     names = ("workloads", "workloads/layers", "workloads/records", "adapters", "adapters/worker", "adapters/mxnet")
@@ -239,13 +239,13 @@ def test_mxnet_of_nvidia_installs_another_mxnet_or_a_worker_needs_a_newer_python
         ("tensorflow", "12.0", False),
     ],
 )
-def test_a_card_is_refused_that_works_or_tried_where_there_is_no_code_for_it(
+def test_a_card_is_refused_where_there_is_no_code_for_it_and_nowhere_else(
     framework: str, capability: str | None, lacks: bool
 ) -> None:
     assert read(PROJECT, framework, "cuda").lacks(capability) is lacks
 
 
-def test_variables_inside_an_image_name_folders_of_this_machine() -> None:
+def test_variables_inside_an_image_name_no_folder_of_this_machine() -> None:
     for name in PROJECT.frameworks:
         for kind in variants(PROJECT, name):
             environment = read(PROJECT, name, kind)
@@ -255,7 +255,7 @@ def test_variables_inside_an_image_name_folders_of_this_machine() -> None:
     assert paths[0] == "/opt/batchwise/.envs/mxnet-cuda/lib/python3.11/site-packages/nvidia/cudnn/lib"
 
 
-def test_compose_grants_more_than_a_study_needs_or_names_other_images() -> None:
+def test_compose_grants_no_more_than_a_study_needs_and_names_the_same_images() -> None:
     services = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())["services"]
     assert set(services) == {"cpu", "cuda"}
     for kind, service in services.items():
@@ -265,5 +265,5 @@ def test_compose_grants_more_than_a_study_needs_or_names_other_images() -> None:
         assert "privileged" not in service
 
 
-def test_the_version_of_an_image_is_not_that_of_the_project() -> None:
+def test_the_version_of_an_image_is_that_of_the_project() -> None:
     assert version(PROJECT) == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

@@ -29,7 +29,9 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Faults:
 
 @WITH_STRACE
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_writing_call_that_fails_or_kills_its_process_loses_what_was_measured(fault: str, faults: Faults) -> None:
+def test_a_writing_call_that_fails_or_kills_its_process_loses_nothing_that_was_measured(
+    fault: str, faults: Faults
+) -> None:
     """A call of each process that writes, drawn."""
     for point in faults.at_calls(fault, SEED):
         assert not faults.violations(point), point
@@ -37,12 +39,12 @@ def test_a_writing_call_that_fails_or_kills_its_process_loses_what_was_measured(
 
 
 @pytest.mark.parametrize("role", [*ROLES, *OF_REPORTS])
-def test_a_signal_leaves_a_process_or_loses_what_was_measured(role: str, faults: Faults) -> None:
+def test_a_signal_leaves_no_process_and_loses_nothing_that_was_measured(role: str, faults: Faults) -> None:
     point = faults.signalled(role, SEED)
     assert not faults.violations(point), point
 
 
-def test_the_faults_find_nothing_where_there_is_something(faults: Faults) -> None:
+def test_the_faults_find_something_where_there_is_something(faults: Faults) -> None:
     """What is looked for behind each fault is seen where it is."""
     faults.lay_out(1)
     before, measured = faults.finished(), faults.measured()

@@ -29,7 +29,7 @@ def alone(result: TrialResult) -> tuple[bool, str]:
     return check.passed, check.detail
 
 
-def test_company_passes_unseen_or_at_the_wrong_time(
+def test_company_is_seen_and_at_the_right_time(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     for when in ("before", "during", "after"):
@@ -41,7 +41,7 @@ def test_company_passes_unseen_or_at_the_wrong_time(
         assert [check.name for check in result.checks if not check.passed] == ["alone on the device"]
 
 
-def test_company_of_a_container_is_not_told_from_the_worker(
+def test_company_of_a_container_is_told_from_the_worker(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_CONTAINER="1")
@@ -58,7 +58,7 @@ def test_company_of_a_container_is_not_told_from_the_worker(
     assert result.status == Status.CONTENDED and "(during" in (result.reason or "")
 
 
-def test_a_driver_slow_to_forget_the_worker_makes_company(
+def test_a_driver_slow_to_forget_the_worker_makes_no_company(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     """It lists the worker, by a container's id, for a moment after its end."""
@@ -72,7 +72,7 @@ def test_a_driver_slow_to_forget_the_worker_makes_company(
 
 
 @pytest.mark.parametrize(("told", "word"), [("unknown", "without its memory"), ("garbage", "bytes of 8589934592")])
-def test_memory_that_cannot_be_true_is_reported(
+def test_memory_that_cannot_be_true_is_unknown_and_says_why(
     told: str, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     meter = Replay(monkeypatch, tmp_path, STEPS, NVML_PROCESS_MEMORY=told).run(4)
@@ -85,7 +85,7 @@ def test_memory_that_cannot_be_true_is_reported(
     ("from_ms", "to_ms", "when"),
     [(500, None, "during, after"), (2900, 6900, "during"), (8800, None, "after"), (2900, 4900, None)],
 )
-def test_lists_that_leave_a_time_out_tell_that_nobody_was_there(
+def test_lists_that_leave_a_time_out_leave_open_who_was_there(
     from_ms: int,
     to_ms: int | None,
     when: str | None,
@@ -105,7 +105,7 @@ def test_lists_that_leave_a_time_out_tell_that_nobody_was_there(
         assert detail.startswith(f"cannot be told {when}: nvmlDeviceGetComputeRunningProcesses_v3: ")
 
 
-def test_a_sampler_that_ended_early_tells_that_nobody_came_after(
+def test_a_sampler_that_ended_early_leaves_open_who_came_after(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS)
@@ -121,7 +121,7 @@ def test_a_sampler_that_ended_early_tells_that_nobody_came_after(
     assert not passed and detail.startswith("cannot be told during, after: no list for ")
 
 
-def test_company_whose_memory_cannot_be_true_is_overlooked(
+def test_company_whose_memory_cannot_be_true_is_not_overlooked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FOREIGN="during", NVML_PROCESS_MEMORY="garbage")
@@ -132,7 +132,7 @@ def test_company_whose_memory_cannot_be_true_is_overlooked(
     assert memory.value == 4000 * MIB and "bytes of 8589934592" in memory.source
 
 
-def test_a_desktop_on_the_card_goes_unsaid_or_marks_every_trial(
+def test_a_desktop_on_the_card_is_said_and_marks_no_trial(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_GRAPHICS="2")

@@ -103,7 +103,7 @@ def test_nothing_is_null_where_nothing_is_refused(
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_refused_call_ends_the_sampler_or_becomes_zero(
+def test_a_refused_call_neither_ends_the_sampler_nor_becomes_zero(
     call: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     empty, null, elsewhere = CALLS[call]
@@ -125,7 +125,7 @@ def test_a_refused_call_ends_the_sampler_or_becomes_zero(
 
 
 @pytest.mark.parametrize("calls", PAIRS)
-def test_a_figure_that_nothing_tells_has_a_value(
+def test_a_figure_that_nothing_tells_is_null_with_a_reason(
     calls: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     empty, null = PAIRS[calls]
@@ -146,7 +146,7 @@ def test_a_figure_that_nothing_tells_has_a_value(
 
 
 @pytest.mark.parametrize("call", MID_RUN)
-def test_a_call_that_fails_in_mid_run_ends_the_sampler(
+def test_a_call_that_fails_in_mid_run_does_not_end_the_sampler(
     call: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     """It goes on being tried, and the account has the count and the first error."""
@@ -167,7 +167,7 @@ def test_a_call_that_fails_in_mid_run_ends_the_sampler(
         assert all(f"(NVML error {code})" in m["first_failure"]["reason"] for m in failed.values() if call != "*")
 
 
-def test_figures_of_a_card_lost_in_mid_run_are_those_of_its_first_part(
+def test_figures_of_a_card_lost_in_mid_run_are_null_with_a_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     lost = tmp_path / "lost"
@@ -183,7 +183,7 @@ def test_figures_of_a_card_lost_in_mid_run_are_those_of_its_first_part(
         )
 
 
-def test_a_call_that_fails_once_empties_all_that_follows(
+def test_a_call_that_fails_once_empties_nothing_that_follows(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     lost = tmp_path / "lost"
@@ -196,7 +196,7 @@ def test_a_call_that_fails_once_empties_all_that_follows(
     assert result.figures["energy_j"].value == pytest.approx(200 * 2.9)
 
 
-def test_mig_mode_goes_unsaid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec) -> None:
+def test_mig_mode_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec) -> None:
     _, meter, result = refused(monkeypatch, tmp_path, gpu_spec, "", NVML_MIG="1")
     figure = result.figures["gpu_percent"]
     assert figure.value is None and "Not Supported (NVML error 3); MIG mode is on" in (figure.reason or "")
@@ -204,7 +204,7 @@ def test_mig_mode_goes_unsaid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, g
     assert result.figures["sm_active_percent"].value == 50
 
 
-def test_a_card_without_gpm_has_zero_activity(
+def test_a_card_without_gpm_has_unknown_activity_with_a_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     _, _, result = refused(monkeypatch, tmp_path, gpu_spec, "", NVML_GPM="0")
@@ -231,7 +231,7 @@ def ask_in_a_process(folder: Path, **variables: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_an_old_driver_ends_the_sampler(tmp_path: Path) -> None:
+def test_an_old_driver_does_not_end_the_sampler(tmp_path: Path) -> None:
     old = build(tmp_path, "-DOLD_DRIVER")
     trace = write_trace(tmp_path / "trace.csv", STEPS)
     rows, account = ask_in_a_process(tmp_path, LD_LIBRARY_PATH=str(old), NVML_TRACE=str(trace), NVML_T0="0")
@@ -248,7 +248,7 @@ def test_an_old_driver_ends_the_sampler(tmp_path: Path) -> None:
     assert "ThrottleReasons" in metrics["throttle_reasons"]["source"]
 
 
-def test_a_machine_without_a_driver_ends_the_sampler(tmp_path: Path) -> None:
+def test_a_machine_without_a_driver_does_not_end_the_sampler(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
     rows, account = ask_in_a_process(tmp_path, LD_LIBRARY_PATH=str(tmp_path))
     assert rows == [{}, {}, {}]

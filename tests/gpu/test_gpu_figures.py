@@ -27,7 +27,7 @@ def values(result: TrialResult) -> dict[str, float | None]:
     return {name: figure.value for name, figure in result.figures.items()}
 
 
-def test_a_figure_differs_from_what_the_trace_says(
+def test_every_figure_is_what_the_trace_says(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS)
@@ -63,7 +63,7 @@ def test_a_figure_differs_from_what_the_trace_says(
                if name in NAMES)  # fmt: skip
 
 
-def test_idle_gpu_time_before_the_window_enters_the_polled_mean(
+def test_idle_gpu_time_before_the_window_stays_out_of_the_polled_mean(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="nvmlDeviceGetSamples=3")
@@ -76,7 +76,7 @@ def test_idle_gpu_time_before_the_window_enters_the_polled_mean(
     assert "polled at 10 Hz" in figures["gpu_percent"].source and "Not Supported" in figures["gpu_percent"].source
 
 
-def test_a_long_and_a_short_pair_weigh_the_same(
+def test_a_long_pair_weighs_more_than_a_short_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS)
@@ -89,7 +89,7 @@ def test_a_long_and_a_short_pair_weigh_the_same(
     assert "samples cover the window" in [check.name for check in result.checks if not check.passed]
 
 
-def test_a_handful_of_driver_samples_passes_for_a_mean(
+def test_a_handful_of_driver_samples_does_not_pass_for_a_mean(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS)
@@ -98,7 +98,7 @@ def test_a_handful_of_driver_samples_passes_for_a_mean(
     assert "8 in the window" in figure.source and figure.value is None  # nor is any polled reading the window's alone
 
 
-def test_energy_without_a_counter_is_not_marked_as_integrated(
+def test_energy_without_a_counter_is_marked_as_integrated(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="nvmlDeviceGetTotalEnergyConsumption=3")
@@ -110,7 +110,7 @@ def test_energy_without_a_counter_is_not_marked_as_integrated(
     assert "energy by counter = integrated power" not in [check.name for check in result.checks]  # it would be itself
 
 
-def test_average_power_of_the_second_before_the_window_enters_its_mean(
+def test_average_power_of_the_second_before_the_window_stays_out_of_its_mean(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="FIELD_186=3")
@@ -120,7 +120,7 @@ def test_average_power_of_the_second_before_the_window_enters_its_mean(
 
 
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, -5_000, 5_000, 3_600_000])
-def test_samples_of_a_driver_with_another_clock_are_taken(
+def test_samples_of_a_driver_with_another_clock_are_not_taken(
     ahead_ms: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_CLOCK_MS=str(ahead_ms))
@@ -131,7 +131,9 @@ def test_samples_of_a_driver_with_another_clock_are_taken(
     assert not len(read_samples(tmp_path / "driver_samples.csv", DRIVER_COLUMNS)["t_ns"])
 
 
-def test_driver_samples_shift_against_the_monotonic_clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_driver_samples_do_not_shift_against_the_monotonic_clock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS)
     replay.run(4)
     driver = read_samples(tmp_path / "driver_samples.csv", DRIVER_COLUMNS)
@@ -141,7 +143,7 @@ def test_driver_samples_shift_against_the_monotonic_clock(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("swapped", ["0", "1"])
-def test_order_of_the_cards_decides_which_one_is_read(
+def test_order_of_the_cards_does_not_decide_which_one_is_read(
     swapped: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     variables = {"NVML_DEVICES": "2", "NVML_SWAPPED": swapped}
@@ -155,7 +157,7 @@ def test_order_of_the_cards_decides_which_one_is_read(
     assert figures["gpu_busy_percent"].value is None and "in use in none" in (figures["gpu_busy_percent"].reason or "")
 
 
-def test_a_metric_has_no_account_of_its_cost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_metric_has_an_account_of_its_cost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     meter = Replay(monkeypatch, tmp_path, STEPS).run(4)
     metrics = meter["gpu"]["metrics"]
     assert set(metrics) >= {"gpu_percent", "device_memory_bytes", "energy_mj", "power_mw", "processes", "gpm"}
@@ -192,7 +194,7 @@ def test_a_hole_in_the_middle_of_the_window_enters_no_mean(
     assert figures["sm_active_percent"].value == pytest.approx(50)
 
 
-def test_polled_usage_with_a_hole_passes_for_the_windows(
+def test_polled_usage_with_a_hole_does_not_pass_for_the_windows(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL_FROM=str(tmp_path / "lost"), NVML_FAIL="*=999")
@@ -212,7 +214,7 @@ def cut_driver_samples(replay: Replay, folder: Path, from_ms: float, to_ms: floa
     path.write_text("\n".join([head, *kept]) + "\n")
 
 
-def test_driver_samples_with_a_hole_pass_for_the_windows(
+def test_driver_samples_with_a_hole_do_not_pass_for_the_windows(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(monkeypatch, tmp_path, STEPS)
@@ -253,7 +255,7 @@ def test_stored_samples_that_a_driver_told_twice_count_once(
     assert figure.samples == 60 and figure.value == pytest.approx((90 * 3 + 30 * 1) / 6, abs=1e-9)
 
 
-def test_power_read_without_the_utilisation_counts_as_idle(
+def test_power_read_without_the_utilisation_does_not_count_as_idle(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     replay = Replay(
@@ -267,7 +269,7 @@ def test_power_read_without_the_utilisation_counts_as_idle(
     assert figures["power_busy_w"].value == pytest.approx((28 * 260 + 10 * 160) / 38)
 
 
-def test_a_clock_set_in_mid_run_shifts_the_drivers_samples_unseen(
+def test_a_clock_set_in_mid_run_does_not_shift_the_drivers_samples_unseen(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     for ahead_ms, passed in ((20, True), (80, False)):
@@ -283,7 +285,7 @@ def test_a_clock_set_in_mid_run_shifts_the_drivers_samples_unseen(
     assert "meter.json: Object missing required field `clocks`" in recheck.trial(result, tmp_path)
 
 
-def test_a_counter_that_stands_still_passes(
+def test_a_counter_that_stands_still_does_not_pass(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     """Without any power to hold it against."""

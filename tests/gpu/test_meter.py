@@ -67,7 +67,7 @@ def sampled(driver: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
     return read_samples(samples), zero_ns, json.loads((samples.parent / "meter.json").read_text())
 
 
-def test_sampler_misses_or_shifts_what_the_driver_says(sampled: tuple[Samples, int, dict[str, Any]]) -> None:
+def test_sampler_neither_misses_nor_shifts_what_the_driver_says(sampled: tuple[Samples, int, dict[str, Any]]) -> None:
     samples, zero_ns, meter = sampled
     at_ms = (samples["t_ns"] - zero_ns) / 1e6
     early, late = at_ms < 1800, at_ms > 2080
@@ -105,7 +105,7 @@ def ended_under(
     return took_s, read_samples(folder / "samples.csv"), json.loads((folder / "meter.json").read_text())
 
 
-def test_a_slow_driver_loses_the_samplers_last_words(
+def test_a_slow_driver_does_not_lose_the_samplers_last_words(
     driver: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     took_s, samples, meter = ended_under(
@@ -116,7 +116,7 @@ def test_a_slow_driver_loses_the_samplers_last_words(
     assert samples["t_ns"][-1] >= meter["clocks"][1]["monotonic_ns"] and samples["foreign_processes"][-1] == 0
 
 
-def test_a_driver_that_hangs_at_the_end_takes_the_account_along_or_stops_the_runner(
+def test_a_driver_that_hangs_at_the_end_leaves_the_account_and_does_not_stop_the_runner(
     driver: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     monkeypatch.setattr(launch, "GPU_GRACE_S", 1.0)
@@ -128,14 +128,14 @@ def test_a_driver_that_hangs_at_the_end_takes_the_account_along_or_stops_the_run
     assert samples["t_ns"][-1] < meter["clocks"][1]["monotonic_ns"]  # nobody told who was left
 
 
-def test_sampler_takes_more_of_a_core_than_it_says(sampled: tuple[Samples, int, dict[str, Any]]) -> None:
+def test_sampler_says_how_much_of_a_core_it_takes(sampled: tuple[Samples, int, dict[str, Any]]) -> None:
     cost = sampled[2]["sampler"]
     assert SLEEP_S - 0.5 < cost["wall_s"] < SLEEP_S + 1.5
     assert 20 <= cost["samples"] <= 40
     assert 0 < cost["cpu_s"] < cost["wall_s"]
 
 
-def test_runner_does_not_see_the_gpu_the_driver_lists(driver: dict[str, str]) -> None:
+def test_runner_sees_the_gpu_the_driver_lists(driver: dict[str, str]) -> None:
     code = "from runner.machine.description import gpus; print(gpus())"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=os.environ | driver, capture_output=True, text=True, check=True
@@ -143,7 +143,7 @@ def test_runner_does_not_see_the_gpu_the_driver_lists(driver: dict[str, str]) ->
     assert UUID in done.stdout and "Stand-in 8 GiB" in done.stdout and "driver='999.00'" in done.stdout
 
 
-def test_runner_orders_cards_by_itself(driver: dict[str, str]) -> None:
+def test_runner_keeps_the_drivers_order_of_cards(driver: dict[str, str]) -> None:
     code = "from runner.machine.description import gpus; print([gpu.uuid for gpu in gpus()])"
     for swapped, order in (("0", [UUID, UUID_B]), ("1", [UUID_B, UUID])):
         variables = os.environ | driver | {"NVML_DEVICES": "2", "NVML_SWAPPED": swapped}
@@ -151,7 +151,7 @@ def test_runner_orders_cards_by_itself(driver: dict[str, str]) -> None:
         assert done.stdout.strip() == str(order)
 
 
-def test_one_odd_card_takes_the_cpu_away_too(driver: dict[str, str]) -> None:
+def test_one_odd_card_does_not_take_the_cpu_away_too(driver: dict[str, str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "runner", "--plan", "--device", "cpu", "--batch-size", "4"],
         cwd=ROOT,
@@ -163,7 +163,7 @@ def test_one_odd_card_takes_the_cpu_away_too(driver: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("fail", ["nvmlInitWithFlags=9", "nvmlInitWithFlags=999,nvmlShutdown=999", "*=15"])
-def test_runner_takes_a_driver_that_does_not_start_for_a_gpu(fail: str, driver: dict[str, str]) -> None:
+def test_runner_takes_no_driver_that_does_not_start_for_a_gpu(fail: str, driver: dict[str, str]) -> None:
     code = "from runner.machine.description import gpus; print(gpus())"
     variables = os.environ | driver | {"NVML_FAIL": fail}
     done = subprocess.run(
@@ -186,13 +186,13 @@ GPUS = [Gpu("GPU-a", "first", "1", None, 8), Gpu("GPU-b", "second", "1", None, 8
         ("GPU-b", GPUS, "GPU-b"),
     ],
 )
-def test_device_resolves_to_another_one(asked: str, found: list[Gpu], device: str) -> None:
+def test_device_resolves_to_the_one_asked_for(asked: str, found: list[Gpu], device: str) -> None:
     assert device_of(asked, found) == device
 
 
 @pytest.mark.parametrize(
     ("asked", "found"), [("cuda:0", []), ("cuda:2", GPUS), ("GPU-c", GPUS), ("gpu", GPUS), ("cuda:x", GPUS)]
 )
-def test_device_that_is_not_there_is_accepted(asked: str, found: list[Gpu]) -> None:
+def test_device_that_is_not_there_is_refused(asked: str, found: list[Gpu]) -> None:
     with pytest.raises(BadInput, match=asked):
         device_of(asked, found)

@@ -120,9 +120,7 @@ def integral(steps: Trace, name: str, start_ms: float, end_ms: float) -> float:
 
 
 @pytest.mark.real
-def test_a_real_frameworks_trial_tells_something_else_than_the_trace(
-    project: Path, library: Path, tmp_path: Path
-) -> None:
+def test_a_real_frameworks_trial_tells_what_the_trace_says(project: Path, library: Path, tmp_path: Path) -> None:
     steps = saw()
     runner, zero_ns = start(
         project, library, write_trace(tmp_path / "trace.csv", steps),
@@ -188,7 +186,7 @@ def sampler_of(runner_pid: int) -> psutil.Process:
     return sampler
 
 
-def test_a_trial_whose_sampler_was_killed_is_ok_or_leaves_half_a_mean(
+def test_a_trial_whose_sampler_was_killed_fails_and_leaves_no_half_a_mean(
     project: Path, library: Path, tmp_path: Path
 ) -> None:
     """It is ended at once, and asked again by the next run; its raw samples stay."""
@@ -203,7 +201,7 @@ def test_a_trial_whose_sampler_was_killed_is_ok_or_leaves_half_a_mean(
         assert figure["value"] is None and figure["reason"], (name, figure)
 
 
-def test_a_stalled_sampler_goes_unsaid(project: Path, library: Path, tmp_path: Path) -> None:
+def test_a_stalled_sampler_is_said(project: Path, library: Path, tmp_path: Path) -> None:
     def stall(sampler: psutil.Process) -> None:
         sampler.send_signal(signal.SIGSTOP)
         time.sleep(1)
@@ -217,7 +215,7 @@ def test_a_stalled_sampler_goes_unsaid(project: Path, library: Path, tmp_path: P
     assert figures["energy_j"]["value"] == pytest.approx(150 * figures["window_s"]["value"], rel=0.01)
 
 
-def test_a_driver_that_never_answers_holds_the_runner_up(project: Path, library: Path, tmp_path: Path) -> None:
+def test_a_driver_that_never_answers_does_not_hold_the_runner_up(project: Path, library: Path, tmp_path: Path) -> None:
     """And what the sampler had seen by then still counts: here, company."""
     hangs = tmp_path / "hangs"
     result, _, meter = interrupted(
@@ -230,7 +228,7 @@ def test_a_driver_that_never_answers_holds_the_runner_up(project: Path, library:
     assert result["figures"]["power_w"]["value"] is None and result["figures"]["images_per_s"]["value"] > 0
 
 
-def test_a_card_lost_in_mid_run_loses_the_trial(project: Path, library: Path, tmp_path: Path) -> None:
+def test_a_card_lost_in_mid_run_does_not_lose_the_trial(project: Path, library: Path, tmp_path: Path) -> None:
     lost = tmp_path / "lost"
     result, _, meter = interrupted(
         project, library, tmp_path, lambda _: lost.touch(), NVML_FAIL="*=15", NVML_FAIL_FROM=str(lost)
@@ -243,7 +241,9 @@ def test_a_card_lost_in_mid_run_loses_the_trial(project: Path, library: Path, tm
     assert meter["gpu"]["metrics"]["power_mw"]["failures"] >= 5
 
 
-def test_a_driver_that_goes_away_behind_the_plan_fails_the_trial(project: Path, library: Path, tmp_path: Path) -> None:
+def test_a_driver_that_goes_away_behind_the_plan_does_not_fail_the_trial(
+    project: Path, library: Path, tmp_path: Path
+) -> None:
     """The runner itself saw the card; its samplers do not."""
     seen = tmp_path / "seen"
     sitecustomize = tmp_path / "site" / "sitecustomize.py"

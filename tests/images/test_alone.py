@@ -32,9 +32,7 @@ def by_themselves(built: None, tmp_path_factory: pytest.TempPathFactory) -> Cell
     return by_cell(results / "quick")
 
 
-def test_losses_in_an_image_run_alone_differ_from_those_in_a_virtual_environment(
-    by_themselves: Cells, in_venvs: Cells
-) -> None:
+def test_losses_in_an_image_run_alone_are_those_in_a_virtual_environment(by_themselves: Cells, in_venvs: Cells) -> None:
     assert set(by_themselves) == {(framework, size) for framework in REAL_FRAMEWORKS for size in SIZES}
     for cell, result in by_themselves.items():
         assert result["status"] == "ok", result["reason"]
@@ -45,7 +43,7 @@ def test_losses_in_an_image_run_alone_differ_from_those_in_a_virtual_environment
         assert result["machine"]["commit"]
 
 
-def test_results_of_an_image_belong_to_somebody_else(built: None, tmp_path: Path) -> None:
+def test_results_of_an_image_belong_to_the_user_who_runs_it(built: None, tmp_path: Path) -> None:
     done = alone("numpy", tmp_path / "results", "--framework", "numpy", *STUDY[:2], user="12345:54321")
     assert done.returncode == 0, done.stdout + done.stderr
     owners = {(path.stat().st_uid, path.stat().st_gid) for path in (tmp_path / "results").rglob("*")}
@@ -53,12 +51,12 @@ def test_results_of_an_image_belong_to_somebody_else(built: None, tmp_path: Path
     assert "python -m reports" in done.stdout
 
 
-def test_a_folder_that_cannot_be_written_is_no_clear_line(built: None) -> None:
+def test_a_folder_that_cannot_be_written_is_a_clear_line(built: None) -> None:
     done = in_image("numpy", "python", "-m", "runner", "--framework", "numpy")
     assert done.returncode == 2 and '--user "$(id -u):$(id -g)"' in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-def test_limits_of_a_container_are_overlooked_or_not_recorded(built: None, tmp_path: Path) -> None:
+def test_limits_of_a_container_are_kept_and_recorded(built: None, tmp_path: Path) -> None:
     limited = ["--cpus", "1.2", "--memory", "700m"]
     done = alone("numpy", tmp_path / "results", "--framework", "numpy", *STUDY[:2], options=limited)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -79,7 +77,7 @@ Adapter = OnTheHost
 """
 
 
-def test_a_card_metered_in_a_container_makes_the_worker_a_stranger_to_itself(built: None, tmp_path: Path) -> None:
+def test_a_card_metered_in_a_container_makes_the_worker_no_stranger_to_itself(built: None, tmp_path: Path) -> None:
     """The driver's stand-in is mounted; it lists the worker by an id of the host, which the container does not know."""
     tmp_path.chmod(0o755)  # read by another user there
     library = build_stand_in(tmp_path) / "libnvidia-ml.so.1"

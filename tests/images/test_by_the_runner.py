@@ -42,7 +42,7 @@ def by_runner(built: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     return results, by_cell(results)
 
 
-def test_losses_in_containers_of_the_runner_differ_from_those_in_virtual_environments(
+def test_losses_in_containers_of_the_runner_are_those_in_virtual_environments(
     by_runner: tuple[Path, Cells], in_venvs: Cells
 ) -> None:
     _, cells = by_runner
@@ -60,7 +60,7 @@ def speed(result: dict[str, Any]) -> float:
     return float(result["figures"]["images_per_s"]["value"])
 
 
-def test_a_container_is_not_metered_from_outside_or_not_recorded(
+def test_a_container_is_metered_from_outside_and_recorded(
     by_runner: tuple[Path, Cells], in_venvs: Cells, engine: Engine
 ) -> None:
     results, cells = by_runner
@@ -77,7 +77,7 @@ def test_a_container_is_not_metered_from_outside_or_not_recorded(
     assert owners == {os.getuid()} and containers() == []
 
 
-def test_the_same_command_measures_again_what_is_finished(by_runner: tuple[Path, Cells]) -> None:
+def test_the_same_command_does_not_measure_again_what_is_finished(by_runner: tuple[Path, Cells]) -> None:
     results, _ = by_runner
     done = run_runner("--framework", "all", "--isolation", "docker", *STUDY, "--results", results)
     assert done.returncode == 0 and "6 of 6 trials are finished" in done.stdout
@@ -97,7 +97,7 @@ def killable(results: Path) -> list[str] | None:
     return None
 
 
-def test_a_container_killed_in_mid_trial_stops_the_run_or_stays_behind(built: None, tmp_path: Path) -> None:
+def test_a_container_killed_in_mid_trial_neither_stops_the_run_nor_stays_behind(built: None, tmp_path: Path) -> None:
     runner = long_run(tmp_path, "32", "1024")
     (name,) = wait_for(lambda: killable(tmp_path))
     subprocess.run(["docker", "kill", name], check=True, capture_output=True)
@@ -109,7 +109,7 @@ def test_a_container_killed_in_mid_trial_stops_the_run_or_stays_behind(built: No
     assert runner.returncode == 130 and containers() == []
 
 
-def test_an_interrupted_or_a_killed_runner_leaves_its_container_running(built: None, tmp_path: Path) -> None:
+def test_an_interrupted_or_a_killed_runner_leaves_no_container_running(built: None, tmp_path: Path) -> None:
     for number, deadly in enumerate((signal.SIGINT, signal.SIGKILL)):
         results = tmp_path / str(number)
         runner = long_run(results, "32")
@@ -119,7 +119,7 @@ def test_an_interrupted_or_a_killed_runner_leaves_its_container_running(built: N
         wait_for(lambda: not containers(), 30)
 
 
-def test_a_container_beyond_its_memory_limit_is_no_finding(built: None, tmp_path: Path) -> None:
+def test_a_container_beyond_its_memory_limit_is_a_finding(built: None, tmp_path: Path) -> None:
     words = ("--framework", "numpy", "--batch-size", "1024", "--epochs", "1", "--device", "cpu", "--results", tmp_path)
     done = run_runner(*words, "--isolation", "docker", "--memory-limit", "256")
     (result,) = by_cell(tmp_path).values()
@@ -127,7 +127,7 @@ def test_a_container_beyond_its_memory_limit_is_no_finding(built: None, tmp_path
     assert result["spec"]["placement"]["memory_limit_bytes"] == 256 * 2**20
 
 
-def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(
+def test_a_container_reaches_no_network_and_no_engine_and_writes_nowhere_else(
     built: None, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked from within, where a worker runs."""
@@ -160,13 +160,13 @@ def test_a_container_reaches_a_network_or_the_engine_or_writes_elsewhere(
     assert re.search(r"CapEff:\s+0+$", status, re.MULTILINE) and re.search(r"NoNewPrivs:\s+1", status)
 
 
-def test_a_missing_gpu_runtime_is_no_clear_line(built: None, engine: Engine, tmp_path: Path) -> None:
+def test_a_missing_gpu_runtime_is_a_clear_line(built: None, engine: Engine, tmp_path: Path) -> None:
     launcher = find(engine, Image(read(PROJECT, "numpy", "cpu")))
     with pytest.raises(EngineError, match="GPU runtime is missing"):
         launcher.tried(tmp_path, make_spec(threads=1, device=UUID).placement)
 
 
-def test_a_missing_image_is_no_clear_line_or_does_not_say_what_builds_it(built: None, tmp_path: Path) -> None:
+def test_a_missing_image_is_a_clear_line_that_says_what_builds_it(built: None, tmp_path: Path) -> None:
     subprocess.run(["docker", "tag", reference("numpy"), "kept"], check=True)
     try:
         subprocess.run(["docker", "rmi", reference("numpy")], check=True, capture_output=True)
@@ -181,7 +181,7 @@ def test_a_missing_image_is_no_clear_line_or_does_not_say_what_builds_it(built: 
     )
 
 
-def test_a_daemon_that_is_down_is_no_clear_line(built: None, tmp_path: Path) -> None:
+def test_a_daemon_that_is_down_is_a_clear_line(built: None, tmp_path: Path) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "docker").symlink_to(str(shutil.which("docker")))
@@ -193,7 +193,7 @@ def test_a_daemon_that_is_down_is_no_clear_line(built: None, tmp_path: Path) -> 
     assert done.returncode == 2 and "the Docker daemon does not answer" in done.stderr
 
 
-def test_a_build_on_a_full_disk_is_no_clear_line(built: None, engine: Engine, tmp_path: Path) -> None:
+def test_a_build_on_a_full_disk_is_a_clear_line(built: None, engine: Engine, tmp_path: Path) -> None:
     """The engine writes an archive to a file system of one MiB."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small file system")

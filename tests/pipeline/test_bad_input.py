@@ -48,7 +48,7 @@ CASES = {
 
 
 @pytest.mark.skipif(bool(gpus()), reason="this machine has a GPU")
-def test_cuda_without_a_gpu_is_accepted(tmp_path: Path) -> None:
+def test_cuda_without_a_gpu_is_refused(tmp_path: Path) -> None:
     refused(run_runner("--device", "cuda", "--results", tmp_path / "results"), "no NVIDIA GPU")
     assert not (tmp_path / "results").exists()
 
@@ -60,7 +60,7 @@ def refused(done: subprocess.CompletedProcess[str], telling: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_bad_input_is_accepted_or_told_unclearly(name: str, tmp_path: Path) -> None:
+def test_bad_input_is_refused_and_told_clearly(name: str, tmp_path: Path) -> None:
     arguments, telling = CASES[name]
     refused(run_runner(*arguments, "--results", tmp_path / "results"), telling)
     assert not (tmp_path / "results").exists()
@@ -75,29 +75,29 @@ def test_bad_input_is_accepted_or_told_unclearly(name: str, tmp_path: Path) -> N
         ("epochs = \n", "study.toml: not valid TOML"),
     ],
 )
-def test_bad_study_file_is_accepted_or_told_unclearly(text: str, telling: str, tmp_path: Path) -> None:
+def test_bad_study_file_is_refused_and_told_clearly(text: str, telling: str, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(text)
     refused(run_runner("--study", tmp_path / "study.toml", "--results", tmp_path / "results"), telling)
     assert not (tmp_path / "results").exists()
 
 
-def test_study_file_that_is_not_there_is_accepted(tmp_path: Path) -> None:
+def test_study_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     refused(run_runner("--study", tmp_path / "none.toml", "--results", tmp_path / "results"), "cannot be read")
 
 
-def test_results_folder_that_cannot_be_written_is_found_out_late(tmp_path: Path) -> None:
+def test_results_folder_that_cannot_be_written_is_found_out_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     refused(run_runner("--results", tmp_path / "file" / "results"), "cannot be written")
 
 
-def test_missing_data_is_trained_on(tmp_path: Path) -> None:
+def test_missing_data_is_not_trained_on(tmp_path: Path) -> None:
     done = run_runner("--dataset", "mnist", "--data-dir", tmp_path, "--results", tmp_path / "results")
     refused(done, "train-images-idx3-ubyte.gz is missing")
     assert not list((tmp_path / "results").glob("trials/*"))
 
 
 @pytest.mark.parametrize("dataset", ["cifar10", "fashion-mnist", "mnist"])
-def test_files_with_a_wrong_checksum_are_trained_on(dataset: str, tmp_path: Path) -> None:
+def test_files_with_a_wrong_checksum_are_not_trained_on(dataset: str, tmp_path: Path) -> None:
     first, *_ = DATASETS[dataset].files
     (tmp_path / first.path).parent.mkdir(parents=True)
     (tmp_path / first.path).write_bytes(b"not what was published")
@@ -107,7 +107,7 @@ def test_files_with_a_wrong_checksum_are_trained_on(dataset: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("damage", ["truncated", "altered"])
-def test_damaged_data_is_trained_on(damage: str, real_data: Path, tmp_path: Path) -> None:
+def test_damaged_data_is_not_trained_on(damage: str, real_data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "mnist"
     shutil.copytree(real_data / "mnist", folder)
     victim = folder / "t10k-labels-idx1-ubyte.gz"

@@ -53,7 +53,7 @@ def marker(project: Project, name: str) -> Path:
 SMALL = (*TINY, *PATIENT, "--device", "cpu", "--batch-size", "512", "--epochs", "1", "--window", "0.2")
 
 
-def test_a_new_folder_is_not_found_or_one_that_cannot_be_installed_stops_the_others(tmp_path: Path) -> None:
+def test_a_new_folder_is_found_and_one_that_cannot_be_installed_does_not_stop_the_others(tmp_path: Path) -> None:
     """In a copy of the project, whose command makes the environment of the other."""
     project = copy_project(tmp_path / "project")
     add_framework(project / "adapters", "impossible", python='"3.4"')
@@ -66,7 +66,7 @@ def test_a_new_folder_is_not_found_or_one_that_cannot_be_installed_stops_the_oth
     assert "impossible" in run_in(project, "--list").stdout
 
 
-def test_a_finished_environment_is_made_again_or_a_changed_one_is_kept(project: Project) -> None:
+def test_a_finished_environment_is_not_made_again_and_a_changed_one_is(project: Project) -> None:
     add_framework(outside(project), "changing")
     assert make(project, "changing").returncode == 0
     before = marker(project, "changing").stat().st_mtime_ns
@@ -80,7 +80,7 @@ def test_a_finished_environment_is_made_again_or_a_changed_one_is_kept(project: 
     assert marker(project, "changing").stat().st_mtime_ns > before
 
 
-def test_an_environment_whose_python_is_gone_counts_as_made(project: Project) -> None:
+def test_an_environment_whose_python_is_gone_is_made_again(project: Project) -> None:
     add_framework(outside(project), "headless")
     assert make(project, "headless").returncode == 0
     interpreter = read(project, "headless", "cpu").interpreter
@@ -89,14 +89,14 @@ def test_an_environment_whose_python_is_gone_counts_as_made(project: Project) ->
     assert interpreter.exists()
 
 
-def test_an_environment_whose_import_fails_counts_as_made(project: Project) -> None:
+def test_an_environment_whose_import_fails_does_not_count_as_made(project: Project) -> None:
     add_framework(outside(project), "broken", smoke='"import module_that_is_not_there"')
     done = make(project, "broken")
     assert done.returncode != 0 and "module_that_is_not_there" in done.stderr
     assert not marker(project, "broken").exists()
 
 
-def test_a_package_with_another_hash_is_installed(project: Project) -> None:
+def test_a_package_with_another_hash_is_not_installed(project: Project) -> None:
     add_framework(outside(project), "tampered")
     definition = project.definition("tampered")
     definition.write_text(re.sub(r"sha256:[0-9a-f]{8}", "sha256:00000000", definition.read_text()))
@@ -106,7 +106,7 @@ def test_a_package_with_another_hash_is_installed(project: Project) -> None:
     assert not marker(project, "tampered").exists()
 
 
-def test_two_runners_make_one_environment_at_once_and_spoil_it(project: Project) -> None:
+def test_two_runners_that_want_one_environment_at_once_make_it_once(project: Project) -> None:
     add_framework(outside(project), "shared")
     line = command(project, "shared")
     both = [subprocess.Popen(line, cwd=project.root, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -117,7 +117,7 @@ def test_two_runners_make_one_environment_at_once_and_spoil_it(project: Project)
     assert subprocess.run([python, "-c", "import numpy"]).returncode == 0
 
 
-def test_missing_system_library_is_told_without_the_package_to_install(project: Project) -> None:
+def test_missing_system_library_is_told_with_the_package_to_install(project: Project) -> None:
     add_framework(outside(project), "needy")
     definition = project.definition("needy")
     text = definition.read_text().replace("[cpu]", '[system_libraries]\n"libnowhere.so.9" = "libnowhere9"\n\n[cpu]')
@@ -125,7 +125,7 @@ def test_missing_system_library_is_told_without_the_package_to_install(project: 
     assert "libnowhere.so.9: apt-get install libnowhere9" in make(project, "needy").stderr
 
 
-def test_trial_costs_more_than_a_second_and_a_half_beside_import_and_training(tmp_path: Path) -> None:
+def test_trial_costs_less_than_three_seconds_beside_training(tmp_path: Path) -> None:
     """Twice the bar of 1.5 s, for a machine with busy neighbours. The probe at the end is training, too."""
     started = time.monotonic()
     done = run_runner("--framework", "numpy", *SMALL, "--results", tmp_path)

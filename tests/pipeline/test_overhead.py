@@ -46,7 +46,7 @@ def left_behind(results: Path) -> list[psutil.Process]:
 
 
 @pytest.mark.real
-def test_a_real_framework_has_no_row_or_the_row_no_conditions(tmp_path: Path) -> None:
+def test_a_real_framework_has_a_row_and_the_row_its_conditions(tmp_path: Path) -> None:
     done = run_runner(
         *("overhead", "--framework", "mxnet", "--device", "cpu", "--batch-size", 64, "--threads", 1, "--pairs", 10),
         *("--results", tmp_path),
@@ -66,7 +66,7 @@ def test_a_real_framework_has_no_row_or_the_row_no_conditions(tmp_path: Path) ->
     assert not list(tmp_path.glob("trials/*")), "it is no trial: no table may show it"
 
 
-def test_a_heavy_sampler_is_not_caught(project: Path, tmp_path: Path) -> None:
+def test_a_heavy_sampler_is_caught(project: Path, tmp_path: Path) -> None:
     """It takes half of the one core that the worker has."""
     replace_in(
         project / "runner" / "sampler" / "meter.py",
@@ -84,7 +84,7 @@ def test_a_heavy_sampler_is_not_caught(project: Path, tmp_path: Path) -> None:
     assert row["ratio"] < 0.9 and row["sampler_core_percent"] > 20
 
 
-def test_a_killed_worker_leaves_the_sampler_stopped_or_has_no_reason(project: Path, tmp_path: Path) -> None:
+def test_a_killed_worker_leaves_no_sampler_behind_and_has_a_reason(project: Path, tmp_path: Path) -> None:
     train = "    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:\n"
     killed = (
         "        import os, sys\n"
@@ -104,7 +104,7 @@ def test_a_killed_worker_leaves_the_sampler_stopped_or_has_no_reason(project: Pa
     assert '"train_loss"' in (log.parent / "events.jsonl").read_text(), "it was killed before the sampler was stopped"
 
 
-def test_ctrl_c_leaves_a_sampler_or_a_worker_behind(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_no_sampler_and_no_worker_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "runner", "overhead", *map(str, NUMPY), "--results", str(tmp_path)]
     runner = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 60
@@ -137,7 +137,7 @@ def test_ctrl_c_leaves_a_sampler_or_a_worker_behind(tmp_path: Path) -> None:
         (["--epochs", "1"], "unrecognized arguments: --epochs 1 (see python -m runner overhead --help)"),
     ],
 )
-def test_bad_input_is_measured_or_told_unclearly(arguments: list[str], telling: str, tmp_path: Path) -> None:
+def test_bad_input_is_not_measured_and_is_told_clearly(arguments: list[str], telling: str, tmp_path: Path) -> None:
     done = run_runner("overhead", *arguments, "--results", tmp_path / "results")
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.strip().splitlines()

@@ -37,7 +37,7 @@ def step_trials(results: Path, *words: object) -> StepTrials:
     return StepTrials.of(request, installations(request), repeats, make_environments(request, Console()))
 
 
-def test_a_batch_larger_than_the_split_has_no_trial_or_one_with_an_accuracy(tmp_path: Path) -> None:
+def test_a_batch_larger_than_the_split_has_a_trial_without_an_accuracy(tmp_path: Path) -> None:
     """64 images; 200 are trained on and evaluated at once."""
     trials = step_trials(tmp_path, "--memory-limit", 900)
     result, folder = trials.run("numpy", 200, ANSWERS)
@@ -53,7 +53,7 @@ def test_a_batch_larger_than_the_split_has_no_trial_or_one_with_an_accuracy(tmp_
     assert folder.parent == (tmp_path / "steps").resolve() and not (tmp_path / "trials").exists()
 
 
-def test_a_second_run_measures_what_is_finished_or_loses_an_attempt(tmp_path: Path) -> None:
+def test_a_second_run_measures_nothing_that_is_finished_and_loses_no_attempt(tmp_path: Path) -> None:
     trials = step_trials(tmp_path, "--memory-limit", 900)
     first, second = (trials.run("numpy", 8, ANSWERS) for _ in range(2))
     assert first[1] != second[1]
@@ -72,7 +72,7 @@ def test_a_second_run_measures_what_is_finished_or_loses_an_attempt(tmp_path: Pa
 
 
 @pytest.mark.parametrize("limit_mib", [93])
-def test_a_search_by_real_processes_is_not_exact(tmp_path: Path, limit_mib: int) -> None:
+def test_a_search_by_real_processes_is_exact(tmp_path: Path, limit_mib: int) -> None:
     trials = step_trials(tmp_path, "--memory-limit", limit_mib)
     bound = Bound(Limit.ASKED, limit_mib * 2**20)
     answer = largest_of(trials, "numpy", bound, look_around=False)

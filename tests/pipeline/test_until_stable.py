@@ -41,7 +41,9 @@ def project(tmp_path: Path) -> tuple[Path, Callable[[float], None]]:
     return project, tolerate
 
 
-def test_repeats_stop_elsewhere_or_start_again(project: tuple[Path, Callable[[float], None]], tmp_path: Path) -> None:
+def test_repeats_stop_where_they_should_and_do_not_start_again(
+    project: tuple[Path, Callable[[float], None]], tmp_path: Path
+) -> None:
     (folder, tolerate), results = project, tmp_path / "results"
     done = run_in(folder, *COMMAND, "--until-stable", 6, "--results", results)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -65,14 +67,14 @@ def test_repeats_stop_elsewhere_or_start_again(project: tuple[Path, Callable[[fl
     assert (cell["framework"], cell["batch_size"], cell["repeats"], cell["ended"]) == ("numpy", 32, 7, "stable")
 
 
-def test_the_plan_gives_an_open_number_for_certain(tmp_path: Path) -> None:
+def test_the_plan_does_not_give_an_open_number_for_certain(tmp_path: Path) -> None:
     done = run_runner(*COMMAND, "--until-stable", "--plan", "--results", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "5 trials to run" in done.stdout
     assert "single repeats up to 10 in all: their number is open" in done.stdout
 
 
-def test_a_limit_below_the_repeats_is_accepted(tmp_path: Path) -> None:
+def test_a_limit_below_the_repeats_is_refused(tmp_path: Path) -> None:
     for arguments, least in (((), 6), (("--repeat", 8), 8)):
         done = run_runner(*COMMAND, *arguments, "--until-stable", 5, "--results", tmp_path / "results")
         assert done.returncode == 2

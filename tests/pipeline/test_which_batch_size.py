@@ -71,7 +71,7 @@ def test_the_size_in_use_and_the_found_ones_are_trained_by_ordinary_trials(answe
     assert all(each["repeats"] == 3 for each in answers["trained"])
 
 
-def test_the_same_question_again_measures_what_is_finished_again(answered: tuple[Path, str]) -> None:
+def test_the_same_question_again_measures_nothing_that_is_finished(answered: tuple[Path, str]) -> None:
     results, _ = answered
     before = {path: json.loads(path.read_text()) for path in results.glob("*/*/result.json")}
     again = ask(results)

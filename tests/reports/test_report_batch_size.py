@@ -103,7 +103,7 @@ def test_a_file_that_is_no_record_of_answers_is_refused_in_one_line(
     assert error.count("\n") == 1 and "in_use" in error
 
 
-def test_the_page_lacks_the_conditions_of_its_numbers(tmp_path: Path) -> None:
+def test_the_page_has_the_conditions_of_its_numbers(tmp_path: Path) -> None:
     main([str(stored(tmp_path, *(replace(each, version="1.2.3") for each in ALL))), "--format", "md"])
     page = (tmp_path / "report" / "batch-size.md").read_text()
     for words in (
@@ -116,7 +116,7 @@ def test_the_page_lacks_the_conditions_of_its_numbers(tmp_path: Path) -> None:
         assert words in page
 
 
-def test_what_disturbs_an_answer_is_left_unsaid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_disturbs_an_answer_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ALL[0].largest and ALL[0].noise
     larger = Tried(2368, Fit.FITS, "steps/b-1", None)
     each = replace(

@@ -171,7 +171,7 @@ def in_container(result: TrialResult, **limits: Any) -> TrialResult:
     return replace(result, machine=result.machine | machine)
 
 
-def test_trials_in_containers_stand_beside_those_in_virtual_environments_and_limits_are_not_said(
+def test_trials_in_containers_and_in_virtual_environments_stand_apart_and_limits_are_said(
     tmp_path: Path,
 ) -> None:
     contained = in_container(trial(repeat=1, isolation="docker"), cpu_limit_cores=1.5, memory_limit_bytes=2**30)
@@ -184,7 +184,7 @@ def test_trials_in_containers_stand_beside_those_in_virtual_environments_and_lim
     assert sum("limits 1.5 cores, 1024 MiB" in heading for heading in told) == 1
 
 
-def test_a_trial_whose_container_never_started_leaves_its_rivals(tmp_path: Path) -> None:
+def test_a_trial_whose_container_never_started_stays_beside_its_rivals(tmp_path: Path) -> None:
     never = ended(Status.UNSUPPORTED, "no code for this card", "mxnet", 32, isolation="docker")
     out = report(tmp_path, in_container(trial("pytorch", 32, isolation="docker")), never)
     assert rows(out / "usage.md")["MXNet"] == ["unsupported"]

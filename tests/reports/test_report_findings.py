@@ -322,7 +322,7 @@ def test_what_comes_from_outside_stays_plain_text() -> None:
     assert "CPU <script>*x*, 2 threads" in told(odd).ran[1]
 
 
-def test_what_a_study_asks_for_and_was_not_run_goes_without_a_word() -> None:
+def test_what_a_study_asks_for_and_was_not_run_is_said() -> None:
     part = [trial(framework, 32, study="osu-2020") for framework in ("pytorch", "mxnet")]
     expected = (
         "Not run of the study osu-2020 as it is defined: batch size 4, 8, 16, 64, 128, 256, 512 and 1024 and 2 of 3 "
@@ -332,7 +332,7 @@ def test_what_a_study_asks_for_and_was_not_run_goes_without_a_word() -> None:
     assert not [line for line in told(*study()).not_verified if "as it is defined" in line]
 
 
-def test_a_framework_whose_interval_reaches_a_third_ones_is_called_fastest() -> None:
+def test_a_framework_whose_interval_reaches_a_third_ones_is_not_called_fastest() -> None:
     speeds = {"pytorch": (100, 101, 102), "mxnet": (90, 91, 92), "tensorflow": (60, 89, 140)}
     trials = [
         trial(name, 32, repeat, figures={"images_per_s": Figure(float(value), "w")})

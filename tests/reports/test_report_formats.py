@@ -50,13 +50,13 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("ending", FORMATS.values())
-def test_the_speed_table_is_not_what_was_read_by_eye(out: Path, ending: str) -> None:
+def test_the_speed_table_is_what_was_read_by_eye(out: Path, ending: str) -> None:
     assert (out / f"speed.{ending}").read_text(encoding="utf-8") == (GOLDEN / f"speed.{ending}").read_text(
         encoding="utf-8"
     )
 
 
-def test_a_format_holds_other_numbers_than_the_others(out: Path) -> None:
+def test_every_format_holds_the_same_numbers(out: Path) -> None:
     for path in out.glob("*.csv"):
         from_csv = pd.read_csv(path)
         from_parquet = pd.read_parquet(path.with_suffix(".parquet"))
@@ -71,7 +71,7 @@ def test_a_format_holds_other_numbers_than_the_others(out: Path) -> None:
                 assert from_csv[name].to_numpy() == pytest.approx(from_parquet[name].to_numpy(dtype=float), nan_ok=True)
 
 
-def test_a_table_of_the_report_lacks_a_format(out: Path) -> None:
+def test_every_table_of_the_report_has_every_format(out: Path) -> None:
     stems = {
         ending: {path.stem for path in out.glob(f"*.{ending}")} for ending in ("md", "csv", "parquet", "json", "tex")
     }
@@ -80,7 +80,7 @@ def test_a_table_of_the_report_lacks_a_format(out: Path) -> None:
     assert all(found == stems["md"] for found in stems.values())
 
 
-def test_latex_breaks_on_a_special_character(out: Path) -> None:
+def test_latex_does_not_break_on_a_special_character(out: Path) -> None:
     """Outside of what pandas and latex.py write themselves, every special character is escaped."""
     text = (out / "speed.tex").read_text(encoding="utf-8")
     note = next(line for line in text.splitlines() if "sampler's differ" in line)
@@ -101,14 +101,14 @@ def test_latex_of_a_special_character(given: str, told: str) -> None:
     assert latex.escape(given) == told
 
 
-def test_a_row_of_latex_is_cut_or_longer_than_the_head(out: Path) -> None:
+def test_every_row_of_latex_is_as_long_as_the_head(out: Path) -> None:
     for path in out.glob("*.tex"):
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith(r"\\")]
         cells = {len(re.split(r"(?<!\\)&", line)) for line in lines}
         assert len(cells) == 1, path.name
 
 
-def test_formats_not_asked_for_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_formats_not_asked_for_are_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = store(tmp_path / "r", trial())
     assert main([str(results), "--format", "json", "--out", str(tmp_path / "out")]) == 0
     assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".json", ".md", ".txt"}
@@ -129,7 +129,7 @@ def test_several_folders_are_one_report_with_conditions_apart(tmp_path: Path) ->
     assert [len(chapter.section.results) for chapter in apart.chapters] == [1, 27]  # 1 thread sorts before 2
 
 
-def test_a_trial_in_two_folders_counts_twice_or_is_lost(tmp_path: Path) -> None:
+def test_a_trial_in_two_folders_counts_once_and_none_is_lost(tmp_path: Path) -> None:
     same, newer = trial("pytorch", 32), replace(trial("pytorch", 32), started_at="2025-11-22T10:00:00+00:00")
     first, copy, second = (store(tmp_path / name, result) for name, result in (("a", same), ("b", same), ("c", newer)))
     once = build.report([first, copy])

@@ -279,7 +279,7 @@ def test_the_context_of_a_cpu_enters_no_sum(tmp_path: Path) -> None:
     assert float(row[header.index("Sum")]) < 100
 
 
-def test_a_part_that_the_workload_does_not_have_takes_a_column(tmp_path: Path) -> None:
+def test_a_part_that_the_workload_does_not_have_takes_no_column(tmp_path: Path) -> None:
     assert "Data set" not in table(report(tmp_path / "a", trial("pytorch", 32)) / "memory-parts.md")[0]
     there = report(tmp_path / "b", parts("pytorch", 32, dataset=2.0**20))
     assert "Data set" in table(there / "memory-parts.md")[0]

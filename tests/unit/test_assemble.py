@@ -98,7 +98,7 @@ def assembled(
     return assemble(folder, spec, worker, {}, "2026-01-01T00:00:00+00:00", told)
 
 
-def test_idle_time_enters_the_means(tmp_path: Path) -> None:
+def test_idle_time_stays_out_of_the_means(tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(), busy_window())
     value = {name: figure.value for name, figure in result.figures.items()}
     assert result.status == Status.OK and result.reason is None
@@ -114,7 +114,7 @@ def test_idle_time_enters_the_means(tmp_path: Path) -> None:
     assert all(check.passed for check in result.checks)
 
 
-def test_times_of_the_phases_and_epochs_are_wrong(tmp_path: Path) -> None:
+def test_times_of_the_phases_and_epochs_are_those_of_the_events(tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(), busy_window())
     assert result.phases_s == pytest.approx(
         {
@@ -133,32 +133,32 @@ def test_times_of_the_phases_and_epochs_are_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("steps", "images"), [(1, 4000), (125, 32), (129, 4000)])
-def test_throughput_off_by_the_number_of_steps_passes_the_check(steps: int, images: int, tmp_path: Path) -> None:
+def test_throughput_off_by_the_number_of_steps_fails_the_check(steps: int, images: int, tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(steps, images), busy_window())
     assert result.status == Status.UNVERIFIED and "batch size 32" in (result.reason or "")
     assert [check.name for check in result.checks if not check.passed] == ["images/s x step time = batch size"]
 
 
-def test_a_gap_in_the_samples_passes_the_check(tmp_path: Path) -> None:
+def test_a_gap_in_the_samples_fails_the_check(tmp_path: Path) -> None:
     samples = [sample for i, sample in enumerate(busy_window()) if not 80 <= i < 85]
     result = result_of(tmp_path, trained(), samples)
     assert [check.name for check in result.checks if not check.passed] == ["samples cover the window"]
 
 
-def test_unknown_figure_becomes_zero(tmp_path: Path) -> None:
+def test_unknown_figure_is_null_with_a_reason(tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(), [{"t_ns": int(i * SECOND / 10), "cores_cpu_s": 1} for i in range(130)])
     for name in ("cpu_percent", "host_memory_bytes", "gpu_percent"):
         assert result.figures[name].value is None and result.figures[name].reason
 
 
-def test_parts_of_the_memory_that_nobody_told_become_zero(tmp_path: Path) -> None:
+def test_parts_of_the_memory_that_nobody_told_are_null_with_a_reason(tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(), busy_window(), told={"reason": "the memory worker: out_of_memory"})
     for part in ("statistics", "gradients", "inputs", "activations", "workspace"):
         figure = result.figures[f"{part}_bytes"]
         assert figure.value is None and "out_of_memory" in (figure.reason or "")
 
 
-def test_the_trials_own_count_of_its_allocator_gives_way_to_the_memory_workers(tmp_path: Path) -> None:
+def test_the_trials_own_count_of_its_allocator_stands_before_the_memory_workers(tmp_path: Path) -> None:
     counts = {"allocator_peak": 75, "allocator_reserved": 90}
     events = [*trained()[:-1], (Event.ALLOCATOR_COUNTED, 12.3, {"counts": counts})]
     figures = result_of(tmp_path, events, busy_window()).figures
@@ -263,7 +263,7 @@ def test_a_copy_of_the_worker_while_it_opens_is_in_no_peak_of_its_memory(tmp_pat
     assert never_open.figures["host_memory_peak_bytes"].value == 1800 * 2**20
 
 
-def test_a_peak_between_two_samples_is_missed(tmp_path: Path) -> None:
+def test_a_peak_between_two_samples_is_not_missed(tmp_path: Path) -> None:
     """The kernel's own peak, reset at the window's start, stands before the 10 Hz poll."""
     at_window = {
         Event.WINDOW_STARTED: {"peak_resident_bytes": 1200 * 2**20},
@@ -275,7 +275,7 @@ def test_a_peak_between_two_samples_is_missed(tmp_path: Path) -> None:
     assert figures["host_memory_peak_bytes"].value == 1200 * 2**20
 
 
-def test_company_on_the_device_is_not_marked(tmp_path: Path, gpu_spec: TrialSpec) -> None:
+def test_company_on_the_device_is_marked(tmp_path: Path, gpu_spec: TrialSpec) -> None:
     extra: dict[str, float] = {
         "foreign_processes": 1,
         "gpu_percent": 50,
@@ -298,7 +298,7 @@ def test_company_on_the_device_is_not_marked(tmp_path: Path, gpu_spec: TrialSpec
         (Outcome(0, False, 5), False, Status.FAILED, "exit code 0"),
     ],
 )
-def test_worker_that_died_is_told_as_something_else(
+def test_worker_that_died_is_told_as_what_it_died_of(
     outcome: Outcome, killed_for_memory: bool, status: Status, telling: str, tmp_path: Path
 ) -> None:
     result = result_of(tmp_path, trained()[:4], busy_window(), outcome=outcome, killed_for_memory=killed_for_memory)
@@ -306,26 +306,28 @@ def test_worker_that_died_is_told_as_something_else(
     assert result.figures["images_per_s"].value is None and result.figures["test_accuracy"].value is None
 
 
-def test_a_crash_after_the_last_figure_loses_the_trial(tmp_path: Path) -> None:
+def test_a_crash_after_the_last_figure_does_not_lose_the_trial(tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(), busy_window(), outcome=Outcome(-signal.SIGSEGV, False, 12))
     assert result.status == Status.OK and result.figures["images_per_s"].value == 800
     assert [check.name for check in result.checks if not check.passed] == ["the worker ended well"]
 
 
-def test_window_of_a_batch_larger_than_the_split_goes_unsaid(tmp_path: Path) -> None:
+def test_window_of_a_batch_larger_than_the_split_is_said(tmp_path: Path) -> None:
     events = [(e, t, d | {"steps": 1} if e == Event.EPOCH_TRAINED else d) for e, t, d in trained(2, 8192)]
     result = result_of(tmp_path, events, busy_window(), spec=make_spec(epochs=1, batch_size=4096))
     assert [check.name for check in result.checks if not check.passed] == ["batch size <= training split"]
 
 
-def test_gpu_memory_is_unknown_where_process_ids_do_not_match(tmp_path: Path, gpu_spec: TrialSpec) -> None:
+def test_gpu_memory_is_the_devices_less_its_baseline_where_process_ids_do_not_match(
+    tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
     samples = busy_window({"gpu_percent": 50, "device_memory_bytes": 700})
     samples[0]["device_memory_bytes"] = 500
     figure = result_of(tmp_path, trained(), samples, spec=gpu_spec).figures["process_gpu_memory_bytes"]
     assert figure.value == 200 and "less its baseline" in figure.source
 
 
-def test_memory_taken_after_the_last_figure_counts_as_the_trials(tmp_path: Path, gpu_spec: TrialSpec) -> None:
+def test_memory_taken_after_the_last_figure_does_not_count_as_the_trials(tmp_path: Path, gpu_spec: TrialSpec) -> None:
     samples = busy_window({"gpu_percent": 50, "device_memory_bytes": 700})
     samples[0]["device_memory_bytes"] = 500
     samples[125]["device_memory_bytes"] = 9000  # at 12.5 s
@@ -339,13 +341,13 @@ def test_memory_taken_after_the_last_figure_counts_as_the_trials(tmp_path: Path,
     assert figures["host_context_bytes"].value is None, "of the worker, and not told here"
 
 
-def test_workers_own_word_is_not_taken(tmp_path: Path) -> None:
+def test_workers_own_word_is_taken(tmp_path: Path) -> None:
     events = [*trained()[:3], (Event.ENDED, 3, {"status": "unsupported", "reason": "no such thing"})]
     result = result_of(tmp_path, events, busy_window())
     assert (result.status, result.reason) == (Status.UNSUPPORTED, "no such thing")
 
 
-def test_files_cut_short_by_a_kill_lose_the_result(tmp_path: Path) -> None:
+def test_files_cut_short_by_a_kill_do_not_lose_the_result(tmp_path: Path) -> None:
     write_trial(tmp_path, trained()[:4], busy_window())
     for name in ("events.jsonl", "samples.csv"):
         text = (tmp_path / name).read_text()

@@ -120,7 +120,7 @@ def test_memory_is_the_mean_of_the_trials_of_each_size() -> None:
     assert points[32].mean == 1e8 + 1e5 * 32 and points[32].trials > 1
 
 
-def test_a_framework_that_cannot_be_started_is_tried_all_the_same() -> None:
+def test_a_framework_that_cannot_be_started_is_not_tried_and_says_why() -> None:
     asked, trials, _ = search(saturating)
     trials.launchers["numpy"] = "no environment for this device"
     for answer in (asked.fastest(None), asked.least_energy(None)):
@@ -128,7 +128,7 @@ def test_a_framework_that_cannot_be_started_is_tried_all_the_same() -> None:
     assert trials.sizes == []
 
 
-def test_a_trial_with_the_limit_lifted_counts_as_memory_under_it() -> None:
+def test_a_trial_with_the_limit_lifted_does_not_count_as_memory_under_it() -> None:
     asked, trials, shown = search(saturating)
     lifted = trials.run("numpy", 64)[0]
     placement = replace(lifted.spec.placement, memory_limit_bytes=2**31)

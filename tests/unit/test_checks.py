@@ -88,7 +88,7 @@ def failed(made: list[Check]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", ["cpu_percent", "gpu_percent", "power_w", "energy_j"])
-def test_a_published_figure_of_exactly_zero_passes(name: str) -> None:
+def test_a_published_figure_of_exactly_zero_does_not_pass(name: str) -> None:
     """As of a driver's buffer that holds nothing but zeros, whatever was polled beside it."""
     spec = make_spec(device="GPU-0")
     ((check, detail),) = failed(figure_checks(spec, OSU, {name: Figure(0.0, "NVML", 60)}, []))
@@ -103,7 +103,7 @@ def polled(**columns: float) -> Samples:
     return rows | {"t_ns": t_ns} | {name: np.full(61, value) for name, value in columns.items()}
 
 
-def test_a_running_sum_that_stands_still_passes() -> None:
+def test_a_running_sum_that_stands_still_does_not_pass() -> None:
     made = failed(sample_checks((SECOND, 5 * SECOND), polled(cpu_s=7.5, energy_mj=5e9, power_mw=2e5)))
     assert [name for name, _ in made] == [CheckName.NOT_ALL_ZERO, CheckName.NOT_ALL_ZERO]
     assert "cpu_s: all 42 samples in the window are 7.5" in made[0][1] and "energy_mj" in made[1][1]
@@ -128,7 +128,7 @@ def test_memory_made_of_the_devices_is_held_against_the_device() -> None:
 
 
 @pytest.mark.parametrize(("moved_ms", "passed"), [(0, True), (49, True), (-49, True), (51, False), (-3_600_000, False)])
-def test_a_clock_that_was_set_in_mid_run_passes(moved_ms: int, passed: bool) -> None:
+def test_a_clock_that_was_set_in_mid_run_does_not_pass(moved_ms: int, passed: bool) -> None:
     figures = {"gpu_percent": Figure(90.0, "NVML", 60, method=Method.DRIVER_SAMPLES)}
     start = {"monotonic_ns": 5 * SECOND, "epoch_ns": 10**18}
     end = {"monotonic_ns": 65 * SECOND, "epoch_ns": 10**18 + 60 * SECOND + moved_ms * 10**6}

@@ -27,7 +27,7 @@ def polled(cpu_s: Callable[[Any], Any], until_s: float = 8.0) -> Samples:
     return samples | {"t_ns": t_s * SECOND, "cpu_s": cpu_s(t_s), "cores_cpu_s": 2 * cpu_s(t_s)}
 
 
-def test_intervals_without_work_enter_the_busy_mean() -> None:
+def test_intervals_without_work_stay_out_of_the_busy_mean() -> None:
     """On two cores: one core from 4 s on, nothing before."""
     figures = usage(FOUND, polled(lambda t: np.clip(t - 4, 0, None)), make_spec(threads=2))
     assert figures["cpu_percent"].value == pytest.approx(100 * 3 / 5 / 2)
@@ -36,17 +36,17 @@ def test_intervals_without_work_enter_the_busy_mean() -> None:
     assert figures["foreign_cpu_percent"].value == pytest.approx(30)
 
 
-def test_a_steady_load_makes_the_busy_mean_another_than_the_mean() -> None:
+def test_a_steady_load_makes_the_busy_mean_the_same_as_the_mean() -> None:
     figures = usage(FOUND, polled(lambda t: 1.5 * t), make_spec(threads=2))
     assert figures["cpu_busy_percent"].value == pytest.approx(figures["cpu_percent"].value) == pytest.approx(75)
 
 
-def test_usage_of_the_first_part_passes_for_the_windows() -> None:
+def test_usage_of_the_first_part_does_not_pass_for_the_windows() -> None:
     figures = usage(FOUND, polled(lambda t: t, until_s=5), make_spec())
     assert figures["cpu_percent"].value is None and "the sampler ended" in (figures["cpu_percent"].reason or "")
 
 
-def test_waiting_for_the_sampler_counts_as_loading() -> None:
+def test_waiting_for_the_sampler_does_not_count_as_loading() -> None:
     times = {
         Event.STARTED: 1.0,
         Event.IMPORTED: 3.0,
@@ -63,7 +63,7 @@ def test_waiting_for_the_sampler_counts_as_loading() -> None:
 
 
 @pytest.mark.parametrize(("first_s", "last_s"), [(0.0, 6.75), (2.2, 8.0)])
-def test_time_of_which_the_sum_is_unknown_counts_as_idle(first_s: float, last_s: float) -> None:
+def test_time_of_which_the_sum_is_unknown_does_not_count_as_idle(first_s: float, last_s: float) -> None:
     """One core throughout, last seen 0.25 s before the window's end, or first 0.2 s behind its start."""
     samples = polled(lambda t: t)
     unseen = (samples["t_ns"] < first_s * SECOND) | (samples["t_ns"] > last_s * SECOND)
@@ -74,7 +74,7 @@ def test_time_of_which_the_sum_is_unknown_counts_as_idle(first_s: float, last_s:
     assert figures["foreign_cpu_percent"].value == pytest.approx(50)
 
 
-def test_usage_of_the_last_part_passes_for_the_windows() -> None:
+def test_usage_of_the_last_part_does_not_pass_for_the_windows() -> None:
     samples = polled(lambda t: t)
     samples["cpu_s"] = np.where(samples["t_ns"] < 4 * SECOND, np.nan, samples["cpu_s"])
     assert usage(FOUND, samples, make_spec())["cpu_percent"].value is None

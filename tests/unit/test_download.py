@@ -82,19 +82,19 @@ def dataset(
     )
 
 
-def test_download_is_not_what_was_served(server: Server, tmp_path: Path) -> None:
+def test_download_is_what_was_served(server: Server, tmp_path: Path) -> None:
     fetch(dataset(server), tmp_path, QUIET)
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_file_already_there_is_fetched_again(server: Server, tmp_path: Path) -> None:
+def test_file_already_there_is_not_fetched_again(server: Server, tmp_path: Path) -> None:
     (tmp_path / "data.bin").write_bytes(CONTENT)
     fetch(dataset(server), tmp_path, QUIET)
     assert server.requests == []
 
 
-def test_broken_off_download_starts_from_nothing(server: Server, tmp_path: Path) -> None:
+def test_broken_off_download_goes_on_where_it_broke_off(server: Server, tmp_path: Path) -> None:
     server.cut = 300_000
     with pytest.raises(DataError, match="run again to go on"):
         fetch(dataset(server), tmp_path, QUIET)
@@ -105,19 +105,19 @@ def test_broken_off_download_starts_from_nothing(server: Server, tmp_path: Path)
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
 
 
-def test_whole_part_that_was_never_renamed_is_stuck(server: Server, tmp_path: Path) -> None:
+def test_whole_part_that_was_never_renamed_is_not_stuck(server: Server, tmp_path: Path) -> None:
     (tmp_path / "data.bin.part").write_bytes(CONTENT)
     fetch(dataset(server), tmp_path, QUIET)
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
 
 
-def test_download_with_a_wrong_checksum_is_kept(server: Server, tmp_path: Path) -> None:
+def test_download_with_a_wrong_checksum_is_not_kept(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"md5 expected .* found"):
         fetch(dataset(server, content=b"something else"), tmp_path, QUIET)
     assert not list(tmp_path.glob("data*"))
 
 
-def test_server_without_the_file_becomes_a_traceback(server: Server, tmp_path: Path) -> None:
+def test_server_without_the_file_becomes_a_clear_error(server: Server, tmp_path: Path) -> None:
     server.files.clear()
     with pytest.raises(DataError, match="404"):
         fetch(dataset(server), tmp_path, QUIET)
@@ -132,14 +132,14 @@ def archive(member: str) -> bytes:
     return packed.getvalue()
 
 
-def test_archive_is_not_unpacked(server: Server, tmp_path: Path) -> None:
+def test_archive_is_unpacked(server: Server, tmp_path: Path) -> None:
     server.files["data.tar.gz"] = archive("folder/inside.bin")
     inside = (DataFile("folder/inside.bin", hashlib.md5(b"12345").hexdigest()),)
     fetch(dataset(server, server.files["data.tar.gz"], "data.tar.gz", inside), tmp_path, QUIET)
     assert (tmp_path / "folder" / "inside.bin").read_bytes() == b"12345"
 
 
-def test_archive_writes_outside_its_folder(tmp_path: Path) -> None:
+def test_archive_writes_nothing_outside_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     evil = Path(folder / "evil.tar.gz")

@@ -81,7 +81,7 @@ def bar(size: int) -> float:
 
 
 @pytest.mark.parametrize("error", [0.0, 0.03, -0.03])
-def test_a_search_is_wrong_or_takes_more_trials_than_the_bar(error: float) -> None:
+def test_a_search_is_right_and_takes_no_more_trials_than_the_bar(error: float) -> None:
     drawn = random.Random(15)
     sizes = [*range(1, 130), *(round(math.exp(drawn.uniform(0, math.log(20_000)))) for _ in range(600))]
     counts, typical = [], []
@@ -109,7 +109,7 @@ ALLOCATORS = st.builds(
 
 @settings(SAME_EVERYWHERE, max_examples=150)
 @given(ALLOCATORS, st.integers(1, 20_000), st.floats(0, 0.999), st.floats(-0.36, 0.36))
-def test_an_allocator_has_an_answer_that_is_not_exact(
+def test_every_allocator_has_an_exact_answer(
     use: Callable[[int], float], size: int, share: float, error: float
 ) -> None:
     """Also where memory falls at some size: then n fits and n + 1 does not, which may hold of several."""
@@ -122,7 +122,7 @@ def test_an_allocator_has_an_answer_that_is_not_exact(
 
 @settings(SAME_EVERYWHERE, max_examples=60)
 @given(ALLOCATORS, st.integers(1, 20_000), st.sets(st.integers(1, 40)))
-def test_foreign_crashes_change_the_answer(use: Callable[[int], float], size: int, crashes: set[int]) -> None:
+def test_foreign_crashes_do_not_change_the_answer(use: Callable[[int], float], size: int, crashes: set[int]) -> None:
     """Of single trials, by their number: none right behind another."""
     assume(use(size) < use(size + 1) and not any(number + 1 in crashes for number in crashes))
     undisturbed = Machine(use, limit_for(use, size, 0.5))
@@ -135,7 +135,7 @@ def test_foreign_crashes_change_the_answer(use: Callable[[int], float], size: in
 
 @settings(SAME_EVERYWHERE, max_examples=60)
 @given(ALLOCATORS, st.integers(2, 20_000), st.integers(1, 20_000))
-def test_a_crash_or_a_hang_at_every_trial_from_some_size_on_counts_as_too_large(
+def test_a_crash_or_a_hang_at_every_trial_from_some_size_on_does_not_count_as_too_large(
     use: Callable[[int], float], size: int, crashing: int
 ) -> None:
     """Without memory at fault, which a trial with more of it shows: it ends the same way."""
@@ -151,7 +151,7 @@ def test_a_crash_or_a_hang_at_every_trial_from_some_size_on_counts_as_too_large(
         assert answer.batch_size + 1 < crashing and not machine.fits(answer.batch_size + 1)
 
 
-def test_one_size_far_beyond_of_which_nothing_can_be_said_ends_the_search() -> None:
+def test_one_size_far_beyond_of_which_nothing_can_be_said_does_not_end_the_search() -> None:
     """TensorFlow under 340 MiB: two trials of sizes that lie close say little of an image, and a first guess of 55,100
     crashed whatever the memory. The answer is far below, and is looked for there.
     """
@@ -164,7 +164,7 @@ def test_one_size_far_beyond_of_which_nothing_can_be_said_ends_the_search() -> N
 
 
 @pytest.mark.parametrize("with_more", [Fit.FITS, Fit.TOO_LARGE])
-def test_a_crash_that_runs_out_of_memory_with_more_of_it_is_no_answer(with_more: Fit) -> None:
+def test_a_crash_that_fits_or_runs_out_of_memory_with_more_of_it_counts_as_too_large(with_more: Fit) -> None:
     machine = Machine(lambda size: 1000 + size, 1000 + 400)
     machine.ends = lambda size, _: Fit.UNKNOWN if size > 400 else None
     answer = machine.answer(lifted=lambda size: Tried(size, with_more, "lifted", None))
@@ -173,7 +173,7 @@ def test_a_crash_that_runs_out_of_memory_with_more_of_it_is_no_answer(with_more:
 
 @settings(SAME_EVERYWHERE, max_examples=60)
 @given(ALLOCATORS, st.integers(1, 20_000))
-def test_a_limit_that_ends_trials_in_any_way_has_no_exact_answer(use: Callable[[int], float], size: int) -> None:
+def test_a_limit_that_ends_trials_in_any_way_has_an_exact_answer(use: Callable[[int], float], size: int) -> None:
     """MXNet may crash or hang where memory ends: the same trial with more memory says that this was it."""
     assume(use(size) < use(size + 1))
     machine = Machine(use, limit_for(use, size, 0.5))
@@ -186,7 +186,7 @@ def test_a_limit_that_ends_trials_in_any_way_has_no_exact_answer(use: Callable[[
 
 
 @pytest.mark.parametrize("limit", [300, 4096, 5000, 6001, 8191])
-def test_a_limit_at_which_a_published_finder_errs_has_a_size_that_was_not_tried(limit: int) -> None:
+def test_a_limit_at_which_a_published_finder_errs_has_a_proven_answer(limit: int) -> None:
     """Lightning's returned 285 for 300, and for 4096 to 8191 a size that it had not tried."""
     machine = Machine(lambda size: 1000 + size, 1000 + limit)
     answer = machine.answer()
@@ -195,21 +195,21 @@ def test_a_limit_at_which_a_published_finder_errs_has_a_size_that_was_not_tried(
 
 
 @pytest.mark.parametrize("limit_bytes", [0, 500, 1000, 1049])
-def test_not_even_one_image_fits_and_that_has_no_proof(limit_bytes: int) -> None:
+def test_where_not_even_one_image_fits_that_has_a_proof(limit_bytes: int) -> None:
     machine = Machine(lambda size: 1000 + 50 * size, limit_bytes)
     answer = machine.answer()
     assert (answer.batch_size, answer.reason, answer.fits, machine.trials) == (0, None, (), {1: 2})
     assert len(answer.fails) == 2
 
 
-def test_a_search_without_a_counting_process_is_wrong() -> None:
+def test_a_search_without_a_counting_process_is_right() -> None:
     for size in (1, 2, 7, 100, 3000, 19_999):
         machine = Machine(osu_cnn(3e8, 512), limit_for(osu_cnn(3e8, 512), size, 0.5))
         answer = largest(machine.attempt, Bound(Limit.ASKED, machine.limit_bytes), {}, look_around=False)
         assert proven(answer, machine) == size and machine.trials.total() <= bar(size) + 6
 
 
-def test_a_size_that_fits_only_sometimes_is_an_answer_or_is_called_too_large() -> None:
+def test_a_size_that_fits_only_sometimes_is_neither_the_answer_nor_called_too_large() -> None:
     """It is neither: the answer is a smaller one that fits twice, and says why it may not be the largest."""
     machine = Machine(lambda size: 1000 + size, 1000 + 400)
     machine.ends = lambda size, _: Fit.TOO_LARGE if size in (399, 400) and machine.trials[size] > 1 else None
@@ -219,7 +219,7 @@ def test_a_size_that_fits_only_sometimes_is_an_answer_or_is_called_too_large() -
     assert len(answer.fits) == 2 and machine.trials[answer.batch_size] == 2
 
 
-def test_one_more_that_fits_at_last_leaves_the_answer_proven() -> None:
+def test_one_more_that_fits_at_last_leaves_the_answer_unproven() -> None:
     machine = Machine(lambda size: 1000 + size, 1000 + 400)
     machine.ends = lambda size, _: Fit.FITS if size == 401 and machine.trials[size] > 1 else None
     answer = machine.answer()
@@ -227,7 +227,7 @@ def test_one_more_that_fits_at_last_leaves_the_answer_proven() -> None:
     assert len(answer.fits) == 2 and len(answer.fails) == 1
 
 
-def test_memory_that_falls_beyond_the_answer_is_not_seen_or_is_taken() -> None:
+def test_memory_that_falls_beyond_the_answer_is_seen_and_not_taken() -> None:
     """dlib's 4 fails, 16 runs: a larger size that fits is a finding beside the answer, and none of its trials."""
     machine = Machine(lambda size: 1000 + size - (500 if size >= 408 else 0), 1000 + 403)
     answer = largest(machine.attempt, Bound(Limit.ASKED, 1403), {1: 1001.0, 256: 1256.0}, 404)
@@ -236,7 +236,7 @@ def test_memory_that_falls_beyond_the_answer_is_not_seen_or_is_taken() -> None:
     assert answer.larger_that_fit == (408, 424, 448, 504)
 
 
-def test_what_always_fits_is_searched_for_ever() -> None:
+def test_what_always_fits_is_not_searched_for_ever() -> None:
     answer = Machine(lambda size: 1000, 2000).answer()
     assert answer.batch_size is None and f"batch size {MOST} fits" in (answer.reason or "")
     assert len(answer.tried) < 40

@@ -77,7 +77,7 @@ OLD = "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n0::/\n"
         ({}, "", None, None),
     ],
 )  # fmt: skip
-def test_a_limit_is_overlooked_or_made_up(
+def test_a_limit_is_neither_overlooked_nor_made_up(
     groups: Callable[[dict[str, str], str], None],
     files: dict[str, str],
     own: str,
@@ -88,7 +88,7 @@ def test_a_limit_is_overlooked_or_made_up(
     assert (cgroups.cpu_limit(), cgroups.memory_limit_bytes()) == (cores, memory)
 
 
-def test_more_cores_are_used_or_more_memory_is_promised_than_allowed(
+def test_no_more_cores_are_used_and_no_more_memory_is_promised_than_allowed(
     groups: Callable[[dict[str, str], str], None],
 ) -> None:
     groups({"cpu.max": "120000 100000\n", "memory.max": f"{300 * MIB}\n"}, "0::/\n")
@@ -99,12 +99,12 @@ def test_more_cores_are_used_or_more_memory_is_promised_than_allowed(
     assert (described["cpu_limit_cores"], described["memory_limit_bytes"]) == (1.2, 300 * MIB)
 
 
-def test_half_a_core_is_no_core(groups: Callable[[dict[str, str], str], None]) -> None:
+def test_half_a_core_counts_as_one(groups: Callable[[dict[str, str], str], None]) -> None:
     groups({"cpu.max": "50000 100000\n"}, "0::/\n")
     assert description.cores() == 1
 
 
-def test_a_real_limit_of_this_kernel_is_not_seen() -> None:
+def test_a_real_limit_of_this_kernel_is_seen() -> None:
     """A group of our own, where this user may make one."""
     root = next((path for path in (CGROUPS / "memory", CGROUPS) if os.access(path, os.W_OK)), None)
     group = root and root / f"batchwise-test-{os.getpid()}"

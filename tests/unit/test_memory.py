@@ -26,7 +26,7 @@ from workloads.records.samples import read_samples
 COUNTED = {"parameters": 100, "statistics": 0, "optimizer": 200, "dataset": 50}
 
 
-def test_a_part_takes_what_belongs_to_another() -> None:
+def test_no_part_takes_what_belongs_to_another() -> None:
     use = MemoryUse(before=350, inputs=10, held=900, gradients=100, step_peak=1300, peak=1320, pool_indices=0)
     parts = divided(use, COUNTED)
     assert parts["activations"] == 540 and parts["inputs"] == 10 and parts["gradients"] == 100
@@ -34,7 +34,7 @@ def test_a_part_takes_what_belongs_to_another() -> None:
     assert sum(part or 0 for part in parts.values()) == use.step_peak
 
 
-def test_gradients_that_come_when_activations_have_gone_make_a_negative_workspace() -> None:
+def test_gradients_that_come_when_activations_have_gone_make_no_negative_workspace() -> None:
     use = MemoryUse(before=350, inputs=10, held=370, gradients=100, step_peak=400, peak=400, pool_indices=0)
     parts = divided(use, COUNTED)
     assert parts["workspace"] is None
@@ -44,7 +44,7 @@ def test_gradients_that_come_when_activations_have_gone_make_a_negative_workspac
     assert figures["steps_peak_bytes"].value == 400 and figures["gradients_bytes"].value == 100
 
 
-def test_what_the_trial_counted_itself_is_lost_where_the_memory_worker_died() -> None:
+def test_what_the_trial_counted_itself_is_kept_where_the_memory_worker_died() -> None:
     figures = memory_figures(
         {"reason": "it died"}, {"parameters": 100, "optimizer": 200, "gradients": "inside the step"}
     )
@@ -157,7 +157,7 @@ def plan() -> list[TrialSpec]:
     return [make_spec(batch_size=size, repeat=repeat, seed=repeat) for size in (64, 8, 16) for repeat in (1, 0)]
 
 
-def test_every_batch_size_and_repeat_asks_a_process_of_its_own(
+def test_all_batch_sizes_and_repeats_ask_one_process(
     plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "run_worker", asked := Asked())
@@ -166,7 +166,7 @@ def test_every_batch_size_and_repeat_asks_a_process_of_its_own(
     assert asked.calls == [(8, 16, 64)]
 
 
-def test_a_later_run_asks_again_what_was_told(
+def test_a_later_run_does_not_ask_again_what_was_told(
     plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "run_worker", asked := Asked())
@@ -177,7 +177,7 @@ def test_a_later_run_asks_again_what_was_told(
     assert asked.calls[1:] == [(32,)]
 
 
-def test_sizes_before_the_one_that_found_no_memory_are_lost(
+def test_sizes_before_the_one_that_found_no_memory_are_kept(
     plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "run_worker", asked := Asked(dies_at=16))
@@ -189,7 +189,7 @@ def test_sizes_before_the_one_that_found_no_memory_are_lost(
     assert len(asked.calls) == 1
 
 
-def test_a_worker_that_dies_is_taken_for_the_one_before_it_that_finished(
+def test_a_worker_that_dies_is_not_taken_for_the_one_before_it_that_finished(
     plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "run_worker", Asked())
@@ -201,7 +201,7 @@ def test_a_worker_that_dies_is_taken_for_the_one_before_it_that_finished(
     assert "out_of_memory: no room" in MemoryWorker(tmp_path, [*plan, larger]).gather(larger, WAY)["reason"]
 
 
-def test_a_worker_that_cannot_be_started_stops_the_run(
+def test_a_worker_that_cannot_be_started_does_not_stop_the_run(
     plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -211,7 +211,7 @@ def test_a_worker_that_cannot_be_started_stops_the_run(
     assert "no sampler" in MemoryWorker(tmp_path, plan).gather(plan[0], WAY)["reason"]
 
 
-def test_a_line_that_a_kill_cut_short_takes_all_behind_it_along(
+def test_a_line_that_a_kill_cut_short_takes_nothing_behind_it_along(
     plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "run_worker", Asked())

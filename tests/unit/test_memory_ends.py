@@ -47,7 +47,7 @@ def ended(folder: Path, code: int, log: str, events: Events = BUILT, timed_out: 
         (255, "Segmentation fault: 11\n"),
     ],
 )
-def test_a_foreign_crash_is_out_of_memory(tmp_path: Path, code: int, log: str) -> None:
+def test_a_foreign_crash_is_not_out_of_memory(tmp_path: Path, code: int, log: str) -> None:
     assert ended(tmp_path, code, log) is Status.FAILED
 
 
@@ -59,11 +59,11 @@ def test_a_foreign_crash_is_out_of_memory(tmp_path: Path, code: int, log: str) -
         (1, "OpenBLAS error: Memory allocation still failed after 10 retries, giving up.\n"),
     ],
 )
-def test_an_end_that_says_memory_was_refused_is_some_other_failure(tmp_path: Path, code: int, log: str) -> None:
+def test_an_end_that_says_memory_was_refused_is_out_of_memory(tmp_path: Path, code: int, log: str) -> None:
     assert ended(tmp_path, code, log) is Status.OUT_OF_MEMORY
 
 
-def test_a_hang_behind_what_was_told_hides_it(tmp_path: Path) -> None:
+def test_a_hang_behind_what_was_told_does_not_hide_it(tmp_path: Path) -> None:
     told: Events = [*BUILT, {"event": Event.ENDED, "t_ns": 1, "status": "out_of_memory", "reason": "MemoryError: "}]
     assert ended(tmp_path, -signal.SIGKILL, "", told, timed_out=True) is Status.OUT_OF_MEMORY
     assert ended(tmp_path, -signal.SIGKILL, "", BUILT, timed_out=True) is Status.TIMEOUT
@@ -86,14 +86,14 @@ def raised(from_memory: bool) -> Exception:
         return error
 
 
-def test_what_merely_mentions_memory_counts_and_what_came_of_a_refusal_does_not() -> None:
+def test_what_came_of_a_refusal_counts_and_what_merely_mentions_memory_does_not() -> None:
     for adapter in (cast("Adapter", Silent()), None):  # None: in its import
         assert out_of_memory(MemoryError(), adapter) and out_of_memory(raised(from_memory=True), adapter)
         assert not out_of_memory(ImportError("libmemory.so: cannot open shared object file"), adapter)
         assert not out_of_memory(raised(from_memory=False), adapter)
 
 
-def test_statuses_are_taken_for_other_answers(tmp_path: Path) -> None:
+def test_every_status_is_taken_for_its_own_answer(tmp_path: Path) -> None:
     folder = tmp_path / "steps" / "a-1"
     folder.mkdir(parents=True)
     fits = {
@@ -113,7 +113,7 @@ def test_statuses_are_taken_for_other_answers(tmp_path: Path) -> None:
     }
 
 
-def test_a_local_worker_takes_more_than_its_limit() -> None:
+def test_a_local_worker_takes_no_more_than_its_limit() -> None:
     program = "import time; time.sleep(0.3)\ntry: bytearray(300 << 20)\nexcept MemoryError: raise SystemExit(7)"
     for limit_bytes, code in ((200 * 2**20, 7), (900 * 2**20, 0)):
         process = subprocess.Popen([sys.executable, "-c", program])
@@ -121,20 +121,20 @@ def test_a_local_worker_takes_more_than_its_limit() -> None:
         assert process.wait(20) == code
 
 
-def test_a_worker_that_has_ended_already_stops_the_run() -> None:
+def test_a_worker_that_has_ended_already_does_not_stop_the_run() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait(20)
     time.sleep(0.01)
     limit_data(process.pid, 2**30)
 
 
-def test_the_peak_forgets_what_was_resident_before_it_was_counted_anew() -> None:
+def test_the_peak_keeps_what_was_resident_before_it_was_counted_anew() -> None:
     counts = {"data_bytes": 500, "resident_bytes": 300, "peak_resident_bytes": 350}
     assert (data_peak_bytes(counts), data_peak_bytes(counts, 420)) == (550, 620)
     assert data_peak_bytes(counts | {"data_bytes": None}) is None
 
 
-def test_a_second_search_has_another_limit_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_search_has_the_same_limit_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or its trials would be others; where there is no room for it any more, it has."""
     room = 16 * 2**30
     monkeypatch.setattr("runner.batch_size.memory_limit.available_bytes", lambda: room)
@@ -148,7 +148,7 @@ def test_a_second_search_has_another_limit_of_the_machine(tmp_path: Path, monkey
     assert host_limit_bytes(tmp_path) < 8 * 2**30
 
 
-def test_an_unlimited_trial_has_another_id_than_before() -> None:
+def test_a_limited_trial_has_another_id_than_an_unlimited_one() -> None:
     spec = make_spec()
     limited = replace(spec, placement=replace(spec.placement, memory_limit_bytes=2**30))
     assert spec.id != limited.id and spec.memory_id != limited.memory_id

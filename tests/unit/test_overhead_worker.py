@@ -76,7 +76,7 @@ def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overhead_pairs, "MOST_TIMES", 1)  # a machine that others use makes no test longer
 
 
-def test_the_sampler_runs_or_events_are_written_while_they_should_not(
+def test_the_sampler_runs_and_events_are_written_only_while_they_should(
     sampling: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     states = []
@@ -95,7 +95,7 @@ def test_the_sampler_runs_or_events_are_written_while_they_should_not(
     assert np.diff(times_s).max() > 0.8, "samples were taken while the sampler should have stood still"
 
 
-def test_a_sampler_is_left_stopped_when_training_fails(sampling: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_no_sampler_is_left_stopped_when_training_fails(sampling: subprocess.Popen[str], tmp_path: Path) -> None:
     def fail_once_stopped() -> None:
         if status(sampling) == psutil.STATUS_STOPPED:
             raise MemoryError("made up")
@@ -106,20 +106,20 @@ def test_a_sampler_is_left_stopped_when_training_fails(sampling: subprocess.Pope
 
 
 @pytest.mark.parametrize("sent", [signal.SIGSTOP, signal.SIGKILL])
-def test_a_segment_with_a_sampler_that_does_not_run_counts(
+def test_a_segment_with_a_sampler_that_does_not_run_is_refused(
     sent: signal.Signals, sampling: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     with pytest.raises(RuntimeError, match=r"the sampler was told to run, its state is [TZ]"):
         measure(sampling, tmp_path, disturb=lambda: os.kill(sampling.pid, sent))
 
 
-def test_any_process_can_be_stopped() -> None:
+def test_no_process_but_the_sampler_can_be_stopped() -> None:
     for pid in (os.getpid(), 0, -1):
         with pytest.raises(ValueError, match="is not the sampler"):
             Sampler(pid)
 
 
-def test_a_sampler_left_stopped_by_a_killed_worker_stays_so(tmp_path: Path) -> None:
+def test_a_sampler_left_stopped_by_a_killed_worker_does_not_stay_so(tmp_path: Path) -> None:
     """The runner lets it go on, so that it ends by itself instead of being killed after its grace."""
     with sampler(PROJECT, tmp_path, make_spec().placement) as found:
         os.kill(found.pid, signal.SIGSTOP)
@@ -129,7 +129,7 @@ def test_a_sampler_left_stopped_by_a_killed_worker_stays_so(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("step_s", [0.001, 0.05, 2.0])
-def test_a_segment_is_too_short_or_has_few_calls(step_s: float) -> None:
+def test_a_segment_is_long_enough_and_has_enough_calls(step_s: float) -> None:
     trainer = Trainer(Sleeper())
     trainer.step_s = step_s
     work = same_work(np.arange(5, dtype=np.int32), 4, trainer)

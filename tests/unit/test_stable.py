@@ -33,14 +33,14 @@ def told(results: list[TrialResult]) -> list[str]:
     return [cell.line() for cell in cells(results)]
 
 
-def test_the_interval_is_not_that_of_the_t_table() -> None:
+def test_the_interval_is_that_of_the_t_table() -> None:
     """t(2) at 97.5 % is 4.303 (NIST/SEMATECH e-Handbook, 1.3.6.7.2); s of 1, 2, 3 is 1."""
     mean, low, high = mean_interval([1.0, 2.0, 3.0])
     assert (mean, high - mean) == pytest.approx((2.0, 4.303 / math.sqrt(3)), rel=1e-4)
     assert mean - low == pytest.approx(high - mean)
 
 
-def test_a_steady_cell_asks_for_more_or_an_unsteady_one_for_none() -> None:
+def test_a_steady_cell_asks_for_no_more_and_an_unsteady_one_does() -> None:
     assert wanted(repeats("a", 4, STEADY)) == set()
     assert wanted(repeats("a", 4, UNSTEADY)) == {("a", 4)}
 
@@ -60,13 +60,13 @@ def test_the_width_is_held_against_two_percent_of_the_mean() -> None:
     assert wanted(repeats("a", 4, (977.1, 1000.0, 1022.9, 1000.0, 1000.0, 1000.0))) == {("a", 4)}
 
 
-def test_other_frameworks_are_left_out_where_one_goes_on() -> None:
+def test_other_frameworks_are_not_left_out_where_one_goes_on() -> None:
     results = repeats("a", 4, UNSTEADY) + repeats("b", 4, STEADY) + repeats("b", 8, STEADY)
     assert wanted(results) == {("a", 4), ("b", 4)}
 
 
 @pytest.mark.parametrize("status", [Status.OUT_OF_MEMORY, Status.UNSUPPORTED, Status.FAILED, Status.TIMEOUT])
-def test_a_cell_that_does_not_end_ok_goes_on_for_ever(status: Status) -> None:
+def test_a_cell_that_does_not_end_ok_does_not_go_on(status: Status) -> None:
     ended = [trial("b", 4, repeat, None, status) for repeat in range(3)]
     assert wanted(ended) == set()
     assert wanted(repeats("a", 4, UNSTEADY) + ended) == {("a", 4)}
@@ -75,7 +75,7 @@ def test_a_cell_that_does_not_end_ok_goes_on_for_ever(status: Status) -> None:
     ]
 
 
-def test_a_trial_that_failed_once_enters_the_speeds() -> None:
+def test_a_trial_that_failed_once_stays_out_of_the_speeds() -> None:
     results = [*repeats("a", 4, STEADY), trial("a", 4, 6, 1.0, Status.UNVERIFIED), trial("a", 4, 7, 1000.0)]
     assert wanted(results) == set()
     assert told(results)[0].startswith("a batch 4: stable after 7 repeats, ±0.")
@@ -94,20 +94,20 @@ def run(
     return follow(results, FEWEST, limit, run_repeats), asked
 
 
-def test_repeats_go_on_beyond_the_limit() -> None:
+def test_repeats_do_not_go_on_beyond_the_limit() -> None:
     results, asked = run(repeats("a", 4, UNSTEADY[:5]), 7, lambda repeat: 1000.0 + 300 * (-1) ** repeat)
     assert asked == [(range(5, 6), {("a", 4)}), (range(6, 7), {("a", 4)})]
     assert told(results)[0].startswith("a batch 4: limit reached, ±") and "after 7 repeats" in told(results)[0]
 
 
-def test_repeats_go_on_after_all_is_stable() -> None:
+def test_repeats_do_not_go_on_after_all_is_stable() -> None:
     wide = (1000.0, 1024.0, 976.0, 1000.0, 1000.0)  # narrow with six, and again with seven
     results, asked = run(repeats("a", 4, wide) + repeats("a", 8, STEADY), 10, lambda repeat: 1000.0)
     assert [numbers for numbers, _ in asked] == [range(5, 6), range(6, 7)] and asked[0][1] == {("a", 4)}
     assert told(results)[0] == "a batch 4: stable after 7 repeats, ±1.3 %"
 
 
-def test_a_limit_that_the_repeats_have_reached_adds_one() -> None:
+def test_a_limit_that_the_repeats_have_reached_adds_none() -> None:
     assert run(repeats("a", 4, UNSTEADY[:5]), 5, lambda repeat: 1000.0)[1] == []
 
 
