@@ -1,11 +1,14 @@
 """How fast our worker is beside the loops that people write, in fresh processes, in turn.
 
-python tests/benchmarks/measure_loops.py [--framework NAME ...] [--batch-size N ...] [--pairs N] [--seconds S]
-    [--profile NAME ...] [--against ROOT]
+python tests/benchmarks/measure_loops.py [--framework NAME ...] [--batch-size N ...] [--rounds N] [--seconds S]
+    [--settings] [--against ROOT]
 
-Prints, per framework and batch size, images/s of each loop (median over the rounds) and our worker's over it: the mean
-of the ratios' logarithms with its 95 % interval by Student's t. `--against ROOT`: the worker of another checkout is one
-loop more. Exit code 1 where a ratio to "by-hand" is below BAR with all of its interval, or losses differ.
+Prints, per framework and batch size, images/s (median over the rounds) and ratios: the mean of the rounds' logarithms
+with its 95 % interval by Student's t. Our worker in profile default stands beside the guide's loop by hand and the
+trainers that people use, in profile tuned beside the best loop found by hand. `--settings`: beside the guide's loop
+stands the same with each setting of tuned alone, and with all. `--against ROOT`: our worker stands beside that of
+another checkout. Exit code 1 where our worker's ratio to a loop by hand is below BAR with all of its interval, or
+losses differ.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import math
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,23 +36,45 @@ from conftest import PROJECT, REAL_FRAMEWORKS  # noqa: E402
 from runner.environments.definition import read  # noqa: E402
 from runner.launch import Local  # noqa: E402
 from runner.machine.description import cores  # noqa: E402
+from workloads.records.build import DEFAULT, TUNED  # noqa: E402
 from workloads.records.intervals import mean_interval  # noqa: E402
 from workloads.records.job import Placement  # noqa: E402
 
-BAR, BY_HAND, OTHER = 0.98, "by-hand", "other-checkout"
-SAME_LOSSES = 1e-3
-LOOPS = {"pytorch": (BY_HAND,), "tensorflow": (BY_HAND, "fit"), "mxnet": (BY_HAND,)}
-MEAN_ONLY = {"fit"}  # loops that tell the mean of their losses
+BAR, SAME_LOSSES = 0.98, 1e-3
+BY_HAND, OTHER = "by-hand", "other-checkout"
+VARIABLES = "variables"  # the setting that is those of [profile.tuned]
+SETTINGS = {
+    "pytorch": ("channels-last", "fused", VARIABLES),
+    "tensorflow": ("steps-in-a-loop", VARIABLES),
+    "mxnet": ("one-graph", "static", VARIABLES),
+}
+TRAINERS = {"tensorflow": ("fit",)}  # each tells the mean of its losses
 
 Told = dict[str, Any]
+Pair = tuple[str, str]  # loops: the first's speed is held against the second's
 
 
-def timed(framework: str, loop: str, batch_size: int, seconds: float, root: Path) -> Told:
+def best(framework: str) -> str:
+    """The loop with all settings."""
+    return "+".join((BY_HAND, *SETTINGS[framework]))
+
+
+def pairs_of(framework: str, options: argparse.Namespace) -> list[Pair]:
+    """What is held against what."""
+    if options.against:
+        return [(DEFAULT, OTHER)]
+    if options.settings:
+        return [*((f"{BY_HAND}+{each}", BY_HAND) for each in SETTINGS[framework]), (best(framework), BY_HAND)]
+    return [(DEFAULT, each) for each in (BY_HAND, *TRAINERS.get(framework, ()))] + [(TUNED, best(framework))]
+
+
+def timed(framework: str, loop: str, batch_size: int, options: argparse.Namespace) -> Told:
     """What timed_loop.py prints."""
     environment = read(PROJECT, framework, "cpu")
-    profile = "default" if loop == OTHER else loop
     launcher = Local(str(environment.interpreter), environment.variables, PROJECT, {}, environment.profile_variables)
-    words = (root, framework, profile, batch_size, seconds, cores())
+    root, name = (options.against, DEFAULT) if loop == OTHER else (ROOT, loop)
+    profile = TUNED if loop == TUNED or VARIABLES in loop.split("+") else DEFAULT
+    words = (root, framework, name, batch_size, options.seconds, cores())
     done = subprocess.run(
         [environment.interpreter, Path(__file__).with_name("timed_loop.py"), *map(str, words)],
         env=launcher.environment(Placement("cpu", cores(), {}), profile),
@@ -61,9 +87,27 @@ def timed(framework: str, loop: str, batch_size: int, seconds: float, root: Path
     return told
 
 
-def differ(loop: str, losses: list[float], ours: list[float]) -> bool:
-    """Whether a loop computes something else."""
-    return not np.allclose(losses, np.mean(ours) if loop in MEAN_ONLY else ours, rtol=SAME_LOSSES)
+def in_turn(
+    framework: str, loops: Iterable[str], batch_size: int, options: argparse.Namespace
+) -> list[dict[str, Told]]:
+    """By loop, of each round; every round begins with another loop."""
+    names, rounds = list(dict.fromkeys(loops)), []
+    for _ in range(options.rounds):
+        rounds.append({name: timed(framework, name, batch_size, options) for name in names})
+        names = [*names[1:], names[0]]
+    return rounds
+
+
+def ratio(rounds: list[dict[str, Told]], pair: Pair) -> tuple[float, float, float]:
+    """(mean, low, high) of the first's speed over the second's."""
+    ours, theirs = ([each[loop]["images_per_s"] for each in rounds] for loop in pair)
+    return tuple(map(math.exp, mean_interval([math.log(a / b) for a, b in zip(ours, theirs, strict=True)])))  # type: ignore[return-value]
+
+
+def differ(pair: Pair, told: dict[str, Told]) -> bool:
+    """Whether the two compute something else."""
+    ours, theirs = (told[loop]["losses"] for loop in pair)
+    return not np.allclose(theirs, ours if len(theirs) == len(ours) else np.mean(ours), rtol=SAME_LOSSES)
 
 
 def main(words: list[str]) -> int:
@@ -71,39 +115,26 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--framework", nargs="+", default=list(REAL_FRAMEWORKS), choices=REAL_FRAMEWORKS)
     parser.add_argument("--batch-size", nargs="+", type=int, default=[4, 32, 128, 1024])
-    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--profile", nargs="+", default=["default"])
+    parser.add_argument("--settings", action="store_true")
     parser.add_argument("--against", type=Path)
     options = parser.parse_args(words)
-    table, console, failed = (
-        Table("framework", "batch", "ours", "beside", "images/s", "its", "ours / its"),
-        Console(),
-        False,
-    )
+    table = Table("framework", "batch", "loop", "images/s", "beside", "images/s", "ratio [95 %]", "", box=None)
+    console, failed = Console(width=150), False
     cells = [(framework, size) for framework in options.framework for size in options.batch_size]
     for framework, size in track(cells, console=Console(stderr=True)):
-        others = (*LOOPS[framework], *((OTHER,) if options.against else ()))
-        rounds: list[dict[str, Told]] = []
-        for number in range(options.pairs):
-            names = (*options.profile, *others)
-            turn = number % len(names)
-            rounds.append(
-                {
-                    name: timed(framework, name, size, options.seconds, options.against if name == OTHER else ROOT)
-                    for name in (*names[turn:], *names[:turn])
-                }
-            )
-        for profile in options.profile:
-            for other in others:
-                ratios = [math.log(each[profile]["images_per_s"] / each[other]["images_per_s"]) for each in rounds]
-                mean, low, high = map(math.exp, mean_interval(ratios))
-                wrong = differ(other, rounds[0][other]["losses"], rounds[0][profile]["losses"])
-                below = other == BY_HAND and high < BAR
-                failed |= wrong or below
-                speeds = (statistics.median(each[name]["images_per_s"] for each in rounds) for name in (profile, other))
-                told = f"{mean:.3f} [{low:.3f}, {high:.3f}]" + " below the bar" * below + " other losses" * wrong
-                table.add_row(framework, str(size), profile, other, *(f"{each:,.0f}" for each in speeds), told)
+        pairs = pairs_of(framework, options)
+        rounds = in_turn(framework, (loop for pair in pairs for loop in pair), size, options)
+        for pair in pairs:
+            mean, low, high = ratio(rounds, pair)
+            below = pair[1].startswith(BY_HAND) and not options.settings and high < BAR
+            wrong = differ(pair, rounds[0])
+            failed |= below or wrong
+            speeds = [f"{statistics.median(each[loop]['images_per_s'] for each in rounds):,.0f}" for loop in pair]
+            verdict = "; ".join(["below the bar"] * below + ["other losses"] * wrong)
+            told = (pair[0], speeds[0], pair[1], speeds[1], f"{mean:.3f} [{low:.3f}, {high:.3f}]", verdict)
+            table.add_row(framework, str(size), *told)
     console.print(table)
     return int(failed)
 

@@ -1,8 +1,8 @@
 """Run inside a framework's environment: python timed_loop.py ROOT FRAMEWORK LOOP BATCH_SIZE SECONDS THREADS
 
-Prints JSON: images_per_s of a steady window of so many seconds, `losses` of the first 20 steps. LOOP is a profile: the
-adapter in the checkout ROOT through the worker's own Trainer; or a loop of loops/FRAMEWORK_loops.py, which is given the
-same images, labels, weights and order.
+Prints JSON: images_per_s of a steady window of so many seconds, `losses` of the first 20 steps. LOOP is a profile:
+the adapter in the checkout ROOT through the worker's own Trainer; or a loop of loops/FRAMEWORK_loops.py with its
+settings, as "by-hand+fused+channels-last", which is given the same images, labels, weights and order.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def of_worker(trainer: Trainer, batch_size: int, seconds: float) -> tuple[list[f
     return losses, speed
 
 
-def of_loop(train: Train, batch_size: int, seconds: float) -> tuple[list[float], float]:
-    """The same of a loop by hand."""
+def of_loop(train: Train, batch_size: int, seconds: float, steps: int | None) -> tuple[list[float], float]:
+    """The same of a loop that is given so many steps a call; None: as many as the worker gives an adapter."""
     losses = train(first)
     started_s = time.monotonic()
     train(first[:5])
-    steps = power_of_two(max(1, int(CALL_S * 5 / (time.monotonic() - started_s))))
+    steps = steps or power_of_two(max(1, int(CALL_S * 5 / (time.monotonic() - started_s))))
     position = 0
     for length_s in (WARM_UP_S, seconds):
         seen, started_s = 0, time.monotonic()
@@ -81,9 +81,12 @@ weights = draw(OSU_CNN, 0)
 size = int(batch_text)
 first = np.resize(order, (COMPARED, size))
 
-loops = import_module(f"loops.{framework}_loops").LOOPS
-if loop in loops:
-    told = of_loop(loops[loop](images, labels, weights, int(threads_text)), size, float(seconds_text))
+loops = import_module(f"loops.{framework}_loops")
+name, *settings = loop.split("+")
+if make := (loops.LOOPS | loops.TRAINERS).get(name):
+    epoch = COUNT // size if name in loops.TRAINERS else None  # what a trainer does around an epoch is not a step's
+    train = make(images, labels, weights, int(threads_text), set(settings))
+    told = of_loop(train, size, float(seconds_text), epoch)
 else:
     told = of_worker(worker(loop, int(threads_text)), size, float(seconds_text))
 print(json.dumps({"losses": told[0], "images_per_s": told[1]}))

@@ -70,3 +70,15 @@ def test_a_worker_finds_the_variables_of_its_profile_alone() -> None:
     tuned = launcher.environment(placement, "tuned")
     assert environment.profile_variables["tuned"].items() <= tuned.items()
     assert not environment.profile_variables["tuned"].keys() & launcher.environment(placement).keys()
+
+
+def test_a_framework_without_the_profile_is_unsupported_in_it_and_runs_in_the_other(tmp_path: Path) -> None:
+    words = ("--framework", "numpy", "--isolation", "here", *WORDS[2:])
+    done = run_runner(*words, "--profile", "default", "tuned", "--results", tmp_path)
+    assert done.returncode == 1
+    results = [json.loads(path.read_text()) for path in tmp_path.glob(f"trials/*/{RESULT_FILE}")]
+    statuses = {each["spec"]["cell"]["framework"]: (each["status"], each["reason"]) for each in results}
+    assert statuses == {
+        "numpy": ("ok", None),
+        "numpy@tuned": ("unsupported", "its environment.toml has no [profile.tuned]"),
+    }

@@ -1,5 +1,6 @@
 """Loops as a framework's user writes them: osu-cnn, SGD with momentum, uint8 images in memory, gathered by numpy.
 
-Each is a function (images, labels, weights, threads) -> train, and `train` (steps, batch) -> losses; no line of
-Batchwise in it. "by-hand" is the guide's; "fit" and its like are the trainers that people use.
+Each is a function (images, labels, weights, threads, settings) -> train, and `train` (steps, batch) -> losses; no
+line of Batchwise in it. "by-hand" is the guide's, and `settings` are those that make it faster; "fit" and its like
+are the trainers that people use, which have none.
 """

@@ -1,4 +1,4 @@
-"""Gluon's guide "Training neural networks" with a hybridized network, and Gluon's Estimator."""
+"""Gluon's guide "Training neural networks" with a hybridized network."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,14 +32,27 @@ def net_of(weights: Any) -> gluon.nn.HybridSequential:
         if name == "dense1":  # canonical: rows by height, width, channel
             array = array.reshape(4, 4, 64, -1).transpose(2, 0, 1, 3).reshape(1024, -1)
         layers[name].weight.set_data(mx.nd.array(array.transpose(3, 2, 0, 1) if array.ndim == 4 else array.T))
-    net.hybridize()
     return net
 
 
-def by_hand(images: Any, labels: Any, weights: Any, threads: int) -> Train:
+class WithLoss(gluon.HybridBlock):
+    def __init__(self, net: Any, loss: Any) -> None:
+        super().__init__()
+        self.net, self.loss = net, loss
+
+    def hybrid_forward(self, F: Any, x: Any, y: Any) -> Any:
+        return self.loss(self.net(x), y)
+
+
+def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
     net = net_of(weights)
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9})
     loss_fn = gluon.loss.SoftmaxCrossEntropyLoss()
+    static = {"static_alloc": "static" in settings, "static_shape": "static" in settings}
+    net.hybridize(**static)
+    whole = WithLoss(net, loss_fn)
+    if "one-graph" in settings:
+        whole.hybridize(**static)
 
     def train(order: Any) -> list[float]:
         losses = []
@@ -47,7 +60,7 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int) -> Train:
             x = mx.nd.from_numpy(np.ascontiguousarray(images[batch].transpose(0, 3, 1, 2))).astype("float32") / 255
             y = mx.nd.from_numpy(labels[batch])
             with autograd.record():
-                loss = loss_fn(net(x), y)
+                loss = whole(x, y) if "one-graph" in settings else loss_fn(net(x), y)
             loss.backward()
             trainer.step(len(batch))
             losses.append(loss.mean())
@@ -57,3 +70,4 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int) -> Train:
 
 
 LOOPS = {"by-hand": by_hand}
+TRAINERS: dict[str, Any] = {}

@@ -35,18 +35,19 @@ def with_weights(net: Any, weights: Any) -> Any:
     return net
 
 
-def by_hand(images: Any, labels: Any, weights: Any, threads: int) -> Train:
+def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
     torch.set_num_threads(threads)
-    net = with_weights(Net(), weights)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    memory_format = torch.channels_last if "channels-last" in settings else torch.contiguous_format
+    net = with_weights(Net(), weights).to(memory_format=memory_format)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, fused="fused" in settings or None)
     loss_fn = nn.CrossEntropyLoss()
 
     def train(order: Any) -> list[float]:
         losses = []
         for batch in order:
-            inputs = torch.from_numpy(images[batch]).permute(0, 3, 1, 2).contiguous().float() / 255
+            inputs = torch.from_numpy(images[batch]).permute(0, 3, 1, 2).contiguous(memory_format=memory_format)
             optimizer.zero_grad()
-            loss = loss_fn(net(inputs), torch.from_numpy(labels[batch]).long())
+            loss = loss_fn(net(inputs.float() / 255), torch.from_numpy(labels[batch]).long())
             loss.backward()
             optimizer.step()
             losses.append(loss.detach())
@@ -56,3 +57,4 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int) -> Train:
 
 
 LOOPS = {"by-hand": by_hand}
+TRAINERS: dict[str, Any] = {}

@@ -30,7 +30,7 @@ def model_of(weights: Any) -> keras.Model:
     return model
 
 
-def by_hand(images: Any, labels: Any, weights: Any, threads: int) -> Train:
+def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     model = model_of(weights)
@@ -45,15 +45,24 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int) -> Train:
         optimizer.apply(grads, model.trainable_weights)
         return loss_value
 
+    @tf.function(reduce_retracing=True)
+    def train_steps(xs: Any, ys: Any) -> Any:
+        losses = tf.TensorArray(tf.float32, tf.shape(xs)[0])
+        for number in tf.range(tf.shape(xs)[0]):
+            losses = losses.write(number, train_step(xs[number], ys[number]))
+        return losses.stack()
+
     def train(order: Any) -> list[float]:
+        if "steps-in-a-loop" in settings:
+            return train_steps(tf.constant(images[order]), tf.constant(labels[order])).numpy().tolist()
         losses = [train_step(tf.constant(images[batch]), tf.constant(labels[batch])) for batch in order]
         return [float(loss) for loss in losses]
 
     return train
 
 
-def fit(images: Any, labels: Any, weights: Any, threads: int) -> Train:
-    """One epoch of exactly these batches by `fit`; the loss it tells is the mean over them."""
+def fit(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
+    """`fit` of exactly these batches; the loss that it tells is the mean over them."""
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     model = model_of(weights)
@@ -63,9 +72,10 @@ def fit(images: Any, labels: Any, weights: Any, threads: int) -> Train:
     def train(order: Any) -> list[float]:
         rows = order.ravel()
         history = model.fit(images[rows], labels[rows], batch_size=order.shape[1], shuffle=False, verbose=0)
-        return history.history["loss"]
+        return list(history.history["loss"])
 
     return train
 
 
-LOOPS = {"by-hand": by_hand, "fit": fit}
+LOOPS = {"by-hand": by_hand}
+TRAINERS = {"fit": fit}
