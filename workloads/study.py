@@ -84,7 +84,7 @@ class Study:
             try:
                 value = msgspec.convert(getattr(self, key), kind)
             except (ValueError, RecursionError) as error:
-                known = _offer(getattr(self, key), get_args(kind)) if get_origin(kind) is Literal else ""
+                known = _offer(getattr(self, key), _choices(kind))
                 raise StudyError(f"{one_line(error)}{known}", key) from error
             object.__setattr__(self, key, value)  # a list is a tuple; 3 and 3.0 are one setting, so one trial id
             if isinstance(value, tuple) and len(set(value)) != len(value):
@@ -153,8 +153,18 @@ def is_path(name: str) -> bool:
     return "/" in name or name.endswith(".npz")
 
 
+def _choices(kind: Any) -> tuple[str, ...]:
+    """Of a Literal, or of a list of them; none of any other type."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return next(filter(None, map(_choices, get_args(kind))), ())
+
+
 def _offer(value: Any, known: tuple[str, ...]) -> str:
-    """What it may have been meant to be, and what there is."""
+    """What it may have been meant to be, and what there is, where that is known; of a list, its first wrong item."""
+    if not known:
+        return ""
+    value = next((each for each in value if each not in known), "") if isinstance(value, list | tuple) else value
     close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
     meant = f"; did you mean {close[0]}?" if close else ""
     return f"{meant}; known are {', '.join(known)}"

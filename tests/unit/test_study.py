@@ -135,6 +135,7 @@ def test_a_whole_number_means_the_same_as_its_decimal(tmp_path: Path, key: str) 
         ("frameworks = [1]", "frameworks", "Expected `str`, got `int` - at `$[0]`"),
         ('optimizer = "lion"', "optimizer", "Invalid enum value 'lion'; known are sgd, momentum, nesterov, adam"),
         ('schedule = "cosin"', "schedule", "Invalid enum value 'cosin'; did you mean cosine?; known are constant"),
+        ('profiles = ["default", "tunde"]', "profiles", "Invalid enum value 'tunde' - at `$[1]`; did you mean tuned?"),
         ('augment = "flip"', "augment", "Invalid enum value 'flip'; did you mean flip-crop?"),
         ("weight_decay = -0.1", "weight_decay", "Expected `float` >= 0"),
         ('weight_decay = 0.1\noptimizer = "adam"', "weight_decay", "adam has none; those that have are sgd, momentum"),
