@@ -169,10 +169,10 @@ def _compared(
 ) -> Iterator[tuple[_Quantity, _Gap]]:
     """Every quantity of one probe."""
 
-    def gap(field: str, key: str, allowed: float, floor: float = SMALL) -> _Gap:
+    def gap(field: str, key: str | None, allowed: float, floor: float = SMALL) -> _Gap:
         def read(each: Evidence) -> Fingerprint:
             value = getattr(each, field)
-            fingerprint: Fingerprint = value[key] if key else value
+            fingerprint: Fingerprint = value if key is None else value[key]
             return fingerprint
 
         value, truth, other = map(read, (evidence, expected, rounded))
@@ -188,12 +188,12 @@ def _compared(
     floor = max(SMALL, SMALL_GRADIENT * (expected.gradient_norm or 0.0))
     for key in reversed(expected.gradients):  # as they are computed
         yield (Kind.GRADIENTS, key, 0), gap("gradients", key, GRADIENTS, floor)
-    yield (Kind.UNTRAINED, "", 0), gap("untrained_evaluation", "", OUTPUTS)
+    yield (Kind.UNTRAINED, "", 0), gap("untrained_evaluation", None, OUTPUTS)
     yield from _compared_updates(evidence, expected, rounded, pairs)
     for step, loss in _compared_losses(evidence.losses, expected.losses, rounding, moved):
         yield (Kind.LOSSES, str(step), step - 1), loss
     if not diverged(expected.losses[:EVALUATED_STEPS]):
-        yield (Kind.EVALUATION, "", EVALUATED_STEPS), gap("evaluation", "", EVALUATION)
+        yield (Kind.EVALUATION, "", EVALUATED_STEPS), gap("evaluation", None, EVALUATION)
 
 
 def _moved(pairs: _Pairs, read: Callable[[Evidence], Fingerprint | None], floor: float) -> tuple[float, ...]:

@@ -51,6 +51,9 @@ def _set(*path: str | int, to: Any) -> Callable[[Any], None]:
     ("name", "change"),
     [
         ("result", _set("wall_s", to=10**400)),
+        ("result", _set("y\n" * 20_000, to=1)),
+        ("result", _set("figures", "y\n" * 20_000, to=1)),
+        ("result", _set("spec", "cell", "framework", to="y" * 20_000)),
         ("result", _set("schema_version", to="a\nb")),
         ("result", _set("started_at", to="y" * 20_000)),
         ("result", _set("spec", "placement", "threads", to=0)),
@@ -81,6 +84,7 @@ def test_what_was_found_is_refused_with_one_line(name: str, change: Callable[[An
     ("name", "change"),
     [
         ("result", _set("evidence", "sizes", to={"dense.weight": None})),
+        ("result", _set("evidence", "gradients", "", to=[1.0, 2.0])),
         ("answers", _set("conditions", "train_images", to=10**400)),
     ],
 )

@@ -9,7 +9,7 @@ from . import versions
 from .figures import Figure, FigureSpec, refuse_unknown
 from .job import TrialSpec
 from .status import Status
-from .validation import record
+from .validation import MOST_CHARACTERS, record
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ class TrialResult:
         """
         data = versions.newest(data)
         if unknown := set(data) ^ {field.name for field in fields(TrialResult)}:
-            raise ValueError(f"fields missing or unknown: {sorted(unknown)}")
+            names = ", ".join(map(repr, sorted(unknown)))
+            raise ValueError(f"fields missing or unknown: {names}"[:MOST_CHARACTERS])
         for name, figure in record(data["figures"], dict[str, Any], "not a trial result: figures").items():
             record(figure, Figure, f"not a trial result: figures.{name}")
         return record(data, TrialResult, "not a trial result")

@@ -108,14 +108,14 @@ def refuse_paths(spec: TrialSpec) -> None:
     data set are parts of names there, its inputs are files there.
     """
     if not ID.fullmatch(spec.id):
-        raise ValueError(f"not a trial result: its id would be {spec.id!r}")
+        raise ValueError(f"not a trial result: its id would be {spec.id[:SHOWN]!r}")
     for name in (spec.task.workload, spec.task.dataset):
         if not name or {"/", "\0"} & set(name):
-            raise ValueError(f"not a trial result: {name!r} names no workload or data set")
+            raise ValueError(f"not a trial result: {name[:SHOWN]!r} names no workload or data set")
     for file in spec.inputs.values():
         path = PurePosixPath(file.path)
         if path.is_absolute() or ".." in path.parts or "\0" in file.path:
-            raise ValueError(f"not a trial result: its input {file.path!r} lies outside of the results folder")
+            raise ValueError(f"not a trial result: its input {file.path[:SHOWN]!r} lies outside of the results folder")
 
 
 def started(result: TrialResult) -> datetime:
