@@ -143,3 +143,10 @@ def test_what_a_run_alone_can_tell_is_not_made_again_from_its_files() -> None:
     of_the_run = {CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE, *LATE_NAMES}
     assert set(MADE_AGAIN) == set(CheckName) - of_the_run
     assert len(MADE_AGAIN) == 13
+
+
+def test_a_window_of_no_time_is_judged_without_an_error() -> None:
+    values = {"window_s": 0.0, "call_p50_s": 0.1, "call_longest_s": 0.9}
+    figures = {name: Figure(value, "worker") for name, value in values.items()}
+    checks = {check.name: check.passed for check in figure_checks(make_spec(), None, figures, [])}
+    assert checks[CheckName.NO_STALL] is False
