@@ -97,13 +97,14 @@ def condition_of(result: TrialResult) -> Condition:
     """From what a stored result holds; None for what an older schema did not store."""
     spec = result.spec
     task = replace(spec.task, optimizer=in_use(spec.task.optimizer), network=_network(spec.task))
-    task = replace(task, profile=DEFAULT) if _in_column(result) else task
+    task = replace(task, profile=_profile(result))
     return Condition(task, spec.passes, spec.placement, tuple(_stated(result).items()))
 
 
-def _in_column(result: TrialResult) -> bool:
-    """Whether its column says in which profile it trained, beside others."""
-    return profile_of(result.spec.cell.framework) == result.spec.task.profile
+def _profile(result: TrialResult) -> str:
+    """In which it trained, unless its column says so."""
+    profile = result.spec.task.profile
+    return DEFAULT if profile_of(result.spec.cell.framework) == profile else profile
 
 
 def _network(task: Task) -> str:
@@ -140,7 +141,7 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
         "optimizer": optimizer_label(task.optimizer, task.accumulate),
         "epochs": str(passes.epochs),
         "last batch": {"keep": "kept", "drop": "dropped"}.get(passes.last_batch, passes.last_batch),
-        "profile": DEFAULT if _in_column(result) else task.profile,
+        "profile": _profile(result),
         "feed": task.feed,
         "device": cpu_model if placement.device_kind == "cpu" else _text(gpu.get("name")),
         "device id": placement.device,

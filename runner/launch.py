@@ -21,6 +21,7 @@ from runner.log import CappedLog
 from runner.machine.memory_group import MemoryGroup
 from runner.owned import Owned, end_group
 from runner.project import Project
+from workloads.records.build import DEFAULT
 from workloads.records.files import LOG_FILE, SAMPLER_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job, Kind, Placement
 
@@ -167,7 +168,7 @@ class Local:
     conditions: dict[str, Any] = field(default_factory=dict)  # beside the runner's own
     profile_variables: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def environment(self, placement: Placement, profile: str = "default") -> dict[str, str]:
+    def environment(self, placement: Placement, profile: str = DEFAULT) -> dict[str, str]:
         """All the variables that a worker has."""
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         variables = self.variables | self.profile_variables.get(profile, {})

@@ -4,7 +4,6 @@ one, with memory that is planned once for each shape.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import re
@@ -17,60 +16,19 @@ import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon
 
-from adapters import kernels
-from adapters.base import (
-    ALONE,
-    MEMORY_KINDS,
-    Count,
-    Floats,
-    MemoryUse,
-    Order,
-    Probe,
-    Unsupported,
-    parts,
-)
+from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.mxnet import optimizers, own_model
 from adapters.mxnet.layers import LAYERS, ROLES
+from adapters.mxnet.libraries import chosen_kernels, version
+from adapters.mxnet.losses import Losses, losses_of
 from adapters.own_code import without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import Join, Layer, Shape
+from workloads.records.build import TUNED
 from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
-
-
-def losses_of(workload: Workload) -> Callable[[mx.nd.NDArray, mx.nd.NDArray], mx.nd.NDArray]:
-    """The loss of each image: what Trainer.step divides by the batch size is their sum."""
-    if workload.loss == "binary-cross-entropy":
-        binary = gluon.loss.SigmoidBinaryCrossEntropyLoss()
-        return lambda logits, labels: binary(logits, labels.astype("float32"))
-    return gluon.loss.SoftmaxCrossEntropyLoss()
-
-
-def version(library: str, call: str) -> str | None:
-    """As the library that MXNet has loaded tells it, e.g. "11020" for CUDA 11.2; MXNet itself does not."""
-    try:
-        asked = getattr(ctypes.CDLL(library), call)
-    except (OSError, AttributeError):
-        return None
-    if call == "cudnnGetVersion":
-        asked.restype = ctypes.c_size_t
-        return str(asked())
-    number = ctypes.c_int()
-    return str(number.value) if asked(ctypes.byref(number)) == 0 else None
-
-
-def chosen_kernels() -> dict[str, Any]:
-    """Facts on oneDNN and OpenBLAS, as `kernels` reads them."""
-    on = mx.runtime.Features().is_enabled("MKLDNN") and os.environ.get("MXNET_MKLDNN_ENABLED") != "0"
-    return kernels.of_onednn(on, convolve) | kernels.of_openblas(Path(mx.__file__).parent)
-
-
-def convolve() -> None:
-    """A small convolution by oneDNN, (4, 3, 8, 8) -> (4, 16, 6, 6); computed when it returns."""
-    images, weights = mx.nd.zeros((4, 3, 8, 8)), mx.nd.zeros((16, 3, 3, 3))
-    mx.nd.Convolution(images, weights, no_bias=True, kernel=(3, 3), num_filter=16).asnumpy()
 
 
 def turned(images: np.ndarray) -> np.ndarray:
@@ -78,25 +36,11 @@ def turned(images: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
 
 
-class Losses(gluon.HybridBlock):
-    """(images, labels) -> the loss of each image: network and loss as one graph."""
-
-    def __init__(self, net: gluon.HybridBlock, loss: Callable[[Any, Any], Any]) -> None:
-        super().__init__(prefix="")
-        with self.name_scope():
-            self.net = net
-        self.loss = loss
-
-    def hybrid_forward(self, F: Any, images: Any, labels: Any) -> Any:
-        """As Gluon calls it."""
-        return self.loss(self.net(images), labels)
-
-
 class Adapter:
-    profile: Path | None = None  # where MXNet's own profiler writes to, once it counts memory
+    trace: Path | None = None  # where MXNet's own profiler writes to, once it counts memory
 
     def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
-        self.tuned = profile == "tuned"
+        self.tuned = profile == TUNED
         self.context = mx.cpu()
         chosen = chosen_kernels() if device == "cpu" else {}
         if device == "cuda":
@@ -129,7 +73,7 @@ class Adapter:
 
     def _taken(self, array: np.ndarray) -> mx.nd.NDArray:
         """The same memory on a CPU: `array` is nobody else's from here on. Not where MXNet counts what it takes."""
-        if self.profile is not None:
+        if self.trace is not None:
             return self._array(array)
         return mx.nd.from_numpy(array).as_in_context(self.context)
 
@@ -281,8 +225,8 @@ class Adapter:
 
     def count_memory(self, folder: Path) -> None:
         # MXNet removes a file of this name and writes it anew: it must be one of our own.
-        self.profile = folder / "mxnet_profile.json"
-        mx.profiler.set_config(profile_memory=True, aggregate_stats=True, filename=str(self.profile))
+        self.trace = folder / "mxnet_profile.json"
+        mx.profiler.set_config(profile_memory=True, aggregate_stats=True, filename=str(self.trace))
         mx.profiler.set_state("run")
 
     def memory_use(self, order: Order, part: int | None = None) -> MemoryUse:
@@ -322,10 +266,10 @@ class Adapter:
 
     def _profiled(self) -> str:
         """What the profiler has counted since it was asked last; its trace, which nobody reads, is removed."""
-        assert self.profile
+        assert self.trace
         mx.nd.waitall()
         summary: str = mx.profiler.dumps(reset=True)
-        self.profile.unlink(missing_ok=True)
+        self.trace.unlink(missing_ok=True)
         return summary
 
     def synchronize(self) -> None:

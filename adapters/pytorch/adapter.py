@@ -16,17 +16,7 @@ import torch._dynamo  # the first optimizer would import it (1.5 s): count it as
 from torch import nn
 
 from adapters import kernels
-from adapters.base import (
-    ALONE,
-    MEMORY_KINDS,
-    Count,
-    Floats,
-    MemoryUse,
-    Order,
-    Probe,
-    Unsupported,
-    parts,
-)
+from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.own_code import without_layers
 from adapters.pytorch import optimizers, own_model
 from adapters.pytorch.biased_variance import BiasedVariance
@@ -34,6 +24,7 @@ from adapters.pytorch.layers import LAYERS, ROLES
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import BatchNorm, Join, Layer, Shape
+from workloads.records.build import TUNED
 from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
@@ -72,7 +63,7 @@ class Adapter:
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
         self.device = torch.device(device)
-        self.resident, self.tuned = feed == "device", profile == "tuned"
+        self.resident, self.tuned = feed == "device", profile == TUNED
         self.memory_format = torch.channels_last if self.tuned else torch.contiguous_format
         return {
             "framework_version": torch.__version__,

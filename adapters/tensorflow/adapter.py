@@ -22,7 +22,10 @@ from adapters.own_code import without_layers
 from adapters.tensorflow import optimizers, own_model
 from adapters.tensorflow.accumulation import Accumulation
 from adapters.tensorflow.layers import ROLES, apply
+from adapters.tensorflow.libraries import convolve, onednn_is_on
+from adapters.tensorflow.loops import in_a_loop
 from workloads.datasets import Images, Labels
+from workloads.records.build import TUNED
 from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
@@ -33,50 +36,12 @@ LOSSES: dict[str, Callable[[], keras.losses.Loss]] = {
 }
 
 
-def onednn_is_on() -> bool | None:
-    """By itself, where the processor has AVX-512 VNNI, AVX-VNNI or AMX; TF_ENABLE_ONEDNN_OPTS decides it elsewhere.
-
-    None where this TensorFlow does not tell: the call is none of its public ones.
-    """
-    try:
-        from tensorflow.python.util import _pywrap_util_port
-
-        return bool(_pywrap_util_port.IsMklEnabled())
-    except (ImportError, AttributeError):
-        return None
-
-
-def convolve() -> None:
-    """A small convolution by oneDNN, (4, 8, 8, 3) -> (4, 8, 8, 16), on one thread."""
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.nn.conv2d(tf.zeros((4, 8, 8, 3)), tf.zeros((3, 3, 3, 16)), 1, "SAME").numpy()
-
-
 STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at")  # compiled, by their names in an adapter
-
-
-def in_a_loop(step: Any, shared: tuple[int, ...]) -> Any:
-    """Many steps in one call: every input of `step` has an axis of steps in front but those in the places `shared`,
-    which all steps see as they are. The losses of all of them.
-    """
-    one = step.input_signature
-    specs = [spec if at in shared else tf.TensorSpec((None, *spec.shape), spec.dtype) for at, spec in enumerate(one)]
-
-    @tf.function(input_signature=specs)
-    def steps(*inputs: tf.Tensor) -> tf.Tensor:
-        count = tf.shape(inputs[-1])[0]
-        losses = tf.TensorArray(tf.float32, count)
-        for number in tf.range(count):
-            of_step = [each if at in shared else each[number] for at, each in enumerate(inputs)]
-            losses = losses.write(number, step(*of_step))
-        return losses.stack()
-
-    return steps
 
 
 class Adapter:
     def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
-        self.tuned = profile == "tuned"
+        self.tuned = profile == TUNED
         chosen = kernels.of_onednn(onednn_is_on(), convolve) if device == "cpu" else {}
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)

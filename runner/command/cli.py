@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import sys
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,12 +15,13 @@ import psutil
 from runner.command import builds, own_code, stable, training_inputs
 from runner.command.own_code import OwnModel
 from runner.command.parser import RETRIED, BadInput, known, study_of
+from runner.command.placement import placed
 from runner.data.cache import CachedFile
 from runner.data.find import find as find_images
 from runner.data.own import OwnImages
 from runner.environments import definition
 from runner.environments.interpreter import Interpreter
-from runner.machine import cgroups, description, memory_group
+from runner.machine import description
 from runner.project import DEFINITION_FILE, Project
 from workloads.datasets import DATASETS, DataError, Dataset, Split
 from workloads.networks import WORKLOADS, NetworkError, find
@@ -31,7 +31,6 @@ from workloads.records.status import Status
 from workloads.spec import Workload
 from workloads.study import Study, StudyError, is_path
 
-LEAST_MEMORY_MIB = 64  # below, Python itself does not start
 MOUNT_HINT = '; give the container a folder and its owner: -v "$PWD/results:/results" --user "$(id -u):$(id -g)"'
 
 
@@ -100,14 +99,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     isolation = _isolation(options.isolation)
     gpus = description.gpus()
     results = options.results or Path("results") / study.name
-    limit_bytes = _memory_limit(options.memory_limit, isolation, results)
-    placement = Placement(
-        device=device_of(study.device, gpus),
-        threads=_threads(study.threads),
-        variables=description.deciding_variables(),
-        memory_limit_bytes=limit_bytes,
-        control_group=isolation != "docker" and limit_bytes is not None and memory_group.possible(),
-    )
+    placement = placed(study, gpus, options.memory_limit, isolation, results)
     pythons = builds.named(options.pythons, project, isolation)
     installed = _frameworks(project, study.frameworks, isolation, pythons)
     return Request(
@@ -215,32 +207,6 @@ def _unread(folder: Path) -> tuple[Split, Split]:
     raise DataError("these images are not decoded yet")
 
 
-def device_of(name: str, gpus: list[description.Gpu]) -> str:
-    """ "cpu" or the UUID of a GPU, for auto | cpu | cuda | cuda:N | UUID. Raises BadInput."""
-    uuids = [gpu.uuid for gpu in gpus]
-    if name == "cpu" or (name == "auto" and not gpus):
-        return "cpu"
-    if name in uuids:
-        return name
-    if name.startswith("GPU-"):
-        raise BadInput(f"--device {name}: no such GPU; this machine has {uuids or 'none'}")
-    kind, _, index = "cuda:0".partition(":") if name in ("auto", "cuda") else name.partition(":")
-    if kind != "cuda" or not index.isdigit():
-        known("device", name, ["auto", "cpu", "cuda", *(f"cuda:{number}" for number in range(len(gpus)))])
-    if not gpus:
-        raise BadInput(f"--device {name}: no NVIDIA GPU with a working driver on this machine; use --device cpu")
-    if int(index) >= len(gpus):
-        raise BadInput(f"--device {name}: this machine has {len(gpus)} GPU(s), cuda:0 to cuda:{len(gpus) - 1}")
-    return uuids[int(index)]
-
-
-def _threads(threads: int | None) -> int:
-    cores = description.cores()
-    if threads is not None and threads > cores:
-        raise BadInput(f"--threads {threads}: this process may use {cores} cores")
-    return threads or cores
-
-
 def _data_dir(folder: Path | None, dataset: Dataset) -> Path | None:
     """The folder asked for, else that of the variable."""
     variable = os.environ.get("BATCHWISE_DATA")
@@ -274,23 +240,6 @@ def _frameworks(
             f"--isolation docker: there is no image of {', '.join(outside)} from --adapters; use --isolation venv"
         )
     return chosen
-
-
-def _memory_limit(memory_limit_mib: int | None, isolation: str, results: Path) -> int | None:
-    """In bytes: what is asked for; of containers, which are not in this process's groups, also what holds for those."""
-    if memory_limit_mib is not None and memory_limit_mib < LEAST_MEMORY_MIB:
-        raise BadInput(f"--memory-limit {memory_limit_mib}: must be {LEAST_MEMORY_MIB} MiB or more")
-    if memory_limit_mib is not None and memory_limit_mib > sys.maxsize >> 20:
-        raise BadInput(f"--memory-limit {memory_limit_mib}: must be {sys.maxsize >> 20} MiB or less")
-    asked = None if memory_limit_mib is None else memory_limit_mib * 2**20
-    if isolation != "docker":
-        return asked
-    if "," in str(results.resolve()):
-        raise BadInput(f"--results {results}: no container can be given a path with a comma; name another folder")
-    if "LD_PRELOAD" in description.deciding_variables():
-        raise BadInput("LD_PRELOAD is set: a container has no such file; unset it, or use --isolation venv")
-    limit_bytes = cgroups.memory_limit_bytes()
-    return limit_bytes if asked is None else min(asked, limit_bytes or sys.maxsize)
 
 
 def _results(folder: Path, writable: bool) -> Path:

@@ -32,7 +32,7 @@ def record(data: Any, kind: type[Kind], name: str) -> Kind:
     except (ValueError, RecursionError) as error:
         raise ValueError(one_line(ValueError(f"{name}: {one_line(error)}"))) from error
     for key in _invented(data, msgspec.to_builtins(converted), "$"):
-        raise ValueError(f"{name}: {one_line(ValueError(f'Unknown field - at `{key}`'))}")
+        raise ValueError(one_line(ValueError(f"{name}: Unknown field - at `{key}`")))
     return converted
 
 

@@ -1,0 +1,33 @@
+"""The loss of each image, and network and loss as one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mxnet as mx
+from mxnet import gluon
+
+from workloads.spec import Workload
+
+
+def losses_of(workload: Workload) -> Callable[[mx.nd.NDArray, mx.nd.NDArray], mx.nd.NDArray]:
+    """The loss of each image: what Trainer.step divides by the batch size is their sum."""
+    if workload.loss == "binary-cross-entropy":
+        binary = gluon.loss.SigmoidBinaryCrossEntropyLoss()
+        return lambda logits, labels: binary(logits, labels.astype("float32"))
+    return gluon.loss.SoftmaxCrossEntropyLoss()
+
+
+class Losses(gluon.HybridBlock):
+    """(images, labels) -> the loss of each image: network and loss as one graph."""
+
+    def __init__(self, net: gluon.HybridBlock, loss: Callable[[Any, Any], Any]) -> None:
+        super().__init__(prefix="")
+        with self.name_scope():
+            self.net = net
+        self.loss = loss
+
+    def hybrid_forward(self, F: Any, images: Any, labels: Any) -> Any:
+        """As Gluon calls it."""
+        return self.loss(self.net(images), labels)

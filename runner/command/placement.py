@@ -1,0 +1,70 @@
+"""Where the trials of a command run, and what they may use there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from runner.command.parser import BadInput, known
+from runner.machine import cgroups, description, memory_group
+from workloads.records.job import Placement
+from workloads.study import Study
+
+LEAST_MEMORY_MIB = 64  # below, Python itself does not start
+
+
+def placed(
+    study: Study, gpus: list[description.Gpu], memory_limit_mib: int | None, isolation: str, results: Path
+) -> Placement:
+    """Of every trial. Raises BadInput."""
+    limit_bytes = _memory_limit(memory_limit_mib, isolation, results)
+    return Placement(
+        device=device_of(study.device, gpus),
+        threads=_threads(study.threads),
+        variables=description.deciding_variables(),
+        memory_limit_bytes=limit_bytes,
+        control_group=isolation != "docker" and limit_bytes is not None and memory_group.possible(),
+    )
+
+
+def device_of(name: str, gpus: list[description.Gpu]) -> str:
+    """ "cpu" or the UUID of a GPU, for auto | cpu | cuda | cuda:N | UUID. Raises BadInput."""
+    uuids = [gpu.uuid for gpu in gpus]
+    if name == "cpu" or (name == "auto" and not gpus):
+        return "cpu"
+    if name in uuids:
+        return name
+    if name.startswith("GPU-"):
+        raise BadInput(f"--device {name}: no such GPU; this machine has {uuids or 'none'}")
+    kind, _, index = "cuda:0".partition(":") if name in ("auto", "cuda") else name.partition(":")
+    if kind != "cuda" or not index.isdigit():
+        known("device", name, ["auto", "cpu", "cuda", *(f"cuda:{number}" for number in range(len(gpus)))])
+    if not gpus:
+        raise BadInput(f"--device {name}: no NVIDIA GPU with a working driver on this machine; use --device cpu")
+    if int(index) >= len(gpus):
+        raise BadInput(f"--device {name}: this machine has {len(gpus)} GPU(s), cuda:0 to cuda:{len(gpus) - 1}")
+    return uuids[int(index)]
+
+
+def _threads(threads: int | None) -> int:
+    cores = description.cores()
+    if threads is not None and threads > cores:
+        raise BadInput(f"--threads {threads}: this process may use {cores} cores")
+    return threads or cores
+
+
+def _memory_limit(memory_limit_mib: int | None, isolation: str, results: Path) -> int | None:
+    """In bytes: what is asked for; of containers, which are not in this process's groups, also what holds for those."""
+    if memory_limit_mib is not None and memory_limit_mib < LEAST_MEMORY_MIB:
+        raise BadInput(f"--memory-limit {memory_limit_mib}: must be {LEAST_MEMORY_MIB} MiB or more")
+    if memory_limit_mib is not None and memory_limit_mib > sys.maxsize >> 20:
+        raise BadInput(f"--memory-limit {memory_limit_mib}: must be {sys.maxsize >> 20} MiB or less")
+    asked = None if memory_limit_mib is None else memory_limit_mib * 2**20
+    if isolation != "docker":
+        return asked
+    if "," in str(results.resolve()):
+        raise BadInput(f"--results {results}: no container can be given a path with a comma; name another folder")
+    if "LD_PRELOAD" in description.deciding_variables():
+        raise BadInput("LD_PRELOAD is set: a container has no such file; unset it, or use --isolation venv")
+    limit_bytes = cgroups.memory_limit_bytes()
+    return limit_bytes if asked is None else min(asked, limit_bytes or sys.maxsize)
