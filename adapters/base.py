@@ -24,6 +24,11 @@ MEMORY_KINDS = ("parameters", "gradients", "optimizer", "allocator_peak", "alloc
 ALONE = 20  # steps at most that `memory_use` waits for one by one
 
 
+# Of float16, at first: so little that the first steps do not overflow, whose updates would be left out. It falls where
+# one does and never grows, or every 2,000 steps an update would be left out to find that it grew too far.
+LOSS_SCALE, NEVER = 1024.0, 2**30  # steps
+
+
 class Unsupported(Exception):
     """This framework cannot do what the trial asks here; the message is the reason a reader sees."""
 
@@ -63,9 +68,14 @@ class Adapter(Protocol):
     then build, then the others in any order; load, of the same shapes, and build may come again.
     """
 
-    def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
+    def open(
+        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
+    ) -> dict[str, Any]:
         """Take the device ("cpu", or "cuda" = the one GPU that is visible; computes on it once) and that many threads.
 
+        In each `precision` but "float32" weights, loss and updates stay in float32; layers compute in it as the
+        framework's own mixed precision decides, in "tf32" their products alone. Of "float16" the loss is scaled by
+        LOSS_SCALE, and by less after an overflow. What `probe` and `predict` give is float32 in any.
         `allocator` "on-demand" takes a GPU's memory as it is needed, "default" as the framework does by itself.
         Returns facts: versions and settings as JSON. Raises Unsupported(reason).
         """

@@ -6,7 +6,7 @@ import string
 
 import pandas as pd
 
-from . import condition_text, memory, parity, tables, worker_facts
+from . import condition_text, memory, modes, parity, tables, worker_facts
 from .conditions import Section
 from .drawing.section_charts import charts_of
 from .quantities import ACCURACY, QUANTITIES
@@ -29,6 +29,8 @@ def chapter(section: Section, heading: str, with_quantities: bool) -> Chapter:
         elif quantity is ACCURACY:
             compared = parity.compare(section)
             parts.append(parity.table(compared) if parity.stated(compared) else parity.NOT_STATED)
+    changes = modes.table(section)
+    parts += [changes] if changes else []
     published, silent = published_tables.of_section(section)
     parts += [*published, *silent, *memory.of_section(section)]
     workers = worker_facts.table(section)

@@ -6,17 +6,18 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from workloads.records.build import DEFAULT, MARK, profile_of
+from workloads.records.build import DEFAULT, FLOAT32, MARK
+from workloads.records.processor import TF32
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import started
 
-from .conditions import ACCUMULATION, VARIABLES, Condition, Section
+from .conditions import ACCUMULATION, COOL_DOWN, VARIABLES, Condition, Section, mode_said
 from .frameworks import display_name, ordered
 from .words import counted
 
 # Parts that are told where they are something else.
-SELDOM = {"network": "of the catalogue", "augmentation": "none", ACCUMULATION: "none"}
+SELDOM = {"network": "of the catalogue", "augmentation": "none", ACCUMULATION: "none", COOL_DOWN: "none"}
 NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
 
 
@@ -70,12 +71,13 @@ def software_words(section: Section, frameworks: Iterable[str] | None = None) ->
 
 def conditions_list(section: Section) -> list[str]:
     """What was run, by which software, on which machine, when, by which version of this suite: sentences."""
-    words, results = described(section.condition) | {"profile": profiles(section)}, section.every
+    words, results = described(section.condition) | mode_words(section), section.every
     software = software_words(section)
     machine = [
         ("host memory", distinct(_gib(result.machine.get("memory_bytes")) for result in results)),
         ("runner's Python", distinct(result.machine.get("python") for result in results)),
         ("load average before a trial", _load_range(results)),
+        ("times of the same loop before the run", _noise_range(results)),
         ("commit", distinct(result.machine.get("commit") for result in results)),
     ]
     lines = [f"Conditions: {'; '.join(f'{key} {value}' for key, value in words.items())}."]
@@ -104,7 +106,7 @@ def package_versions(result: TrialResult) -> dict[str, Any]:
 
 def provenance(section: Section) -> str:
     """Device, versions, data set, optimizer, load, commit, date; plain text."""
-    words, results = described(section.condition), section.every
+    words, results = described(section.condition) | mode_words(section), section.every
     versions = ", ".join(_version(framework, section) for framework in ordered(section.software))
     on_gpu = section.condition.placement.device_kind == "cuda"
     host = f", driver {words['GPU driver']}, {words['processor']}" if on_gpu else ""
@@ -116,17 +118,38 @@ def provenance(section: Section) -> str:
         f"{words['device']}{host}, {words['cores']} cores, {counted(words['threads'], 'thread')}. {versions}. "
         f"{words['model']} on {words['data set']}{augmented}, {words['precision']}, TF32 {words['TF32']}, "
         f"{words['optimizer']}{parts}, "
-        f"{counted(words['epochs'], 'epoch')}{kept}; profile {profiles(section)}, feed {words['feed']}, "
+        f"{counted(words['epochs'], 'epoch')}{kept}; profile {words['profile']}, feed {words['feed']}, "
         f"seed {words['seed']}. {VARIABLES}: {words[VARIABLES]}. Load before a trial {load or NOT_REPORTED}. "
         f"Commit {commit or NOT_REPORTED}. {dates(results)}."
     )
 
 
-def profiles(section: Section) -> str:
-    """Of all columns, or of each where they differ."""
-    named = {profile_of(result.spec.cell.framework): result.spec.task.profile for result in section.every}
-    return " and ".join(f"{profile} ({MARK}{name})" if len(named) > 1 and name != DEFAULT else profile
-                        for name, profile in sorted(named.items()))  # fmt: skip
+def mode_words(section: Section) -> dict[str, str]:
+    """{"profile", "precision", "TF32"}: of all columns, or of each where they differ."""
+    shared, said = dict(section.condition.stated), [mode_said(result) for result in section.every]
+    precisions = {mode.precision for mode in said}
+    with_tf32 = {"on" if precision == TF32 else "" for precision in precisions}
+    return {
+        "profile": _of_columns({mode.profile for mode in said}, DEFAULT, shared["profile"]),
+        "precision": _of_columns(precisions, FLOAT32, shared["precision"]),
+        "TF32": _of_columns(with_tf32, "", shared["TF32"]).replace(f"{MARK}on", f"{MARK}{TF32}"),
+    }
+
+
+def _of_columns(named: set[str], usual: str, shared: str | None) -> str:
+    """What those columns have that say nothing is `shared`."""
+    others = sorted(named - {usual})
+    if usual not in named and len(others) == 1:
+        return others[0]
+    first = [shared or NOT_REPORTED] if usual in named else []
+    return " and ".join([*first, *(f"{name} ({MARK}{name})" for name in others)])
+
+
+def _noise_range(results: Iterable[TrialResult]) -> str:
+    """ "2.1 to 3.4 % apart"; empty where no result says it, as older ones."""
+    spreads = [result.machine.get("noise_spread_percent") for result in results]
+    known = sorted({f"{spread:.1f}" for spread in spreads if isinstance(spread, int | float)}, key=float)
+    return f"{' to '.join(dict.fromkeys((known[0], known[-1])))} % apart" if known else ""
 
 
 def dates(results: Iterable[TrialResult]) -> str:

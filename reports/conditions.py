@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from workloads.networks import WORKLOADS
 from workloads.records import network, processor
-from workloads.records.build import DEFAULT, profile_of
+from workloads.records.build import DEFAULT, FLOAT32, Mode, mode_of
 from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -22,7 +22,7 @@ from .training_text import accumulation_label, augmentation_label, in_use, optim
 
 VARIABLES = "caller's variables"
 OWN_CODE = "own code, not compared"
-ACCUMULATION = "accumulation"
+ACCUMULATION, COOL_DOWN = "accumulation", "cool-down"
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,26 @@ def condition_of(result: TrialResult) -> Condition:
     """From what a stored result holds; None for what an older schema did not store."""
     spec = result.spec
     task = replace(spec.task, optimizer=in_use(spec.task.optimizer), network=_network(spec.task))
-    task = replace(task, profile=_profile(result))
+    task = replace(task, **asdict(_mode(result)))
     return Condition(task, spec.passes, spec.placement, tuple(_stated(result).items()))
 
 
-def _profile(result: TrialResult) -> str:
-    """In which it trained, unless its column says so."""
-    profile = result.spec.task.profile
-    return DEFAULT if profile_of(result.spec.cell.framework) == profile else profile
+def mode_said(result: TrialResult) -> Mode:
+    """What its column says of how it trained; of a label that only looks so, nothing."""
+    said, task = mode_of(result.spec.cell.framework), result.spec.task
+    return Mode(
+        said.profile if said.profile == task.profile else DEFAULT,
+        said.precision if said.precision == task.precision else FLOAT32,
+    )
+
+
+def _mode(result: TrialResult) -> Mode:
+    """How it trained, but for what its column says."""
+    said, task = mode_said(result), result.spec.task
+    return Mode(
+        DEFAULT if said.profile == task.profile else task.profile,
+        FLOAT32 if said.precision == task.precision else task.precision,
+    )
 
 
 def _network(task: Task) -> str:
@@ -128,6 +140,8 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
     """Every part of a condition in words, in the order in which they are listed."""
     spec, machine, precision = result.spec, result.machine, result.facts.get("precision")
     task, passes, placement = spec.task, spec.passes, spec.placement
+    said = mode_said(result)
+    tf32 = result.facts.get("tf32") is True and said.precision != processor.TF32
     gpu, cpu_model, container = _gpu(result), _text(machine.get("cpu_model")), _container(result)
     cores, flags = machine.get("cores"), machine.get("cpu_flags")
     return {
@@ -141,7 +155,7 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
         "optimizer": optimizer_label(task.optimizer, task.accumulate),
         "epochs": str(passes.epochs),
         "last batch": {"keep": "kept", "drop": "dropped"}.get(passes.last_batch, passes.last_batch),
-        "profile": _profile(result),
+        "profile": _mode(result).profile,
         "feed": task.feed,
         "device": cpu_model if placement.device_kind == "cpu" else _text(gpu.get("name")),
         "device id": placement.device,
@@ -155,8 +169,9 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
         "threads": str(placement.threads),
         VARIABLES: " ".join(f"{name}={value}" for name, value in sorted(placement.variables.items())) or "none set",
         "steady window": f"{spec.window_s:g} s",
-        "precision": _text(precision),
-        "TF32": None if precision is None else "on" if result.facts.get("tf32") is True else "off",
+        **({COOL_DOWN: f"{spec.cool_down_s:g} s"} if spec.cool_down_s else {}),
+        "precision": FLOAT32 if precision == said.precision else _text(precision),
+        "TF32": None if precision is None else "on" if tf32 else "off",
         "seed": str(spec.draw.first_seed),
         "container": container,
         "limits": _limits(result),

@@ -10,12 +10,13 @@ if __name__ == "__main__":
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 
 from runner import owned, stored
 from runner.batch_size import command as batch_size
-from runner.command import cli, inputs, overhead, own_data, parser, show, stable
+from runner.command import cli, inputs, machine_noise, overhead, own_data, parser, show, stable
 from runner.command.plan import Plan, plan_of
 from runner.command.setup import installations, make_environments
 from runner.doctor import command as doctor
@@ -118,6 +119,8 @@ def train(request: cli.Request, console: Console) -> list[TrialResult]:
     launchers = make_environments(request, console)
     installed = installations(request)
 
+    noise: dict[str, Any] = {}  # of this machine, looked at once
+
     def planned(repeats: range) -> Plan:
         return plan_of(request, installed, repeats, inputs.write_repeats(request, data, repeats))
 
@@ -125,7 +128,9 @@ def train(request: cli.Request, console: Console) -> list[TrialResult]:
         session.complete(plan.trials)
         plan = plan.with_stored(session.known.values())
         show.left_out(plan, request.results, console)
-        return session.run(plan)
+        if plan.to_run and not noise:
+            noise.update(machine_noise.before(request, console))
+        return session.run(plan, noise)
 
     first = planned(range(request.study.repeats))
     session = Session(request, launchers, first.trials, console)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
@@ -111,14 +112,17 @@ class Session:
                     write_json(self.request.results / TRIALS / result.spec.id / RESULT_FILE, result.to_json())
                 self.known[result.spec.id] = result
 
-    def run(self, plan: Plan) -> list[TrialResult]:
+    def run(self, plan: Plan, noise: Mapping[str, Any] = MappingProxyType({})) -> list[TrialResult]:
         """One after another, each stored as soon as it is known; a failed one never stops the run.
 
-        After each, the gate looks again at all in the folder that it may be held against. Returns the plan's trials.
+        After each, the gate looks again at all in the folder that it may be held against. `noise` is a condition of all
+        (`machine_noise.before`). Returns the plan's trials.
         """
         if plan.to_run:
             memory = MemoryWorker(self.request.results, plan.trials)
-            machine = description.describe(self.request.project, self.request.placement.device, self.request.gpus)
+            machine = dict(noise) | description.describe(
+                self.request.project, self.request.placement.device, self.request.gpus
+            )
             too_large = TooLarge(plan.finished.values())
             with Display(self.console, plan.estimates_s) as display:
                 for spec in plan.to_run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ def run_trial(
     can be made of (`rebuild`), should this process be killed before there is one.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    time.sleep(spec.cool_down_s)
     load = {"load_average_before": description.load_average()}
     variables = {"profile_variables": launcher.profile_variables.get(spec.task.profile, {})}
     conditions = conditions | launcher.conditions | load | variables | {"silence_limit_s": SILENCE_S}

@@ -106,6 +106,13 @@ class Workload:
         return sum(layer.multiply_adds(shape) for layer, shape in self.walk())
 
     @property
+    def step_flop(self) -> int:
+        """Floating-point operations of a training step, an image: a multiply-add is two, and the backward pass, which
+        makes a gradient of what came in and one of the weights, is twice the forward pass.
+        """
+        return 3 * 2 * self.multiply_adds
+
+    @property
     def draws(self) -> bool:
         """Whether training is random beyond its inputs."""
         return any(isinstance(layer, Dropout) and layer.rate > 0 for layer in _every(self.layers))

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from .records.build import DEFAULT
-from .records.job import AugmentName, Fit, Passes, Profile, Task
+from .records.build import DEFAULT, Precision, Profile
+from .records.job import AugmentName, Fit, Passes, Task
 from .records.validation import one_line
 from .spec import BASE_BATCH_SIZE, DECAYING, OptimizerName, OptimizerSpec, ScaleName, ScheduleName
 
@@ -72,11 +72,13 @@ class Study:
     fit: Fit | None = None  # None: a published data set as the catalogue brings it to the network, else "stretch"
     skip_unreadable: bool = False  # images of one's own that cannot be decoded are left out
     profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = ("default",)
+    precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = ("float32",)
     feed: Literal["host", "device"] = "host"
     device: str = "auto"
     threads: Count | None = None  # None = every core this process may use
     window_s: Positive = 5.0
     timeout_s: Positive = 600.0
+    cool_down_s: NotNegative = 0.0  # before each trial
 
     def __post_init__(self) -> None:
         """Raises StudyError with its key for a value of another type or outside its range."""
@@ -108,7 +110,7 @@ class Study:
         if least_s >= self.timeout_s:
             detail = f"{self.epochs:,} take {least_s:,.0f} s on any machine, more than the {self.timeout_s:g} s"
             raise StudyError(f"{detail} of timeout_s", "epochs")
-        cells = len(self.batch_sizes) * len(self.frameworks) * len(self.profiles)
+        cells = len(self.batch_sizes) * len(self.frameworks) * len(self.profiles) * len(self.precisions)
         if self.repeats * cells > MOST_TRIALS:
             key = "batch_sizes" if cells > self.repeats else "repeats"
             trials = f"{self.repeats * cells:,} trials, of {cells:,} cells in {self.repeats:,} repeats"

@@ -19,8 +19,8 @@ from mxnet import autograd, gluon
 from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.mxnet import optimizers, own_model
 from adapters.mxnet.layers import LAYERS, ROLES
-from adapters.mxnet.libraries import chosen_kernels, version
-from adapters.mxnet.losses import Losses, losses_of
+from adapters.mxnet.libraries import chosen_kernels, compute_in, version
+from adapters.mxnet.losses import Losses, float32, losses_of
 from adapters.own_code import without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
@@ -39,7 +39,10 @@ def turned(images: np.ndarray) -> np.ndarray:
 class Adapter:
     trace: Path | None = None  # where MXNet's own profiler writes to, once it counts memory
 
-    def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
+    def open(
+        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
+    ) -> dict[str, Any]:
+        self.mixed = compute_in(precision, device)
         self.tuned = profile == TUNED
         self.context = mx.cpu()
         chosen = chosen_kernels() if device == "cpu" else {}
@@ -55,7 +58,7 @@ class Adapter:
             "framework_version": mx.__version__,
             "cuda_version": version("libcudart.so.11.0", "cudaRuntimeGetVersion") if device == "cuda" else None,
             "cudnn_version": version("libcudnn.so.8", "cudnnGetVersion") if device == "cuda" else None,
-            "precision": "float32",
+            "precision": precision,
             "tf32": device == "cuda" and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0",
             "intra_op_threads": int(os.environ["OMP_NUM_THREADS"]),  # MXNet has no call for it
             "allocator_policy": "pool" if device == "cuda" else "host",
@@ -100,6 +103,8 @@ class Adapter:
             net.initialize(mx.init.Zero(), ctx=self.context)
         else:
             net.add(model)
+        if self.mixed:
+            net.add(gluon.nn.HybridLambda(float32))
         for key, array in channels_first(workload, weights).items():
             self._parameter(key).set_data(self._array(array))
         self.net, self.loss, self.request = net, losses_of(workload), "write"
@@ -156,7 +161,7 @@ class Adapter:
         keys = self.workload.parameter_shapes()
         return Probe(
             float(loss.asscalar()),
-            outputs_channels_last(self.workload, {name: y.asnumpy() for name, y in outputs.items()}),
+            outputs_channels_last(self.workload, {name: float32(mx.nd, y).asnumpy() for name, y in outputs.items()}),
             channels_last(self.workload, {key: self._parameter(key).grad().asnumpy() for key in keys}),
         )
 

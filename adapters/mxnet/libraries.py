@@ -1,4 +1,4 @@
-"""What the libraries that MXNet has loaded tell of themselves."""
+"""MXNet's own settings, and what the libraries that it has loaded tell of themselves."""
 
 from __future__ import annotations
 
@@ -8,8 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import mxnet as mx
+from mxnet.contrib import amp
 
 from adapters import kernels
+from adapters.base import Unsupported
+
+
+def compute_in(precision: str, device: str) -> bool:
+    """Every network that is made from here on; whether that is not all in float32. Raises Unsupported."""
+    if precision == "float32":
+        return False
+    if (precision, device) != ("bfloat16", "cpu"):
+        place = "a GPU" if device == "cuda" else "a CPU"
+        raise Unsupported(f"MXNet {mx.__version__} in {precision} on {place}: nobody has held it against the referee")
+    amp.init(target_dtype=precision)
+    return True
 
 
 def version(library: str, call: str) -> str | None:

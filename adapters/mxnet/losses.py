@@ -19,6 +19,11 @@ def losses_of(workload: Workload) -> Callable[[mx.nd.NDArray, mx.nd.NDArray], mx
     return gluon.loss.SoftmaxCrossEntropyLoss()
 
 
+def float32(F: Any, values: Any) -> Any:
+    """The same numbers in float32, of a precision that numpy has not."""
+    return F.amp_cast(values, dtype="float32")
+
+
 class Losses(gluon.HybridBlock):
     """(images, labels) -> the loss of each image: network and loss as one graph."""
 

@@ -13,7 +13,9 @@ from adapters.base import MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, 
 from adapters.numpy.layers import sequence
 from adapters.numpy.optimizers import Optimizer
 from adapters.numpy.passes import Array, Parameters, Pass
+from adapters.numpy.rounding import rounding_to
 from workloads.datasets import Images, Labels
+from workloads.records.build import FLOAT32, FLOAT64
 from workloads.records.own_code import OwnCode
 from workloads.spec import SLOTS, OptimizerSpec, Workload
 from workloads.weights import Weights
@@ -44,19 +46,26 @@ LOSSES: dict[str, Callable[[Array, Labels], tuple[float, Array]]] = {
 
 
 class Adapter:
-    """A profile of its own, "float64", tells the truth that float32 is rounded from."""
+    """A precision of its own, "float64", tells the truth that others are rounded from; in those of fewer digits than
+    float32 it rounds what enters and leaves each layer.
+    """
 
-    def __init__(self, dtype: type = np.float32) -> None:
-        self.dtype = dtype
+    def __init__(self, precision: str = FLOAT32) -> None:
+        self._compute_in(precision)
 
-    def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
+    def _compute_in(self, precision: str) -> None:
+        self.dtype: type = np.float64 if precision == FLOAT64 else np.float32
+        self.rounded = rounding_to(precision)
+
+    def open(
+        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
+    ) -> dict[str, Any]:
         if device != "cpu":
             raise Unsupported("the numpy referee runs on the CPU only")
-        if profile == "float64":
-            self.dtype = np.float64
+        self._compute_in(precision)
         return {
             "framework_version": np.__version__,
-            "precision": np.dtype(self.dtype).name,
+            "precision": precision,
             **kernels.of_openblas(Path(np.__file__).parent.parent),
         }
 
@@ -74,11 +83,12 @@ class Adapter:
 
     def rescaled(self, images: Images) -> Array:
         """What the first layer takes in."""
-        return images.astype(self.dtype) * self.dtype(self.workload.scale)
+        return self.rounded(images.astype(self.dtype) * self.dtype(self.workload.scale))
 
     def new_pass(self, training: bool) -> Pass:
-        """With the weights as they are."""
-        return Pass(self.state, training, self.generator)
+        """With the weights as they are; fewer digits round kernels, not what is one number a channel."""
+        weights = {key: self.rounded(array) if array.ndim > 1 else array for key, array in self.state.items()}
+        return Pass(weights, training, self.generator, rounded=self.rounded)
 
     def differentiate(self, images: Images, labels: Labels) -> tuple[float, Pass]:
         """The batch's loss, and the pass with its gradients and running statistics."""
@@ -86,6 +96,7 @@ class Adapter:
         logits, backward = sequence(self.workload.layers, self.rescaled(images), run)
         loss, dy = LOSSES[self.workload.loss](logits, labels)
         backward(dy)
+        run.gradients = {key: self.rounded(gradient) for key, gradient in run.gradients.items()}
         return loss, run
 
     def probe(self, images: Images, labels: Labels) -> Probe:

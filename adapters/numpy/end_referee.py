@@ -2,7 +2,8 @@
 
 Reads job.json, END_FILE and the trial's inputs; prints one line of JSON: how far the framework is from what the same
 weights give here. In float32, which is quick and sees far less than is allowed; where that leaves a doubt, in float64,
-with the difference between the two as what rounding makes.
+with the difference between the two as what rounding makes. Of a trial in fewer digits, float32 is the truth, and what
+rounding makes is the difference between that and the referee in the trial's precision.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import numpy as np
 from adapters.base import parts
 from adapters.numpy.adapter import LOSSES, Adapter
 from adapters.numpy.end_updates import Step, update_differences
-from adapters.numpy.layers import FORWARD, sequence
+from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Array, Parameters
 from workloads import weights
 from workloads.augmentation import Augmented, Cost
 from workloads.datasets import Images, Labels
 from workloads.records import network
+from workloads.records.build import FLOAT32, FLOAT64
 from workloads.records.end_evidence import (
     BACKWARD_MULTIPLY_ADDS,
     END_FILE,
@@ -72,13 +74,13 @@ class Asked:
 Answers = tuple[Array, list[Step]]  # (logits, of each step), in one precision
 
 
-def answers(asked: Asked, dtype: type) -> Answers:
-    """In the precision of `dtype`, from the weights that the worker saved."""
-    return _logits(asked, dtype), [_step(asked, number, dtype) for number in range(asked.steps)]
+def answers(asked: Asked, precision: str) -> Answers:
+    """In this precision, from the weights that the worker saved."""
+    return _logits(asked, precision), [_step(asked, number, precision) for number in range(asked.steps)]
 
 
-def _built(asked: Asked, number: int, dtype: type) -> Adapter:
-    adapter = Adapter(dtype)
+def _built(asked: Asked, number: int, precision: str) -> Adapter:
+    adapter = Adapter(precision)
     adapter.build(asked.workload, asked.rule, asked.weights(number), 0)
     return adapter
 
@@ -88,16 +90,16 @@ def _chunk(workload: Workload) -> int:
     return max(1, BACKWARD_MULTIPLY_ADDS // max(1, workload.multiply_adds))
 
 
-def _logits(asked: Asked, dtype: type) -> Array:
-    adapter, size, images = _built(asked, 0, dtype), _chunk(asked.workload), asked.test_images
+def _logits(asked: Asked, precision: str) -> Array:
+    adapter, size, images = _built(asked, 0, precision), _chunk(asked.workload), asked.test_images
     return np.concatenate([adapter.predict(images[first : first + size]) for first in range(0, len(images), size)])
 
 
-def _step(asked: Asked, number: int, dtype: type) -> Step:
+def _step(asked: Asked, number: int, precision: str) -> Step:
     """From the weights before it; of a large batch the last layer's gradients alone."""
     batch = asked.batch(number)
     images, labels = asked.images[batch], asked.labels[batch]
-    adapter, rule = _built(asked, number, dtype), asked.rule.name
+    adapter, rule = _built(asked, number, precision), asked.rule.name
     # The first step of two is needed for its loss alone where the state of the optimizer hides its update.
     if follows_whole_gradient(asked.workload, len(batch)) and (number or rule in ("sgd", "nesterov", "rmsprop")):
         loss, gradients = adapter.accumulate(images, labels, asked.spec.part)
@@ -111,9 +113,10 @@ def _step(asked: Asked, number: int, dtype: type) -> Step:
         features.append(sequence(tuple(front), adapter.rescaled(images[piece]), run)[0])
         adapter.state |= run.statistics
     run = adapter.new_pass(training=True)
-    logits, backward = FORWARD[type(last)](last, np.concatenate(features), run)
+    logits, backward = sequence((last,), np.concatenate(features), run)
     loss, dy = LOSSES[asked.workload.loss](logits, labels)
     backward(dy)
+    run.gradients = {key: adapter.rounded(gradient) for key, gradient in run.gradients.items()}
     return Step(loss, run.gradients, {key: adapter.state[key] for key in asked.workload.statistic_shapes()})
 
 
@@ -181,11 +184,11 @@ def read(folder: Path) -> Asked:
 def main(folder: Path) -> None:
     """Prints one line of JSON: images, `evaluation`, `steps`, as `TrialEnd` has them; null for what is no number."""
     asked = read(folder)
-    quick = answers(asked, np.float32)
-    evaluation, steps = differences(asked, quick, quick)
+    precision, quick = asked.spec.task.precision, answers(asked, FLOAT32)
+    evaluation, steps = differences(asked, quick, quick if precision == FLOAT32 else answers(asked, precision))
     all_differences = [evaluation, *(step.loss for step in steps), *(step.update for step in steps if step.update)]
-    if any(not _surplus(each) <= DOUBTFUL for each in all_differences):
-        evaluation, steps = differences(asked, answers(asked, np.float64), quick)
+    if precision == FLOAT32 and any(not _surplus(each) <= DOUBTFUL for each in all_differences):
+        evaluation, steps = differences(asked, answers(asked, FLOAT64), quick)
     answer: dict[str, Any] = {
         "images": len(asked.test_images),
         "evaluation": asdict(evaluation),

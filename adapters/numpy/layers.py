@@ -26,9 +26,9 @@ def sequence(chain: tuple[layers.Layer, ...], x: Array, run: Pass) -> Forward:
     tape = []
     for layer in chain:
         x, backward = FORWARD[type(layer)](layer, x, run)
-        run.outputs[layer.name] = x
+        run.outputs[layer.name] = x = run.rounded(x)
         tape.append(backward)
-    return x, lambda dy: reduce(lambda gradient, backward: backward(gradient), reversed(tape), dy)
+    return x, lambda dy: reduce(lambda gradient, backward: backward(run.rounded(gradient)), reversed(tape), dy)
 
 
 def batch_norm(layer: layers.BatchNorm, x: Array, run: Pass) -> Forward:

@@ -15,6 +15,11 @@ Backward = Callable[[Array], Array]  # gradient of the output -> of the input; t
 Forward = tuple[Array, Backward]
 
 
+def as_computed(array: Array) -> Array:
+    """In the precision that it was computed in."""
+    return array
+
+
 @dataclass
 class Pass:
     """One pass through a model: what it reads, and what it leaves beside its result."""
@@ -22,6 +27,7 @@ class Pass:
     weights: Parameters  # {"layer/role"}
     training: bool
     generator: np.random.Generator  # of dropout's masks
+    rounded: Callable[[Array], Array] = as_computed  # what leaves a layer, forward and backward, and its kernels
     outputs: Parameters = field(default_factory=dict)  # {layer: its output}
     statistics: Parameters = field(default_factory=dict)  # {"layer/role": running statistic after this batch}
     gradients: Parameters = field(default_factory=dict)  # {"layer/role"}, once backward has been called

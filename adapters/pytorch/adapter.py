@@ -5,6 +5,7 @@ last in memory and a fused optimizer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -15,12 +16,24 @@ import torch
 import torch._dynamo  # the first optimizer would import it (1.5 s): count it as import
 from torch import nn
 
-from adapters import kernels
-from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
+from adapters.base import (
+    ALONE,
+    LOSS_SCALE,
+    MEMORY_KINDS,
+    NEVER,
+    Count,
+    Floats,
+    MemoryUse,
+    Order,
+    Probe,
+    Unsupported,
+    parts,
+)
 from adapters.own_code import without_layers
 from adapters.pytorch import optimizers, own_model
 from adapters.pytorch.biased_variance import BiasedVariance
 from adapters.pytorch.layers import LAYERS, ROLES
+from adapters.pytorch.libraries import chosen_kernels
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import BatchNorm, Join, Layer, Shape
@@ -37,39 +50,32 @@ def mean_loss(workload: Workload) -> Callable[[torch.Tensor, torch.Tensor], torc
     return lambda logits, labels: nn.functional.cross_entropy(logits, labels.long())
 
 
-def chosen_kernels() -> dict[str, Any]:
-    """Facts on the vector instructions of ATen and on oneDNN, as `kernels` reads them."""
-    on = torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled
-    return {"cpu_capability": torch.backends.cpu.get_cpu_capability(), **kernels.of_onednn(on, convolve)}
-
-
-def convolve() -> None:
-    """A small convolution by oneDNN, (4, 3, 32, 32) -> (4, 16, 30, 30), on one thread."""
-    torch.set_num_threads(1)
-    nn.functional.conv2d(torch.zeros(4, 3, 32, 32), torch.zeros(16, 3, 3, 3))
-
-
 class Adapter:
-    def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
+    def open(
+        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
+    ) -> dict[str, Any]:
         chosen = chosen_kernels() if device == "cpu" else {}
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(threads)
         if device == "cuda":
             if not torch.cuda.is_available():
                 raise Unsupported("PyTorch finds no GPU that this build can use")
-            torch.backends.cuda.matmul.allow_tf32 = False
-            torch.backends.cudnn.allow_tf32 = False
+            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+            torch.backends.cudnn.allow_tf32 = precision == "tf32"
             torch.zeros(1, device=device).add_(1)
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
         self.device = torch.device(device)
+        lower = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision)
+        self.autocast: AbstractContextManager[Any] = torch.autocast(device, lower) if lower else nullcontext()
+        self.scales = precision == "float16"
         self.resident, self.tuned = feed == "device", profile == TUNED
         self.memory_format = torch.channels_last if self.tuned else torch.contiguous_format
         return {
             "framework_version": torch.__version__,
             "cuda_version": torch.version.cuda if device == "cuda" else None,
             "cudnn_version": torch.backends.cudnn.version() if device == "cuda" else None,
-            "precision": "float32",
+            "precision": precision,
             "tf32": torch.backends.cudnn.allow_tf32 if device == "cuda" else False,
             "intra_op_threads": torch.get_num_threads(),
             "inter_op_threads": torch.get_num_interop_threads(),
@@ -106,6 +112,9 @@ class Adapter:
         ]
         self.loss = mean_loss(workload)
         self.optimizer = optimizers.make_optimizer(optimizer, list(self.model.parameters()), self.tuned)
+        self.scaler = torch.amp.GradScaler(
+            self.device.type, init_scale=LOSS_SCALE, growth_interval=NEVER, enabled=self.scales
+        )
         self.steps = 0
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
@@ -128,13 +137,15 @@ class Adapter:
 
     def _logits(self, images: torch.Tensor) -> torch.Tensor:
         channels_first_images = images.permute(0, 3, 1, 2).contiguous(memory_format=self.memory_format)
-        return self.model(channels_first_images.to(torch.float32) * np.float32(self.workload.scale))
+        with self.autocast:
+            logits = self.model(channels_first_images.to(torch.float32) * np.float32(self.workload.scale))
+        return logits.float()
 
     def probe(self, images: Images, labels: Labels) -> Probe:
         self.model.train()
         outputs: dict[str, torch.Tensor] = {}
         hooks = [
-            block.register_forward_hook(lambda _, x, y, name=name: outputs.update({name: y.detach()}))
+            block.register_forward_hook(lambda _, x, y, name=name: outputs.update({name: y.detach().float()}))
             for name, block in self.blocks.items()
         ]
         statistics = [buffer.clone() for buffer in self.model.buffers()]
@@ -142,7 +153,8 @@ class Adapter:
         for hook in hooks:
             hook.remove()
         parameters = {key: self._weight(key) for key in self.workload.parameter_shapes()}
-        gradients = dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))
+        scaled = torch.autograd.grad(self.scaler.scale(loss), list(parameters.values()))
+        gradients = {key: g / self.scaler.get_scale() for key, g in zip(parameters, scaled, strict=True)}
         for buffer, before in zip(self.model.buffers(), statistics, strict=True):
             buffer.copy_(before)
         return Probe(
@@ -160,7 +172,11 @@ class Adapter:
             self.optimizer.zero_grad()
             first, *others = [self._differentiated(piece, len(batch)) for piece in parts(batch, part)]
             self._translate_epsilon()
-            self.optimizer.step()
+            scale = self.scaler.get_scale() if self.scales else 1.0
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            if self.scales and self.scaler.get_scale() < scale:
+                self.steps -= 1  # gradients overflowed: the optimizer made no step
             losses.append(sum(others, start=first))
         return losses
 
@@ -172,7 +188,7 @@ class Adapter:
         loss = self.loss(self._logits(images), labels)
         if len(piece) < update:
             loss = loss * (len(piece) / update)
-        loss.backward()
+        self.scaler.scale(loss).backward()
         for norm in self.norms:
             norm.steps += 1
         return loss.detach()

@@ -39,7 +39,7 @@ class Accumulation:
 
         self.sums, self.apply = sums, apply
         self.add = resident_add if adapter.resident else add
-        self.apply_at = optimizers.at_rates(apply, rule)
+        self.apply_at = optimizers.at_rates(apply, adapter.inner)
 
     @property
     def nbytes(self) -> int:

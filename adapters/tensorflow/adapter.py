@@ -15,14 +15,15 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from keras.optimizers import LossScaleOptimizer
 
 from adapters import kernels
-from adapters.base import ALONE, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
+from adapters.base import ALONE, LOSS_SCALE, NEVER, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.own_code import without_layers
 from adapters.tensorflow import optimizers, own_model
 from adapters.tensorflow.accumulation import Accumulation
 from adapters.tensorflow.layers import ROLES, apply
-from adapters.tensorflow.libraries import convolve, onednn_is_on
+from adapters.tensorflow.libraries import compute_in, convolve, facts_of, onednn_is_on
 from adapters.tensorflow.loops import in_a_loop
 from workloads.datasets import Images, Labels
 from workloads.records.build import TUNED
@@ -40,7 +41,9 @@ STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at")  # compil
 
 
 class Adapter:
-    def open(self, device: str, threads: int, profile: str, feed: str, allocator: str) -> dict[str, Any]:
+    def open(
+        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
+    ) -> dict[str, Any]:
         self.tuned = profile == TUNED
         chosen = kernels.of_onednn(onednn_is_on(), convolve) if device == "cpu" else {}
         tf.config.threading.set_intra_op_parallelism_threads(threads)
@@ -51,24 +54,13 @@ class Adapter:
         tf.config.set_visible_devices(gpus[:1] if device == "cuda" else [], "GPU")
         if device == "cuda" and allocator == "on-demand":
             tf.config.experimental.set_memory_growth(gpus[0], True)
-        tf.config.experimental.enable_tensor_float_32_execution(False)
+        compute_in(precision)
+        self.scales = precision == "float16"
         self.device = "/GPU:0" if device == "cuda" else "/CPU:0"
         with tf.device(self.device):
             tf.zeros(1).numpy()
         self.resident = feed == "device"
-        build = tf.sysconfig.get_build_info()
-        return {
-            "framework_version": tf.__version__,
-            "keras_version": keras.__version__,
-            "cuda_version": build.get("cuda_version") if device == "cuda" else None,
-            "cudnn_version": build.get("cudnn_version") if device == "cuda" else None,
-            "precision": "float32",
-            "tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
-            "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
-            "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
-            "allocator_policy": {"cpu": "host", "cuda": "growth" if allocator == "on-demand" else "whole card"}[device],
-            **chosen,
-        }
+        return facts_of(device, precision, allocator) | chosen
 
     def load(self, images: Images, labels: Labels) -> None:
         if self.resident:
@@ -85,7 +77,7 @@ class Adapter:
         seed: int,
         model: keras.Model | None = None,
     ) -> None:
-        for earlier in ("model", "optimizer", "logits", "accumulation", *STEPS):
+        for earlier in ("model", "optimizer", "inner", "logits", "accumulation", *STEPS):
             self.__dict__.pop(earlier, None)  # before this one comes
         gc.collect()
         keras.utils.set_random_seed(seed)
@@ -98,7 +90,8 @@ class Adapter:
             self.model = model
             for key, array in weights.items():
                 self._variable(key).assign(tf.constant(self._native(key, array)) * 1)  # else it is numpy's memory
-            rule = optimizers.make_optimizer(optimizer)
+            inner = optimizers.make_optimizer(optimizer)
+            rule = LossScaleOptimizer(inner, LOSS_SCALE, NEVER) if self.scales else inner
             rule.build(model.trainable_variables)
         cross_entropy = LOSSES[workload.loss]()
         images_spec = tf.TensorSpec((None, *workload.input_shape), tf.uint8)
@@ -116,11 +109,11 @@ class Adapter:
 
         @tf.function(input_signature=(images_spec,))
         def logits(images: tf.Tensor) -> tf.Tensor:
-            return model(self._rescaled(images), training=False)
+            return tf.cast(model(self._rescaled(images), training=False), tf.float32)
 
-        self.optimizer, self.cross_entropy = rule, cross_entropy
+        self.optimizer, self.inner, self.cross_entropy = rule, inner, cross_entropy
         self.step, self.logits, self.train_step = step, logits, resident_step if self.resident else step
-        self.train_step_at = optimizers.at_rates(self.train_step, rule)
+        self.train_step_at = optimizers.at_rates(self.train_step, inner)
         shared = (0, 1) if self.resident else ()
         self.looped = in_a_loop(self.train_step, shared)
         self.looped_at = in_a_loop(self.train_step_at, tuple(1 + place for place in shared))
@@ -129,12 +122,15 @@ class Adapter:
     def differentiated(
         self, images: tf.Tensor, labels: tf.Tensor, share: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """(mean loss, its gradients), both of this part of an update where `share` says how much of it that is."""
+        """(mean loss, its gradients as the optimizer takes them), both of this part of an update where `share` says how
+        much of it that is.
+        """
         with tf.GradientTape() as tape:
             loss = self.cross_entropy(labels[:, None], self.model(self._rescaled(images), training=True))
             if share is not None:
                 loss = loss * share
-        return loss, tape.gradient(loss, self.model.trainable_variables)
+            scaled = self.optimizer.scale_loss(loss)
+        return loss, tape.gradient(scaled, self.model.trainable_variables)
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
         model = own_model.make(make_model, own, self.device, seed)
@@ -165,13 +161,18 @@ class Adapter:
         with tf.device(self.device), tf.GradientTape() as tape:
             outputs = network(self._rescaled(tf.constant(images)), training=True)
             loss = self.cross_entropy(labels[:, None], outputs[-1])
+            scaled = self.optimizer.scale_loss(loss)
         for key, before in statistics.items():
             self._variable(key).assign(before)
-        gradients = tape.gradient(loss, [self._variable(key).value for key in keys])
+        gradients = tape.gradient(scaled, [self._variable(key).value for key in keys])
+        scale = float(self.optimizer.scale_loss(tf.constant(1.0)))  # 1 where losses are not scaled
         return Probe(
             float(loss),
-            {name: output.numpy() for name, output in zip(layers, outputs, strict=True)},
-            {key: self._canonical(key, gradient.numpy()) for key, gradient in zip(keys, gradients, strict=True)},
+            {name: tf.cast(output, tf.float32).numpy() for name, output in zip(layers, outputs, strict=True)},
+            {
+                key: self._canonical(key, gradient.numpy() / scale)
+                for key, gradient in zip(keys, gradients, strict=True)
+            },
         )
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[tf.Tensor]:

@@ -1,8 +1,35 @@
-"""What the libraries that TensorFlow has loaded tell of themselves."""
+"""TensorFlow's own settings, and what the libraries that it has loaded tell of themselves."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import keras
 import tensorflow as tf
+
+MIXED = ("bfloat16", "float16")  # precisions that Keras has a policy for
+
+
+def compute_in(precision: str) -> None:
+    """Every model that is made from here on."""
+    tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
+    keras.mixed_precision.set_global_policy(f"mixed_{precision}" if precision in MIXED else "float32")
+
+
+def facts_of(device: str, precision: str, allocator: str) -> dict[str, Any]:
+    """Versions and settings, as they are."""
+    build, threading = tf.sysconfig.get_build_info(), tf.config.threading
+    return {
+        "framework_version": tf.__version__,
+        "keras_version": keras.__version__,
+        "cuda_version": build.get("cuda_version") if device == "cuda" else None,
+        "cudnn_version": build.get("cudnn_version") if device == "cuda" else None,
+        "precision": precision,
+        "tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
+        "intra_op_threads": threading.get_intra_op_parallelism_threads(),
+        "inter_op_threads": threading.get_inter_op_parallelism_threads(),
+        "allocator_policy": {"cpu": "host", "cuda": "growth" if allocator == "on-demand" else "whole card"}[device],
+    }
 
 
 def onednn_is_on() -> bool | None:

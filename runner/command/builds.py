@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 from runner.command.parser import BadInput, known
@@ -10,7 +11,7 @@ from runner.environments import definition
 from runner.environments.definition import EnvironmentUnavailable
 from runner.environments.interpreter import BadInterpreter, Interpreter, check
 from runner.project import Project
-from workloads.records.build import DEFAULT, LABEL, MARK, TUNED, adapter_of, label_of, profile_of, with_profile
+from workloads.records.build import LABEL, MARK, Mode, adapter_of, in_mode, installed_of, label_of
 from workloads.records.job import Placement
 
 OPTION = "--python"
@@ -26,8 +27,11 @@ def named(arguments: Sequence[str], project: Project, isolation: str) -> dict[st
         known("framework", adapter_of(build), project.frameworks)
         if MARK in build and not LABEL.fullmatch(label_of(build)):
             raise BadInput(f"{OPTION} {argument}: a label is 1 to 20 of a-z, 0-9, . and -, got {label_of(build)!r}")
-        if profile_of(build) != DEFAULT:
-            raise BadInput(f"{OPTION} {argument}: {TUNED!r} ends a label of a profile's; give another, and --profile")
+        if installed_of(build) != build:
+            raise BadInput(
+                f"{OPTION} {argument}: {label_of(build)!r} ends as a profile's or a precision's label does; give "
+                "another, and --profile or --precision"
+            )
         if build in builds:
             raise BadInput(f"{OPTION} names {build} twice; give builds of one framework labels: {build}{MARK}nightly")
         builds[build] = Path(path)
@@ -47,9 +51,9 @@ def in_order(project: Project, requested: Collection[str], builds: Collection[st
     )
 
 
-def in_profiles(builds: Sequence[str], profiles: Sequence[str]) -> tuple[str, ...]:
-    """Each build in each of the profiles, which a study's tables show beside each other."""
-    return tuple(with_profile(build, profile) for build in builds for profile in profiles)
+def in_modes(builds: Sequence[str], profiles: Sequence[str], precisions: Sequence[str]) -> tuple[str, ...]:
+    """Each build in each of these modes, which a study's tables show beside each other."""
+    return tuple(in_mode(build, Mode(*mode)) for build in builds for mode in product(profiles, precisions))
 
 
 def checked(builds: Mapping[str, Path], project: Project, placement: Placement) -> dict[str, Interpreter]:

@@ -25,7 +25,7 @@ from runner.machine import description
 from runner.project import DEFINITION_FILE, Project
 from workloads.datasets import DATASETS, DataError, Dataset, Split
 from workloads.networks import WORKLOADS, NetworkError, find
-from workloads.records.build import without_profile
+from workloads.records.build import installed_of
 from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
 from workloads.spec import Workload
@@ -43,7 +43,7 @@ class Request:
     workload: Workload  # as it is trained: command.own_data may put a layer in front
     dataset: Dataset
     images: OwnImages | None  # None: of a published data set
-    frameworks: tuple[str, ...]  # the columns of its tables: builds, in each of the study's profiles
+    frameworks: tuple[str, ...]  # the columns of its tables: builds, in each of the study's profiles and precisions
     placement: Placement  # of every trial
     gpus: tuple[description.Gpu, ...]  # of this machine
     isolation: str
@@ -61,7 +61,7 @@ class Request:
     @property
     def installed(self) -> tuple[str, ...]:
         """The builds of its columns, each once: what must be there before any of them can run."""
-        return tuple(dict.fromkeys(map(without_profile, self.frameworks)))
+        return tuple(dict.fromkeys(map(installed_of, self.frameworks)))
 
 
 def with_adapters(project: Project, folder: Path | None) -> Project:
@@ -108,7 +108,9 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         workload=workload,
         dataset=dataset,
         images=images,
-        frameworks=builds.in_profiles(own_code.with_models(installed, study.frameworks, models), study.profiles),
+        frameworks=builds.in_modes(
+            own_code.with_models(installed, study.frameworks, models), study.profiles, study.precisions
+        ),
         placement=placement,
         gpus=tuple(gpus),
         isolation=isolation,

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from runner.command import stable
 from workloads import study as studies
+from workloads.records.build import PRECISIONS
 from workloads.records.job import AUGMENTATIONS, FITS
 from workloads.records.status import Status
 from workloads.spec import BASE_BATCH_SIZE, DECAYING, OPTIMIZER_NAMES, SCALE_NAMES, SCHEDULE_NAMES
@@ -112,10 +113,14 @@ def add_axes(parser: Parser) -> None:
                        "times the batch size, in the memory of one batch (default: 1)")  # fmt: skip
     parser.add_argument("--profile", dest="profiles", nargs="+", metavar="NAME", help="default, the loop of the "
                        "framework's guide; tuned, the fastest known with the same numbers; or both")  # fmt: skip
+    parser.add_argument("--precision", dest="precisions", nargs="+", metavar="NAME", help=f"of the layers: "
+                       f"{', '.join(PRECISIONS)}, or several; weights and updates stay in float32")  # fmt: skip
     parser.add_argument("--feed", metavar="host|device", help="where the training split lives (default: host)")
     parser.add_argument("--last-batch", metavar="keep|drop", help="what becomes of the last, smaller batch")
     parser.add_argument("--window", dest="window_s", type=number, metavar="SECONDS", help="length of the steady window")
     parser.add_argument("--timeout", dest="timeout_s", type=number, metavar="SECONDS", help="time limit of a trial")
+    parser.add_argument("--cool-down", dest="cool_down_s", type=number, metavar="SECONDS", help="wait before each "
+                       "trial, for the device to cool (default: 0)")  # fmt: skip
 
 
 def add_shared(parser: Parser) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from runner.command import own_code, training_inputs
@@ -12,7 +12,7 @@ from runner.command.cli import Request
 from runner.environments import definition
 from runner.gate.judge import lacks_evidence
 from workloads.records import network, stored
-from workloads.records.build import profile_of
+from workloads.records.build import mode_of
 from workloads.records.job import (
     AS_BY_ITSELF,
     ON_DEMAND,
@@ -106,6 +106,7 @@ def planned_trials(
                 study.window_s,
                 study.timeout_s,
                 study.name,
+                study.cool_down_s,
             )
             for framework in frameworks
         ]
@@ -133,15 +134,15 @@ def plan_of(
     task = replace(request.study.task, network=network.digest(request.workload), source=request.source)
     classes, input_shape = request.dataset.classes, request.workload.input_shape
     trials = [
-        own_code.trial_of(_in_its_profile(spec, task), request.models, classes, input_shape)
+        own_code.trial_of(_in_its_mode(spec, task), request.models, classes, input_shape)
         for spec in planned_trials(request.study, installations, request.placement, preallocating, repeats, inputs)
     ]
     return Plan(trials, {}, request.workload, request.dataset.train_count)
 
 
-def _in_its_profile(spec: TrialSpec, task: Task) -> TrialSpec:
+def _in_its_mode(spec: TrialSpec, task: Task) -> TrialSpec:
     """With this task, trained as the trial's column says."""
-    return replace(spec, task=replace(task, profile=profile_of(spec.cell.framework)))
+    return replace(spec, task=replace(task, **asdict(mode_of(spec.cell.framework))))
 
 
 def counts(result: TrialResult) -> bool:
@@ -161,8 +162,10 @@ def estimate_s(spec: TrialSpec, workload: Workload, train_count: int, measured: 
     """Seconds that the trial may take: from the same cell measured before, else a guess good to a factor of 2 or 3."""
     for result in measured:
         if result.spec.setting == spec.setting:
-            return result.wall_s
+            return result.wall_s + spec.cool_down_s
     images = train_count * spec.passes.epochs
-    flops = 6 * workload.multiply_adds * images  # forward once, backward twice that
+    flops = workload.step_flop * images
     rate = GUESS_FLOPS_PER_CORE * spec.placement.threads if spec.placement.device == "cpu" else GUESS_GPU_FLOPS
-    return GUESS_START_S + flops / rate + images / spec.cell.batch_size * GUESS_STEP_S + spec.window_s
+    return (
+        GUESS_START_S + flops / rate + images / spec.cell.batch_size * GUESS_STEP_S + spec.window_s + spec.cool_down_s
+    )

@@ -21,8 +21,8 @@ from runner.environments.images import Image
 from runner.launch import Launcher, Local
 from runner.machine import description
 from runner.project import DEFINITION_FILE
-from workloads.records import attempts
-from workloads.records.build import profile_of, without_profile
+from workloads.records import attempts, processor
+from workloads.records.build import installed_of, mode_of
 from workloads.records.files import ATTEMPTS
 from workloads.records.job import OF_THE_CALLER, Installation, Job, Kind
 
@@ -51,11 +51,20 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
         except EnvironmentUnavailable as error:
             launchers[framework] = str(error)
             console.print(f"{framework}: unsupported: {error}", style="yellow")
-    return {framework: launchers[without_profile(framework)] for framework in request.frameworks} | {
-        framework: f"its {DEFINITION_FILE} has no [profile.{profile_of(framework)}]"
-        for framework in request.frameworks
-        if profile_of(framework) not in definition.profiles(request.project, framework)
+    return {framework: launchers[installed_of(framework)] for framework in request.frameworks} | {
+        framework: refused for framework in request.frameworks if (refused := _refused(framework, request))
     }
+
+
+def _refused(framework: str, request: Request) -> str | None:
+    """Why this column cannot be measured, whatever is installed."""
+    mode, kind = mode_of(framework), request.placement.device_kind
+    if mode.profile not in definition.profiles(request.project, framework):
+        return f"its {DEFINITION_FILE} has no [profile.{mode.profile}]"
+    if kind == "cpu":
+        return processor.lacks(mode.precision, description.cpu_flags(processor.COMPUTES))
+    gpu = next((gpu for gpu in request.gpus if gpu.uuid == request.placement.device), None)
+    return processor.gpu_lacks(mode.precision, gpu.capability if gpu else None)
 
 
 def environment_of(framework: str, request: Request) -> Environment:
@@ -136,7 +145,7 @@ def installations(request: Request) -> dict[str, Installation]:
         )
         for framework, packages in digests.items()
     }
-    return {framework: known[without_profile(framework)] for framework in request.frameworks}
+    return {framework: known[installed_of(framework)] for framework in request.frameworks}
 
 
 def conditions_of(request: Request) -> dict[str, Any]:

@@ -32,6 +32,14 @@ class Calibration:
     wall_s: float
     foreign_percent: float  # of the cores, by all but this process
 
+    @property
+    def spread_percent(self) -> float | None:
+        """How far apart the 5th and the 95th percentile of the pieces lie, of their median; None of too few."""
+        if len(self.pieces_s) < FEWEST_PIECES:
+            return None
+        cuts = statistics.quantiles(self.pieces_s, n=20)
+        return 100 * (cuts[-1] - cuts[0]) / statistics.median(self.pieces_s)
+
 
 def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> Calibration:
     """For so long, on the first of these cores."""
@@ -106,11 +114,10 @@ def steadiness(calibration: Calibration | None) -> Finding:
     """How far apart the same work's times lie."""
     if calibration is None:
         return Finding("steadiness", State.UNKNOWN, NOT_TRIED)
-    if len(calibration.pieces_s) < FEWEST_PIECES:
+    spread = calibration.spread_percent
+    if spread is None:
         return Finding("steadiness", State.UNKNOWN, f"the loop came round {len(calibration.pieces_s)} times only")
-    cuts = statistics.quantiles(calibration.pieces_s, n=20)
     median = statistics.median(calibration.pieces_s)
-    spread = 100 * (cuts[-1] - cuts[0]) / median
     text = f"the same loop takes {1e3 * median:.2f} ms, {spread:.1f} % apart (5th to 95th percentile)"
     if spread > SPREAD_PERCENT:
         advice = "speeds will differ as much from run to run: --repeat 5 or --until-stable, and fewer neighbours"

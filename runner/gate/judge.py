@@ -28,6 +28,7 @@ from runner.launch import Launcher, LaunchFailed, Local
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.networks import of_trial
+from workloads.records.build import DEFAULT, FLOAT64, REDUCED
 from workloads.records.check_name import JUDGE, LATE_NAMES, CheckName
 from workloads.records.events import Event
 from workloads.records.evidence import PROBE_BATCH, Evidence
@@ -49,10 +50,11 @@ Pair = tuple[Evidence, Evidence]
 
 
 def group(spec: TrialSpec) -> Group:
-    """Trials of one group probed the same workload, weights, images and optimizer."""
+    """Trials of one group probed the same workload, weights, images and optimizer in one precision."""
     probed = ("train_images", "train_labels", "order", "network", "weights", AUGMENTATION)
     hashes = tuple(spec.inputs[name].sha256 for name in probed if name in spec.inputs)
-    return (spec.task.workload, tuple(asdict(spec.task.optimizer).items()), spec.task.accumulate > 1, hashes)
+    task = spec.task
+    return task.workload, tuple(asdict(task.optimizer).items()), task.accumulate > 1, task.precision, hashes
 
 
 def lacks_evidence(trial: TrialResult) -> bool:
@@ -119,12 +121,15 @@ class Gate:
                 differing.append(("the referee", detail))
             rivals = [rival for rival in rivals if not self._differs(rival)]
         else:
+            if trial.spec.task.precision in REDUCED:
+                rivals, truth = [], f"{truth}, and nobody else tells what rounding to {trial.spec.task.precision} does"
             against, rounding = [framework_of(rival) for rival in rivals], []
             differing += self._outvoted(trial, rivals)
         same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
         late = trial_end.checks(trial, workload)
         suspect = bool(differing) or not all(check.passed for check in late)
-        late += epochs.check(trial, workload, same, None if suspect else self.disturbed)
+        if trial.spec.task.precision not in REDUCED:  # else the first updates' rounding is chaos after some more
+            late += epochs.check(trial, workload, same, None if suspect else self.disturbed)
         if not differing and not workload.draws:
             differing += self._outvoted_in_losses(trial, same, rounding)
             against += [framework_of(rival) for rival in same if framework_of(rival) not in against]
@@ -133,7 +138,8 @@ class Gate:
             differs = f"differs from {', '.join(name for name, _ in differing)}: {differing[0][1]}"
             checks = [*before, *late, Check(CheckName.GATE, False, differs, tuple(against))]
             return replace(trial, status=Status.UNVERIFIED, reason=differs, checks=checks)
-        held = held_against(against) if against else "nothing to hold it against: no other framework"
+        held = held_against(against) if against else "nothing to hold it against"
+        held += "" if against or trial.spec.task.precision in REDUCED else ": no other framework"
         status, reason = as_it_converged(trial.figures)
         if failed := [check for check in late if not check.passed and not epochs.untold(check)]:
             status, reason = Status.UNVERIFIED, failed[0].detail
@@ -151,7 +157,7 @@ class Gate:
             self.disturbed_truths.add(group(trial.spec))  # also where it fails: not asked again in this run
             try:
                 specs = [with_disturbed_weights(trial.spec, self.results, number) for number in range(DISTURBANCES)]
-                answers = [self._ask_referee(spec, "default") for spec in specs]
+                answers = [self._ask_referee(spec, spec.task.precision) for spec in specs]
             except LaunchFailed:
                 return detail
             truth = replace(truth, disturbed=tuple((truth.expected, answer) for answer in answers))
@@ -188,7 +194,8 @@ class Gate:
         """By the first losses of trials that were fed the same batches."""
 
         def differing(moved: Sequence[tuple[float, ...]]) -> list[Disagreement]:
-            return outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, rounding, moved))
+            known = (rounding, moved, trial.spec.task.precision)
+            return outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, *known))
 
         before = differing(())
         if not before:
@@ -224,18 +231,19 @@ class Gate:
             self.truths[key] = "the workload is too large for it"
             if self._workload(spec).multiply_adds <= REFEREE_MULTIPLY_ADDS:
                 try:
-                    self.truths[key] = Truth(self._ask_referee(spec, "float64"), self._ask_referee(spec, "default"))
+                    exact, rounded = (self._ask_referee(spec, each) for each in (FLOAT64, spec.task.precision))
+                    self.truths[key] = Truth(exact, rounded, precision=spec.task.precision)
                 except LaunchFailed as error:
                     self.truths[key] = str(error)
         return self.truths[key]
 
-    def _ask_referee(self, spec: TrialSpec, profile: str) -> Evidence:
+    def _ask_referee(self, spec: TrialSpec, precision: str) -> Evidence:
         """In this Python, which has all that it needs. Raises LaunchFailed where it gave nothing."""
         environment = f"{digest_here()}-{code_digest(self.project, REFEREE)}"
         referee = replace(
             spec,
             cell=replace(spec.cell, framework=REFEREE),
-            task=replace(spec.task, profile=profile, feed="host"),
+            task=replace(spec.task, profile=DEFAULT, precision=precision, feed="host"),
             placement=replace(spec.placement, device="cpu"),
             installation=Installation("here", environment),
             timeout_s=REFEREE_TIMEOUT_S,

@@ -16,6 +16,7 @@ from functools import partial
 from operator import attrgetter
 
 from runner.gate.sizes import apart, diverged, lower_middle, middle, relative
+from workloads.records.build import DIGITS, FLOAT32
 from workloads.records.evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
 
 
@@ -43,7 +44,13 @@ LATE_UPDATES = 1e-2  # from the same step on
 EVALUATION = 3e-4
 # Where rounding weighs more (deep networks, optimizers that divide by small numbers): this many times what it does to
 # the very same quantity of the referee, which is the difference between the referee in float32 and in float64.
+# Of a trial in fewer digits, the difference between the referee in those and in float64.
 ROUNDINGS = 20
+# And there one rounding is allowed at least.
+ROUNDOFF = {precision: 2.0**-digits for precision, digits in DIGITS.items()}
+# A precision whose outputs are off by less than this part of what rounding to it makes (in the geometric mean) was not
+# computed in. TF32 is left out: a GPU's libraries choose for each product whether they use it.
+TOO_EXACT, HELD_TO_IT = 0.1, ("bfloat16", "float16")
 # Where that is not enough, weights are disturbed (runner/gate/disturbed.py), and this many times what the disturbance
 # does to the very same quantity is allowed.
 DISTURBANCES = 3
@@ -53,6 +60,7 @@ SMALL_GRADIENT = 0.1
 # A parameter whose gradient is rounding to this part, or below this part of all, moves as rounding will: Adam makes a
 # whole step of it.
 UNDETERMINED, UNDETERMINED_OF_ALL = 1e-2, 1e-5
+REDUCED_UNDETERMINED = 0.5  # the same in a precision of fewer digits, which rounds most gradients to some percent
 # Weights after a step are rounded to float32, so a small change of a large weight is not known better than this many
 # times their half unit in the last place.
 UNITS, HALF_UNIT = 4, 2.0**-24
@@ -61,15 +69,16 @@ SMALL = 1e-6  # a norm below which nothing is told apart
 
 @dataclass(frozen=True)
 class Truth:
-    """The referee's evidence, and what rounding to float32 did to the same.
+    """The referee's evidence, and what rounding to the trial's precision did to the same.
 
-    `disturbed`: evidence from the trial's weights and the same from disturbed ones: the referee's, each in float32, or
-    that of each framework.
+    `disturbed`: evidence from the trial's weights and the same from disturbed ones: the referee's, each in the trial's
+    precision, or that of each framework.
     """
 
     expected: Evidence  # in float64
-    rounded: Evidence  # in float32
+    rounded: Evidence  # in the trial's precision
     disturbed: tuple[tuple[Evidence, Evidence], ...] = ()
+    precision: str = FLOAT32
 
     @property
     def loss_rounding(self) -> list[float]:
@@ -122,7 +131,22 @@ def difference(evidence: Evidence, truth: Truth) -> str | None:
         other = other_names(sorted(probe.gradients), sorted(expected.gradients))
         if other:
             return f"gradients are {other}"
-    return next((str(deviation) for deviation in deviations(evidence, truth) if deviation.ratio > 1), None)
+    found = deviations(evidence, truth)
+    if wrong := next((str(deviation) for deviation in found if deviation.ratio > 1), None):
+        return wrong
+    if (
+        truth.precision in HELD_TO_IT
+        and (share := share_of_rounding(found, deviations(truth.rounded, truth))) < TOO_EXACT
+    ):
+        return f"outputs are off by {share:.0e} of what {truth.precision} rounds: they were computed in more digits"
+    return None
+
+
+def share_of_rounding(found: Sequence[Deviation], rounded: Sequence[Deviation]) -> float:
+    """How far the layers' outputs are off, as a part of what rounding makes of the referee's: the geometric mean."""
+    pairs = zip(found, rounded, strict=True)
+    shares = [one.apart / other.apart for one, other in pairs if one.kind is Kind.OUTPUTS and other.apart > 0]
+    return math.exp(sum(math.log(max(share, SMALL)) for share in shares) / len(shares)) if shares else 1.0
 
 
 def deviations(evidence: Evidence, truth: Truth) -> list[Deviation]:
@@ -136,13 +160,13 @@ def deviations(evidence: Evidence, truth: Truth) -> list[Deviation]:
     disturbed = [pairs for pairs in by_who if len(pairs) >= len(probes)]  # less is in evidence stored before
     gaps: dict[_Quantity, list[_Gap]] = defaultdict(list)
     for number, probe in enumerate(probes):
-        for quantity, gap in _compared(*probe, [pairs[number] for pairs in disturbed]):
+        for quantity, gap in _compared(*probe, [pairs[number] for pairs in disturbed], truth.precision):
             gaps[quantity].append(gap)
-    return [_closest(quantity, by_probe) for quantity, by_probe in gaps.items()]
+    return [_closest(quantity, by_probe, truth.precision) for quantity, by_probe in gaps.items()]
 
 
-def _closest(quantity: _Quantity, gaps: list[_Gap]) -> Deviation:
-    rounding = ROUNDINGS * middle([gap.rounding for gap in gaps])
+def _closest(quantity: _Quantity, gaps: list[_Gap], precision: str) -> Deviation:
+    rounding = max(ROUNDOFF.get(precision, 0.0), ROUNDINGS * middle([gap.rounding for gap in gaps]))
     by_who = [middle(moved) for moved in zip(*(gap.disturbed for gap in gaps), strict=False)]
     rounding = max(rounding, DISTURBANCES * lower_middle(by_who))
     by_ratio = sorted(
@@ -165,7 +189,7 @@ _Pairs = Sequence[tuple[Evidence, Evidence]]
 
 
 def _compared(
-    evidence: Evidence, expected: Evidence, rounded: Evidence, pairs: _Pairs
+    evidence: Evidence, expected: Evidence, rounded: Evidence, pairs: _Pairs, precision: str
 ) -> Iterator[tuple[_Quantity, _Gap]]:
     """Every quantity of one probe."""
 
@@ -189,7 +213,7 @@ def _compared(
     for key in reversed(expected.gradients):  # as they are computed
         yield (Kind.GRADIENTS, key, 0), gap("gradients", key, GRADIENTS, floor)
     yield (Kind.UNTRAINED, "", 0), gap("untrained_evaluation", None, OUTPUTS)
-    yield from _compared_updates(evidence, expected, rounded, pairs)
+    yield from _compared_updates(evidence, expected, rounded, pairs, precision)
     for step, loss in _compared_losses(evidence.losses, expected.losses, rounding, moved):
         yield (Kind.LOSSES, str(step), step - 1), loss
     if not diverged(expected.losses[:EVALUATED_STEPS]):
@@ -207,10 +231,11 @@ def _losses_moved(given: Evidence, moved: Evidence) -> list[float]:
 
 
 def _compared_updates(
-    evidence: Evidence, expected: Evidence, rounded: Evidence, pairs: _Pairs
+    evidence: Evidence, expected: Evidence, rounded: Evidence, pairs: _Pairs, precision: str
 ) -> Iterator[tuple[_Quantity, _Gap]]:
     """What steps changed in everything trained and in running statistics, as far as there is something to compare."""
-    unknown = {key for key in expected.gradients if _undetermined(key, expected, rounded)}
+    most = REDUCED_UNDETERMINED if precision in ROUNDOFF else UNDETERMINED
+    unknown = {key for key in expected.gradients if _undetermined(key, expected, rounded, most)}
     for steps in expected.updates:
         if (number := int(steps)) > 1 and diverged(expected.losses[:number]):
             return
@@ -234,10 +259,10 @@ def _update_of(steps: str, key: str, evidence: Evidence) -> Fingerprint | None:
     return evidence.updates.get(steps, {}).get(key)
 
 
-def _undetermined(key: str, expected: Evidence, rounded: Evidence) -> bool:
+def _undetermined(key: str, expected: Evidence, rounded: Evidence, most: float) -> bool:
     norm = expected.gradients[key][0] or 0.0
     moved = apart(rounded.gradients[key], expected.gradients[key], 1e-30)
-    return moved > UNDETERMINED or norm <= UNDETERMINED_OF_ALL * (expected.gradient_norm or 0.0)
+    return moved > most or norm <= UNDETERMINED_OF_ALL * (expected.gradient_norm or 0.0)
 
 
 def losses_differ(
@@ -245,12 +270,13 @@ def losses_differ(
     expected: Sequence[float | None],
     rounding: Sequence[float] = (),
     disturbed: Sequence[tuple[float, ...]] = (),
+    precision: str = FLOAT32,
 ) -> str | None:
-    """The first loss that differs by more than it may; `rounding` is what it moved by step, relatively, `disturbed` by
-    how much disturbed weights did, in each framework.
+    """The first loss that differs by more than it may in this precision; `rounding` is what it moved by step,
+    relatively, `disturbed` by how much disturbed weights did, in each framework.
     """
     for step, gap in _compared_losses(losses, expected, rounding or [0.0] * PROBE_STEPS, disturbed):
-        if (deviation := _closest((Kind.LOSSES, str(step), step - 1), [gap])).ratio > 1:
+        if (deviation := _closest((Kind.LOSSES, str(step), step - 1), [gap], precision)).ratio > 1:
             return f"the loss of step {step} differs by {deviation.apart:.1e} (allowed {deviation.allowed:.0e})"
     return None
 

@@ -18,6 +18,7 @@ from runner import owned
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.networks import of_trial
+from workloads.records.build import REDUCED
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, Missing, Outstanding, TrialEnd
 from workloads.records.events import Event
@@ -46,12 +47,12 @@ TELLING = 0.5  # an update that may be off by more than this of itself is not ju
 # What was still to be done, in seconds and as a part of the window.
 LEFT_S, LEFT_SHARE = 0.05, 0.02
 
-# Multiply-adds count two; a step has one forward pass and twice that backward. Fast algorithms for 3 x 3 convolutions
-# need up to four times fewer (Winograd F(4 x 4), Lavin & Gray 2016).
-STEP_PASSES, FAST_ALGORITHMS = 3, 4
+# Fast algorithms for 3 x 3 convolutions need up to four times fewer (Winograd F(4 x 4), Lavin & Gray 2016).
+FAST_ALGORITHMS = 4
 CORE_HERTZ = 6e9
 CORE_FLOP = 2 * 2 * 16  # a cycle: two units, a fused multiply-add each, of 16 lanes of float32
-GPU_FLOP_S = 2e15  # in float32: more than ten times what any card of 2026 does
+REDUCED_CORE_FLOP = 2 * 16 * 16 * 32 // 16  # AMX: a product of two tiles of 16 x 32 two-byte numbers in 16 cycles
+GPU_FLOP_S, REDUCED_GPU_FLOP_S = 2e15, 5e16  # ten times and more what any card of 2026 does
 
 
 def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_adds: int) -> dict[str, Any]:
@@ -109,8 +110,11 @@ def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
     speed = trial.figures.get(SPEED.name)
     if speed is None or speed.value is None:
         return
-    needed = speed.value * workload.multiply_adds * 2 * STEP_PASSES / FAST_ALGORITHMS
-    most = CORE_HERTZ * CORE_FLOP * trial.spec.placement.threads if trial.spec.placement.device == "cpu" else GPU_FLOP_S
+    needed = speed.value * workload.step_flop / FAST_ALGORITHMS
+    reduced = trial.spec.task.precision in REDUCED
+    most = REDUCED_GPU_FLOP_S if reduced else GPU_FLOP_S
+    if trial.spec.placement.device == "cpu":
+        most = CORE_HERTZ * (REDUCED_CORE_FLOP if reduced else CORE_FLOP) * trial.spec.placement.threads
     device = f"{trial.spec.placement.threads} cores" if trial.spec.placement.device == "cpu" else "any GPU"
     detail = f"{speed.value:,.0f} images/s need {needed / 1e9:,.0f} GFLOP/s at least, {device} can {most / 1e9:,.0f}"
     yield Check(CheckName.POSSIBLE, needed <= most, detail)

@@ -121,11 +121,16 @@ def cores() -> int:
     return allowed if limit is None else max(1, min(allowed, int(limit)))
 
 
+def cpu_flags(wanted: Iterable[str] = processor.FLAGS) -> list[str] | None:
+    """Those of them that this processor has, as `processor.flags`."""
+    return processor.flags(_cpuinfo(), wanted)
+
+
 def describe(project: Project, device: str, gpus: Iterable[Gpu]) -> dict[str, Any]:
     """Conditions to put beside every number; null where this machine does not tell."""
     return {
         "cpu_model": _cpu_model(),
-        "cpu_flags": processor.flags(_cpuinfo()),
+        "cpu_flags": cpu_flags(),
         "cores": cores(),
         "cpu_limit_cores": cgroups.cpu_limit(),
         "memory_bytes": psutil.virtual_memory().total,

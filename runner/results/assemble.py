@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,15 +12,18 @@ from runner.ask import Ended
 from runner.results.gpu import gpu_figures, memory_accounts
 from runner.results.gpu_contention import alone, foreign_processes
 from runner.results.memory import MemoryAccount, memory
+from runner.results.pace import pace
 from runner.results.package_energy import package_energy
 from runner.results.window import calls, divergence, speed, start_up, unknown, usage, window
 from workloads.networks import of_trial
+from workloads.records.build import REDUCED
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.checks import CONTENDED_PERCENT, clock_checks, figure_checks, sample_checks
 from workloads.records.events import Event, Events
 from workloads.records.figures import ACCURACY, AUGMENT, DIVERGED_STEP, FOREIGN_CPU, GPU_USAGE, Figure
 from workloads.records.files import DRIVER_SAMPLES_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
+from workloads.records.processor import TF32
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, Samples, read_samples
 from workloads.records.status import Status
@@ -77,6 +80,7 @@ def measured(result: TrialResult, records: Records, parts: MemoryAccount) -> Tri
     events = records.ended.events
     epochs = read_epochs(events)
     figures = figures_of(records, parts) | {ACCURACY.name: accuracy(records.spec, epochs)}
+    figures |= pace(records.spec, records.workload, epochs, figures)
     for name, figure in figures.items():
         refuse_size(name, figure)
     checks = checks_of(records, figures, epochs)
@@ -94,7 +98,7 @@ def measured(result: TrialResult, records: Records, parts: MemoryAccount) -> Tri
 
 
 def figures_of(records: Records, parts: MemoryAccount) -> dict[str, Figure]:
-    """All but the accuracy."""
+    """All but those that need the epochs."""
     spec, events, samples = records.spec, records.ended.last, records.samples
     figures = {**start_up(events), **speed(events), **calls(events), **divergence(events)}
     figures |= augmentation(records.ended.events) | package_energy(events, samples, records.meter)
@@ -117,7 +121,18 @@ def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch])
         checks.append(alone(samples, meter, ended.events))
     if Event.FINISHED in ended.last:
         checks.append(ended_well(ended))
-    return checks
+    return [*checks, *precision_check(records.spec.task.precision, ended.last.get(Event.OPENED, {}).get("facts", {}))]
+
+
+def precision_check(asked: str, facts: Mapping[str, Any]) -> Iterator[Check]:
+    """By what the framework says of itself; nothing where it agrees on float32. Whether it does what it says is the
+    gate's to see.
+    """
+    told, tf32 = facts.get("precision", asked), facts.get("tf32") is True
+    wrong = [f"TF32 is {'on' if tf32 else 'off'}"] * (asked in REDUCED and tf32 != (asked == TF32))
+    wrong += [f"it says {told}"] * (told != asked)
+    if wrong or asked in REDUCED:
+        yield Check(CheckName.PRECISION, not wrong, f"{asked} was asked for{'; ' * bool(wrong)}{' and '.join(wrong)}")
 
 
 def ended_well(ended: Ended) -> Check:

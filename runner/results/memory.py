@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from runner.results.window import all_unknown, counted, in_window, unknown, window
 from workloads.activations import FLOAT32_BYTES, activation_bytes
 from workloads.records import figures as registry
+from workloads.records.build import FLOAT64, REDUCED
 from workloads.records.events import Event
 from workloads.records.figures import Figure, Method
 from workloads.records.job import TrialSpec
@@ -93,7 +94,9 @@ def exact_activations(spec: TrialSpec, workload: Workload | None) -> Figure:
         return unknown(source, "own code: nobody knows its layers")
     if workload is None:
         return unknown(source, f"there is no workload {spec.task.workload} to count")
-    value_bytes = 2 * FLOAT32_BYTES if spec.task.profile == "float64" else FLOAT32_BYTES
+    if spec.task.precision in REDUCED:
+        return unknown(source, f"which values are kept in {spec.task.precision} is the framework's choice")
+    value_bytes = 2 * FLOAT32_BYTES if spec.task.precision == FLOAT64 else FLOAT32_BYTES
     return Figure(activation_bytes(workload, spec.cell.batch_size, value_bytes), source)
 
 

@@ -1,14 +1,15 @@
 """How fast our worker is beside the loops that people write, in fresh processes, in turn.
 
 python tests/benchmarks/measure_loops.py [--framework NAME ...] [--batch-size N ...] [--rounds N] [--seconds S]
-    [--settings] [--against ROOT]
+    [--settings] [--against ROOT] [--with SETTING ...] [--neighbour]
 
 Prints, per framework and batch size, images/s (median over the rounds) and ratios: the mean of the rounds' logarithms
 with its 95 % interval by Student's t. Our worker in profile default stands beside the guide's loop by hand and the
 trainers that people use, in profile tuned beside the best loop found by hand. `--settings`: beside the guide's loop
 stands the same with each setting of tuned alone, and with all. `--against ROOT`: our worker stands beside that of
-another checkout. Exit code 1 where our worker's ratio to a loop by hand is below BAR with all of its interval, or
-losses differ.
+another checkout. `--with SETTING`: our worker with one more setting, NAME=VALUE of its environment or a precision,
+stands beside itself, in both profiles. `--neighbour`: meanwhile a process that only computes has one of the cores.
+Exit code 1 where our worker's ratio to a loop by hand is below BAR with all of its interval, or losses differ.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +39,7 @@ from conftest import PROJECT, REAL_FRAMEWORKS  # noqa: E402
 from runner.environments.definition import read  # noqa: E402
 from runner.launch import Local  # noqa: E402
 from runner.machine.description import cores  # noqa: E402
-from workloads.records.build import DEFAULT, TUNED  # noqa: E402
+from workloads.records.build import DEFAULT, FLOAT32, PRECISIONS, TUNED  # noqa: E402
 from workloads.records.intervals import mean_interval  # noqa: E402
 from workloads.records.job import Placement  # noqa: E402
 
@@ -63,9 +66,13 @@ def pairs_of(framework: str, options: argparse.Namespace) -> list[Pair]:
     """What is held against what."""
     if options.against:
         return [(DEFAULT, OTHER)]
+    if options.more:
+        profiles: tuple[str, ...] = (DEFAULT, TUNED)
+        return [(f"{profile}+{each}", profile) for profile in profiles for each in options.more]
     if options.settings:
         return [*((f"{BY_HAND}+{each}", BY_HAND) for each in SETTINGS[framework]), (best(framework), BY_HAND)]
-    return [(DEFAULT, each) for each in (BY_HAND, *TRAINERS.get(framework, ()))] + [(TUNED, best(framework))]
+    usual: str = DEFAULT
+    return [(usual, each) for each in (BY_HAND, *TRAINERS.get(framework, ()))] + [(TUNED, best(framework))]
 
 
 def timed(framework: str, loop: str, batch_size: int, options: argparse.Namespace) -> Told:
@@ -73,11 +80,17 @@ def timed(framework: str, loop: str, batch_size: int, options: argparse.Namespac
     environment = read(PROJECT, framework, "cpu")
     launcher = Local(str(environment.interpreter), environment.variables, PROJECT, {}, environment.profile_variables)
     root, name = (options.against, DEFAULT) if loop == OTHER else (ROOT, loop)
-    profile = TUNED if loop == TUNED or VARIABLES in loop.split("+") else DEFAULT
-    words = (root, framework, name, batch_size, options.seconds, cores())
+    profile = TUNED if loop.startswith(TUNED) or VARIABLES in loop.split("+") else DEFAULT
+    precision, variables = FLOAT32, {}
+    if loop.startswith((TUNED, DEFAULT)):
+        name, _, more = loop.partition("+")
+        variable, equals, value = more.partition("=")
+        variables = {variable: value} if equals else {}
+        precision = more if more in PRECISIONS else FLOAT32
+    words = (root, framework, name, precision, batch_size, options.seconds, cores())
     done = subprocess.run(
         [environment.interpreter, Path(__file__).with_name("timed_loop.py"), *map(str, words)],
-        env=launcher.environment(Placement("cpu", cores(), {}), profile),
+        env=launcher.environment(Placement("cpu", cores(), {}), profile) | variables,
         capture_output=True,
         text=True,
     )
@@ -98,6 +111,18 @@ def in_turn(
     return rounds
 
 
+@contextmanager
+def neighbour() -> Iterator[None]:
+    """One that computes on the last core."""
+    computing = subprocess.Popen(["taskset", "--cpu-list", str(max(os.sched_getaffinity(0))), sys.executable, "-c",
+                                  "while True: pass"])  # fmt: skip
+    try:
+        yield
+    finally:
+        computing.kill()
+        computing.wait()
+
+
 def ratio(rounds: list[dict[str, Told]], pair: Pair) -> tuple[float, float, float]:
     """(mean, low, high) of the first's speed over the second's."""
     ours, theirs = ([each[loop]["images_per_s"] for each in rounds] for loop in pair)
@@ -105,7 +130,9 @@ def ratio(rounds: list[dict[str, Told]], pair: Pair) -> tuple[float, float, floa
 
 
 def differ(pair: Pair, told: dict[str, Told]) -> bool:
-    """Whether the two compute something else."""
+    """Whether the two compute something else, in one precision."""
+    if pair[0].rpartition("+")[2] in PRECISIONS:
+        return False
     ours, theirs = (told[loop]["losses"] for loop in pair)
     return not np.allclose(theirs, ours if len(theirs) == len(ours) else np.mean(ours), rtol=SAME_LOSSES)
 
@@ -119,16 +146,22 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--settings", action="store_true")
     parser.add_argument("--against", type=Path)
+    parser.add_argument("--with", dest="more", nargs="+", metavar="SETTING")
+    parser.add_argument("--neighbour", action="store_true")
     options = parser.parse_args(words)
+    for word in options.more or ():
+        if "=" not in word and word not in PRECISIONS:
+            parser.error(f"--with {word}: give NAME=VALUE, or one of {', '.join(PRECISIONS)}")
     table = Table("framework", "batch", "loop", "images/s", "beside", "images/s", "ratio [95 %]", "", box=None)
     console, failed = Console(width=150), False
     cells = [(framework, size) for framework in options.framework for size in options.batch_size]
     for framework, size in track(cells, console=Console(stderr=True)):
         pairs = pairs_of(framework, options)
-        rounds = in_turn(framework, (loop for pair in pairs for loop in pair), size, options)
+        with neighbour() if options.neighbour else nullcontext():
+            rounds = in_turn(framework, (loop for pair in pairs for loop in pair), size, options)
         for pair in pairs:
             mean, low, high = ratio(rounds, pair)
-            below = pair[1].startswith(BY_HAND) and not options.settings and high < BAR
+            below = pair[1].startswith(BY_HAND) and not (options.settings or options.more) and high < BAR
             wrong = differ(pair, rounds[0])
             failed |= below or wrong
             speeds = [f"{statistics.median(each[loop]['images_per_s'] for each in rounds):,.0f}" for loop in pair]

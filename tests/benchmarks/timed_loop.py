@@ -1,4 +1,4 @@
-"""Run inside a framework's environment: python timed_loop.py ROOT FRAMEWORK LOOP BATCH_SIZE SECONDS THREADS
+"""Run inside a framework's environment: python timed_loop.py ROOT FRAMEWORK LOOP PRECISION BATCH_SIZE SECONDS THREADS
 
 Prints JSON: images_per_s of a steady window of so many seconds, `losses` of the first 20 steps. LOOP is a profile:
 the adapter in the checkout ROOT through the worker's own Trainer; or a loop of loops/FRAMEWORK_loops.py with its
@@ -7,6 +7,7 @@ settings, as "by-hand+fused+channels-last", which is given the same images, labe
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-root, framework, loop, batch_text, seconds_text, threads_text = sys.argv[1:]
+root, framework, loop, precision, batch_text, seconds_text, threads_text = sys.argv[1:]
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [root, str(HERE)]
 
@@ -38,7 +39,9 @@ Train = Callable[[Order], list[float]]  # (steps, batch) -> losses, when the dev
 def worker(profile: str, threads: int) -> Trainer:
     """Around the checkout's adapter."""
     adapter = import_module(f"adapters.{framework}.adapter").Adapter()
-    adapter.open("cpu", threads, profile, "host", "on-demand")
+    mode = {"profile": profile, "precision": precision}
+    known = inspect.signature(adapter.open).parameters  # another checkout's may know of no precision
+    adapter.open("cpu", threads, *(mode[name] for name in mode if name in known), "host", "on-demand")
     adapter.load(images, labels)
     adapter.build(OSU_CNN, OPTIMIZER, weights, 0)
     return Trainer(adapter)

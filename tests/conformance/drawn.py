@@ -80,9 +80,9 @@ def draw(name: str, number: int) -> tuple[BuildArguments, Images, Labels]:
     return (workload, optimizer, initial, number), images, labels
 
 
-def main(module: str, profile: str, threads: str, out: str, first: str, last: str, *names: str) -> None:
+def main(module: str, precision: str, threads: str, out: str, first: str, last: str, *names: str) -> None:
     adapter = import_module(module).Adapter()
-    adapter.open("cpu", int(threads), profile, "host", "on-demand")
+    adapter.open("cpu", int(threads), "default", precision, "host", "on-demand")
     with Path(out).open("w", encoding="utf-8") as file:
         for name in names:
             for number in range(int(first), int(last)):

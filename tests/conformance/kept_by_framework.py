@@ -18,7 +18,7 @@ framework, name, size, folder = sys.argv[1:]
 workload, batch_size = WORKLOADS[name], int(size)
 adapter = importlib.import_module(f"adapters.{framework}.adapter").Adapter()
 adapter.count_memory(Path(folder))
-adapter.open("cpu", 2, "default", "host", "on-demand")
+adapter.open("cpu", 2, "default", "float32", "host", "on-demand")
 adapter.load(np.zeros((batch_size, *workload.input_shape), np.uint8), np.zeros(batch_size, np.int32))
 adapter.build(workload, OptimizerSpec.named("sgd"), weights.draw(workload, 0), 0)
 order = np.arange(batch_size, dtype=np.int32)[None]

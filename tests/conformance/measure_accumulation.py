@@ -48,7 +48,7 @@ def costs(adapter: Adapter) -> None:
 
 if __name__ == "__main__":
     adapter: Adapter = import_module(f"adapters.{sys.argv[1]}.adapter").Adapter()
-    adapter.open("cpu", 1, "default", "host", "on-demand")
+    adapter.open("cpu", 1, "default", "float32", "host", "on-demand")
     workload = WORKLOADS["osu-cnn"]
     train, _ = datasets.load(datasets.DATASETS["digits"], Path(), workload.input_shape)
     adapter.load(train.images, train.labels)

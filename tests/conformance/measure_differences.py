@@ -71,7 +71,7 @@ class Run:
     who: str  # a framework, or the name of a planted error
     framework: str
     module: str
-    profile: str
+    precision: str
     instructions: str
     networks: tuple[str, ...]
     draws: int
@@ -79,7 +79,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        return f"{self.who}.{self.profile}.{self.instructions}.{'+'.join(self.networks)}.{self.first}.jsonl"
+        return f"{self.who}.{self.precision}.{self.instructions}.{'+'.join(self.networks)}.{self.first}.jsonl"
 
     def start(self, folder: Path) -> None:
         if (folder / self.name).exists():
@@ -87,7 +87,7 @@ class Run:
         environment = read(Project.of_this_code(), self.framework, "cpu")
         threads = "2" if self.instructions == "threads" else "1"
         part = folder / f"{self.name}.part"
-        arguments = [self.module, self.profile, threads, part, self.first, self.first + self.draws, *self.networks]
+        arguments = [self.module, self.precision, threads, part, self.first, self.first + self.draws, *self.networks]
         subprocess.run(
             [environment.interpreter, HERE / "drawn.py", *map(str, arguments)],
             env={
@@ -111,7 +111,7 @@ def right_runs(draws: dict[str, int]) -> Iterator[Run]:
             few = -(-count // 5) if framework == "tensorflow" else count
             for instructions in sets:
                 module = f"adapters.{framework}.adapter"
-                yield Run(framework, framework, module, "default", instructions, (network,), few)
+                yield Run(framework, framework, module, "float32", instructions, (network,), few)
 
 
 def planted_runs(draws: int) -> Iterator[Run]:
@@ -119,7 +119,7 @@ def planted_runs(draws: int) -> Iterator[Run]:
     for name in PLANTED:
         framework, cases, _ = errors_of(name)
         for network in sorted({CASES[case].workload.name for case in cases} - {"dropout"}):
-            yield Run(name, framework, f"broken.{name}", "default", "native", (network,), draws)
+            yield Run(name, framework, f"broken.{name}", "float32", "native", (network,), draws)
 
 
 Draw = tuple[str, int]
@@ -136,7 +136,7 @@ def stored(folder: Path, pattern: str) -> dict[Draw, tuple[str, Evidence]]:
 
 
 def truths(folder: Path) -> dict[Draw, Truth]:
-    exact, rounded = stored(folder, "numpy.float64.native.*.jsonl"), stored(folder, "numpy.default.native.*.jsonl")
+    exact, rounded = stored(folder, "numpy.float64.native.*.jsonl"), stored(folder, "numpy.float32.native.*.jsonl")
     return {draw: Truth(exact[draw][1], rounded[draw][1]) for draw in exact.keys() & rounded.keys()}
 
 
@@ -162,7 +162,7 @@ class Trial:
 
 def judged(folder: Path, who: str, instructions: str, known: dict[Draw, Truth]) -> list[Trial]:
     trials = []
-    for draw, (optimizer, evidence) in stored(folder, f"{who}.default.{instructions}.*.jsonl").items():
+    for draw, (optimizer, evidence) in stored(folder, f"{who}.float32.{instructions}.*.jsonl").items():
         if draw not in known:
             continue
         truth = known[draw]

@@ -58,7 +58,7 @@ def run(
 
 def main(framework: str, out: Path, seeds: Sequence[int]) -> None:
     adapter = import_module(f"adapters.{framework}.adapter").Adapter()
-    adapter.open("cpu", 1, "default", "host", "on-demand")
+    adapter.open("cpu", 1, "default", "float32", "host", "on-demand")
     train, test = datasets.load(datasets.DATASETS["digits"], Path(), OSU_CNN.input_shape)
     adapter.load(train.images, train.labels)
     cases = [(OSU_CNN, *case) for case in EPOCHS.items()] + [

@@ -86,7 +86,7 @@ def end(adapter: Adapter, spec: TrialSpec, train: Split, test: Split, root: Path
 
 def measure(framework: str, out: Path, seeds: Sequence[int]) -> None:
     adapter = import_module(f"adapters.{framework}.adapter").Adapter()
-    adapter.open("cpu", 1, "default", "host", "on-demand")
+    adapter.open("cpu", 1, "default", "float32", "host", "on-demand")
     train, test = datasets.load(datasets.DATASETS["digits"], Path(), OSU_CNN.input_shape)
     adapter.load(train.images, train.labels)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,7 @@
-"""Run inside a framework's environment: python probe.py ADAPTER_MODULE PROFILE INPUT_DIR OUT_DIR CASE...
+"""Run inside a framework's environment: python probe.py ADAPTER_MODULE PROFILE PRECISION INPUT_DIR OUT_DIR CASE...
 
-Takes each case through the adapter's verbs and writes what came of it: OUT_DIR/CASE.npz, and the gate's evidence.
+Takes each case through the adapter's verbs and writes what came of it: OUT_DIR/CASE.npz, and the gate's evidence; in
+a precision of fewer digits than float32 the evidence alone.
 """
 
 import json
@@ -19,6 +20,7 @@ from settings import Arrays, Case  # noqa: E402
 from adapters.base import Adapter, Floats, Order  # noqa: E402
 from adapters.worker import first_probe  # noqa: E402
 from workloads.datasets import Images  # noqa: E402
+from workloads.records.build import REDUCED  # noqa: E402
 from workloads.weights import Weights  # noqa: E402
 
 EVALUATED = {"one": (1, 1), "odd": (5, 5), "ragged": (13, 5)}  # images, in batches of
@@ -77,15 +79,16 @@ def run_dropout(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -
     return found
 
 
-def main(adapter: Adapter, profile: str, inputs: Path, out: Path, cases: list[Case]) -> None:
-    adapter.open("cpu", settings.THREADS, profile, "host", "on-demand")
+def main(adapter: Adapter, profile: str, precision: str, inputs: Path, out: Path, cases: list[Case]) -> None:
+    adapter.open("cpu", settings.THREADS, profile, precision, "host", "on-demand")
     for case in cases:
         with np.load(inputs / f"{case.twin}.npz") as archive:
             given = {key: archive[key] for key in archive.files}
         initial = {key.removeprefix("initial/"): given[key] for key in given if key.startswith("initial/")}
         adapter.load(given["images"], given["labels"])
-        found = (run_dropout if case.workload.draws else run)(adapter, case, given, initial)
-        np.savez(out / f"{case.name}.npz", **found)  # type: ignore[arg-type]  # numpy's allow_pickle is no key of these
+        if precision not in REDUCED:
+            found = (run_dropout if case.workload.draws else run)(adapter, case, given, initial)
+            np.savez(out / f"{case.name}.npz", **found)  # type: ignore[arg-type]  # numpy's allow_pickle is no key of these
         order = np.arange(len(given["images"]), dtype=np.int32)
         task = (case.workload, case.optimizer, initial, 5)
         evidence = first_probe.gather(adapter, task, given["images"], given["labels"], order)
@@ -95,5 +98,5 @@ def main(adapter: Adapter, profile: str, inputs: Path, out: Path, cases: list[Ca
 
 if __name__ == "__main__":
     adapter = import_module(sys.argv[1]).Adapter()
-    cases = [settings.CASES[name] for name in sys.argv[5:]]
-    main(adapter, sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]), cases)
+    cases = [settings.CASES[name] for name in sys.argv[6:]]
+    main(adapter, sys.argv[2], sys.argv[3], Path(sys.argv[4]), Path(sys.argv[5]), cases)

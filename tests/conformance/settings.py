@@ -44,13 +44,13 @@ from workloads.layers import (
     squeeze_excite,
 )
 from workloads.networks import WORKLOADS
-from workloads.records.job import PROFILES
+from workloads.records.build import FLOAT64, PROFILES
 from workloads.spec import OptimizerSpec, Workload
 
 Arrays = dict[str, np.ndarray]
 
 THREADS = 2
-TRUTH = "float64"  # the referee's profile that every framework, the referee in float32 too, is held against
+TRUTH = FLOAT64  # the referee's precision that every framework, the referee in float32 too, is held against
 
 # Relative to the largest logit (or 1). float32 keeps 6e-8, sums of some thousand terms in another order lose more.
 # Seen: 4e-7, 4e-6 behind the 320,000 inputs that cats-dogs-cnn had at its own size.

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -23,7 +23,8 @@ from settings import CASES, Arrays, Case
 from runner.environments.definition import profiles, read, worker_variables
 from runner.gate.tolerances import other_names
 from workloads.layers import Dropout
-from workloads.records.build import DEFAULT
+from workloads.records.build import DEFAULT, FLOAT32, FLOAT64, Mode, in_mode
+from workloads.records.evidence import Evidence
 from workloads.spec import SLOTS
 
 HERE = Path(__file__).parent
@@ -38,12 +39,13 @@ def cases_of(framework: str) -> list[Case]:
 
 
 def run_probe(
-    framework: str, module: str, profile: str, inputs: Path, out: Path, cases: list[Case], **variables: str
+    framework: str, module: str, mode: Mode, inputs: Path, out: Path, cases: list[Case], **variables: str
 ) -> None:
     """`probe.py` in the framework's environment."""
     names = [case.name for case in cases]
     out.mkdir(exist_ok=True)
-    run_in(framework, HERE / "probe.py", module, profile, str(inputs), str(out), *names, **variables)
+    arguments = (module, mode.profile, mode.precision, str(inputs), str(out), *names)
+    run_in(framework, HERE / "probe.py", *arguments, **variables)
 
 
 def run_in(framework: str, script: Path, *arguments: str, **variables: str) -> None:
@@ -95,13 +97,14 @@ class Found:
     def of(self, who: str, case: Case, framework: str = "", module: str = "", only: tuple[str, ...] = ()) -> Arrays:
         """`who` is a framework, the truth, or the name of a broken adapter with its framework and module."""
         out, case = self.folder / who, self._of(who, case)
-        profile = settings.TRUTH if who == settings.TRUTH else case.profile
+        mode = Mode(case.profile, FLOAT64 if who == settings.TRUTH else FLOAT32)
         cases = [self.cases[name] for name in only] if only else list(self.cases.values())
         cases = [other for other in cases if other.profile == case.profile]
         framework = REFEREE if who == settings.TRUTH else framework
         framework = framework or who
         module = module or f"adapters.{framework}.adapter"
-        once(self.folder / f"{who}-{profile}", lambda: run_probe(framework, module, profile, self.inputs, out, cases))
+        lock = self.folder / f"{who}-{case.profile}"
+        once(lock, lambda: run_probe(framework, module, mode, self.inputs, out, cases))
         return load(out / f"{case.name}.npz")
 
     def _of(self, who: str, case: Case) -> Case:
@@ -111,6 +114,16 @@ class Found:
     def evidence(self, who: str, case: Case) -> dict[str, Any]:
         evidence: dict[str, Any] = json.loads((self.folder / who / f"{self._of(who, case).name}.json").read_text())
         return evidence
+
+    def evidence_in(
+        self, mode: Mode, framework: str, cases: Sequence[Case], module: str = "", who: str = ""
+    ) -> list[Evidence]:
+        """What a framework, or the broken adapter `who`, makes of the gate's probe in a precision of fewer digits than
+        float32: of each case, all of which run in one process.
+        """
+        module, out = module or f"adapters.{framework}.adapter", self.folder / in_mode(who or framework, mode)
+        once(out, lambda: run_probe(framework, module, mode, self.inputs, out, list(cases)))
+        return [Evidence.from_json(json.loads((out / f"{case.name}.json").read_text())) for case in cases]
 
     def modules(self, who: str) -> set[str]:
         return set(json.loads((self.folder / who / "modules.json").read_text()))

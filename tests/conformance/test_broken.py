@@ -21,7 +21,7 @@ MARGIN = 3  # times what is allowed: the smallest seen is in docs/tolerances.md
 def disturbed(case: Case, found: Found) -> list[Evidence]:
     """What the referee makes of the probe from disturbed weights: a suspect may differ by a multiple of that, too."""
     adapter, task = Adapter(), (case.workload, case.optimizer)
-    adapter.open("cpu", 1, "default", "host", "on-demand")
+    adapter.open("cpu", 1, "default", "float32", "host", "on-demand")
     with np.load(found.inputs / f"{case.name}.npz") as given:
         images, labels = given["images"], given["labels"]
     adapter.load(images, labels)

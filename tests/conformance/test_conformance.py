@@ -30,6 +30,7 @@ from suite import (
 )
 
 from runner.environments.definition import read, worker_variables
+from workloads.records.build import Mode
 
 COMBINATIONS = [
     pytest.param(framework, case, check, id=f"{framework}-{case.name}-{check}")
@@ -100,7 +101,7 @@ def test_outputs_in_another_order_or_by_other_names_are_told_as_that(found: Foun
 def test_a_missing_environment_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(suite, "PROJECT", replace(PROJECT, environments=tmp_path))
     with pytest.raises(AssertionError, match="numpy-cpu is not made"):
-        run_probe("numpy", "adapters.numpy.adapter", "default", tmp_path, tmp_path, list(CASES.values()))
+        run_probe("numpy", "adapters.numpy.adapter", Mode(), tmp_path, tmp_path, list(CASES.values()))
 
 
 DILATED_STRIDE = """

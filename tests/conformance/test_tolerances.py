@@ -11,6 +11,7 @@ from settings import CASES, TRUTH
 from suite import REFEREE, Found, run_probe
 
 from runner.gate.tolerances import Truth, deviations, difference
+from workloads.records.build import Mode
 from workloads.records.evidence import Evidence
 
 UNFITTED = 10_000  # what measure_differences.py draws is below
@@ -25,16 +26,16 @@ ELSEWHERE = [
 ]
 
 
-def run(folder: Path, framework: str, profile: str, instructions: str) -> None:
+def run(folder: Path, framework: str, precision: str, instructions: str) -> None:
     module = f"adapters.{framework}.adapter"
-    Run(framework, framework, module, profile, instructions, NETWORKS, DRAWS, UNFITTED).start(folder)
+    Run(framework, framework, module, precision, instructions, NETWORKS, DRAWS, UNFITTED).start(folder)
 
 
 @pytest.fixture(scope="module")
 def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tolerances")
-    for profile in ("default", TRUTH):
-        run(folder, REFEREE, profile, "native")
+    for precision in ("float32", TRUTH):
+        run(folder, REFEREE, precision, "native")
     return folder
 
 
@@ -42,7 +43,7 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_right_adapter_is_not_suspected_with_the_instructions_of_another_processor(
     framework: str, instructions: str, gathered: Path
 ) -> None:
-    run(gathered, framework, "default", instructions)
+    run(gathered, framework, "float32", instructions)
     trials = judged(gathered, framework, instructions, truths(gathered))
     assert len(trials) == DRAWS * len(NETWORKS)
     largest = [max(trial.together, key=lambda deviation: deviation.ratio) for trial in trials]
@@ -55,7 +56,7 @@ def test_the_case_that_avx2_was_suspected_in_is_allowed(found: Found, tmp_path: 
     for who in (TRUTH, REFEREE):
         found.of(who, case)
     variables = INSTRUCTION_SETS["avx2"]
-    run_probe("mxnet", "adapters.mxnet.adapter", case.profile, found.inputs, tmp_path, [case], **variables)
+    run_probe("mxnet", "adapters.mxnet.adapter", Mode(case.profile), found.inputs, tmp_path, [case], **variables)
     evidence = Evidence.from_json(json.loads((tmp_path / f"{case.name}.json").read_text()))
     exact, rounded = (Evidence.from_json(found.evidence(who, case)) for who in (TRUTH, REFEREE))
     truth = Truth(exact, rounded)

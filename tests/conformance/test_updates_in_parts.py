@@ -24,7 +24,7 @@ BROKEN = {path.stem: path for path in sorted((HERE / "broken" / "accumulated").g
 @cache
 def truth(part: int | None) -> Arrays:
     """In float64."""
-    return every(Adapter(np.float64), part)
+    return every(Adapter("float64"), part)
 
 
 def accumulated(found: Found, who: str, framework: str, module: str, rules: Sequence[str] = tuple(RULES)) -> Arrays:

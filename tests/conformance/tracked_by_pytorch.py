@@ -15,7 +15,7 @@ from workloads.spec import OptimizerSpec
 
 batch_size = int(sys.argv[1])
 adapter = Adapter()
-adapter.open("cpu", 1, "default", "host", "on-demand")
+adapter.open("cpu", 1, "default", "float32", "host", "on-demand")
 images = np.zeros((batch_size, *OSU_CNN.input_shape), np.uint8)
 adapter.load(images, np.zeros(batch_size, np.int32))
 adapter.build(OSU_CNN, OptimizerSpec.named("adam"), weights.draw(OSU_CNN, 0), 0)

@@ -11,13 +11,14 @@ from differences import EVERYTHING, TRANSFORMER, Array
 
 from adapters.numpy.adapter import LOSSES, Adapter, binary_cross_entropy, softmax_cross_entropy
 from adapters.numpy.layers import FORWARD
+from adapters.numpy.rounding import rounding_to
 from workloads.layers import BatchNorm, Dense, Dropout, Relu
 from workloads.spec import OptimizerName, OptimizerSpec, Workload
 from workloads.weights import Weights, draw
 
 
 def test_images_are_scaled_before_the_first_layer() -> None:
-    adapter = Adapter(np.float64)
+    adapter = Adapter("float64")
     adapter.build(Workload("w", "", (2,), (Relu("r"),), scale=0.5), OptimizerSpec("sgd"), {}, seed=0)
     assert adapter.predict(np.array([[3, 255]], np.uint8)).tolist() == [[1.5, 127.5]]
 
@@ -57,7 +58,7 @@ def test_a_loss_keeps_the_logits_precision(loss: str, logits: int) -> None:
 def test_the_loss_is_the_workloads() -> None:
     images, labels = np.array([[1], [3]], np.uint8), np.array([0, 1], np.int32)
     weights = {"d/kernel": np.array([[2.0]], np.float32), "d/bias": np.array([-4.0], np.float32)}
-    adapter = Adapter(np.float64)
+    adapter = Adapter("float64")
     workload = Workload("w", "", (1,), (Dense("d", 1),), scale=1.0, loss="binary-cross-entropy")
     adapter.build(workload, OptimizerSpec("sgd"), weights, seed=0)
     assert adapter.predict(images).tolist() == [[-2], [2]]
@@ -67,13 +68,14 @@ def test_the_loss_is_the_workloads() -> None:
 GENERATOR = np.random.Generator(np.random.PCG64(8))
 IMAGES = GENERATOR.integers(0, 256, (8, *EVERYTHING.input_shape), dtype=np.uint8)
 LABELS = np.array([0, 1, 2, 2, 1, 0, 0, 1], np.int32)
+NUMBERS = np.random.default_rng(8).standard_normal(1000).astype(np.float32)
 ORDER = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 4]], np.int32)
 
 
 def ready(
-    workload: Workload = EVERYTHING, rule: OptimizerName = "nesterov", seed: int = 5, dtype: type = np.float32
+    workload: Workload = EVERYTHING, rule: OptimizerName = "nesterov", seed: int = 5, precision: str = "float32"
 ) -> Adapter:
-    adapter = Adapter(dtype)
+    adapter = Adapter(precision)
     adapter.load(IMAGES, LABELS)
     adapter.build(workload, OptimizerSpec(rule), draw(workload, 1), seed)
     return adapter
@@ -100,7 +102,7 @@ def test_the_networks_with_every_layer_have_every_layer() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("workload", [EVERYTHING, replace(TRANSFORMER, input_shape=EVERYTHING.input_shape)])
 def test_no_layer_leaves_the_trials_precision(workload: Workload, dtype: type) -> None:
-    adapter = ready(workload, rule="adam", dtype=dtype)
+    adapter = ready(workload, rule="adam", precision=np.dtype(dtype).name)
     for _ in range(2):
         probe = adapter.probe(IMAGES, LABELS)
         for computed in (probe.outputs, probe.gradients, adapter.weights()):
@@ -109,10 +111,10 @@ def test_no_layer_leaves_the_trials_precision(workload: Workload, dtype: type) -
         adapter.train(ORDER)
 
 
-def test_profile_float64_computes_in_float64_and_no_other_does() -> None:
-    for profile, dtype in (("float64", np.float64), ("default", np.float32)):
+def test_precision_float64_computes_in_float64_and_no_other_does() -> None:
+    for precision, dtype in (("float64", np.float64), ("float32", np.float32), ("bfloat16", np.float32)):
         adapter = Adapter()
-        assert adapter.open("cpu", 1, profile, "host", "on-demand")["precision"] == np.dtype(dtype).name
+        assert adapter.open("cpu", 1, "default", precision, "host", "on-demand")["precision"] == precision
         adapter.load(IMAGES, LABELS)
         adapter.build(EVERYTHING, OptimizerSpec("momentum"), draw(EVERYTHING, 1), seed=5)
         adapter.train(ORDER)
@@ -120,8 +122,40 @@ def test_profile_float64_computes_in_float64_and_no_other_does() -> None:
         assert {array.dtype for array in adapter.probe(IMAGES, LABELS).outputs.values()} == {np.dtype(dtype)}
 
 
+@pytest.mark.parametrize(("precision", "digits"), [("bfloat16", 8), ("float16", 11), ("tf32", 11)])
+def test_a_precision_rounds_each_number_to_its_digits_and_halfway_to_the_even_one(precision: str, digits: int) -> None:
+    rounded, last = rounding_to(precision), 2.0 ** (1 - digits)  # what the last digit of a number from 1 to 2 is
+    numbers = np.array([1, 1 + last / 2, 1 + last * 0.51, 1 + last * 1.5, -3 - last, 2 - last / 4, 0], np.float32)
+    expected = np.array([1, 1, 1 + last, 1 + 2 * last, -3, 2, 0], np.float32)
+    assert np.array_equal(rounded(numbers), expected)
+    assert np.array_equal(rounded(rounded(NUMBERS)), rounded(NUMBERS))
+    assert np.max(np.abs(rounded(NUMBERS) / NUMBERS - 1)) <= 2.0**-digits
+    assert np.array_equal(rounded(np.array([np.inf, -np.inf], np.float32)), [np.inf, -np.inf])
+    assert np.isnan(rounded(np.array([np.nan], np.float32))[0])
+
+
+def test_bfloat16_and_float16_round_as_their_own_types_do() -> None:
+    assert np.array_equal(rounding_to("float16")(NUMBERS), NUMBERS.astype(np.float16))
+    upper = NUMBERS.view(np.uint32) >> 16 << 16  # bfloat16 by cutting: the next one down
+    apart = np.abs(rounding_to("bfloat16")(NUMBERS)) - np.abs(upper.view(np.float32))
+    assert apart.min() >= 0 and (apart > 0).mean() == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_precision_of_fewer_digits_rounds_what_leaves_each_layer_forward_and_backward() -> None:
+    probes = {name: ready(precision=name).probe(IMAGES, LABELS) for name in ("float32", "float16", "bfloat16")}
+    rounded = rounding_to("bfloat16")
+    for computed in (probes["bfloat16"].outputs, probes["bfloat16"].gradients):
+        assert all(np.array_equal(array, rounded(array)) for array in computed.values())
+
+    def apart(name: str) -> float:
+        exact, found = probes["float32"].outputs, probes[name].outputs
+        return max(float(np.linalg.norm(found[key] - exact[key]) / np.linalg.norm(exact[key])) for key in exact)
+
+    assert 1e-4 < apart("float16") < apart("bfloat16") < 0.1
+
+
 def test_float32_is_the_rounding_of_float64() -> None:
-    single, double = ready().probe(IMAGES, LABELS), ready(dtype=np.float64).probe(IMAGES, LABELS)
+    single, double = ready().probe(IMAGES, LABELS), ready(precision="float64").probe(IMAGES, LABELS)
     assert single.loss == pytest.approx(double.loss, rel=1e-5)
     for key, gradient in double.gradients.items():
         assert np.linalg.norm(single.gradients[key] - gradient) <= 1e-4 * np.linalg.norm(gradient), key
@@ -130,7 +164,7 @@ def test_float32_is_the_rounding_of_float64() -> None:
 
 
 def test_a_probe_tells_every_layers_output_in_the_order_of_computation_and_its_loss_is_theirs() -> None:
-    probe = ready(dtype=np.float64).probe(IMAGES, LABELS)
+    probe = ready(precision="float64").probe(IMAGES, LABELS)
     expected = [(layer.name, (len(IMAGES), *layer.output_shape(shape))) for layer, shape in EVERYTHING.walk()]
     assert [(name, output.shape) for name, output in probe.outputs.items()] == expected
     assert probe.loss == softmax_cross_entropy(probe.outputs["head"], LABELS)[0]
@@ -157,7 +191,7 @@ def test_a_probe_changes_nothing() -> None:
 
 
 def test_a_step_reports_the_loss_and_takes_the_gradient_that_a_probe_tells() -> None:
-    adapter = ready(EVERYTHING.without_dropout(), "sgd", dtype=np.float64)
+    adapter = ready(EVERYTHING.without_dropout(), "sgd", precision="float64")
     probe, before = adapter.probe(IMAGES[ORDER[0]], LABELS[ORDER[0]]), adapter.weights()
     assert adapter.train(ORDER[:1]).tolist() == [np.float32(probe.loss)]
     for key, gradient in probe.gradients.items():
@@ -194,7 +228,7 @@ NORMED = Workload("normed", "", (2,), (BatchNorm("n", momentum=0.75, epsilon=1.0
 
 def normed(steps: int) -> Adapter:
     """After that many steps over two batches of feature means (4, 10), (6, 1) and biased variances (4, 0), (1, 1)."""
-    adapter = Adapter(np.float64)
+    adapter = Adapter("float64")
     adapter.load(np.array([[4, 20], [12, 20], [10, 0], [14, 4]], np.uint8), np.array([0, 1, 0, 1], np.int32))
     adapter.build(NORMED, OptimizerSpec("sgd"), draw(NORMED, 1), seed=0)
     adapter.train(np.array([[0, 1], [2, 3]], np.int32)[:steps])

@@ -225,7 +225,7 @@ NETWORKS = [
 def built(workload: Workload) -> tuple[Adapter, Array, Array]:
     """A float64 referee with nothing left at zero or one, and a batch; nothing lies near a kink."""
     generator = np.random.Generator(np.random.PCG64(7))
-    adapter = Adapter(np.float64)
+    adapter = Adapter("float64")
     adapter.build(workload, OptimizerSpec("sgd"), draw(workload, 7), seed=1)
     for array in adapter.state.values():
         array += generator.normal(scale=0.1, size=array.shape)

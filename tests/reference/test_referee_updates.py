@@ -90,7 +90,7 @@ def rmsprop(o: OptimizerSpec) -> list[float]:
 
 
 def trained(spec: OptimizerSpec, dtype: type, steps: int = 3) -> tuple[Adapter, list[Weights], list[float]]:
-    adapter = Adapter(dtype)
+    adapter = Adapter(np.dtype(dtype).name)
     adapter.load(np.ones((2, 1), np.uint8), np.zeros(2, np.int32))
     zeros = {key: np.zeros(shape, np.float32) for key, shape in SYMMETRIC.parameter_shapes().items()}
     adapter.build(SYMMETRIC, spec, zeros, seed=0)

@@ -46,10 +46,10 @@ LABELS = _generator.integers(0, PLAIN.classes, len(IMAGES)).astype(np.int32)
 ORDER = _generator.permutation(len(IMAGES)).astype(np.int32)
 
 
-def opened(adapter: Any = None, profile: str = "default") -> Any:
+def opened(adapter: Any = None, precision: str = "float32") -> Any:
     """Ready for a `build`: the referee, or the adapter that is given."""
     adapter = adapter or Adapter()
-    adapter.open("cpu", 1, profile, "host", "on-demand")
+    adapter.open("cpu", 1, "default", precision, "host", "on-demand")
     adapter.load(IMAGES, LABELS)
     return adapter
 
@@ -64,7 +64,7 @@ def gathered(
 
 @cache
 def truth(workload: Workload = PLAIN, optimizer: OptimizerSpec = OPTIMIZER) -> Truth:
-    exact, rounded = (gathered(opened(profile=profile), workload, optimizer) for profile in ("float64", "default"))
+    exact, rounded = (gathered(opened(precision=each), workload, optimizer) for each in ("float64", "float32"))
     return Truth(through_json(exact), through_json(rounded))
 
 

@@ -144,11 +144,11 @@ class WholeAtOnce(Adapter):
 
 @pytest.mark.parametrize("wrong", [PartsCounted, WholeAtOnce])
 def test_the_gates_first_probe_sees_a_wrong_accumulation(wrong: type[Adapter]) -> None:
-    exact, rounded = probed(opened(profile="float64")), probed(opened())
+    exact, rounded = probed(opened(precision="float64")), probed(opened())
     truth = Truth(exact, rounded)
     assert difference(rounded, truth) is None
     suspect = wrong()
-    suspect.open("cpu", 1, "default", "host", "on-demand")
+    suspect.open("cpu", 1, "default", "float32", "host", "on-demand")
     suspect.load(IMAGES, LABELS)
     assert difference(probed(suspect), truth)
 

@@ -48,7 +48,7 @@ def test_adams_state_that_is_not_twice_the_trainable_bytes_is_caught(state_bytes
 
 
 def test_adams_state_in_float64_is_held_to_float64() -> None:
-    told = adam(4 * TRAINABLE, make_spec(optimizer=OptimizerSpec.named("adam"), profile="float64"))
+    told = adam(4 * TRAINABLE, make_spec(optimizer=OptimizerSpec.named("adam"), precision="float64"))
     assert told is not None and told.passed
 
 
@@ -140,7 +140,7 @@ def test_a_clock_that_was_set_in_mid_run_does_not_pass(moved_ms: int, passed: bo
 
 
 def test_what_a_run_alone_can_tell_is_not_made_again_from_its_files() -> None:
-    of_the_run = {CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE, *LATE_NAMES}
+    of_the_run = {CheckName.PRECISION, CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE, *LATE_NAMES}
     assert set(MADE_AGAIN) == set(CheckName) - of_the_run
     assert len(MADE_AGAIN) == 13
 

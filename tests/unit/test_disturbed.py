@@ -148,13 +148,13 @@ def by_the_referee(monkeypatch: pytest.MonkeyPatch) -> list[TrialSpec]:
     """It answers from this process, each time from disturbed weights with evidence that is further off."""
     calls: list[TrialSpec] = []
 
-    def reply(_: Gate, spec: TrialSpec, profile: str) -> Evidence:
+    def reply(_: Gate, spec: TrialSpec, precision: str) -> Evidence:
         calls.append(spec)
         known = truth(WORKLOADS[spec.task.workload], spec.task.optimizer)
         if "disturbed" in spec.inputs["weights"].path:
             number = int(spec.inputs["weights"].path.split("disturbed")[1][0])
             return moved(known.expected, "outputs", "conv2", 0.1 * 2**number)
-        return known.expected if profile == "float64" else known.rounded
+        return known.expected if precision == "float64" else known.rounded
 
     monkeypatch.setattr(Gate, "_ask_referee", reply)
     return calls
@@ -230,9 +230,9 @@ def trainings_of(monkeypatch: pytest.MonkeyPatch, **trainings: Training) -> list
 
 @pytest.fixture
 def gate(workloads: None, monkeypatch: pytest.MonkeyPatch) -> Gate:  # noqa: F811
-    def reply(_: Gate, spec: TrialSpec, profile: str) -> Evidence:
+    def reply(_: Gate, spec: TrialSpec, precision: str) -> Evidence:
         known = truth(WORKLOADS[spec.task.workload], spec.task.optimizer)
-        return known.expected if profile == "float64" else known.rounded
+        return known.expected if precision == "float64" else known.rounded
 
     monkeypatch.setattr(Gate, "_ask_referee", reply)
     return Gate(Path("nowhere"), PROJECT)

@@ -157,6 +157,9 @@ def test_a_speed_that_no_processor_has_is_suspect_and_one_that_a_card_may_have_i
     assert not failed(trial(speed=1e6, **card))
     flop = OSU_CNN.multiply_adds * 2 * 3 / 4
     assert CheckName.POSSIBLE in failed(trial(speed=2.1e15 / flop, **card))
+    for device, most in (({"threads": 2}, 16 * 768e9), (card, 5e16)):
+        assert CheckName.POSSIBLE not in failed(trial(speed=0.9 * most / flop, precision="bfloat16", **device))
+        assert CheckName.POSSIBLE in failed(trial(speed=1.1 * most / flop, precision="bfloat16", **device))
 
 
 @pytest.mark.parametrize(

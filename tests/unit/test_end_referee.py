@@ -66,10 +66,13 @@ def ended(
     network_file.write_text(network.to_text(WORKLOADS[workload]))
     inputs["network"] = InputFile(network_file.name, "-")
     accumulate = others.get("accumulate", 1)
-    spec = make_spec(workload=workload, optimizer=rule, batch_size=BATCH, accumulate=accumulate, inputs=inputs)
+    precision = others.get("precision", "float32")
+    spec = make_spec(
+        workload=workload, optimizer=rule, batch_size=BATCH, accumulate=accumulate, precision=precision, inputs=inputs
+    )
     write_json(folder / JOB_FILE, Job(Kind.TRIAL, spec).to_json())
     adapter = adapter or Adapter()
-    adapter.open("cpu", 1, "default", "host", "on-demand")
+    adapter.open("cpu", 1, "default", precision, "host", "on-demand")
     adapter.load(IMAGES, LABELS)
     task = WORKLOADS[workload], rule, weights.draw(WORKLOADS[workload], 5), 5
     adapter.build(*task)
@@ -83,6 +86,20 @@ def ended(
     end_referee.main(folder)
     told = json.loads(capsys.readouterr().out)
     return TrialEnd.from_json(TrialEnd(None).to_json() | told | idle)
+
+
+@pytest.mark.parametrize("rule", ["sgd", "momentum", "adam"])
+def test_an_end_in_bfloat16_is_off_by_what_the_referee_says_that_rounding_makes(
+    rule: OptimizerName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = OptimizerSpec.named(rule)
+    full, half = (ended(tmp_path, capsys, None, spec, precision=each) for each in ("float32", "bfloat16"))
+    assert full.evaluation and half.evaluation
+    assert apart(full.evaluation) < 1e-5 < 1e-3 < half.evaluation.rounding
+    assert excess(half.evaluation) < 1e-4
+    for step in half.steps:
+        assert excess(step.loss) < 1e-4
+        assert rule == "adam" or step.update is None or excess(step.update) < 1e-3
 
 
 def excess(difference: Difference | None) -> float:

@@ -21,7 +21,7 @@ from runner.command.plan import Plan
 from runner.environments import definition
 from runner.gate import judge as gate
 from runner.gate.judge import JUDGED, Gate
-from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS
+from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS, Truth
 from runner.launch import Launcher, LaunchFailed, Local, Outcome
 from runner.session import Session
 from runner.stored import read as read_stored
@@ -94,10 +94,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrialSpec, str]]:
     """What the referee was asked; it answers from this process."""
     calls = []
 
-    def answer(_: Gate, spec: TrialSpec, profile: str) -> Evidence:
-        calls.append((spec, profile))
+    def answer(_: Gate, spec: TrialSpec, precision: str) -> Evidence:
+        calls.append((spec, precision))
         told = truth(WORKLOADS[spec.task.workload], spec.task.optimizer)
-        return told.expected if profile == "float64" else told.rounded
+        return told.expected if precision == "float64" else told.rounded
 
     monkeypatch.setattr(Gate, "_ask_referee", answer)
     return calls
@@ -108,7 +108,7 @@ def no_referee(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every workload is too large for it."""
     monkeypatch.setattr(gate, "REFEREE_MULTIPLY_ADDS", 0)
 
-    def refuse(_: Gate, spec: TrialSpec, profile: str) -> Evidence:
+    def refuse(_: Gate, spec: TrialSpec, precision: str) -> Evidence:
         raise AssertionError("the referee was asked")
 
     monkeypatch.setattr(Gate, "_ask_referee", refuse)
@@ -157,7 +157,7 @@ def test_the_referee_is_asked_in_both_precisions_once_for_each_group(asked: list
     trials = [trial("one"), trial("two"), trial("one", batch_size=8), trial("one", optimizer=OptimizerSpec("sgd"))]
     judged.judge(trials)
     judged.judge(trials)
-    assert [profile for _, profile in asked] == ["float64", "default"] * 2
+    assert [precision for _, precision in asked] == ["float64", "float32"] * 2
     assert [spec.task.optimizer.name for spec, _ in asked] == ["momentum", "momentum", "sgd", "sgd"]
 
 
@@ -320,6 +320,58 @@ def test_trials_that_probed_something_else_are_not_held_against_each_other(chang
         assert result.status == Status.OK and "no other framework" in verdict(result).detail
 
 
+HALF: dict[str, Any] = {"precision": "bfloat16"}
+
+
+def in_bfloat16() -> Truth:
+    """Of PLAIN; what the referee makes of it in bfloat16 stands for a framework's evidence, too."""
+    rounded = through_json(gathered(opened(precision="bfloat16"), PLAIN, OPTIMIZER))
+    return Truth(truth().expected, rounded, precision="bfloat16")
+
+
+@pytest.fixture
+def referee_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers in the precision that it is asked in."""
+
+    def answer(_: Gate, spec: TrialSpec, precision: str) -> Evidence:
+        known = in_bfloat16() if precision == "bfloat16" else truth()
+        return known.expected if precision == "float64" else known.rounded
+
+    monkeypatch.setattr(Gate, "_ask_referee", answer)
+
+
+@pytest.mark.usefixtures("referee_of_each")
+def test_a_trial_in_fewer_digits_may_be_off_by_their_rounding_and_one_in_float32_beside_it_may_not() -> None:
+    rounded, far = in_bfloat16().rounded, [9.0, *FIRST_LOSSES[1:]]
+    half, full, odd = judge(
+        trial("one@bfloat16", rounded, far, **HALF), trial("one"), trial("two", rounded, FIRST_LOSSES)
+    )
+    assert is_ok(half, "held against the referee"), "it was held against trials of another precision"
+    assert is_ok(full, "held against the referee")
+    assert is_unverified(odd, "differs from the referee: first layer that differs: conv1")
+
+
+@pytest.mark.usefixtures("referee_of_each")
+def test_in_fewer_digits_an_error_larger_than_their_rounding_is_seen_and_so_are_too_many_digits() -> None:
+    odd, exact = judge(
+        trial("odd", moved(in_bfloat16().rounded, "outputs", "conv2", 0.5), **HALF), trial("exact", **HALF)
+    )
+    assert is_unverified(odd, "differs from the referee: first layer that differs: conv2, its output by")
+    assert is_unverified(exact, "differs from the referee: outputs are off by")
+    assert "they were computed in more digits" in str(exact.reason)
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_without_a_referee_a_trial_in_fewer_digits_is_held_against_nothing_and_says_so() -> None:
+    for result in judge(trial("one", **HALF), trial("two", wrong(), [9.0], **HALF)):
+        check = verdict(result)
+        assert (result.status, check.passed, check.against) == (Status.OK, False, ())
+        assert (
+            check.detail
+            == f"nothing to hold it against{TOO_LARGE}, and nobody else tells what rounding to bfloat16 does"
+        )
+
+
 @pytest.mark.usefixtures("no_referee")
 def test_what_does_not_enter_the_probe_does_not_part_a_group() -> None:
     inputs = {
@@ -388,7 +440,9 @@ def test_first_losses_of_a_workload_that_draws_are_not_compared() -> None:
 
 def test_first_losses_may_differ_by_what_rounding_does_to_the_referee(monkeypatch: pytest.MonkeyPatch) -> None:
     far = replace(truth(), rounded=moved(truth().rounded, "losses", 2, 7.7e-4 / ROUNDINGS * 1.1))
-    monkeypatch.setattr(Gate, "_ask_referee", lambda _, spec, profile: far.expected if "64" in profile else far.rounded)
+    monkeypatch.setattr(
+        Gate, "_ask_referee", lambda _, spec, precision: far.expected if precision == "float64" else far.rounded
+    )
     assert LOSSES < 7.7e-4
     assert [result.reason for result in judge(trial("one"), trial("two", losses=DIFFERENT))] == [None, None]
 
@@ -428,7 +482,7 @@ class Worker:
         self.started_with.append(launcher)
         if self.instead:
             self.instead()
-        evidence = through_json(gathered(opened(profile=spec.task.profile), PLAIN, spec.task.optimizer))
+        evidence = through_json(gathered(opened(precision=spec.task.precision), PLAIN, spec.task.optimizer))
         with (folder / EVENTS_FILE).open("a") as file:
             file.write(json.dumps({"event": Event.PROBED, "t_ns": 0, "evidence": evidence.to_json()}) + "\n")
             ending = {"event": self.last, "t_ns": 0, "status": Status.OUT_OF_MEMORY, "reason": "no room"}
@@ -450,7 +504,7 @@ def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(
     }
     right, odd = Gate(tmp_path, PROJECT).judge([trial("right", **on_gpu), trial("odd", wrong(), **on_gpu)])
     assert is_ok(right, "held against the referee") and is_unverified(odd, "differs from the referee")
-    assert [spec.task.profile for spec in worker.ran] == ["float64", "default"]
+    assert [spec.task.precision for spec in worker.ran] == ["float64", "float32"]
     for spec in worker.ran:
         told = (
             spec.cell.framework,

@@ -109,7 +109,7 @@ def test_the_exact_count_of_activations_needs_no_memory_worker() -> None:
     figures = memory({}, read_samples(Path("nowhere")), make_spec(batch_size=128), OSU_CNN, {"reason": "it died"})
     assert figures["activations_bytes"].value is None
     assert figures["activations_exact_bytes"].value == 128 * 4 * 53_290
-    of_referee = memory({}, read_samples(Path("nowhere")), make_spec(batch_size=1, profile="float64"), OSU_CNN, {})
+    of_referee = memory({}, read_samples(Path("nowhere")), make_spec(batch_size=1, precision="float64"), OSU_CNN, {})
     assert of_referee["activations_exact_bytes"].value == 8 * 53_290
     other = memory({}, read_samples(Path("nowhere")), make_spec(workload="nobody's"), None, {})[
         "activations_exact_bytes"

@@ -87,7 +87,7 @@ def test_norms_that_are_streamed_are_those_of_the_gradients_and_of_their_mean() 
 def test_what_is_drawn_of_a_split_tells_its_own_gradient_and_noise(tmp_path: Path) -> None:
     """Truth: the referee's gradient of every single image, in float64; with replacement it is that of any split."""
     train, _ = load(DATASETS["digits-64"], tmp_path, TINY.input_shape)
-    adapter = Adapter(np.float64)
+    adapter = Adapter("float64")
     adapter.build(TINY, OptimizerSpec.named("sgd"), weights.draw(TINY, 0), 0)
     singles = [adapter.probe(train.images[[n]], train.labels[[n]]).gradients for n in range(len(train.labels))]
     flat = np.array([np.concatenate([array.ravel() for array in each.values()]) for each in singles])

@@ -17,7 +17,7 @@ from runner.command.parser import BadInput
 from runner.environments import interpreter
 from runner.environments.definition import read
 from runner.environments.interpreter import BadInterpreter, Interpreter, check
-from workloads.records.build import profile_of, without_profile
+from workloads.records.build import Mode, installed_of, mode_of
 from workloads.records.job import Placement
 
 HERE = Placement("cpu", 1, {})
@@ -46,8 +46,12 @@ def answers(path: Path, **told: object) -> Path:
         (["pytorch@Nightly=/usr/bin/python3"], "got 'Nightly'"),
         (["pytorch@a/b=/usr/bin/python3"], "got 'a/b'"),
         ([f"pytorch@{'a' * 21}=/usr/bin/python3"], "a label is 1 to 20"),
-        (["pytorch@tuned=/usr/bin/python3"], "'tuned' ends a label of a profile's; give another, and --profile"),
-        (["pytorch@a.tuned=/usr/bin/python3"], "'tuned' ends a label of a profile's"),
+        (
+            ["pytorch@tuned=/usr/bin/python3"],
+            "'tuned' ends as a profile's or a precision's label does; give another, and --profile or --precision",
+        ),
+        (["pytorch@a.tuned=/usr/bin/python3"], "'a.tuned' ends as a profile's"),
+        (["pytorch@bfloat16=/usr/bin/python3"], "'bfloat16' ends as a profile's or a precision's label does"),
         (["pytorch@a=/usr/bin/python3", "pytorch@a=/usr/bin/python"], "--python names pytorch@a twice"),
         (["pytorch=/usr/bin/python3", "pytorch=/usr/bin/python"], "give builds of one framework labels"),
         (["mxnet=/usr/bin/python3"], "--python mxnet: --framework does not ask for it"),
@@ -153,12 +157,16 @@ def test_builds_stand_behind_their_framework_and_labelled_ones_always_join() -> 
         builds.in_order(PROJECT, ["pytorch@a"], given)
 
 
-def test_each_build_is_a_column_in_each_profile_and_is_installed_once() -> None:
-    columns = builds.in_profiles(["pytorch", "pytorch@a.b"], ["default", "tuned"])
-    assert columns == ("pytorch", "pytorch@tuned", "pytorch@a.b", "pytorch@a.b.tuned")
-    assert [profile_of(column) for column in columns] == ["default", "tuned"] * 2
-    assert [without_profile(column) for column in columns] == ["pytorch"] * 2 + ["pytorch@a.b"] * 2
-    assert profile_of("pytorch@detuned") == "default"
+def test_each_build_is_a_column_in_each_mode_and_is_installed_once() -> None:
+    columns = builds.in_modes(["pytorch", "pytorch@a.b"], ["default", "tuned"], ["float32", "bfloat16"])
+    own = ("pytorch", "pytorch@bfloat16", "pytorch@tuned", "pytorch@tuned.bfloat16")
+    labelled = ("pytorch@a.b", "pytorch@a.b.bfloat16", "pytorch@a.b.tuned", "pytorch@a.b.tuned.bfloat16")
+    assert columns == own + labelled
+    modes = [Mode(profile, precision) for profile in ("default", "tuned") for precision in ("float32", "bfloat16")]
+    assert [mode_of(column) for column in columns] == modes * 2
+    assert [installed_of(column) for column in columns] == ["pytorch"] * 4 + ["pytorch@a.b"] * 4
+    for build in ("pytorch@detuned", "pytorch@bfloat16.a", "pytorch@float32"):
+        assert (mode_of(build), installed_of(build)) == (Mode(), build)
 
 
 def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:

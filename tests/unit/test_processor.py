@@ -46,6 +46,44 @@ def test_the_machine_says_the_flags_of_its_processor(monkeypatch: pytest.MonkeyP
     assert description.describe(PROJECT, "cpu", [])["cpu_flags"] == ["fma", "avx2"]
 
 
+@pytest.mark.parametrize(
+    ("precision", "flags", "told"),
+    [
+        ("float32", [], None),
+        ("bfloat16", ["avx2", "avx512_bf16"], None),
+        ("bfloat16", ["amx_bf16"], None),
+        ("bfloat16", ["avx2"], "no instructions for bfloat16: none of avx512_bf16 amx_bf16"),
+        ("float16", ["avx512_bf16"], "no instructions for float16: none of avx512_fp16 amx_fp16"),
+        ("bfloat16", None, None),
+        ("tf32", ["avx512_bf16"], "no CPU has it"),
+    ],
+)
+def test_a_processor_without_a_precisions_instructions_is_told_by_their_names(
+    precision: str, flags: list[str] | None, told: str | None
+) -> None:
+    reason = processor.lacks(precision, flags)
+    assert reason is None if told is None else told in str(reason)
+
+
+@pytest.mark.parametrize(
+    ("precision", "capability", "told"),
+    [
+        ("tf32", "8.0", None),
+        ("bfloat16", "10.3", None),
+        ("bfloat16", "7.5", "of compute capability 7.5, does not compute in bfloat16: that begins at 8.0"),
+        ("float16", "7.5", None),
+        ("float16", "6.1", "that begins at 7.0"),
+        ("float32", "3.5", None),
+        ("tf32", None, None),
+    ],
+)
+def test_a_card_below_a_precisions_compute_capability_is_told(
+    precision: str, capability: str | None, told: str | None
+) -> None:
+    reason = processor.gpu_lacks(precision, capability)
+    assert reason is None if told is None else told in str(reason)
+
+
 def test_none_of_the_flags_is_told_from_flags_that_are_not_known() -> None:
     assert processor.listed([]) == f"none of {' '.join(processor.FLAGS)}"
     assert processor.listed(["fma", "avx2"]) == "fma avx2"
@@ -108,7 +146,7 @@ def test_asking_leaves_no_process_and_no_open_file_behind(monkeypatch: pytest.Mo
 def test_the_referees_blas_says_for_which_processor_it_computes() -> None:
     code = (
         "from adapters.numpy.adapter import Adapter; "
-        "print(Adapter().open('cpu', 1, 'default', 'host', 'on-demand')['openblas_core'])"
+        "print(Adapter().open('cpu', 1, 'default', 'float32', 'host', 'on-demand')['openblas_core'])"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | {"OPENBLAS_CORETYPE": "Nehalem"}, capture_output=True, text=True

@@ -68,11 +68,13 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         'fit = "pad"',
         "skip_unreadable = true",
         'profiles = ["default"]',
+        'precisions = ["float32", "bfloat16"]',
         'feed = "device"',
         'device = "cpu"',
         "threads = 5",
         "window_s = 0.5",
         "timeout_s = 1.5",
+        "cool_down_s = 2.5",
     )
     values: tuple[Any, ...] = (
         "mine",
@@ -97,11 +99,13 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         "pad",
         True,
         ("default",),
+        ("float32", "bfloat16"),
         "device",
         "cpu",
         5,
         0.5,
         1.5,
+        2.5,
     )
     assert read(path) == Study(*values)
     assert len(values) == len(fields(Study))

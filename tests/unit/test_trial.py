@@ -90,6 +90,8 @@ CHANGED: dict[str, Any] = {
     "own_code": OwnCode("pytorch", "net.py", "make_model", "1a2b3c4d5e6f", 10, (8, 8, 1)),
     "augment": "flip-crop",
     "accumulate": 2,
+    "precision": "bfloat16",
+    "cool_down_s": 60.0,
     "allocator": "default",
     "device": "GPU-1",
     "threads": 1,
@@ -138,13 +140,21 @@ def test_a_probe_is_shared_by_trials_whose_rates_differ() -> None:
 
 @dataclass(frozen=True)
 class Widened(Task):
-    precision: str = "float32"
+    layout: str = "default"
 
 
 def test_an_axis_that_is_added_later_changes_the_id_where_it_is_not_as_before() -> None:
     axes = vars(SPEC.task)
     assert replace(SPEC, task=Widened(**axes)).id == SPEC.id
-    assert replace(SPEC, task=Widened(**axes, precision="bfloat16")).id != SPEC.id
+    assert replace(SPEC, task=Widened(**axes, layout="other")).id != SPEC.id
+
+
+def test_a_precision_and_a_cool_down_change_the_id_and_are_in_none_of_a_trial_without_them() -> None:
+    assert varied(SPEC, precision="bfloat16").id != SPEC.id != replace(SPEC, cool_down_s=60.0).id
+    assert varied(SPEC, precision="bfloat16").probe_id != SPEC.probe_id
+    before = SPEC.to_json()
+    del before["task"]["precision"], before["cool_down_s"]
+    assert TrialSpec.from_json(before).id == SPEC.id
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -155,6 +165,7 @@ def test_a_job_survives_json(kind: Kind) -> None:
 
 def test_one_memory_worker_is_asked_for_all_that_changes_no_memory_and_one_probe_for_a_repeat() -> None:
     alike = {"batch_size": 64, "allocator": "default", "epochs": 9, "last_batch": "drop", "window_s": 9.0, **HARMLESS}
+    alike["cool_down_s"] = 9.0
     drawn = {"repeat": 2, "seed": 1, "inputs": CHANGED["inputs"]}
     for name in leaves(SPEC):
         other = varied(SPEC, **{name: (CHANGED | HARMLESS)[name]})

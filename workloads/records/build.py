@@ -1,14 +1,37 @@
 """How one build of a framework is named: "pytorch", or "pytorch@nightly" where several stand beside each other; and
-"pytorch@tuned", "pytorch@nightly.tuned", where it trains otherwise than its guide teaches. Each is a column of tables.
+"pytorch@tuned", "pytorch@nightly.tuned.bfloat16", where it trains otherwise than its guide teaches, or not in float32.
+Each is a column of tables.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 MARK, DOT = "@", "."
-DEFAULT, TUNED = "default", "tuned"  # profiles
-LABEL = re.compile(r"[a-z0-9.-]{1,20}")  # it stands in names of folders
+LABEL = re.compile(r"[a-z0-9.-]{1,20}")  # of the caller's; it stands in names of folders
+
+# How an adapter trains: as its framework's guide teaches, or as fast as it is known to with the same numbers.
+Profile = Literal["default", "tuned"]
+PROFILES: tuple[Profile, ...] = get_args(Profile)
+DEFAULT, TUNED = PROFILES
+# What it computes its layers in: all but the first with weights, losses and updates in float32.
+Precision = Literal["float32", "tf32", "bfloat16", "float16"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+FLOAT32: str = PRECISIONS[0]
+REDUCED: tuple[str, ...] = PRECISIONS[1:]
+# Significant binary digits, of which the first is not stored: 24 of float32 (IEEE 754; NVIDIA's and Google's own).
+DIGITS = {"tf32": 11, "bfloat16": 8, "float16": 11}
+FLOAT64 = "float64"  # the referee's alone; no study asks for it
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How a build trains."""
+
+    profile: str = DEFAULT
+    precision: str = FLOAT32
 
 
 def adapter_of(build: str) -> str:
@@ -21,20 +44,28 @@ def label_of(build: str) -> str:
     return build.partition(MARK)[2]
 
 
-def profile_of(build: str) -> str:
-    """How it trains: the last part of its label, if that is a profile's name."""
-    return TUNED if label_of(build).rpartition(DOT)[2] == TUNED else DEFAULT
+def mode_of(build: str) -> Mode:
+    """What the last parts of its label say, if they are a mode's names."""
+    return _split(build)[1]
 
 
-def with_profile(build: str, profile: str) -> str:
-    """The same build in this profile; it has none yet."""
-    if profile == DEFAULT:
-        return build
-    return f"{build}{DOT if label_of(build) else MARK}{profile}"
+def installed_of(build: str) -> str:
+    """What is installed, however it trains."""
+    return _split(build)[0]
 
 
-def without_profile(build: str) -> str:
-    """What is installed, in whatever profile it trains."""
-    if profile_of(build) == DEFAULT:
-        return build
-    return build.rpartition(DOT if DOT in label_of(build) else MARK)[0]
+def in_mode(build: str, mode: Mode) -> str:
+    """The same build in this mode; it has none yet."""
+    names = [name for name, usual in ((mode.profile, DEFAULT), (mode.precision, FLOAT32)) if name != usual]
+    return _named(adapter_of(build), label_of(build), *names)
+
+
+def _named(adapter: str, *label: str) -> str:
+    return MARK.join(filter(None, (adapter, DOT.join(filter(None, label)))))
+
+
+def _split(build: str) -> tuple[str, Mode]:
+    label = label_of(build).split(DOT)
+    precision = label.pop() if label[-1] in REDUCED else FLOAT32
+    profile = label.pop() if label[-1:] == [TUNED] else DEFAULT
+    return _named(adapter_of(build), *label), Mode(profile, precision)

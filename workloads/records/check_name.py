@@ -21,6 +21,7 @@ class CheckName(Word):
     ENERGY = "energy by counter = integrated power"
     KEPT_PACE = "the driver's clock kept pace"
     IN_SPLIT = "batch size <= training split"
+    PRECISION = "computes in the precision asked for"
     ADAM = "Adam's state = 2 x trainable bytes"
     NO_STALL = "no stall in the window"
     ENDED_WELL = "the worker ended well"
@@ -35,12 +36,13 @@ class CheckName(Word):
     EPOCHS_AGREE = "epochs are as the others'"
 
 
-COUNTS = (CheckName.SPEED_IDENTITY, CheckName.STEPS_IDENTITY)  # a trial that miscounts has no speed and no accuracy
+# A trial that miscounts has no speed and no accuracy, and one in another precision is another column's.
+COUNTS = (CheckName.SPEED_IDENTITY, CheckName.STEPS_IDENTITY, CheckName.PRECISION)
 # What the gate finds beyond a framework's first probe. A trial that lacks one was not looked at so, and one that fails
 # one is no number.
 LATE_NAMES = (
     CheckName.POSSIBLE, CheckName.NOTHING_LEFT, CheckName.END_ANSWERED, CheckName.END_EVALUATION,
     CheckName.END_LOSSES, CheckName.END_UPDATES, CheckName.EPOCHS_AGREE,
 )  # fmt: skip
-OF_THE_RUN_ALONE = (CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE, *LATE_NAMES)
+OF_THE_RUN_ALONE = (CheckName.PRECISION, CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE, *LATE_NAMES)
 MADE_AGAIN = tuple(name for name in CheckName if name not in OF_THE_RUN_ALONE)  # from the stored files

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..spec import Workload
 from . import figures as registry
+from .build import FLOAT64
 from .check_name import CheckName
 from .figures import Figure, FigureSpec, Method
 from .job import TrialSpec
@@ -152,7 +153,7 @@ def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: flo
     """
     if spec.task.optimizer.name not in ("adam", "adamw") or state_bytes is None or workload is None:
         return None
-    trainable_bytes = workload.parameter_count * (8 if spec.task.profile == "float64" else 4)
+    trainable_bytes = workload.parameter_count * (8 if spec.task.precision == FLOAT64 else 4)
     extra = state_bytes - 2 * trainable_bytes
     most = SCALAR_BYTES * len(workload.parameter_shapes())
     detail = f"{state_bytes:.0f} bytes of state, {trainable_bytes} trainable; 0 to {most} bytes of scalars are allowed"

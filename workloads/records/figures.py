@@ -60,7 +60,7 @@ class FigureSpec:
     learnt: bool = False  # what the network learnt decides it: a trial that diverged has none
     better: Literal[-1, 0, 1] = 0  # 1: more is better, -1: less is, 0: neither, or the same finding as another figure
     full_scale: float | None = None  # the value at the top of a chart's axis; None = the data decide
-    rare: bool = False  # most machines do not tell it: where no trial has it, no report mentions it
+    rare: bool = False  # most machines, or older results, do not tell it: no report mentions it where no trial has it
 
 
 def _bytes(name: str, label: str, **more: Any) -> FigureSpec:
@@ -100,6 +100,20 @@ CALL_P95 = _seconds("call_p95", "Call p95", windowed=True)
 CALL_P99 = _seconds("call_p99", "Call p99", windowed=True)
 CALL_LONGEST = _seconds("call_longest", "Call longest", windowed=True)
 CALL_TIMES = (CALL_MEDIAN, CALL_P95, CALL_P99, CALL_LONGEST)
+
+# What the network's layers need, counted from them, at the speed of the window: the speed in another unit.
+WORK = _window(
+    "work_flop_per_s", "Work", "GFLOP/s", None, "Work of the layers, GFLOP/s, mean over", factor=1e-9, rare=True
+)
+# Of whole epochs. What is left of an epoch beside its training is evaluation.
+EPOCH_TIME = FigureSpec(
+    "epoch_s", "Time per epoch", "s", title="Time of an epoch's training, s, mean of those after the first",
+    timed=True, rare=True,
+)  # fmt: skip
+EVALUATION_SPEED = FigureSpec(
+    "evaluation_images_per_s", "Evaluation speed", "images/s",
+    title="Evaluation (inference) speed, images/s, mean of the epochs after the first", timed=True, better=1, rare=True,
+)  # fmt: skip
 
 AUGMENT = _seconds("augment", "Augmentation", "Augmentation of the images, s an epoch")
 

@@ -11,17 +11,13 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..spec import OptimizerSpec
-from .build import MARK
+from .build import FLOAT32, MARK
 from .own_code import OwnCode
 from .record import Record
 from .word import Word
 
-# How an adapter trains: as its framework's guide teaches, or as fast as it is known to with the same numbers. The
-# referee has "float64" too, which no study asks for.
-Profile = Literal["default", "tuned"]
 Fit = Literal["stretch", "crop", "pad"]  # how an image is brought to a size, by interpolation
 FITS: tuple[Fit, ...] = get_args(Fit)
-PROFILES: tuple[Profile, ...] = get_args(Profile)
 ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")  # a trial's folder; no separator, so it stays where it is put
 OF_THE_CALLER = "python"  # the isolation of a build that an interpreter of the caller's has
 AugmentName = Literal["none", "flip-crop"]  # of the training images
@@ -69,13 +65,14 @@ class Task:
     workload: str
     dataset: str
     optimizer: OptimizerSpec
-    profile: str  # of PROFILES; the referee has "float64" too
+    profile: str  # of build.PROFILES
     feed: str  # "host" | "device"
     network: str = ""  # digest of the workload as JSON; none in trials stored before it was one of their inputs
     source: ImageSource | None = None  # None for a published data set as the catalogue brings it to the network
     own_code: OwnCode | None = None  # in place of a network: held against nothing
     augment: str = "none"  # of AUGMENTATIONS
     accumulate: int = 1  # parts, each of `Cell.batch_size` images, whose gradients make one update
+    precision: str = FLOAT32  # of build.PRECISIONS; the referee has FLOAT64 too
 
 
 @dataclass(frozen=True)
@@ -139,12 +136,14 @@ class TrialSpec(Record):
     window_s: float
     timeout_s: float
     study: str
+    cool_down_s: float = 0.0  # nothing computes for so long before it begins
 
     @cached_property
     def id(self) -> str:
         """Names the trial's folder; the digest is of all that may change what is measured."""
-        *parts, window_s = self.setting
-        digest = _digest(*parts, self.draw, window_s=window_s, inputs=_hashes(self.inputs))
+        *parts, window_s, cool_down_s = self.setting
+        others = {"window_s": window_s} | ({"cool_down_s": cool_down_s} if cool_down_s else {})
+        digest = _digest(*parts, self.draw, **others, inputs=_hashes(self.inputs))
         return f"{self._prefix}-b{self.cell.batch_size:05d}-r{self.draw.repeat}-{digest}"
 
     @property
@@ -176,9 +175,10 @@ class TrialSpec(Record):
         return self.task.optimizer.at(self.global_batch)
 
     @property
-    def setting(self) -> tuple[Cell, Task, Passes, Placement, Installation, float]:
+    def setting(self) -> tuple[Cell, Task, Passes, Placement, Installation, float, float]:
         """What repeats have in common."""
-        return self.cell, self.task, self.passes, self.placement, self.installation, self.window_s
+        places = self.cell, self.task, self.passes, self.placement, self.installation
+        return *places, self.window_s, self.cool_down_s
 
     @property
     def _prefix(self) -> str:

@@ -1,0 +1,34 @@
+"""What of this machine may spoil the figures of the run that is about to begin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from runner.command.cli import Request
+from runner.doctor import noise
+from runner.doctor.command import told
+from runner.doctor.finding import State
+from runner.launch import cores
+
+ROOT = Path("/")
+
+
+def before(request: Request, console: Console) -> dict[str, Any]:
+    """Conditions of the trials, null where unknown; said in a line, and what is too much in one each.
+
+    A loop of noise.LOOP_S, no longer than a steady window, runs on the first core. The load average is not looked at:
+    it is that of the minute before, which making environments may have filled.
+    """
+    used = cores(request.placement)
+    calibration = noise.calibrate(used, min(noise.LOOP_S, request.study.window_s))
+    governor = told("governor", lambda: noise.governor(ROOT, used))
+    found = [governor, noise.neighbours(calibration), noise.steadiness(calibration)]
+    if quiet := [each.text for each in found if each.state is State.OK]:
+        console.print(f"machine: {'; '.join(quiet)}")
+    for each in found:
+        if each.state is State.WARNING:
+            console.print(f"machine: {each.name}: {each.text}: {each.advice}", style="yellow")
+    return {"noise_spread_percent": calibration.spread_percent, "noise_foreign_percent": calibration.foreign_percent}

@@ -1,0 +1,54 @@
+"""What a run says of the machine before it begins."""
+
+from __future__ import annotations
+
+from io import StringIO
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import make_spec
+from rich.console import Console
+
+from runner.command import machine_noise
+from runner.doctor import noise
+from runner.doctor.finding import Finding, State
+from runner.doctor.noise import Calibration
+
+QUIET = Calibration([0.001] * 50, 2.0, 0.0)
+NOISY = Calibration([0.001, 0.002] * 25, 2.0, 40.0)
+
+
+def said(calibration: Calibration, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], str, float]:
+    """(conditions, what was printed, how long the loop was asked to run)."""
+    asked: list[float] = []
+
+    def calibrate(cores: list[int], seconds: float) -> Calibration:
+        asked.append(seconds)
+        return calibration
+
+    monkeypatch.setattr(noise, "calibrate", calibrate)
+    monkeypatch.setattr(noise, "governor", lambda *_: Finding("governor", State.UNKNOWN, "not told"))
+    printed = StringIO()
+    request: Any = SimpleNamespace(placement=make_spec(threads=1).placement, study=SimpleNamespace(window_s=0.5))
+    conditions = machine_noise.before(request, Console(file=printed, width=500))
+    return conditions, printed.getvalue(), asked[0]
+
+
+def test_a_quiet_machine_is_a_line_and_the_loop_is_no_longer_than_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    conditions, printed, seconds = said(QUIET, monkeypatch)
+    assert conditions == {"noise_spread_percent": 0.0, "noise_foreign_percent": 0.0}
+    assert printed.count("\n") == 1 and "0.0 % apart" in printed and seconds == 0.5
+
+
+def test_what_will_spoil_the_figures_is_a_line_each_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    conditions, printed, _ = said(NOISY, monkeypatch)
+    assert conditions["noise_spread_percent"] > 10 and conditions["noise_foreign_percent"] == 40.0
+    lines = printed.splitlines()
+    assert [line.split(": ")[1] for line in lines] == ["neighbours", "steadiness"]
+    assert all(len(line.split(": ")) > 3 for line in lines), "advice is missing"
+
+
+def test_a_loop_that_came_round_too_few_times_gives_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    conditions, _, _ = said(Calibration([0.5] * 3, 2.0, 0.0), monkeypatch)
+    assert conditions["noise_spread_percent"] is None

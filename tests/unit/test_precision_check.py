@@ -1,0 +1,30 @@
+"""Whether a framework says that it computes in the precision that it was asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runner.results.assemble import precision_check
+
+
+@pytest.mark.parametrize(
+    ("asked", "facts", "wrong"),
+    [
+        ("bfloat16", {"precision": "bfloat16", "tf32": False}, ""),
+        ("tf32", {"precision": "tf32", "tf32": True}, ""),
+        ("tf32", {"precision": "tf32", "tf32": False}, "TF32 is off"),
+        ("bfloat16", {"precision": "bfloat16", "tf32": True}, "TF32 is on"),
+        ("bfloat16", {"precision": "float32", "tf32": False}, "it says float32"),
+        ("float32", {"precision": "bfloat16", "tf32": False}, "it says bfloat16"),
+    ],
+)
+def test_what_it_says_is_held_against_what_was_asked(asked: str, facts: dict[str, Any], wrong: str) -> None:
+    (check,) = precision_check(asked, facts)
+    assert check.passed is (not wrong) and check.detail.endswith(wrong or f"{asked} was asked for")
+
+
+def test_float32_that_says_so_and_a_worker_that_died_before_it_said_anything_need_no_check() -> None:
+    assert not list(precision_check("float32", {"precision": "float32", "tf32": False}))
+    assert not list(precision_check("float32", {}))
