@@ -126,23 +126,28 @@ def provenance(section: Section) -> str:
 
 def mode_words(section: Section) -> dict[str, str]:
     """{"profile", "precision", "TF32"}: of all columns, or of each where they differ."""
-    shared, said = dict(section.condition.stated), [mode_said(result) for result in section.every]
+    words, said = described(section.condition), [mode_said(result) for result in section.every]
     precisions = {mode.precision for mode in said}
-    with_tf32 = {"on" if precision == TF32 else "" for precision in precisions}
     return {
-        "profile": _of_columns({mode.profile for mode in said}, DEFAULT, shared["profile"]),
-        "precision": _of_columns(precisions, FLOAT32, shared["precision"]),
-        "TF32": _of_columns(with_tf32, "", shared["TF32"]).replace(f"{MARK}on", f"{MARK}{TF32}"),
+        "profile": _of_columns(
+            {m.profile: words["profile"] if m.profile == DEFAULT else m.profile for m in said}, DEFAULT
+        ),
+        "precision": _of_columns({p: words["precision"] if p == FLOAT32 else p for p in precisions}, FLOAT32),
+        "TF32": _of_columns({p: "on" if p == TF32 else words["TF32"] for p in precisions}, FLOAT32),
     }
 
 
-def _of_columns(named: set[str], usual: str, shared: str | None) -> str:
-    """What those columns have that say nothing is `shared`."""
-    others = sorted(named - {usual})
-    if usual not in named and len(others) == 1:
-        return others[0]
-    first = [shared or NOT_REPORTED] if usual in named else []
-    return " and ".join([*first, *(f"{name} ({MARK}{name})" for name in others)])
+def _of_columns(values: dict[str, str], usual: str) -> str:
+    """Each value once, of {what columns say: what they have}; behind one that not all have, the columns that do."""
+    columns: dict[str, list[str]] = {}
+    for column in sorted(values, key=lambda column: (column != usual, column)):
+        columns.setdefault(values[column], []).append(column)
+    if len(columns) == 1:
+        return next(iter(columns))
+    return " and ".join(
+        value if usual in those else f"{value} ({', '.join(MARK + column for column in those)})"
+        for value, those in columns.items()
+    )
 
 
 def _noise_range(results: Iterable[TrialResult]) -> str:

@@ -13,9 +13,10 @@ from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
+NAME_WIDTH = 25  # of the longest column's name: tensorflow@tuned.bfloat16
 HEADER = (
-    f"{'framework':<17}{'batch':>6}{'repeat':>8}{'status':>15}{'images/s':>10}{'usage %':>9}{'memory MiB':>12}"
-    f"{'accuracy %':>12}{'wall s':>8}"
+    f"{'framework':<{NAME_WIDTH}}{'batch':>6}{'repeat':>8}{'status':>15}{'images/s':>10}{'usage %':>9}"
+    f"{'memory MiB':>12}{'accuracy %':>12}{'wall s':>8}"
 )
 
 
@@ -67,7 +68,7 @@ def row(result: TrialResult, attempt: int = 1) -> str:
     usage = _cell(result, registry.CPU_USAGE if cpu else registry.GPU_USAGE, 1)
     memory = _cell(result, registry.HOST_MEMORY if cpu else registry.PROCESS_GPU_MEMORY, 0)
     line = (
-        f"{spec.cell.framework:<17}{spec.cell.batch_size:>6}{spec.draw.repeat:>8}{result.status:>15}"
+        f"{spec.cell.framework:<{NAME_WIDTH}}{spec.cell.batch_size:>6}{spec.draw.repeat:>8}{result.status:>15}"
         f"{_cell(result, registry.SPEED, 0):>10}{usage:>9}{memory:>12}"
         f"{_cell(result, registry.ACCURACY, 1):>12}{result.wall_s:>8.1f}"
     )

@@ -14,7 +14,7 @@ from runner import rebuild
 from runner.command import builds, training_inputs
 from runner.command.cli import Request
 from runner.command.plan import Plan, plan_of
-from runner.command.progress import duration
+from runner.command.progress import NAME_WIDTH, duration
 from runner.command.setup import installations
 from runner.command.stable import Cell, worth
 from runner.environments import definition
@@ -145,7 +145,8 @@ def plan(request: Request, console: Console) -> None:
     capacity = memory_forecast.capacity_bytes(placement.device, request.gpus, placement.memory_limit_bytes)
     for number, spec in enumerate(planned.trials, start=1):
         states = ["finished" if spec.id in planned.finished else f"about {duration(estimates[spec.id])}"]
-        name = f"{number:>4}  {spec.cell.framework:<17} batch {spec.cell.batch_size:>5}  repeat {spec.draw.repeat}"
+        cell, repeat = spec.cell, spec.draw.repeat
+        name = f"{number:>4}  {cell.framework:<{NAME_WIDTH}} batch {cell.batch_size:>5}  repeat {repeat}"
         line = lines.get(spec.memory_id)
         if line and capacity and spec.id not in planned.finished:
             states += filter(None, [memory_forecast.warning(spec, line, capacity)])
