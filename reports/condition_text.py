@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from workloads.records.build import DEFAULT, FLOAT32, MARK
-from workloads.records.processor import TF32
+from workloads.records.build import DEFAULT, FLOAT32, MARK, TF32
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import started
@@ -71,7 +70,7 @@ def software_words(section: Section, frameworks: Iterable[str] | None = None) ->
 
 def conditions_list(section: Section) -> list[str]:
     """What was run, by which software, on which machine, when, by which version of this suite: sentences."""
-    words, results = described(section.condition) | mode_words(section), section.every
+    words, results = described_with_columns(section), section.every
     software = software_words(section)
     machine = [
         ("host memory", distinct(_gib(result.machine.get("memory_bytes")) for result in results)),
@@ -106,7 +105,7 @@ def package_versions(result: TrialResult) -> dict[str, Any]:
 
 def provenance(section: Section) -> str:
     """Device, versions, data set, optimizer, load, commit, date; plain text."""
-    words, results = described(section.condition) | mode_words(section), section.every
+    words, results = described_with_columns(section), section.every
     versions = ", ".join(_version(framework, section) for framework in ordered(section.software))
     on_gpu = section.condition.placement.device_kind == "cuda"
     host = f", driver {words['GPU driver']}, {words['processor']}" if on_gpu else ""
@@ -124,14 +123,12 @@ def provenance(section: Section) -> str:
     )
 
 
-def mode_words(section: Section) -> dict[str, str]:
-    """{"profile", "precision", "TF32"}: of all columns, or of each where they differ."""
+def described_with_columns(section: Section) -> dict[str, str]:
+    """Every part of its condition in words; of profile, precision and TF32 what each column has where they differ."""
     words, said = described(section.condition), [mode_said(result) for result in section.every]
-    precisions = {mode.precision for mode in said}
-    return {
-        "profile": _of_columns(
-            {m.profile: words["profile"] if m.profile == DEFAULT else m.profile for m in said}, DEFAULT
-        ),
+    profiles, precisions = ({getattr(mode, part) for mode in said} for part in ("profile", "precision"))
+    return words | {
+        "profile": _of_columns({p: words["profile"] if p == DEFAULT else p for p in profiles}, DEFAULT),
         "precision": _of_columns({p: words["precision"] if p == FLOAT32 else p for p in precisions}, FLOAT32),
         "TF32": _of_columns({p: "on" if p == TF32 else words["TF32"] for p in precisions}, FLOAT32),
     }

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from workloads.networks import WORKLOADS
 from workloads.records import network, processor
-from workloads.records.build import DEFAULT, FLOAT32, Mode, mode_of
+from workloads.records.build import DEFAULT, FLOAT32, TF32, Mode, mode_of
 from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -96,9 +96,15 @@ class Replaced:
 def condition_of(result: TrialResult) -> Condition:
     """From what a stored result holds; None for what an older schema did not store."""
     spec = result.spec
-    task = replace(spec.task, optimizer=in_use(spec.task.optimizer), network=_network(spec.task))
-    task = replace(task, **asdict(_mode(result)))
-    return Condition(task, spec.passes, spec.placement, tuple(_stated(result).items()))
+    own, said = spec.task, mode_said(result)
+    task = replace(
+        own,
+        optimizer=in_use(own.optimizer),
+        network=_network(own),
+        profile=DEFAULT if said.profile == own.profile else own.profile,
+        precision=FLOAT32 if said.precision == own.precision else own.precision,
+    )
+    return Condition(task, spec.passes, spec.placement, tuple(_stated(result, task.profile, said).items()))
 
 
 def mode_said(result: TrialResult) -> Mode:
@@ -107,15 +113,6 @@ def mode_said(result: TrialResult) -> Mode:
     return Mode(
         said.profile if said.profile == task.profile else DEFAULT,
         said.precision if said.precision == task.precision else FLOAT32,
-    )
-
-
-def _mode(result: TrialResult) -> Mode:
-    """How it trained, but for what its column says."""
-    said, task = mode_said(result), result.spec.task
-    return Mode(
-        DEFAULT if said.profile == task.profile else task.profile,
-        FLOAT32 if said.precision == task.precision else task.precision,
     )
 
 
@@ -136,12 +133,11 @@ def model_words(task: Task) -> str:
     return f"{task.workload} ({OWN_CODE})" if task.own_code else task.workload
 
 
-def _stated(result: TrialResult) -> dict[str, str | None]:
-    """Every part of a condition in words, in the order in which they are listed."""
+def _stated(result: TrialResult, profile: str, said: Mode) -> dict[str, str | None]:
+    """Every part of a condition in words, in the order in which they are listed; what its column says is in none."""
     spec, machine, precision = result.spec, result.machine, result.facts.get("precision")
     task, passes, placement = spec.task, spec.passes, spec.placement
-    said = mode_said(result)
-    tf32 = result.facts.get("tf32") is True and said.precision != processor.TF32
+    tf32 = result.facts.get("tf32") is True and said.precision != TF32
     gpu, cpu_model, container = _gpu(result), _text(machine.get("cpu_model")), _container(result)
     cores, flags = machine.get("cores"), machine.get("cpu_flags")
     return {
@@ -155,7 +151,7 @@ def _stated(result: TrialResult) -> dict[str, str | None]:
         "optimizer": optimizer_label(task.optimizer, task.accumulate),
         "epochs": str(passes.epochs),
         "last batch": {"keep": "kept", "drop": "dropped"}.get(passes.last_batch, passes.last_batch),
-        "profile": _mode(result).profile,
+        "profile": profile,
         "feed": task.feed,
         "device": cpu_model if placement.device_kind == "cpu" else _text(gpu.get("name")),
         "device id": placement.device,

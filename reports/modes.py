@@ -14,7 +14,6 @@ from workloads.records.build import Mode, installed_of
 from workloads.records.figures import FigureSpec
 from workloads.records.intervals import CONFIDENCE_PERCENT, accuracy_step
 from workloads.records.result import TrialResult
-from workloads.records.status import Status
 
 from . import tables
 from .condition_text import ABSENT
@@ -116,8 +115,8 @@ def _drawn(result: TrialResult) -> tuple[object, ...]:
 
 
 def _value(result: TrialResult, spec: FigureSpec) -> float | None:
-    ended = result.status is Status.OK or (result.status in tables.MEASURED and not spec.learnt)
-    value = tables.figure_of(result, spec.name).value if ended else None
+    measured = result.status in tables.measured_statuses(spec)
+    value = tables.figure_of(result, spec.name).value if measured else None
     return None if value is None else value * spec.factor
 
 

@@ -126,6 +126,11 @@ def places(section: Section) -> Mapping[Place, list[TrialResult]]:
     return repeats
 
 
+def measured_statuses(spec: FigureSpec) -> frozenset[Status]:
+    """How a trial may have ended whose figure is shown."""
+    return MEASURED - {Status.DIVERGED} if spec.learnt else MEASURED
+
+
 def cell(
     results: Sequence[TrialResult], spec: FigureSpec, read: Callable[[TrialResult, str], Figure] = figure_of
 ) -> dict[str, Any]:
@@ -135,7 +140,7 @@ def cell(
     low and high are the interval of the mean. status: "ok", else "unknown" (the figure is null), "not_run", or how the
     trials ended, joined by "+".
     """
-    measured = MEASURED - {Status.DIVERGED} if spec.learnt else MEASURED
+    measured = measured_statuses(spec)
     ok = [(result, read(result, spec.name)) for result in results if result.status in measured]
     known = [(result, figure) for result, figure in ok if figure.value is not None]
     ended = [result for result in results if result.status not in measured]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
@@ -112,7 +111,7 @@ class Session:
                     write_json(self.request.results / TRIALS / result.spec.id / RESULT_FILE, result.to_json())
                 self.known[result.spec.id] = result
 
-    def run(self, plan: Plan, noise: Mapping[str, Any] = MappingProxyType({})) -> list[TrialResult]:
+    def run(self, plan: Plan, noise: Mapping[str, Any] | None = None) -> list[TrialResult]:
         """One after another, each stored as soon as it is known; a failed one never stops the run.
 
         After each, the gate looks again at all in the folder that it may be held against. `noise` is a condition of all
@@ -120,7 +119,7 @@ class Session:
         """
         if plan.to_run:
             memory = MemoryWorker(self.request.results, plan.trials)
-            machine = dict(noise) | description.describe(
+            machine = dict(noise or {}) | description.describe(
                 self.request.project, self.request.placement.device, self.request.gpus
             )
             too_large = TooLarge(plan.finished.values())

@@ -12,13 +12,14 @@ from mxnet.contrib import amp
 
 from adapters import kernels
 from adapters.base import Unsupported
+from workloads.records.build import BFLOAT16, FLOAT32
 
 
 def compute_in(precision: str, device: str) -> bool:
     """Every network that is made from here on; whether that is not all in float32. Raises Unsupported."""
-    if precision == "float32":
+    if precision == FLOAT32:
         return False
-    if (precision, device) != ("bfloat16", "cpu"):
+    if (precision, device) != (BFLOAT16, "cpu"):
         place = "a GPU" if device == "cuda" else "a CPU"
         raise Unsupported(f"MXNet {mx.__version__} in {precision} on {place}: nobody has held it against the referee")
     amp.init(target_dtype=precision)

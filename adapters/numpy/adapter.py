@@ -15,6 +15,7 @@ from adapters.numpy.optimizers import Optimizer
 from adapters.numpy.passes import Array, Parameters, Pass
 from adapters.numpy.rounding import rounding_to
 from workloads.datasets import Images, Labels
+from workloads.layers import Layer
 from workloads.records.build import FLOAT32, FLOAT64
 from workloads.records.own_code import OwnCode
 from workloads.spec import SLOTS, OptimizerSpec, Workload
@@ -92,8 +93,12 @@ class Adapter:
 
     def differentiate(self, images: Images, labels: Labels) -> tuple[float, Pass]:
         """The batch's loss, and the pass with its gradients and running statistics."""
+        return self.differentiate_behind(self.workload.layers, self.rescaled(images), labels)
+
+    def differentiate_behind(self, chain: tuple[Layer, ...], x: Array, labels: Labels) -> tuple[float, Pass]:
+        """The same of what these layers, the last of the network's, make of `x`."""
         run = self.new_pass(training=True)
-        logits, backward = sequence(self.workload.layers, self.rescaled(images), run)
+        logits, backward = sequence(chain, x, run)
         loss, dy = LOSSES[self.workload.loss](logits, labels)
         backward(dy)
         run.gradients = {key: self.rounded(gradient) for key, gradient in run.gradients.items()}

@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from adapters.base import parts
-from adapters.numpy.adapter import LOSSES, Adapter
+from adapters.numpy.adapter import Adapter
 from adapters.numpy.end_updates import Step, update_differences
 from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Array, Parameters
@@ -112,11 +112,7 @@ def _step(asked: Asked, number: int, precision: str) -> Step:
         run = adapter.new_pass(training=True)
         features.append(sequence(tuple(front), adapter.rescaled(images[piece]), run)[0])
         adapter.state |= run.statistics
-    run = adapter.new_pass(training=True)
-    logits, backward = sequence((last,), np.concatenate(features), run)
-    loss, dy = LOSSES[asked.workload.loss](logits, labels)
-    backward(dy)
-    run.gradients = {key: adapter.rounded(gradient) for key, gradient in run.gradients.items()}
+    loss, run = adapter.differentiate_behind((last,), np.concatenate(features), labels)
     return Step(loss, run.gradients, {key: adapter.state[key] for key in asked.workload.statistic_shapes()})
 
 

@@ -37,7 +37,7 @@ from adapters.pytorch.libraries import chosen_kernels
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import BatchNorm, Join, Layer, Shape
-from workloads.records.build import TUNED
+from workloads.records.build import BFLOAT16, FLOAT16, TF32, TUNED
 from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
@@ -60,15 +60,15 @@ class Adapter:
         if device == "cuda":
             if not torch.cuda.is_available():
                 raise Unsupported("PyTorch finds no GPU that this build can use")
-            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-            torch.backends.cudnn.allow_tf32 = precision == "tf32"
+            torch.backends.cuda.matmul.allow_tf32 = precision == TF32
+            torch.backends.cudnn.allow_tf32 = precision == TF32
             torch.zeros(1, device=device).add_(1)
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
         self.device = torch.device(device)
-        lower = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision)
+        lower = {BFLOAT16: torch.bfloat16, FLOAT16: torch.float16}.get(precision)
         self.autocast: AbstractContextManager[Any] = torch.autocast(device, lower) if lower else nullcontext()
-        self.scales = precision == "float16"
+        self.scales = precision == FLOAT16
         self.resident, self.tuned = feed == "device", profile == TUNED
         self.memory_format = torch.channels_last if self.tuned else torch.contiguous_format
         return {
@@ -153,8 +153,8 @@ class Adapter:
         for hook in hooks:
             hook.remove()
         parameters = {key: self._weight(key) for key in self.workload.parameter_shapes()}
-        scaled = torch.autograd.grad(self.scaler.scale(loss), list(parameters.values()))
-        gradients = {key: g / self.scaler.get_scale() for key, g in zip(parameters, scaled, strict=True)}
+        scaled, scale = torch.autograd.grad(self.scaler.scale(loss), list(parameters.values())), self.scaler.get_scale()
+        gradients = {key: gradient / scale for key, gradient in zip(parameters, scaled, strict=True)}
         for buffer, before in zip(self.model.buffers(), statistics, strict=True):
             buffer.copy_(before)
         return Probe(
@@ -172,10 +172,10 @@ class Adapter:
             self.optimizer.zero_grad()
             first, *others = [self._differentiated(piece, len(batch)) for piece in parts(batch, part)]
             self._translate_epsilon()
-            scale = self.scaler.get_scale() if self.scales else 1.0
+            scale = self.scaler.get_scale()  # 1 where losses are not scaled
             self.scaler.step(self.optimizer)
             self.scaler.update()
-            if self.scales and self.scaler.get_scale() < scale:
+            if self.scaler.get_scale() < scale:
                 self.steps -= 1  # gradients overflowed: the optimizer made no step
             losses.append(sum(others, start=first))
         return losses

@@ -26,7 +26,7 @@ from adapters.tensorflow.layers import ROLES, apply
 from adapters.tensorflow.libraries import compute_in, convolve, facts_of, onednn_is_on
 from adapters.tensorflow.loops import in_a_loop
 from workloads.datasets import Images, Labels
-from workloads.records.build import TUNED
+from workloads.records.build import FLOAT16, TUNED
 from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
@@ -55,7 +55,7 @@ class Adapter:
         if device == "cuda" and allocator == "on-demand":
             tf.config.experimental.set_memory_growth(gpus[0], True)
         compute_in(precision)
-        self.scales = precision == "float16"
+        self.scales = precision == FLOAT16
         self.device = "/GPU:0" if device == "cuda" else "/CPU:0"
         with tf.device(self.device):
             tf.zeros(1).numpy()

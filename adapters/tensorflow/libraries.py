@@ -7,13 +7,15 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-MIXED = ("bfloat16", "float16")  # precisions that Keras has a policy for
+from workloads.records.build import BFLOAT16, FLOAT16, FLOAT32, TF32
+
+MIXED = (BFLOAT16, FLOAT16)  # precisions that Keras has a policy for
 
 
 def compute_in(precision: str) -> None:
     """Every model that is made from here on."""
-    tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
-    keras.mixed_precision.set_global_policy(f"mixed_{precision}" if precision in MIXED else "float32")
+    tf.config.experimental.enable_tensor_float_32_execution(precision == TF32)
+    keras.mixed_precision.set_global_policy(f"mixed_{precision}" if precision in MIXED else FLOAT32)
 
 
 def facts_of(device: str, precision: str, allocator: str) -> dict[str, Any]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from runner.command.cli import Request
 from runner.doctor import noise
-from runner.doctor.command import told
+from runner.doctor.command import ROOT, told
 from runner.doctor.finding import State
 from runner.launch import cores
-
-ROOT = Path("/")
 
 
 def before(request: Request, console: Console) -> dict[str, Any]:

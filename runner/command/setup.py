@@ -20,6 +20,7 @@ from runner.environments.engine import Engine, EngineError, find_engine
 from runner.environments.images import Image
 from runner.launch import Launcher, Local
 from runner.machine import description
+from runner.machine.description import Gpu
 from runner.project import DEFINITION_FILE
 from workloads.records import attempts, processor
 from workloads.records.build import installed_of, mode_of
@@ -63,14 +64,19 @@ def _refused(framework: str, request: Request) -> str | None:
         return f"its {DEFINITION_FILE} has no [profile.{mode.profile}]"
     if kind == "cpu":
         return processor.lacks(mode.precision, description.cpu_flags(processor.COMPUTES))
-    gpu = next((gpu for gpu in request.gpus if gpu.uuid == request.placement.device), None)
+    gpu = gpu_of(request)
     return processor.gpu_lacks(mode.precision, gpu.capability if gpu else None)
+
+
+def gpu_of(request: Request) -> Gpu | None:
+    """Of the request's device; None on a CPU."""
+    return next((gpu for gpu in request.gpus if gpu.uuid == request.placement.device), None)
 
 
 def environment_of(framework: str, request: Request) -> Environment:
     """The one for the request's device. Raises EnvironmentUnavailable where it holds no code for this GPU."""
     environment = definition.read(request.project, framework, request.placement.device_kind)
-    gpu = next((gpu for gpu in request.gpus if gpu.uuid == request.placement.device), None)
+    gpu = gpu_of(request)
     if gpu is None or not environment.lacks(gpu.capability):
         return environment
     reason = (

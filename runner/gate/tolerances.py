@@ -16,7 +16,7 @@ from functools import partial
 from operator import attrgetter
 
 from runner.gate.sizes import apart, diverged, lower_middle, middle, relative
-from workloads.records.build import DIGITS, FLOAT32
+from workloads.records.build import BFLOAT16, DIGITS, FLOAT16, FLOAT32, REDUCED
 from workloads.records.evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
 
 
@@ -50,7 +50,7 @@ ROUNDINGS = 20
 ROUNDOFF = {precision: 2.0**-digits for precision, digits in DIGITS.items()}
 # A precision whose outputs are off by less than this part of what rounding to it makes (in the geometric mean) was not
 # computed in. TF32 is left out: a GPU's libraries choose for each product whether they use it.
-TOO_EXACT, HELD_TO_IT = 0.1, ("bfloat16", "float16")
+TOO_EXACT, HELD_TO_IT = 0.1, (BFLOAT16, FLOAT16)
 # Where that is not enough, weights are disturbed (runner/gate/disturbed.py), and this many times what the disturbance
 # does to the very same quantity is allowed.
 DISTURBANCES = 3
@@ -234,7 +234,7 @@ def _compared_updates(
     evidence: Evidence, expected: Evidence, rounded: Evidence, pairs: _Pairs, precision: str
 ) -> Iterator[tuple[_Quantity, _Gap]]:
     """What steps changed in everything trained and in running statistics, as far as there is something to compare."""
-    most = REDUCED_UNDETERMINED if precision in ROUNDOFF else UNDETERMINED
+    most = REDUCED_UNDETERMINED if precision in REDUCED else UNDETERMINED
     unknown = {key for key in expected.gradients if _undetermined(key, expected, rounded, most)}
     for steps in expected.updates:
         if (number := int(steps)) > 1 and diverged(expected.losses[:number]):

@@ -16,14 +16,13 @@ from runner.results.pace import pace
 from runner.results.package_energy import package_energy
 from runner.results.window import calls, divergence, speed, start_up, unknown, usage, window
 from workloads.networks import of_trial
-from workloads.records.build import REDUCED
+from workloads.records.build import REDUCED, TF32
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.checks import CONTENDED_PERCENT, clock_checks, figure_checks, sample_checks
 from workloads.records.events import Event, Events
 from workloads.records.figures import ACCURACY, AUGMENT, DIVERGED_STEP, FOREIGN_CPU, GPU_USAGE, Figure
 from workloads.records.files import DRIVER_SAMPLES_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
-from workloads.records.processor import TF32
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, Samples, read_samples
 from workloads.records.status import Status

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.results.window import all_unknown, counted, in_window, unknown, window
+from runner.results.window import all_unknown, counted, in_window, uncounted, unknown, window
 from workloads.activations import FLOAT32_BYTES, activation_bytes
 from workloads.records import figures as registry
 from workloads.records.build import FLOAT64, REDUCED
@@ -90,10 +90,8 @@ def queued_steps(account: MemoryAccount) -> Figure:
 def exact_activations(spec: TrialSpec, workload: Workload | None) -> Figure:
     """What the network's mathematics keeps between forward and backward, whatever the framework."""
     source = "counted from the layers of the workload, nothing measured: what the backward pass needs"
-    if spec.task.own_code:
-        return unknown(source, "own code: nobody knows its layers")
-    if workload is None:
-        return unknown(source, f"there is no workload {spec.task.workload} to count")
+    if workload is None or spec.task.own_code:
+        return unknown(source, uncounted(spec))
     if spec.task.precision in REDUCED:
         return unknown(source, f"which values are kept in {spec.task.precision} is the framework's choice")
     value_bytes = 2 * FLOAT32_BYTES if spec.task.precision == FLOAT64 else FLOAT32_BYTES

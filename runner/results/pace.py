@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from runner.results.window import unknown
-from workloads.datasets import DATASETS
+from runner.results.window import uncounted, unknown
 from workloads.records.figures import EPOCH_TIME, EVALUATION_SPEED, SPEED, WORK, Figure
-from workloads.records.job import Task, TrialSpec
+from workloads.records.intervals import tested_images
+from workloads.records.job import TrialSpec
 from workloads.records.result import Epoch
 from workloads.spec import Workload
 
@@ -21,16 +21,9 @@ def pace(
     """EPOCH_TIME, EVALUATION_SPEED, WORK; `figures` has the SPEED of the window."""
     return {
         EPOCH_TIME.name: _epoch_time(epochs[1:]),
-        EVALUATION_SPEED.name: _evaluation_speed(epochs[1:], _test_images(spec.task)),
+        EVALUATION_SPEED.name: _evaluation_speed(epochs[1:], tested_images(spec.task.dataset, spec.task.source)),
         WORK.name: _work(spec, workload, figures[SPEED.name]),
     }
-
-
-def _test_images(task: Task) -> int | None:
-    """None of a data set that is no more in the catalogue."""
-    if task.source is not None:
-        return task.source.test
-    return DATASETS[task.dataset].test_count if task.dataset in DATASETS else None
 
 
 def _epoch_time(epochs: Sequence[Epoch]) -> Figure:
@@ -54,10 +47,8 @@ def _evaluation_speed(epochs: Sequence[Epoch], images: int | None) -> Figure:
 
 def _work(spec: TrialSpec, workload: Workload | None, speed: Figure) -> Figure:
     source = "speed of the steady window x multiply-adds of the layers, two operations each, forward and twice backward"
-    if spec.task.own_code:
-        return unknown(source, "own code: nobody knows its layers")
-    if workload is None:
-        return unknown(source, f"there is no workload {spec.task.workload} to count")
+    if workload is None or spec.task.own_code:
+        return unknown(source, uncounted(spec))
     if speed.value is None:
         return unknown(source, speed.reason or "there is no speed")
     return Figure(speed.value * workload.step_flop, source)

@@ -34,6 +34,13 @@ def unknown(source: str, reason: str) -> Figure:
     return Figure(None, source, reason=reason)
 
 
+def uncounted(spec: TrialSpec) -> str:
+    """Why nothing is counted from the layers of a trial that has no workload to count, or own code in its place."""
+    if spec.task.own_code:
+        return "own code: nobody knows its layers"
+    return f"there is no workload {spec.task.workload} to count"
+
+
 def counted(source: str, count: Count) -> Figure:
     """Bytes; null where the count is the reason why there is none."""
     return Figure(count, source) if isinstance(count, int) else unknown(source, count)

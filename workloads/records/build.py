@@ -18,11 +18,11 @@ PROFILES: tuple[Profile, ...] = get_args(Profile)
 DEFAULT, TUNED = PROFILES
 # What it computes its layers in: all but the first with weights, losses and updates in float32.
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-FLOAT32: str = PRECISIONS[0]
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+FLOAT32, TF32, BFLOAT16, FLOAT16 = PRECISIONS
 REDUCED: tuple[str, ...] = PRECISIONS[1:]
 # Significant binary digits, of which the first is not stored: 24 of float32 (IEEE 754; NVIDIA's and Google's own).
-DIGITS = {"tf32": 11, "bfloat16": 8, "float16": 11}
+DIGITS: dict[str, int] = {TF32: 11, BFLOAT16: 8, FLOAT16: 11}
 FLOAT64 = "float64"  # the referee's alone; no study asks for it
 
 

@@ -34,7 +34,13 @@ def reach(n: int, deviation: float, percent: float = CONFIDENCE_PERCENT) -> floa
 
 def accuracy_step(dataset: str, source: ImageSource | None = None) -> float:
     """Percentage points that one test image is worth."""
+    images = tested_images(dataset, source)
+    return UNKNOWN_STEP if images is None else 100 / images
+
+
+def tested_images(dataset: str, source: ImageSource | None) -> int | None:
+    """How many there are; None of a data set that is no more in the catalogue."""
     if source is not None:
-        return 100 / source.test
+        return source.test
     known = DATASETS.get(dataset)
-    return 100 / known.test_count if known else UNKNOWN_STEP
+    return known.test_count if known else None

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from .build import BFLOAT16, FLOAT16, TF32
+
 # As Linux spells them in /proc/cpuinfo on x86: those by which the frameworks' libraries choose their code.
 FLAGS = ("fma", "avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16")
 
-TF32 = "tf32"
 # Those by which a CPU computes in a precision; any of them will do.
-COMPUTING = {"bfloat16": ("avx512_bf16", "amx_bf16"), "float16": ("avx512_fp16", "amx_fp16")}
+COMPUTING = {BFLOAT16: ("avx512_bf16", "amx_bf16"), FLOAT16: ("avx512_fp16", "amx_fp16")}
 COMPUTES = tuple(flag for several in COMPUTING.values() for flag in several)
 # The least compute capability whose tensor cores have it (NVIDIA's CUDA C++ Programming Guide).
-CAPABILITIES = {TF32: (8, 0), "bfloat16": (8, 0), "float16": (7, 0)}
+CAPABILITIES = {TF32: (8, 0), BFLOAT16: (8, 0), FLOAT16: (7, 0)}
 
 # Facts of a worker on a CPU and their names, each fact absent or null where its framework has no such thing or does not
 # tell (then `..._reason` beside it says why). Two trials of one framework that differ in one of them ran other code.
