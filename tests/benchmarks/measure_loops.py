@@ -6,15 +6,17 @@ python tests/benchmarks/measure_loops.py [--framework NAME ...] [--batch-size N 
 Prints, per framework and batch size, images/s (median over the rounds) and ratios: the mean of the rounds' logarithms
 with its 95 % interval by Student's t. Our worker in profile default stands beside the guide's loop by hand and the
 trainers that people use, in profile tuned beside the best loop found by hand. `--settings`: beside the guide's loop
-stands the same with each setting of tuned alone, and with all. `--against ROOT`: our worker stands beside that of
-another checkout. `--with SETTING`: our worker with one more setting, NAME=VALUE of its environment or a precision,
-stands beside itself, in both profiles. `--neighbour`: meanwhile a process that only computes has one of the cores.
+stands the same with each setting of tuned alone, and with all, beside the best loop that with what tuned does without.
+`--against ROOT`: our worker stands beside that of another checkout. `--with SETTING`: our worker with one more setting,
+NAME=VALUE of its environment or a precision, stands beside itself, in both profiles. `--neighbour`: meanwhile a process
+that only computes has one of the cores.
 Exit code 1 where our worker's ratio to a loop by hand is below BAR with all of its interval, or losses differ.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -51,7 +53,10 @@ SETTINGS = {
     "tensorflow": ("steps-in-a-loop", VARIABLES),
     "mxnet": ("one-graph", "static", VARIABLES),
 }
-TRAINERS = {"tensorflow": ("fit",)}  # each tells the mean of its losses
+NOT_TUNED = {"pytorch": ("compiled",), "tensorflow": ("xla",)}  # settings that tuned does without
+TRAINERS = {"pytorch": ("lightning",), "tensorflow": ("fit",), "mxnet": ("estimator",)}  # tell the mean of their losses
+# Of a trainer that does not come with its framework: beside the framework's environment, in a folder of its own.
+PACKAGES = {"lightning": Path(__file__).with_name("requirements-lightning.txt")}
 
 Told = dict[str, Any]
 Pair = tuple[str, str]  # loops: the first's speed is held against the second's
@@ -70,9 +75,35 @@ def pairs_of(framework: str, options: argparse.Namespace) -> list[Pair]:
         profiles: tuple[str, ...] = (DEFAULT, TUNED)
         return [(f"{profile}+{each}", profile) for profile in profiles for each in options.more]
     if options.settings:
-        return [*((f"{BY_HAND}+{each}", BY_HAND) for each in SETTINGS[framework]), (best(framework), BY_HAND)]
+        alone = [(f"{BY_HAND}+{each}", BY_HAND) for each in SETTINGS[framework]]
+        more = [(f"{best(framework)}+{each}", best(framework)) for each in NOT_TUNED.get(framework, ())]
+        return [*alone, (best(framework), BY_HAND), *more]
     usual: str = DEFAULT
-    return [(usual, each) for each in (BY_HAND, *TRAINERS.get(framework, ()))] + [(TUNED, best(framework))]
+    return [(usual, each) for each in (BY_HAND, *TRAINERS[framework])] + [(TUNED, best(framework))]
+
+
+def packages_of(loop: str) -> Path | None:
+    """The folder of what it needs beside its framework, made once for each version of the list; None: nothing."""
+    if loop not in PACKAGES:
+        return None
+    wanted = PACKAGES[loop]
+    folder = ROOT / ".envs" / f"{loop}-{hashlib.sha256(wanted.read_bytes()).hexdigest()[:8]}"
+    if not folder.exists():
+        made = folder.with_suffix(".part")
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--require-hashes",
+            "--no-deps",
+            "--target",
+            str(made),
+        ]
+        subprocess.run([*pip, "-r", str(wanted)], check=True)
+        made.rename(folder)
+    return folder
 
 
 def timed(framework: str, loop: str, batch_size: int, options: argparse.Namespace) -> Told:
@@ -87,6 +118,8 @@ def timed(framework: str, loop: str, batch_size: int, options: argparse.Namespac
         variable, equals, value = more.partition("=")
         variables = {variable: value} if equals else {}
         precision = more if more in PRECISIONS else FLOAT32
+    if packages := packages_of(loop):
+        variables = {"PYTHONPATH": str(packages)}
     words = (root, framework, name, precision, batch_size, options.seconds, cores())
     done = subprocess.run(
         [environment.interpreter, Path(__file__).with_name("timed_loop.py"), *map(str, words)],

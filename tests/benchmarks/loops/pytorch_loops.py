@@ -1,4 +1,4 @@
-"""PyTorch's tutorial "Training with PyTorch", in eager mode."""
+"""PyTorch's tutorial "Training with PyTorch", and Lightning's Trainer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +40,8 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[
     memory_format = torch.channels_last if "channels-last" in settings else torch.contiguous_format
     net = with_weights(Net(), weights).to(memory_format=memory_format)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, fused="fused" in settings or None)
+    if "compiled" in settings:
+        net.compile()
     loss_fn = nn.CrossEntropyLoss()
 
     def train(order: Any) -> list[float]:
@@ -56,5 +58,41 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[
     return train
 
 
+def lightning(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
+    """Its `fit` of exactly these batches, once for each call; the loss that it tells is the mean over them."""
+    import logging
+
+    import pytorch_lightning
+
+    class Module(pytorch_lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = with_weights(Net(), weights)
+
+        def training_step(self, batch: Any, number: int) -> Any:
+            x, y = batch
+            loss = nn.functional.cross_entropy(self.net(x), y)
+            self.log("loss", loss, on_step=False, on_epoch=True)
+            return loss
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.01, momentum=0.9)
+
+    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+    torch.set_num_threads(threads)
+    inputs, targets = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255, torch.from_numpy(labels).long()
+    module = Module()
+
+    def train(order: Any) -> list[float]:
+        rows = torch.from_numpy(order.ravel()).long()
+        data = torch.utils.data.TensorDataset(inputs[rows], targets[rows])
+        quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+        trainer = pytorch_lightning.Trainer(max_epochs=1, accelerator="cpu", enable_model_summary=False, **quiet)
+        trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=order.shape[1]))
+        return [trainer.callback_metrics["loss"].item()]
+
+    return train
+
+
 LOOPS = {"by-hand": by_hand}
-TRAINERS: dict[str, Any] = {}
+TRAINERS = {"lightning": lightning}

@@ -37,7 +37,7 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[
     optimizer = keras.optimizers.SGD(learning_rate=0.01, momentum=0.9)
     loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    @tf.function
+    @tf.function(jit_compile="xla" in settings or None)
     def train_step(x: Any, y: Any) -> Any:
         with tf.GradientTape() as tape:
             loss_value = loss_fn(y, model(x, training=True))
