@@ -69,6 +69,7 @@ QUANTITIES = (
     _optional("epoch-time", figures.EPOCH_TIME),
     _optional("evaluation-speed", figures.EVALUATION_SPEED),
     _optional("work", figures.WORK),
+    _optional("product-share", figures.PRODUCT_SHARE),
     _optional("power", figures.POWER),
     ENERGY,
     _optional("sm-active", figures.SM_ACTIVE),

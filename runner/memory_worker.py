@@ -25,6 +25,13 @@ class MemoryWorker:
         for spec in trials:
             self.sizes.setdefault(spec.memory_id, set()).add(spec.cell.batch_size)
 
+    def known(self, spec: TrialSpec) -> MemoryAccount | None:
+        """What it told in this run or an earlier one; None where it is still to be asked."""
+        try:
+            return read_accounts(self._job(spec).folder(self.results)).get(spec.cell.batch_size)
+        except ValueError:
+            return None
+
     def gather(self, spec: TrialSpec, launcher: Launcher) -> MemoryAccount:
         """What the memory holds at the trial's batch size, or the reason why that is not known."""
         try:
@@ -35,7 +42,7 @@ class MemoryWorker:
     def _told(self, spec: TrialSpec, launcher: Launcher) -> MemoryAccount:
         """Raises ValueError for events that cannot be read."""
         batch_size, name = spec.cell.batch_size, spec.memory_id
-        job = Job(Kind.MEMORY, replace(spec, cell=replace(spec.cell, allocator=ON_DEMAND)))
+        job = self._job(spec)
         folder = job.folder(self.results)
         counts = read_accounts(folder)
         if batch_size not in counts and name not in self.ended:
@@ -53,8 +60,16 @@ class MemoryWorker:
             return counts[batch_size]
         return {"reason": f"the memory worker: {self.ended[name]} (log: {folder / LOG_FILE})"}
 
+    @staticmethod
+    def _job(spec: TrialSpec) -> Job:
+        return Job(Kind.MEMORY, replace(spec, cell=replace(spec.cell, allocator=ON_DEMAND)))
+
 
 def read_accounts(folder: Path) -> dict[int, MemoryAccount]:
-    """{batch size: the event} of what the framework told of its memory. Raises ValueError."""
+    """{batch size: the event} of what the framework told of its memory, with what its worker told of products of
+    matrices. Raises ValueError.
+    """
     events = read_events(folder / EVENTS_FILE)
-    return {event["batch_size"]: event for event in events if event["event"] == Event.MEMORY_TOLD}
+    timed = [event for event in events if event["event"] == Event.PRODUCT_TIMED]
+    product = {"product": timed[-1]} if timed else {}
+    return {event["batch_size"]: event | product for event in events if event["event"] == Event.MEMORY_TOLD}

@@ -22,12 +22,14 @@ from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, group, lacks_evidence
 from runner.launch import Launcher
 from runner.machine import description
 from runner.memory_worker import MemoryWorker
+from runner.results import attempt
 from runner.storage import Storage
 from runner.stored import TRIALS, StoredTrials
 from runner.too_large import TooLarge
 from runner.trial import now, run_trial
 from workloads.records import attempts
 from workloads.records.end_evidence import END_FILE
+from workloads.records.figures import STEPS_PEAK
 from workloads.records.files import ATTEMPTS, RESULT_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
@@ -94,12 +96,16 @@ class Session:
         self.judge(further.values())
         lacking = [trial for spec in specs if (trial := self.known.get(spec.id)) and lacks_evidence(trial)]
         asked = {trial.spec.id: replace(trial, evidence=self.evidence(trial.spec)) for trial in lacking}
-        for key in dict.fromkeys(group(trial.spec) for trial in lacking):
-            self.judge([asked.get(name, trial) for name, trial in self.known.items() if group(trial.spec) == key])
+        self.judge_anew(asked)
 
     def evidence(self, spec: TrialSpec) -> dict[str, Any]:
         """Of a stored trial's framework."""
         return self.gate.gather(spec, self.gate.disturbed.launcher(spec))
+
+    def judge_anew(self, changed: Mapping[str, TrialResult]) -> None:
+        """These, by id, in place of those that are known, with all that is held against them."""
+        for key in dict.fromkeys(group(trial.spec) for trial in changed.values()):
+            self.judge([changed.get(name, trial) for name, trial in self.known.items() if group(trial.spec) == key])
 
     def judge(self, trials: Iterable[TrialResult]) -> None:
         """Those that the gate sees otherwise than they are stored are stored again, but for those of another device:
@@ -112,13 +118,14 @@ class Session:
                 self.known[result.spec.id] = result
 
     def run(self, plan: Plan, noise: Mapping[str, Any] | None = None) -> list[TrialResult]:
-        """One after another, each stored as soon as it is known; a failed one never stops the run.
+        """One after another, each stored as soon as it is known; a failed one never stops the run. Behind them it is
+        asked what their memory holds.
 
         After each, the gate looks again at all in the folder that it may be held against. `noise` is a condition of all
         (`machine_noise.before`). Returns the plan's trials.
         """
+        memory = MemoryWorker(self.request.results, plan.trials)
         if plan.to_run:
-            memory = MemoryWorker(self.request.results, plan.trials)
             machine = dict(noise or {}) | description.describe(
                 self.request.project, self.request.placement.device, self.request.gpus
             )
@@ -138,7 +145,36 @@ class Session:
                         self.attempt(spec, launcher, conditions, memory)
                     too_large.learn(self.known[spec.id])
                     display.finish(self.known[spec.id], self.attempts(spec))
+        self.ask_memory(plan, memory)
         return [self.known[spec.id] for spec in plan.trials]
+
+    def ask_memory(self, plan: Plan, memory: MemoryWorker) -> None:
+        """What the trials' memory holds, where that was not known when they were measured, in this run or in one that
+        ended too early: their results are made again from their files.
+        """
+        made: dict[str, TrialResult] = {}
+        asked: set[str] = set()
+        for spec in plan.trials:
+            folder, launcher = self.request.results / TRIALS / spec.id, self.launchers[spec.cell.framework]
+            if isinstance(launcher, str) or not self.waits_for_memory(spec, folder):
+                continue
+            if spec.memory_id not in asked and memory.known(spec) is None:
+                self.console.print(f"{spec.cell.framework}: what its memory holds ...")
+            asked.add(spec.memory_id)
+            replace(attempt.read(folder), memory=memory.gather(spec, launcher)).store(folder)
+            result = rebuild.rebuilt(folder)
+            if result is not None:
+                before = self.known[spec.id]
+                made[spec.id] = replace(result, evidence=before.evidence, end=before.end)
+        self.judge_anew(made)
+
+    def waits_for_memory(self, spec: TrialSpec, folder: Path) -> bool:
+        """Whether the trial was measured, and nobody has been asked what its memory holds."""
+        peak = self.known[spec.id].figures.get(STEPS_PEAK.name)
+        try:
+            return peak is not None and peak.value is None and attempt.read(folder).memory is None
+        except ValueError:  # of a trial stored before there were such files
+            return False
 
     def leave_out(self, spec: TrialSpec, status: Status, reason: str, conditions: dict[str, Any]) -> None:
         """Say why it is not run, where it has not been said before."""
@@ -154,8 +190,8 @@ class Session:
         for retries_left in reversed(range(RETRIES + 1)):
             self.storage.need(spec, launcher)
             folder = fresh_folder(self.request.results, Job(Kind.TRIAL, spec))
-            evidence, account = self.gate.gather(spec, launcher), memory.gather(spec, launcher)
-            result = run_trial(folder, spec, launcher, conditions, account)
+            evidence = self.gate.gather(spec, launcher)
+            result = run_trial(folder, spec, launcher, conditions, memory.known(spec))
             self.storage.whole(spec, launcher)
             end = trial_end.gather(self.request.project, folder, spec, REFEREE_MULTIPLY_ADDS)
             if end:

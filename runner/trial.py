@@ -24,11 +24,12 @@ def run_trial(
     spec: TrialSpec,
     launcher: Launcher,
     conditions: dict[str, Any],
-    account: MemoryAccount,
+    account: MemoryAccount | None,
     kind: Kind = Kind.TRIAL,
 ) -> TrialResult:
-    """Its result, whatever became of the worker; `kind` TRIAL, or STEPS for steps alone. Writes no result, but what one
-    can be made of (`rebuild`), should this process be killed before there is one.
+    """Its result, whatever became of the worker; `kind` TRIAL, or STEPS for steps alone. `account` is what its memory
+    holds, None before that was asked. Writes no result, but what one can be made of (`rebuild`), should this process be
+    killed before there is one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     time.sleep(spec.cool_down_s)

@@ -1,4 +1,4 @@
-"""The kind `memory`: what the memory holds, per batch size.
+"""The kind `memory`: what the memory holds, per batch size; and behind that, how fast matrices are multiplied.
 
 A worker of its own, so that counting disturbs nothing that is timed. Sizes go upwards in one process: what a framework
 keeps for a smaller batch, a larger one takes over. One event for each size; where memory runs out, the sizes before it
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from adapters.base import Adapter, Count, MemoryUse, Unsupported
-from adapters.worker import host
+from adapters.worker import host, product
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import prepare
 from adapters.worker.trainer import Trainer
@@ -62,6 +62,8 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
             planned=use.planned,
             host=host.counts(),
         )
+    if prepared.own is None:  # whose speed is not held against it
+        events.write_answer(Event.PRODUCT_TIMED, lambda: product.measure(adapter, job.trial.placement.device_kind))
     events.write(Event.FINISHED)
 
 

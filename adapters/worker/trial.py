@@ -1,4 +1,4 @@
-"""The kind `trial`: the measured epochs, and the steady window behind them."""
+"""The kind `trial`: the measured epochs, and the steady window in and behind them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.base import Adapter, Order
-from adapters.worker import end_probe, host
+from adapters.worker import end_probe, host, steady
 from adapters.worker.attended import PULSE
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared, prepare
-from adapters.worker.trainer import Trainer, endless_batches, epoch_batches
+from adapters.worker.steady import SteadyWindow
+from adapters.worker.trainer import Trainer, epoch_batches
 from workloads.records.events import Event
 from workloads.records.job import Job, TrialSpec
 
@@ -26,42 +27,49 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """Everything behind the import; raises what the adapter raises before `finished`."""
     spec, prepared = job.trial, prepare(adapter, job, folder, events)
     workload = prepared.task[0]
-    steps = measure(adapter, spec, prepared, events)
+    window = measure(adapter, spec, prepared, events)
     events.write(Event.FINISHED)
     if prepared.own is None:
-        events.write_answer(Event.WINDOW_SETTLED, lambda: end_probe.outstanding(adapter))  # at once: what was left
+        events.write_answer(Event.WINDOW_SETTLED, window.outstanding)  # at once: what was left
     events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()})
     events.write_answer(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()})
     # Behind all that counts: it trains on. Own code is held against nothing.
     if prepared.own is None:
         events.write_answer(
-            Event.END_PROBED, lambda: end_probe.gather(adapter, spec, workload, prepared, steps, folder)
+            Event.END_PROBED,
+            lambda: end_probe.gather(adapter, spec, workload, prepared, len(window.trainer.losses), folder),
         )
 
 
-def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: EventLog) -> int:
-    """The epochs and the window; returns how many updates they made."""
+def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: EventLog) -> SteadyWindow:
+    """The epochs and the window, which may be cut from them."""
     update, split = spec.global_batch, len(prepared.train.images)
     if update > split and spec.passes.last_batch == "drop":
         raise ValueError(f"batch size {update} is larger than the split of {split}: all is dropped")
     prepared.build(adapter)
+    workload = prepared.task[0]
     del prepared.task  # the weights as they were given, or they would count as the framework's memory
     adapter.synchronize()
     events.write(Event.BUILT)
 
     trainer = Trainer(adapter, prepared.rates, prepared.ahead, spec.part)
+    window = SteadyWindow(trainer, events, spec.window_s)
     for epoch in range(spec.passes.epochs):
         if epoch:
             load_epoch(adapter, prepared, epoch)
         batches = epoch_batches(prepared.order[epoch], update, spec.passes.last_batch)
-        train_epoch(trainer, epoch, batches, events)
+        train_epoch(trainer, epoch, batches, events, window)
+        if not epoch:
+            window.cut = steady.can_be_cut(spec, workload, split // update, trainer.step_s)
         if prepared.draws is not None:
             events.write(Event.EPOCH_AUGMENTED, epoch=epoch, augment_s=prepared.cost.taken())
         test_loss, test_accuracy = evaluate(adapter, prepared.test.images, prepared.test.labels, spec.cell.batch_size)
         events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=test_loss, test_accuracy=test_accuracy)
     load_epoch(adapter, prepared, -1)
-    train_window(trainer, prepared.order[-1], update, spec.window_s, events)
-    return len(trainer.losses)
+    if window.missing_s > 0:
+        window.train_on(prepared.order[-1], update)
+    window.end()
+    return window
 
 
 def load_epoch(adapter: Adapter, prepared: Prepared, epoch: int) -> None:
@@ -74,16 +82,25 @@ def load_epoch(adapter: Adapter, prepared: Prepared, epoch: int) -> None:
     prepared.cost.seconds = before_s + time.perf_counter() - began_s
 
 
-def train_epoch(trainer: Trainer, epoch: int, batches: list[Order], events: EventLog) -> None:
-    """From here on a step's time is that of the epoch without what was warm-up."""
+def train_epoch(
+    trainer: Trainer, epoch: int, batches: list[Order], events: EventLog, window: SteadyWindow | None = None
+) -> None:
+    """From here on a step's time is that of the epoch without what was warm-up, until epochs are cut.
+
+    What `window` wants of the epoch becomes a segment of it: all full batches.
+    """
     first_step, first_image = len(trainer.losses), trainer.images
     if epoch == 0:
         batches = warm_up(trainer, batches, events)
-    started_ns, warm_up_steps = time.monotonic_ns(), len(trainer.losses)
+    started_ns, warm_up_steps, copied_s = time.monotonic_ns(), len(trainer.losses), 0.0
+    if window is not None and window.wants(epoch):
+        full, *batches = batches
+        window.train(trainer.calls(full))
+        copied_s = window.settle()
     for block in batches:
         trainer.run(trainer.calls(block))
     ended_ns = time.monotonic_ns()
-    if len(trainer.losses) > warm_up_steps:
+    if len(trainer.losses) > warm_up_steps and not (window is not None and window.cut):
         trainer.step_s = (ended_ns - started_ns) / 1e9 / (len(trainer.losses) - warm_up_steps)
     events.write(
         Event.EPOCH_TRAINED,
@@ -93,30 +110,7 @@ def train_epoch(trainer: Trainer, epoch: int, batches: list[Order], events: Even
         images=trainer.images - first_image,
         train_loss=float(np.mean(trainer.losses[first_step:])),
         **({"first_losses": trainer.losses[:FIRST_LOSSES]} if first_step < FIRST_LOSSES else {}),
-    )
-
-
-def train_window(
-    trainer: Trainer, order: Order, batch_size: int, window_s: float, events: EventLog, fewest_calls: int = 0
-) -> None:
-    """Trains on, round and round `order` (n,); its updates come after the last evaluation and enter no accuracy."""
-    steps = trainer.steps_a_call()  # the window's, so that this length of a call is compiled before it starts
-    trainer.run(iter([np.resize(order, (steps, batch_size))]))
-    steps_before, images_before = len(trainer.losses), trainer.images
-    peak_before = host.peak_resident_bytes()
-    counts_anew = host.reset_peak()
-    started_ns = time.monotonic_ns()
-    events.write(Event.WINDOW_STARTED, t_ns=started_ns, peak_resident_bytes=peak_before)
-    trainer.run(endless_batches(order, batch_size, trainer, started_ns / 1e9 + window_s, fewest_calls))
-    ended_ns = time.monotonic_ns()
-    events.write(
-        Event.WINDOW_ENDED,
-        t_ns=ended_ns,
-        steps=len(trainer.losses) - steps_before,
-        images=trainer.images - images_before,
-        calls_s=trainer.calls_s,
-        diverged_step=trainer.diverged_step,
-        peak_resident_bytes=host.peak_resident_bytes() if counts_anew else None,
+        **({"copied_s": copied_s} if copied_s else {}),
     )
 
 

@@ -62,16 +62,16 @@ def trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]
         findings.append(str(error))
     try:
         events, samples = read_events(trial_dir / EVENTS_FILE), read_samples(trial_dir / SAMPLES_FILE)
-        edges = recompute.edges(events)
-        if edges is not None:
-            repeated += sample_checks(edges, samples)
+        segments = recompute.segments_of(events)
+        if segments:
+            repeated += sample_checks((segments[0][0], segments[-1][1]), samples)
         findings += recompute.differences(result, events, samples)
     except (ValueError, ArithmeticError) as error:
         findings.append(f"{EVENTS_FILE} or {SAMPLES_FILE} cannot be read: {error}")
         repeated += [check for check in result.checks if check.name not in {other.name for other in repeated}]
     else:
         window = result.figures.get(WINDOW.name)
-        if edges is None and window is not None and window.value is not None:
+        if not segments and window is not None and window.value is not None:
             findings.append(f"the result has a steady window of {window.value:.2f} s, {EVENTS_FILE} has none")
     return findings + _differences(result.checks, repeated, shown)
 

@@ -30,16 +30,18 @@ START_UP = {
 OF_WINDOW = (registry.WINDOW.name, registry.SPEED.name, registry.STEP_TIME.name)
 FROM_EVENTS = (*START_UP, registry.ACCURACY.name, *OF_WINDOW)
 
-Edges = tuple[float, float]  # of the steady window, ns of the monotonic clock
+Segment = tuple[float, float]  # of the steady window: its edges in ns of the monotonic clock
 Values = dict[str, float]  # by the names of figures; what the files do not tell is not there
 
 
-def edges(events: Events) -> Edges | None:
-    """None where the trial did not get to the end of its steady window."""
-    times = {event["event"]: float(event["t_ns"]) for event in events}
-    if Event.WINDOW_ENDED not in times:
-        return None
-    return times[Event.WINDOW_STARTED], times[Event.WINDOW_ENDED]
+def segments_of(events: Events) -> list[Segment]:
+    """None of a trial that did not get to the end of its steady window."""
+    by_name = {event["event"]: event for event in events}
+    if Event.WINDOW_ENDED not in by_name:
+        return []
+    started, ended = by_name[Event.WINDOW_STARTED], by_name[Event.WINDOW_ENDED]
+    whole = (started["t_ns"], ended["t_ns"])  # as trials were stored before windows had segments
+    return [(float(start), float(end)) for start, end in ended.get("segments", [whole])]
 
 
 def differences(result: TrialResult, events: Events, samples: Samples) -> list[str]:
@@ -49,7 +51,7 @@ def differences(result: TrialResult, events: Events, samples: Samples) -> list[s
     """
     if result.status is not Status.OK and not result.figures:
         return []  # its launch failed, and nothing was assembled
-    window = edges(events)
+    window = segments_of(events)
     values = from_events(events, result.spec.passes.epochs)
     if window:
         values = from_samples(samples, window, result.spec.placement.threads) | values
@@ -88,8 +90,8 @@ def from_events(events: Events, epochs: int) -> Values:
     evaluated = [event for event in events if event["event"] == Event.EPOCH_EVALUATED]
     if evaluated and len(evaluated) == epochs:
         values[registry.ACCURACY.name] = evaluated[-1]["test_accuracy"]
-    if window := edges(events):
-        window_s, ended = (window[1] - window[0]) / 1e9, by_name[Event.WINDOW_ENDED]
+    if window := segments_of(events):
+        window_s, ended = sum(end - start for start, end in window) / 1e9, by_name[Event.WINDOW_ENDED]
         values |= {registry.WINDOW.name: window_s, registry.SPEED.name: ended["images"] / window_s}
         values[registry.STEP_TIME.name] = window_s / ended["steps"]
         if ended.get("peak_resident_bytes") is not None:
@@ -97,7 +99,7 @@ def from_events(events: Events, epochs: int) -> Values:
     return values
 
 
-def from_samples(samples: Samples, window: Edges, threads: int) -> Values:
+def from_samples(samples: Samples, window: list[Segment], threads: int) -> Values:
     """Usage of CPU and GPU, %, the processor's energy, and the highest resident size of the process tree."""
     values = {}
     cpu, cores = (_increases(samples, column, window) for column in ("cpu_s", "cores_cpu_s"))
@@ -123,21 +125,28 @@ def from_samples(samples: Samples, window: Edges, threads: int) -> Values:
     return {name: float(value) for name, value in values.items()}
 
 
-def _increases(samples: Samples, column: str, window: Edges) -> tuple[np.ndarray, np.ndarray] | None:
+def _increases(samples: Samples, column: str, window: list[Segment]) -> tuple[np.ndarray, np.ndarray] | None:
     """(seconds, increase) of a running sum between the readings of the window; its edges are interpolated.
 
     The last reading ends it where none is behind the edge. None with fewer than two readings in it.
     """
     known = ~np.isnan(samples[column])
     times, sums = samples["t_ns"][known], samples[column][known]
-    inside = times[(times >= window[0] + PERIOD_S * 1e9) & (times <= window[1])]
-    if len(inside) < 2:
+    if len(_readings(samples, column, window, PERIOD_S)) < 2:
         return None
-    at = np.unique([window[0], *inside, min(window[1], times.max())])
-    return np.diff(at) / 1e9, np.diff(np.interp(at, times, sums))
+    lengths, increases = [], []
+    for start, end in window:
+        inside = times[(times >= start + PERIOD_S * 1e9) & (times <= end)]
+        at = np.unique([start, *inside, min(end, times.max())])
+        lengths.append(np.diff(at) / 1e9)
+        increases.append(np.diff(np.interp(at, times, sums)))
+    return np.concatenate(lengths), np.concatenate(increases)
 
 
-def _readings(samples: Samples, column: str, window: Edges, period_s: float) -> np.ndarray:
+def _readings(samples: Samples, column: str, window: list[Segment], period_s: float) -> np.ndarray:
     """Those known that describe the window alone: a reading looks back over `period_s`."""
     times, values = samples["t_ns"], samples[column]
-    return values[(times >= window[0] + period_s * 1e9) & (times <= window[1]) & ~np.isnan(values)]
+    known = np.zeros(len(times), bool)
+    for start, end in window:
+        known |= (times >= start + period_s * 1e9) & (times <= end) & ~np.isnan(values)
+    return values[known]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, LOG_FILE, SAMPLES_FILE
 from workloads.records.samples import read_samples
+from workloads.records.steady_window import SteadyWindow
 from workloads.records.stored_events import read_events
 
 from .columns import rounded
@@ -50,13 +51,13 @@ def samples(folder: Path, threads: int, points: int = POINTS) -> dict[str, Any] 
     """
     try:
         read = read_samples(folder / SAMPLES_FILE, ("t_ns", *(track.column for track in TRACKS)))
-        events = {event["event"]: event["t_ns"] for event in read_events(folder / EVENTS_FILE)}
+        events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
     except ValueError as error:
         return {"reason": f"its curves cannot be read: {error}"}
     times = read["t_ns"]
     if len(times) <= SEVERAL or not times[-1] > times[0]:
         return None
-    start = events.get(Event.STARTED, times[0])
+    start = events[Event.STARTED]["t_ns"] if Event.STARTED in events else times[0]
     seconds = (times - start) / 1e9
     edges = np.linspace(seconds[0], seconds[-1], min(points, len(times) - 1) + 1)
     tracks = {}
@@ -66,11 +67,11 @@ def samples(folder: Path, threads: int, points: int = POINTS) -> dict[str, Any] 
             values /= threads
         if np.isfinite(values).any():
             tracks[place] = [rounded(value, DIGITS) for value in values.tolist()]
-    window = [events.get(edge) for edge in (Event.WINDOW_STARTED, Event.WINDOW_ENDED)]
+    window = SteadyWindow.of(events)
     return {
         "from": rounded(float(edges[0]), DIGITS),
         "step": rounded(float(edges[1] - edges[0]), DIGITS),
-        "window": None if None in window else [round((edge - start) / 1e9, 2) for edge in window],
+        "window": window and [round((edge - start) / 1e9, 2) for edge in window.edges],
         "tracks": tracks,
     }
 

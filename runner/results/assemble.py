@@ -14,7 +14,7 @@ from runner.results.gpu_contention import alone, foreign_processes
 from runner.results.memory import MemoryAccount, memory
 from runner.results.pace import pace
 from runner.results.package_energy import package_energy
-from runner.results.window import calls, divergence, speed, start_up, unknown, usage, window
+from runner.results.window import calls, divergence, speed, start_up, unknown, usage
 from workloads.networks import of_trial
 from workloads.records.build import REDUCED, TF32
 from workloads.records.check_name import COUNTS, CheckName
@@ -26,6 +26,7 @@ from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, Samples, read_samples
 from workloads.records.status import Status
+from workloads.records.steady_window import SteadyWindow
 from workloads.records.stored import refuse_size
 from workloads.records.stored_meter import read_meter
 from workloads.spec import Workload
@@ -56,10 +57,16 @@ class Records:
 
 
 def assemble(
-    trial_dir: Path, spec: TrialSpec, ended: Ended, machine: dict[str, Any], started_at: str, parts: MemoryAccount
+    trial_dir: Path,
+    spec: TrialSpec,
+    ended: Ended,
+    machine: dict[str, Any],
+    started_at: str,
+    parts: MemoryAccount | None,
 ) -> TrialResult:
     """The trial's result from its files, whatever is missing in them, and whatever stands in them: files that are none
-    of a worker's or a sampler's make it `failed`, with file and reason. `parts` is what its memory holds.
+    of a worker's or a sampler's make it `failed`, with file and reason. `parts` is what its memory holds, None before
+    that was asked.
     """
     facts = ended.last.get(Event.OPENED, {}).get("facts", {})
     wall_s = ended.outcome.wall_s if ended.outcome else seen_s(ended.events)
@@ -74,12 +81,12 @@ def assemble(
     return replace(ended_so, reason=f"{ended.reason}; {reason}")
 
 
-def measured(result: TrialResult, records: Records, parts: MemoryAccount) -> TrialResult:
+def measured(result: TrialResult, records: Records, parts: MemoryAccount | None) -> TrialResult:
     """With all that its files tell. Raises ValueError, ArithmeticError for what nobody can have measured."""
     events = records.ended.events
     epochs = read_epochs(events)
     figures = figures_of(records, parts) | {ACCURACY.name: accuracy(records.spec, epochs)}
-    figures |= pace(records.spec, records.workload, epochs, figures)
+    figures |= pace(records.spec, records.workload, epochs, figures, parts)
     for name, figure in figures.items():
         refuse_size(name, figure)
     checks = checks_of(records, figures, epochs)
@@ -96,7 +103,7 @@ def measured(result: TrialResult, records: Records, parts: MemoryAccount) -> Tri
     )
 
 
-def figures_of(records: Records, parts: MemoryAccount) -> dict[str, Figure]:
+def figures_of(records: Records, parts: MemoryAccount | None) -> dict[str, Figure]:
     """All but those that need the epochs."""
     spec, events, samples = records.spec, records.ended.last, records.samples
     figures = {**start_up(events), **speed(events), **calls(events), **divergence(events)}
@@ -114,8 +121,8 @@ def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch])
     checks = figure_checks(records.spec, records.workload, figures, epochs) + clock_checks(
         figures, meter.get("clocks", [])
     )
-    if (edges := window(ended.last)) is not None:
-        checks += sample_checks(edges, samples)
+    if (window := SteadyWindow.of(ended.last)) is not None:
+        checks += sample_checks(window.edges, samples)
     if records.spec.placement.device != "cpu":
         checks.append(alone(samples, meter, ended.events))
     if Event.FINISHED in ended.last:
@@ -215,7 +222,7 @@ def read_epochs(events: Events) -> list[Epoch]:
         elif event["event"] == Event.EPOCH_EVALUATED and trained is not None:
             epochs.append(
                 Epoch(
-                    train_s=(trained["t_ns"] - started_ns) / 1e9,
+                    train_s=(trained["t_ns"] - started_ns) / 1e9 - trained.get("copied_s", 0.0),
                     steps=trained["steps"],
                     images=trained["images"],
                     train_loss=trained["train_loss"],

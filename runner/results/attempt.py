@@ -38,7 +38,7 @@ class Attempt:
 
     started_at: str
     machine: dict[str, Any]
-    memory: MemoryAccount
+    memory: MemoryAccount | None  # None: its worker has not been asked yet
     worker: WorkerEnd | None = None  # None: it runs, or the runner was killed before it knew
     end: dict[str, Any] | None = None  # the gate's evidence of the trial's end, once it was gathered
     schema_version: int = SCHEMA_VERSION
@@ -80,7 +80,8 @@ def read(folder: Path) -> Attempt:
         raise ValueError(
             f"{ATTEMPT_FILE}: schema version {attempt.schema_version}, this program reads {SCHEMA_VERSION}"
         )
-    _refuse_account(attempt.memory)
+    if attempt.memory is not None:
+        _refuse_account(attempt.memory)
     return attempt
 
 

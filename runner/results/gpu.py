@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.results.gpu_window import Account, Cut, Floats, Readings, one_a_moment
-from runner.results.window import NO_WINDOW, all_unknown, unknown, window
+from runner.results.window import NO_WINDOW, all_unknown, unknown
 from workloads.records import figures as registry
 from workloads.records.events import Event
 from workloads.records.figures import Figure, Method
 from workloads.records.samples import Samples
+from workloads.records.steady_window import SteadyWindow
 
 DRIVER_SAMPLES = 10  # with fewer in the window its utilisation is polled
 GPM_COLUMNS = tuple(spec.name for spec in registry.GPM)  # the sampler's columns are called as the figures
@@ -32,10 +33,14 @@ SLOWING = {
 
 
 def gpu_figures(events: dict[str, Any], samples: Samples, driver: Samples, meter: dict[str, Any]) -> dict[str, Figure]:
-    """Every one of NAMES; null where the trial did not get to the end of its window."""
-    if (edges := window(events)) is None:
+    """Every one of NAMES; null where the trial did not get to the end of its window, or that has several segments:
+    readings look back up to a second, and the driver does not say from when.
+    """
+    if (window := SteadyWindow.of(events)) is None:
         return dict.fromkeys(NAMES, unknown("NVML", NO_WINDOW))
-    readings = Readings(meter.get("gpu") or {}, edges, samples, driver)
+    if len(window.segments) > 1:
+        return dict.fromkeys(NAMES, unknown("NVML", f"the steady window is cut into {len(window.segments)} segments"))
+    readings = Readings(meter.get("gpu") or {}, window.edges, samples, driver)
     images = events[Event.WINDOW_ENDED]["images"]
     return {
         **utilisation(readings),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from runner.results.window import in_window, unknown
 from workloads.records.figures import Figure
 from workloads.records.samples import PERIOD_S, Samples
+from workloads.records.steady_window import SteadyWindow
 
 Floats = NDArray[np.float64]
 Edges = tuple[float, float]  # ns of the monotonic clock
@@ -75,7 +76,8 @@ class Readings(Account):
 
         `holes`: what matters is the edges, as with a running sum, of which a hole in the window hides nothing.
         """
-        chosen = in_window(self.samples, self.edges, self._period_s(column)) & ~np.isnan(self.samples[column])
+        window = SteadyWindow((self.edges,))
+        chosen = in_window(self.samples, window, self._period_s(column)) & ~np.isnan(self.samples[column])
         times = self.samples["t_ns"][chosen]
         return Cut(times, self.samples[column][chosen], self.gap(times, times, column, column, holes))
 

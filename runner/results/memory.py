@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.results.window import all_unknown, counted, in_window, uncounted, unknown, window
+from runner.results.window import all_unknown, counted, in_window, uncounted, unknown
 from workloads.activations import FLOAT32_BYTES, activation_bytes
 from workloads.records import figures as registry
 from workloads.records.build import FLOAT64, REDUCED
@@ -17,13 +17,18 @@ from workloads.records.figures import Figure, Method
 from workloads.records.job import TrialSpec
 from workloads.records.memory_counts import Count
 from workloads.records.samples import Samples
+from workloads.records.steady_window import SteadyWindow
 from workloads.spec import Workload
 
 ALLOCATOR_KINDS = ("allocator_peak", "allocator_reserved")
 IN_USE_PARTS = ("activations", "workspace")  # read from what the allocator has in use; the others are sums of arrays
 WHOLE_STEP_TOLERANCE = 0.05  # of one step's activations and inputs
 
-MemoryAccount = dict[str, Any]  # of one batch size: a MEMORY_TOLD event, or the "reason" why there is none
+# Of one batch size: a MEMORY_TOLD event, in it the PRODUCT_TIMED of the same worker; or the "reason" why there is none.
+MemoryAccount = dict[str, Any]
+NOT_ASKED: MemoryAccount = {
+    "reason": "it is asked behind the trials, and the run ended before: the same command asks it"
+}
 
 
 def parts(account: MemoryAccount, counts: dict[str, Count]) -> dict[str, Figure]:
@@ -109,11 +114,11 @@ def no_split(account: MemoryAccount) -> str:
 
 
 def memory(
-    events: dict[str, Any], samples: Samples, spec: TrialSpec, workload: Workload | None, account: MemoryAccount
+    events: dict[str, Any], samples: Samples, spec: TrialSpec, workload: Workload | None, account: MemoryAccount | None
 ) -> dict[str, Figure]:
-    """Bytes, by who counted them: the kernel, NVML, the framework's allocator."""
+    """Bytes, by who counted them: the kernel, NVML, the framework's allocator. `account`: None before it was asked."""
     counts = counts_of(events)
-    figures = parts(account, counts) | host(events, samples)
+    figures = parts(NOT_ASKED if account is None else account, counts) | host(events, samples)
     figures |= allocator(counts, figures[registry.STEPS_PEAK.name])
     figures[registry.EXACT_ACTIVATIONS.name] = exact_activations(spec, workload)
     return figures if spec.placement.device == "cpu" else figures | device(events, samples)
@@ -137,8 +142,8 @@ def allocator(counts: dict[str, Count], steps_peak: Figure) -> dict[str, Figure]
 
 def host(events: dict[str, Any], samples: Samples) -> dict[str, Figure]:
     """Figures of the worker's resident memory, bytes; the peak by the kernel, all else by the samples."""
-    edges = window(events)
-    inside = in_window(samples, edges) if edges else np.zeros(len(samples["t_ns"]), bool)
+    window = SteadyWindow.of(events)
+    inside = in_window(samples, window) if window else np.zeros(len(samples["t_ns"]), bool)
     before = events.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
     peak = events.get(Event.WINDOW_ENDED, {}).get("peak_resident_bytes")
     sampled = samples["host_memory_bytes"]

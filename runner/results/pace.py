@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
+from runner.results.memory import NOT_ASKED, MemoryAccount
 from runner.results.window import uncounted, unknown
-from workloads.records.figures import EPOCH_TIME, EVALUATION_SPEED, SPEED, WORK, Figure
+from workloads.records.figures import EPOCH_TIME, EVALUATION_SPEED, PRODUCT, PRODUCT_SHARE, SPEED, WORK, Figure
 from workloads.records.intervals import tested_images
 from workloads.records.job import TrialSpec
 from workloads.records.result import Epoch
@@ -16,13 +17,22 @@ NO_EPOCH = "there is no epoch after the first, which compiles and warms up"
 
 
 def pace(
-    spec: TrialSpec, workload: Workload | None, epochs: Sequence[Epoch], figures: Mapping[str, Figure]
+    spec: TrialSpec,
+    workload: Workload | None,
+    epochs: Sequence[Epoch],
+    figures: Mapping[str, Figure],
+    account: MemoryAccount | None,
 ) -> dict[str, Figure]:
-    """EPOCH_TIME, EVALUATION_SPEED, WORK; `figures` has the SPEED of the window."""
+    """EPOCH_TIME, EVALUATION_SPEED, WORK, PRODUCT, PRODUCT_SHARE; `figures` has the SPEED of the window, `account` the
+    product's speed.
+    """
+    work, product = _work(spec, workload, figures[SPEED.name]), _product(NOT_ASKED if account is None else account)
     return {
         EPOCH_TIME.name: _epoch_time(epochs[1:]),
         EVALUATION_SPEED.name: _evaluation_speed(epochs[1:], tested_images(spec.task.dataset, spec.task.source)),
-        WORK.name: _work(spec, workload, figures[SPEED.name]),
+        WORK.name: work,
+        PRODUCT.name: product,
+        PRODUCT_SHARE.name: _share(work, product),
     }
 
 
@@ -52,3 +62,20 @@ def _work(spec: TrialSpec, workload: Workload | None, speed: Figure) -> Figure:
     if speed.value is None:
         return unknown(source, speed.reason or "there is no speed")
     return Figure(speed.value * workload.step_flop, source)
+
+
+def _product(account: MemoryAccount) -> Figure:
+    source = "memory worker: dense layers in evaluation, in the trial's precision, the fastest of its calls"
+    told = account.get("product")
+    if told is None:
+        return unknown(source, str(account.get("reason", "this memory worker did not tell it")))
+    if "flop_per_s" not in told:
+        return unknown(source, told["reason"])
+    return Figure(told["flop_per_s"], source, told.get("calls"))
+
+
+def _share(work: Figure, product: Figure) -> Figure:
+    source = "work of the layers over the fastest product of matrices"
+    if work.value is None or product.value is None:
+        return unknown(source, work.reason or product.reason or "")
+    return Figure(100 * work.value / product.value, source)

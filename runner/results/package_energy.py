@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from runner.results.window import NO_WINDOW, all_unknown, in_window, window
+from runner.results.window import NO_WINDOW, all_unknown, in_window
 from workloads.records import figures as registry
 from workloads.records.events import Event
 from workloads.records.figures import Figure, Method
 from workloads.records.samples import Samples
+from workloads.records.steady_window import SteadyWindow
 
 SPECS = (registry.CPU_ENERGY, registry.CPU_ENERGY_PER_IMAGE)
 
@@ -19,18 +20,18 @@ def package_energy(events: dict[str, Any], samples: Samples, meter: dict[str, An
     """SPECS; null where the counters did not answer, or their readings do not reach over the window."""
     account = meter.get("package_energy") or {}
     source = f"{account.get('source') or 'RAPL'}, difference between the edges of the steady window"
-    edges = window(events)
-    if edges is None:
+    window = SteadyWindow.of(events)
+    if window is None:
         return all_unknown(SPECS, source, NO_WINDOW)
     known = ~np.isnan(samples["package_energy_uj"])
     times, sums = samples["t_ns"][known], samples["package_energy_uj"][known]
-    count = int(np.sum(in_window(samples, edges) & known))
-    joules = float(np.diff(np.interp(edges, times, sums))[0]) / 1e6 if count else 0.0
+    count = int(np.sum(in_window(samples, window) & known))
+    joules = float(np.diff(np.interp(window.segments, times, sums)).sum()) / 1e6 if count else 0.0
     if not account:
         reason = "the sampler left no account of it (meter.json)"
     elif account["reason"]:
         reason = str(account["reason"])
-    elif not count or times[0] > edges[0] or times[-1] < edges[1]:
+    elif not count or times[0] > window.edges[0] or times[-1] < window.edges[1]:
         failure = account["first_failure"]
         reason = failure["reason"] if failure else "the readings do not reach over both edges of the window"
     elif joules <= 0:

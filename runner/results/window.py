@@ -17,14 +17,7 @@ from workloads.records.figures import Figure, FigureSpec
 from workloads.records.job import TrialSpec
 from workloads.records.memory_counts import Count
 from workloads.records.samples import PERIOD_S, Samples
-
-
-def window(events: dict[str, Any]) -> tuple[float, float] | None:
-    """Edges of the steady window, in ns of the monotonic clock; None where the trial did not get that far."""
-    if Event.WINDOW_ENDED not in events:
-        return None
-    return events[Event.WINDOW_STARTED]["t_ns"], events[Event.WINDOW_ENDED]["t_ns"]
-
+from workloads.records.steady_window import SteadyWindow
 
 NO_WINDOW = "the trial did not reach the end of its steady window"
 
@@ -54,11 +47,10 @@ def all_unknown(specs: Iterable[FigureSpec], source: str, reason: str) -> dict[s
 def speed(events: dict[str, Any]) -> dict[str, Figure]:
     """WINDOW and STEP_TIME in s, SPEED in images/s; null without a steady window."""
     source = "worker: steady window, synchronised at its edges"
-    edges = window(events)
-    if edges is None:
+    window = SteadyWindow.of(events)
+    if window is None:
         return all_unknown((registry.WINDOW, registry.SPEED, registry.STEP_TIME), source, NO_WINDOW)
-    window_s = (edges[1] - edges[0]) / 1e9
-    ended = events[Event.WINDOW_ENDED]
+    window_s, ended = window.seconds, events[Event.WINDOW_ENDED]
     return {
         registry.WINDOW.name: Figure(window_s, source),
         registry.SPEED.name: Figure(ended["images"] / window_s, f"{source}; images handed to the framework"),
@@ -92,9 +84,9 @@ def divergence(events: dict[str, Any]) -> dict[str, Figure]:
     }
 
 
-def in_window(samples: Samples, edges: tuple[float, float], period_s: float = PERIOD_S) -> NDArray[np.bool_]:
-    """A reading at t describes the period before t: readings whose period starts before the window are left out."""
-    return (samples["t_ns"] >= edges[0] + period_s * 1e9) & (samples["t_ns"] <= edges[1])
+def in_window(samples: Samples, window: SteadyWindow, period_s: float = PERIOD_S) -> NDArray[np.bool_]:
+    """The readings that describe nothing but the window."""
+    return window.holds(samples["t_ns"], period_s)
 
 
 def start_up(events: dict[str, Any]) -> dict[str, Figure]:
@@ -120,36 +112,41 @@ def start_up(events: dict[str, Any]) -> dict[str, Figure]:
     return figures
 
 
-def _sums(samples: Samples, column: str, edges: tuple[float, float]) -> tuple[NDArray[np.float64], int] | None:
+def _sums(samples: Samples, column: str, window: SteadyWindow) -> tuple[NDArray[np.float64], int] | None:
     """[(seconds, increase)] of a running sum between the readings in the window, and the number of those.
 
-    The edges are interpolated where readings lie on both sides of them; else the sum is not known up to the edge, and
-    the intervals end with what is known. None where the readings do not span the window.
+    The edges of its segments are interpolated where readings lie on both sides of them; else the sum is not known up to
+    the edge, and the intervals end with what is known. None where the readings do not span the window.
     """
     known = ~np.isnan(samples[column])
-    inside = known & in_window(samples, edges)
+    inside = known & in_window(samples, window)
     if inside.sum() < 2:
         return None
     first_ns, last_ns = samples["t_ns"][known][[0, -1]]
     slack_ns = 3 * PERIOD_S * 1e9
-    if first_ns > edges[0] + slack_ns or last_ns < edges[1] - slack_ns:
+    if first_ns > window.edges[0] + slack_ns or last_ns < window.edges[1] - slack_ns:
         return None
-    ends = [max(edges[0], first_ns), min(edges[1], last_ns)]
-    times = np.unique(np.concatenate([ends, samples["t_ns"][inside]]))
-    sums = np.interp(times, samples["t_ns"][known], samples[column][known])
-    return np.stack([np.diff(times) / 1e9, np.diff(sums)], axis=1), int(inside.sum())
+    intervals = []
+    for segment in window.segments:
+        start, end = max(segment[0], first_ns), min(segment[1], last_ns)
+        read = samples["t_ns"][inside & (samples["t_ns"] > start) & (samples["t_ns"] < end)]
+        if start < end:
+            times = np.concatenate([[start], read, [end]])
+            sums = np.interp(times, samples["t_ns"][known], samples[column][known])
+            intervals.append(np.stack([np.diff(times) / 1e9, np.diff(sums)], axis=1))
+    return (np.concatenate(intervals), int(inside.sum())) if intervals else None
 
 
 def usage(events: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
     """CPU %: of the cores allotted (`threads`); foreign CPU %: what others, the sampler too, took of the same cores."""
     specs = (registry.CPU_USAGE, registry.CPU_BUSY, registry.FOREIGN_CPU)
     source = "sampler at 10 Hz: user and system time of the process tree over the steady window"
-    edges = window(events)
-    if edges is None:
+    window = SteadyWindow.of(events)
+    if window is None:
         return all_unknown(specs, source, NO_WINDOW)
-    tree, machine = _sums(samples, "cpu_s", edges), _sums(samples, "cores_cpu_s", edges)
+    tree, machine = _sums(samples, "cpu_s", window), _sums(samples, "cores_cpu_s", window)
     if tree is None or machine is None:
-        inside = int(np.sum(in_window(samples, edges) & ~np.isnan(samples["cpu_s"])))
+        inside = int(np.sum(in_window(samples, window) & ~np.isnan(samples["cpu_s"])))
         few = f"{inside} samples, which do not reach both edges of the window: the sampler ended, or began late"
         return all_unknown(specs, source, few)
     intervals, count = tree

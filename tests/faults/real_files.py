@@ -103,8 +103,16 @@ def worked() -> bytes:
     """events.jsonl of a trial with everything that any says, its window from 7 to 12 s."""
     counted = {"proportional_bytes": 300, "data_bytes": 10, "resident_bytes": 10, "peak_resident_bytes": 20}
     settled = dict.fromkeys(("first_s", "second_s", "first_cpu_s", "second_cpu_s"), 0.1)
-    trained = {"epoch": 0, "steps": 45, "images": 1437, "train_loss": 1.0, "first_losses": [2.3, None]}
+    trained = {
+        "epoch": 0,
+        "steps": 45,
+        "images": 1437,
+        "train_loss": 1.0,
+        "first_losses": [2.3, None],
+        "copied_s": 0.01,
+    }
     ended = {"steps": 125, "images": 4000, "calls_s": [0.1] * 50, "diverged_step": None, "peak_resident_bytes": 30}
+    ended["segments"] = [[7 * SECOND, 9 * SECOND], [9 * SECOND, 12 * SECOND]]
     return lines(
         (Event.STARTED, 0, {}),
         (Event.IMPORTED, 1, {}),

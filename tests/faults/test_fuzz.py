@@ -95,6 +95,12 @@ def test_what_no_table_can_show_is_left_out_of_it(name: str, change: Callable[[A
     assert read(of, json.dumps(data).encode()) is False
 
 
+def windowed(segments: list[list[int]]) -> bytes:
+    """Events of a window from 1 to 5 ns."""
+    ended = {"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1, "segments": segments}
+    return b'{"event": "window_started", "t_ns": 1}\n' + json.dumps(ended).encode() + b"\n"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
@@ -104,6 +110,11 @@ def test_what_no_table_can_show_is_left_out_of_it(name: str, change: Callable[[A
         ("events", b'{"event": "started", "t_ns": 5}\n{"event": "built", "t_ns": 4}\n', "line 2: t_ns 4 is before"),
         ("events", b'{"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1}\n' * 2, "before it has begun"),
         ("events", b'{"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1}\n', "before it has begun"),
+        ("events", windowed([]), "line 2: "),
+        ("events", windowed([[1, 3], [2, 4]]), "line 2: segments of the window that do not follow one another"),
+        ("events", windowed([[2, 2]]), "line 2: segments of the window that do not follow one another"),
+        ("events", windowed([[0, 3]]), "line 2: segments of the window that do not follow one another"),
+        ("events", windowed([[2, 6]]), "line 2: segments of the window that do not follow one another"),
         ("samples", b"t_ns\n1\n", "samples.csv: line 1: no column cpu_s"),
         ("meter", b"\xff", "meter.json: "),
     ],

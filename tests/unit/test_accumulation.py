@@ -83,9 +83,9 @@ def test_epochs_and_window_are_made_of_updates_of_all_their_parts(tmp_path: Path
     order, task = batch_order(30, EPOCHS, 0), (PLAIN, RULE, weights.draw(PLAIN, 0), 0)
     adapter.load(IMAGES, LABELS)
     spec = make_spec(optimizer=RULE, batch_size=BATCH, accumulate=K, epochs=EPOCHS, window_s=0.02)
-    updates = trial.measure(adapter, spec, Prepared(split, split, order, task), EventLog(tmp_path / "events.jsonl"))
+    window = trial.measure(adapter, spec, Prepared(split, split, order, task), EventLog(tmp_path / "events.jsonl"))
     assert adapter.given[:6] == [(12, 4), (12, 4), (6, 4)] * EPOCHS
-    assert set(adapter.given[6:]) == {(12, 4)} and len(adapter.given) == updates
+    assert set(adapter.given[6:]) == {(12, 4)} and len(adapter.given) == len(window.trainer.losses)
     trained = [event for event in read_events(tmp_path / "events.jsonl") if event["event"] == "epoch_trained"]
     assert [(event["steps"], event["images"]) for event in trained] == [(3, 30)] * EPOCHS
 

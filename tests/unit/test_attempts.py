@@ -37,8 +37,10 @@ from workloads.records import attempts
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Missing
 from workloads.records.events import Event
+from workloads.records.figures import FIGURES, PRODUCT, PRODUCT_SHARE
 from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, JOB_FILE, METER_FILE, RESULT_FILE, write_json
 from workloads.records.job import InputFile, Job, Kind, TrialSpec
+from workloads.records.memory_counts import PARTS
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
@@ -377,6 +379,74 @@ def test_trials_of_further_repeats_that_are_stored_are_not_measured_again(tmp_pa
     opened, _ = session_of(tmp_path, [SPEC])
     opened.complete([further.spec])
     assert plan(further.spec).with_stored(opened.known.values()).to_run == []
+
+
+# What the memory holds, asked behind the trials
+
+TOLD = {"event": Event.MEMORY_TOLD, "t_ns": 1, "batch_size": 32, "parts": dict.fromkeys(PARTS, 8), "step_peak": 64}
+TOLD |= {"peak": 70, "steps": 6}
+
+
+@pytest.fixture
+def asked_for_memory(monkeypatch: pytest.MonkeyPatch) -> list[TrialSpec]:
+    """The trials of which it was asked."""
+    asked: list[TrialSpec] = []
+
+    def gather(worker: MemoryWorker, spec: TrialSpec, launcher: Local) -> dict[str, Any]:
+        asked.append(spec)
+        return TOLD
+
+    monkeypatch.setattr(MemoryWorker, "gather", gather)
+    return asked
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_run_that_ended_before_it_asked_what_memory_holds_is_made_whole_by_the_next(
+    measured: Path, tmp_path: Path, asked_for_memory: list[TrialSpec]
+) -> None:
+    before = TrialResult.from_json(json.loads((measured / RESULT_FILE).read_text()))
+    killed_before(measured, "memory")
+    opened, printed = session_of(tmp_path, [SPEC])
+    finished = plan(SPEC).with_stored(opened.known.values())
+    (result,) = opened.run(finished)
+    assert asked_for_memory == [SPEC] and "numpy: what its memory holds" in printed.getvalue()
+    assert (result.figures["steps_peak_bytes"].value, result.figures["workspace_bytes"].value) == (70, 8)
+    assert result == TrialResult.from_json(json.loads((measured / RESULT_FILE).read_text()))
+    changed_figures = {name for name, figure in result.figures.items() if figure != before.figures[name]}
+    of_products = {PRODUCT.name, PRODUCT_SHARE.name}
+    assert changed_figures - of_products < {name for name in result.figures if FIGURES[name].unit == "MiB"}
+    assert replace(result, figures=before.figures) == before
+    opened.run(finished)
+    assert asked_for_memory == [SPEC], "asked again of what is known"
+
+
+@pytest.mark.usefixtures("quiet")
+def test_what_nobody_could_tell_of_the_memory_is_not_asked_for_again(
+    measured: Path, tmp_path: Path, asked_for_memory: list[TrialSpec]
+) -> None:
+    opened, _ = session_of(tmp_path, [SPEC])
+    opened.run(plan(SPEC).with_stored(opened.known.values()))
+    assert asked_for_memory == []
+
+
+@pytest.mark.usefixtures("quiet")
+def test_memory_is_asked_for_behind_the_last_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_for_memory: list[TrialSpec]
+) -> None:
+    specs, order = sizes(32, 16), []
+
+    def ask(job: Job, folder: Path, launcher: Local) -> Ended:
+        order.append((job.trial.cell.batch_size, len(asked_for_memory)))
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / JOB_FILE, job.to_json())
+        write_trial(folder, trained(), busy_window())
+        return Ended(read_events(folder / EVENTS_FILE), Outcome(0, False, 13.5), Status.OK, None)
+
+    monkeypatch.setattr(trial, "ask", ask)
+    opened, _ = session_of(tmp_path, specs)
+    results = opened.run(plan(*specs))
+    assert order == [(32, 0), (16, 0)] and asked_for_memory == specs
+    assert [result.figures["steps_peak_bytes"].value for result in results] == [70, 70]
 
 
 # Out of memory

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from conftest import make_spec
 
+from adapters.numpy.adapter import Adapter
+from adapters.worker import product
 from runner.results.pace import pace
 from workloads.catalogue.osu_cnn import OSU_CNN
-from workloads.records.figures import EPOCH_TIME, EVALUATION_SPEED, SPEED, WORK, Figure
+from workloads.records.events import Event
+from workloads.records.figures import EPOCH_TIME, EVALUATION_SPEED, PRODUCT, PRODUCT_SHARE, SPEED, WORK, Figure
 from workloads.records.own_code import OwnCode
 from workloads.records.result import Epoch
 
@@ -17,28 +21,67 @@ FIRST = Epoch(train_s=9.0, steps=45, images=1437, train_loss=1.0, evaluate_s=5.0
 LATER = [replace(FIRST, train_s=2.0, evaluate_s=0.5), replace(FIRST, train_s=4.0, evaluate_s=1.0)]
 SPEEDS = {SPEED.name: Figure(1000.0, "worker")}
 TEST_IMAGES = 360  # of the digits
+ACCOUNT = {"product": {"event": Event.PRODUCT_TIMED, "t_ns": 1, "flop_per_s": 1e11, "calls": 5}}
 
 
 def test_the_first_epoch_which_compiles_counts_in_none_of_them() -> None:
-    figures = pace(make_spec(), OSU_CNN, [FIRST, *LATER], SPEEDS)
+    figures = pace(make_spec(), OSU_CNN, [FIRST, *LATER], SPEEDS, ACCOUNT)
     assert (figures[EPOCH_TIME.name].value, figures[EPOCH_TIME.name].samples) == (3.0, 2)
     assert figures[EVALUATION_SPEED.name].value == pytest.approx(2 * TEST_IMAGES / 1.5)
-    alone = pace(make_spec(), OSU_CNN, [FIRST], SPEEDS)
+    alone = pace(make_spec(), OSU_CNN, [FIRST], SPEEDS, ACCOUNT)
     for spec in (EPOCH_TIME, EVALUATION_SPEED):
         assert alone[spec.name].value is None and "there is no epoch after the first" in str(alone[spec.name].reason)
 
 
 def test_work_is_two_operations_a_multiply_add_and_three_passes_a_step() -> None:
-    work = pace(make_spec(), OSU_CNN, [], SPEEDS)[WORK.name]
+    work = pace(make_spec(), OSU_CNN, [], SPEEDS, ACCOUNT)[WORK.name]
     assert work.value == 1000.0 * 4_548_608 * 2 * 3
 
 
 def test_what_is_unknown_says_why() -> None:
     silent = {SPEED.name: Figure(None, "worker", reason="no window")}
-    assert pace(make_spec(), OSU_CNN, [], silent)[WORK.name].reason == "no window"
-    assert pace(make_spec(workload="gone"), None, [], SPEEDS)[WORK.name].reason == "there is no workload gone to count"
+    assert pace(make_spec(), OSU_CNN, [], silent, ACCOUNT)[WORK.name].reason == "no window"
+    gone = pace(make_spec(workload="gone"), None, [], SPEEDS, ACCOUNT)
+    assert gone[WORK.name].reason == gone[PRODUCT_SHARE.name].reason == "there is no workload gone to count"
     own = OwnCode("pytorch", "net.py", "make", "0" * 8, 10, (8, 8, 1))
-    reason = pace(make_spec(own_code=own), OSU_CNN, [], SPEEDS)[WORK.name].reason
+    reason = pace(make_spec(own_code=own), OSU_CNN, [], SPEEDS, ACCOUNT)[WORK.name].reason
     assert reason == "own code: nobody knows its layers"
-    lost = pace(make_spec(dataset="gone"), OSU_CNN, [FIRST, *LATER], SPEEDS)[EVALUATION_SPEED.name]
+    lost = pace(make_spec(dataset="gone"), OSU_CNN, [FIRST, *LATER], SPEEDS, ACCOUNT)[EVALUATION_SPEED.name]
     assert lost.reason == "nobody knows how many test images there are"
+
+
+def test_work_is_told_as_a_share_of_the_frameworks_own_product_of_matrices() -> None:
+    figures = pace(make_spec(), OSU_CNN, [], SPEEDS, ACCOUNT)
+    assert (figures[PRODUCT.name].value, figures[PRODUCT.name].samples) == (1e11, 5)
+    assert figures[PRODUCT_SHARE.name].value == pytest.approx(100 * 1000 * 4_548_608 * 2 * 3 / 1e11)
+
+
+@pytest.mark.parametrize(
+    ("account", "reason"),
+    [
+        (None, "it is asked behind the trials"),
+        ({"reason": "the memory worker: it died"}, "the memory worker: it died"),
+        ({"peak": 5}, "this memory worker did not tell it"),
+        ({"product": {"t_ns": 1, "reason": "MemoryError: no room"}}, "MemoryError: no room"),
+    ],
+)
+def test_without_a_product_there_is_no_share_and_the_reason_is_told(account: Any, reason: str) -> None:
+    figures = pace(make_spec(), OSU_CNN, [], SPEEDS, account)
+    for spec in (PRODUCT, PRODUCT_SHARE):
+        assert figures[spec.name].value is None and str(figures[spec.name].reason).startswith(reason)
+
+
+def test_a_chain_of_products_is_nearly_nothing_but_products() -> None:
+    for width in product.WIDTHS.values():
+        told = product.chain(width)
+        assert 1 <= told.multiply_adds / (product.PRODUCTS * width**2) < 1.005
+
+
+def test_the_fastest_of_several_calls_is_told() -> None:
+    """The referee's, on matrices that are small enough for a test."""
+    adapter = Adapter()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(product, "WIDTHS", {"cpu": 64})
+        patch.setattr(product, "LENGTH_S", 0.01)
+        told = product.measure(adapter, "cpu")
+    assert told["calls"] >= product.FEWEST_CALLS and 1e6 < told["flop_per_s"] < 1e15

@@ -17,6 +17,7 @@ class Event(Word):
     LOADED = "loaded"
     PROBED = "probed"  # and finished: the gate's worker does nothing else
     MEMORY_TOLD = "memory_told"  # of one batch size, after `built`: by the memory worker, which does nothing else
+    PRODUCT_TIMED = "product_timed"  # behind those: how fast the framework multiplies matrices
     NOISE_MEASURED = "noise_measured"  # at one point of the training that weights were held at: by the noise worker
     WEIGHTS_HELD = "weights_held"  # before those, where it trained itself: they are in its folder
     FINDER_LOOKED = "finder_looked"  # the same: at one window of consecutive batches

@@ -105,6 +105,14 @@ CALL_TIMES = (CALL_MEDIAN, CALL_P95, CALL_P99, CALL_LONGEST)
 WORK = _window(
     "work_flop_per_s", "Work", "GFLOP/s", None, "Work of the layers, GFLOP/s, mean over", factor=1e-9, rare=True
 )
+PRODUCT = FigureSpec(
+    "product_flop_per_s", "Product of matrices", "GFLOP/s", 1e-9, timed=True, rare=True,
+    title="Fastest product of matrices by the framework, GFLOP/s",
+)  # fmt: skip
+PRODUCT_SHARE = _window(
+    "product_share_percent", "Share of the product", "%", 1,
+    "Work of the layers, % of the fastest product of matrices by the framework, mean over", rare=True,
+)  # fmt: skip
 # Of whole epochs. What is left of an epoch beside its training is evaluation.
 EPOCH_TIME = FigureSpec(
     "epoch_s", "Time per epoch", "s", title="Time of an epoch's training, s, mean of those after the first",

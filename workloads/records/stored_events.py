@@ -20,6 +20,7 @@ Time = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # ns of the monotonic clock
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Positive = Annotated[int, Meta(ge=1, le=2**53)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+Rate = Annotated[float, Meta(gt=0, le=1e21)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Loss = float | None  # None: no number
 Name = Annotated[str, Meta(pattern=r"^[\w-][\w.-]*$", max_length=255)]  # of a file in the worker's own folder
@@ -41,6 +42,7 @@ class _EpochTrained(_Line, total=False):
     images: Required[Positive]
     train_loss: Required[Loss]
     first_losses: list[Loss]
+    copied_s: Seconds
 
 
 class _EpochAugmented(_Line, total=False):
@@ -57,6 +59,7 @@ class _WindowStarted(_Line, total=False):
 
 
 class _WindowEnded(_Line, total=False):
+    segments: Annotated[list[tuple[Time, Time]], Meta(min_length=1)]
     steps: Required[Positive]
     images: Required[Positive]
     calls_s: list[Seconds]
@@ -107,6 +110,12 @@ class _Probed(_Line, total=False):
     evidence: Required[dict[str, Any]]
 
 
+class _ProductTimed(_Line, total=False):
+    flop_per_s: Rate
+    calls: Positive
+    reason: str
+
+
 class _MemoryTold(_Line, total=False):
     batch_size: Required[Positive]
     parts: dict[str, Number | None]
@@ -119,6 +128,7 @@ class _MemoryTold(_Line, total=False):
     runs_ahead: bool
     planned: bool
     host: dict[str, Number | None]
+    product: _ProductTimed  # of the same worker, in a trial's account
     reason: str
 
 
@@ -157,6 +167,7 @@ KINDS: dict[str, Any] = {
     Event.ENDED: _Ended,
     Event.PROBED: _Probed,
     Event.MEMORY_TOLD: _MemoryTold,
+    Event.PRODUCT_TIMED: _ProductTimed,
     Event.WEIGHTS_HELD: _WeightsHeld,
     Event.FINDER_LOOKED: _FinderLooked,
     Event.NOISE_MEASURED: _NoiseMeasured,
@@ -169,6 +180,8 @@ def _counts_or_reason(event: dict[str, Any]) -> None:
 
 
 def _parts_or_reason(event: dict[str, Any]) -> None:
+    if "product" in event:
+        _rate_or_reason(event["product"])
     if "parts" not in event:
         return
     if missing := {"step_peak", "peak", "steps"} - event.keys() | set(PARTS) - event["parts"].keys():
@@ -193,9 +206,15 @@ def _rectangular(event: dict[str, Any]) -> None:
         raise ValueError(f"batches of {event['small_batch']} and {event['large_batch']} images")
 
 
+def _rate_or_reason(event: dict[str, Any]) -> None:
+    if ("flop_per_s" in event) == ("reason" in event):
+        raise ValueError("either flop_per_s or the reason why there is none")
+
+
 RULES: dict[str, Callable[[dict[str, Any]], None]] = {
     Event.ALLOCATOR_COUNTED: _counts_or_reason,
     Event.MEMORY_TOLD: _parts_or_reason,
+    Event.PRODUCT_TIMED: _rate_or_reason,
     Event.ENDED: _not_ok,
     Event.PROBED: _evidence,
     Event.NOISE_MEASURED: _rectangular,
@@ -249,3 +268,6 @@ def _follows(event: dict[str, Any], before: Events) -> None:
         begun = [other["t_ns"] for other in before if other["event"] == Event.WINDOW_STARTED]
         if not begun or begun[-1] >= event["t_ns"]:
             raise ValueError("the window ends before it has begun")
+        edges = [begun[-1], *(edge for segment in event.get("segments", ()) for edge in segment), event["t_ns"]]
+        if any(start >= end for start, end in event.get("segments", ())) or edges != sorted(edges):
+            raise ValueError("segments of the window that do not follow one another in it")

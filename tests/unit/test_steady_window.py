@@ -1,0 +1,204 @@
+"""The steady window: cut from epochs that are long enough, else trained behind them; figures of its segments alone."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import make_spec, varied
+from probed import IMAGES, LABELS, PLAIN
+
+from adapters.base import Floats, Order
+from adapters.numpy.adapter import Adapter
+from adapters.worker import end_probe, steady, trial
+from adapters.worker.event_log import EventLog
+from adapters.worker.prepare import Prepared
+from reports.checking import recompute
+from runner.results.assemble import read_epochs
+from runner.results.package_energy import package_energy
+from runner.results.window import calls, speed, usage
+from workloads import weights
+from workloads.datasets import Split, batch_order
+from workloads.records.events import Event, Events
+from workloads.records.job import TrialSpec
+from workloads.records.samples import COLUMNS, Samples
+from workloads.records.steady_window import SteadyWindow
+from workloads.records.stored_events import read_events
+from workloads.spec import OptimizerSpec
+from workloads.weights import Weights
+
+SECOND = 10**9
+COUNT, STEPS, BATCH, REST = 30, 7, 4, 2  # an epoch of 30 images
+STEP_S = 0.04  # seven of them are longer than the shortest segment
+SPEC = make_spec(optimizer=OptimizerSpec.named("momentum"), batch_size=BATCH, epochs=6)
+
+
+class Slow(Adapter):
+    """The referee, whose steps take a while; a copy of its weights waits for what `left_s` says is left of a call."""
+
+    def __init__(self, left_s: float = 0.0) -> None:
+        super().__init__()
+        self.left_s, self.open_s = left_s, 0.0
+        self.given: list[int] = []
+
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
+        self.given += [len(batch) for batch in order]
+        time.sleep(STEP_S * len(order))
+        self.open_s = self.left_s
+        return super().train(order, rates, part)
+
+    def weights(self) -> Weights:
+        time.sleep(self.open_s)
+        self.open_s = 0.0
+        return super().weights()
+
+
+def trained(folder: Path, adapter: Slow, spec: TrialSpec) -> Events:
+    split, epochs = Split(IMAGES[:COUNT], LABELS[:COUNT]), spec.passes.epochs
+    order, task = batch_order(COUNT, epochs, 0), (PLAIN, spec.task.optimizer, weights.draw(PLAIN, 0), 0)
+    adapter.load(split.images, split.labels)
+    log = EventLog(folder / "events.jsonl")
+    window = trial.measure(adapter, spec, Prepared(split, split, order, task), log)
+    log.write(Event.FINISHED)
+    log.write_answer(Event.WINDOW_SETTLED, window.outstanding)
+    return read_events(folder / "events.jsonl")
+
+
+def named(events: Events, name: Event) -> dict[str, Any]:
+    (found,) = (event for event in events if event["event"] == name)
+    return found
+
+
+def test_epochs_that_are_long_enough_are_the_window_and_nothing_is_trained_behind_them(tmp_path: Path) -> None:
+    adapter = Slow()
+    events = trained(tmp_path, adapter, varied(SPEC, window_s=0.5))
+    ended = named(events, Event.WINDOW_ENDED)
+    assert adapter.given == [*[BATCH] * STEPS, REST] * 6
+    assert (ended["steps"], ended["images"]) == (2 * STEPS, 2 * STEPS * BATCH)
+    assert len(ended["segments"]) == 2, "two epochs of full batches last as long as was asked for"
+    before = [event for event in events if event["t_ns"] <= ended["segments"][0][0]]
+    assert [event["event"] for event in before][-2:] == [Event.EPOCH_EVALUATED, Event.WINDOW_STARTED]
+    assert sum(event["event"] == Event.EPOCH_TRAINED for event in before) == steady.FIRST_EPOCH
+    assert sum(ended["calls_s"]) == pytest.approx(SteadyWindow(tuple(ended["segments"])).seconds, rel=0.1)
+    assert sum("copied_s" in event for event in events if event["event"] == Event.EPOCH_TRAINED) == 2
+
+
+def test_what_is_missing_is_trained_behind_the_epochs(tmp_path: Path) -> None:
+    adapter = Slow()
+    events = trained(tmp_path, adapter, varied(SPEC, epochs=3, window_s=0.8))
+    ended = named(events, Event.WINDOW_ENDED)
+    assert len(ended["segments"]) == 2
+    (first, second), evaluated = ended["segments"], events[-4]
+    assert evaluated["event"] == Event.EPOCH_EVALUATED and first[1] < evaluated["t_ns"] < second[0]
+    assert sum(end - start for start, end in ended["segments"]) >= 0.8 * SECOND
+    assert len(adapter.given) > 3 * (STEPS + 1) and set(adapter.given[3 * (STEPS + 1) :]) == {BATCH}
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps", "step_s"),
+    [
+        ({}, STEPS, 0.01),
+        ({}, steady.FEWEST_STEPS - 1, 1.0),
+        ({}, STEPS, float("inf")),
+        ({"epochs": steady.FIRST_EPOCH}, STEPS, STEP_S),
+        ({"device": "GPU-0"}, STEPS, STEP_S),
+    ],
+)
+def test_epochs_are_not_cut(changes: dict[str, Any], steps: int, step_s: float) -> None:
+    assert steady.can_be_cut(SPEC, PLAIN, STEPS, STEP_S)
+    assert not steady.can_be_cut(varied(SPEC, **changes), PLAIN, steps, step_s)
+
+
+def test_a_copy_of_many_parameters_is_not_made_beside_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steady, "MOST_PARAMETERS", PLAIN.parameter_count - 1)
+    assert not steady.can_be_cut(SPEC, PLAIN, STEPS, STEP_S)
+
+
+def test_short_epochs_leave_the_window_behind_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steady, "SHORTEST_S", 10.0)
+    events = trained(tmp_path, Slow(), varied(SPEC, epochs=3, window_s=0.1))
+    names = [event["event"] for event in events]
+    assert names[-4:] == [Event.WINDOW_STARTED, Event.WINDOW_ENDED, Event.FINISHED, Event.WINDOW_SETTLED]
+    assert len(named(events, Event.WINDOW_ENDED)["segments"]) == 1
+
+
+def test_work_that_is_left_behind_each_segment_is_summed(tmp_path: Path) -> None:
+    events = trained(tmp_path, Slow(left_s=0.05), varied(SPEC, window_s=0.7))
+    count, settled = len(named(events, Event.WINDOW_ENDED)["segments"]), named(events, Event.WINDOW_SETTLED)
+    assert count == 3
+    assert settled["first_s"] - settled["second_s"] == pytest.approx(0.05 * count, rel=0.2)
+
+
+def test_copies_count_as_no_part_of_an_epochs_training(tmp_path: Path) -> None:
+    epochs = read_epochs(trained(tmp_path, Slow(left_s=0.3), varied(SPEC, epochs=3, window_s=0.2)))
+    assert epochs[2].train_s == pytest.approx(epochs[1].train_s, abs=0.1)
+
+
+def test_a_copy_that_fails_fails_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(adapter: Adapter) -> None:
+        raise RuntimeError("no copy")
+
+    monkeypatch.setattr(end_probe, "outstanding", refuse)
+    events = trained(tmp_path, Slow(), varied(SPEC, window_s=0.5))
+    assert named(events, Event.FINISHED) and named(events, Event.WINDOW_SETTLED)["reason"] == "RuntimeError: no copy"
+
+
+# Segments from 1 to 2 s and from 3 to 5 s.
+CUT: dict[str, Any] = {
+    Event.WINDOW_STARTED: {"t_ns": 1 * SECOND},
+    Event.WINDOW_ENDED: {
+        "t_ns": 9 * SECOND,
+        "steps": 30,
+        "images": 120,
+        "calls_s": [0.1] * 30,
+        "segments": [[1 * SECOND, 2 * SECOND], [3 * SECOND, 5 * SECOND]],
+    },
+}
+
+
+def polled(per_s: float, besides: float) -> Samples:
+    """10 Hz from 0 to 9 s: sums that grow by `per_s` in the segments, and by `besides` at other times."""
+    t_s = np.arange(0, 9.05, 0.1)
+    inside = np.clip(t_s - 1, 0, 1) + np.clip(t_s - 3, 0, 2)
+    sums = per_s * inside + besides * (t_s - inside)
+    samples = {name: np.full(len(t_s), np.nan) for name in COLUMNS}
+    return samples | {"t_ns": t_s * SECOND, "cpu_s": sums, "cores_cpu_s": sums, "package_energy_uj": 1e6 * sums}
+
+
+def test_speed_and_usage_are_those_of_the_segments() -> None:
+    figures = speed(CUT) | usage(CUT, polled(1.5, 0.2), make_spec(threads=2)) | calls(CUT)
+    value = {name: figure.value for name, figure in figures.items()}
+    assert (value["window_s"], value["images_per_s"], value["step_time_s"]) == (3, 40, 0.1)
+    assert value["cpu_percent"] == value["cpu_busy_percent"] == pytest.approx(75)
+    assert value["foreign_cpu_percent"] == pytest.approx(0, abs=1e-9)
+
+
+def test_energy_is_that_of_the_segments() -> None:
+    account = {"source": "energy_uj", "reason": None, "calls": 81, "failures": 0, "first_failure": None}
+    figures = package_energy(CUT, polled(20, 5), {"package_energy": account})
+    assert figures["cpu_energy_j"].value == pytest.approx(60)
+    assert figures["cpu_energy_per_image_j"].value == pytest.approx(0.5)
+
+
+def test_what_is_recomputed_from_the_files_is_that_of_the_segments() -> None:
+    events = [{"event": name, **event} for name, event in CUT.items()]
+    values = recompute.from_events(events, 1) | recompute.from_samples(
+        polled(1.5, 0.2), recompute.segments_of(events), 2
+    )
+    assert (values["window_s"], values["images_per_s"]) == (3, 40)
+    assert values["cpu_percent"] == pytest.approx(75)
+
+
+def test_a_window_stored_before_there_were_segments_is_one() -> None:
+    events: dict[str, Any] = {Event.WINDOW_STARTED: {"t_ns": 4}, Event.WINDOW_ENDED: {"t_ns": 9}}
+    assert SteadyWindow.of(events) == SteadyWindow(((4, 9),))
+    assert SteadyWindow.of({}) is None
+
+
+def test_a_reading_belongs_to_a_segment_that_holds_all_it_looks_back_on() -> None:
+    window = SteadyWindow(((1e9, 2e9), (3e9, 4e9)))
+    times = np.array([0.9, 1.05, 1.1, 2.0, 2.5, 3.05, 3.1, 4.1]) * SECOND
+    assert window.holds(times, 0.1).tolist() == [False, False, True, True, False, False, True, False]
