@@ -35,6 +35,7 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
     and the engine, its GPU runtime or an image is missing.
     """
     launchers: dict[str, Launcher | str] = {}
+    in_venv: dict[str, Environment] = {}
     for framework in request.installed:
         if framework in request.interpreters:
             launchers[framework] = request.interpreters[framework].launcher()
@@ -45,13 +46,16 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
                 launchers[framework] = container_of(environment, request, console)
                 continue
             if request.isolation == "venv":
-                venv.make(environment, console.print)
+                in_venv[framework] = environment
             elif not definition.installed(environment):
                 raise EnvironmentUnavailable(f"{environment.label} is not installed in this Python")
             launchers[framework] = local(environment, request.isolation)
         except EnvironmentUnavailable as error:
             launchers[framework] = str(error)
-            console.print(f"{framework}: unsupported: {error}", style="yellow")
+    launchers |= venv.make_side_by_side(in_venv.values(), console.print)
+    for framework, launcher in launchers.items():
+        if isinstance(launcher, str):
+            console.print(f"{framework}: unsupported: {launcher}", style="yellow")
     return {framework: launchers[installed_of(framework)] for framework in request.frameworks} | {
         framework: refused for framework in request.frameworks if (refused := _refused(framework, request))
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from runner.environments.definition import BadDefinition, EnvironmentUnavailable, is_referee, read
-from runner.environments.venv import make, shown
+from runner.environments.venv import make_side_by_side, shown
 from runner.machine.description import gpus
 from runner.project import Project
 
@@ -14,19 +14,22 @@ def main(arguments: list[str]) -> int:
     """python -m runner.environments [cpu|cuda]: make every framework's, by default for this machine's device."""
     project = Project.of_this_code()
     device_kind = arguments[0] if arguments else "cuda" if gpus() else "cpu"
-    failed = 0
+    unavailable: dict[str, str] = {}
+    environments = []
     for framework in project.frameworks:
         try:
-            environment = read(project, framework, device_kind)
-            make(environment, print)
-            print(f"{environment.label}: {shown(environment.folder)} is {environment.state}")
+            environments.append(read(project, framework, device_kind))
         except EnvironmentUnavailable as error:
-            print(f"{framework}: unsupported: {error}", file=sys.stderr)
-            failed += not is_referee(project, framework)
+            unavailable[framework] = str(error)
         except BadDefinition as error:
             print(f"environments: {error}", file=sys.stderr)
             return 2
-    return min(failed, 1)
+    unavailable |= make_side_by_side(environments, print)
+    for environment in environments:
+        print(f"{environment.label}: {shown(environment.folder)} is {environment.state}")
+    for framework, reason in unavailable.items():
+        print(f"{framework}: unsupported: {reason}", file=sys.stderr)
+    return int(any(not is_referee(project, framework) for framework in unavailable))
 
 
 if __name__ == "__main__":

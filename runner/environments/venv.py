@@ -8,8 +8,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from threading import Thread
 
 from runner import owned
 from runner.environments.definition import Environment, EnvironmentUnavailable, worker_variables
@@ -31,6 +32,32 @@ def make(environment: Environment, say: Callable[[str], None]) -> None:
         install(environment, interpreter, say)
         environment.marker.write_text(environment.digest + "\n")
         say(f"{environment.label}: ready")
+
+
+def make_side_by_side(environments: Iterable[Environment], say: Callable[[str], None]) -> dict[str, str]:
+    """{framework: why its environment could not be made}, of those that could not. Raises what else `make` raises.
+
+    Threads that are daemons: what ends this process ends them, and with them what they started.
+    """
+    unavailable: dict[str, str] = {}
+    failures: list[Exception] = []
+
+    def attempt(environment: Environment) -> None:
+        try:
+            make(environment, say)
+        except EnvironmentUnavailable as error:
+            unavailable[environment.framework] = str(error)
+        except Exception as error:  # noqa: BLE001  # raised again where somebody can catch it
+            failures.append(error)
+
+    threads = [Thread(target=attempt, args=(environment,), daemon=True) for environment in environments]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return unavailable
 
 
 def install(

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from errno import ENOSPC
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -16,8 +18,8 @@ from conftest import PROJECT
 
 from runner import __main__ as runner
 from runner.environments import __main__ as environments
-from runner.environments import definition, images
-from runner.environments.definition import NEEDED, BadDefinition
+from runner.environments import definition, images, venv
+from runner.environments.definition import NEEDED, BadDefinition, EnvironmentUnavailable
 from runner.project import Project
 
 PIN = re.compile(r"[\w.-]+==[\w.+]+( --hash=sha256:[0-9a-f]{64})+")
@@ -133,3 +135,28 @@ def test_every_command_refuses_a_bad_definition_in_one_line(
     monkeypatch.chdir(tmp_path)
     assert program(arguments) == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith("mine/environment.toml: 'base' is missing")
+
+
+def test_environments_are_made_side_by_side_and_each_that_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = [definition.read(PROJECT, framework, "cpu") for framework in PROJECT.frameworks]
+    together = Barrier(len(wanted))  # broken where one waits for the end of another
+
+    def make(environment: definition.Environment, say: Callable[[str], None]) -> None:
+        together.wait(timeout=30)
+        if environment.framework == "numpy":
+            raise EnvironmentUnavailable("no Python")
+        say(environment.framework)
+
+    monkeypatch.setattr(venv, "make", make)
+    said: list[str] = []
+    assert venv.make_side_by_side(wanted, said.append) == {"numpy": "no Python"}
+    assert sorted(said) == sorted(set(PROJECT.frameworks) - {"numpy"})
+
+
+def test_a_full_disk_while_one_is_made_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(environment: definition.Environment, say: Callable[[str], None]) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(venv, "make", make)
+    with pytest.raises(OSError, match="No space left"):
+        venv.make_side_by_side([definition.read(PROJECT, "numpy", "cpu")], print)
