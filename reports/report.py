@@ -13,7 +13,7 @@ HOW_TO_READ = """\
 Every framework trained the same model from the same initial weights on the same batches (own code has a model and \
 weights of its own, and its chapters say so); each trial ran in a \
 process of its own and was measured from outside. Usage, speed, step time, host memory, power and energy come \
-from the steady window after training, when nothing is compiled or loaded any more; GPU memory is the highest of the \
+from the steady window, full batches when nothing is compiled or loaded any more; GPU memory is the highest of the \
 whole trial; what import, first step and warm-up took is under "Start-up". Means are \
 over all samples of the window, idle ones included; those over the busy samples alone have a table of their own. \
 Accuracy is that of the test split after the last epoch. Only trials that ended ok give numbers; any other cell \

@@ -13,6 +13,7 @@ from runner.gate import trial_end
 from runner.project import Project
 from runner.results import attempt
 from runner.results.assemble import assemble
+from runner.results.attempt import Attempt
 from workloads.records import stored, validation
 from workloads.records.end_evidence import END_FILE, Missing
 from workloads.records.events import Event
@@ -44,10 +45,18 @@ def rebuilt(folder: Path, name: str | None = None) -> TrialResult | None:
         if measured:
             raise
         return None
-    ended = written.with_events(events)
+    if written.with_events(events) is None:
+        return None
+    return made_of(folder, trial_of(folder, name or folder.name), written)
+
+
+def made_of(folder: Path, spec: TrialSpec, written: Attempt) -> TrialResult | None:
+    """The result of this trial from its worker's and its sampler's files and from what the runner knew of it; None and
+    ValueError as `rebuilt`.
+    """
+    ended = written.with_events(read_events(folder / EVENTS_FILE))
     if ended is None:
         return None
-    spec = trial_of(folder, name or folder.name)
     result = assemble(folder, spec, ended, written.machine, written.started_at, written.memory)
     made = replace(result, end=written.end or {})
     stored.result_of(json.dumps(without_nan(made.to_json())).encode())  # no file is made that nobody could read

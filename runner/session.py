@@ -152,7 +152,6 @@ class Session:
         """What the trials' memory holds, where that was not known when they were measured, in this run or in one that
         ended too early: their results are made again from their files.
         """
-        made: dict[str, TrialResult] = {}
         asked: set[str] = set()
         for spec in plan.trials:
             folder, launcher = self.request.results / TRIALS / spec.id, self.launchers[spec.cell.framework]
@@ -161,12 +160,20 @@ class Session:
             if spec.memory_id not in asked and memory.known(spec) is None:
                 self.console.print(f"{spec.cell.framework}: what its memory holds ...")
             asked.add(spec.memory_id)
-            replace(attempt.read(folder), memory=memory.gather(spec, launcher)).store(folder)
-            result = rebuild.rebuilt(folder)
-            if result is not None:
-                before = self.known[spec.id]
-                made[spec.id] = replace(result, evidence=before.evidence, end=before.end)
-        self.judge_anew(made)
+            self.storage.need(spec, launcher)
+            account = memory.gather(spec, launcher)
+            self.storage.whole(spec, launcher)
+            written = replace(attempt.read(folder), memory=account)
+            before = self.known[spec.id]
+            try:
+                result = rebuild.made_of(folder, spec, written)
+                if result is None or lost(before, result):
+                    raise ValueError("what its files tell is less than its result, which stays as it is")
+            except ValueError as error:
+                self.console.print(f"{spec.id}: nothing is added of its memory: {error}")
+                continue
+            self.judge_anew({spec.id: replace(result, evidence=before.evidence, end=before.end)})
+            written.store(folder)  # last: as long as this is missing, it is done again
 
     def waits_for_memory(self, spec: TrialSpec, folder: Path) -> bool:
         """Whether the trial was measured, and nobody has been asked what its memory holds."""
@@ -212,3 +219,9 @@ class Session:
         earlier = attempts.of(self.request.results / ATTEMPTS, spec.id)
         results = (read_result(folder / RESULT_FILE) for folder in earlier)
         return 1 + sum(result is None or result.status is not Status.SKIPPED for result in results)
+
+
+def lost(before: TrialResult, after: TrialResult) -> bool:
+    """Whether a figure that was known is not any more."""
+    known = (name for name, figure in before.figures.items() if figure.value is not None)
+    return any(name not in after.figures or after.figures[name].value is None for name in known)

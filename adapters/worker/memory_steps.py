@@ -63,7 +63,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
             host=host.counts(),
         )
     if prepared.own is None:  # whose speed is not held against it
-        events.write_answer(Event.PRODUCT_TIMED, lambda: product.measure(adapter, job.trial.placement.device_kind))
+        events.write_answer(Event.PRODUCT_TIMED, lambda: product.measure(adapter))
     events.write(Event.FINISHED)
 
 

@@ -66,7 +66,7 @@ class Prepared:
         return adapter.build_model(function_of(path, own.function), own, optimizer, seed)
 
     def images(self, epoch: int) -> Images:
-        """The training split as this epoch sees it; -1: as the steady window and the probe behind it do."""
+        """The training split as this epoch sees it; -1: as what is trained behind the epochs and the probe do."""
         if self.draws is None:
             return self.train.images
         return cast(Images, Augmented(self.train.images, self.draws[epoch], self.cost))

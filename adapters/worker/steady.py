@@ -1,4 +1,4 @@
-"""The steady window of a trial: segments of full batches, with the device synchronised at both edges of each.
+"""The steady window of a trial: segments of calls of one length, with the device synchronised at both edges of each.
 
 They are cut from epochs behind the first two where an epoch is long enough; what is missing is trained on behind the
 epochs.
@@ -6,7 +6,6 @@ epochs.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -21,21 +20,22 @@ from workloads.records.events import Event
 from workloads.records.job import TrialSpec
 from workloads.spec import Workload
 
-FIRST_EPOCH = 2  # counted from 0: the one before it has calls of the same lengths, each of which may be compiled
-SHORTEST_S, FEWEST_STEPS = 0.2, 4  # of a segment: two periods of the sampler, two calls in flight and two more
+FIRST_EPOCH = 2  # counted from 0: the one before it, in which nothing of the kind is compiled, tells a step's time
+SHORTEST_S, FEWEST_CALLS = 0.3, 3  # of a segment: three periods of the sampler
 # Behind each segment of an epoch weights are copied, to see that nothing was left to be done. Above so many, the copy
 # would be a part of the memory that training takes.
 MOST_PARAMETERS = 10**6
 
 
-class SteadyWindow:
-    """Trains by `trainer`, and keeps what was counted between the edges."""
+class WindowTrainer:
+    """Trains the window by `trainer`, and keeps what was counted between the edges of its segments."""
 
     def __init__(self, trainer: Trainer, events: EventLog, window_s: float) -> None:
         self.trainer, self.events, self.window_s = trainer, events, window_s
         self.segments: list[tuple[int, int]] = []
         self.steps = self.images = 0
         self.calls_s: list[float] = []
+        self.counts_anew = False  # whether the peak of memory is the window's
         self.peak_bytes: int | None = None
         self.copies: list[dict[str, float]] = []
         self.failure: Exception | None = None  # of a copy
@@ -47,15 +47,26 @@ class SteadyWindow:
         return self.window_s - sum(end - start for start, end in self.segments) / 1e9
 
     def wants(self, epoch: int) -> bool:
-        """Whether this epoch's full batches are a segment."""
-        return self.cut and epoch >= FIRST_EPOCH and self.missing_s > 0
+        """Whether a part of this epoch is to be a segment; no more of them where one came out too short."""
+        short = any(end - start < SHORTEST_S / 2 * 1e9 for start, end in self.segments)
+        return self.cut and epoch >= FIRST_EPOCH and self.missing_s > 0 and not short
+
+    def train_in_epoch(self, batches: Order) -> tuple[Order, float]:
+        """Of an epoch's full batches (steps, batch) the first call, then a segment of all others of that length; what
+        is left of the batches, and how many seconds copies of the weights took.
+        """
+        steps = self.trainer.steps_a_call()
+        calls = [batches[first : first + steps] for first in range(0, len(batches) - steps + 1, steps)]
+        self.trainer.run(iter(calls[:1]))
+        self.train(iter(calls[1:]))
+        return batches[steps * len(calls) :], self.settle()
 
     def train(self, calls: Iterator[Order]) -> None:
         """One segment; the first opens the window."""
         trainer = self.trainer
         trainer.adapter.synchronize()
+        peak_before = host.peak_resident_bytes()
         if not self.segments:
-            peak_before = host.peak_resident_bytes()
             self.counts_anew = host.reset_peak()
         steps_before, images_before, started_ns = len(trainer.losses), trainer.images, time.monotonic_ns()
         if not self.segments:
@@ -64,7 +75,7 @@ class SteadyWindow:
         self.segments.append((started_ns, time.monotonic_ns()))
         self.steps += len(trainer.losses) - steps_before
         self.images += trainer.images - images_before
-        self.calls_s += trainer.calls_s
+        self.calls_s += evened(trainer.calls_s)
         self.peak_bytes = host.peak_resident_bytes() if self.counts_anew else None
 
     def settle(self) -> float:
@@ -109,11 +120,31 @@ class SteadyWindow:
         return {name: sum(copy[name] for copy in self.copies) for name in self.copies[0]}
 
 
-def can_be_cut(spec: TrialSpec, workload: Workload, steps: int, step_s: float) -> bool:
-    """Whether segments of epochs tell the same as a window behind them, by an epoch's full batches and their time.
+def evened(calls_s: list[float]) -> list[float]:
+    """Times of calls of one length, each from the losses of the one before to its own. A call is read when the next one
+    was submitted: where that blocks, the first holds two calls and the last none, so these two share what they took.
+    """
+    if len(calls_s) < 2:
+        return calls_s
+    shared_s = (calls_s[0] + calls_s[-1]) / 2
+    return [shared_s, *calls_s[1:-1], shared_s]
+
+
+def can_be_cut(spec: TrialSpec, workload: Workload, steps: int, trainer: Trainer) -> bool:
+    """Whether segments of epochs of so many full batches tell the same as a window behind them.
 
     A GPU's readings look back up to a second. Own code gives no weights to copy.
     """
     small = not spec.task.own_code and workload.parameter_count <= MOST_PARAMETERS
-    long_enough = steps >= FEWEST_STEPS and SHORTEST_S <= steps * step_s < math.inf
-    return spec.placement.device == "cpu" and small and long_enough and spec.passes.epochs > FIRST_EPOCH
+    return (
+        spec.placement.device == "cpu"
+        and small
+        and spec.passes.epochs > FIRST_EPOCH
+        and are_long_enough(steps, trainer)
+    )
+
+
+def are_long_enough(steps: int, trainer: Trainer) -> bool:
+    """Whether epochs of so many full batches have room for a segment, behind the first call."""
+    calls = steps // trainer.steps_a_call() - 1
+    return calls >= FEWEST_CALLS and calls * trainer.steps_a_call() * trainer.step_s >= SHORTEST_S

@@ -13,7 +13,7 @@ from adapters.base import Adapter
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import prepare
-from adapters.worker.steady import SteadyWindow
+from adapters.worker.steady import WindowTrainer
 from adapters.worker.trainer import Trainer
 from adapters.worker.trial import WARM_UP_STEPS, warm_up
 from workloads.records.events import Event
@@ -32,7 +32,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     order, images, update = prepared.order[-1], prepared.test.images, job.trial.global_batch
     trainer = Trainer(adapter, prepared.rates, prepared.ahead, job.trial.part)
     warm_up(trainer, [np.resize(order, (1 + WARM_UP_STEPS, update))], events)
-    window = SteadyWindow(trainer, events, job.trial.window_s)
+    window = WindowTrainer(trainer, events, job.trial.window_s)
     window.train_on(order, update, FEWEST_CALLS)
     window.end()
     adapter.predict(

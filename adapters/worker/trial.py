@@ -14,7 +14,7 @@ from adapters.worker import end_probe, host, steady
 from adapters.worker.attended import PULSE
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared, prepare
-from adapters.worker.steady import SteadyWindow
+from adapters.worker.steady import WindowTrainer
 from adapters.worker.trainer import Trainer, epoch_batches
 from workloads.records.events import Event
 from workloads.records.job import Job, TrialSpec
@@ -41,7 +41,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
         )
 
 
-def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: EventLog) -> SteadyWindow:
+def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: EventLog) -> WindowTrainer:
     """The epochs and the window, which may be cut from them."""
     update, split = spec.global_batch, len(prepared.train.images)
     if update > split and spec.passes.last_batch == "drop":
@@ -53,14 +53,14 @@ def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: Event
     events.write(Event.BUILT)
 
     trainer = Trainer(adapter, prepared.rates, prepared.ahead, spec.part)
-    window = SteadyWindow(trainer, events, spec.window_s)
+    window = WindowTrainer(trainer, events, spec.window_s)
     for epoch in range(spec.passes.epochs):
         if epoch:
             load_epoch(adapter, prepared, epoch)
         batches = epoch_batches(prepared.order[epoch], update, spec.passes.last_batch)
         train_epoch(trainer, epoch, batches, events, window)
-        if not epoch:
-            window.cut = steady.can_be_cut(spec, workload, split // update, trainer.step_s)
+        if epoch == steady.FIRST_EPOCH - 1:
+            window.cut = steady.can_be_cut(spec, workload, split // update, trainer)
         if prepared.draws is not None:
             events.write(Event.EPOCH_AUGMENTED, epoch=epoch, augment_s=prepared.cost.taken())
         test_loss, test_accuracy = evaluate(adapter, prepared.test.images, prepared.test.labels, spec.cell.batch_size)
@@ -83,20 +83,20 @@ def load_epoch(adapter: Adapter, prepared: Prepared, epoch: int) -> None:
 
 
 def train_epoch(
-    trainer: Trainer, epoch: int, batches: list[Order], events: EventLog, window: SteadyWindow | None = None
+    trainer: Trainer, epoch: int, batches: list[Order], events: EventLog, window: WindowTrainer | None = None
 ) -> None:
     """From here on a step's time is that of the epoch without what was warm-up, until epochs are cut.
 
-    What `window` wants of the epoch becomes a segment of it: all full batches.
+    What `window` wants of the epoch becomes a segment of it.
     """
     first_step, first_image = len(trainer.losses), trainer.images
     if epoch == 0:
         batches = warm_up(trainer, batches, events)
     started_ns, warm_up_steps, copied_s = time.monotonic_ns(), len(trainer.losses), 0.0
     if window is not None and window.wants(epoch):
-        full, *batches = batches
-        window.train(trainer.calls(full))
-        copied_s = window.settle()
+        full, *others = batches
+        left, copied_s = window.train_in_epoch(full)
+        batches = [left, *others]
     for block in batches:
         trainer.run(trainer.calls(block))
     ended_ns = time.monotonic_ns()

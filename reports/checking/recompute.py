@@ -115,7 +115,8 @@ def from_samples(samples: Samples, window: list[Segment], threads: int) -> Value
             values[registry.FOREIGN_CPU.name] = max(0.0, foreign)
     energy = _increases(samples, "package_energy_uj", window)
     if energy is not None:
-        values[registry.CPU_ENERGY.name] = energy[1].sum() / 1e6
+        whole_s = sum(end - start for start, end in window) / 1e9
+        values[registry.CPU_ENERGY.name] = energy[1].sum() / energy[0].sum() * whole_s / 1e6
     resident = _readings(samples, "host_memory_bytes", window, PERIOD_S)
     if len(resident):
         values[registry.HOST_MEMORY.name] = resident.max()
@@ -126,21 +127,24 @@ def from_samples(samples: Samples, window: list[Segment], threads: int) -> Value
 
 
 def _increases(samples: Samples, column: str, window: list[Segment]) -> tuple[np.ndarray, np.ndarray] | None:
-    """(seconds, increase) of a running sum between the readings of the window; its edges are interpolated.
+    """(seconds, increase) of a running sum between the readings of the window.
 
-    The last reading ends it where none is behind the edge. None with fewer than two readings in it.
+    Where it is one segment its edges are interpolated, and the last reading ends it where none is behind the edge. None
+    where no two readings lie in one segment.
     """
     known = ~np.isnan(samples[column])
     times, sums = samples["t_ns"][known], samples[column][known]
     if len(_readings(samples, column, window, PERIOD_S)) < 2:
         return None
-    lengths, increases = [], []
-    for start, end in window:
-        inside = times[(times >= start + PERIOD_S * 1e9) & (times <= end)]
-        at = np.unique([start, *inside, min(end, times.max())])
-        lengths.append(np.diff(at) / 1e9)
-        increases.append(np.diff(np.interp(at, times, sums)))
-    return np.concatenate(lengths), np.concatenate(increases)
+    if len(window) == 1:
+        inside = times[(times >= window[0][0] + PERIOD_S * 1e9) & (times <= window[0][1])]
+        at = [np.unique([window[0][0], *inside, min(window[0][1], times.max())])]
+    else:  # of short segments nobody knows the sum at an edge
+        at = [times[(times >= start) & (times <= end)] for start, end in window]
+    lengths = np.concatenate([np.diff(each) / 1e9 for each in at])
+    if not len(lengths):
+        return None
+    return lengths, np.concatenate([np.diff(np.interp(each, times, sums)) for each in at])
 
 
 def _readings(samples: Samples, column: str, window: list[Segment], period_s: float) -> np.ndarray:

@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
             print(f"environments: {error}", file=sys.stderr)
             return 2
     unavailable |= make_side_by_side(environments, print)
-    for environment in environments:
+    for environment in (each for each in environments if each.framework not in unavailable):
         print(f"{environment.label}: {shown(environment.folder)} is {environment.state}")
     for framework, reason in unavailable.items():
         print(f"{framework}: unsupported: {reason}", file=sys.stderr)

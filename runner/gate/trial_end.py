@@ -68,8 +68,8 @@ def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_add
     settled, probed = (events.get(event, {}) for event in (Event.WINDOW_SETTLED, Event.END_PROBED))
     names = Outstanding.__dataclass_fields__
     end = TrialEnd(Outstanding(**{name: settled[name] for name in names}) if names.keys() <= settled.keys() else None)
-    if not (folder / END_FILE).is_file() or "reason" in probed:
-        reason = probed.get("reason", "the worker ended before it had answered")
+    if end.outstanding is None or not (folder / END_FILE).is_file() or "reason" in probed:
+        reason = settled.get("reason", probed.get("reason", "the worker ended before it had answered"))
         return replace(end, missing=Missing.WORKER, reason=reason).to_json()
     workload = of_trial(spec, folder.parent.parent)
     if workload is None or workload.multiply_adds > referee_multiply_adds:

@@ -27,7 +27,7 @@ WHOLE_STEP_TOLERANCE = 0.05  # of one step's activations and inputs
 # Of one batch size: a MEMORY_TOLD event, in it the PRODUCT_TIMED of the same worker; or the "reason" why there is none.
 MemoryAccount = dict[str, Any]
 NOT_ASKED: MemoryAccount = {
-    "reason": "it is asked behind the trials, and the run ended before: the same command asks it"
+    "reason": "it had not been asked yet, which is done behind the trials: the same command asks it"
 }
 
 

@@ -68,7 +68,7 @@ def _product(account: MemoryAccount) -> Figure:
     source = "memory worker: dense layers in evaluation, in the trial's precision, the fastest of its calls"
     told = account.get("product")
     if told is None:
-        return unknown(source, str(account.get("reason", "this memory worker did not tell it")))
+        return unknown(source, str(account.get("reason", "its memory worker ended before, or did not tell it")))
     if "flop_per_s" not in told:
         return unknown(source, told["reason"])
     return Figure(told["flop_per_s"], source, told.get("calls"))

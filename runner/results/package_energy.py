@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from runner.results.window import NO_WINDOW, all_unknown, in_window
+from runner.results.window import NO_WINDOW, all_unknown, growth, in_window
 from workloads.records import figures as registry
 from workloads.records.events import Event
 from workloads.records.figures import Figure, Method
@@ -24,9 +24,11 @@ def package_energy(events: dict[str, Any], samples: Samples, meter: dict[str, An
     if window is None:
         return all_unknown(SPECS, source, NO_WINDOW)
     known = ~np.isnan(samples["package_energy_uj"])
-    times, sums = samples["t_ns"][known], samples["package_energy_uj"][known]
+    times = samples["t_ns"][known]
     count = int(np.sum(in_window(samples, window) & known))
-    joules = float(np.diff(np.interp(window.segments, times, sums)).sum()) / 1e6 if count else 0.0
+    grown = growth(samples, "package_energy_uj", window) if count else None
+    # What lies between a short segment's edges and its readings is as the rest of the window.
+    joules = float(grown[0][:, 1].sum() / grown[0][:, 0].sum()) * window.seconds / 1e6 if grown else 0.0
     if not account:
         reason = "the sampler left no account of it (meter.json)"
     elif account["reason"]:

@@ -112,29 +112,29 @@ def start_up(events: dict[str, Any]) -> dict[str, Figure]:
     return figures
 
 
-def _sums(samples: Samples, column: str, window: SteadyWindow) -> tuple[NDArray[np.float64], int] | None:
+def growth(samples: Samples, column: str, window: SteadyWindow) -> tuple[NDArray[np.float64], int] | None:
     """[(seconds, increase)] of a running sum between the readings in the window, and the number of those.
 
-    The edges of its segments are interpolated where readings lie on both sides of them; else the sum is not known up to
-    the edge, and the intervals end with what is known. None where the readings do not span the window.
+    Of a window of one segment the edges are interpolated where readings lie on both sides of them; else the sum is not
+    known up to the edge, and the intervals end with what is known. Segments that are cut from epochs are too short for
+    that: they count from their first reading to their last. None where the readings do not span the window.
     """
     known = ~np.isnan(samples[column])
     inside = known & in_window(samples, window)
     if inside.sum() < 2:
         return None
-    first_ns, last_ns = samples["t_ns"][known][[0, -1]]
+    times, sums = samples["t_ns"][known], samples[column][known]
     slack_ns = 3 * PERIOD_S * 1e9
-    if first_ns > window.edges[0] + slack_ns or last_ns < window.edges[1] - slack_ns:
+    if times[0] > window.edges[0] + slack_ns or times[-1] < window.edges[1] - slack_ns:
         return None
     intervals = []
-    for segment in window.segments:
-        start, end = max(segment[0], first_ns), min(segment[1], last_ns)
-        read = samples["t_ns"][inside & (samples["t_ns"] > start) & (samples["t_ns"] < end)]
-        if start < end:
-            times = np.concatenate([[start], read, [end]])
-            sums = np.interp(times, samples["t_ns"][known], samples[column][known])
-            intervals.append(np.stack([np.diff(times) / 1e9, np.diff(sums)], axis=1))
-    return (np.concatenate(intervals), int(inside.sum())) if intervals else None
+    for start, end in window.segments:
+        read = times[(times >= start) & (times <= end)]
+        if len(window.segments) == 1:
+            read = np.unique([max(start, times[0]), *samples["t_ns"][inside], min(end, times[-1])])
+        intervals.append(np.stack([np.diff(read) / 1e9, np.diff(np.interp(read, times, sums))], axis=1))
+    every = np.concatenate(intervals)
+    return (every, int(inside.sum())) if len(every) else None
 
 
 def usage(events: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
@@ -144,7 +144,7 @@ def usage(events: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str
     window = SteadyWindow.of(events)
     if window is None:
         return all_unknown(specs, source, NO_WINDOW)
-    tree, machine = _sums(samples, "cpu_s", window), _sums(samples, "cores_cpu_s", window)
+    tree, machine = growth(samples, "cpu_s", window), growth(samples, "cores_cpu_s", window)
     if tree is None or machine is None:
         inside = int(np.sum(in_window(samples, window) & ~np.isnan(samples["cpu_s"])))
         few = f"{inside} samples, which do not reach both edges of the window: the sampler ended, or began late"

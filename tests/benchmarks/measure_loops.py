@@ -5,11 +5,11 @@ python tests/benchmarks/measure_loops.py [--framework NAME ...] [--batch-size N 
 
 Prints, per framework and batch size, images/s (median over the rounds) and ratios: the mean of the rounds' logarithms
 with its 95 % interval by Student's t. Our worker in profile default stands beside the guide's loop by hand and the
-trainers that people use, in profile tuned beside the best loop found by hand. `--settings`: beside the guide's loop
-stands the same with each setting of tuned alone, and with all, beside the best loop that with what tuned does without.
-`--against ROOT`: our worker stands beside that of another checkout. `--with SETTING`: our worker with one more setting,
-NAME=VALUE of its environment or a precision, stands beside itself, in both profiles. `--neighbour`: meanwhile a process
-that only computes has one of the cores.
+trainers that people use, in profile tuned beside the best loop found by hand. `--settings`: the
+guide's loop with each setting of tuned alone and with all of them stands beside itself without, the best loop with each
+of those that tuned does without beside itself. `--against ROOT`: our worker stands beside that of another checkout.
+`--with SETTING`: our worker with one more setting, NAME=VALUE of its environment or a precision, stands beside itself,
+in both profiles. `--neighbour`: meanwhile a process that only computes has one of the cores.
 Exit code 1 where our worker's ratio to a loop by hand is below BAR with all of its interval, or losses differ.
 """
 

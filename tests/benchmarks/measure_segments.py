@@ -63,6 +63,9 @@ def main(words: list[str]) -> None:
     cells = [(framework, size) for framework in options.framework for size in options.batch_size]
     for framework, size in track(cells, console=Console(stderr=True)):
         rounds = timed(framework, size, options.rounds, options.seconds)
+        if not rounds:
+            table.add_row(framework, str(size), "epochs are too short to be cut")
+            continue
         cut, behind = ([each[name]["images_per_s"] for each in rounds] for name in ("cut", "behind"))
         mean, low, high = map(math.exp, mean_interval([math.log(a / b) for a, b in zip(cut, behind, strict=True)]))
         more = statistics.median(each["cut"]["peak_bytes"] - each["behind"]["peak_bytes"] for each in rounds)

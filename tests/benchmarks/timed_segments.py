@@ -1,7 +1,8 @@
 """Run inside a framework's environment: python timed_segments.py ROOT FRAMEWORK BATCH_SIZE ROUNDS SECONDS THREADS
 
 Prints JSON: of each round, of a steady window cut from epochs and of one behind epochs, in turn in one process:
-images_per_s and peak_bytes. Epochs are of as many images as the built-in digits, with an evaluation behind each.
+images_per_s and peak_bytes; no round where a trial would cut none. Epochs are of as many images as the built-in digits,
+with an evaluation behind each.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ root, framework, batch_text, rounds_text, seconds_text, threads_text = sys.argv[
 sys.path.insert(0, root)
 
 from adapters.worker.event_log import EventLog  # noqa: E402
-from adapters.worker.steady import FIRST_EPOCH, SteadyWindow  # noqa: E402
+from adapters.worker.steady import FIRST_EPOCH, WindowTrainer, are_long_enough  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
 from adapters.worker.trial import evaluate, train_epoch  # noqa: E402
 from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402
@@ -39,31 +40,33 @@ adapter.build(OSU_CNN, OptimizerSpec.named("momentum"), draw(OSU_CNN, 0), 0)
 trainer, events = Trainer(adapter), EventLog(Path(os.devnull))
 
 
-def epoch(number: int, window: SteadyWindow) -> None:
+def epoch(number: int, window: WindowTrainer) -> None:
     """With its evaluation."""
     train_epoch(trainer, number, epoch_batches(order, size, "keep"), events, window)
     evaluate(adapter, tested, wanted, size)
 
 
-def cut(window: SteadyWindow) -> None:
-    """From epochs."""
+def cut(window: WindowTrainer) -> None:
+    """From epochs, as in a trial."""
     window.cut = True
-    while window.missing_s > 0:
+    while window.wants(FIRST_EPOCH):
         epoch(FIRST_EPOCH, window)
+    if window.missing_s > 0:
+        window.train_on(order, size)
 
 
-def behind(window: SteadyWindow) -> None:
+def behind(window: WindowTrainer) -> None:
     """Behind the epochs."""
     window.train_on(order, size)
 
 
 for number in range(FIRST_EPOCH):
-    epoch(number, SteadyWindow(trainer, events, window_s))
+    epoch(number, WindowTrainer(trainer, events, window_s))
 told = []
-for number in range(int(rounds_text)):
+for number in range(int(rounds_text) if are_long_enough(TRAIN // size, trainer) else 0):
     measured = {}
     for measure in (cut, behind) if number % 2 else (behind, cut):
-        window = SteadyWindow(trainer, events, window_s)
+        window = WindowTrainer(trainer, events, window_s)
         measure(window)
         length_s = sum(end - start for start, end in window.segments) / 1e9
         measured[measure.__name__] = {"images_per_s": window.images / length_s, "peak_bytes": window.peak_bytes}

@@ -31,7 +31,7 @@ NO_SUCH_GPU = "GPU-00000000-0000-0000-0000-000000000000"
 def told(folder: Path) -> Events:
     """Everything a worker computed: losses, accuracies, the gate's evidence; no times."""
     events = read_events(folder / EVENTS_FILE)
-    aside = ("t_ns", "counts", "facts", "resident_bytes", "proportional_bytes")
+    aside = ("t_ns", "copied_s", "counts", "facts", "resident_bytes", "proportional_bytes")
     computed = [{k: v for k, v in event.items() if k not in aside} for event in events]
     # How many steps the window has is a matter of time, and so are the weights behind it.
     timed = (Event.WINDOW_STARTED, Event.WINDOW_ENDED, Event.WINDOW_SETTLED, Event.END_PROBED)

@@ -18,12 +18,15 @@ from copied import copy_project, replace_in, run_in
 from runner.environments.definition import read
 from workloads.records.check_name import LATE_NAMES, CheckName
 from workloads.records.end_evidence import END_FILE
+from workloads.records.events import Event
+from workloads.records.files import EVENTS_FILE
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.records.stored_events import read_events
 
 CHEATS = {path.stem: path for path in sorted((ROOT / "tests" / "conformance" / "broken" / "late").glob("*.py"))}
-# Eleven full batches of the digits and one of 29; two epochs are 24 steps.
-CONDITIONS = ("--device", "cpu", "--batch-size", 128, "--epochs", 2, "--window", 0.3, "--threads", 1)
+# Eleven full batches of the digits and one of 29; two epochs are 24 steps. The window begins in the third.
+CONDITIONS = ("--device", "cpu", "--batch-size", 128, "--epochs", 3, "--window", 1.2, "--threads", 1)
 SEEN_OF_THE_RIGHT = {
     CheckName.END_EVALUATION,
     CheckName.END_LOSSES,
@@ -73,6 +76,13 @@ def whatever_the_neighbours_do(project: Path) -> None:
     )
 
 
+def cut_epochs_however_fast_they_are(project: Path) -> None:
+    """One step a call, and no segment is too short."""
+    worker = project / "adapters" / "worker"
+    replace_in(worker / "trainer.py", "CALL_S = 0.1 ", "CALL_S = 0.0 ")
+    replace_in(worker / "steady.py", "SHORTEST_S, FEWEST_CALLS = 0.3, 3", "SHORTEST_S, FEWEST_CALLS = 0.0, 3")
+
+
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, TrialResult], Path, str]:
     """({framework: its result}, results folder, what was printed)"""
@@ -84,6 +94,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, TrialRes
         add_cheat(project, name)
     without_memory_workers(project)
     whatever_the_neighbours_do(project)
+    cut_epochs_however_fast_they_are(project)
     done = run_in(project, "--framework", *REAL_FRAMEWORKS, *CHEATS, *CONDITIONS, "--results", results)
     assert done.returncode == 1, done.stdout + done.stderr
     stored = [TrialResult.from_json(json.loads(path.read_text())) for path in results.glob("trials/*/result.json")]
@@ -124,6 +135,16 @@ def test_a_right_framework_stays_ok_beside_them_and_was_looked_at_in_every_way(
     assert (result.status, result.reason) == (Status.OK, None), printed
     passed = {check.name for check in result.checks if check.passed}
     assert passed >= {CheckName.GATE, *SEEN_OF_THE_RIGHT}
+
+
+@pytest.mark.parametrize("name", [*REAL_FRAMEWORKS, "nothing_waits"])
+def test_it_was_looked_at_behind_a_segment_of_an_epoch(
+    name: str, judged: tuple[dict[str, TrialResult], Path, str]
+) -> None:
+    results, folder, printed = judged
+    events = {event["event"]: event for event in read_events(folder / "trials" / results[name].spec.id / EVENTS_FILE)}
+    (_, ended_ns), *_ = events[Event.WINDOW_ENDED]["segments"]
+    assert ended_ns < events[Event.EPOCH_TRAINED]["t_ns"], printed
 
 
 def test_the_tables_leave_what_was_caught_out_and_name_it(judged: tuple[dict[str, TrialResult], Path, str]) -> None:

@@ -387,6 +387,14 @@ TOLD = {"event": Event.MEMORY_TOLD, "t_ns": 1, "batch_size": 32, "parts": dict.f
 TOLD |= {"peak": 70, "steps": 6}
 
 
+def written_trial(job: Job, folder: Path, launcher: Local) -> Ended:
+    """A worker's files, without one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / JOB_FILE, job.to_json())
+    write_trial(folder, trained(), busy_window())
+    return Ended(read_events(folder / EVENTS_FILE), Outcome(0, False, 13.5), Status.OK, None)
+
+
 @pytest.fixture
 def asked_for_memory(monkeypatch: pytest.MonkeyPatch) -> list[TrialSpec]:
     """The trials of which it was asked."""
@@ -421,6 +429,54 @@ def test_a_run_that_ended_before_it_asked_what_memory_holds_is_made_whole_by_the
 
 
 @pytest.mark.usefixtures("quiet")
+def test_what_was_told_of_memory_before_the_run_was_ended_is_kept_and_the_rest_is_asked_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while the second of two is asked."""
+    specs, asked = sizes(32, 16), []
+
+    def gather(worker: MemoryWorker, spec: TrialSpec, launcher: Local) -> dict[str, Any]:
+        asked.append(spec)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return TOLD
+
+    monkeypatch.setattr(MemoryWorker, "gather", gather)
+    monkeypatch.setattr(trial, "ask", written_trial)
+    opened, _ = session_of(tmp_path, specs)
+    with pytest.raises(KeyboardInterrupt):
+        opened.run(plan(*specs))
+    opened, _ = session_of(tmp_path, specs)
+    assert [trial.figures["steps_peak_bytes"].value for trial in opened.known.values()].count(70) == 1
+    results = opened.run(plan(*specs).with_stored(opened.known.values()))
+    assert asked == [*specs, specs[1]]
+    assert [result.figures["steps_peak_bytes"].value for result in results] == [70, 70]
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("content", ['{"event": "started"', "{}\n", None])
+def test_a_trial_whose_files_tell_less_than_before_keeps_its_result_and_the_others_are_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None
+) -> None:
+    specs = sizes(32, 16)
+    monkeypatch.setattr(trial, "ask", written_trial)
+    opened, printed = session_of(tmp_path, specs)
+
+    def gather(worker: MemoryWorker, spec: TrialSpec, launcher: Local) -> dict[str, Any]:
+        path = tmp_path / "trials" / specs[0].id / EVENTS_FILE
+        path.unlink(missing_ok=True) if content is None else path.write_text(content)
+        return TOLD
+
+    monkeypatch.setattr(MemoryWorker, "gather", gather)
+    first, second = opened.run(plan(*specs))
+    assert first.status is Status.OK and first.figures["images_per_s"].value == second.figures["images_per_s"].value
+    assert [result.figures["steps_peak_bytes"].value for result in (first, second)] == [None, 70]
+    kept = TrialResult.from_json(json.loads((tmp_path / "trials" / specs[0].id / RESULT_FILE).read_text()))
+    assert kept.figures == first.figures
+    assert f"{specs[0].id}: nothing is added of its memory: " in " ".join(printed.getvalue().split())
+
+
+@pytest.mark.usefixtures("quiet")
 def test_what_nobody_could_tell_of_the_memory_is_not_asked_for_again(
     measured: Path, tmp_path: Path, asked_for_memory: list[TrialSpec]
 ) -> None:
@@ -437,10 +493,7 @@ def test_memory_is_asked_for_behind_the_last_trial(
 
     def ask(job: Job, folder: Path, launcher: Local) -> Ended:
         order.append((job.trial.cell.batch_size, len(asked_for_memory)))
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / JOB_FILE, job.to_json())
-        write_trial(folder, trained(), busy_window())
-        return Ended(read_events(folder / EVENTS_FILE), Outcome(0, False, 13.5), Status.OK, None)
+        return written_trial(job, folder, launcher)
 
     monkeypatch.setattr(trial, "ask", ask)
     opened, _ = session_of(tmp_path, specs)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -181,21 +182,22 @@ def test_on_a_card_the_clock_alone_tells_what_was_left() -> None:
     assert CheckName.NOTHING_LEFT in failed(trial(waited, **card))
 
 
-def events_of(folder: Path, *lines: str) -> None:
+def events_of(folder: Path, **data: dict[str, Any]) -> None:
     folder.mkdir(parents=True)
     write_json(folder / JOB_FILE, Job(Kind.TRIAL, make_spec()).to_json())
-    (folder / EVENTS_FILE).write_text("".join(f'{{"event": "{line}", "t_ns": 1}}\n' for line in lines))
+    lines = [json.dumps({"event": event, "t_ns": 1, **told}) for event, told in data.items()]
+    (folder / EVENTS_FILE).write_text("".join(f"{line}\n" for line in lines))
 
 
 def test_what_the_worker_left_unanswered_is_its_own_and_what_the_referee_did_is_the_referees(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unfinished, silent, answered = (tmp_path / "trials" / name for name in ("unfinished", "silent", "answered"))
-    events_of(unfinished, "started")
+    events_of(unfinished, started={})
     assert gather(PROJECT, unfinished, make_spec(), 10**9) == {}
-    events_of(silent, "finished", "host_counted")
+    events_of(silent, finished={}, host_counted={})
     assert TrialEnd.from_json(gather(PROJECT, silent, make_spec(), 10**9)).missing is Missing.WORKER
-    events_of(answered, "finished", "end_probed")
+    events_of(answered, finished={}, window_settled=asdict(SETTLED), end_probed={})
     np.savez(answered / END_FILE, steps=np.array(3))
     too_large = TrialEnd.from_json(gather(PROJECT, answered, make_spec(), 10))
     assert (too_large.missing, too_large.reason) == (Missing.REFEREE, "the workload is too large for it")
@@ -204,9 +206,19 @@ def test_what_the_worker_left_unanswered_is_its_own_and_what_the_referee_did_is_
     assert (answered / END_FILE).exists(), "what is not stored yet is gone with it"
 
 
+def test_weights_that_could_not_be_copied_behind_the_window_are_evidence_that_is_missing(tmp_path: Path) -> None:
+    """Whatever it answers later: what was left to do behind its window nobody saw."""
+    folder = tmp_path / "trials" / "one"
+    events_of(folder, finished={}, window_settled={"reason": "RuntimeError: no copy"}, end_probed={})
+    np.savez(folder / END_FILE, steps=np.array(3))
+    end = TrialEnd.from_json(gather(PROJECT, folder, make_spec(), 10**9))
+    assert (end.missing, end.reason) == (Missing.WORKER, "RuntimeError: no copy")
+    assert CheckName.END_ANSWERED in failed(trial(end))
+
+
 def test_the_referee_is_a_process_that_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(trial_end, "REFEREE_TIMEOUT_S", 0.01)
     folder = tmp_path / "trials" / "one"
-    events_of(folder, "finished", "end_probed")
+    events_of(folder, finished={}, window_settled=asdict(SETTLED), end_probed={})
     np.savez(folder / END_FILE, steps=np.array(3))
     assert "TimeoutExpired" in (TrialEnd.from_json(gather(PROJECT, folder, make_spec(), 10**9)).reason or "")

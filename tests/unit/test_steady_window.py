@@ -16,6 +16,7 @@ from adapters.numpy.adapter import Adapter
 from adapters.worker import end_probe, steady, trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
+from adapters.worker.trainer import Trainer
 from reports.checking import recompute
 from runner.results.assemble import read_epochs
 from runner.results.package_energy import package_energy
@@ -32,33 +33,59 @@ from workloads.weights import Weights
 
 SECOND = 10**9
 COUNT, STEPS, BATCH, REST = 30, 7, 4, 2  # an epoch of 30 images
-STEP_S = 0.04  # seven of them are longer than the shortest segment
+STEP_S = 0.06  # one a call; six of them, behind an epoch's first, are longer than the shortest segment
 SPEC = make_spec(optimizer=OptimizerSpec.named("momentum"), batch_size=BATCH, epochs=6)
+
+
+class Clock:
+    """Time passes where it is said to, and a microsecond with each look at it."""
+
+    def __init__(self) -> None:
+        self.now_ns = 10 * SECOND
+
+    def sleep(self, seconds: float) -> None:
+        self.now_ns += round(seconds * SECOND)
+
+    def monotonic_ns(self) -> int:
+        self.now_ns += 1000
+        return self.now_ns
+
+    def monotonic(self) -> float:
+        return self.monotonic_ns() / SECOND
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(time, "monotonic", made.monotonic)
+    monkeypatch.setattr(time, "monotonic_ns", made.monotonic_ns)
+    return made
 
 
 class Slow(Adapter):
     """The referee, whose steps take a while; a copy of its weights waits for what `left_s` says is left of a call."""
 
-    def __init__(self, left_s: float = 0.0) -> None:
+    def __init__(self, clock: Clock, left_s: float = 0.0, step_s: float = STEP_S) -> None:
         super().__init__()
-        self.left_s, self.open_s = left_s, 0.0
+        self.clock, self.left_s, self.step_s, self.open_s = clock, left_s, step_s, 0.0
         self.given: list[int] = []
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
         self.given += [len(batch) for batch in order]
-        time.sleep(STEP_S * len(order))
+        self.clock.sleep(self.step_s * len(order))
         self.open_s = self.left_s
         return super().train(order, rates, part)
 
     def weights(self) -> Weights:
-        time.sleep(self.open_s)
+        self.clock.sleep(self.open_s)
         self.open_s = 0.0
         return super().weights()
 
 
-def trained(folder: Path, adapter: Slow, spec: TrialSpec) -> Events:
-    split, epochs = Split(IMAGES[:COUNT], LABELS[:COUNT]), spec.passes.epochs
-    order, task = batch_order(COUNT, epochs, 0), (PLAIN, spec.task.optimizer, weights.draw(PLAIN, 0), 0)
+def trained(folder: Path, adapter: Slow, spec: TrialSpec, count: int = COUNT) -> Events:
+    images, labels = (np.resize(given, (count, *given.shape[1:])) for given in (IMAGES, LABELS))
+    split, epochs = Split(images, labels), spec.passes.epochs
+    order, task = batch_order(count, epochs, 0), (PLAIN, spec.task.optimizer, weights.draw(PLAIN, 0), 0)
     adapter.load(split.images, split.labels)
     log = EventLog(folder / "events.jsonl")
     window = trial.measure(adapter, spec, Prepared(split, split, order, task), log)
@@ -72,77 +99,104 @@ def named(events: Events, name: Event) -> dict[str, Any]:
     return found
 
 
-def test_epochs_that_are_long_enough_are_the_window_and_nothing_is_trained_behind_them(tmp_path: Path) -> None:
-    adapter = Slow()
+def test_epochs_that_are_long_enough_are_the_window_and_nothing_is_trained_behind_them(
+    tmp_path: Path, clock: Clock
+) -> None:
+    adapter = Slow(clock)
     events = trained(tmp_path, adapter, varied(SPEC, window_s=0.5))
     ended = named(events, Event.WINDOW_ENDED)
     assert adapter.given == [*[BATCH] * STEPS, REST] * 6
-    assert (ended["steps"], ended["images"]) == (2 * STEPS, 2 * STEPS * BATCH)
-    assert len(ended["segments"]) == 2, "two epochs of full batches last as long as was asked for"
+    assert (ended["steps"], ended["images"]) == (2 * (STEPS - 1), 2 * (STEPS - 1) * BATCH)
+    assert len(ended["segments"]) == 2, "two epochs without their first calls last as long as was asked for"
     before = [event for event in events if event["t_ns"] <= ended["segments"][0][0]]
     assert [event["event"] for event in before][-2:] == [Event.EPOCH_EVALUATED, Event.WINDOW_STARTED]
     assert sum(event["event"] == Event.EPOCH_TRAINED for event in before) == steady.FIRST_EPOCH
-    assert sum(ended["calls_s"]) == pytest.approx(SteadyWindow(tuple(ended["segments"])).seconds, rel=0.1)
+    assert ended["calls_s"] == pytest.approx([STEP_S] * ended["steps"], abs=1e-4)
+    assert SteadyWindow(tuple(ended["segments"])).seconds == pytest.approx(STEP_S * ended["steps"], abs=1e-4)
     assert sum("copied_s" in event for event in events if event["event"] == Event.EPOCH_TRAINED) == 2
 
 
-def test_what_is_missing_is_trained_behind_the_epochs(tmp_path: Path) -> None:
-    adapter = Slow()
+def test_what_is_missing_is_trained_behind_the_epochs(tmp_path: Path, clock: Clock) -> None:
+    adapter = Slow(clock)
     events = trained(tmp_path, adapter, varied(SPEC, epochs=3, window_s=0.8))
     ended = named(events, Event.WINDOW_ENDED)
     assert len(ended["segments"]) == 2
     (first, second), evaluated = ended["segments"], events[-4]
     assert evaluated["event"] == Event.EPOCH_EVALUATED and first[1] < evaluated["t_ns"] < second[0]
-    assert sum(end - start for start, end in ended["segments"]) >= 0.8 * SECOND
-    assert len(adapter.given) > 3 * (STEPS + 1) and set(adapter.given[3 * (STEPS + 1) :]) == {BATCH}
+    length_s = sum(end - start for start, end in ended["segments"]) / SECOND
+    assert 0.8 <= length_s < 0.8 + 2 * STEP_S
+    assert set(adapter.given[3 * (STEPS + 1) :]) == {BATCH}
+    assert ended["steps"] == len(adapter.given) - 3 * (STEPS + 1) - 1 + STEPS - 1, "but for a call before each segment"
 
 
 @pytest.mark.parametrize(
     ("changes", "steps", "step_s"),
     [
+        ({}, STEPS, 0.049),  # two a call: two calls behind the first
         ({}, STEPS, 0.01),
-        ({}, steady.FEWEST_STEPS - 1, 1.0),
-        ({}, STEPS, float("inf")),
+        ({}, steady.FEWEST_CALLS, 1.0),
         ({"epochs": steady.FIRST_EPOCH}, STEPS, STEP_S),
         ({"device": "GPU-0"}, STEPS, STEP_S),
     ],
 )
 def test_epochs_are_not_cut(changes: dict[str, Any], steps: int, step_s: float) -> None:
-    assert steady.can_be_cut(SPEC, PLAIN, STEPS, STEP_S)
-    assert not steady.can_be_cut(varied(SPEC, **changes), PLAIN, steps, step_s)
+    trainer = Trainer(Adapter())
+    trainer.step_s = STEP_S
+    assert steady.can_be_cut(SPEC, PLAIN, STEPS, trainer)
+    trainer.step_s = step_s
+    assert not steady.can_be_cut(varied(SPEC, **changes), PLAIN, steps, trainer)
 
 
 def test_a_copy_of_many_parameters_is_not_made_beside_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = Trainer(Adapter())
+    trainer.step_s = STEP_S
     monkeypatch.setattr(steady, "MOST_PARAMETERS", PLAIN.parameter_count - 1)
-    assert not steady.can_be_cut(SPEC, PLAIN, STEPS, STEP_S)
+    assert not steady.can_be_cut(SPEC, PLAIN, STEPS, trainer)
 
 
-def test_short_epochs_leave_the_window_behind_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steady, "SHORTEST_S", 10.0)
-    events = trained(tmp_path, Slow(), varied(SPEC, epochs=3, window_s=0.1))
+def test_a_segment_is_of_calls_of_one_length_and_the_rest_of_its_epoch_is_trained_outside(
+    tmp_path: Path, clock: Clock
+) -> None:
+    adapter = Slow(clock, step_s=0.04)  # two a call
+    count = 4 * STEPS + 3  # of batches: 31, of which the last of an epoch makes no call of two
+    events = trained(tmp_path, adapter, varied(SPEC, epochs=3, window_s=0.3), count * BATCH)
+    ended = named(events, Event.WINDOW_ENDED)
+    assert (ended["steps"], len(ended["segments"])) == (count - 3, 1)
+    assert ended["calls_s"] == pytest.approx([2 * 0.04] * (ended["steps"] // 2), abs=1e-4)
+    assert adapter.given == [BATCH] * count * 3
+
+
+def test_the_first_and_the_last_call_share_what_both_took() -> None:
+    assert steady.evened([0.2, 0.1, 0.1, 0.0]) == [0.1] * 4
+    assert steady.evened([0.3]) == [0.3]
+    assert steady.evened([]) == []
+
+
+def test_short_epochs_leave_the_window_behind_them(tmp_path: Path, clock: Clock) -> None:
+    events = trained(tmp_path, Slow(clock, step_s=0.02), varied(SPEC, epochs=3, window_s=0.1))
     names = [event["event"] for event in events]
     assert names[-4:] == [Event.WINDOW_STARTED, Event.WINDOW_ENDED, Event.FINISHED, Event.WINDOW_SETTLED]
     assert len(named(events, Event.WINDOW_ENDED)["segments"]) == 1
 
 
-def test_work_that_is_left_behind_each_segment_is_summed(tmp_path: Path) -> None:
-    events = trained(tmp_path, Slow(left_s=0.05), varied(SPEC, window_s=0.7))
-    count, settled = len(named(events, Event.WINDOW_ENDED)["segments"]), named(events, Event.WINDOW_SETTLED)
-    assert count == 3
-    assert settled["first_s"] - settled["second_s"] == pytest.approx(0.05 * count, rel=0.2)
+def test_work_that_is_left_behind_each_segment_is_summed(tmp_path: Path, clock: Clock) -> None:
+    events = trained(tmp_path, Slow(clock, left_s=0.05), varied(SPEC, window_s=0.7))
+    assert len(named(events, Event.WINDOW_ENDED)["segments"]) == 2
+    settled = named(events, Event.WINDOW_SETTLED)
+    assert settled["first_s"] - settled["second_s"] == pytest.approx(0.05 * 2, abs=1e-4)
 
 
-def test_copies_count_as_no_part_of_an_epochs_training(tmp_path: Path) -> None:
-    epochs = read_epochs(trained(tmp_path, Slow(left_s=0.3), varied(SPEC, epochs=3, window_s=0.2)))
-    assert epochs[2].train_s == pytest.approx(epochs[1].train_s, abs=0.1)
+def test_copies_count_as_no_part_of_an_epochs_training(tmp_path: Path, clock: Clock) -> None:
+    epochs = read_epochs(trained(tmp_path, Slow(clock, left_s=0.3), varied(SPEC, epochs=3, window_s=0.2)))
+    assert epochs[2].train_s == pytest.approx(epochs[1].train_s, abs=1e-4)
 
 
-def test_a_copy_that_fails_fails_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_fails_fails_no_trial(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(adapter: Adapter) -> None:
         raise RuntimeError("no copy")
 
     monkeypatch.setattr(end_probe, "outstanding", refuse)
-    events = trained(tmp_path, Slow(), varied(SPEC, window_s=0.5))
+    events = trained(tmp_path, Slow(clock), varied(SPEC, window_s=0.5))
     assert named(events, Event.FINISHED) and named(events, Event.WINDOW_SETTLED)["reason"] == "RuntimeError: no copy"
 
 
@@ -159,9 +213,9 @@ CUT: dict[str, Any] = {
 }
 
 
-def polled(per_s: float, besides: float) -> Samples:
-    """10 Hz from 0 to 9 s: sums that grow by `per_s` in the segments, and by `besides` at other times."""
-    t_s = np.arange(0, 9.05, 0.1)
+def polled(per_s: float, besides: float, until_s: float = 9.0) -> Samples:
+    """10 Hz from 0.03 s on, at no edge: sums that grow by `per_s` in the segments, and by `besides` at other times."""
+    t_s = np.arange(0.03, until_s, 0.1)
     inside = np.clip(t_s - 1, 0, 1) + np.clip(t_s - 3, 0, 2)
     sums = per_s * inside + besides * (t_s - inside)
     samples = {name: np.full(len(t_s), np.nan) for name in COLUMNS}

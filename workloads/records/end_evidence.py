@@ -60,7 +60,8 @@ class EndStep:
 
 @dataclass(frozen=True)
 class Outstanding:
-    """Two copies of the weights, one after the other, as soon as the window had ended; seconds of each.
+    """Two copies of the weights, one after the other, as soon as a segment of the window had ended; seconds of each,
+    summed over the segments.
 
     `cpu` is the process's own processor time. What the first takes longer than the second was still to be done.
     """
