@@ -22,12 +22,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import psutil
 from copied import copy_project, without_reports
 
 from workloads.records.events import Event
-from workloads.records.files import ATTEMPTS, EVENTS_FILE, RESULT_FILE, SAMPLES_FILE
+from workloads.records.files import ATTEMPT_FILE, ATTEMPTS, EVENTS_FILE, RESULT_FILE, SAMPLES_FILE
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS, Status
@@ -65,6 +66,42 @@ class Call:
     name: str
     path: str
     number: int
+
+
+@dataclass(frozen=True)
+class Kept:
+    """All files of a finished trial, by their names."""
+
+    files: dict[str, bytes]
+
+    @staticmethod
+    def of(folder: Path) -> Kept:
+        """Of a trial's folder."""
+        return Kept({str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()})
+
+    def is_in(self, after: Kept, judged_again: bool) -> bool:
+        """Byte for byte; but for its checks where it was judged again, and, where it still waited for what its memory
+        holds, with figures that nobody knew before.
+        """
+        if self.files == after.files:
+            return True
+        waits = ATTEMPT_FILE in self.files and json.loads(self.files[ATTEMPT_FILE])["memory"] is None
+        known = {name for name, figure in self._result["figures"].items() if not waits or figure["value"] is not None}
+        return self._but_for(known, waits or judged_again, waits) == after._but_for(known, waits or judged_again, waits)
+
+    @property
+    def _result(self) -> dict[str, Any]:
+        result: dict[str, Any] = json.loads(self.files[RESULT_FILE])
+        return result
+
+    def _but_for(self, known: set[str], checks: bool, memory: bool) -> dict[str, Any]:
+        figures = {name: figure for name, figure in self._result["figures"].items() if name in known}
+        parts = dict[str, Any](self.files) | {RESULT_FILE: self._result | {"figures": figures}}
+        if checks:
+            parts[RESULT_FILE]["checks"] = None
+        if memory:
+            parts[ATTEMPT_FILE] = json.loads(self.files[ATTEMPT_FILE]) | {"memory": None}
+        return parts
 
 
 @dataclass(frozen=True)
@@ -207,18 +244,18 @@ class Faults:
         self.lay_out(point.finished)
         # A probe that was killed is asked again, and its trials are then held against more than before.
         judged_again = bool(point.call and point.call.path.startswith(f"{ROOMS[Kind.PROBE]}/"))
-        before = self.finished(judged_again)
+        before = self.finished()
         try:
             done = self.with_fault(point)
             wrong = [*ended_badly(done), *self.left_over()]
-            after, measured = self.finished(judged_again), self.measured()
+            after, measured = self.finished(), self.measured()
             again = self.run(self.report_of(point.role), ROOT) if point.role in OF_REPORTS else self.resume()
         except subprocess.TimeoutExpired as error:
             return [f"did not end within {PATIENCE_S:.0f} s: {error.cmd}"]
         if again.returncode:
             wrong.append(f"the same command ends with {again.returncode}: {again.stdout[-500:]}{again.stderr[-500:]}")
-        wrong += self.left_over() + changed(before, after, "by the run with the fault")
-        wrong += changed(after, self.finished(judged_again), "by the same command")
+        wrong += self.left_over() + changed(before, after, judged_again, "by the run with the fault")
+        wrong += changed(after, self.finished(), judged_again, "by the same command")
         if lost := measured - self.measured():
             wrong.append(f"raw files are gone or other ones: {sorted(lost)}")
         if point.role in OF_REPORTS and not (self.folder / OF_REPORTS[point.role][1]).is_file():
@@ -276,10 +313,10 @@ class Faults:
             with contextlib.suppress(ValueError):
                 yield read_result(path)
 
-    def finished(self, judged_again: bool = False) -> dict[str, str]:
-        """{trial: digest of all its files} of those whose result counts; without its checks if it is judged again."""
+    def finished(self) -> dict[str, Kept]:
+        """{trial: what there is of it} of those whose result counts."""
         finished = [trial.spec.id for trial in self.trials() if trial.status in FINDINGS]
-        return {name: digest_of(self.results / "trials" / name, judged_again) for name in finished}
+        return {name: Kept.of(self.results / "trials" / name) for name in finished}
 
     def measured(self) -> set[tuple[str, str]]:
         """(file, digest) of what workers and samplers wrote of attempts whose events say that they were measured."""
@@ -321,20 +358,13 @@ def ended_badly(done: subprocess.CompletedProcess[str]) -> list[str]:
     return wrong + [f"on stderr: {done.stderr[-600:]}"] * ("Traceback" in done.stderr)
 
 
-def digest_of(folder: Path, without_checks: bool = False) -> str:
-    """Of the names and contents of its files."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        content = path.read_bytes()
-        if without_checks and path.name == RESULT_FILE:
-            content = json.dumps(json.loads(content) | {"checks": None}).encode()
-        digest.update(path.name.encode() + content)
-    return digest.hexdigest()
-
-
-def changed(before: dict[str, str], after: dict[str, str], by: str) -> list[str]:
-    """Finished trials that are not, byte for byte, what they were."""
-    return [f"{name} was changed {by}" for name, digest in before.items() if after.get(name) != digest]
+def changed(before: dict[str, Kept], after: dict[str, Kept], judged_again: bool, by: str) -> list[str]:
+    """Finished trials that are not what they were."""
+    return [
+        f"{name} was changed {by}"
+        for name, kept in before.items()
+        if name not in after or not kept.is_in(after[name], judged_again)
+    ]
 
 
 def is_temporary(name: str) -> bool:
