@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workloads.records.build import DEFAULT, FLOAT32, MARK, TF32
@@ -77,6 +77,8 @@ def conditions_list(section: Section) -> list[str]:
         ("runner's Python", distinct(result.machine.get("python") for result in results)),
         ("load average before a trial", _load_range(results)),
         ("times of the same loop before the run", _noise_range(results)),
+        ("turbo", distinct(_on_off(result.machine.get("turbo")) for result in results)),
+        ("clocks lowered for heat in", _throttled(results)),
         ("commit", distinct(result.machine.get("commit") for result in results)),
     ]
     lines = [f"Conditions: {'; '.join(f'{key} {value}' for key, value in words.items())}."]
@@ -152,6 +154,16 @@ def _noise_range(results: Iterable[TrialResult]) -> str:
     spreads = [result.machine.get("noise_spread_percent") for result in results]
     known = sorted({f"{spread:.1f}" for spread in spreads if isinstance(spread, int | float)}, key=float)
     return f"{' to '.join(dict.fromkeys((known[0], known[-1])))} % apart" if known else ""
+
+
+def _on_off(told: Any) -> str | None:
+    return ("on" if told else "off") if isinstance(told, bool) else None
+
+
+def _throttled(results: Sequence[TrialResult]) -> str:
+    """ "2 of 27 trials"; empty where there is none, or no kernel told."""
+    hot = sum(bool(result.machine.get("throttled")) for result in results)
+    return f"{hot} of {len(results)} trials" if hot else ""
 
 
 def dates(results: Iterable[TrialResult]) -> str:

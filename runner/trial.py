@@ -9,8 +9,8 @@ from typing import Any
 
 from runner.ask import ask
 from runner.attendance import SILENCE_S
-from runner.launch import FIRST_TO_BE_KILLED, Launcher, LaunchFailed
-from runner.machine import description
+from runner.launch import FIRST_TO_BE_KILLED, Launcher, LaunchFailed, cores
+from runner.machine import clocks, description
 from runner.results.assemble import assemble
 from runner.results.attempt import Attempt
 from runner.results.memory import MemoryAccount
@@ -33,7 +33,9 @@ def run_trial(
     """
     folder.mkdir(parents=True, exist_ok=True)
     time.sleep(spec.cool_down_s)
+    used = cores(spec.placement)
     load = {"load_average_before": description.load_average()}
+    throttle_count = clocks.throttle_count(used)
     variables = {"profile_variables": launcher.profile_variables.get(spec.task.profile, {})}
     conditions = conditions | launcher.conditions | load | variables | {"silence_limit_s": SILENCE_S}
     attempt = Attempt(now(), conditions, account)
@@ -43,7 +45,11 @@ def run_trial(
     except LaunchFailed as error:
         return TrialResult(spec, Status.FAILED, str(error), attempt.started_at, 0.0, machine=attempt.machine)
     killed_first = {"oom_score_adj": FIRST_TO_BE_KILLED if ended.outcome and ended.outcome.killed_first else None}
-    attempt = attempt.ended(ended, {"load_average_after": description.load_average()} | killed_first)
+    behind = {
+        "load_average_after": description.load_average(),
+        "throttled": clocks.rise(throttle_count, clocks.throttle_count(used)),
+    }
+    attempt = attempt.ended(ended, behind | killed_first)
     attempt.store(folder)
     return assemble(folder, spec, ended, attempt.machine, attempt.started_at, account)
 

@@ -11,6 +11,7 @@ from runner.doctor import noise
 from runner.doctor.command import ROOT, told
 from runner.doctor.finding import State
 from runner.launch import cores
+from runner.machine import clocks
 
 
 def before(request: Request, console: Console) -> dict[str, Any]:
@@ -22,10 +23,15 @@ def before(request: Request, console: Console) -> dict[str, Any]:
     used = cores(request.placement)
     calibration = noise.calibrate(used, min(noise.LOOP_S, request.study.window_s))
     governor = told("governor", lambda: noise.governor(ROOT, used))
-    found = [governor, noise.neighbours(calibration), noise.steadiness(calibration)]
+    turbo, throttling = noise.turbo(ROOT), noise.throttling(calibration)
+    found = [governor, turbo, throttling, noise.neighbours(calibration), noise.steadiness(calibration)]
     if quiet := [each.text for each in found if each.state is State.OK]:
         console.print(f"machine: {'; '.join(quiet)}")
     for each in found:
         if each.state is State.WARNING:
             console.print(f"machine: {each.name}: {each.text}: {each.advice}", style="yellow")
-    return {"noise_spread_percent": calibration.spread_percent, "noise_foreign_percent": calibration.foreign_percent}
+    return {
+        "noise_spread_percent": calibration.spread_percent,
+        "noise_foreign_percent": calibration.foreign_percent,
+        "turbo": clocks.turbo(),
+    }

@@ -26,7 +26,6 @@ def run(arguments: Sequence[str], code: Project, console: Console) -> int:
     parser = Parser(
         prog="python -m runner doctor",
         description="Look at this machine and checkout, change nothing, and say what to do.",
-        allow_abbrev=False,
     )
     parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR",
                         help="where runs write (default: results)")  # fmt: skip
@@ -59,9 +58,11 @@ def findings(code: Project, results: Path, data_folder: Path) -> Iterator[Findin
     yield machine.shared_memory(ROOT)
     yield machine.limits()
     yield told("governor", lambda: noise.governor(ROOT, cores))
+    yield noise.turbo(ROOT)
     yield noise.load(description.load_average(), len(cores))
     yield (runs := noise.other_runs(cores, [gpu.uuid for gpu in gpus]))
     calibration = noise.calibrate(cores) if runs.state is State.OK else None
+    yield noise.throttling(calibration)
     yield noise.neighbours(calibration)
     yield noise.steadiness(calibration)
     yield machine.clock(ROOT, time.monotonic() - monotonic_s, time.time() - real_s)

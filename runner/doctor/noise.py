@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from runner.doctor.finding import Finding, State
-from runner.machine import locks
+from runner.machine import clocks, locks
 
 LOOP_S = 2.0
 PIECE = 40_000  # additions: some milliseconds
@@ -31,6 +31,7 @@ class Calibration:
     pieces_s: list[float]
     wall_s: float
     foreign_percent: float  # of the cores, by all but this process
+    throttled: int | None = None  # how often clocks were lowered for heat meanwhile; None: not told
 
     @property
     def spread_percent(self) -> float | None:
@@ -46,6 +47,7 @@ def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> Calibration:
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores[:1])
     try:
+        throttle_count = clocks.throttle_count(cores)
         busy_s, own_s, began_s = _busy_s(cores), time.process_time(), time.monotonic()
         pieces_s: list[float] = []
         while time.monotonic() - began_s < seconds:
@@ -54,9 +56,10 @@ def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> Calibration:
             pieces_s.append(time.perf_counter() - start_s)
         wall_s = time.monotonic() - began_s
         foreign_s = _busy_s(cores) - busy_s - (time.process_time() - own_s)
+        throttled = clocks.rise(throttle_count, clocks.throttle_count(cores))
     finally:
         os.sched_setaffinity(0, allowed)
-    return Calibration(pieces_s, wall_s, max(0.0, 100 * foreign_s / (wall_s * len(cores))))
+    return Calibration(pieces_s, wall_s, max(0.0, 100 * foreign_s / (wall_s * len(cores))), throttled)
 
 
 def _busy_s(cores: Sequence[int]) -> float:
@@ -75,14 +78,37 @@ def load(average: float, cores: int) -> Finding:
 
 def governor(root: Path, cores: Sequence[int]) -> Finding:
     """How the kernel sets the cores' clocks (cpufreq)."""
-    paths = [root / f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor" for core in cores]
-    names = sorted({path.read_text().strip() for path in paths if path.exists()})
+    names = clocks.governors(cores, root)
     if not names:
         return Finding("governor", State.UNKNOWN, "the clocks are not this system's to set, as in a virtual machine")
     if names != ["performance"]:
         advice = "as root: cpupower frequency-set --governor performance, or clocks follow the load"
         return Finding("governor", State.WARNING, ", ".join(names), advice)
     return Finding("governor", State.OK, names[0])
+
+
+def turbo(root: Path) -> Finding:
+    """No warning: nearly every machine has it, and a run shows what it does to the speeds."""
+    is_on = clocks.turbo(root)
+    if is_on is None:
+        return Finding("turbo", State.UNKNOWN, "not told, as in a virtual machine")
+    if is_on:
+        return Finding("turbo", State.OK, "turbo is on: clocks fall with heat and with busy neighbours")
+    return Finding("turbo", State.OK, "turbo is off")
+
+
+def throttling(calibration: Calibration | None) -> Finding:
+    """Whether clocks were lowered for heat while the loop ran."""
+    if calibration is None:
+        return Finding("throttling", State.UNKNOWN, NOT_TRIED)
+    if calibration.throttled is None:
+        return Finding("throttling", State.UNKNOWN, "not told, as in a virtual machine")
+    if calibration.throttled:
+        text = f"clocks were lowered for heat {calibration.throttled} times over {calibration.wall_s:.1f} s"
+        return Finding(
+            "throttling", State.WARNING, text, "let the machine cool down, or rest before trials: --cool-down 30"
+        )
+    return Finding("throttling", State.OK, "no clock was lowered for heat")
 
 
 def other_runs(cores: Sequence[int], gpus: Sequence[str]) -> Finding:

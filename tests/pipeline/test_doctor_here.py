@@ -13,7 +13,8 @@ from conftest import ROOT, run_runner
 
 CHECKS = (
     "processor", "GPU", "memory", "swap", "environment pytorch", "data", "disk", "permissions", "/dev/null", "/dev/shm",
-    "limits", "governor", "load", "other runs", "neighbours", "steadiness", "clock",
+    "limits", "governor", "turbo", "load", "other runs", "throttling", "neighbours",
+    "steadiness", "clock",
 )  # fmt: skip
 
 

@@ -273,6 +273,15 @@ def test_several_commits_share_a_table_and_the_page_says_so(tmp_path: Path) -> N
         assert "load average before a trial 0.25 to 1.75" in text, name
 
 
+def test_turbo_and_clocks_that_were_lowered_for_heat_are_said(tmp_path: Path) -> None:
+    hot = trial("mxnet", machine=MACHINE | {"turbo": True, "throttled": 3})
+    cool = trial("pytorch", machine=MACHINE | {"turbo": True, "throttled": 0})
+    text = (report(tmp_path / "new", cool, hot) / "report.md").read_text()
+    assert "turbo on; clocks lowered for heat in 1 of 2 trials" in text
+    text = (report(tmp_path / "old", trial()) / "report.md").read_text()
+    assert "; turbo" not in text and "lowered for heat" not in text
+
+
 def test_a_table_on_its_own_says_its_conditions(tmp_path: Path) -> None:
     variables = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "-1"}
     out = report(tmp_path, *(on_gpu(trial(name, variables=variables)) for name in VERSIONS))

@@ -14,6 +14,7 @@ from runner.command import machine_noise
 from runner.doctor import noise
 from runner.doctor.finding import Finding, State
 from runner.doctor.noise import Calibration
+from runner.machine import clocks
 
 QUIET = Calibration([0.001] * 50, 2.0, 0.0)
 NOISY = Calibration([0.001, 0.002] * 25, 2.0, 40.0)
@@ -28,7 +29,9 @@ def said(calibration: Calibration, monkeypatch: pytest.MonkeyPatch) -> tuple[dic
         return calibration
 
     monkeypatch.setattr(noise, "calibrate", calibrate)
-    monkeypatch.setattr(noise, "governor", lambda *_: Finding("governor", State.UNKNOWN, "not told"))
+    for name in ("governor", "turbo"):
+        monkeypatch.setattr(noise, name, lambda *_, name=name: Finding(name, State.UNKNOWN, "not told"))
+    monkeypatch.setattr(clocks, "turbo", lambda: True)
     printed = StringIO()
     request: Any = SimpleNamespace(placement=make_spec(threads=1).placement, study=SimpleNamespace(window_s=0.5))
     conditions = machine_noise.before(request, Console(file=printed, width=500))
@@ -37,7 +40,7 @@ def said(calibration: Calibration, monkeypatch: pytest.MonkeyPatch) -> tuple[dic
 
 def test_a_quiet_machine_is_a_line_and_the_loop_is_no_longer_than_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     conditions, printed, seconds = said(QUIET, monkeypatch)
-    assert conditions == {"noise_spread_percent": 0.0, "noise_foreign_percent": 0.0}
+    assert conditions == {"noise_spread_percent": 0.0, "noise_foreign_percent": 0.0, "turbo": True}
     assert printed.count("\n") == 1 and "0.0 % apart" in printed and seconds == 0.5
 
 
