@@ -1,1 +1,25 @@
 """What the stored files mean: tables, figures and a page, from results alone. Imports no framework and no runner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .report import Report
+
+
+def trials(*folders: str | Path) -> pd.DataFrame:
+    """A row for each trial and attempt of these results folders; columns: docs/columns.md. Raises load.ReportError."""
+    from . import load, trial_rows  # whoever asks for a module of this package loads no other
+
+    return trial_rows.frame(load.read(*map(Path, folders)))
+
+
+def read(*folders: str | Path, columns: bool = False, target_accuracy: float | None = None) -> Report:
+    """As `build.report`: what a report says, which shows itself in a notebook. Raises load.ReportError."""
+    from . import build
+
+    return build.report([Path(folder) for folder in folders], columns, target_accuracy)

@@ -4,10 +4,11 @@ python -m reports check PATH...: what is wrong with stored results or logs.
 
 from __future__ import annotations
 
-from workloads import interruption, output
+from workloads import interruption, output, packages
 
 if __name__ == "__main__":
     interruption.at_once()
+    packages.missing_in_a_line()
 
 import argparse
 import gc
@@ -22,6 +23,12 @@ from .comparing import command as compare
 from .load import ReportError
 from .publishing import publish
 
+OTHERS = """\
+other commands, each with a --help of its own:
+  python -m reports check PATH...   what is wrong with stored results, or with others' logs
+  python -m reports compare A B     one results folder against another: what changed, with an exit code
+  python -m reports publish RESULTS a citable folder in reports/published/
+"""
 COMMANDS = {"check": check.main, "compare": compare.main, "publish": publish.main}
 
 
@@ -50,11 +57,16 @@ def run(arguments: list[str]) -> int:
             raise ReportError("--out is missing: a report over several folders belongs to none of them; name one")
         if out.resolve() in {folder.resolve() for folder in options.results}:
             raise ReportError(f"--out {out}: it holds results; name another folder, or none")
+        if options.target_accuracy is not None and not 0 < options.target_accuracy <= 1:
+            given = f"--target-accuracy {options.target_accuracy:g}"
+            raise ReportError(f"{given}: must be a share above 0 and up to 1, as 0.6")
         asked = [answers for folder in options.results if (answers := batch_answers.read(folder))]
         if len(asked) > 1:
             raise ReportError("several of these folders hold answers of batch-size: make a report of each by itself")
         report = (
-            None if asked and not load.has_results(*options.results) else build.report(options.results, options.columns)
+            None
+            if asked and not load.has_results(*options.results)
+            else build.report(options.results, options.columns, options.target_accuracy)
         )
         main_files = export.write(report, out, options.format) if report else []
         main_files += batch_page.write(asked[0], out, options.format) if asked else []
@@ -72,7 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m reports",
         description="Tables, charts and a page from stored results.",
-        epilog="python -m reports check PATH... says what is wrong with stored results, or with others' logs.",
+        epilog=OTHERS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS",
                         help="folders that python -m runner wrote; several make one report")  # fmt: skip
@@ -81,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
                         help=f"some of {', '.join(export.FORMATS)} (default: {' '.join(export.USUAL)})")  # fmt: skip
     parser.add_argument("--columns", action="store_true",
                         help="differing conditions side by side, as columns of one table")  # fmt: skip
+    parser.add_argument("--target-accuracy", type=float, metavar="SHARE",
+                        help="a table of the time of training up to this test accuracy, as 0.9")  # fmt: skip
     return parser
 
 

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import accumulation, attempts, caveats, chapters, condition_text, findings, load, overhead, stable
+from . import accumulation, attempts, caveats, chapters, condition_text, findings, load, overhead, stable, target_time
 from .conditions import sections
 from .load import ReportError
+from .quantities import QUANTITIES, Quantity
 from .report import Report
 from .table import Table
 
 
-def report(folders: Sequence[Path], columns: bool = False) -> Report:
+def report(folders: Sequence[Path], columns: bool = False, target_accuracy: float | None = None) -> Report:
     """`columns`: sections of differing conditions stand side by side in one table, in columns of their own.
+    `target_accuracy`: there is a table of the time to it, too.
 
     Raises ReportError: a folder without results, or none that can be read.
     """
@@ -23,6 +25,10 @@ def report(folders: Sequence[Path], columns: bool = False) -> Report:
         first = stored.unreadable[0]
         all_of_them = f"none of the {len(stored.unreadable)} results can be read"
         raise ReportError(f"{first.path}: {first.reason}; {all_of_them}, run the trials anew")
+    quantities: tuple[Quantity, ...] = QUANTITIES
+    if target_accuracy is not None:
+        stored = replace(stored, results=target_time.with_times(stored.results, target_accuracy))
+        quantities += (target_time.quantity(target_accuracy),)
     pairs = zip(stored.results, stored.folders, strict=True)
     tried = {id(result): str(stored.attempts[folder]) for result, folder in pairs if folder in stored.attempts}
     parts, replaced = sections(stored.results)
@@ -30,12 +36,12 @@ def report(folders: Sequence[Path], columns: bool = False) -> Report:
     headings = condition_text.headings(parts)
     aside = columns and len(parts) > 1
     lettered = dict(zip(chapters.letters(len(parts)), parts, strict=True)) if aside else {}
-    side_by_side = chapters.side_by_side(lettered)
+    side_by_side = chapters.side_by_side(lettered, quantities)
     of_folders = [item for folder in folders for item in _of_folder(folder, named=len(folders) > 1)]
     retried = attempts.table(stored.attempts.values())
     appendix = [*([retried] if retried else []), *accumulation.of_sections(parts), *of_folders]
     every = [
-        chapters.chapter(section, f"{number}. {heading}", with_quantities=not aside)
+        chapters.chapter(section, f"{number}. {heading}", quantities, with_quantities=not aside)
         for number, (section, heading) in enumerate(zip(parts, headings, strict=True), start=1)
     ]
     return Report(

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 
 import pandas as pd
 
 from . import condition_text, memory, modes, parity, tables, worker_facts
 from .conditions import Section
 from .drawing.section_charts import charts_of
-from .quantities import ACCURACY, QUANTITIES
+from .quantities import ACCURACY, Quantity
 from .report import Chapter
 from .reproduction import published_tables
 from .table import Table
 
 
-def chapter(section: Section, heading: str, with_quantities: bool) -> Chapter:
+def chapter(section: Section, heading: str, quantities: Sequence[Quantity], with_quantities: bool) -> Chapter:
     """Without the quantities where they stand side by side with those of other sections."""
     parts: list[Table | str] = []
-    for quantity in QUANTITIES if section.results else ():
+    for quantity in quantities if section.results else ():
         if tables.measured(section, quantity) is None:
             continue
         if with_quantities:
@@ -51,13 +52,13 @@ def letters(count: int) -> list[str]:
     return [every[place % 26] + (str(place // 26 + 1) if place >= 26 else "") for place in range(count)]
 
 
-def side_by_side(named: dict[str, Section]) -> list[Table | str]:
+def side_by_side(named: dict[str, Section], quantities: Sequence[Quantity]) -> list[Table | str]:
     """One table for each quantity, a batch size of each section in a column of its own.
 
     `named` is {letter: section}. Nothing is averaged over sections.
     """
     made = []
-    for quantity in QUANTITIES:
+    for quantity in quantities:
         parts, titles = [], dict[str, list[str]]()
         for letter, section in named.items():
             if section.results and tables.measured(section, quantity):

@@ -14,11 +14,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pandas as pd
+
 from workloads import lifeline
 from workloads.records.files import without_nan
 from workloads.temporary import temporary_folder
 
-from . import csv_text, latex, markdown
+from . import csv_text, latex, markdown, trial_rows
 from .charts import Chart
 from .drawing import figures
 from .load import ReportError
@@ -27,6 +29,7 @@ from .table import Table
 from .web import page as web
 
 OF_TABLES = ("md", "csv", "parquet", "json", "latex")
+OF_TRIALS = ("csv", "parquet")
 OF_CHARTS = ("png", "svg")
 FORMATS = ("html", *OF_TABLES, *OF_CHARTS)
 USUAL = ("html", "md", "csv", "png", "svg")
@@ -89,6 +92,9 @@ def _write(
         for kind in OF_TABLES:
             if kind in formats:
                 _write_table(table, out / stem, conditions, kind)
+    for kind in OF_TRIALS:
+        if kind in formats:
+            _write_frame(trial_rows.frame(report.stored), out / f"{trial_rows.NAME}.{kind}", kind)
     kinds = [kind for kind in OF_CHARTS if kind in formats]
     pictures = _pictures(report, charts) if kinds else {}
     cores = len(os.sched_getaffinity(0))
@@ -138,10 +144,8 @@ def _write_table(table: Table, path: Path, conditions: tuple[str, ...], kind: st
     match kind:
         case "md":
             write_text(file, f"{markdown.of(table)}\n{markdown.bullets(map(markdown.escape, conditions))}\n")
-        case "csv":
-            write_text(file, csv_text.of(table.tidy))
-        case "parquet":
-            table.tidy.to_parquet(file, index=False)
+        case "csv" | "parquet":
+            _write_frame(table.tidy, file, kind)
         case "json":
             data = {
                 "name": table.name,
@@ -154,6 +158,14 @@ def _write_table(table: Table, path: Path, conditions: tuple[str, ...], kind: st
             write_text(file, json.dumps(without_nan(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
         case "latex":
             write_text(file, latex.of(table, path.name, conditions))
+
+
+def _write_frame(frame: pd.DataFrame, file: Path, kind: str) -> None:
+    """As CSV or Parquet."""
+    if kind == "csv":
+        write_text(file, csv_text.of(frame))
+    else:
+        frame.to_parquet(file, index=False)
 
 
 def _pictures(report: Report, names: Collection[str] | None) -> dict[tuple[int, str], tuple[Chart, str]]:

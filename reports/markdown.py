@@ -7,10 +7,11 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from . import target_time
 from .report import HOW_TO_READ, RULES, SIDE_BY_SIDE, Chapter, Report
 from .table import Cell, Table
 
-PRINTED = ("usage", "memory", "accuracy", "parity", "speed")  # of a chapter's tables, for a terminal
+PRINTED = ("usage", "memory", "accuracy", "parity", "speed", target_time.NAME)  # of a chapter's tables, for a terminal
 SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 

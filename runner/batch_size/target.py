@@ -14,7 +14,7 @@ from workloads.records import figures as registry
 from workloads.records.batch_answers import Reached, Target
 from workloads.records.intervals import mean_interval
 from workloads.records.job import ROOMS, Kind
-from workloads.records.result import TrialResult
+from workloads.records.result import TrialResult, until
 from workloads.records.status import Status
 
 FEWEST = 3  # repeats of an interval
@@ -32,16 +32,15 @@ def target(results: Iterable[TrialResult], accuracy: float) -> Target:
 def reached(result: TrialResult, accuracy: float) -> Reached:
     """One trial's part. The first epoch's time has the first step and warm-up in it."""
     spec = result.spec
-    number = next((n for n, each in enumerate(result.epochs, start=1) if each.test_accuracy >= accuracy), None)
-    until = result.epochs[: number or 0]
+    epochs = until(result.epochs, accuracy)
     per_image = result.first_known(*ENERGIES)
     return Reached(
         batch_size=spec.cell.batch_size,
         repeat=spec.draw.repeat,
         learning_rate=spec.rule.learning_rate,
-        epochs=number,
-        train_s=sum(epoch.train_s for epoch in until) if until else None,
-        energy_j=per_image * sum(epoch.images for epoch in until) if until and per_image is not None else None,
+        epochs=len(epochs) or None,
+        train_s=sum(epoch.train_s for epoch in epochs) if epochs else None,
+        energy_j=per_image * sum(epoch.images for epoch in epochs) if epochs and per_image is not None else None,
         accuracy=result.epochs[-1].test_accuracy if result.epochs else None,
         folder=f"{ROOMS[Kind.TRIAL]}/{spec.id}",
     )

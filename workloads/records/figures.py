@@ -118,6 +118,9 @@ EPOCH_TIME = FigureSpec(
     "epoch_s", "Time per epoch", "s", title="Time of an epoch's training, s, mean of those after the first",
     timed=True, rare=True,
 )  # fmt: skip
+TARGET_TIME = FigureSpec(  # made for a report, which names a target
+    "target_s", "Time to the target accuracy", "s", timed=True, learnt=True, better=-1
+)
 EVALUATION_SPEED = FigureSpec(
     "evaluation_images_per_s", "Evaluation speed", "images/s",
     title="Evaluation (inference) speed, images/s, mean of the epochs after the first", timed=True, better=1, rare=True,

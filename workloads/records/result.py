@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -35,6 +36,12 @@ class Epoch:
     evaluate_s: float
     test_loss: float | None
     test_accuracy: float  # fraction, 0..1
+
+
+def until(epochs: Sequence[Epoch], accuracy: float) -> Sequence[Epoch]:
+    """Those up to the first with this test accuracy, a share; empty where none has it."""
+    number = next((number for number, epoch in enumerate(epochs, start=1) if epoch.test_accuracy >= accuracy), 0)
+    return epochs[:number]
 
 
 @dataclass(frozen=True)

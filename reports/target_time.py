@@ -1,0 +1,41 @@
+"""Time to a target accuracy, from the epochs of stored results: a figure that is made for a report."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from workloads.records.figures import TARGET_TIME, Figure
+from workloads.records.result import TrialResult, until
+
+from .quantities import Quantity
+from .tables import MEASURED
+
+NAME = "target-time"
+
+
+def quantity(accuracy: float) -> Quantity:
+    """Its table says which accuracy."""
+    title = f"Time of training up to a test accuracy of {100 * accuracy:g} %, s, evaluations left out"
+    return Quantity(NAME, (replace(TARGET_TIME, title=title),), optional=True)
+
+
+def with_times(results: Sequence[TrialResult], accuracy: float) -> tuple[TrialResult, ...]:
+    """Each with TARGET_TIME; null in all repeats where one did not reach it, or the mean would be of survivors."""
+    short = defaultdict[object, list[str]](list)
+    for result in results:
+        if result.status in MEASURED and not until(result.epochs, accuracy):
+            best = max((epoch.test_accuracy for epoch in result.epochs), default=0.0)
+            short[result.spec.setting].append(f"repeat {result.spec.draw.repeat} came to {100 * best:.2f} %")
+    return tuple(_with_time(result, accuracy, short[result.spec.setting]) for result in results)
+
+
+def _with_time(result: TrialResult, accuracy: float, shortfalls: list[str]) -> TrialResult:
+    source = f"worker: epochs up to the first with a test accuracy of {100 * accuracy:g} %"
+    epochs = until(result.epochs, accuracy)
+    if epochs and not shortfalls:
+        figure = Figure(sum(epoch.train_s for epoch in epochs), source, len(epochs))
+    else:
+        figure = Figure(None, source, reason=f"not reached: {', '.join(sorted(shortfalls)) or 'it did not end well'}")
+    return replace(result, figures=result.figures | {TARGET_TIME.name: figure})

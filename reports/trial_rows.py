@@ -1,0 +1,169 @@
+"""Every trial, and every attempt at it, as one row of plain columns: for pandas, R or a spreadsheet.
+
+`python -m reports.trial_rows` prints docs/columns.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from workloads.records.check_name import CheckName
+from workloads.records.figures import FIGURES, TARGET_TIME, FigureSpec
+from workloads.records.job import TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+from .attempts import NO_RESULT, UNREADABLE, trial_id
+from .frameworks import display_name
+from .load import Stored
+
+NAME = "trials"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One attempt. `shown`: it is the one whose figures the tables have."""
+
+    trial: str
+    attempt: int
+    attempts: int
+    shown: bool
+    folder: Path
+    status: str
+    reason: str
+    result: TrialResult | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """`value` of a row; None where it has none."""
+
+    name: str
+    meaning: str
+    value: Callable[[Row], Any]
+
+
+def _of_spec(name: str, meaning: str, value: Callable[[TrialSpec], Any]) -> Column:
+    return Column(name, meaning, lambda row: value(row.result.spec) if row.result else None)
+
+
+def _of_result(name: str, meaning: str, value: Callable[[TrialResult], Any]) -> Column:
+    return Column(name, meaning, lambda row: value(row.result) if row.result else None)
+
+
+def _of_figure(spec: FigureSpec) -> Column:
+    def value(row: Row) -> int | float | None:
+        figure = row.result.figures.get(spec.name) if row.result else None
+        return figure.value if figure else None
+
+    shown = f"; in tables {spec.factor:g} times it, in {spec.unit}" if spec.factor != 1 else ""
+    return Column(spec.name, f"{spec.label}{shown}", value)
+
+
+def _gate(result: TrialResult) -> bool | None:
+    """Whether it computes what the others compute; None where nobody told."""
+    return next((check.passed for check in result.checks if check.name == CheckName.GATE), None)
+
+
+COLUMNS = (
+    Column("trial", "id of the trial; with the attempt's number it names the row", lambda row: row.trial),
+    Column("attempt", "number of the attempt, from 1", lambda row: row.attempt),
+    Column("attempts", "how many there were at this trial", lambda row: row.attempts),
+    Column("shown", "whether tables and charts have this attempt's figures", lambda row: row.shown),
+    Column("status", f"how it ended: {', '.join(Status)}; {NO_RESULT}; {UNREADABLE}", lambda row: row.status),
+    Column("reason", "why it is not ok", lambda row: row.reason or None),
+    Column("folder", "where its files are", lambda row: str(row.folder)),
+    _of_result("started_at", "ISO 8601, UTC", lambda result: result.started_at),
+    _of_result("wall_s", "how long it took, all in", lambda result: result.wall_s),
+    _of_result("verified", "whether the gate held it equal to the others; empty: not told", _gate),
+    _of_spec("framework", "key of the framework, or of the build of it", lambda spec: spec.cell.framework),
+    _of_spec("framework_label", "as tables name it", lambda spec: display_name(spec.cell.framework)),
+    _of_result("framework_version", "in its own words", lambda result: result.facts.get("framework_version")),
+    _of_spec("batch_size", "images that go through the network at once", lambda spec: spec.cell.batch_size),
+    _of_spec("global_batch_size", "images of an update", lambda spec: spec.global_batch),
+    _of_spec("allocator", "policy of the device's allocator", lambda spec: spec.cell.allocator),
+    _of_spec("workload", "the network", lambda spec: spec.task.workload),
+    _of_spec("dataset", "the images", lambda spec: spec.task.dataset),
+    _of_spec("optimizer", "the update rule", lambda spec: spec.task.optimizer.name),
+    _of_spec("learning_rate", "at this batch size; of a schedule the highest", lambda spec: spec.rule.learning_rate),
+    _of_spec("schedule", "of the learning rate", lambda spec: spec.task.optimizer.schedule),
+    _of_spec("augment", "what is done to the images anew in each epoch", lambda spec: spec.task.augment),
+    _of_spec("profile", "the loop: default or tuned", lambda spec: spec.task.profile),
+    _of_spec("precision", "of the layers", lambda spec: spec.task.precision),
+    _of_spec("feed", "where the images lie: host or device", lambda spec: spec.task.feed),
+    _of_spec("own_code", "whether the model is somebody's own code", lambda spec: spec.task.own_code is not None),
+    _of_spec("epochs", "passes over the training split", lambda spec: spec.passes.epochs),
+    _of_spec("device", "cpu, or the UUID of a GPU", lambda spec: spec.placement.device),
+    _of_spec("threads", "cores allotted", lambda spec: spec.placement.threads),
+    _of_spec("memory_limit_bytes", "that the worker had", lambda spec: spec.placement.memory_limit_bytes),
+    _of_spec("isolation", "venv, docker, here, or the caller's interpreter", lambda spec: spec.installation.isolation),
+    _of_spec("repeat", "number of the repeat, from 0", lambda spec: spec.draw.repeat),
+    _of_spec("seed", "of weights, order and masks", lambda spec: spec.draw.seed),
+    _of_spec("study", "name of the study", lambda spec: spec.study),
+    _of_result("cpu_model", "the processor", lambda result: result.machine.get("cpu_model")),
+    _of_result("cores", "of the machine", lambda result: result.machine.get("cores")),
+    _of_result("commit", "of this suite", lambda result: result.machine.get("commit")),
+    *(_of_figure(spec) for spec in FIGURES.values() if spec is not TARGET_TIME),
+)
+
+
+def rows(stored: Stored) -> Iterator[Row]:
+    """Of all that was stored, what cannot be read and what never ended too."""
+    told: set[Path] = set()
+    for each in stored.attempts.values():
+        for number, attempt in enumerate(each.every, start=1):
+            status = str(attempt.result.status) if attempt.result else attempt.ended
+            shown = number - 1 == each.shown
+            told.add(attempt.folder)
+            yield Row(
+                each.trial, number, len(each.every), shown, attempt.folder, status, attempt.reason, attempt.result
+            )
+    for result, folder in zip(stored.results, stored.folders, strict=True):
+        if folder not in told:
+            reason = result.reason or ""
+            yield Row(trial_id(folder), 1, 1, True, folder, str(result.status), reason, result)
+    for item in stored.unreadable:
+        if (folder := item.path.parent) not in told:
+            yield Row(trial_id(folder), 1, 1, False, folder, UNREADABLE, item.reason, None)
+    for folder in stored.unfinished:
+        if folder not in told:
+            yield Row(trial_id(folder), 1, 1, False, folder, NO_RESULT, "interrupted, or still running", None)
+
+
+def frame(stored: Stored) -> pd.DataFrame:
+    """COLUMNS, in the order of trial and attempt."""
+    every = sorted(rows(stored), key=lambda row: (row.trial, row.attempt, str(row.folder)))
+    values = [[column.value(row) for column in COLUMNS] for row in every]
+    return pd.DataFrame(values, columns=[column.name for column in COLUMNS])
+
+
+def documentation() -> str:
+    """docs/columns.md."""
+    lines = [f"| `{column.name}` | {column.meaning} |" for column in COLUMNS]
+    return "\n".join(
+        [
+            "# Columns of `trials.csv` and `trials.parquet`",
+            "",
+            "Every report has them: a row for each trial, and for each attempt at it. From Python:",
+            "",
+            "    import reports",
+            '    trials = reports.trials("results/quick")  # a pandas DataFrame',
+            "",
+            "Units are in the names; a number that is not known is empty. `trial` is the folder's name below",
+            "`trials/`, where the raw samples are. Made by `python -m reports.trial_rows`.",
+            "",
+            "| column | meaning |",
+            "|---|---|",
+            *lines,
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    print(documentation(), end="")

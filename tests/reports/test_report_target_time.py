@@ -1,0 +1,74 @@
+"""`python -m reports RESULTS --target-accuracy SHARE`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from stored import ended, store, trial
+from written import numbers, rows, run
+
+from workloads.records.result import Epoch, TrialResult, until
+from workloads.records.status import Status
+
+
+def trained(framework: str, *accuracies: float, repeat: int = 0, batch_size: int = 32) -> TrialResult:
+    """Its epochs took 1.5 s each."""
+    epochs = [Epoch(1.5, 10, 320, 0.5, 0.2, 0.5, accuracy) for accuracy in accuracies]
+    return replace(trial(framework, batch_size, repeat), epochs=epochs)
+
+
+def test_epochs_count_up_to_the_first_that_reached_it_whatever_came_behind() -> None:
+    epochs = trained("pytorch", 0.5, 0.9, 0.8, 0.95).epochs
+    assert [len(until(epochs, share)) for share in (0.4, 0.9, 0.91, 0.96)] == [1, 2, 4, 0]
+
+
+def test_the_time_of_training_up_to_the_target_is_a_table_that_names_it(tmp_path: Path) -> None:
+    results = store(
+        tmp_path, trained("pytorch", 0.5, 0.9), trained("mxnet", 0.9, 0.8), trained("pytorch", 0.9, batch_size=64)
+    )
+    done = run(results, "--target-accuracy", 0.9, "--format", "md", "csv")
+    assert done.returncode == 0 and "Time of training up to a test accuracy of 90 %, s" in done.stdout
+    table = rows(results / "report" / "target-time.md")
+    assert table == {"Framework / batch size": ["32", "64"], "PyTorch": ["3.00", "1.50"], "MXNet": ["1.50", "not run"]}
+
+
+def test_a_cell_of_which_a_repeat_did_not_reach_it_has_no_time_and_says_so(tmp_path: Path) -> None:
+    """Else it would be the time of those that did."""
+    lucky = [trained("pytorch", 0.9, repeat=0), trained("pytorch", 0.5, 0.625, repeat=1)]
+    fallen = ended(Status.FAILED, "it fell", "mxnet", repeat=1)
+    results = store(tmp_path, *lucky, trained("mxnet", 0.9), fallen)
+    assert run(results, "--target-accuracy", 0.9, "--format", "md", "csv").returncode == 0
+    cells = {row["framework"]: row for row in numbers(results / "report" / "target-time.csv")}
+    assert (cells["pytorch"]["status"], cells["pytorch"]["n"]) == ("unknown", "0")
+    assert "not reached: repeat 1 came to 62.50 %" in cells["pytorch"]["notes"]
+    assert (cells["mxnet"]["status"], cells["mxnet"]["median"]) == ("ok", "1.5"), (
+        "a crash is no training that fell short"
+    )
+
+
+def test_a_target_that_no_trial_reached_is_a_line(tmp_path: Path) -> None:
+    results = store(tmp_path, trained("pytorch", 0.5))
+    done = run(results, "--target-accuracy", 0.99, "--format", "md", "csv")
+    assert "test accuracy of 99 %" in done.stdout and "not reached: repeat 0 came to 50.00 %" in done.stdout
+    assert not (results / "report" / "target-time.csv").exists()
+
+
+def test_without_a_target_there_is_no_such_table(tmp_path: Path) -> None:
+    results = store(tmp_path, trained("pytorch", 0.9))
+    assert "up to a test accuracy" not in run(results, "--format", "md", "csv").stdout
+
+
+@pytest.mark.parametrize("share", ["0", "1.5", "90", "nan", "much"])
+def test_a_target_that_is_no_share_is_refused_in_a_line(
+    share: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = store(tmp_path, trained("pytorch", 0.9))
+    if share == "much":
+        with pytest.raises(SystemExit, match="2"):
+            run(results, "--target-accuracy", share)
+    else:
+        done = run(results, "--target-accuracy", share)
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1) and "--target-accuracy" in done.stderr
+    assert not (results / "report").exists()

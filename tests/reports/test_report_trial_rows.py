@@ -1,0 +1,74 @@
+"""trials.csv and trials.parquet: a row a trial and attempt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+from conftest import ROOT
+from stored import ended, store, trial
+from test_report_attempts import attempted
+from written import run
+
+import reports
+from reports.trial_rows import COLUMNS, documentation
+from workloads.records.check_name import CheckName
+from workloads.records.figures import FIGURES, TARGET_TIME
+from workloads.records.result import Check
+from workloads.records.status import Status
+
+
+def stored(folder: Path) -> Path:
+    """A failed attempt behind an ok trial, one out of memory, one that cannot be read, one that never ended."""
+    ok = trial(checks=[Check(CheckName.GATE, True, "the same")])
+    results = store(folder, ok, ended(Status.OUT_OF_MEMORY, "asked 9", "mxnet", 64))
+    attempted(results, ended(Status.FAILED, "=it fell"))
+    torn, unfinished = (results / "trials" / name for name in ("torn-1", "unfinished-1"))
+    torn.mkdir()
+    (torn / "result.json").write_text("{")
+    unfinished.mkdir()
+    return results
+
+
+def test_every_trial_and_every_attempt_is_a_row_whatever_became_of_it(tmp_path: Path) -> None:
+    frame = reports.trials(stored(tmp_path))
+    ok, full = trial(), ended(Status.OUT_OF_MEMORY, "", "mxnet", 64)
+    named = frame.set_index(["trial", "attempt"])
+    assert set(named.index) == {(ok.spec.id, 1), (ok.spec.id, 2), (full.spec.id, 1), ("torn-1", 1), ("unfinished-1", 1)}
+    assert named["status"].to_dict() == {
+        (ok.spec.id, 1): "failed",
+        (ok.spec.id, 2): "ok",
+        (full.spec.id, 1): "out_of_memory",
+        ("torn-1", 1): "unreadable",
+        ("unfinished-1", 1): "no result",
+    }
+    assert list(frame[frame["shown"]]["trial"]) == sorted([ok.spec.id, full.spec.id])
+    shown = frame[(frame["trial"] == ok.spec.id) & frame["shown"]].iloc[0].to_dict()
+    told = [shown[name] for name in ("attempts", "framework_label", "batch_size", "verified")]
+    assert told == [2, "PyTorch", 32, True]
+    assert shown["images_per_s"] == ok.figures["images_per_s"].value
+    assert named["images_per_s"].count() == 1, "a figure of a trial that has none"
+    assert list(frame[frame["trial"] == full.spec.id]["reason"]) == ["asked 9"]
+
+
+def test_the_files_say_the_same_and_no_spreadsheet_runs_them(tmp_path: Path) -> None:
+    results = stored(tmp_path)
+    assert run(results, "--format", "csv", "parquet").returncode == 0
+    whole, text = pd.read_parquet(results / "report" / "trials.parquet"), pd.read_csv(results / "report" / "trials.csv")
+    pd.testing.assert_frame_equal(whole, reports.trials(results), check_dtype=False)
+    assert list(text.columns) == list(whole.columns) == [column.name for column in COLUMNS]
+    assert text["images_per_s"].equals(whole["images_per_s"].astype(float))
+    assert "'=it fell" in set(text["reason"])
+
+
+def test_every_figure_has_a_column_and_every_column_is_documented() -> None:
+    names = [column.name for column in COLUMNS]
+    assert set(FIGURES) - {TARGET_TIME.name} < set(names) and len(names) == len(set(names))
+    assert all(column.meaning for column in COLUMNS)
+    told = (ROOT / "docs" / "columns.md").read_text()
+    assert told == documentation(), "docs/columns.md: made by python -m reports.trial_rows"
+
+
+def test_a_report_shows_itself_in_a_notebook(tmp_path: Path) -> None:
+    shown = reports.read(stored(tmp_path))._repr_markdown_()
+    assert shown.startswith("# Batchwise") and "| PyTorch" in shown
