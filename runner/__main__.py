@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from workloads import interruption, output
+from workloads import interruption, output, packages
 
 if __name__ == "__main__":
     interruption.at_once()
+    packages.missing_in_a_line()
 
 import sys
 from collections.abc import Iterator

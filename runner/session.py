@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -142,7 +142,7 @@ class Session:
                     elif reason:
                         self.leave_out(spec, Status.SKIPPED, reason, conditions)
                     else:
-                        self.attempt(spec, launcher, conditions, memory)
+                        self.attempt(spec, launcher, conditions, memory, display.doing)
                     too_large.learn(self.known[spec.id])
                     display.finish(self.known[spec.id], self.attempts(spec))
         self.ask_memory(plan, memory)
@@ -192,14 +192,26 @@ class Session:
             write_json(folder / RESULT_FILE, result.to_json())
             self.known[spec.id] = result
 
-    def attempt(self, spec: TrialSpec, launcher: Launcher, conditions: dict[str, Any], memory: MemoryWorker) -> None:
-        """Measure and judge the trial; where it ends as one that is to be run again, again, each attempt kept."""
+    def attempt(
+        self,
+        spec: TrialSpec,
+        launcher: Launcher,
+        conditions: dict[str, Any],
+        memory: MemoryWorker,
+        doing: Callable[[str], None],
+    ) -> None:
+        """Measure and judge the trial; where it ends as one that is to be run again, again, each attempt kept. `doing`
+        is told what runs.
+        """
         for retries_left in reversed(range(RETRIES + 1)):
             self.storage.need(spec, launcher)
             folder = fresh_folder(self.request.results, Job(Kind.TRIAL, spec))
+            doing("probe")
             evidence = self.gate.gather(spec, launcher)
+            doing("trial")
             result = run_trial(folder, spec, launcher, conditions, memory.known(spec))
             self.storage.whole(spec, launcher)
+            doing("gate")
             end = trial_end.gather(self.request.project, folder, spec, REFEREE_MULTIPLY_ADDS)
             if end:
                 rebuild.keep_end(folder, end)

@@ -86,7 +86,6 @@ def _parser() -> Parser:
         prog="python -m runner batch-size",
         description="Which batch size: the largest that fits, the fastest, that of least energy, and the gradient "
         "noise scale, for each framework, with the trials that prove it.",
-        allow_abbrev=False,
     )
     add_shared(parser)
     add_axes(parser)

@@ -61,7 +61,6 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, int]:
         prog="python -m runner overhead",
         description="Measure what the sampler and the events cost: one process for each framework and batch size does "
         "the same work over and over, in turn with them and without.",
-        allow_abbrev=False,
     )
     add_shared(overhead_parser)
     overhead_parser.add_argument("--pairs", type=whole, metavar="N", default=PAIRS,

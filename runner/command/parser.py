@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 
 from runner.command import stable
 from workloads import study as studies
+from workloads.datasets import DATASETS
+from workloads.networks import WORKLOADS
 from workloads.records.build import PRECISIONS
 from workloads.records.job import AUGMENTATIONS, FITS
 from workloads.records.status import Status
@@ -31,12 +33,30 @@ CHOICES = {
 RETRIED = tuple(status.value for status in (Status.FAILED, Status.TIMEOUT, Status.CONTENDED, Status.UNVERIFIED))
 
 
+EXAMPLES = """\
+examples:
+  python -m runner --framework all                             the main job, into results/quick
+  python -m runner --framework pytorch mxnet --batch-size 32,128 --epochs 3 --repeat 5
+  python -m runner --framework all --workload examples/my_cnn.py --dataset ./photos
+  python -m runner --study osu-2020 --plan
+
+other commands, each with a --help of its own:
+  python -m runner batch-size   which batch size: largest, fastest, least energy, noise scale
+  python -m runner overhead     what the measuring itself costs
+  python -m runner doctor       is this machine fit to measure
+  python -m reports RESULTS     tables, charts and a page from stored results
+"""
+
+
 class BadInput(ValueError):
     """What is wrong, where, and what to do: one line."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises BadInput where argparse would end the process."""
+    """Raises BadInput where argparse would end the process. Its epilog stays in lines."""
+
+    def __init__(self, **words: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **words)
 
     def error(self, message: str) -> NoReturn:
         """Raises BadInput."""
@@ -48,21 +68,19 @@ def run_parser() -> Parser:
     parser = Parser(
         prog="python -m runner",
         description="Train one CNN in several deep-learning frameworks, per batch size, and measure it from outside.",
-        epilog="python -m runner batch-size --help: which batch size; "
-        "python -m runner overhead --help: what the measuring itself costs; "
-        "python -m runner doctor: is this machine fit to measure",
-        allow_abbrev=False,
+        epilog=EXAMPLES,
     )
     parser.add_argument(
         "--list", action="store_true", help="frameworks, workloads, data sets and studies; runs nothing"
     )
     parser.add_argument("--plan", action="store_true", help="print the trials and an estimate; runs nothing")
+    parser.add_argument("--study", default="quick", metavar="NAME|FILE",
+                        help=f"{', '.join(sorted(studies.studies()))}, or a TOML file: what it says holds where no "
+                        "option says otherwise (default: quick)")  # fmt: skip
     add_shared(parser)
-    parser.add_argument(
-        "--study", default="quick", metavar="NAME|FILE", help="a study's name or TOML file (default: quick)"
-    )
     add_axes(parser)
-    parser.add_argument(
+    again = parser.add_argument_group("trials that are run again")
+    again.add_argument(
         "--retry",
         nargs="+",
         default=[],
@@ -70,10 +88,8 @@ def run_parser() -> Parser:
         help=f"run a trial that ended so ({', '.join(RETRIED)}) again at once, at most {RETRIES} times, and keep each "
         "attempt",
     )
-    parser.add_argument(
-        "--try-all", action="store_true", help="also batch sizes larger than one that ran out of memory"
-    )
-    parser.add_argument("--until-stable", nargs="?", type=whole, const=stable.LIMIT, metavar="LIMIT",
+    again.add_argument("--try-all", action="store_true", help="also batch sizes larger than one that ran out of memory")
+    again.add_argument("--until-stable", nargs="?", type=whole, const=stable.LIMIT, metavar="LIMIT",
                        help=f"more repeats until each mean speed's 95 %% interval is within {100 * stable.TOLERATED:g} "
                        f"%% of it, with {stable.FEWEST} repeats and again with one more, or there are LIMIT (default: "
                        f"{stable.LIMIT}); an interval that was waited for is worth less than 95 %%")  # fmt: skip
@@ -82,66 +98,91 @@ def run_parser() -> Parser:
 
 def add_axes(parser: Parser) -> None:
     """What the study may have otherwise (`study_of`), and where its data lie."""
-    parser.add_argument("--workload", metavar="NAME|FILE", help="of the catalogue, or a file of yours that defines one")
-    parser.add_argument("--model", dest="models", action="append", default=[], metavar="FRAMEWORK=FILE.py:FUNCTION",
+    what = parser.add_argument_group("network and images")
+    what.add_argument("--workload", metavar="NAME|FILE", help=f"{', '.join(WORKLOADS)}; or a file of yours that "
+                       "defines one")  # fmt: skip
+    what.add_argument("--model", dest="models", action="append", default=[], metavar="FRAMEWORK=FILE.py:FUNCTION",
                        help="a function (classes) -> model of the framework, trained in place of the network and "
                        "compared with nothing; --workload says the shape of its images")  # fmt: skip
-    parser.add_argument("--dataset", metavar="NAME|DIR|FILE.npz", help="published, or your own: a path "
+    what.add_argument("--dataset", metavar="NAME|DIR|FILE.npz", help=f"{', '.join(DATASETS)}; or your own: a path "
                        "with a / in it to a folder with train/CLASS/, test/CLASS/; or a .npz file with x_train, "
                        "y_train, x_test, y_test")  # fmt: skip
-    parser.add_argument("--fit", metavar="stretch|crop|pad", help="how images are brought to the network's input, by "
+    what.add_argument("--fit", metavar="stretch|crop|pad", help="how images are brought to the network's input, by "
                        "interpolation (default: stretch; published ones by whole factors)")  # fmt: skip
-    parser.add_argument("--skip-unreadable", action="store_true", default=None, help="leave out, and count, images of "
+    what.add_argument("--skip-unreadable", action="store_true", default=None, help="leave out, and count, images of "
                        "your own that cannot be decoded")  # fmt: skip
-    parser.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
+    what.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
                        "the project's data/, where they are downloaded)")  # fmt: skip
-    parser.add_argument("--epochs", type=whole, metavar="N")
-    parser.add_argument("--repeat", dest="repeats", type=whole, metavar="N", help="fresh-process repeats of every cell")
-    parser.add_argument("--seed", type=whole, metavar="N", help="repeat r draws weights and batch order with seed + r")
-    parser.add_argument("--optimizer", metavar="NAME", help=", ".join(OPTIMIZER_NAMES))
-    parser.add_argument("--learning-rate", type=number, metavar="RATE", help="the highest, where a schedule has more")
-    parser.add_argument("--weight-decay", type=number, metavar="DECAY", help=f"of {', '.join(DECAYING)}")
-    parser.add_argument("--schedule", metavar="NAME", help=f"of the learning rate: {', '.join(SCHEDULE_NAMES)}")
-    parser.add_argument("--warm-up", type=number, metavar="STEPS", help="steps, or below 1 a part of all, in which "
+    training = parser.add_argument_group("training")
+    training.add_argument("--epochs", type=whole, metavar="N")
+    training.add_argument("--optimizer", metavar="NAME", help=", ".join(OPTIMIZER_NAMES))
+    training.add_argument("--learning-rate", type=number, metavar="RATE", help="the highest, where a schedule has more")
+    training.add_argument("--weight-decay", type=number, metavar="DECAY", help=f"of {', '.join(DECAYING)}")
+    training.add_argument("--schedule", metavar="NAME", help=f"of the learning rate: {', '.join(SCHEDULE_NAMES)}")
+    training.add_argument("--warm-up", type=number, metavar="STEPS", help="steps, or below 1 a part of all, in which "
                        "the learning rate rises")  # fmt: skip
-    parser.add_argument("--scale-learning-rate", metavar="HOW", help=f"with the batch size: {', '.join(SCALE_NAMES)} "
+    training.add_argument("--scale-learning-rate", metavar="HOW", help=f"with the batch size: {', '.join(SCALE_NAMES)} "
                        "(default: none)")  # fmt: skip
-    parser.add_argument("--base-batch-size", type=whole, metavar="N", help="at which the learning rate is the one that "
-                       f"is given (default: {BASE_BATCH_SIZE})")  # fmt: skip
-    parser.add_argument("--augment", metavar="NAME", help=f"of the training images: {', '.join(AUGMENTATIONS)}")
-    parser.add_argument("--accumulate", type=whole, metavar="K", help="batches that make one update: gradients of K "
+    training.add_argument("--base-batch-size", type=whole, metavar="N", help="at which the learning rate is the one "
+                          f"that is given (default: {BASE_BATCH_SIZE})")  # fmt: skip
+    training.add_argument("--augment", metavar="NAME", help=f"of the training images: {', '.join(AUGMENTATIONS)}")
+    training.add_argument("--accumulate", type=whole, metavar="K", help="batches that make one update: gradients of K "
                        "times the batch size, in the memory of one batch (default: 1)")  # fmt: skip
-    parser.add_argument("--profile", dest="profiles", nargs="+", metavar="NAME", help="default, the loop of the "
+    measuring = parser.add_argument_group("measuring")
+    measuring.add_argument(
+        "--repeat", dest="repeats", type=whole, metavar="N", help="fresh-process repeats of every cell"
+    )
+    measuring.add_argument(
+        "--seed", type=whole, metavar="N", help="repeat r draws weights and batch order with seed + r"
+    )
+    measuring.add_argument("--profile", dest="profiles", nargs="+", metavar="NAME", help="default, the loop of the "
                        "framework's guide; tuned, the fastest known with the same numbers; or both")  # fmt: skip
-    parser.add_argument("--precision", dest="precisions", nargs="+", metavar="NAME", help=f"of the layers: "
+    measuring.add_argument("--precision", dest="precisions", nargs="+", metavar="NAME", help=f"of the layers: "
                        f"{', '.join(PRECISIONS)}, or several; weights and updates stay in float32")  # fmt: skip
-    parser.add_argument("--feed", metavar="host|device", help="where the training split lives (default: host)")
-    parser.add_argument("--last-batch", metavar="keep|drop", help="what becomes of the last, smaller batch")
-    parser.add_argument("--window", dest="window_s", type=number, metavar="SECONDS", help="length of the steady window")
-    parser.add_argument("--timeout", dest="timeout_s", type=number, metavar="SECONDS", help="time limit of a trial")
-    parser.add_argument("--cool-down", dest="cool_down_s", type=number, metavar="SECONDS", help="wait before each "
+    measuring.add_argument("--feed", metavar="host|device", help="where the training split lives (default: host)")
+    measuring.add_argument("--last-batch", metavar="keep|drop", help="what becomes of the last, smaller batch")
+    measuring.add_argument(
+        "--window", dest="window_s", type=number, metavar="SECONDS", help="length of the steady window"
+    )
+    measuring.add_argument("--timeout", dest="timeout_s", type=number, metavar="SECONDS", help="time limit of a trial")
+    measuring.add_argument("--cool-down", dest="cool_down_s", type=number, metavar="SECONDS", help="wait before each "
                        "trial, for the device to cool (default: 0)")  # fmt: skip
 
 
 def add_shared(parser: Parser) -> None:
     """What `python -m runner overhead` understands too."""
-    parser.add_argument(
+    where = parser.add_argument_group("what runs, and where")
+    where.add_argument(
         "--framework", dest="frameworks", nargs="+", metavar="NAME", help="all, or names (default: the study's)"
     )
-    parser.add_argument("--adapters", type=Path, metavar="DIR", help="a folder of frameworks of one's own, DIR/NAME as "
+    where.add_argument("--adapters", type=Path, metavar="DIR", help="a folder of frameworks of one's own, DIR/NAME as "
                        "`python -m adapters new NAME --into DIR` writes it, beside the project's")  # fmt: skip
-    parser.add_argument("--python", dest="pythons", action="append", default=[], metavar="FRAMEWORK[@LABEL]=PATH",
+    where.add_argument("--python", dest="pythons", action="append", default=[], metavar="FRAMEWORK[@LABEL]=PATH",
                        help="run its workers by an interpreter that has it already; with labels several builds of "
                        "one framework stand beside each other")  # fmt: skip
-    parser.add_argument("--batch-size", dest="batch_sizes", nargs="+", type=whole, metavar="N")
-    parser.add_argument("--device", metavar="auto|cpu|cuda:N|UUID")
-    parser.add_argument("--threads", type=whole, metavar="N", help="cores and threads of a worker (default: all)")
-    parser.add_argument("--results", type=Path, metavar="DIR", help="default: results/STUDY")
-    parser.add_argument("--isolation", metavar="venv|docker|here", help="each trial in its framework's virtual "
+    where.add_argument("--batch-size", dest="batch_sizes", nargs="+", type=wholes, action=Several, metavar="N",
+                       help="100 127, or 100,127 (default: the study's)")  # fmt: skip
+    where.add_argument("--device", metavar="auto|cpu|cuda:N|UUID")
+    where.add_argument("--threads", type=whole, metavar="N", help="cores and threads of a worker (default: all)")
+    where.add_argument("--results", type=Path, metavar="DIR", help="default: results/STUDY")
+    where.add_argument("--isolation", metavar="venv|docker|here", help="each trial in its framework's virtual "
                        "environment, in a container of its image (Docker or Podman), or in this Python as it is "
                        "(default: venv; in an image: here)")  # fmt: skip
-    parser.add_argument("--memory-limit", type=whole, metavar="MIB", help="of a trial's container; without one, of a "
+    where.add_argument("--memory-limit", type=whole, metavar="MIB", help="of a trial's container; without one, of a "
                        "control group if one can be made, else of its private memory (RLIMIT_DATA)")  # fmt: skip
+
+
+class Several(argparse.Action):
+    """The parts of all words together: `100,127 256` is three."""
+
+    def __call__(self, parser: Any, options: argparse.Namespace, words: Any, option: str | None = None) -> None:
+        """Of one option; a later one takes its place."""
+        setattr(options, self.dest, [part for word in words for part in word])
+
+
+def wholes(text: str) -> list[int]:
+    """An argument of whole numbers between commas. Raises ArgumentTypeError."""
+    return [whole(part) for part in text.split(",")]
 
 
 def whole(text: str) -> int:

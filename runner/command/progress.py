@@ -35,8 +35,12 @@ class Display(Progress):
     def begin(self, spec: TrialSpec) -> None:
         """Show the trial as the one that runs."""
         self.began_s = time.monotonic()
-        name = f"{spec.cell.framework} batch {spec.cell.batch_size} repeat {spec.draw.repeat}"
-        self.update(self.trials, description=name, left=self._left())
+        self.name = f"{spec.cell.framework} batch {spec.cell.batch_size} repeat {spec.draw.repeat}"
+        self.update(self.trials, description=self.name, left=self._left())
+
+    def doing(self, what: str) -> None:
+        """Show which part of it runs."""
+        self.update(self.trials, description=f"{self.name}: {what}")
 
     def finish(self, result: TrialResult, attempt: int = 1) -> None:
         """Print its row; what it took against its estimate corrects the time left."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import run_runner
+from conftest import ROOT, run_runner
 
 from runner.machine.description import gpus
 from workloads.datasets import DATASETS
@@ -116,3 +117,17 @@ def test_damaged_data_is_not_trained_on(damage: str, real_data: Path, tmp_path: 
     done = run_runner("--dataset", "mnist", "--data-dir", tmp_path, "--results", tmp_path / "results")
     refused(done, "md5 expected ec29112dd5afa0611ce80d1b7f02629c, found ")
     assert not list((tmp_path / "results").glob("trials/*"))
+
+
+@pytest.mark.parametrize("module", ["runner", "reports"])
+def test_a_package_that_is_not_installed_is_a_line_that_says_what_to_do(module: str) -> None:
+    """Without the environment's packages, as by a Python that is not .venv's."""
+    done = subprocess.run([sys.executable, "-S", "-m", module], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+    assert "is not installed for" in done.stderr and "make setup" in done.stderr
+
+
+def test_a_module_of_our_own_that_is_missing_has_its_traceback() -> None:
+    program = "from workloads import packages; packages.missing_in_a_line(); import runner.nothing"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stderr.startswith("Traceback")

@@ -23,6 +23,7 @@ from runner.ask import Ended
 from runner.batch_size.steps import StepTrials
 from runner.command import show
 from runner.command.plan import Plan
+from runner.command.progress import Display
 from runner.command.setup import fresh_folder, put_aside
 from runner.environments import definition
 from runner.gate.judge import Gate
@@ -483,6 +484,17 @@ def test_what_nobody_could_tell_of_the_memory_is_not_asked_for_again(
     opened, _ = session_of(tmp_path, [SPEC])
     opened.run(plan(SPEC).with_stored(opened.known.values()))
     assert asked_for_memory == []
+
+
+@pytest.mark.usefixtures("quiet")
+def test_the_live_line_names_what_of_a_trial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(trial, "ask", written_trial)
+    monkeypatch.setattr(Display, "update", lambda display, task, **told: shown.append(told.get("description", "")))
+    opened, _ = session_of(tmp_path, [SPEC])
+    opened.run(plan(SPEC))
+    name = "numpy batch 32 repeat 0"
+    assert [each for each in shown if each] == [name, *(f"{name}: {what}" for what in ("probe", "trial", "gate"))]
 
 
 @pytest.mark.usefixtures("quiet")

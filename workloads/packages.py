@@ -1,0 +1,25 @@
+"""A package that is not installed ends a command with one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+
+OWN = ("adapters", "reports", "runner", "tools", "workloads")
+EXIT_MISSING = 2
+
+
+def missing_in_a_line() -> None:
+    """From here on, of this process."""
+    sys.excepthook = _told
+
+
+def _told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if not name or name in OWN:
+        sys.__excepthook__(kind, error, trace)
+        return
+    advice = "make setup makes .venv with it; then .venv/bin/python -m ... (or: pip install -r requirements.txt)"
+    print(f"{name} is not installed for {sys.executable}: {advice}", file=sys.stderr, flush=True)
+    os._exit(EXIT_MISSING)  # no hook can say another way which exit code it is to be
