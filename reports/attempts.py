@@ -109,6 +109,11 @@ def trial_id(folder: Path) -> str:
     return name["id"] if name else folder.name
 
 
+def place(folder: Path) -> str:
+    """Below its results folder: whose path is nobody's business."""
+    return f"{folder.parent.name}/{folder.name}"
+
+
 def ordinal(number: int) -> str:
     """ "1st", "2nd", "11th"."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
@@ -141,7 +146,7 @@ def table(trials: Iterable[Attempts]) -> Table | None:
             attempt.ended,
             attempt.result.started_at if attempt.result else None,
             attempt.reason,
-            f"{attempt.folder.parent.name}/{attempt.folder.name}",
+            place(attempt.folder),
         )
         for each, number, attempt in shown
     ]

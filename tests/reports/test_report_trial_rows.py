@@ -47,6 +47,7 @@ def test_every_trial_and_every_attempt_is_a_row_whatever_became_of_it(tmp_path: 
     told = [shown[name] for name in ("attempts", "framework_label", "batch_size", "verified")]
     assert told == [2, "PyTorch", 32, True]
     assert shown["images_per_s"] == ok.figures["images_per_s"].value
+    assert shown["folder"] == f"trials/{ok.spec.id}", "no path of whoever measured it"
     assert named["images_per_s"].count() == 1, "a figure of a trial that has none"
     assert list(frame[frame["trial"] == full.spec.id]["reason"]) == ["asked 9"]
 
