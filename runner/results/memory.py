@@ -52,7 +52,7 @@ def parts(account: MemoryAccount, counts: dict[str, Count]) -> dict[str, Figure]
 
 def peaks(account: MemoryAccount, chunks: Method | None) -> dict[str, Figure]:
     """The peak of steps called together, of one that is waited for, and what explains the difference."""
-    if "peak" not in account:
+    if "parts" not in account:  # with them come the peaks
         specs = (registry.STEPS_PEAK, registry.WAITED_STEP_PEAK, registry.QUEUED_STEPS, registry.POOL_INDICES)
         return all_unknown(specs, "memory worker", no_split(account))
     highest_in_use = "memory worker: highest in use by the framework's allocator"

@@ -75,6 +75,12 @@ def test_a_peak_that_is_not_higher_by_whole_steps_is_not_explained(more_mib: flo
     assert figure.value is None and f"{more_mib / 20:.2f} times a step's" in (figure.reason or "")
 
 
+def test_peaks_without_the_parts_that_belong_to_them_are_not_taken() -> None:
+    """As a stranger's file may have them."""
+    figures = memory_figures({"peak": 70, "step_peak": 64, "steps": 6, "runs_ahead": True}, {})
+    assert all(figure.value is None for figure in figures.values())
+
+
 def test_a_framework_that_does_not_run_ahead_has_no_queued_steps_whatever_its_peaks() -> None:
     figure = memory_figures(told_of(20 * MIB, runs_ahead=False), {})["queued_steps_bytes"]
     assert figure.value is None and "while an earlier one runs" in (figure.reason or "")
