@@ -15,6 +15,8 @@ import gc
 import sys
 from pathlib import Path
 
+from workloads.records.result import no_target
+
 from . import build, export, load, markdown
 from .batch_size import answers as batch_answers
 from .batch_size import page as batch_page
@@ -57,9 +59,8 @@ def run(arguments: list[str]) -> int:
             raise ReportError("--out is missing: a report over several folders belongs to none of them; name one")
         if out.resolve() in {folder.resolve() for folder in options.results}:
             raise ReportError(f"--out {out}: it holds results; name another folder, or none")
-        if options.target_accuracy is not None and not 0 < options.target_accuracy <= 1:
-            given = f"--target-accuracy {options.target_accuracy:g}"
-            raise ReportError(f"{given}: must be a share above 0 and up to 1, as 0.6")
+        if reason := no_target(options.target_accuracy):
+            raise ReportError(reason)
         asked = [answers for folder in options.results if (answers := batch_answers.read(folder))]
         if len(asked) > 1:
             raise ReportError("several of these folders hold answers of batch-size: make a report of each by itself")

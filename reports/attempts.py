@@ -109,8 +109,8 @@ def trial_id(folder: Path) -> str:
     return name["id"] if name else folder.name
 
 
-def place(folder: Path) -> str:
-    """Below its results folder: whose path is nobody's business."""
+def below_results(folder: Path) -> str:
+    """Of a trial or an attempt, without the path of the results folder, which is nobody's business."""
     return f"{folder.parent.name}/{folder.name}"
 
 
@@ -146,7 +146,7 @@ def table(trials: Iterable[Attempts]) -> Table | None:
             attempt.ended,
             attempt.result.started_at if attempt.result else None,
             attempt.reason,
-            place(attempt.folder),
+            below_results(attempt.folder),
         )
         for each, number, attempt in shown
     ]

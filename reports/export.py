@@ -92,9 +92,10 @@ def _write(
         for kind in OF_TABLES:
             if kind in formats:
                 _write_table(table, out / stem, conditions, kind)
-    for kind in OF_TRIALS:
-        if kind in formats:
-            _write_frame(trial_rows.frame(report.stored), out / f"{trial_rows.NAME}.{kind}", kind)
+    if of_trials := [kind for kind in OF_TRIALS if kind in formats]:
+        trials = trial_rows.frame(report.stored)
+        for kind in of_trials:
+            _write_frame(trials, out / f"{trial_rows.NAME}.{kind}", kind)
     kinds = [kind for kind in OF_CHARTS if kind in formats]
     pictures = _pictures(report, charts) if kinds else {}
     cores = len(os.sched_getaffinity(0))

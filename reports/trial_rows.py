@@ -18,7 +18,7 @@ from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
-from .attempts import NO_RESULT, UNREADABLE, place, trial_id
+from .attempts import NO_RESULT, UNREADABLE, below_results, trial_id
 from .frameworks import display_name
 from .load import Stored
 
@@ -77,7 +77,7 @@ COLUMNS = (
     Column("shown", "whether tables and charts have this attempt's figures", lambda row: row.shown),
     Column("status", f"how it ended: {', '.join(Status)}; {NO_RESULT}; {UNREADABLE}", lambda row: row.status),
     Column("reason", "why it is not ok", lambda row: row.reason or None),
-    Column("folder", "of its files, below the results folder", lambda row: place(row.folder)),
+    Column("folder", "of its files, below the results folder", lambda row: below_results(row.folder)),
     _of_result("started_at", "ISO 8601, UTC", lambda result: result.started_at),
     _of_result("wall_s", "how long it took, all in", lambda result: result.wall_s),
     _of_result("verified", "whether the gate held it equal to the others; empty: not told", _gate),

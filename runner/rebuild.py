@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from runner.ask import Ended
 from runner.gate import trial_end
 from runner.project import Project
 from runner.results import attempt
@@ -45,18 +46,14 @@ def rebuilt(folder: Path, name: str | None = None) -> TrialResult | None:
         if measured:
             raise
         return None
-    if written.with_events(events) is None:
-        return None
-    return made_of(folder, trial_of(folder, name or folder.name), written)
+    ended = written.with_events(events)
+    return None if ended is None else made_of(folder, trial_of(folder, name or folder.name), written, ended)
 
 
-def made_of(folder: Path, spec: TrialSpec, written: Attempt) -> TrialResult | None:
-    """The result of this trial from its worker's and its sampler's files and from what the runner knew of it; None and
-    ValueError as `rebuilt`.
+def made_of(folder: Path, spec: TrialSpec, written: Attempt, ended: Ended) -> TrialResult:
+    """The result of this trial from how its worker ended, its sampler's files and what the runner knew of it. Raises
+    ValueError for what nobody could read again.
     """
-    ended = written.with_events(read_events(folder / EVENTS_FILE))
-    if ended is None:
-        return None
     result = assemble(folder, spec, ended, written.machine, written.started_at, written.memory)
     made = replace(result, end=written.end or {})
     stored.result_of(json.dumps(without_nan(made.to_json())).encode())  # no file is made that nobody could read

@@ -30,10 +30,11 @@ from runner.trial import now, run_trial
 from workloads.records import attempts
 from workloads.records.end_evidence import END_FILE
 from workloads.records.figures import STEPS_PEAK
-from workloads.records.files import ATTEMPTS, RESULT_FILE, write_json
+from workloads.records.files import ATTEMPTS, EVENTS_FILE, RESULT_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.records.stored_events import read_events
 
 Launchers = Mapping[str, Launcher | str]  # by framework: how its workers are started, or why they cannot be
 
@@ -166,7 +167,8 @@ class Session:
             written = replace(attempt.read(folder), memory=account)
             before = self.known[spec.id]
             try:
-                result = rebuild.made_of(folder, spec, written)
+                ended = written.with_events(read_events(folder / EVENTS_FILE))
+                result = None if ended is None else rebuild.made_of(folder, spec, written, ended)
                 if result is None or lost(before, result):
                     raise ValueError("what its files tell is less than its result, which stays as it is")
             except ValueError as error:

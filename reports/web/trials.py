@@ -11,7 +11,7 @@ from workloads.records.figures import FIGURES, FigureSpec
 from workloads.records.files import LOG_FILE, RESULT_FILE, SAMPLES_FILE
 from workloads.records.result import TrialResult
 
-from ..attempts import Attempts
+from ..attempts import Attempts, below_results
 from ..conditions import Section
 from ..quantities import ACCURACY, MEMORY, SPEED, STEP_TIME, USAGE
 from ..report import Report
@@ -145,7 +145,7 @@ def _result(trial: Trial) -> dict[str, Any]:
         "reason": result.reason,
         "started_at": result.started_at,
         "wall_s": rounded(result.wall_s, DIGITS),
-        "folder": f"{trial.folder.parent.name}/{trial.folder.name}",
+        "folder": below_results(trial.folder),
         "attempts": str(trial.attempts) if trial.attempts else None,
         "spec": result.spec,
         "facts": result.facts,

@@ -28,7 +28,7 @@ from workloads.accumulation import parts_of
 from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers, Split
 from workloads.records.files import write_json
 from workloads.records.job import ON_DEMAND
-from workloads.records.result import TrialResult
+from workloads.records.result import TrialResult, no_target
 
 LARGEST, FASTEST, LEAST_ENERGY, NOISE_SCALE = "largest", "fastest", "least-energy", "noise-scale"
 ANSWERS = (LARGEST, FASTEST, LEAST_ENERGY, NOISE_SCALE)
@@ -56,8 +56,8 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, Questi
     """Raises BadInput."""
     options = _parser().parse_args(arguments, run_parser().parse_args([]))
     answers = tuple(known("answer", name, ANSWERS) for name in options.answers)
-    if options.target_accuracy is not None and not 0 < options.target_accuracy <= 1:
-        raise BadInput(f"--target-accuracy {options.target_accuracy:g}: must be a share above 0 and up to 1, as 0.6")
+    if reason := no_target(options.target_accuracy):
+        raise BadInput(reason)
     for name in ("in_use", "global_batch"):
         if (value := getattr(options, name)) is not None and value < 1:
             raise BadInput(f"--{name.replace('_', '-')} {value}: must be 1 or more")

@@ -23,8 +23,9 @@ def before(request: Request, console: Console) -> dict[str, Any]:
     used = cores(request.placement)
     calibration = noise.calibrate(used, min(noise.LOOP_S, request.study.window_s))
     governor = told("governor", lambda: noise.governor(ROOT, used))
-    turbo, throttling = noise.turbo(ROOT), noise.throttling(calibration)
-    found = [governor, turbo, throttling, noise.neighbours(calibration), noise.steadiness(calibration)]
+    turbo = clocks.turbo(ROOT)
+    ran = [check(calibration) for check in (noise.throttling, noise.neighbours, noise.steadiness)]
+    found = [governor, noise.turbo(turbo), *ran]
     if quiet := [each.text for each in found if each.state is State.OK]:
         console.print(f"machine: {'; '.join(quiet)}")
     for each in found:
@@ -33,5 +34,5 @@ def before(request: Request, console: Console) -> dict[str, Any]:
     return {
         "noise_spread_percent": calibration.spread_percent,
         "noise_foreign_percent": calibration.foreign_percent,
-        "turbo": clocks.turbo(),
+        "turbo": turbo,
     }

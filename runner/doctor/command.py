@@ -13,7 +13,7 @@ from rich.table import Table
 from runner.command.parser import BadInput, Parser
 from runner.doctor import machine, noise, project
 from runner.doctor.finding import Finding, State
-from runner.machine import description
+from runner.machine import clocks, description
 from runner.project import Project
 
 ROOT = Path("/")
@@ -58,7 +58,7 @@ def findings(code: Project, results: Path, data_folder: Path) -> Iterator[Findin
     yield machine.shared_memory(ROOT)
     yield machine.limits()
     yield told("governor", lambda: noise.governor(ROOT, cores))
-    yield noise.turbo(ROOT)
+    yield noise.turbo(clocks.turbo(ROOT))
     yield noise.load(description.load_average(), len(cores))
     yield (runs := noise.other_runs(cores, [gpu.uuid for gpu in gpus]))
     calibration = noise.calibrate(cores) if runs.state is State.OK else None

@@ -87,9 +87,8 @@ def governor(root: Path, cores: Sequence[int]) -> Finding:
     return Finding("governor", State.OK, names[0])
 
 
-def turbo(root: Path) -> Finding:
-    """No warning: nearly every machine has it, and a run shows what it does to the speeds."""
-    is_on = clocks.turbo(root)
+def turbo(is_on: bool | None) -> Finding:
+    """As `clocks.turbo` has it. No warning: nearly every machine has it, and a run shows what it does to the speeds."""
     if is_on is None:
         return Finding("turbo", State.UNKNOWN, "not told, as in a virtual machine")
     if is_on:

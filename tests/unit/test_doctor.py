@@ -123,11 +123,11 @@ def test_a_governor_that_follows_the_load_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("place", "on"), clocks.TURBO.items())
 def test_turbo_is_told_and_no_warning(tmp_path: Path, place: str, on: str) -> None:
-    assert noise.turbo(tmp_path).state is State.UNKNOWN
+    assert noise.turbo(clocks.turbo(tmp_path)).state is State.UNKNOWN
     put(tmp_path, place, f"{on}\n")
-    fine(noise.turbo(tmp_path), "turbo is on")
+    fine(noise.turbo(clocks.turbo(tmp_path)), "turbo is on")
     put(tmp_path, place, f"{1 - int(on)}\n")
-    fine(noise.turbo(tmp_path), "turbo is off")
+    fine(noise.turbo(clocks.turbo(tmp_path)), "turbo is off")
 
 
 def test_clocks_that_were_lowered_for_heat_are_named(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def said(calibration: Calibration, monkeypatch: pytest.MonkeyPatch) -> tuple[dic
     monkeypatch.setattr(noise, "calibrate", calibrate)
     for name in ("governor", "turbo"):
         monkeypatch.setattr(noise, name, lambda *_, name=name: Finding(name, State.UNKNOWN, "not told"))
-    monkeypatch.setattr(clocks, "turbo", lambda: True)
+    monkeypatch.setattr(clocks, "turbo", lambda _: True)
     printed = StringIO()
     request: Any = SimpleNamespace(placement=make_spec(threads=1).placement, study=SimpleNamespace(window_s=0.5))
     conditions = machine_noise.before(request, Console(file=printed, width=500))

@@ -38,6 +38,13 @@ class Epoch:
     test_accuracy: float  # fraction, 0..1
 
 
+def no_target(accuracy: float | None) -> str | None:
+    """Why this is no target that test accuracies can be held against; None where it is one, or none was asked."""
+    if accuracy is None or 0 < accuracy <= 1:
+        return None
+    return f"--target-accuracy {accuracy:g}: must be a share above 0 and up to 1, as 0.6"
+
+
 def until(epochs: Sequence[Epoch], accuracy: float) -> Sequence[Epoch]:
     """Those up to the first with this test accuracy, a share; empty where none has it."""
     number = next((number for number, epoch in enumerate(epochs, start=1) if epoch.test_accuracy >= accuracy), 0)
