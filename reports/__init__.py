@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,10 @@ def trials(*folders: str | Path) -> pd.DataFrame:
     return trial_rows.frame(load.read(*map(Path, folders)))
 
 
-def read(*folders: str | Path, columns: bool = False, target_accuracy: float | None = None) -> Report:
+def read(
+    *folders: str | Path, columns: bool = False, target_accuracy: float | None = None, beside: Sequence[str] = ()
+) -> Report:
     """As `build.report`: what a report says, which shows itself in a notebook. Raises load.ReportError."""
     from . import build
 
-    return build.report([Path(folder) for folder in folders], columns, target_accuracy)
+    return build.report([Path(folder) for folder in folders], columns, target_accuracy, beside)

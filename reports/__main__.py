@@ -1,4 +1,4 @@
-"""python -m reports RESULTS...: tables, charts and the page from stored results; prints the tables.
+"""python -m reports RESULTS...: tables, charts and the page from stored results; prints what was found.
 python -m reports check PATH...: what is wrong with stored results or logs.
 """
 
@@ -12,18 +12,21 @@ if __name__ == "__main__":
 
 import argparse
 import gc
+import shlex
 import sys
 from pathlib import Path
 
 from workloads.records.result import no_target
 
-from . import build, export, load, markdown
+from . import batch_contrasts, build, export, load, markdown, terminal
 from .batch_size import answers as batch_answers
 from .batch_size import page as batch_page
 from .checking import check
 from .comparing import command as compare
+from .drawing import sizes
 from .load import ReportError
 from .publishing import publish
+from .reproduction.publication import publications
 
 OTHERS = """\
 other commands, each with a --help of its own:
@@ -61,23 +64,34 @@ def run(arguments: list[str]) -> int:
             raise ReportError(f"--out {out}: it holds results; name another folder, or none")
         if reason := no_target(options.target_accuracy):
             raise ReportError(reason)
+        layout = sizes.Layout(sizes.SIZES[options.figure_size], options.bare)
+        if layout != sizes.USUAL and not {*options.format} & {*export.OF_CHARTS}:
+            kinds = " ".join(export.OF_CHARTS)
+            raise ReportError(
+                f"--figure-size, --bare: no figure is drawn; add one of {kinds} to --format, or leave them"
+            )
         asked = [answers for folder in options.results if (answers := batch_answers.read(folder))]
         if len(asked) > 1:
             raise ReportError("several of these folders hold answers of batch-size: make a report of each by itself")
         report = (
             None
             if asked and not load.has_results(*options.results)
-            else build.report(options.results, options.columns, options.target_accuracy)
+            else build.report(
+                options.results, options.columns, options.target_accuracy, options.beside, options.baseline_batch
+            )
         )
-        main_files = export.write(report, out, options.format) if report else []
+        main_files = export.write(report, out, options.format, layout=layout) if report else []
         main_files += batch_page.write(asked[0], out, options.format) if asked else []
     except ReportError as error:
         print(f"reports: {error}", file=sys.stderr)
         return 2
     for item in report.stored.unreadable if report else ():
         print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
-    parts = [*([markdown.printed(report)] if report else []), *map(batch_page.printed, asked)]
-    print("\n".join([*parts, f"Report: {' '.join(map(str, main_files)) or out}"]))
+    told = markdown.printed if options.tables else terminal.printed
+    print("\n".join([*([told(report)] if report else []), *map(batch_page.printed, asked)]))
+    if report and not options.tables:
+        print(f"All tables here: python -m reports {shlex.join(map(str, options.results))} --tables")
+    print(terminal.address(main_files, out))
     return 0
 
 
@@ -88,15 +102,28 @@ def _parser() -> argparse.ArgumentParser:
         epilog=OTHERS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    names = [publication.name for publication in publications()]
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS",
                         help="folders that python -m runner wrote; several make one report")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: RESULTS/report)")
     parser.add_argument("--format", nargs="+", choices=export.FORMATS, default=export.USUAL, metavar="FORMAT",
                         help=f"some of {', '.join(export.FORMATS)} (default: {' '.join(export.USUAL)})")  # fmt: skip
-    parser.add_argument("--columns", action="store_true",
+    parser.add_argument("--tables", action="store_true", help="print the tables, too, as Markdown")
+    tables = parser.add_argument_group("tables")
+    tables.add_argument("--beside", action="append", choices=names, default=[], metavar="PUBLICATION",
+                        help=f"published figures to show whether the task fits them or not: {', '.join(names)} "
+                        "(default: those of the same network and data set)")  # fmt: skip
+    tables.add_argument("--columns", action="store_true",
                         help="differing conditions side by side, as columns of one table")  # fmt: skip
-    parser.add_argument("--target-accuracy", type=float, metavar="SHARE",
+    tables.add_argument("--target-accuracy", type=float, metavar="SHARE",
                         help="a table of the time of training up to this test accuracy, as 0.9")  # fmt: skip
+    tables.add_argument("--baseline-batch", type=int, metavar="N",
+                        help="a table of each framework's speed at each batch size beside that at this one; without "
+                             f"it of neighbours, less than {batch_contrasts.NEIGHBOURS_PERCENT} %% apart")  # fmt: skip
+    pictures = parser.add_argument_group("figures (png, svg, pdf)")
+    pictures.add_argument("--figure-size", choices=sizes.SIZES, default="page",
+                          help="one column of a paper, its full width (default), or a slide of 16:9")  # fmt: skip
+    pictures.add_argument("--bare", action="store_true", help="without title and caption, for words of your own")
     return parser
 
 

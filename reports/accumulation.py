@@ -25,7 +25,7 @@ BESIDE_WHOLE = (STEP_TIME, MEMORY)  # told as parts of what the update costs in 
 HOW = (
     "Each row is the same update, of {images} images, in parts that go through the network one after the other; the "
     "optimizer makes one step for all of them. Step time is that of an update. The last two columns are parts of what "
-    "the same framework needs without accumulation (1 x {images}): of medians, without an interval. All else is "
+    "the same framework needs without accumulation (1 x {images}): of means, without an interval. All else is "
     "alike: sections {numbers}."
 )
 NORMALISED = (
@@ -112,7 +112,7 @@ def _table(name: str, shared: Shared, splits: list[Split]) -> Table:
     how = HOW.format(images=shared.images, numbers=numbers)
     below = (f"{how} {tables.how_to_read_a_cell(most.values())}",)
     title = TITLE.format(images=shared.images)
-    return Table(name, title, ("Framework", "Parts", *head), rows, _tidy(splits, cells), below=below)
+    return Table(name, title, ("Framework", "Parts", *head), rows, _tidy(splits, cells), below=below, keys=2)
 
 
 def _cells(split: Split, condition: Condition) -> dict[Quantity, dict[str, Any]]:
@@ -125,10 +125,10 @@ def _figures(condition: Condition) -> dict[Quantity, FigureSpec]:
 
 
 def _part(cell: dict[str, Any], whole: dict[str, Any] | None) -> Cell:
-    """Of the whole's median; a dash where one of both is unknown."""
+    """Of the whole's mean; a dash where one of both is unknown."""
     if whole is None or not cell["n"] or not whole["n"]:
         return Cell(ABSENT)
-    part = cell["median"] / whole["median"]
+    part = cell["mean"] / whole["mean"]
     return Cell(f"{part:.2f}", part)
 
 

@@ -6,7 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import accumulation, attempts, caveats, chapters, condition_text, findings, load, overhead, stable, target_time
+from . import (
+    accumulation,
+    attempts,
+    batch_contrasts,
+    caveats,
+    chapters,
+    condition_text,
+    findings,
+    load,
+    overhead,
+    stable,
+    target_time,
+)
 from .conditions import sections
 from .load import ReportError
 from .quantities import QUANTITIES, Quantity
@@ -14,11 +26,18 @@ from .report import Report
 from .table import Table
 
 
-def report(folders: Sequence[Path], columns: bool = False, target_accuracy: float | None = None) -> Report:
+def report(
+    folders: Sequence[Path],
+    columns: bool = False,
+    target_accuracy: float | None = None,
+    beside: Sequence[str] = (),
+    baseline_batch: int | None = None,
+) -> Report:
     """`columns`: sections of differing conditions stand side by side in one table, in columns of their own.
-    `target_accuracy`: there is a table of the time to it, too.
+    `target_accuracy`: there is a table of the time to it, too. `beside`: publications, by name, that are shown whether
+    the task fits them or not. `baseline_batch`: batch sizes are held against this one.
 
-    Raises ReportError: a folder without results, or none that can be read.
+    Raises ReportError: a folder without results, or none that can be read, or none of the baseline.
     """
     stored = load.read(*folders)
     if not stored.results:
@@ -32,7 +51,8 @@ def report(folders: Sequence[Path], columns: bool = False, target_accuracy: floa
     pairs = zip(stored.results, stored.folders, strict=True)
     tried = {id(result): str(stored.attempts[folder]) for result, folder in pairs if folder in stored.attempts}
     parts, replaced = sections(stored.results)
-    parts = [replace(section, attempts=tried) for section in parts]
+    parts = [replace(section, attempts=tried, beside=tuple(beside)) for section in parts]
+    batch_contrasts.check(parts, baseline_batch)
     headings = condition_text.headings(parts)
     aside = columns and len(parts) > 1
     lettered = dict(zip(chapters.letters(len(parts)), parts, strict=True)) if aside else {}
@@ -41,7 +61,7 @@ def report(folders: Sequence[Path], columns: bool = False, target_accuracy: floa
     retried = attempts.table(stored.attempts.values())
     appendix = [*([retried] if retried else []), *accumulation.of_sections(parts), *of_folders]
     every = [
-        chapters.chapter(section, f"{number}. {heading}", quantities, with_quantities=not aside)
+        chapters.chapter(section, f"{number}. {heading}", quantities, not aside, baseline_batch)
         for number, (section, heading) in enumerate(zip(parts, headings, strict=True), start=1)
     ]
     return Report(

@@ -7,22 +7,34 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from . import condition_text, memory, modes, parity, tables, worker_facts
+from . import batch_contrasts, best, condition_text, memory, modes, parity, tables, worker_facts
 from .conditions import Section
 from .drawing.section_charts import charts_of
-from .quantities import ACCURACY, Quantity
+from .quantities import ACCURACY, USAGE, USAGE_BUSY, Quantity
 from .report import Chapter
 from .reproduction import published_tables
 from .table import Table
 
+ALWAYS_BUSY = "Usage over the busy samples alone is the same in every cell: it has no table of its own."
 
-def chapter(section: Section, heading: str, quantities: Sequence[Quantity], with_quantities: bool) -> Chapter:
+
+def chapter(
+    section: Section,
+    heading: str,
+    quantities: Sequence[Quantity],
+    with_quantities: bool,
+    baseline_batch: int | None = None,
+) -> Chapter:
     """Without the quantities where they stand side by side with those of other sections."""
     parts: list[Table | str] = []
+    front = best.table(section) if section.results and with_quantities else None
+    parts += [front] if front else []
     for quantity in quantities if section.results else ():
         if tables.measured(section, quantity) is None:
             continue
-        if with_quantities:
+        if with_quantities and quantity is USAGE_BUSY and _as_busy(section):
+            parts.append(ALWAYS_BUSY)
+        elif with_quantities:
             cells = tables.cells(section, quantity)
             parts.append(tables.of(cells, quantity, quantity.title(section.condition)))
         if quantity is ACCURACY and section.condition.task.own_code:
@@ -32,6 +44,7 @@ def chapter(section: Section, heading: str, quantities: Sequence[Quantity], with
             parts.append(parity.table(compared) if parity.stated(compared) else parity.NOT_STATED)
     changes = modes.table(section)
     parts += [changes] if changes else []
+    parts += batch_contrasts.of_section(section, baseline_batch)
     published, silent = published_tables.of_section(section)
     parts += [*published, *silent, *memory.of_section(section)]
     workers = worker_facts.table(section)
@@ -39,10 +52,20 @@ def chapter(section: Section, heading: str, quantities: Sequence[Quantity], with
     return Chapter(
         heading,
         section,
+        condition_text.setting(section),
         tuple(condition_text.conditions_list(section)),
         tuple(item for item in parts if isinstance(item, Table)),
         charts_of(section),
         tuple(item for item in parts if isinstance(item, str)),
+    )
+
+
+def _as_busy(section: Section) -> bool:
+    """Whether usage is the same over the busy samples alone, in every cell."""
+    whole, busy = (tables.by_place(section, quantity) for quantity in (USAGE, USAGE_BUSY))
+    return any(cell["n"] for cell in busy.values()) and all(
+        tables.shown(cell, USAGE.decimals, 0).text == tables.shown(busy[place], USAGE.decimals, 0).text
+        for place, cell in whole.items()
     )
 
 

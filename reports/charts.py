@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+from .table import Theme
+
 
 class Kind(StrEnum):
     """What a series is; each has a look of its own."""
@@ -15,6 +17,22 @@ class Kind(StrEnum):
     PUBLISHED_CHART = "published-chart"
     FIT = "fit"
     PART = "part"  # of the memory: stacked
+    PART_LINE = "part-line"  # the same where a stack would hide it
+
+
+PARTS = (Kind.PART, Kind.PART_LINE)
+
+
+class Scale(StrEnum):
+    """Of the axis below."""
+
+    LOG = "log"  # base 2
+    LINEAR = "linear"
+    ORDINAL = "ordinal"  # every place as far from the next
+
+
+NOT_FROM_ZERO = "axis does not start at 0"
+SCALE_NAMES = {Scale.LOG: "logarithmic", Scale.ORDINAL: "one place each"}
 
 
 @dataclass(frozen=True)
@@ -43,14 +61,15 @@ class Panel:
     series: tuple[Series, ...]
 
     @property
-    def parts(self) -> tuple[Series, ...]:
-        """Those that are stacked."""
+    def stacked(self) -> tuple[Series, ...]:
+        """The parts that lie upon each other."""
         return tuple(series for series in self.series if series.kind is Kind.PART)
 
 
 @dataclass(frozen=True)
 class Chart:
-    """`x_log`: a batch axis, base 2. `full_scale` is the top of the value axis; None = the data decide.
+    """`x_name` says nothing about the scale. `full_scale` is the top of the value axis; None = the data decide.
+    `from_zero`: it starts at 0, so that a height is an amount; else above it where the data use little of it.
 
     `alt` says in a sentence or two, from the data, what is to be seen; `caption` how to read it, `provenance`
     where its numbers are from: the same for all charts of a chapter.
@@ -58,15 +77,17 @@ class Chart:
 
     name: str  # its files' stem, unique within a chapter
     title: str
-    x_label: str
+    x_name: str
     y_label: str
     panels: tuple[Panel, ...]
     alt: str
     caption: str
     provenance: str = ""
-    x_log: bool = True
+    x_scale: Scale = Scale.LOG
     full_scale: float | None = None
+    from_zero: bool = True
     y_log: bool = False  # only where every value is more than 0
+    theme: Theme = Theme.RUN
 
     @property
     def series(self) -> tuple[Series, ...]:
@@ -76,7 +97,13 @@ class Chart:
     @property
     def frameworks(self) -> set[str]:
         """The keys of what is no part."""
-        return {series.key for series in self.series if series.kind is not Kind.PART}
+        return {series.key for series in self.series if series.kind not in PARTS}
+
+    @property
+    def x_label(self) -> str:
+        """`x_name` and what the axis is, where that is not plain."""
+        scale = SCALE_NAMES.get(self.x_scale)
+        return f"{self.x_name} ({scale})" if scale else self.x_name
 
     @cached_property
     def places(self) -> tuple[float, ...]:

@@ -11,8 +11,9 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import started
 
-from .conditions import ACCUMULATION, COOL_DOWN, VARIABLES, Condition, Section, mode_said
+from .conditions import ACCUMULATION, COOL_DOWN, VARIABLES, Condition, Section, mode_said, model_words
 from .frameworks import display_name, ordered
+from .training_text import optimizer_label
 from .words import counted
 
 # Parts that are told where they are something else.
@@ -66,6 +67,28 @@ def software_words(section: Section, frameworks: Iterable[str] | None = None) ->
         if section.condition.placement.device_kind == "cpu":
             words[f"{name} kernels"] = software.kernels
     return {key: value or NOT_REPORTED for key, value in words.items()}
+
+
+def setting(section: Section) -> str:
+    """Model, data, device, software, batch sizes, training, repeats."""
+    condition, results = section.condition, section.every
+    model = condition.device_model or "(model not reported)"
+    on_cpu = condition.placement.device_kind == "cpu"
+    device = f"CPU {model}, {counted(condition.placement.threads, 'thread')}" if on_cpu else f"GPU {model}"
+    software = ", ".join(
+        f"{display_name(name)} {section.software[name].version or '(version not reported)'}"
+        for name in ordered(section.software)
+    )
+    sizes = sorted({result.spec.cell.batch_size for result in results})
+    batches = f"batch size {sizes[0]}" if len(sizes) == 1 else f"{len(sizes)} batch sizes, {sizes[0]} to {sizes[-1]}"
+    repeats = len({result.spec.draw.repeat for result in results})
+    augmented = "" if condition.task.augment == "none" else f" ({condition.task.augment})"
+    times = "one repeat" if repeats == 1 else f"{repeats} repeats"
+    task = condition.task
+    return (
+        f"{model_words(task)} on {task.dataset}{augmented}, {condition.passes.epochs} epochs of "
+        f"{optimizer_label(task.optimizer, task.accumulate)}; {batches}, {times}; {device}; {software}"
+    )
 
 
 def conditions_list(section: Section) -> list[str]:

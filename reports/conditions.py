@@ -66,6 +66,7 @@ class Section:
 
     `by_default` are those with the framework's own allocator policy: they tell the policy's memory and nothing else.
     `attempts`: of a result (by its `id()`) that is not the first attempt, or not the newest, what became of the others.
+    `beside`: publications that a reader asked for by name, whether they fit or not.
     """
 
     condition: Condition
@@ -73,6 +74,7 @@ class Section:
     results: tuple[TrialResult, ...]
     by_default: tuple[TrialResult, ...] = ()
     attempts: Mapping[int, str] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
 
     @cached_property
     def default(self) -> Section:

@@ -22,15 +22,16 @@ from workloads.temporary import temporary_folder
 
 from . import csv_text, latex, markdown, trial_rows
 from .charts import Chart
-from .drawing import figures
+from .drawing import figures, sizes
+from .drawing.sizes import Layout
 from .load import ReportError
 from .report import Report
-from .table import Table
+from .table import Placed
 from .web import page as web
 
 OF_TABLES = ("md", "csv", "parquet", "json", "latex")
 OF_TRIALS = ("csv", "parquet")
-OF_CHARTS = ("png", "svg")
+OF_CHARTS = figures.FORMATS
 FORMATS = ("html", *OF_TABLES, *OF_CHARTS)
 USUAL = ("html", "md", "csv", "png", "svg")
 RULES = Path(__file__).parent.parent / "RULES.md"
@@ -44,12 +45,13 @@ def write(
     formats: Sequence[str] = USUAL,
     marks: tuple[str, ...] = (),
     charts: Collection[str] | None = None,
+    layout: Layout = sizes.USUAL,
 ) -> list[Path]:
     """Write the report into `out`, and nothing of an earlier one stays there; returns its main files.
 
     `formats` are some of FORMATS; `marks` are sentences that report.md and the page show before all else; `charts` are
-    the names of those that are drawn as pictures, None for all. Raises ReportError: no rules to bring along, or `out`
-    not writable.
+    the names of those that are drawn as pictures, None for all, and `layout` is theirs. Raises ReportError: no rules to
+    bring along, or `out` not writable.
     """
     try:
         rules = RULES.read_bytes()
@@ -59,7 +61,7 @@ def write(
     try:
         out.mkdir(parents=True, exist_ok=True)
         with by_itself(out), temporary_folder(".report-", out) as part:
-            _write(report, part, formats, marks, charts)
+            _write(report, part, formats, marks, charts, layout)
             (part / RULES.name).write_bytes(rules)
             names = sorted(path.name for path in part.iterdir())
             write_text(part / LIST_FILE, "".join(f"{name}\n" for name in names))
@@ -86,12 +88,14 @@ def by_itself(out: Path) -> Iterator[None]:
 
 
 def _write(
-    report: Report, out: Path, formats: Sequence[str], marks: tuple[str, ...], charts: Collection[str] | None
+    report: Report,
+    out: Path,
+    formats: Sequence[str],
+    marks: tuple[str, ...],
+    charts: Collection[str] | None,
+    layout: Layout,
 ) -> None:
-    for table, stem, conditions in _tables(report):
-        for kind in OF_TABLES:
-            if kind in formats:
-                _write_table(table, out / stem, conditions, kind)
+    _write_tables(report, out, formats)
     if of_trials := [kind for kind in OF_TRIALS if kind in formats]:
         trials = trial_rows.frame(report.stored)
         for kind in of_trials:
@@ -102,12 +106,12 @@ def _write(
     forked = multiprocessing.get_context("fork")
     # Processes, for drawing is most of a report's time.
     with ProcessPoolExecutor(min(cores, len(pictures)) or 1, forked, _draw_for, (os.getpid(),)) as pool:
-        drawn = [pool.submit(figures.draw, chart, out / stem, kinds) for chart, stem in pictures.values()]
+        drawn = [pool.submit(figures.draw, chart, out / stem, kinds, layout) for chart, stem in pictures.values()]
         if "html" in formats:
             web.write(report, out / "report.html", marks)
         if "md" in formats:
             shown = {key: f"{stem}.{kinds[0]}" for key, (_, stem) in pictures.items()}
-            write_text(out / "report.md", markdown.page(report, marks, shown))
+            write_text(out / "report.md", markdown.page(report, marks, shown, layout.bare))
         for drawing in drawn:
             drawing.result()
 
@@ -121,44 +125,53 @@ def _draw_for(reporter: int) -> None:
     gc.enable()
 
 
-def _tables(report: Report) -> Iterator[tuple[Table, str, tuple[str, ...]]]:
-    """Every table, a stem of its own for its files, and its chapter's conditions; those of several chapters are
-    numbered.
-    """
+def _tables(report: Report) -> Iterator[Placed]:
+    """Every table with a stem of its own; those of several chapters are numbered."""
     several = len(report.chapters) > 1
     lettered = zip(report.legend, report.chapters, strict=False)  # no letters without tables side by side
     legend = tuple(f"{letter}: {line}" for letter, chapter in lettered for line in chapter.conditions)
     for table in report.beside:
-        yield table, table.name, legend
+        yield Placed(table, table.name, legend)
     for number, chapter in enumerate(report.chapters, start=1):
         for table in chapter.tables:
-            yield table, f"{table.name}-{number}" if several else table.name, chapter.conditions
+            stem = f"{table.name}-{number}" if several else table.name
+            yield Placed(table, stem, chapter.conditions, number if several else None)
     seen: Counter[str] = Counter()
     for table in report.appendix:
         seen[table.name] += 1
-        yield table, f"{table.name}-{seen[table.name]}" if seen[table.name] > 1 else table.name, ()
+        yield Placed(table, f"{table.name}-{seen[table.name]}" if seen[table.name] > 1 else table.name, ())
 
 
-def _write_table(table: Table, path: Path, conditions: tuple[str, ...], kind: str) -> None:
-    """In one format; `path` has no ending yet."""
-    file = path.with_name(f"{path.name}.{'tex' if kind == 'latex' else kind}")
+def _write_tables(report: Report, out: Path, formats: Sequence[str]) -> None:
+    placed = list(_tables(report))
+    for one in placed:
+        for kind in OF_TABLES:
+            if kind in formats and kind != "latex":
+                _write_table(one, out / f"{one.stem}.{kind}", kind)
+    if "latex" in formats:
+        for name, text in latex.files(placed, {each.heading: each.conditions for each in report.chapters}).items():
+            write_text(out / name, text)
+
+
+def _write_table(placed: Placed, file: Path, kind: str) -> None:
+    """In one format."""
+    table = placed.table
     match kind:
         case "md":
-            write_text(file, f"{markdown.of(table)}\n{markdown.bullets(map(markdown.escape, conditions))}\n")
+            listed = markdown.bullets(map(markdown.escape, placed.conditions))
+            write_text(file, f"{markdown.of(table)}\n{listed}\n")
         case "csv" | "parquet":
             _write_frame(table.tidy, file, kind)
         case "json":
             data = {
                 "name": table.name,
                 "title": table.title,
-                "conditions": conditions,
+                "conditions": placed.conditions,
                 "how_to_read": table.below,
                 "notes": list(table.notes),
                 "rows": table.tidy.to_dict("records"),
             }
             write_text(file, json.dumps(without_nan(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
-        case "latex":
-            write_text(file, latex.of(table, path.name, conditions))
 
 
 def _write_frame(frame: pd.DataFrame, file: Path, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""What a report says first: what was run, what it shows in five sentences at most, and what it does not show.
+"""What a report says first: its headline, what was run, what it shows in a few sentences, and what it does not show.
 
 Every sentence is made from the data. Findings are those of one section, the one with most trials that are ok.
 """
@@ -11,9 +11,9 @@ from typing import Any
 
 from workloads.records.status import Status
 
-from . import caveats, order, parity, tables
-from .condition_text import dates
-from .conditions import Section, model_words
+from . import caveats, headline, order, parity, tables
+from .condition_text import dates, setting
+from .conditions import Section
 from .frameworks import display_name, ordered
 from .load import Stored
 from .order import IN_THIS_RUN, TIE_PERCENT, Extreme, Order, Points, extreme
@@ -21,8 +21,7 @@ from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .report import Summary
 from .reproduction import summary as published
 from .tables import Doubt, Place
-from .training_text import optimizer_label
-from .words import counted, listed
+from .words import counted, listed, spans
 
 MOST_SECTIONS = 3  # told one by one in what was run
 UNSTEADY = {Doubt.DISTURBED, Doubt.NOISY}
@@ -33,13 +32,17 @@ def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
     """`sections` in the order of their chapters, which are numbered from 1."""
     ok = [sum(result.status is Status.OK for result in section.results) for section in sections]
     if not any(ok):
-        nothing = "No trial that takes memory on demand ended ok: there is nothing to compare."
-        return Summary(_ran(stored, sections), (nothing,), caveats.not_verified(stored, sections, None))
+        any_ok = any(result.status is Status.OK for result in stored.results)
+        nothing = headline.NOTHING_ON_DEMAND if any_ok else headline.NOTHING
+        unverified = caveats.not_verified(stored, sections, None)
+        return Summary(nothing, SPEED.name, _ran(stored, sections), (f"{nothing}.",), unverified, None)
     place = ok.index(max(ok))
     main = sections[place]
-    sentences = [_speed(main), _memory(main), _accuracy(main), published.finding(sections), _checks(stored)]
-    findings = tuple(sentence for sentence in sentences if sentence)
-    return Summary(_ran(stored, sections), findings, caveats.not_verified(stored, sections, place))
+    sentences = [_speed(main), _silent(main), _memory(main), _accuracy(main), published.finding(sections)]
+    findings = tuple(sentence for sentence in (*sentences, _checks(stored)) if sentence)
+    unverified = caveats.not_verified(stored, sections, place)
+    first, about = published.headline(main) or (headline.headline(main), SPEED.name)
+    return Summary(first, about, _ran(stored, sections), findings, unverified, place)
 
 
 def _ran(stored: Stored, sections: Sequence[Section]) -> tuple[str, ...]:
@@ -48,31 +51,9 @@ def _ran(stored: Stored, sections: Sequence[Section]) -> tuple[str, ...]:
     lines = [f"{caveats.tally(stored)}. Started {dates(stored.results)} (UTC)."]
     for number, section in enumerate(sections[:MOST_SECTIONS], start=1):
         head = f"Section {number}: " if len(sections) > 1 else ""
-        lines.append(f"{head}{_setting(section)}.")
+        lines.append(f"{head}{setting(section)}.")
     more = len(sections) - MOST_SECTIONS
     return (*lines, *([f"{counted(more, 'further section')} of other conditions."] if more > 0 else []))
-
-
-def _setting(section: Section) -> str:
-    """Model, data, device, software, batch sizes, training, repeats."""
-    condition, results = section.condition, section.every
-    model = condition.device_model or "(model not reported)"
-    on_cpu = condition.placement.device_kind == "cpu"
-    device = f"CPU {model}, {counted(condition.placement.threads, 'thread')}" if on_cpu else f"GPU {model}"
-    software = ", ".join(
-        f"{display_name(name)} {section.software[name].version or '(version not reported)'}"
-        for name in ordered(section.software)
-    )
-    sizes = sorted({result.spec.cell.batch_size for result in results})
-    batches = f"batch size {sizes[0]}" if len(sizes) == 1 else f"{len(sizes)} batch sizes, {sizes[0]} to {sizes[-1]}"
-    repeats = len({result.spec.draw.repeat for result in results})
-    augmented = "" if condition.task.augment == "none" else f" ({condition.task.augment})"
-    times = "one repeat" if repeats == 1 else f"{repeats} repeats"
-    task = condition.task
-    return (
-        f"{model_words(task)} on {task.dataset}{augmented}, {condition.passes.epochs} epochs of "
-        f"{optimizer_label(task.optimizer, task.accumulate)}; {batches}, {times}; {device}; {software}"
-    )
 
 
 def _cells(section: Section, quantity: Quantity) -> Cells:
@@ -81,13 +62,13 @@ def _cells(section: Section, quantity: Quantity) -> Cells:
 
 
 def _by_size(cells: Cells) -> dict[int, list[str]]:
-    """{batch size: frameworks, the highest median first}, where there are two or more."""
+    """{batch size: frameworks, the highest first}, where there are two or more."""
     ranked = {}
     for size in sorted({size for _, size in cells}):
         names = ordered(name for name, its_size in cells if its_size == size)
         if len(names) > 1:
-            medians = {name: cells[name, size]["median"] for name in names}
-            ranked[size] = sorted(names, key=lambda name: -medians[name])
+            means = {name: cells[name, size]["mean"] for name in names}
+            ranked[size] = sorted(names, key=lambda name: -means[name])
     return ranked
 
 
@@ -99,24 +80,25 @@ def _extreme(points: Points, size: int, highest: bool = True) -> Extreme:
 
 def _speed(section: Section) -> str:
     """Which framework is fastest where, as far as `order` allows to say it, and by how much."""
-    cells, points = _cells(section, SPEED), order.points(section, SPEED)
-    ranked = _by_size(cells)
-    if not ranked:
+    cells, race = _cells(section, SPEED), headline.race(section)
+    if not race.fastest:
         return f"Training speed: {_alone(cells, 'images/s')}"
-    fastest = {size: _extreme(points, size) for size in ranked}
-    text = f"Training speed by batch size: {'; '.join(_grouped(fastest))}."
-    leads = {
-        size: cells[ranked[size][0], size]["median"] / second
-        for size, end in fastest.items()
-        if (end.stated or end.seen) and (second := cells[ranked[size][1], size]["median"]) > 0
-    }
+    text = f"Training speed by batch size: {'; '.join(_grouped(race.fastest))}."
+    leads = {size: lead for size in race.told if (lead := race.lead(size)) is not None}
     if leads:
         widest = max(leads, key=lambda size: leads[size])
-        pair = " against ".join(f"{display_name(name)} {_value(cells[name, widest])}" for name in ranked[widest][:2])
+        two = race.ranked(widest)[:2]
+        pair = " against ".join(f"{display_name(name)} {_value(cells[name, widest])}" for name in two)
         text += f" The widest lead is a factor of {leads[widest]:.2f}, at {widest}: {pair} images/s."
     unsteady = sum(not cell[tables.DOUBTS].isdisjoint(UNSTEADY) for cell in cells.values())
     text += f" Disturbed or noisy: {unsteady} of {len(cells)} cells." if unsteady else ""
     return text if _repeated(cells) else f"{text} One repeat: no statement about the spread."
+
+
+def _silent(section: Section) -> str:
+    """Frameworks without a number, and why; "" where each has one wherever another has."""
+    silence = headline.silence(headline.race(section))
+    return f"Without a number: {'; '.join(silence)}." if silence else ""
 
 
 def _grouped(fastest: Mapping[int, Extreme]) -> list[str]:
@@ -126,8 +108,8 @@ def _grouped(fastest: Mapping[int, Extreme]) -> list[str]:
         sizes.setdefault(_fastest(end), []).append(size)
     parts = []
     for (_, words), those in sorted(sizes.items(), key=lambda group: group[0][0]):
-        where = f"all {len(those)} batch sizes" if len(those) == len(fastest) > 1 else listed(those)
-        parts.append(f"{words} at {where}" if words else f"at {listed(those)} it cannot be told, for intervals overlap")
+        where = f"all {len(those)} batch sizes" if len(those) == len(fastest) > 1 else spans(those, list(fastest))
+        parts.append(f"{words} at {where}" if words else f"at {where} it cannot be told, for intervals overlap")
     return parts
 
 
@@ -149,7 +131,7 @@ def _alone(cells: Cells, unit: str) -> str:
     """Where no batch size has two frameworks."""
     if not cells:
         return "no trial gave a value."
-    low, high = (pick(cells, key=lambda place: cells[place]["median"]) for pick in (min, max))
+    low, high = (pick(cells, key=lambda place: cells[place]["mean"]) for pick in (min, max))
     values = [
         f"{display_name(name)} {_value(cells[name, size])} {unit} at {size}"
         for name, size in dict.fromkeys((low, high))
@@ -170,7 +152,7 @@ def _memory(section: Section) -> str:
         least, most = _extreme(points, size, highest=False), _extreme(points, size)
         ends = [_end(end, word, _value(cells[end.name, size])) for end, word in ((least, "least"), (most, "most"))]
         parts.append(f"at {size} {', and '.join(ends)}")
-    return f"{name}, {'by medians, ' if _repeated(cells) else ''}by batch size: {'; '.join(parts)}."
+    return f"{name} by batch size: {'; '.join(parts)}."
 
 
 def _end(end: Extreme, word: str, value: str) -> str:
@@ -196,7 +178,7 @@ def _accuracy(section: Section) -> str:
     ranked = _by_size(cells)
     if not ranked:
         return f"Test accuracy: {_alone(cells, '%')}"
-    gaps = {size: cells[names[0], size]["median"] - cells[names[-1], size]["median"] for size, names in ranked.items()}
+    gaps = {size: cells[names[0], size]["mean"] - cells[names[-1], size]["mean"] for size, names in ranked.items()}
     widest = max(gaps, key=lambda size: gaps[size])
     return (
         f"Test accuracy: at the same batch size frameworks are at most {gaps[widest]:.2f} points apart (at {widest}). "
@@ -224,6 +206,6 @@ def _repeated(cells: Cells) -> bool:
 
 def _value(cell: Mapping[str, Any]) -> str:
     """Three significant digits, with the interval where n > 1."""
-    digits = tables.significant(cell["median"])
-    text = f"{cell['median']:z.{digits}f}"
+    digits = tables.significant(cell["mean"])
+    text = f"{cell['mean']:z.{digits}f}"
     return text + (f" [{cell['low']:z.{digits}f}, {cell['high']:z.{digits}f}]" if cell["n"] > 1 else "")

@@ -7,11 +7,14 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from . import target_time
+from . import batch_contrasts, best, parity, target_time
+from .charts import Chart
+from .quantities import MAIN
 from .report import HOW_TO_READ, RULES, SIDE_BY_SIDE, Chapter, Report
-from .table import Cell, Table
+from .table import Cell, Table, without_repeats
 
-PRINTED = ("usage", "memory", "accuracy", "parity", "speed", target_time.NAME)  # of a chapter's tables, for a terminal
+# Of a chapter's tables, for a terminal.
+PRINTED = (best.NAME, *(quantity.name for quantity in MAIN), parity.NAME, batch_contrasts.NAME, target_time.NAME)
 SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 
@@ -55,27 +58,36 @@ def _cell(cell: Cell, notes: dict[str, int]) -> str:
     )
 
 
-def page(report: Report, marks: tuple[str, ...], pictures: dict[tuple[int, str], str]) -> str:
-    """report.md. `marks` are sentences that come before all else; `pictures` {(chapter's place, chart): file name}."""
+def page(report: Report, marks: tuple[str, ...], pictures: dict[tuple[int, str], str], captions: bool = False) -> str:
+    """report.md. `marks` are sentences that come before all else; `pictures` {(chapter's place, chart): file name};
+    `captions`: title and caption stand below each, for the pictures have none.
+    """
     summary = report.summary
-    parts = ["# Batchwise: frameworks against batch size", *(f"> **{escape(mark)}**" for mark in marks)]
+    parts = [f"# {escape(summary.headline)}", *(f"> **{escape(mark)}**" for mark in marks)]
     parts += [escape(line) for line in summary.ran]
     for title, lines in (("Findings", summary.findings), ("Not verified", summary.not_verified)):
         parts += [f"## {title}", bullets(map(escape, lines))] if lines else []
-    parts += ["## How to read", escape(HOW_TO_READ), f"{escape(RULES)} [RULES.md](RULES.md)."]
+    parts += ["## How to read", bullets(map(escape, HOW_TO_READ)), f"{escape(RULES)} [RULES.md](RULES.md)."]
     parts += _side_by_side(report)
     for place, chapter in enumerate(report.chapters):
         drawn = {chart.name: file for chart in chapter.charts if (file := pictures.get((place, chart.name)))}
-        parts += [f"## {escape(chapter.heading)}", bullets(map(escape, chapter.conditions)), *_chapter(chapter, drawn)]
+        parts += [
+            f"## {escape(chapter.heading)}",
+            bullets(map(escape, chapter.conditions)),
+            *_chapter(chapter, drawn, captions),
+        ]
     return _joined([*parts, *_below(report)])
 
 
 def printed(report: Report) -> str:
-    """Summary, main tables and problems for a terminal."""
-    parts = [escape(line) for line in (*report.summary.ran, *report.summary.findings)]
+    """Summary, main tables and problems."""
+    parts = [escape(line) for line in (f"{report.summary.headline}.", *report.summary.ran, *report.summary.findings)]
     parts += _side_by_side(report)
     for chapter in report.chapters:
-        parts += [f"## {escape(chapter.heading)}", *(of(shown) for shown in chapter.tables if shown.name in PRINTED)]
+        parts += [
+            f"## {escape(chapter.heading)}",
+            *map(of, without_repeats(t for t in chapter.tables if t.name in PRINTED)),
+        ]
         parts += map(escape, chapter.remarks)
     return _joined([*parts, *_below(report)])
 
@@ -87,19 +99,22 @@ def _side_by_side(report: Report) -> list[str]:
     return ["## Side by side", SIDE_BY_SIDE, bullets(legend), *map(of, report.beside)]
 
 
-def _chapter(chapter: Chapter, pictures: dict[str, str]) -> list[str]:
+def _chapter(chapter: Chapter, pictures: dict[str, str], captions: bool) -> list[str]:
     """Every table, the chart of the same name below it; then the other charts and what could not be made."""
     parts = []
-    alts = {chart.name: chart.alt for chart in chapter.charts}
-    for shown in chapter.tables:
+    charts = {chart.name: chart for chart in chapter.charts}
+    for shown in without_repeats(chapter.tables):
         parts.append(of(shown))
-        parts += [_picture(alts[shown.name], pictures.pop(shown.name))] if shown.name in pictures else []
-    parts += [_picture(alts[name], file) for name, file in pictures.items()]
+        parts += _picture(charts[shown.name], pictures.pop(shown.name), captions) if shown.name in pictures else []
+    for name, file in pictures.items():
+        parts += _picture(charts[name], file, captions)
     return [*parts, *map(escape, chapter.remarks)]
 
 
-def _picture(alt: str, file: str) -> str:
-    return f"![{escape(alt)}]({file})"
+def _picture(chart: Chart, file: str, caption: bool) -> list[str]:
+    """A PDF, which no page shows, is a link."""
+    shown = f"{'' if file.endswith('.pdf') else '!'}[{escape(chart.alt)}]({file})"
+    return [shown, *([escape(f"{chart.title}. {chart.caption} {chart.provenance}")] if caption else [])]
 
 
 def _below(report: Report) -> list[str]:

@@ -33,7 +33,7 @@ from .quantities import (
     WAITED_STEP_PEAK,
     Quantity,
 )
-from .table import Cell, Table
+from .table import Cell, Table, Theme
 
 TOLERATED_PERCENT = 5.0
 FEWEST_SIZES = 3  # any line fits two points
@@ -64,7 +64,7 @@ LINE_HEAD = (
     "Framework", "Memory", "Fixed, MiB", "Per sample, KiB", "R^2", "Error at a size left out", "Sizes",
 )  # fmt: skip
 LINE_HOW = """\
-Least squares through the medians: memory = fixed + per sample x batch size. The error is the largest, over the sizes, \
+Least squares through the means: memory = fixed + per sample x batch size. The error is the largest, over the sizes, \
 with which the line through the other sizes misses the one left out; it takes four sizes."""
 NO_LINE = f"No line of memory against batch size: it takes {FEWEST_SIZES} batch sizes with a value."
 
@@ -138,12 +138,12 @@ def parts_rows(section: Section) -> list[Row]:
 def _together(section: Section, row: Row) -> str:
     """What of a row's gap comes from steps called together, to be put behind it; empty where nothing is known of it."""
     place = row.framework, row.batch_size
-    waited, queued = (tables.by_place(section, peak)[place]["median"] for peak in (WAITED_STEP_PEAK, QUEUED_STEPS))
+    waited, queued = (tables.by_place(section, peak)[place]["mean"] for peak in (WAITED_STEP_PEAK, QUEUED_STEPS))
     if not math.isnan(queued):
-        a_step = sum(row.cells[part]["median"] for part in ("activations", "inputs"))
+        a_step = sum(row.cells[part]["mean"] for part in ("activations", "inputs"))
         steps = "step's" if queued < 1.5 * a_step else f"{queued / a_step:.0f} steps'"
         return f"; {queued:.1f} MiB of it: the next queued {steps} activations and inputs"
-    more = row.cells[STEPS_PEAK.name]["median"] - waited
+    more = row.cells[STEPS_PEAK.name]["mean"] - waited
     return f"; steps called together hold {more:.1f} MiB more than one that is waited for" if more > 0 else ""
 
 
@@ -193,7 +193,7 @@ def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], 
     policies = any(row.policy for row in rows)
     labels = [spec.label for quantity in columns if (spec := quantity.figure(section.condition))]
     read = tables.how_to_read_a_cell(counts)
-    read += " An interval that rounds to the median is left out." if most > 1 else ""
+    read += " An interval that rounds to the mean is left out." if most > 1 else ""
     return Table(
         name,
         title,
@@ -209,6 +209,8 @@ def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], 
         ),
         _tidy(rows, columns),
         below=(how, read),
+        theme=Theme.MEMORY,
+        keys=3 if policies else 2,
     )
 
 
@@ -244,8 +246,8 @@ def fitted(section: Section) -> dict[tuple[str, str], Line]:
         if spec is None:
             continue
         for (framework, size), cell in tables.by_place(section, quantity).items():
-            if cell["median"] > 0:
-                peaks.setdefault(framework, {})[size] = cell["median"] / spec.factor
+            if cell["mean"] > 0:
+                peaks.setdefault(framework, {})[size] = cell["mean"] / spec.factor
         for framework, of_size in peaks.items():
             line = fit_line(of_size)
             if line is not None and line.n >= FEWEST_SIZES:
@@ -271,7 +273,8 @@ def _line_table(lines: dict[tuple[str, str], Line]) -> Table:
     frame = pd.DataFrame(
         {"framework": framework, "memory": label, **vars(line)} for (framework, label), line in lines.items()
     )
-    return Table("memory-line", "Memory as a line of the batch size", LINE_HEAD, rows, frame, below=(LINE_HOW,))
+    title = "Memory as a line of the batch size"
+    return Table("memory-line", title, LINE_HEAD, rows, frame, below=(LINE_HOW,), theme=Theme.MEMORY, keys=2)
 
 
 def _three_digits(value: float) -> Cell:

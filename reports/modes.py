@@ -21,7 +21,7 @@ from .conditions import Section, mode_said
 from .frameworks import display_name, ordered
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .spread import LEAST_SPREAD, spread
-from .table import Cell, Table
+from .table import Cell, Table, Theme
 
 NAME, TITLE = "modes", "What tuning and precisions change: each column beside the same framework's default in float32"
 QUANTITIES = (SPEED, MEMORY, ACCURACY)
@@ -80,7 +80,8 @@ def table(section: Section) -> Table | None:
         if (spec := quantity.figure(section.condition)) and any((name, quantity, size) in cells for size in sizes)
     )
     tidy = pd.DataFrame([_row(change) for change in changes])
-    return Table(NAME, TITLE, ("Framework", "", *map(str, sizes)), rows, tidy, below=(HOW,))
+    head = ("Framework", "", *map(str, sizes))
+    return Table(NAME, TITLE, head, rows, tidy, below=(HOW,), theme=Theme.MODES, keys=2, by_size=True)
 
 
 def _label(spec: FigureSpec, quantity: Quantity) -> str:

@@ -62,14 +62,14 @@ def points(section: Section, quantity: Quantity) -> Points:
 
 
 def of_cell(cell: Mapping[str, Any], least_spread: float) -> Point:
-    """The median of a cell of `tables`, with the interval of its mean; no narrower than repeats would give that spread
+    """The mean of a cell of `tables`, with its interval; no narrower than repeats would give that spread
     by `least_spread`, in the cell's unit.
     """
-    n, value, mean = cell["n"], float(cell["median"]), float(cell["mean"])
+    n, mean = cell["n"], float(cell["mean"])
     if n < 2:
-        return Point(value, math.nan, math.nan, n)
+        return Point(mean, math.nan, math.nan, n)
     half = max(float(cell["high"]) - mean, reach(n, least_spread))
-    return Point(value, mean - half, mean + half, n)
+    return Point(mean, mean - half, mean + half, n)
 
 
 class Order(StrEnum):
@@ -134,10 +134,23 @@ def extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
     wanted, wanted_once = (Order.ABOVE, Order.ABOVE_ONCE) if highest else (Order.BELOW, Order.BELOW_ONCE)
     strength = (Order.OVERLAP, Order.EQUAL, Order.TIE, wanted_once, wanted)
     orders = {other: order(points[name], points[other]) for other in points if other != name}
-    # A median may be ahead of another whose mean, and so whose interval, lies the other way: that is no order.
-    kinds = {other: kind if kind in strength else Order.OVERLAP for other, kind in orders.items()}
-    weakest = min(kinds.values(), key=strength.index)
-    return Extreme(name, weakest, tuple(other for other, kind in kinds.items() if kind is weakest))
+    weakest = min(orders.values(), key=strength.index)
+    return Extreme(name, weakest, tuple(other for other, kind in orders.items() if kind is weakest))
+
+
+@dataclass(frozen=True)
+class Best:
+    """The place of the highest value among batch sizes, and those that cannot be told from it, in their order."""
+
+    place: int
+    tied: tuple[int, ...]
+
+
+def best(points: Mapping[int, Point]) -> Best:
+    """Of one or more, by batch size; of equal ones the smallest. Raises ValueError without any."""
+    place = max(sorted(points), key=lambda size: points[size].value)
+    others = (size for size in sorted(points) if size != place)
+    return Best(place, tuple(size for size in others if order(points[place], points[size]) not in ABOVE))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -26,10 +26,11 @@ from .conditions import Section
 from .frameworks import display_name, ordered
 from .order import ERROR, benjamini_hochberg, p_beyond
 from .spread import spread
-from .table import Cell, Table
+from .table import Cell, Table, Theme
 from .tables import JOINED
 from .words import status_words
 
+NAME = "parity"
 FEWEST, TOLERATED = 3, 1.0
 NOT_COMPARABLE, CANNOT_BE_TOLD, NO_VERDICT, AGREE = FIRST_TOLD = ("not comparable", "cannot be told", "", "agree")
 NUMBERS = ("mean_difference_points", "low_points", "high_points")
@@ -155,13 +156,15 @@ def table(compared: pd.DataFrame) -> Table:
     )
     joined = {name: [JOINED.join(items) for items in compared[name]] for name in ("notes", "trials")}
     return Table(
-        "parity",
+        NAME,
         "Accuracy parity",
         ("Difference / batch size", *map(str, sizes)),
         tuple((Cell(pair), *(row[size] for size in sizes)) for pair, row in rows.items()),
         compared.assign(**joined),
         above=tuple(summary(compared)),
         below=(f"{HOW_TO_READ} n = {most} paired repeats.{fewer}",),
+        theme=Theme.ACCURACY,
+        by_size=True,
     )
 
 

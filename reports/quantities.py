@@ -8,6 +8,7 @@ from workloads.records import figures
 from workloads.records.figures import FigureSpec
 
 from .conditions import Condition
+from .table import Theme
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Quantity:
     name: str
     figures: tuple[FigureSpec, ...]
     optional: bool = False
+    theme: Theme = Theme.RUN
 
     def figure(self, condition: Condition) -> FigureSpec | None:
         """None = there is no such thing on that kind of device."""
@@ -48,37 +50,35 @@ class Quantity:
         return self.figures[0].better
 
 
-def _optional(name: str, *specs: FigureSpec) -> Quantity:
-    return Quantity(name, specs, optional=True)
+def _optional(name: str, theme: Theme, *specs: FigureSpec) -> Quantity:
+    return Quantity(name, specs, True, theme)
 
 
-USAGE = Quantity("usage", (figures.GPU_USAGE, figures.CPU_USAGE))
-USAGE_BUSY = _optional("usage-busy", figures.GPU_BUSY, figures.CPU_BUSY)
-MEMORY = Quantity("memory", (figures.PROCESS_GPU_MEMORY, figures.HOST_MEMORY))
-ACCURACY = Quantity("accuracy", (figures.ACCURACY,))
-SPEED = Quantity("speed", (figures.SPEED,))
-STEP_TIME = Quantity("step-time", (figures.STEP_TIME,))
-ENERGY = _optional("energy", figures.ENERGY_PER_IMAGE, figures.CPU_ENERGY_PER_IMAGE)
+USAGE = Quantity("usage", (figures.GPU_USAGE, figures.CPU_USAGE), theme=Theme.USAGE)
+USAGE_BUSY = _optional("usage-busy", Theme.USAGE, figures.GPU_BUSY, figures.CPU_BUSY)
+MEMORY = Quantity("memory", (figures.PROCESS_GPU_MEMORY, figures.HOST_MEMORY), theme=Theme.MEMORY)
+ACCURACY = Quantity("accuracy", (figures.ACCURACY,), theme=Theme.ACCURACY)
+SPEED = Quantity("speed", (figures.SPEED,), theme=Theme.SPEED)
+STEP_TIME = Quantity("step-time", (figures.STEP_TIME,), theme=Theme.SPEED)
+ENERGY = _optional("energy", Theme.USAGE, figures.ENERGY_PER_IMAGE, figures.CPU_ENERGY_PER_IMAGE)
+MAIN = (SPEED, MEMORY, ACCURACY, USAGE)
 QUANTITIES = (
-    USAGE,
+    *MAIN,
     USAGE_BUSY,
-    MEMORY,
-    ACCURACY,
-    SPEED,
     STEP_TIME,
-    _optional("epoch-time", figures.EPOCH_TIME),
-    _optional("evaluation-speed", figures.EVALUATION_SPEED),
-    _optional("work", figures.WORK),
-    _optional("product-share", figures.PRODUCT_SHARE),
-    _optional("power", figures.POWER),
+    _optional("epoch-time", Theme.SPEED, figures.EPOCH_TIME),
+    _optional("evaluation-speed", Theme.SPEED, figures.EVALUATION_SPEED),
+    _optional("work", Theme.SPEED, figures.WORK),
+    _optional("product-share", Theme.SPEED, figures.PRODUCT_SHARE),
+    _optional("power", Theme.USAGE, figures.POWER),
     ENERGY,
-    _optional("sm-active", figures.SM_ACTIVE),
-    _optional("sm-occupancy", figures.SM_OCCUPANCY),
-    _optional("tensor-active", figures.TENSOR_ACTIVE),
-    _optional("dram-active", figures.DRAM_ACTIVE),
-    _optional("import-time", figures.IMPORT),
-    _optional("first-step", figures.FIRST_STEP),
-    _optional("warm-up", figures.WARM_UP),
+    _optional("sm-active", Theme.USAGE, figures.SM_ACTIVE),
+    _optional("sm-occupancy", Theme.USAGE, figures.SM_OCCUPANCY),
+    _optional("tensor-active", Theme.USAGE, figures.TENSOR_ACTIVE),
+    _optional("dram-active", Theme.USAGE, figures.DRAM_ACTIVE),
+    _optional("import-time", Theme.START_UP, figures.IMPORT),
+    _optional("first-step", Theme.START_UP, figures.FIRST_STEP),
+    _optional("warm-up", Theme.START_UP, figures.WARM_UP),
 )
 
 # Columns of the memory's tables. Side by side two of them are named, and printed, as what they are there.

@@ -9,19 +9,24 @@ from .conditions import Replaced, Section
 from .load import Stored
 from .table import Table
 
-HOW_TO_READ = """\
-Every framework trained the same model from the same initial weights on the same batches (own code has a model and \
-weights of its own, and its chapters say so); each trial ran in a \
-process of its own and was measured from outside. Usage, speed, step time, host memory, power and energy come \
-from the steady window, full batches when nothing is compiled or loaded any more; GPU memory is the highest of the \
-whole trial; what import, first step and warm-up took is under "Start-up". Means are \
-over all samples of the window, idle ones included; those over the busy samples alone have a table of their own. \
-Accuracy is that of the test split after the last epoch. Only trials that ended ok give numbers; any other cell \
-names what happened (OOM: out of memory), and a dash means that the figure could not be measured, with the reason \
-below the table. With repeats a cell is their median [95 % interval of their mean]. A footnote is marked [1]: "noisy" \
-is a cell whose repeats' standard deviation is more than 3 % of their mean, "short window" one with too few samples. \
-1 MiB = 2^20 bytes. Chapters differ in their conditions: numbers of different chapters are not a comparison of \
-frameworks."""
+HOW_TO_READ = (
+    "Every framework trained the same model from the same initial weights on the same batches. Own code has a model "
+    "and weights of its own; its chapters say so.",
+    "Each trial ran in a process of its own and was measured from outside.",
+    "Usage, speed, step time, host memory, power and energy are those of the steady window: full batches, when nothing "
+    "is compiled or loaded any more. GPU memory is the highest of the whole trial. Import, first step and warm-up "
+    'stand under "Start-up".',
+    "Means are over all samples of the window, idle ones included. Those over the busy samples alone have a table of "
+    "their own where they differ.",
+    "Accuracy is that of the test split after the last epoch.",
+    "A trial that did not end ok gives no number: its cell says what happened (OOM: out of memory). A dash is a figure "
+    "that could not be measured; the reason stands below the table.",
+    "With repeats a cell is their mean [its 95 % interval].",
+    '[1] is a footnote. "noisy": the standard deviation of the repeats is more than 3 % of their mean. "short window": '
+    "too few samples.",
+    "1 MiB = 2^20 bytes.",
+    "Chapters differ in their conditions: numbers of different chapters are no comparison of frameworks.",
+)
 SIDE_BY_SIDE = """\
 Each column is a batch size under one of these conditions. Differences between columns of one row are of conditions; \
 nothing is averaged over them."""
@@ -34,6 +39,7 @@ class Chapter:
 
     heading: str
     section: Section
+    setting: str  # the conditions in one line
     conditions: tuple[str, ...]
     tables: tuple[Table, ...]
     charts: tuple[Chart, ...]
@@ -42,11 +48,18 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Summary:
-    """What comes first. Sentences are plain text, generated from the data."""
+    """What comes first. Sentences are plain text, generated from the data.
 
+    `about` is the name of the quantity that `headline` is about. `main` is the place of the chapter that headline and
+    findings are of, the one with most trials that are ok; None where no trial is.
+    """
+
+    headline: str
+    about: str
     ran: tuple[str, ...]  # what was run, on what, when
-    findings: tuple[str, ...]  # five at most
+    findings: tuple[str, ...]  # six at most
     not_verified: tuple[str, ...]  # what these results cannot say, and why
+    main: int | None
 
 
 @dataclass(frozen=True)

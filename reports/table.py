@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 import pandas as pd
+
+
+class Theme(StrEnum):
+    """What a table or chart is about, in the order of a chapter: a heading of the page each."""
+
+    SPEED = "Speed"
+    MEMORY = "Memory"
+    ACCURACY = "Accuracy"
+    USAGE = "Usage and energy"
+    MODES = "Tuning and precision"
+    START_UP = "Start-up"
+    PUBLISHED = "Published figures"
+    SOFTWARE = "Software"
+    RUN = "The run"
 
 
 @dataclass(frozen=True)
@@ -37,9 +53,34 @@ class Table:
     above: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
     words: bool = False  # cells are words, flush left; else numbers, flush right
+    theme: Theme = Theme.RUN
+    keys: int = 1  # so many cells name a row
+    by_size: bool = False  # the columns behind them are batch sizes
 
     @property
     def notes(self) -> dict[str, int]:
         """{footnote: its number}, each once, in the order of the cells."""
         notes = dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes)
         return {note: number for number, note in enumerate(notes, start=1)}
+
+
+def without_repeats(tables: Iterable[Table]) -> tuple[Table, ...]:
+    """As they stand below each other: a sentence under several of them is said under the first alone."""
+    said: set[str] = set()
+    shown = []
+    for table in tables:
+        shown.append(replace(table, below=tuple(line for line in table.below if line not in said)))
+        said.update(table.below)
+    return tuple(shown)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A table in its report: the stem of its files, and its chapter's conditions and number; the latter is None where
+    there is one chapter, or where it belongs to none or to several.
+    """
+
+    table: Table
+    stem: str
+    conditions: tuple[str, ...]
+    chapter: int | None = None

@@ -1,6 +1,6 @@
 """The tables in the thesis's layout: one row a framework, batch sizes as columns.
 
-A cell is the median over the repeats that are ok, with the interval of their mean. Where there is none it says why,
+A cell is the mean over the repeats that are ok, with its interval. Where there is none it says why,
 never nothing and never 0.
 """
 
@@ -38,6 +38,7 @@ CSV_COLUMNS = ["framework", "batch_size", *STATISTICS, *BEHIND]
 JOINED = "; "  # how a file holds a tuple
 NOT_RUN, UNKNOWN = "not_run", "unknown"
 SHORT_WORDS = {UNKNOWN: "\N{EN DASH}", Status.OUT_OF_MEMORY.value: "OOM"}
+MOST_DECIMALS = 9  # a stranger's file may hold 1e-300
 TOLERATED_PERCENT = 10.0  # of the cores, taken by others
 NOISY_ABOVE_PERCENT = 3.0
 MEASURED = frozenset((Status.OK, Status.DIVERGED))  # trials with figures to show
@@ -136,7 +137,7 @@ def cell(
 ) -> dict[str, Any]:
     """STATISTICS, BEHIND, KNOWN and DOUBTS of one cell from the repeats of one framework and batch size.
 
-    n counts the values behind the median; the numbers are in `unit`, NaN where they cannot be told from n values;
+    n counts the values behind the mean; the numbers are in `unit`, NaN where they cannot be told from n values;
     low and high are the interval of the mean. status: "ok", else "unknown" (the figure is null), "not_run", or how the
     trials ended, joined by "+".
     """
@@ -219,7 +220,9 @@ def of(frame: pd.DataFrame, quantity: Quantity, title: str) -> Table | str:
         ("Framework / batch size", *order),
         tuple((Cell(display_name(framework)), *row.values()) for framework, row in rows.items()),
         tidy(frame, *(["condition"] if "condition" in frame else [])),
-        below=(how_to_read_a_cell(frame["n"]) + _sources(frame),),
+        below=(how_to_read_a_cell(frame["n"]), *_sources(frame)),
+        theme=quantity.theme,
+        by_size=True,
     )
 
 
@@ -245,34 +248,34 @@ def how_to_read_a_cell(counts: Iterable[int]) -> str:
     if most == 1:
         return "One trial a cell (n = 1): no statement about the spread between runs."
     fewer = " A cell of fewer repeats says its n." if min(some) < most else ""
-    interval = f"in brackets the {CONFIDENCE_PERCENT} % interval of their mean (Student's t)"
-    return f"Median of n = {most} repeats, {interval}; lowest, highest and mean are in the CSV.{fewer}"
+    interval = f"in brackets its {CONFIDENCE_PERCENT} % interval (Student's t)"
+    return f"Mean of n = {most} repeats, {interval}; lowest, highest and median are in the CSV.{fewer}"
 
 
-def _sources(frame: pd.DataFrame) -> str:
+def _sources(frame: pd.DataFrame) -> list[str]:
     sources = dict.fromkeys(filter(None, itertools.chain.from_iterable(frame["sources"])))
-    return f" Source: {' / '.join(sources)}." if sources else ""
+    return [f"Source: {' / '.join(sources)}."] if sources else []
 
 
 def shown(cell: Mapping[Any, Any], decimals: int | None, most: int, compact: bool = False) -> Cell:
-    """Median, interval where n > 1, n where it is less than `most`; without a value a dash, or how the trials ended.
+    """Mean, interval where n > 1, n where it is less than `most`; without a value a dash, or how the trials ended.
 
-    `decimals` None = three significant digits of the median. `compact` leaves out an interval that rounds to it.
+    `decimals` None = three significant digits of the mean. `compact` leaves out an interval that rounds to it.
     """
     if cell["n"] == 0:
         return Cell(words(cell["status"]), None, cell["notes"], cell["trials"])
-    digits = significant(cell["median"]) if decimals is None else decimals
-    text = f"{cell['median']:z.{digits}f}"
+    digits = significant(cell["mean"]) if decimals is None else decimals
+    text = f"{cell['mean']:z.{digits}f}"
     low, high = (f"{cell[key]:z.{digits}f}" for key in ("low", "high"))
     if cell["n"] > 1 and not (compact and low == text == high):
         text += f" [{low}, {high}]"
     text += f" n={cell['n']}" if cell["n"] < most else ""
-    return Cell(text, cell["median"], cell["notes"], cell["trials"])
+    return Cell(text, cell["mean"], cell["notes"], cell["trials"])
 
 
 def significant(value: float) -> int:
-    """Decimals for three significant digits; whole numbers from 100 on."""
-    return max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
+    """Decimals for three significant digits, MOST_DECIMALS at most; whole numbers from 100 on."""
+    return max(0, min(MOST_DECIMALS, 2 - math.floor(math.log10(abs(value))))) if value else 0
 
 
 def words(status: str) -> str:

@@ -10,6 +10,7 @@ from workloads.records.figures import TARGET_TIME, Figure
 from workloads.records.result import TrialResult, until
 
 from .quantities import Quantity
+from .table import Theme
 from .tables import MEASURED
 
 NAME = "target-time"
@@ -18,7 +19,7 @@ NAME = "target-time"
 def quantity(accuracy: float) -> Quantity:
     """Its table says which accuracy."""
     title = f"Time of training up to a test accuracy of {100 * accuracy:g} %, s, evaluations left out"
-    return Quantity(NAME, (replace(TARGET_TIME, title=title),), optional=True)
+    return Quantity(NAME, (replace(TARGET_TIME, title=title),), True, Theme.SPEED)
 
 
 def with_times(results: Sequence[TrialResult], accuracy: float) -> tuple[TrialResult, ...]:

@@ -9,7 +9,7 @@ import pandas as pd
 from .condition_text import ABSENT, distinct, package_versions
 from .conditions import Section
 from .frameworks import display_name, ordered
-from .table import Cell, Table
+from .table import Cell, Table, Theme
 
 
 def table(section: Section) -> Table | None:
@@ -33,4 +33,4 @@ def table(section: Section) -> Table | None:
     head = ("Fact", *map(display_name, names))
     cells = tuple(tuple(Cell(word) for word in row) for row in rows)
     tidy = pd.DataFrame(rows, columns=["fact", *names])
-    return Table("workers", "What the workers reported", head, cells, tidy, words=True)
+    return Table("workers", "What the workers reported", head, cells, tidy, words=True, theme=Theme.SOFTWARE)

@@ -11,6 +11,7 @@ from workloads.records.batch_answers import Answers, BatchAnswers, Point
 
 from ..charts import Kind
 from ..drawing import figures, panels
+from ..drawing.sizes import PAGE
 from ..drawing.styles import series_style
 from ..frameworks import Style, styles
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STEM = "batch-size"
-WIDTH, COLUMN_HEIGHT = 7.0, 4.6  # inches
+HEIGHT = 4.6  # inches
 ALT = "Training speed and memory against batch size, a column for each framework; vertical lines mark the answers."
 MARKS: dict[str, tuple[str, str, Any]] = {  # answer: (label, colour, line)
     "fastest": ("Fastest: the smallest within 2 % of the best", "#222222", "-"),
@@ -31,15 +32,15 @@ LIMIT = ("Memory limit", "#D55E00")
 
 
 def write(answers: BatchAnswers, folder: Path, formats: Collection[str] = figures.FORMATS) -> list[Path]:
-    """STEM.png and STEM.svg in `folder`, those asked for; none where no framework has a curve. Raises OSError."""
+    """STEM.png, .svg and .pdf in `folder`, those asked for; none where no framework has a curve. Raises OSError."""
     drawable = [each for each in answers.frameworks if each.fastest and each.fastest.points]
     if not drawable:
         return []
     import matplotlib as mpl
 
     paths = [folder / f"{STEM}.{name}" for name in figures.FORMATS if name in formats]
-    with mpl.rc_context(figures.SETTINGS):
-        figures.save(drawn(drawable), paths, {"Title": "Which batch size", "Description": ALT})
+    with mpl.rc_context(figures.SETTINGS | PAGE.settings):
+        figures.save(drawn(drawable), paths, "Which batch size", ALT)
     return paths
 
 
@@ -49,12 +50,12 @@ def drawn(answers: Sequence[Answers]) -> Figure:
     from matplotlib.figure import Figure
 
     looks = styles(each.framework for each in answers)
-    figure = Figure((WIDTH, COLUMN_HEIGHT), layout="constrained")
+    figure = Figure((PAGE.width, HEIGHT), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(2, len(answers), sharex=True, sharey="row", squeeze=False)
     for column, each in enumerate(answers):
         upper, lower = grid[0][column], grid[1][column]
-        upper.set_title(figures.shortened(looks[each.framework].name), loc="left", size=figures.TEXT_POINTS)
+        upper.set_title(figures.shortened(looks[each.framework].name), loc="left", size=PAGE.text)
         _curve(upper, each.fastest.points if each.fastest else (), looks[each.framework], 1.0)
         _curve(lower, each.memory, looks[each.framework], 2.0**-20)
         if each.largest and each.memory:
@@ -65,7 +66,7 @@ def drawn(answers: Sequence[Answers]) -> Figure:
     grid[0][0].set_ylabel("Training speed, images/s")
     grid[1][0].set_ylabel("Peak memory, MiB")
     _axes(grid)
-    figure.supxlabel("Batch size, images (logarithmic)", size=figures.TEXT_POINTS)
+    figure.supxlabel("Batch size, images (logarithmic)", size=PAGE.text)
     _legend(figure, answers)
     return figure
 
@@ -116,7 +117,7 @@ def _axes(grid: Any) -> None:
             axes.xaxis.set_major_locator(LogLocator(2.0**each))
             axes.xaxis.set_minor_locator(NullLocator())
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.10g}"))
-            axes.tick_params(labelsize=figures.SMALL_POINTS)
+            axes.tick_params(labelsize=PAGE.small)
 
 
 def _legend(figure: Figure, answers: Sequence[Answers]) -> None:
@@ -133,4 +134,4 @@ def _legend(figure: Figure, answers: Sequence[Answers]) -> None:
         entries.append((Line2D([], [], color=LIMIT[1], linestyle=(0, (1, 1))), LIMIT[0]))
     if entries:
         handles, labels = zip(*entries, strict=True)
-        figure.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False, fontsize=figures.SMALL_POINTS)
+        figure.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False, fontsize=PAGE.small)

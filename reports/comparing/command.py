@@ -1,23 +1,42 @@
-"""python -m reports compare A B [--fail-on-regression 5%] [--out DIR]: two machines, versions or commits."""
+"""python -m reports compare A B [--fail-on-regression 5%] [--format junit] [--out DIR]: machines, versions, commits."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
-from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from .. import export, markdown
-from ..condition_text import dates
+from .. import export
 from ..frameworks import display_name
 from ..load import ReportError
 from ..order import ERROR
-from . import comparison_tables
+from . import comparison_tables, html_page, json_text, junit
 from .cell_tests import Verdict
-from .comparison import Comparison, Side, compare
+from .comparison import Comparison, compare, compare_columns
 from .gate import Outcome, Ruling, rule
+from .markdown_page import page
 
+
+@dataclass(frozen=True)
+class Asked:
+    """A comparison, and the gate's question and answer where there is one."""
+
+    comparison: Comparison
+    tolerated_percent: float | None
+    every_cell: bool
+    ruling: Ruling | None
+
+
+FORMATS: dict[str, Callable[[Asked], str]] = {
+    "md": lambda asked: page(asked.comparison),
+    "json": lambda asked: json_text.text(asked.comparison, asked.tolerated_percent, asked.ruling),
+    "junit": lambda asked: junit.text(asked.comparison, asked.tolerated_percent, asked.every_cell),
+    "html": lambda asked: html_page.text(asked.comparison, asked.ruling),
+}
+ENDINGS = {"md": "compare.md", "json": "compare.json", "junit": "compare.xml", "html": "compare.html"}
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
@@ -28,17 +47,23 @@ def main(arguments: list[str]) -> int:
         tolerated = None if options.fail_on_regression is None else percent(options.fail_on_regression)
         if options.every_cell and tolerated is None:
             raise ReportError("--every-cell: it sharpens --fail-on-regression X%, which is not given")
-        comparison = compare(options.a, options.b)
-        text = page(comparison)
+        comparison = _compare(options)
+        ruling = refusal = None
+        try:
+            ruling = None if tolerated is None else gate(comparison, tolerated, options.every_cell)
+        except ReportError as error:
+            refusal = error
+        asked = Asked(comparison, tolerated, options.every_cell, ruling)
         if options.out:
-            _write(options.out, comparison, text)
-        ruling = None if tolerated is None else gate(comparison, tolerated, options.every_cell)
+            _write(options.out, comparison, {name: make(asked) for name, make in FORMATS.items()})
+        if refusal:
+            raise refusal
+        text = FORMATS[options.format](asked)
     except ReportError as error:
         print(f"reports: {error}", file=sys.stderr)
         return 2
-    for side in (comparison.a, comparison.b):
-        for item in side.stored.unreadable:
-            print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
+    for item in dict.fromkeys((*comparison.a.stored.unreadable, *comparison.b.stored.unreadable)):
+        print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
     print(text)
     if ruling is None:
         return 0
@@ -50,12 +75,34 @@ def main(arguments: list[str]) -> int:
     return int(ruling.outcome)
 
 
+def _compare(options: argparse.Namespace) -> Comparison:
+    """Raises ReportError."""
+    if options.frameworks and options.b:
+        raise ReportError("--frameworks: it compares two columns of one results folder, and two folders are given")
+    if options.frameworks:
+        return compare_columns(options.a, tuple(options.frameworks))
+    if not options.b:
+        raise ReportError("B is missing: give two results folders, or one with --frameworks NAME_A NAME_B")
+    return compare(options.a, options.b)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m reports compare", description="Compare two results folders, cell by cell."
     )
-    parser.add_argument("a", type=Path, metavar="A", help="the baseline: a folder that python -m runner wrote")
-    parser.add_argument("b", type=Path, metavar="B", help="the folder that is held against it")
+    parser.add_argument(
+        "a",
+        type=Path,
+        metavar="A",
+        help="the baseline: a folder that python -m runner wrote, a published one, or its results.tar.xz",
+    )
+    parser.add_argument("b", type=Path, metavar="B", nargs="?", help="the one that is held against it")
+    parser.add_argument(
+        "--frameworks",
+        nargs=2,
+        metavar=("NAME_A", "NAME_B"),
+        help="in place of B: two columns of A, as pytorch pytorch@nightly or pytorch pytorch@tuned, paired by repeat",
+    )
     parser.add_argument(
         "--fail-on-regression",
         metavar="X%",
@@ -71,7 +118,16 @@ def _parser() -> argparse.ArgumentParser:
         help="with --fail-on-regression: exit with 0 only where such a loss is excluded of every cell, too",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="write compare.md, compare.csv and compare-frameworks.csv there"
+        "--format",
+        choices=tuple(FORMATS),
+        default="md",
+        help="what is printed: Markdown, JSON, JUnit XML for a continuous integration, or a page (default: md)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help=f"write all of these there, too: {', '.join(ENDINGS.values())}, compare.csv, compare-frameworks.csv",
     )
     return parser
 
@@ -126,53 +182,15 @@ def _lost(comparison: Comparison) -> list[str]:
     return [*lines, *comparison.alone]
 
 
-def page(comparison: Comparison) -> str:
-    """Everything that was found, in Markdown."""
-    counts = Counter(cell.verdict for cell in comparison.cells)
-    ended = Counter(ending.verdict for ending in comparison.endings)
-    worse, better = (counts[verdict] + ended[verdict] for verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT))
-    values = counts.total() - counts[Verdict.NOT_JUDGED] - counts[Verdict.NO_VALUE]
-    lines = [
-        f"{values - counts[Verdict.NOT_TESTED]} of {values} values were tested: {worse} worse, {better} better in B, "
-        f"{counts[Verdict.NO_DIFFERENCE]} without a difference that could be found"
-        + (f" (of these, {ended.total()} by how the trials ended)" if ended else "")
-        + "."
-    ]
-    if counts[Verdict.NOT_TESTED]:
-        lines.append(f"{counts[Verdict.NOT_TESTED]} could not be tested; the footnotes of their cells say why.")
-    lines += [f"{line[0].upper()}{line[1:]}." for line in comparison.alone]
-    parts = [
-        "# Batchwise: B against A",
-        markdown.bullets([_side("A", comparison.a), _side("B", comparison.b)]),
-        markdown.bullets([markdown.escape(line) for line in lines]),
-        *(markdown.of(table, "##").strip("\n") for table in comparison_tables.tables_of(comparison)),
-        "## How to read",
-        *(markdown.escape(sentence) for sentence in comparison_tables.HOW),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _side(name: str, side: Side) -> str:
-    stored = side.stored
-    line = f"{name}: {side.path}: {len(stored.results)} trials, started {dates(stored.results)} (UTC)"
-    for number, what in (
-        (len(stored.unreadable), "unreadable"),
-        (len(stored.unfinished), "unfinished"),
-        (len(side.replaced), "replaced by a newer one of the same cell"),
-    ):
-        line += f"; {number} {what}" if number else ""
-    return markdown.escape(line)
-
-
-def _write(out: Path, comparison: Comparison, text: str) -> None:
-    texts = {
-        "compare.md": text,
+def _write(out: Path, comparison: Comparison, texts: dict[str, str]) -> None:
+    """Every form of it, and the tables as CSV."""
+    files = {ENDINGS[name]: text for name, text in texts.items()} | {
         "compare.csv": comparison_tables.cells_csv(comparison),
         "compare-frameworks.csv": comparison_tables.means_csv(comparison),
     }
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for name, content in texts.items():
+        for name, content in files.items():
             export.write_text(out / name, content)
     except OSError as error:
         raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error

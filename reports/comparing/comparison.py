@@ -1,9 +1,12 @@
-"""Two results folders, A the baseline and B: every cell that both hold, compared; every other one named."""
+"""Two results folders, or two columns of one, A the baseline and B: every cell that both hold, compared; every other
+one named.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,18 +14,20 @@ from workloads.records.intervals import accuracy_step
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
-from .. import load, tables
+from .. import tables
 from ..conditions import Replaced, Section, sections
-from ..frameworks import display_name
+from ..frameworks import display_name, ordered
 from ..load import ReportError, Stored
+from ..publishing import archive
 from ..quantities import ACCURACY, Quantity
 from ..tables import Place
 from . import cell_tests, estimates
 from .cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest, Verdict
 from .estimates import Shift
-from .pairing import Pair, pair
+from .pairing import Pair, pair, pair_columns
 
 Values = list[tuple[TrialResult, float]]
+LEFT_OUT = "left out, for want of a counterpart: {} of the repeats"
 
 
 @dataclass(frozen=True)
@@ -67,11 +72,17 @@ class Compared:
 
 @dataclass(frozen=True)
 class Side:
-    """One results folder; `path` as it was given."""
+    """One results folder, or one `column` of it; `path` as it was given."""
 
     path: Path
     stored: Stored
     replaced: tuple[Replaced, ...]
+    column: str = ""
+
+    @property
+    def name(self) -> str:
+        """As a sentence names it."""
+        return f"{display_name(self.column)} in {self.path}" if self.column else str(self.path)
 
 
 @dataclass(frozen=True)
@@ -101,29 +112,61 @@ class Comparison:
 
 def compare(a: Path, b: Path) -> Comparison:
     """Raises ReportError: a folder is missing or without a readable result, or the two have nothing in common."""
-    sides, of_sides = [], []
-    for path in (a, b):
-        stored = load.read(path)
-        if not stored.results:
-            first = stored.unreadable[0]
-            raise ReportError(f"{first.path}: {first.reason}; no result of this folder can be read")
-        in_sections, replaced = sections(stored.results)
-        sides.append(Side(path, stored, tuple(replaced)))
-        of_sides.append(in_sections)
-    pairs, alone = pair(*of_sides)
+    read = [_read(path) for path in (a, b)]
+    pairs, alone = pair(*(in_sections for _, in_sections in read))
+    return _tested(read[0][0], read[1][0], pairs, alone)
+
+
+def compare_columns(results: Path, names: tuple[str, str]) -> Comparison:
+    """Two frameworks, builds or modes of one results folder. Raises ReportError as `compare`, and where one is not
+    there.
+    """
+    side, in_sections = _read(results)
+    there = ordered(result.spec.cell.framework for result in side.stored.results)
+    if names[0] == names[1]:
+        raise ReportError(f"--frameworks {' '.join(names)}: the same twice; name two of {', '.join(there)}")
+    if unknown := [name for name in names if name not in there]:
+        raise ReportError(f"--frameworks: no trial of {unknown[0]} in {results}; there are {', '.join(there)}")
+    pairs, alone = pair_columns(in_sections, names)
+    return _tested(_column(side, names[0]), _column(side, names[1]), pairs, alone)
+
+
+def _read(path: Path) -> tuple[Side, list[Section]]:
+    stored = archive.stored(path)
+    if not stored.results:
+        first = stored.unreadable[0]
+        raise ReportError(f"{first.path}: {first.reason}; no result of this folder can be read")
+    in_sections, replaced = sections(stored.results)
+    return Side(path, stored, tuple(replaced)), in_sections
+
+
+def _column(side: Side, name: str) -> Side:
+    """Its folder's files that cannot be read may be of either column."""
+    stored = side.stored
+    own = [place for place, result in enumerate(stored.results) if result.spec.cell.framework == name]
+    results, folders = tuple(stored.results[place] for place in own), tuple(stored.folders[place] for place in own)
+    replaced = tuple(each for each in side.replaced if each.old.spec.cell.framework == name)
+    return Side(side.path, replace(stored, results=results, folders=folders), replaced, name)
+
+
+def _tested(a: Side, b: Side, pairs: Sequence[Pair], alone: Sequence[str]) -> Comparison:
+    """Raises ReportError where nothing is in common."""
     untested = [_compared(pair) for pair in pairs]
     if not any(pair.tests for pair in untested):
         differences = "; ".join([*alone, *(line for pair in untested for line in pair.uncompared)])
         why = differences or "no framework was run at a batch size that is in both"
-        raise ReportError(f"{a} and {b}: nothing in common: {why}")
+        raise ReportError(f"{a.name} and {b.name}: nothing in common: {why}")
     tests = cell_tests.tested(pair.cells for pair in untested)
     compared = [replace(pair, tests=tuple(tested)) for pair, tested in zip(untested, tests, strict=True)]
-    return Comparison(sides[0], sides[1], tuple(compared), tuple(alone))
+    return Comparison(a, b, tuple(compared), tuple(alone))
 
 
 def _compared(pair: Pair) -> Compared:
     """Before the tests."""
-    places_a, places_b = tables.places(pair.a), tables.places(pair.b)
+    places_a, places_b = (
+        {(pair.row if pair.columns else framework, size): results for (framework, size), results in places.items()}
+        for places in map(tables.places, (pair.a, pair.b))
+    )
     both = [place for place in places_a if place in places_b]
     cells, uncompared = [], []
     for quantity in QUANTITIES:
@@ -146,24 +189,29 @@ def _compared(pair: Pair) -> Compared:
 
 def _cell(pair: Pair, quantity: Quantity, place: Place) -> CellTest:
     """With the notes that the reports' tables would have beneath it."""
-    sides = {"A": pair.a, "B": pair.b}
-    known_a, known_b = (_known(section, quantity, place) for section in sides.values())
+    framework, size = place
+    sides = [
+        (side, section, (name, size))
+        for side, section, name in zip("AB", (pair.a, pair.b), pair.own(framework), strict=True)
+    ]
+    known_a, known_b = (_known(section, quantity, own) for _, section, own in sides)
     values_a, values_b = ([value for _, value in known] for known in (known_a, known_b))
     notes = [
-        f"{side}: {note}"
-        for side, section in sides.items()
-        for note in tables.by_place(section, quantity)[place]["notes"]
+        f"{side}: {note}" for side, section, own in sides for note in tables.by_place(section, quantity)[own]["notes"]
     ]
     spread = Shift(math.nan)
     if values_a and values_b and quantity is ACCURACY:
         task = pair.a.condition.task
         spread, remarks = _in_points(known_a, known_b, accuracy_step(task.dataset, task.source))
         notes += remarks
+    elif values_a and values_b and pair.columns:
+        spread, remarks = _of_repeats(known_a, known_b)
+        notes += remarks
     elif values_a and values_b:
         spread = estimates.of_ratio(values_a, values_b)
     if quantity.better and spread.untested:
         notes.append(spread.untested)
-    trials = tuple(result.spec.id for section in sides.values() for result in tables.places(section)[place])
+    trials = tuple(result.spec.id for _, section, own in sides for result in tables.places(section)[own])
     cell = cell_tests.of_cell(*place, quantity, values_a, values_b, spread)
     return replace(cell, notes=tuple(notes), trials=trials)
 
@@ -175,6 +223,18 @@ def _known(section: Section, quantity: Quantity, place: Place) -> Values:
     results = [result for result in tables.places(section)[place] if result.status is Status.OK]
     figures = [(result, tables.figure_of(result, spec.name)) for result in results]
     return [(result, figure.value * spec.factor) for result, figure in figures if figure.value is not None]
+
+
+def _of_repeats(a: Values, b: Values) -> tuple[Shift, list[str]]:
+    """Paired by repeat, for in one run those stand near one another; of independent ones where no repeat is in both."""
+    of_b = {result.spec.draw.repeat: value for result, value in b}
+    pairs = [(value, of_b[repeat]) for result, value in a if (repeat := result.spec.draw.repeat) in of_b]
+    if not pairs:
+        values_a, values_b = ([value for _, value in side] for side in (a, b))
+        return estimates.of_ratio(values_a, values_b), ["no repeat is in both: repeats are not paired"]
+    left = len(a) + len(b) - 2 * len(pairs)
+    values_a, values_b = map(list, zip(*pairs, strict=True))
+    return estimates.of_ratio(values_a, values_b, paired=True), [LEFT_OUT.format(left)] if left else []
 
 
 def _in_points(a: Values, b: Values, step: float) -> tuple[Shift, list[str]]:
@@ -189,7 +249,7 @@ def _in_points(a: Values, b: Values, step: float) -> tuple[Shift, list[str]]:
         remark = "the inputs differ between A and B: repeats are not paired"
         return estimates.of_points(values_a, values_b, False, step), [remark]
     left = len(a) + len(b) - 2 * len(pairs)
-    remarks = [f"left out, for want of a counterpart with the same inputs: {left} of the repeats"] if left else []
+    remarks = [LEFT_OUT.format(left)] if left else []
     values_a, values_b = map(list, zip(*pairs, strict=True))
     return estimates.of_points(values_a, values_b, True, step), remarks
 

@@ -16,17 +16,20 @@ from ..order import ERROR
 from ..spread import LEAST_SPREAD
 from ..table import Cell, Table
 from ..tables import JOINED, Place, significant
+from . import effect_words, headline
 from .cell_tests import AnyTest, CellTest, MeanTest, Verdict
 from .comparison import Compared, Comparison, Ending
 from .estimates import POWER
 
 HOW = (
     f"B against A: the ratio B/A of geometric means and its {CONFIDENCE_PERCENT} % interval (Welch's t on "
-    "logarithms); of accuracy the difference B - A in percentage points (paired by repeat where the inputs are the "
+    "logarithms; of two columns of one folder Student's, paired by repeat): 2.00 times as fast is twice as fast, 0.50 "
+    "half as fast; of accuracy the difference B - A in percentage points (paired by repeat where the inputs are the "
     "same). The spread of a cell is taken to be that of all batch sizes of its framework and side, or its own where "
     f"that is larger; repeats that agree better than {100 * LEAST_SPREAD:g} %, of accuracies than one test image, are "
     "taken to spread by that much, for what they hide is unknown. A framework's mean over its batch sizes has the "
-    "cells' own spreads.",
+    "cells' own spreads, and so has the mean over all frameworks; where such an interval holds 1, no difference can be "
+    "told.",
     "Better or worse: one-sided tests, corrected after Holm for the cells and means of the same quantity, each "
     f"quantity and direction for itself: at most {100 * ERROR:g} % of comparisons call anything of a quantity worse "
     f"that is not. The smallest loss found is the one that {100 * POWER:g} % of such comparisons would call worse.",
@@ -47,14 +50,15 @@ CHANGES = (
     (Verdict.IMPROVEMENT, "improvements", "Improvements: better in B"),
 )
 WORDS = {Verdict.REGRESSION: " worse", Verdict.IMPROVEMENT: " better"}
-BETTER = {1: "more is better", -1: "less is better", 0: "neither more nor less is better: not judged"}
+COMMA_WORDS = {verdict: f",{word}" for verdict, word in WORDS.items()}  # behind words
 
 
 def tables_of(comparison: Comparison) -> list[Table]:
     """All tables of a comparison, those of what is worse and better first after what differs."""
     several = len(comparison.pairs) > 1
     pairs = [(pair, f"-{number}" if several else "") for number, pair in enumerate(comparison.pairs, start=1)]
-    tables = [_differences(pair, suffix) for pair, suffix in pairs]
+    tables = [table for pair, suffix in pairs if (table := headline.table(pair, suffix))]
+    tables += [_differences(pair, suffix) for pair, suffix in pairs]
     for verdict, name, title in CHANGES:
         if rows := _changes(comparison, verdict):
             head = ("Framework", "Batch size", "Quantity", "A", "B", "B against A", "Adjusted p")
@@ -119,7 +123,7 @@ def _changes(comparison: Comparison, verdict: Verdict) -> list[tuple[Cell, ...]]
         for cell in sorted(changed, key=lambda cell: -abs(cell.loss_percent)):
             quantity, p = cell.quantity, cell.p_worse if verdict is Verdict.REGRESSION else cell.p_better
             medians = (_median(cell, median) for median in (cell.median_a, cell.median_b))
-            effect = Cell(_effect(cell), cell.effect[0], cell.notes, cell.trials)
+            effect = Cell(in_words(cell), cell.effect[0], cell.notes, cell.trials)
             name = Cell(f"{quantity.name}, {quantity.unit}")
             rows.append((*_place(cell), name, *medians, effect, Cell(f"{p:.2g}", p)))
     return rows
@@ -144,7 +148,7 @@ def _means(compared: Compared, suffix: str) -> Table:
                 Cell(display_name(mean.framework)),
                 Cell(mean.quantity.name),
                 Cell(str(len(mean.batch_sizes)), len(mean.batch_sizes)),
-                Cell(_effect(mean) + WORDS.get(mean.verdict, ""), mean.effect[0], left),
+                Cell(in_words(mean) + COMMA_WORDS.get(mean.verdict, ""), mean.effect[0], left),
                 Cell(f"{mean.at_most_percent:z.1f} {mean.unit}", mean.at_most_percent),
                 Cell(f"{mean.smallest_percent:.1f} {mean.unit}", mean.smallest_percent),
             )
@@ -166,11 +170,11 @@ def _quantity(compared: Compared, name: str, suffix: str) -> Table:
         (Cell(display_name(framework)), *(_cell(cells.get((framework, size))) for size in sizes))
         for framework in ordered(framework for framework, _ in cells)
     ]
-    how = "difference B - A, percentage points" if first.in_points else "ratio B/A"
-    spec = first.quantity.figure(compared.pair.a.condition)
+    how = "difference B - A, percentage points" if first.in_points else effect_words.TIMES[name].times
+    label = effect_words.label(compared, first.quantity)
     return Table(
         f"compare-{name}{suffix}",
-        f"{spec.label if spec else name}: {how} ({BETTER[first.quantity.better]})",
+        f"{label}, B against A: {how} ({effect_words.BETTER[first.quantity.better]})",
         ("Framework / batch size", *map(str, sizes)),
         tuple(rows),
         above=(compared.pair.title,),
@@ -185,11 +189,17 @@ def _cell(cell: CellTest | None) -> Cell:
     return Cell(_effect(cell) + WORDS.get(cell.verdict, ""), cell.effect[0], cell.notes, cell.trials)
 
 
+def in_words(test: AnyTest) -> str:
+    """ "0.921 [0.905, 0.937] times as fast", "-0.28 [-0.90, +0.34] points"."""
+    return f"{_effect(test)} {'points' if test.in_points else effect_words.TIMES[test.quantity.name].times}"
+
+
 def _effect(test: AnyTest) -> str:
-    """ "0.921 [0.905, 0.937]" of a ratio, "-0.28 [-0.90, 0.34]" of points; without an interval where there is none."""
+    """ "0.921 [0.905, 0.937]" of a ratio, "-0.28 [-0.90, +0.34]" of points; without an interval where there is none."""
     value, low, high = test.effect
-    form = "+z.2f" if test.in_points else f".{max(3, significant(value))}f"
-    return f"{value:{form}} [{low:{form}}, {high:{form}}]" if test.estimate else f"{value:{form}}"
+    if not test.in_points:
+        return effect_words.ratio(value, low, high)
+    return f"{value:+z.2f} [{low:+z.2f}, {high:+z.2f}]" if test.estimate else f"{value:+z.2f}"
 
 
 def _test_row(test: AnyTest) -> dict[str, object]:

@@ -87,11 +87,12 @@ class Estimate:
         return self.reach(1 - ERROR / tests) + self.reach(POWER)
 
 
-def of_ratio(a: Sequence[float], b: Sequence[float]) -> Shift:
-    """Of the geometric means, b over a, from independent repeats."""
+def of_ratio(a: Sequence[float], b: Sequence[float], paired: bool = False) -> Shift:
+    """Of the geometric means, b over a; `paired`: a[i] and b[i] are of the same repeat."""
     if min(*a, *b) <= 0:
         return Shift(math.nan, untested=NO_RATIO)
-    return _of_independent([math.log(x) for x in a], [math.log(x) for x in b], LEAST_SPREAD)
+    logs = [math.log(x) for x in a], [math.log(x) for x in b]
+    return (_of_pairs if paired else _of_independent)(*logs, LEAST_SPREAD)
 
 
 def of_points(a: Sequence[float], b: Sequence[float], paired: bool, least_spread: float) -> Shift:
@@ -99,8 +100,10 @@ def of_points(a: Sequence[float], b: Sequence[float], paired: bool, least_spread
 
     `least_spread`: the points that one test image is worth.
     """
-    if not paired:
-        return _of_independent(a, b, least_spread)
+    return (_of_pairs if paired else _of_independent)(a, b, least_spread)
+
+
+def _of_pairs(a: Sequence[float], b: Sequence[float], least_spread: float) -> Shift:
     steps = [y - x for x, y in zip(a, b, strict=True)]
     return _shift(statistics.fmean(steps), {"paired": steps}, least_spread)
 

@@ -43,14 +43,13 @@ def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, e
     means = [test for test in tests if isinstance(test, MeanTest)]
     cells = [test for test in tests if isinstance(test, CellTest) and test.quantity.better]
     everything: list[AnyTest] = [*means, *cells]
-    worse = [test for test in everything if test.verdict is Verdict.REGRESSION]
-    losses = [test for test in worse if test.loss_percent >= tolerated_percent]
+    losses = [test for test in everything if is_loss(test, tolerated_percent)]
     if losses or ended_worse:
         head = f"{len(losses) + len(ended_worse)} worse by {tolerated_percent:g} % or more"
-        return Ruling(Outcome.REGRESSION, head, (*ended_worse, *map(_loss, losses)))
+        return Ruling(Outcome.REGRESSION, head, (*ended_worse, *map(loss_line, losses)))
     tested = [cell for cell in cells if cell.estimate]
     claimed = [*means, *(tested if every_cell else ())]
-    open_ = [test for test in claimed if test.at_most_percent >= tolerated_percent]
+    open_ = [test for test in claimed if is_open(test, tolerated_percent)]
     untested = [cell for cell in cells if cell.verdict is Verdict.NOT_TESTED]
     if open_ or untested or not claimed:
         head = (
@@ -58,7 +57,7 @@ def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, e
             f"values{f'; {len(untested)} values could not be tested' if untested else ''}"
         )
         open_.sort(key=lambda test: test.at_most_percent, reverse=True)
-        lines = [_open(test, tolerated_percent) for test in open_]
+        lines = [open_line(test, tolerated_percent) for test in open_]
         lines += [f"{_subject(cell)}: {cell.spread.untested}" for cell in untested]
         return Ruling(Outcome.CANNOT_BE_TOLD, head, tuple(lines))
     whose = "every cell and every framework's mean" if every_cell else "every framework's mean"
@@ -84,12 +83,24 @@ def _change(test: AnyTest) -> str:
     return f"{_subject(test)} {'worse' if percent >= 0 else 'better'} by {abs(percent):.1f} {test.unit}"
 
 
-def _loss(test: AnyTest) -> str:
+def is_loss(test: AnyTest, tolerated_percent: float) -> bool:
+    """Established, and of this size or larger."""
+    return test.verdict is Verdict.REGRESSION and test.loss_percent >= tolerated_percent
+
+
+def is_open(test: AnyTest, tolerated_percent: float) -> bool:
+    """Whether such a loss is not excluded; of what was tested."""
+    return test.at_most_percent >= tolerated_percent
+
+
+def loss_line(test: AnyTest) -> str:
+    """Of one that `is_loss`."""
     low, high = sorted(map(test.percent, test.loss.interval))
     return f"{_change(test)} [{low:.1f}, {high:.1f}] (adjusted p {test.p_worse:.2g})"
 
 
-def _open(test: AnyTest, tolerated_percent: float) -> str:
+def open_line(test: AnyTest, tolerated_percent: float) -> str:
+    """Of one that `is_open`."""
     needed = test.repeats_needed(tolerated_percent)
     advice = f"about {needed}" if needed <= MOST_REPEATS else f"more than {MOST_REPEATS}"
     known = "a loss is established, but not one of this size; " if test.verdict is Verdict.REGRESSION else ""

@@ -7,11 +7,12 @@ the processor to a package's version, may differ between its sides: that differe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import pandas as pd
 
+from workloads.records.build import adapter_of
 from workloads.records.job import Passes, Task
 from workloads.records.result import TrialResult
 
@@ -24,10 +25,22 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True)
 class Pair:
-    """`a` is the baseline."""
+    """`a` is the baseline. `columns`: of two columns of one results folder their names; each side holds its own."""
 
     a: Section
     b: Section
+    columns: tuple[str, str] | None = None
+
+    @property
+    def row(self) -> str:
+        """What both columns are called: their framework where it is one, else both."""
+        assert self.columns is not None
+        of_a, of_b = map(adapter_of, self.columns)
+        return of_a if of_a == of_b else "-".join(self.columns)
+
+    def own(self, framework: str) -> tuple[str, str]:
+        """The names that each side has for a framework of the comparison."""
+        return self.columns or (framework, framework)
 
     @property
     def title(self) -> str:
@@ -43,7 +56,7 @@ class Pair:
         for framework in frameworks:
             key = f"{display_name(framework)} packages"
             if words_a[key] != words_b[key]:
-                words_a[key], words_b[key] = _packages(self.a, self.b, framework)
+                words_a[key], words_b[key] = _packages(self.a, self.b, self.own(framework))
         keys = {**words_a, **words_b}
         words = [(key, words_a.get(key, NOT_REPORTED), words_b.get(key, NOT_REPORTED)) for key in keys]
         return [(key, a, b) for key, a, b in words if a != b]
@@ -80,6 +93,35 @@ def pair(a: Sequence[Section], b: Sequence[Section]) -> tuple[list[Pair], list[s
         for side, sections in sides.items():
             alone += [f"only in {side}: {_named(section)}" for section in sections if section not in paired]
     return pairs, alone
+
+
+def pair_columns(every: Sequence[Section], names: tuple[str, str]) -> tuple[list[Pair], list[str]]:
+    """Of each section the two columns, and a line for each section that has one of them."""
+    pairs: list[Pair] = []
+    alone: list[str] = []
+    for section in every:
+        a, b = (_column(section, name) for name in names)
+        if a.results and b.results:
+            pairs.append(_beside(a, b, names))
+        else:
+            alone += [f"only in {letter}: {_named(section)}" for letter, side in (("A", a), ("B", b)) if side.results]
+    return pairs, alone
+
+
+def _beside(a: Section, b: Section, names: tuple[str, str]) -> Pair:
+    """Their software under one name, so that what differs in it is told side by side."""
+    row = Pair(a, b, names).row
+    a, b = (replace(side, software={row: side.software[name]}) for side, name in zip((a, b), names, strict=True))
+    return Pair(a, b, names)
+
+
+def _column(section: Section, name: str) -> Section:
+    return replace(
+        section,
+        software={key: software for key, software in section.software.items() if key == name},
+        results=tuple(result for result in section.results if result.spec.cell.framework == name),
+        by_default=(),
+    )
 
 
 def _paired(a: list[Section], b: list[Section]) -> list[Pair]:
@@ -124,11 +166,11 @@ def _words(section: Section, frameworks: Sequence[str] | None = None) -> dict[st
     return described(section.condition) | software_words(section, frameworks)
 
 
-def _packages(a: Section, b: Section, framework: str) -> tuple[str, str]:
+def _packages(a: Section, b: Section, own: tuple[str, str]) -> tuple[str, str]:
     """Those whose versions differ, in place of the digests, which say only that some do."""
     versions: list[dict[str, Any]] = []
-    for section in (a, b):
-        facts = [r.facts.get("packages") for r in section.results if r.spec.cell.framework == framework]
+    for section, name in zip((a, b), own, strict=True):
+        facts = [r.facts.get("packages") for r in section.results if r.spec.cell.framework == name]
         versions.append(next((packages for packages in facts if isinstance(packages, dict)), {}))
     names = sorted(name for name in {*versions[0], *versions[1]} if versions[0].get(name) != versions[1].get(name))
     in_a, in_b = (", ".join(f"{name} {side[name]}" for name in names if name in side) for side in versions)

@@ -1,4 +1,4 @@
-"""Charts of one quantity against batch size, the thesis's three first; published figures behind ours."""
+"""Charts of one quantity against batch size, the main ones first; published figures behind ours."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from ..charts import Chart, Panel
 from ..conditions import Section
-from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, STEP_TIME, USAGE, Quantity
+from ..quantities import ACCURACY, ENERGY, MAIN, STEP_TIME, Quantity
 from ..reproduction.publication import Publication
 from ..reproduction.published_series import behind as published_behind
 from . import chart_words
-from .chart_series import against_batch_size
+from .chart_series import against_batch_size, batch_scale
 
-DRAWN = (USAGE, MEMORY, ACCURACY, SPEED, STEP_TIME, ENERGY)
+DRAWN = (*MAIN, STEP_TIME, ENERGY)
 NAMES = tuple(quantity.name for quantity in DRAWN)
 LOGARITHMIC = (STEP_TIME,)  # grows with the batch size itself: on a linear axis half of its points lie at 0
 AXIS_NAMES = {ENERGY: "{}, J an image"}
-BATCH_AXIS = "Batch size, images (logarithmic)"
+BATCH_AXIS = "Batch size, images"
 
 
 def of_section(section: Section, published: Sequence[Publication]) -> list[Chart]:
@@ -37,11 +37,14 @@ def _chart(section: Section, quantity: Quantity, published: Sequence[Publication
     return Chart(
         name=quantity.name,
         title=title,
-        x_label=BATCH_AXIS,
+        x_name=BATCH_AXIS,
         y_label=AXIS_NAMES.get(quantity, f"{{}}, {spec.unit}").format(spec.label),
         panels=(Panel("", series),),
         alt=chart_words.sentence([f"{title}, against batch size", *courses]),
         caption=" ".join([chart_words.points(measured.most), *about]),
+        x_scale=batch_scale(series),
         full_scale=spec.full_scale,
+        theme=quantity.theme,
+        from_zero=quantity is not ACCURACY,
         y_log=quantity in LOGARITHMIC and all(y is None or y > 0 for line in measured.series for y in line.y),
     )

@@ -1,17 +1,20 @@
-"""Series of a chart from stored results: a framework's medians against batch size, with intervals and trials."""
+"""Series of a chart from stored results: a framework's means against batch size, with intervals and trials."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from .. import tables
-from ..charts import Kind, Series
+from ..charts import Kind, Scale, Series
 from ..conditions import Section
 from ..frameworks import display_name
 from ..quantities import Quantity
+
+CLOSE = 1.1  # of the larger to the smaller: on a logarithmic axis of a few powers of two they are one point
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,14 @@ def against_batch_size(section: Section, quantity: Quantity) -> Measured:
     return Measured(tuple(series_of(name, cells) for name, cells in of_framework.items()), most)
 
 
+def batch_scale(series: Iterable[Series]) -> Scale:
+    """Each batch size has one place where two neighbours would be hard to tell apart."""
+    sizes = sorted({x for one in series for x in one.x})
+    return Scale.ORDINAL if any(larger < CLOSE * size for size, larger in pairwise(sizes)) else Scale.LOG
+
+
 def series_of(framework: str, cells: Mapping[int, Mapping[str, Any]]) -> Series:
-    """Of {x: cell of a table}: medians, with the ends of the intervals where there is more than one repeat."""
+    """Of {x: cell of a table}: means, with the ends of the intervals where there is more than one repeat."""
     repeated = any(cell["n"] > 1 for cell in cells.values())
 
     def column(name: str) -> tuple[float | None, ...]:
@@ -46,7 +55,7 @@ def series_of(framework: str, cells: Mapping[int, Mapping[str, Any]]) -> Series:
         key=framework,
         kind=Kind.MEASURED,
         x=tuple(map(float, cells)),
-        y=column("median"),
+        y=column("mean"),
         low=column("low") if repeated else (),
         high=column("high") if repeated else (),
         trials=tuple(cell[tables.KNOWN] for cell in cells.values()),

@@ -19,14 +19,14 @@ def points(most: int) -> str:
     if most < 2:
         return ONE_TRIAL
     return (
-        f"Points: median of up to {most} repeats; bars: {CONFIDENCE_PERCENT} % interval of their "
-        "mean (Student's t), which goes on beyond a frame that it meets; points of one place stand side by side."
+        f"Points: mean of up to {most} repeats; bars: its {CONFIDENCE_PERCENT} % interval "
+        "(Student's t), which goes on beyond a frame that it meets; points of one place stand side by side."
     )
 
 
 def repeats(most: int) -> str:
     """Of a point without a bar."""
-    return ONE_TRIAL if most < 2 else f"Medians of up to {most} repeats; their intervals are in the tables."
+    return ONE_TRIAL if most < 2 else f"Means of up to {most} repeats; their intervals are in the tables."
 
 
 def number(value: float) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Callable
 from itertools import zip_longest
 
@@ -11,10 +9,11 @@ from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
 
 from .. import tables
-from ..charts import Chart, Panel, Series
+from ..charts import Chart, Panel, Scale, Series
 from ..conditions import Section
 from ..frameworks import ordered
 from ..spread import spread
+from ..table import Theme
 from . import chart_words
 from .chart_series import series_of
 
@@ -65,13 +64,15 @@ def _chart(
     return Chart(
         name=name,
         title=title,
-        x_label="Epoch",
+        x_name="Epoch",
         y_label=label,
         panels=panels,
         alt=chart_words.sentence([f"{title}; at its end", *(f"{panel.title}: {_end(panel)}" for panel in panels)]),
         caption=how,
-        x_log=False,
+        x_scale=Scale.LINEAR,
         full_scale=full_scale,
+        theme=Theme.ACCURACY,
+        from_zero=full_scale is None,
     )
 
 
@@ -90,7 +91,6 @@ def _series(framework: str, results: list[TrialResult], value: Value) -> Series:
     for number, repeats in enumerate(zip_longest(*(result.epochs for result in results)), 1):
         values = [y for epoch in repeats if epoch and (y := value(epoch)) is not None]
         cells[number] = vars(spread(values)) | {
-            "median": statistics.median(values) if values else math.nan,
             tables.KNOWN: trials,
         }
     return series_of(framework, cells)

@@ -1,17 +1,20 @@
-"""Charts for print: a Chart drawn with matplotlib as PNG and SVG, the same chart always the same file."""
+"""Charts for print: a Chart drawn with matplotlib as PNG, SVG and PDF, the same chart always the same file."""
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..charts import Chart, Kind
-from . import panels
-from .traces import Entry, Trace, legend, traces, x_span
+from ..charts import NOT_FROM_ZERO, SCALE_NAMES, Chart, Kind, Scale
+from . import panels, sizes
+from .sizes import Layout, Size
+from .traces import Entry, Trace, legend, place_of, traces, x_span, y_span
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -20,20 +23,21 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
     from matplotlib.text import Text
 
-FORMATS = ("png", "svg")
+FORMATS = ("png", "svg", "pdf")
 DPI = 200
-WIDTH, MARGIN = 7.0, 0.1  # inches
-HEIGHTS = {1: 4.05, 2: 3.1, 3: 2.7, 4: 2.5}  # of a row of panels with its numbers, by columns
-TITLE_POINTS, TEXT_POINTS, LEGEND_POINTS, SMALL_POINTS, CAPTION_POINTS = 10.0, 9.0, 8.5, 7.5, 7.0
 GRID, FAINT = "#D8D8D8", "#404040"
 SPACIOUS = 2.2  # points an inch: with more of them markers are smaller
 SMALLEST = 0.5  # part of a marker's size
 DIGIT, LABEL_ROWS = 0.64, 3  # width of a digit in its size; of tick labels
+BREAK = ((0, -3), (1.6, -2), (-1.6, -0.7), (1.6, 0.7), (-1.6, 2), (0, 3))
+BREAK_POINTS = 10.0  # height of the mark that an axis does not start at 0, and of its middle above the foot
+TOUCH = 0.01  # inches: no difference
 NEARLY_WHOLE = 0.93  # of the width is filled by a line of mean letters
-LONGEST_LABEL, LONGEST_TITLES = 40, 80  # characters: of a label, of the titles in a row
+LONGEST_LABEL = 40  # characters
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+LETTER, WIDE_LETTER = 0.6, 0.7  # width in its size: of a mean one, and of one in a name that must fit
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 SETTINGS: dict[Any, Any] = {
-    "font.size": TEXT_POINTS,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": panels.INK,
@@ -41,11 +45,12 @@ SETTINGS: dict[Any, Any] = {
     "text.hinting": "none",  # at this resolution it shows nowhere and takes time
     "text.parse_math": False,  # a dollar in a name is a dollar
     "svg.hashsalt": "batchwise",  # the same results give the same file
+    "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
 }
 
 
-def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS) -> list[Path]:
-    """Write `stem`.png and `stem`.svg, those of the two that are among `formats`; returns their paths.
+def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: Layout = sizes.USUAL) -> list[Path]:
+    """Write `stem`.png, `stem`.svg and `stem`.pdf, those that are among `formats`; returns their paths.
 
     Raises OSError where a file cannot be written.
     """
@@ -55,18 +60,31 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS) -> list[P
     # Here, not above: tables need no drawing library, and its import takes as long as all of them.
     import matplotlib as mpl
 
-    with mpl.rc_context(SETTINGS):
-        save(drawn(chart), list(paths.values()), {"Title": plain(chart.title), "Description": plain(chart.alt)})
+    with mpl.rc_context(SETTINGS | layout.size.settings):
+        save(drawn(chart, layout), list(paths.values()), plain(chart.title), plain(chart.alt))
     return list(paths.values())
 
 
-def save(figure: Figure, paths: Iterable[Path], about: dict[str, str]) -> None:
-    """As PNG and SVG, by the endings; `about` goes into the file. Raises OSError."""
+def svg(chart: Chart) -> str:
+    """The picture as text, for a page that holds it."""
+    import matplotlib as mpl
+
+    text = io.StringIO()
+    with mpl.rc_context(SETTINGS | sizes.PAGE.settings):
+        drawn(chart).savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()
+
+
+def save(figure: Figure, paths: Iterable[Path], title: str, alt: str) -> None:
+    """As PNG, SVG and PDF, by the endings; title and alternative text go into the file. Raises OSError."""
     for path in paths:
-        if path.suffix == ".png":
-            _save_png(figure, path, about)
-        else:
-            figure.savefig(path, metadata=about | {"Date": None})
+        match path.suffix:
+            case ".png":
+                _save_png(figure, path, {"Title": title, "Description": alt})
+            case ".svg":
+                figure.savefig(path, metadata={"Title": title, "Description": alt, "Date": None})
+            case _:
+                figure.savefig(path, metadata={"Title": title, "Subject": alt, "CreationDate": None})
 
 
 def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
@@ -86,66 +104,78 @@ def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
     few.save(path, pnginfo=info, dpi=(DPI, DPI))
 
 
-def drawn(chart: Chart) -> Figure:
+def drawn(chart: Chart, layout: Layout = sizes.USUAL) -> Figure:
     """The whole picture. Raises ValueError for a chart without a point."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    shown, columns = traces(chart), columns_of(len(chart.panels))
+    size = layout.size
+    shown, columns = traces(chart), columns_of(len(chart.panels), size.most_columns)
     rows = -(-len(shown) // columns)
-    width = (WIDTH - 1) / columns  # nearly that of the axes, inches
-    shrunk = min(1.0, max(SMALLEST, (SPACIOUS * width / len(chart.places)) ** 0.5))
-    figure = Figure((WIDTH, HEIGHTS[columns] * rows))
+    width = (size.width - size.beside) / columns  # nearly that of the axes, inches
+    shrunk = size.thick * min(1.0, max(SMALLEST, (SPACIOUS * width / size.thick / len(chart.places)) ** 0.5))
+    longest = int(size.width * 72 / WIDE_LETTER / size.text) // columns
+    figure = Figure((size.width, size.row_height(columns) * rows))
     FigureCanvasAgg(figure)  # texts are measured with it
     every = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
     for number, (axes, panel) in enumerate(zip(every, shown, strict=False)):
         panels.draw(axes, chart, number, panel, shrunk)
-        axes.set_title(shortened(chart.panels[number].title, LONGEST_TITLES // columns), loc="left", size=TEXT_POINTS)
-        axes.grid(axis="y", color=GRID, linewidth=0.6)
+        title = textwrap.wrap(plain(chart.panels[number].title), longest, max_lines=2, placeholder=ELLIPSIS)
+        axes.set_title("\n".join(title), loc="left", size=size.text)
+        axes.grid(axis="y", color=GRID, linewidth=0.6 * size.thick)
         axes.set_axisbelow(True)
-        _batch_axis(axes, chart, width, TEXT_POINTS if columns == 1 else SMALL_POINTS)
-        if number % columns == 0:
-            axes.set_ylabel(shortened(chart.y_label + (" (logarithmic)" if chart.y_log else "")))
-        else:
+        _batch_axis(axes, chart, width, size.numbers if columns == 1 else size.small)
+        if number % columns:
             axes.tick_params(axis="y", left=False)
     for axes in every[len(shown) :]:
         axes.remove()
     _value_axis(every[0], chart, shown)
-    _text_around(figure, chart, legend(shown), shrunk)
+    around = _around(figure, chart, legend(shown), shrunk, layout)
+    whole = size.row_height(columns) * rows + around.height
+    if size.shape:
+        if whole * size.shape > size.width + TOUCH:
+            return drawn(chart, replace(layout, size=size.as_high_as(whole)))
+        whole = size.width / size.shape
+    longest = int(0.8 * (whole - around.height) / rows * 72 / LETTER / size.text)
+    fitting = [line for part in _value_label(chart, shown).splitlines() for line in textwrap.wrap(part, longest)]
+    for axes in every[: len(shown) : columns]:
+        axes.set_ylabel("\n".join(fitting))
+    _place(figure, around, whole)
     return figure
 
 
-def columns_of(panels: int) -> int:
-    """Four in a row at most, and rows as full as can be."""
-    if panels <= 4:
-        return panels
-    return 3 if panels <= 6 or panels == 9 else 4
+def columns_of(panels: int, most: int) -> int:
+    """`most` in a row at most, and rows as full as can be."""
+    rows = -(-panels // most)
+    return -(-panels // rows)
 
 
 def _batch_axis(axes: Axes, chart: Chart, width: float, size: float) -> None:
-    """The places of a logarithmic axis, `width` inches long, are named; a linear one counts whole numbers of its own.
+    """The places of an axis, `width` inches long, are named; a linear one counts whole numbers of its own.
 
-    Neighbours too close for labels side by side are written in up to three rows; a label without room is left out.
+    Neighbours too close for labels side by side are written in up to three rows; a place without room has no tick.
     """
     from matplotlib.ticker import MaxNLocator
 
     low, high = x_span(chart)
     axes.set_xlim(low, high)
     axes.tick_params(labelsize=size)
-    if not chart.x_log:
+    if chart.x_scale is Scale.LINEAR:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
         return
-    points = width * 72 / math.log(high / low)
-    ends, labels = [-math.inf] * LABEL_ROWS, []
+    even = math.log if chart.x_scale is Scale.LOG else float
+    points = width * 72 / (even(high) - even(low))
+    ends, ticks = [-math.inf] * LABEL_ROWS, {}
     for x in chart.places:
-        middle, name = points * math.log(x), f"{x:.10g}"
+        at, name = place_of(chart, x), f"{x:.10g}"
         half = (len(name) + 1) * DIGIT * size / 2
-        row = next((row for row, end in enumerate(ends) if middle - half >= end), None)
-        labels.append("" if row is None else "\n" * row + name)
+        row = next((row for row, end in enumerate(ends) if points * even(at) - half >= end), None)
         if row is not None:
-            ends[row] = middle + half
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(chart.places, labels)
+            ticks[at] = "\n" * row + name
+            ends[row] = points * even(at) + half
+    if chart.x_scale is Scale.LOG:
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(list(ticks), list(ticks.values()))
     axes.set_xticks([], minor=True)
 
 
@@ -155,43 +185,102 @@ def _value_axis(axes: Axes, chart: Chart, shown: Sequence[Sequence[Trace]]) -> N
 
     if chart.y_log:
         axes.set_yscale("log", nonpositive="clip")
-    spans = [trace.logarithmic if chart.y_log else trace.linear for panel in shown for trace in panel]
-    lows, highs = zip(*filter(None, spans), strict=True)
-    axes.set_ylim(min(lows), max(highs) or 1.0)
+    low, high = y_span(chart, shown)
+    axes.set_ylim(low, high)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if chart.y_log else MaxNLocator(7, steps=[1, 2, 5, 10]))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
+    if low > 0 and not chart.y_log:
+        for each in axes.figure.axes:
+            _break_mark(each)
 
 
-def _text_around(figure: Figure, chart: Chart, entries: list[Entry], shrunk: float) -> None:
-    """Title, legend, name of the batch axis and caption, each as high as it is; the panels get what is between."""
-    left = MARGIN / WIDTH
-    title = _wrapped(figure, chart.title, TITLE_POINTS)
-    caption = _wrapped(figure, f"{chart.caption} {chart.provenance}", CAPTION_POINTS, color=FAINT, linespacing=1.3)
-    names = _legend(figure, entries, shrunk)
+def _break_mark(axes: Axes) -> None:
+    """A zigzag at the foot of the value axis."""
+    from matplotlib.transforms import ScaledTranslation
+
+    foot = axes.transAxes + ScaledTranslation(0, BREAK_POINTS / 72, axes.figure.dpi_scale_trans)
+    for shape, colour, width in ((BREAK[::5], "white", 3.0), (BREAK, panels.INK, 1.0)):
+        axes.plot(
+            [0], [0], transform=foot, clip_on=False, zorder=4, marker=shape, markersize=BREAK_POINTS, color=colour,
+            markerfacecolor="none", markeredgewidth=width,
+        )  # fmt: skip
+
+
+def _value_label(chart: Chart, shown: Sequence[Sequence[Trace]]) -> str:
+    """With what the axis is, in a line of its own where it is long."""
+    cut = NOT_FROM_ZERO if y_span(chart, shown)[0] > 0 else ""
+    note, name = SCALE_NAMES[Scale.LOG] if chart.y_log else cut, shortened(chart.y_label)
+    if not note:
+        return name
+    return f"{name}{' ' if len(name) + len(note) < LONGEST_LABEL - 2 else chr(10)}({note})"
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What stands above or below the panels: `put` sets its y; its height with a margin, inches."""
+
+    put: Callable[[float], object]
+    height: float
+
+
+@dataclass(frozen=True)
+class _Around:
+    """`above` from the highest on, `below` from the lowest on."""
+
+    above: tuple[_Part, ...]
+    below: tuple[_Part, ...]
+    margin: float
+
+    @property
+    def height(self) -> float:
+        return sum(part.height for part in (*self.above, *self.below)) + self.margin
+
+
+def _around(figure: Figure, chart: Chart, entries: list[Entry], shrunk: float, layout: Layout) -> _Around:
+    """Title, legend, name of the batch axis and caption; bare ones have no title and no caption."""
+    size = layout.size
+    left = size.margin / size.width
+    names = _legend(figure, entries, shrunk, size)
     x_label = figure.text(0.5, 0, plain(chart.x_label), ha="center", va="bottom")
-    heights = [part.get_window_extent().height / figure.dpi + MARGIN for part in (title, names, x_label, caption)]
-    whole = figure.get_figheight() + sum(heights) + MARGIN
+
+    def part(shown: Text | Legend, put: Callable[[float], object]) -> _Part:
+        return _Part(put, shown.get_window_extent().height / figure.dpi + size.margin)
+
+    above, below = [part(names, lambda y: names.set_bbox_to_anchor((left, y)))], [part(x_label, x_label.set_y)]
+    if not layout.bare:
+        title = _wrapped(figure, chart.title, size.title, size)
+        told = f"{chart.caption} {chart.provenance}"
+        caption = _wrapped(figure, told, size.caption, size, va="bottom", color=FAINT, linespacing=1.3)
+        above.insert(0, part(title, title.set_y))
+        below.insert(0, part(caption, caption.set_y))
+    return _Around(tuple(above), tuple(below), size.margin)
+
+
+def _place(figure: Figure, around: _Around, whole: float) -> None:
+    """Each part where it belongs in a figure of this height, inches; the panels get what is between."""
     figure.set_figheight(whole)
-    title.set_position((left, 1 - MARGIN / whole))
-    names.set_bbox_to_anchor((left, 1 - (MARGIN + heights[0]) / whole))
-    caption.set_position((left, MARGIN / whole))
-    x_label.set_y((MARGIN + heights[3]) / whole)
-    below, above = (MARGIN + heights[2] + heights[3]) / whole, (MARGIN + heights[0] + heights[1]) / whole
-    figure.tight_layout(rect=(0, below, 1, 1 - above), pad=0.3, h_pad=1, w_pad=0.8)
+    top = bottom = around.margin
+    for part in around.above:
+        part.put(1 - top / whole)
+        top += part.height
+    for part in around.below:
+        part.put(bottom / whole)
+        bottom += part.height
+    figure.tight_layout(rect=(0, bottom / whole, 1, 1 - top / whole), pad=0.3, h_pad=1, w_pad=0.8)
 
 
-def _wrapped(figure: Figure, words: str, points: float, **settings: Any) -> Text:
+def _wrapped(figure: Figure, words: str, points: float, size: Size, va: str = "top", **settings: Any) -> Text:
     """In lines of the figure's width."""
-    text = figure.text(0, 0, plain(words), size=points, va="bottom" if settings else "top", **settings)
+    text = figure.text(size.margin / size.width, 0, plain(words), size=points, va=va, **settings)
     if words:
         each = text.get_window_extent().width / figure.dpi / len(words)
-        lines = textwrap.wrap(text.get_text(), int(NEARLY_WHOLE * WIDTH / each), break_on_hyphens=False)
+        lines = textwrap.wrap(text.get_text(), int(NEARLY_WHOLE * size.width / each), break_on_hyphens=False)
         text.set_text("\n".join(lines))
     return text
 
 
-def _legend(figure: Figure, entries: list[Entry], shrunk: float) -> Legend:
+def _legend(figure: Figure, entries: list[Entry], shrunk: float, size: Size) -> Legend:
     """Where there are published series, frameworks stand side by side and their kinds below each other, as far as the
     width allows; else labels stand in rows.
     """
@@ -211,7 +300,7 @@ def _legend(figure: Figure, entries: list[Entry], shrunk: float) -> Legend:
             loc="upper left",
             ncols=columns,
             frameon=False,
-            fontsize=LEGEND_POINTS,
+            fontsize=size.legend,
             handlelength=3.2,
             handletextpad=0.6,
             columnspacing=1.5,
@@ -219,7 +308,7 @@ def _legend(figure: Figure, entries: list[Entry], shrunk: float) -> Legend:
             borderaxespad=0,
             borderpad=0,
         )
-        if columns == 1 or legend.get_window_extent().width <= (WIDTH - 2 * MARGIN) * figure.dpi:
+        if columns == 1 or legend.get_window_extent().width <= (size.width - 2 * size.margin) * figure.dpi:
             break
         legend.remove()
     return legend
@@ -244,4 +333,4 @@ def plain(text: str) -> str:
 def shortened(label: str, longest: int = LONGEST_LABEL) -> str:
     """Printable, and of `longest` characters at most, the last then an ellipsis."""
     label = plain(label)
-    return label if len(label) <= longest else label[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return label if len(label) <= longest else label[: longest - 1] + ELLIPSIS

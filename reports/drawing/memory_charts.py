@@ -1,4 +1,4 @@
-"""Charts of the memory: what it holds, as stacked areas in MiB and as shares, and the line that its peak follows."""
+"""Charts of the memory: what it holds in MiB (a stack, or lines) and as shares, and the line that its peak follows."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from workloads.records import figures
 from workloads.records.memory_line import Line
 
 from .. import memory
-from ..charts import Chart, Kind, Panel, Series
+from ..charts import Chart, Kind, Panel, Scale, Series
 from ..conditions import Section
 from ..frameworks import display_name
 from ..quantities import ALLOCATOR_PEAK, MEMORY_PARTS, NOT_ALWAYS_THERE, PROCESS_PEAK, STEPS_PEAK
+from ..table import Theme
 from . import chart_words
 from .batch_charts import BATCH_AXIS
-from .chart_series import against_batch_size
+from .chart_series import against_batch_size, batch_scale
 
 NAMES = ("memory-split", "memory-shares", "memory-line")
 Known = tuple[float | None, ...]
 PEAK = "Peak of the steps"
+VISIBLE = 0.01  # a part that is nowhere this part of the largest sum would be a line of the stack's border
 HOW_SPLIT = (
     "What the framework's allocator holds in training steps of a worker of its own; the context lies outside. "
-    "Where a part is unknown or below 0 there is no stack."
+    "Where a part is unknown or below 0 nothing is drawn."
 )
-HOW_LINE = "Lines: least squares through the medians, memory = fixed + per sample x batch size."
+WHY_LINES = "Lines, for a stack would hide the smallest part; 0 has no place on this axis."
+HOW_LINE = "Lines: least squares through the means, memory = fixed + per sample x batch size."
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ def of_section(section: Section) -> list[Chart]:
     """NAMES, as far as the section has values."""
     splits, most = _splits(section)
     how = f"{HOW_SPLIT} {chart_words.repeats(most)}"
-    return [*([_stacked(splits, how), _shares(splits, how)] if splits else []), *_line_chart(section)]
+    return [*([_split(splits, how), _shares(splits, how)] if splits else []), *_line_chart(section)]
 
 
 def _splits(section: Section) -> tuple[list[Split], int]:
@@ -64,23 +67,29 @@ def _splits(section: Section) -> tuple[list[Split], int]:
     return splits, max(measured.most for measured in by_part.values())
 
 
-def _stacked(splits: list[Split], how: str) -> Chart:
-    title = "What the memory holds in a training step, MiB, stacked by part"
+def _split(splits: list[Split], how: str) -> Chart:
+    """A stack, or lines on a logarithmic axis where it would hide a part."""
+    stacked = not _hidden(splits)
+    title = f"What the memory holds in a training step, MiB, {'stacked ' if stacked else ''}by part"
     sentences, panels = [], []
     for split in splits:
         name = display_name(split.framework)
         whole = Series(name, "", Kind.PART, split.parts[0].x, split.sums)
         last = max(place for place, total in enumerate(split.sums) if total is not None)
         sentences.append(f"{chart_words.course(whole, 'batch size')}; {_largest(split, last)}")
-        panels.append(Panel(name, (*split.parts, *([split.peak] if any(split.peak.y) else []))))
+        shown = (*split.parts, *([split.peak] if any(split.peak.y) else []))
+        panels.append(Panel(name, shown if stacked else tuple(map(_line_of, filter(_positive, shown)))))
     return Chart(
         name=NAMES[0],
         title=title,
-        x_label=BATCH_AXIS,
+        x_name=BATCH_AXIS,
         y_label="Memory, MiB",
         panels=tuple(panels),
         alt=chart_words.sentence([f"{title}, sum of the parts against batch size", *sentences]),
-        caption=how,
+        theme=Theme.MEMORY,
+        caption=how if stacked else f"{how} {WHY_LINES}",
+        x_scale=batch_scale(series for panel in panels for series in panel.series),
+        y_log=not stacked,
     )
 
 
@@ -96,13 +105,32 @@ def _shares(splits: list[Split], how: str) -> Chart:
     return Chart(
         name=NAMES[1],
         title=title,
-        x_label=BATCH_AXIS,
+        x_name=BATCH_AXIS,
         y_label="Share of the parts, %",
         panels=tuple(panels),
         alt=chart_words.sentence([title, *sentences]),
         caption=how,
+        x_scale=batch_scale(series for panel in panels for series in panel.series),
         full_scale=100,
+        theme=Theme.MEMORY,
     )
+
+
+def _hidden(splits: list[Split]) -> bool:
+    """Whether some part is nowhere large enough to be seen in a stack; all panels share their axis."""
+    top = max(total for split in splits for total in split.sums if total is not None)
+    largest = (max(y or 0 for y in part.y) for split in splits for part in split.parts)
+    return any(0 < value < VISIBLE * top for value in largest)
+
+
+def _positive(series: Series) -> bool:
+    return any((y or 0) > 0 for y in series.y)
+
+
+def _line_of(series: Series) -> Series:
+    """On an axis without 0."""
+    y = tuple(value if value else None for value in series.y)
+    return replace(series, y=y, kind=Kind.PART_LINE if series.kind is Kind.PART else series.kind)
 
 
 def _percent(values: Known, sums: Known) -> Known:
@@ -139,12 +167,13 @@ def _line_chart(section: Section) -> list[Chart]:
         Chart(
             name=NAMES[2],
             title=title,
-            x_label="Batch size, images",
+            x_name=BATCH_AXIS,
             y_label="Memory, MiB",
             panels=tuple(panels),
             alt=chart_words.sentence([title, *sentences]),
             caption=f"{HOW_LINE} {chart_words.points(most)}",
-            x_log=False,
+            theme=Theme.MEMORY,
+            x_scale=Scale.LINEAR,
         )
     ]
 

@@ -41,7 +41,7 @@ def line_settings(style: SeriesStyle, shrunk: float) -> dict[str, Any]:
         "marker": style.marker,
         "markersize": style.size * shrunk,
         "markerfacecolor": (colour if style.fill == style.colour else style.fill) or "none",
-        "markeredgewidth": 1.0 if style.opacity < 1 else 1.4 * shrunk,
+        "markeredgewidth": 1.0 if style.opacity < 1 else min(1.4, 1.5 * style.width) * shrunk,
     }
 
 
@@ -52,9 +52,13 @@ def area_settings(style: SeriesStyle) -> dict[str, Any]:
 
 def _line(axes: Axes, trace: Trace, shrunk: float) -> Line2D:
     """A gap where a value is missing."""
+    from matplotlib.transforms import ScaledTranslation
+
     series, settings = trace.series, line_settings(trace.style, shrunk)
+    there = axes.transData + ScaledTranslation(trace.aside * shrunk / 72, 0, axes.figure.dpi_scale_trans)
     values = [math.nan if y is None else y for y in series.y]
-    (line,) = axes.plot(trace.at, values, clip_on=False, zorder=2.5 if trace.style.opacity < 1 else 3, **settings)
+    zorder = 2.5 if trace.style.opacity < 1 else 3.0
+    (line,) = axes.plot(trace.at, values, clip_on=False, zorder=zorder, transform=there, **settings)
     if series.low:
         low, high = (np.array(ends, np.float64) for ends in (series.low, series.high))
         cap = max(settings["markersize"] / 2, 1.5)
@@ -64,9 +68,10 @@ def _line(axes: Axes, trace: Trace, shrunk: float) -> Line2D:
             (high - low) / 2,
             fmt="none",
             ecolor=settings["color"],
-            elinewidth=1.0,
+            elinewidth=max(1.0, shrunk**0.5),
             capsize=cap,
             zorder=3,
+            transform=there,
         )
     return line
 

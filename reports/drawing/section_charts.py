@@ -8,7 +8,7 @@ from dataclasses import replace
 from .. import condition_text
 from ..charts import Chart
 from ..conditions import Section
-from ..reproduction.publication import Publication, publications
+from ..reproduction.publication import Publication, beside
 from . import batch_charts, epoch_charts, memory_charts
 
 NAMES = (*batch_charts.NAMES, *memory_charts.NAMES, *epoch_charts.NAMES)
@@ -17,11 +17,11 @@ NAMES = (*batch_charts.NAMES, *memory_charts.NAMES, *epoch_charts.NAMES)
 def charts_of(section: Section, published: Sequence[Publication] | None = None) -> tuple[Chart, ...]:
     """Those of NAMES that have a value to show.
 
-    `published` are those whose figures stand behind ours; None = all.
+    `published` are those whose figures stand behind ours; None = those that belong beside it.
     """
     if not section.results:
         return ()
-    published = publications() if published is None else published
+    published = beside(section) if published is None else published
     charts = [*batch_charts.of_section(section, published), *memory_charts.of_section(section)]
     charts += epoch_charts.of_section(section)
     provenance = condition_text.provenance(section)

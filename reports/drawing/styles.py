@@ -12,17 +12,18 @@ from ..charts import Kind
 from ..frameworks import Style
 
 BLACK, WHITE = "#000000", "#FFFFFF"  # the page's text and paper, in its dark colours too
-PARTS = {  # of the memory: colour and hatch; neighbours in the stack differ in lightness or in hatch
-    "parameters": ("#0072B2", ""),
-    "statistics": ("#CCCCCC", "|||"),
-    "gradients": ("#56B4E9", "///"),
-    "optimizer": ("#E69F00", ""),
-    "dataset": (BLACK, ""),
-    "inputs": ("#F0E442", "..."),
-    "activations": ("#009E73", "\\\\"),
-    "workspace": ("#CC79A7", "xxx"),
+PARTS = {  # of the memory: colour and hatch, of which neighbours differ in lightness or in hatch; marker and its size
+    # (what often is as large as the parameters lies within their marker)
+    "parameters": ("#0072B2", "", "s", 9.0),
+    "statistics": ("#CCCCCC", "|||", "<", 6.0),
+    "gradients": ("#56B4E9", "///", "v", 6.5),
+    "optimizer": ("#E69F00", "", "D", 4.0),
+    "dataset": (BLACK, "", "o", 6.0),
+    "inputs": ("#F0E442", "...", "P", 7.0),
+    "activations": ("#009E73", "\\\\", "^", 7.0),
+    "workspace": ("#CC79A7", "xxx", "X", 7.0),
 }
-OTHER_PART = ("#DDDDDD", "++")
+OTHER_PART = ("#DDDDDD", "++", "o", 6.0)
 PALE = 0.6  # opacity of a published series
 SMALLER, RING = 0.5, 0.8  # the size of its marker: the table's lies inside the chart's where both say the same
 
@@ -43,12 +44,18 @@ class SeriesStyle:
 
 def part_style(name: str) -> SeriesStyle:
     """Of a part of the memory: an area."""
-    colour, hatch = PARTS.get(name, OTHER_PART)
+    colour, hatch, *_ = PARTS.get(name, OTHER_PART)
     return SeriesStyle(colour, colour, "", 0, 0.5, "-", hatch=hatch)
 
 
-def series_style(kind: Kind, framework: Style, joined: bool = True, over_areas: bool = False) -> SeriesStyle:
-    """Of a framework's series: `joined` = a line goes through the points, `over_areas` = it lies on a stack."""
+def part_line_style(name: str) -> SeriesStyle:
+    """The same as a line: thin and black, for some of the colours are too pale for one, with filled markers."""
+    colour, _, marker, size = PARTS.get(name, OTHER_PART)
+    return SeriesStyle(BLACK, colour, marker, size, 0.5, "-")
+
+
+def series_style(kind: Kind, framework: Style, joined: bool = True, over_parts: bool = False) -> SeriesStyle:
+    """Of a framework's series: `joined` = a line goes through the points, `over_parts` = it is their sum."""
     colour, marker, size = framework.colour, framework.marker, framework.size
     match kind:
         case Kind.PUBLISHED_TABLE:
@@ -57,7 +64,7 @@ def series_style(kind: Kind, framework: Style, joined: bool = True, over_areas: 
             return SeriesStyle(colour, "", marker, size * RING, 1.1, "--", PALE)
         case Kind.FIT:
             return SeriesStyle(colour, "", "", 0, 1.2, framework.line)
-        case _ if over_areas:
+        case _ if over_parts:
             return SeriesStyle(BLACK, WHITE, "o", 3.5, 1.0, "--")
         case _:
             return SeriesStyle(colour, "", marker, size, 1.6, framework.line if joined else "")

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..charts import Chart, Kind, Panel, Series
+from ..charts import PARTS, Chart, Kind, Panel, Scale, Series
 from ..frameworks import Style, styles
-from .styles import SeriesStyle, part_style, series_style
+from .styles import SeriesStyle, part_line_style, part_style, series_style
 
 Span = tuple[float, float]
 ROOM = 0.03  # beside the first and the last point: part of the axis
-BESIDE = 0.008  # distance of two frameworks' points where there are bars: part of the axis
 ABOVE = 1.06  # the top of the value axis, in heights of the highest point
+CUT = 0.5  # an axis that need not start at 0 does not where the lowest is above this part of the highest
+LEAST_ROOM = 0.01  # above and below what is drawn on such an axis: part of the highest
 ROOM_IN_LOG = 1.3  # the factor of it on a logarithmic axis, below too
 LONGEST_BAR = 1.5  # the same where a bar reaches higher: no bar may press the points down
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A series in its panel. `at` are its x, moved where bars would hide bars; `above` is the sum of a part and of
-    those that it lies on, () for what is no part. `linear` and `logarithmic` are what a value axis needs to show it.
+    """A series in its panel. `at` are its x on the axis, which is drawn `aside` points further right where bars would
+    hide bars; `above` is the sum of a part and of those that it lies on, () for what is no part. `linear` and
+    `logarithmic` are what a value axis needs to show it.
     """
 
     series: Series
     style: SeriesStyle
     in_legend: SeriesStyle | None  # a fitted line has no entry: it goes through the points of its own look
     at: tuple[float, ...]
+    aside: float
     above: tuple[float | None, ...]
-    linear: Span
+    linear: Span | None
     logarithmic: Span | None
 
 
@@ -50,40 +53,52 @@ def traces(chart: Chart, frameworks: Mapping[str, Style] | None = None) -> tuple
 
 
 def _of_panel(chart: Chart, panel: Panel, frameworks: Mapping[str, Style]) -> tuple[Trace, ...]:
-    barred = list(dict.fromkeys(series.key for series in panel.series if series.low))
-    step = min(BESIDE, 0.5 / len(chart.places) / max(1, len(barred)))
+    aside = _aside(panel, frameworks)
+    over_parts = any(series.kind in PARTS for series in panel.series)
+    room = _room(chart)
     fitted = {series.key for series in panel.series if series.kind is Kind.FIT}
-    stack: list[float | None] = [0.0] * max((len(part.x) for part in panel.parts), default=0)
+    stack: list[float | None] = [0.0] * max((len(part.x) for part in panel.stacked), default=0)
     panel_traces = []
     for series in panel.series:
         if series.kind is Kind.PART:
             stack = [None if y is None or base is None else base + y for base, y in zip(stack, series.y, strict=True)]
         above = tuple(stack) if series.kind is Kind.PART else ()
-        style, in_legend = _styles(series, frameworks, series.key not in fitted, bool(panel.parts))
-        aside = step * (barred.index(series.key) - (len(barred) - 1) / 2) if series.low else 0.0
+        style, in_legend = _styles(series, frameworks, series.key not in fitted, over_parts)
         panel_traces.append(
             Trace(
                 series,
                 style,
                 in_legend,
-                tuple(moved(chart, x, aside) for x in series.x),
+                tuple(place_of(chart, x) for x in series.x),
+                aside[series.key] if series.low else 0.0,
                 above,
-                _linear(chart, series, above or series.y),
+                _from_zero(chart, series, above or series.y) if room is None else _cut(chart, series, room),
                 _logarithmic(series),
             )
         )
     return tuple(panel_traces)
 
 
+def _aside(panel: Panel, frameworks: Mapping[str, Style]) -> dict[str, float]:
+    """{framework with bars: points}: from the first to the last it is half of the smallest marker's width at each side,
+    so that every point still covers its place.
+    """
+    barred = list(dict.fromkeys(series.key for series in panel.series if series.low))
+    width = min((frameworks[key].size for key in barred), default=0.0)
+    last = max(1, len(barred) - 1)
+    return {key: width * (number / last - 0.5) if len(barred) > 1 else 0.0 for number, key in enumerate(barred)}
+
+
 def _styles(
-    series: Series, frameworks: Mapping[str, Style], joined: bool, over_areas: bool
+    series: Series, frameworks: Mapping[str, Style], joined: bool, over_parts: bool
 ) -> tuple[SeriesStyle, SeriesStyle | None]:
     """(in the panel, in the legend)."""
-    if series.kind is Kind.PART:
-        return part_style(series.key), part_style(series.key)
+    if series.kind in PARTS:
+        style = part_style(series.key) if series.kind is Kind.PART else part_line_style(series.key)
+        return style, style
     framework = frameworks[series.key]
-    style = series_style(series.kind, framework, joined, over_areas)
-    return style, None if series.kind is Kind.FIT else series_style(series.kind, framework, True, over_areas)
+    style = series_style(series.kind, framework, joined, over_parts)
+    return style, None if series.kind is Kind.FIT else series_style(series.kind, framework, True, over_parts)
 
 
 def legend(panels: tuple[tuple[Trace, ...], ...]) -> list[Entry]:
@@ -97,33 +112,68 @@ def legend(panels: tuple[tuple[Trace, ...], ...]) -> list[Entry]:
     return list(entries.values())
 
 
+def place_of(chart: Chart, x: float) -> float:
+    """Where x lies on the axis: its number among all where each has one place."""
+    return float(chart.places.index(x)) if chart.x_scale is Scale.ORDINAL else x
+
+
 def x_span(chart: Chart) -> Span:
-    """The ends of the x axis; from 0 where the first place is 0."""
-    low, high = chart.places[0], chart.places[-1]
-    if chart.x_log:
+    """The ends of the x axis; an axis of amounts from 0 where the first is 0."""
+    low, high = (place_of(chart, x) for x in (chart.places[0], chart.places[-1]))
+    if chart.x_scale is Scale.LOG:
         room = (high / low) ** ROOM if high > low else 2.0
         return low / room, high * room
     room = (high - low) * ROOM or 0.5
-    return low - (room if low else 0.0), high + room
+    from_zero = chart.x_scale is Scale.LINEAR and low == 0
+    return low - (0.0 if from_zero else room), high + room
 
 
-def moved(chart: Chart, x: float, part: float) -> float:
-    """x, further right by a part of the axis."""
+def moved(chart: Chart, at: float, part: float) -> float:
+    """A place on the axis, further right by a part of it."""
     low, high = x_span(chart)
-    return x * (high / low) ** part if chart.x_log else x + part * (high - low)
+    return at * (high / low) ** part if chart.x_scale is Scale.LOG else at + part * (high - low)
 
 
-def _linear(chart: Chart, series: Series, reached: tuple[float | None, ...]) -> Span:
-    """From 0, so that a height is an amount; a value above the full scale is shown, not cut off."""
-    values = [0.0, *(y for y in reached if y is not None)]
-    bars = [y for y in series.high if y is not None]
+def y_span(chart: Chart, panels: Iterable[Iterable[Trace]]) -> Span:
+    """The ends of the value axis, which all panels share."""
+    each = (trace.logarithmic if chart.y_log else trace.linear for panel in panels for trace in panel)
+    lows, highs = zip(*filter(None, each), strict=True)
+    return min(lows), max(highs) or 1.0
+
+
+def _room(chart: Chart) -> float | None:
+    """Above and below what is drawn; None where the value axis starts at 0."""
+    lowest = min((y for series in chart.series for y in _known(series.y, series.low)), default=0.0)
+    highest = max((y for series in chart.series for y in _known(series.y)), default=0.0)
+    if chart.from_zero or lowest <= CUT * highest:
+        return None
+    return max((ABOVE - 1) * (highest - lowest), LEAST_ROOM * highest)
+
+
+def _cut(chart: Chart, series: Series, room: float) -> Span | None:
+    """None where there is nothing to show."""
+    drawn = list(_known(series.y, series.low, series.high))
+    if not drawn:
+        return None
+    low, high = min(drawn) - room, max(drawn) + room
+    within = chart.full_scale is not None and all(y <= chart.full_scale for y in _known(series.y))
+    return low, min(high, chart.full_scale or high) if within else high
+
+
+def _from_zero(chart: Chart, series: Series, reached: tuple[float | None, ...]) -> Span:
+    """A value above the full scale is shown, not cut off."""
+    values = [0.0, *_known(reached)]
     low, high = min(values) * ABOVE, max(values)
     if chart.full_scale is not None and high <= chart.full_scale * (1 + 1e-9):
         return low, chart.full_scale
-    return low, max(high, min(max(bars, default=0.0), high * LONGEST_BAR)) * ABOVE
+    return low, max(high, min(max(_known(series.high), default=0.0), high * LONGEST_BAR)) * ABOVE
+
+
+def _known(*columns: tuple[float | None, ...]) -> Iterator[float]:
+    return (y for column in columns for y in column if y is not None)
 
 
 def _logarithmic(series: Series) -> Span | None:
     """None where there is nothing above 0."""
-    values = [y for y in series.y if y is not None and y > 0]
+    values = [y for y in _known(series.y) if y > 0]
     return (min(values) / ROOM_IN_LOG, max(values) * ROOM_IN_LOG) if values else None

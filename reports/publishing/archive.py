@@ -16,12 +16,22 @@ import lzma
 import re
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
+from workloads.datasets import file_digest
 from workloads.records import files
+from workloads.temporary import temporary_folder
 
-from ..load import ReportError
+from .. import load
+from ..load import ReportError, Stored
+from .checksums import CHECKSUMS
 from .cleaning import nameless, tells
+
+ARCHIVE = "results.tar.xz"
+MOST_BYTES, MOST_FILES = 4 * 2**30, 1_000_000  # of what is unpacked: ten times the largest study's
+MOST_MEMORY_BYTES, PIECE_BYTES = 256 * 2**20, 2**16  # xz's own highest preset takes 65 MiB
 
 FOLDERS = ("trials", files.ATTEMPTS, "memory", "probes", "disturbed")
 FILES = ("overhead.json", "stable.json")
@@ -101,16 +111,95 @@ def pack(folder: Path, archive: Path) -> None:
                 packed.addfile(entry, file)
 
 
-def unpack(archive: Path, into: Path) -> Path:
-    """The results folder of a packed archive, below `into`. Raises ReportError for anything else."""
+def packed(results: Path) -> Path | None:
+    """The archive of a published folder, or of its file; None for a results folder.
+
+    Raises ReportError where the checksums beside it are of other bytes, or cannot be read.
+    """
+    found = results / ARCHIVE if (results / ARCHIVE).is_file() and not (results / "trials").is_dir() else results
+    if not found.is_file():
+        return None
+    sums = found.parent / CHECKSUMS
     try:
-        with tarfile.open(archive) as packed:
-            packed.extractall(into, filter="data")  # refuses links and paths that lead out of `into`
-        (folder,) = into.iterdir()
+        lines = sums.read_text(encoding="utf-8", errors="replace").splitlines() if sums.is_file() else []
+        of_archive = [line for line in lines if line.endswith(f"  {found.name}")]
+        changed = bool(of_archive) and of_archive != [f"{file_digest(found, 'sha256')}  {found.name}"]
+    except OSError as error:
+        raise ReportError(f"{error.filename}: cannot be read: {error.strerror}; check its permissions") from error
+    if changed:
+        raise ReportError(f"{found}: changed since it was published: {CHECKSUMS} tells another checksum; get it anew")
+    return found
+
+
+def stored(results: Path) -> Stored:
+    """What a results folder, a published one or an archive holds; paths of an archive's files begin with its own.
+
+    Raises ReportError.
+    """
+    archive = packed(results)
+    if archive is None:
+        return load.read(results)
+    try:
+        with temporary_folder("batchwise-") as stage:
+            folder = unpack(archive, stage)
+            try:
+                found = load.read(folder)
+            except ReportError as error:
+                raise ReportError(str(error).replace(str(folder), str(archive))) from error
+    except OSError as error:
+        raise ReportError(f"{archive}: cannot be unpacked: {error.strerror}; check the temporary folder") from error
+    return replace(
+        found,
+        unreadable=tuple(replace(item, path=archive / item.path.relative_to(folder)) for item in found.unreadable),
+        unfinished=tuple(archive / path.relative_to(folder) for path in found.unfinished),
+    )
+
+
+class _Decompressed:
+    """What an archive holds, read in pieces: no more of it, and by no more memory, than a results folder takes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._left = file, MOST_BYTES
+        self._decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_MEMORY_BYTES)
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes; none at the end."""
+        while not self._decompressor.eof:
+            piece = self._file.read(PIECE_BYTES) if self._decompressor.needs_input else b""
+            if self._decompressor.needs_input and not piece:
+                raise EOFError("it ends too early")
+            content = self._decompressor.decompress(piece, size)
+            self._left -= len(content)
+            if self._left < 0:
+                raise ValueError(f"it holds more than {MOST_BYTES:,} bytes")
+            if content:
+                return content
+        return b""
+
+
+def _as_tar(content: _Decompressed) -> tarfile.TarFile:
+    """As a stream, read once from front to back."""
+    return tarfile.open(fileobj=content, mode="r|")  # type: ignore[call-overload,no-any-return]
+
+
+def unpack(archive: Path, into: Path) -> Path:
+    """The results folder of a packed archive, below `into`; anyone's: no link leads out of it, and it has limits.
+
+    Raises ReportError for anything else.
+    """
+    try:
+        with archive.open("rb") as file, _as_tar(_Decompressed(file)) as unpacked:
+            for number, member in enumerate(unpacked, start=1):
+                if number > MOST_FILES:
+                    raise ValueError(f"it holds more than {MOST_FILES:,} files")
+                unpacked.extract(member, into, filter="data")  # refuses links and paths that lead out of `into`
+        found = [path for path in into.iterdir() if path.is_dir()] if into.is_dir() else []
+        if len(found) != 1:
+            raise ValueError(f"it holds {len(found)} folders, not one")
     except (OSError, EOFError, ValueError, lzma.LZMAError, tarfile.TarError) as error:
         reason = " ".join(str(error).split())
         raise ReportError(f"{archive}: not the archive of a results folder: {reason}; give one of `publish`") from error
-    return folder
+    return found[0]
 
 
 def _files(folder: Path) -> Iterator[Path]:

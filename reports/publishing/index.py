@@ -10,6 +10,7 @@ from .publication import Publication
 
 TEMPLATES = Path(__file__).parent
 INDEX = "index.html"
+PICTURES = ("speed.png", "usage.png")  # of a publication that names none
 LISTED = (*export.MAIN, publication.FILE)  # what a line leads to: the first of these that is there
 
 
@@ -26,8 +27,10 @@ def write(into: Path) -> list[str]:
     return unreadable
 
 
-def listed(into: Path) -> tuple[list[tuple[Publication, str, str]], list[str]]:
-    """([(publication, its folder's name, the file to open)], a line for each that cannot be read); newest first."""
+def listed(into: Path) -> tuple[list[tuple[Publication, str, str, str]], list[str]]:
+    """([(publication, its folder's name, the file to open, the picture to show)], a line for each that cannot be read);
+    newest first, "" without a picture.
+    """
     publications, unreadable = [], []
     for path in sorted(into.glob(f"*/{publication.FILE}")):
         folder = path.parent
@@ -38,5 +41,7 @@ def listed(into: Path) -> tuple[list[tuple[Publication, str, str]], list[str]]:
         except ValueError as error:
             unreadable.append(f"{folder.name}: {publication.FILE}: {error}")
             continue
-        publications.append((facts, folder.name, next(name for name in LISTED if (folder / name).exists())))
+        file = next(name for name in LISTED if (folder / name).exists())
+        picture = next((name for name in (facts.picture, *PICTURES) if name and (folder / name).is_file()), "")
+        publications.append((facts, folder.name, file, picture))
     return sorted(publications, key=lambda entry: (entry[0].first_day, entry[1]), reverse=True), unreadable

@@ -20,6 +20,7 @@ from ..condition_text import NOT_REPORTED
 from ..conditions import condition_of, model_words, software_of
 from ..frameworks import display_name, ordered
 from ..load import Stored
+from ..report import Summary
 
 FILE = "publication.json"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -29,7 +30,8 @@ AUTHOR = "Batchwise contributors"
 
 class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Days are ISO 8601, UTC: of the first and the last trial, and of publishing, None in a publication of before that
-    was stored. `marks`: why it should not have been published.
+    was stored. `marks`: why it should not have been published. `headline` is what was found about its question, and
+    `picture` the name of the file that shows it; "" in an older publication.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     findings: list[str]
     marks: list[str]
     published_day: str | None = None
+    headline: str = ""
+    picture: str = ""
     schema_version: Literal[1] = 1
 
     @property
@@ -54,8 +58,8 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{sum(self.trials.values())} trials: {counted}"
 
 
-def of(stored: Stored, name: str, findings: Iterable[str], marks: Iterable[str]) -> Publication:
-    """From results of which one at least can be read."""
+def of(stored: Stored, name: str, summary: Summary | None = None, marks: Iterable[str] = ()) -> Publication:
+    """From results of which one at least can be read; without a `summary` nothing was found yet."""
     results = sorted(stored.results, key=started)
     days = [started(result).date().isoformat() for result in results]
     machines, tasks = _distinct(map(machine, results)), _distinct(map(_task, results))
@@ -78,8 +82,10 @@ def of(stored: Stored, name: str, findings: Iterable[str], marks: Iterable[str])
         frameworks,
         dict(Counter(str(result.status) for result in results).most_common()),
         _distinct(str(result.machine.get("commit") or NOT_REPORTED) for result in results),
-        list(findings),
+        list(summary.findings) if summary else [],
         list(marks),
+        headline=summary.headline if summary else "",
+        picture=f"{summary.about}.png" if summary else "",
     )
 
 

@@ -30,13 +30,14 @@ from .. import build, export, load
 from ..load import ReportError, Stored
 from . import archive, checksums, citation, publication
 from . import index as published_index
+from .archive import ARCHIVE
 from .checksums import CHECKSUMS
 from .obstacles import obstacles
 
 INTO = Path(__file__).parent.parent / "published"
 FORMATS = ("html", "png")
 CHARTS = ("usage", "memory", "accuracy", "speed", "memory-split")  # as pictures, for a README to show
-ARCHIVE, INPUTS = "results.tar.xz", "inputs.sha256"
+INPUTS = "inputs.sha256"
 UNFINISHED = ".publishing-"
 REPLACED = f"{UNFINISHED}old-"  # and the name: kept until the new one is in its place
 LARGE_BYTES = 5_000_000
@@ -101,7 +102,7 @@ def publish(
     if name is not None and not publication.NAME.fullmatch(name):
         raise ReportError(f"--name {name}: use lower case letters, digits and single hyphens")
     with temporary_folder("batchwise-") as stage:
-        packed = _packed(results)
+        packed = archive.packed(results)
         if packed and (published := publication.of_folder(packed.parent)):
             name = name or published.name
         source = archive.unpack(packed, stage / "unpacked") if packed else results
@@ -158,22 +159,6 @@ def today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def _packed(results: Path) -> Path | None:
-    """The archive of a published folder, or of its file; None for a results folder.
-
-    Raises ReportError where the checksums beside it are of other bytes.
-    """
-    packed = results / ARCHIVE if (results / ARCHIVE).is_file() and not (results / "trials").is_dir() else results
-    if not packed.is_file():
-        return None
-    sums = packed.parent / CHECKSUMS
-    lines = sums.read_text(encoding="utf-8").splitlines() if sums.is_file() else []
-    of_archive = [line for line in lines if line.endswith(f"  {packed.name}")]
-    if of_archive and of_archive != [f"{file_digest(packed, 'sha256')}  {packed.name}"]:
-        raise ReportError(f"{packed}: changed since it was published: {CHECKSUMS} tells another checksum; get it anew")
-    return packed
-
-
 @contextmanager
 def _alone(into: Path) -> Iterator[list[str]]:
     """One at a time, by a lock on the folder itself; so whatever is unfinished there was left by a killed one: what it
@@ -200,7 +185,7 @@ def _name(stored: Stored, into: Path) -> str:
     short, long = publication.names(stored)
     earlier = publication.of_folder(into / short)
     if earlier:
-        return short if earlier.studies == publication.of(stored, short, (), ()).studies else long
+        return short if earlier.studies == publication.of(stored, short).studies else long
     return long if (into / short).exists() else short
 
 
@@ -215,7 +200,7 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
         archive.pack(RESULTS, out / ARCHIVE)
     inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})
     export.write_text(out / INPUTS, "".join(f"{sha256}  {path}\n" for path, sha256 in inputs))
-    return publication.of(stored, name, report.summary.findings, marks)
+    return publication.of(stored, name, report.summary, marks)
 
 
 def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> None:

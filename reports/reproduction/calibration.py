@@ -6,7 +6,7 @@ import pandas as pd
 
 from ..conditions import Section
 from ..frameworks import display_name
-from ..table import Cell, Table
+from ..table import Cell, Table, Theme
 from .publication import Calibration, Publication
 from .reproduced import Reproduced
 
@@ -47,6 +47,8 @@ def table(calibration: Calibration, ours: Reproduced) -> Table:
         tidy=pd.DataFrame(tidy, columns=[*TIDY, metric.name]),
         above=(calibration.how,),
         below=(*calibration.conclusions, *_measured(ours)),
+        theme=Theme.PUBLISHED,
+        by_size=True,
     )
 
 
@@ -73,7 +75,7 @@ def _measured(ours: Reproduced) -> list[str]:
     if not distances:
         return [f"These results: no {metric.quantity.name} at a published batch size of {first} or more."]
     repeats = max(point.n for point in ours.points.values())
-    spread = "one repeat, so nothing about the spread" if repeats == 1 else f"medians of up to {repeats} repeats"
+    spread = "one repeat, so nothing about the spread" if repeats == 1 else f"means of up to {repeats} repeats"
     sentences = [
         f"These results, apart from the calibration: root-mean-square distance to the published row at {first} or "
         f"more, by framework and number of batch sizes: {'; '.join(distances)}; {spread}."

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..frameworks import display_name, ordered
 from ..order import TIE_PERCENT, Point
-from ..table import Cell, Table
+from ..table import Cell, Table, Theme
 from ..tables import Place
 from . import rank_correlation
 from .claim_tests import FLAT, STRONG, TWICE, Outcome, Verdict, extreme, falls, is_flat, jumps, peaks, rises
@@ -52,6 +52,7 @@ def table(publication: Publication, ours: Mapping[Metric, Reproduced]) -> Table:
         tidy=pd.DataFrame(tidy, columns=TIDY),
         below=(HOW, *([publication.claims_note] if publication.claims_note else [])),
         words=True,
+        theme=Theme.PUBLISHED,
     )
 
 

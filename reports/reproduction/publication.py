@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from .. import quantities
-from ..conditions import Condition
+from ..conditions import Condition, Section
 from ..quantities import Quantity
 from ..tables import Place
 
@@ -150,6 +150,16 @@ class Publication:
 def publications() -> tuple[Publication, ...]:
     """By name."""
     return tuple(read(path.parent) for path in sorted(PUBLICATIONS.glob(f"*/{DEFINITION}")))
+
+
+def beside(section: Section) -> tuple[Publication, ...]:
+    """Those that the section's task fits, which are of its network and data set, and those asked for by name."""
+    task = section.condition.task
+    return tuple(
+        each
+        for each in publications()
+        if each.name in section.beside or (each.workload, each.dataset) == (task.workload, task.dataset)
+    )
 
 
 def read(folder: Path) -> Publication:

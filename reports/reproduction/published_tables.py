@@ -18,10 +18,10 @@ from workloads.records.intervals import CONFIDENCE_PERCENT
 from .. import tables
 from ..conditions import Section
 from ..frameworks import display_name, ordered
-from ..table import Cell, Table
+from ..table import Cell, Table, Theme
 from ..words import listed
 from . import calibration, claims, verdicts
-from .publication import CHART, SERIES, TABLE, Metric, Publication, publications
+from .publication import CHART, SERIES, TABLE, Metric, Publication, beside
 from .reproduced import Reproduced, frameworks
 
 DASH = "\N{EN DASH}"
@@ -33,18 +33,15 @@ TIDY = [
     "reason",
 ]  # fmt: skip
 NOT_RUN: Mapping[str, Any] = {
-    "median": math.nan, "low": math.nan, "high": math.nan, "n": 0, "status": tables.NOT_RUN, "notes": (), "trials": ()
+    "mean": math.nan, "low": math.nan, "high": math.nan, "n": 0, "status": tables.NOT_RUN, "notes": (), "trials": ()
 }  # fmt: skip
 
 
 def of_section(section: Section) -> tuple[list[Table], list[str]]:
     """(tables, the lines that say why there are none)."""
-    workload = section.condition.task.workload
-    comparable = [publication for publication in publications() if publication.workload == workload]
+    comparable = beside(section)
     if not comparable:
-        others = listed(dict.fromkeys(publication.workload for publication in publications()))
-        reason = f"the model here is {workload}, that of the publication most likely {others}"
-        return [], [f"Published beside measured: left out: {reason}."]
+        return [], []
     if not section.results:
         return [], ["Published beside measured: left out: no trial took its memory on demand."]
     shown = []
@@ -77,6 +74,8 @@ def table(ours: Reproduced) -> Table:
         tidy=pd.DataFrame(differences, columns=TIDY),
         above=tuple(_above(ours)),
         below=verdicts.of(ours),
+        theme=Theme.PUBLISHED,
+        by_size=True,
     )
 
 
@@ -143,11 +142,11 @@ def _differences(ours: Reproduced) -> list[dict[str, Any]]:
                     "published_chart": published[CHART],
                     "contradicted": place in metric.contradicted,
                     "compared_with": series,
-                    "measured": cell["median"],
+                    "measured": cell["mean"],
                     "low": cell["low"],
                     "high": cell["high"],
                     "n": cell["n"],
-                    "difference": cell["median"] - subtracted,
+                    "difference": cell["mean"] - subtracted,
                     "difference_low": cell["low"] - subtracted,
                     "difference_high": cell["high"] - subtracted,
                     "status": cell["status"],
@@ -177,9 +176,7 @@ def _above(ours: Reproduced) -> list[str]:
     if ours.most == 1:
         sentences.append("Measured: one trial a cell, so no statement about the spread between runs.")
     elif ours.most:
-        sentences.append(
-            f"Measured: median of up to {ours.most} repeats [{CONFIDENCE_PERCENT} % interval of their mean]."
-        )
+        sentences.append(f"Measured: mean of up to {ours.most} repeats [its {CONFIDENCE_PERCENT} % interval].")
     return sentences
 
 

@@ -8,15 +8,30 @@ from ..conditions import Section
 from ..frameworks import display_name
 from ..words import counted, listed
 from . import calibration
-from .publication import Publication, publications
+from .publication import Publication, beside
 from .reproduced import Reproduced
+
+
+def headline(section: Section) -> tuple[str, str] | None:
+    """(how near ours come, the quantity's name), of the publication that the study is named after; None without one."""
+    studies = {result.spec.study for result in section.results}
+    for publication in beside(section):
+        for metric in publication.metrics if publication.name in studies else ():
+            ours = Reproduced(section, publication, metric)
+            if metric.finding and not ours.obstacles and (distances := ours.distances()):
+                (name, (nearest, _)), *others = sorted(distances.items(), key=lambda item: item[1])
+                row = f"{metric.unit} of {metric.finding[:1].lower()}{metric.finding[1:]}, by root mean square"
+                first = f"{display_name(name)} comes within {nearest:.1f} {row}"
+                rest = (f"{display_name(name)} within {distance:.1f}" for name, (distance, _) in others)
+                return ", ".join([first, *rest]), metric.quantity.name
+    return None
 
 
 def finding(sections: Sequence[Section]) -> str:
     """The first published row with a section that may be compared with it, and ours; "" where there is none."""
-    for publication in publications():
-        for metric in publication.metrics if sections else ():
-            for number, section in enumerate(sections, start=1):
+    for number, section in enumerate(sections, start=1):
+        for publication in beside(section):
+            for metric in publication.metrics:
                 ours = Reproduced(section, publication, metric)
                 if metric.finding and section.results and not ours.obstacles and ours.distances():
                     return _finding(ours, f", section {number}" if len(sections) > 1 else "")
@@ -37,12 +52,11 @@ def _finding(ours: Reproduced, where: str) -> str:
 
 def caveats(sections: Sequence[Section]) -> list[str]:
     """Which published figures no section can be compared with, and why; what a comparison with the others rests on."""
-    sections = [section for section in sections if section.results]
-    trained = {section.condition.task.workload for section in sections}
-    sentences: list[str] = []
-    for publication in publications():
-        sentences += _caveats(sections, publication) if publication.workload in trained else []
-    return sentences
+    held: dict[Publication, list[Section]] = {}
+    for section in sections:
+        for publication in beside(section) if section.results else ():
+            held.setdefault(publication, []).append(section)
+    return [sentence for publication, those in held.items() for sentence in _caveats(those, publication)]
 
 
 def _caveats(sections: Sequence[Section], publication: Publication) -> list[str]:

@@ -162,7 +162,7 @@ def _idle(ours: Reproduced) -> list[str]:
     """How much of the usage idle samples in the steady window can explain."""
     busy = tables.by_place(ours.section, USAGE_BUSY)
     gaps = [
-        cell["median"] - ours.points[place].value for place, cell in busy.items() if cell["n"] and place in ours.points
+        cell["mean"] - ours.points[place].value for place, cell in busy.items() if cell["n"] and place in ours.points
     ]
     if not gaps:
         return []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ..charts import Chart, Kind
+from ..charts import NOT_FROM_ZERO, Chart, Kind, Scale
 from ..drawing.styles import SeriesStyle
 from ..drawing.traces import Trace, legend, traces, x_span
 from ..frameworks import Style
@@ -20,6 +20,7 @@ MARKERS = {  # in a box of 10 by 10
     "s": "M0,0 H10 V10 H0 Z",
     "^": "M5,0 L10,9 H0 Z",
     "D": "M5,0 L10,5 L5,10 L0,5 Z",
+    "<": "M0,5 L9,0 V10 Z",
     "v": "M0,0 L10,0 L5,9 Z",
     "P": "M3,0 H7 V3 H10 V7 H7 V10 H3 V7 H0 V3 H3 Z",
     "X": "M0,2 L2,0 L5,3 L8,0 L10,2 L7,5 L10,8 L8,10 L5,7 L2,10 L0,8 L3,5 Z",
@@ -34,11 +35,13 @@ def chart_data(chart: Chart, indices: Indices, frameworks: Mapping[str, Style]) 
     panels = traces(chart, frameworks)
     return {
         "title": chart.title,
+        "xName": chart.x_name,
         "xLabel": chart.x_label,
         "yLabel": chart.y_label,
-        "xLog": chart.x_log,
+        "xScale": chart.x_scale,
+        "places": chart.places if chart.x_scale is Scale.ORDINAL else None,
         "yLog": chart.y_log,
-        "fullScale": chart.full_scale,
+        "notFromZero": NOT_FROM_ZERO,
         "xSpan": x_span(chart),
         "panels": [
             {"title": panel.title, "traces": [_trace(trace, indices) for trace in shown]}
@@ -59,6 +62,7 @@ def _trace(trace: Trace, indices: Indices) -> dict[str, Any]:
         "label": series.label,
         "key": series.key,
         "style": style_data(trace.style, series.kind),
+        "aside": trace.aside * PIXELS,
         "linear": trace.linear,
         "logarithmic": trace.logarithmic,
         "trials": [indices(ids) for ids in series.trials],

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..charts import Kind
-from ..condition_text import dates
 from ..conditions import model_words
+from ..drawing import figures
 from ..drawing.styles import series_style
 from ..frameworks import styles
 from ..load import ReportError
@@ -19,7 +20,7 @@ from ..report import HOW_TO_READ, RULES, SIDE_BY_SIDE, Report
 from . import trials as web_trials
 from .chart_data import style_data
 from .columns import pack
-from .parts import Room
+from .parts import FRONT, Room, chart_id
 from .trial_files import TRACKS
 from .trials import Trial
 
@@ -59,14 +60,25 @@ def write(report: Report, path: Path, marks: tuple[str, ...] = ()) -> None:
 
 def page(report: Report, marks: tuple[str, ...] = ()) -> str:
     """The HTML. Where it would be too large, tables and charts get less room, and what is left out is named."""
+    pictures = _pictures(report)
     for room in PARTS_BYTES:
-        text = _page(report, marks, room)
+        text = _page(report, marks, room, pictures if room else {})
         if len(text.encode("utf-8", "replace")) < LIMIT_BYTES:
             return text
     raise ReportError(f"a page of this report is larger than {LIMIT_BYTES:,} bytes: split the results folder")
 
 
-def _page(report: Report, marks: tuple[str, ...], parts_bytes: int) -> str:
+def _pictures(report: Report) -> dict[str, str]:
+    """{id of a chart: what a reader without JavaScript sees in its place}, of the first charts of the main chapter."""
+    main = report.summary.main
+    charts = () if main is None else report.chapters[main].charts
+    encoded = {
+        chart.name: base64.b64encode(figures.svg(chart).encode()).decode() for chart in charts if chart.name in FRONT
+    }
+    return {chart_id((main or 0) + 1, name): f"data:image/svg+xml;base64,{data}" for name, data in encoded.items()}
+
+
+def _page(report: Report, marks: tuple[str, ...], parts_bytes: int, pictures: Mapping[str, str]) -> str:
     templates = environment()
     trials = web_trials.trials_of(report)
     frameworks = styles(trial.result.spec.cell.framework for trial in trials)
@@ -74,6 +86,7 @@ def _page(report: Report, marks: tuple[str, ...], parts_bytes: int) -> str:
     room = Room(templates.get_template("table.html.j2").module, styles({*frameworks}.union(*charted)), parts_bytes)
     context = _context(report, room, trials) | {
         "marks": marks,
+        "pictures": pictures,
         "frameworks": [(key, style.name) for key, style in frameworks.items()],
     }
     shown = {
@@ -105,7 +118,7 @@ def _context(report: Report, room: Room, trials: list[Trial]) -> dict[str, Any]:
     script = f'(() => {{\n"use strict";\n{"".join(asset(name) for name in SCRIPTS)}}})();\n'
     return {
         "title": _title(report),
-        "dates": dates(report.stored.results),
+        "main": report.summary.main,
         "report": report,
         "how_to_read": HOW_TO_READ,
         "rules": RULES,
@@ -122,7 +135,7 @@ def _context(report: Report, room: Room, trials: list[Trial]) -> dict[str, Any]:
 
 
 def _title(report: Report) -> str:
-    """What the trials are of; several sections have several, of which the first two are named."""
+    """What the trials are of; several sections have several subjects, of which the first two are named."""
     subjects = list(
         dict.fromkeys(
             f"{model_words(chapter.section.condition.task)} on {chapter.section.condition.task.dataset}"
@@ -130,7 +143,7 @@ def _title(report: Report) -> str:
         )
     )
     more = f" and {len(subjects) - 2} more" if len(subjects) > 2 else ""
-    return f"Deep-learning frameworks against batch size: {', '.join(subjects[:2])}{more}"
+    return f"{', '.join(subjects[:2])}{more}"
 
 
 @cache

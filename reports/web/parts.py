@@ -7,29 +7,64 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import batch_contrasts, best, modes, parity, target_time
 from ..charts import Chart
 from ..frameworks import Style
+from ..quantities import ACCURACY, MAIN, MEMORY, SPEED
 from ..report import Chapter
-from ..table import Table
+from ..table import Table, Theme, without_repeats
 from .chart_data import Indices, chart_data
 from .columns import rounded
 
 NUMBER_DIGITS = 6  # of a cell's number: it sorts, the text is what is read
+FRONT = tuple(quantity.name for quantity in (SPEED, MEMORY, ACCURACY))  # charts that come first
+ASKED_FOR = (parity.NAME, modes.NAME, batch_contrasts.NAME, target_time.NAME)
+SHOWN = (*(quantity.name for quantity in MAIN), *ASKED_FOR)  # of the others, not folded
 SHRINKS = 4  # times that a chart's numbers do when they are compressed, at least
+
+
+def chart_id(number: int, name: str) -> str:
+    """Of the chart of this name in the chapter of this number, in the page."""
+    return f"s{number}-{name}-chart"
 
 
 @dataclass(frozen=True)
 class Part:
-    """A table (`html`) or a chart. `missing` says why there is none, "" where there is. `titled`: the chart before
-    it has its title already.
+    """A table (`html`) or a chart, of one `name` in its chapter. `missing` says why there is none, "" where there is.
+    `titled`: the chart before it has its title already.
     """
 
     id: str
+    name: str
     title: str
     html: str = ""
     chart: Chart | None = None
     missing: str = ""
     titled: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parts of one theme: `shown` stand on the page, `folded` fold out."""
+
+    id: str
+    theme: Theme
+    shown: tuple[Part, ...]
+    folded: tuple[Part, ...]
+
+    @property
+    def more(self) -> str:
+        """What is folded, by the first words of its titles."""
+        return "; ".join(dict.fromkeys(part.title.partition(",")[0] for part in self.folded))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A chapter on the page: small charts beside each other, the table of the best batch sizes, the rest by theme."""
+
+    front: tuple[Part, ...]
+    best: Part | None
+    groups: tuple[Group, ...]
 
 
 @dataclass
@@ -47,20 +82,22 @@ class Room:
         html = str(self.macros.table(table, name))
         if not self._taken(len(html)):
             missing = f"{len(table.rows):,} rows, left out of this page for its size; its files have them."
-            return Part(name, table.title, missing=missing)
+            return Part(name, table.name, table.title, missing=missing)
         self.tables[name] = {
             "numbers": [[rounded(cell.number, NUMBER_DIGITS) for cell in row] for row in table.rows],
             "trials": [[indices(cell.trials) for cell in row] for row in table.rows],
         }
-        return Part(name, table.title, html=html, titled=titled)
+        return Part(name, table.name, table.title, html=html, titled=titled)
 
     def chart(self, chart: Chart, name: str, indices: Indices) -> Part:
         """Without its curves where no room is left; `name` is its id in the page."""
         data = chart_data(chart, indices, self.styles)
         if not self._taken(len(json.dumps(data)) // SHRINKS):
-            return Part(name, chart.title, missing="A chart, left out of this page for its size; its files have it.")
+            return Part(
+                name, chart.name, chart.title, missing="A chart, left out of this page for its size; its files have it."
+            )
         self.charts[name] = data
-        return Part(name, chart.title, chart=chart)
+        return Part(name, chart.name, chart.title, chart=chart)
 
     def _taken(self, length: int) -> bool:
         """Whether there were as many bytes; they are used up then."""
@@ -69,23 +106,38 @@ class Room:
         self.free -= length
         return True
 
-    def chapter(self, chapter: Chapter, number: int, indices: Indices) -> list[Part]:
-        """Each chart before the table of its name, with the charts before it that no table is named like."""
-        named = {table.name for table in chapter.tables}
-        before: dict[str, list[Chart]] = {}
-        waiting: list[Chart] = []
-        for chart in chapter.charts:
-            waiting.append(chart)
-            if chart.name in named:
-                before[chart.name], waiting = waiting, []
-        parts = []
-        for table in chapter.tables:
-            parts += [
-                self.chart(chart, f"s{number}-{chart.name}-chart", indices) for chart in before.get(table.name, ())
-            ]
-            titled = bool(parts and parts[-1].chart and parts[-1].title == table.title)
-            parts.append(self.table(table, f"s{number}-{table.name}", indices, titled))
-        return parts + [self.chart(chart, f"s{number}-{chart.name}-chart", indices) for chart in waiting]
+    def chapter(self, chapter: Chapter, number: int, indices: Indices) -> Layout:
+        """Each chart before the table of its name."""
+        front = {
+            name: self.chart(chart, chart_id(number, name), indices)
+            for name, chart in ((chart.name, chart) for chart in chapter.charts)
+            if name in FRONT
+        }
+        leading: Part | None = None
+        themes: dict[Theme, list[Part]] = {theme: [] for theme in Theme}
+        charts = {chart.name: chart for chart in chapter.charts if chart.name not in front}
+        for table in without_repeats(chapter.tables):
+            if chart := charts.pop(table.name, None):
+                themes[table.theme].append(self.chart(chart, chart_id(number, chart.name), indices))
+            titled = chart is not None and chart.title == table.title
+            part = self.table(table, f"s{number}-{table.name}", indices, titled)
+            if table.name == best.NAME:
+                leading = part
+            else:
+                themes[table.theme].append(part)
+        for chart in charts.values():
+            themes[chart.theme].append(self.chart(chart, chart_id(number, chart.name), indices))
+        groups = [
+            Group(
+                f"s{number}-theme-{theme.name.lower().replace('_', '-')}",
+                theme,
+                tuple(part for part in parts if part.name in SHOWN),
+                tuple(part for part in parts if part.name not in SHOWN),
+            )
+            for theme, parts in themes.items()
+            if parts
+        ]
+        return Layout(tuple(front[name] for name in FRONT if name in front), leading, tuple(groups))
 
     def several(self, tables: Iterable[Table], prefix: str, indices: Indices) -> list[Part]:
         """Those of one name, of several results folders, are numbered from the second on."""

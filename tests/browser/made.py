@@ -17,7 +17,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[1] / "reports"))
 
 from conftest import varied
-from stored import ended, store, study
+from stored import ended, store, study, trial
 
 from reports import build, load
 from reports.report import Report
@@ -68,6 +68,12 @@ def small_results(folder: Path) -> Path:
     machine = hostile.machine | {"framework_label": EVIL}
     results.append(replace(hostile, spec=varied(hostile.spec, framework="hostile"), machine=machine))
     return with_raw(folder, results)
+
+
+def neighbours(folder: Path) -> Path:
+    """Batch sizes beside each other, two repeats, accuracies of about 70 %."""
+    sizes = itertools.product(("tensorflow", "pytorch"), (100, 127, 128, 129), range(2))
+    return store(folder, *(trial(*cell, workload="mlp") for cell in sizes))
 
 
 def with_raw(folder: Path, results: Iterable[TrialResult]) -> Path:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from browsing import CHROMIUM, chromium, opened_in_s
-from made import many, report, small_results
+from made import many, neighbours, report, small_results
+from playwright.sync_api import Locator
+from stored import store, study
 
 from reports.web import page as web
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there: the page is not driven")
 
@@ -41,10 +43,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser, written: Path) -> Iterator[Callable[..., Page]]:
-    """open(address, **of the browser context) -> page; no page may complain or ask for anything but itself."""
+    """open(address, folded, **of the browser context) -> page; no page may complain or ask for anything but itself."""
     contexts, complaints, asked = [], [], []
 
-    def open_page(address: str = "", **settings: Any) -> Page:
+    def open_page(address: str = "", folded: bool = False, **settings: Any) -> Page:
         contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings}))
         page = contexts[-1].new_page()
         page.on("console", lambda message: complaints.append(message.text) if message.type != "log" else None)
@@ -53,6 +55,8 @@ def opened(browser: Browser, written: Path) -> Iterator[Callable[..., Page]]:
         page.goto(written.as_uri() + address)
         if settings.get("java_script_enabled", True):
             page.wait_for_selector(READY)
+            if not folded:
+                page.evaluate("document.querySelectorAll('.fold').forEach((fold) => (fold.open = true))")
         return page
 
     yield open_page
@@ -193,10 +197,121 @@ def test_a_logarithmic_axis_has_no_zero_and_a_linear_one_has(opened: Callable[..
     page = opened()
     chart = "#s1-speed-chart"
     assert "0" in labels(page, chart)
+    page.locator(chart).get_by_role("button", name="Larger").click()
     page.locator(chart).get_by_label("logarithmic").check()
     eventually(page, lambda: "0" not in labels(page, chart))
     page.locator(chart).get_by_label("linear").check()
     eventually(page, lambda: "0" in labels(page, chart))
+
+
+@pytest.fixture(scope="module")
+def written_close(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """report.html of `neighbours`."""
+    folder = tmp_path_factory.mktemp("close")
+    web.write(report(neighbours(folder / "results")), folder / "report.html")
+    return folder / "report.html"
+
+
+@pytest.fixture
+def close(browser: Browser, written_close: Path) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(written_close.as_uri())
+    page.wait_for_selector(READY)
+    yield page
+    page.close()
+    assert complaints == []
+
+
+def test_neighbouring_batch_sizes_stand_evenly_and_each_says_its_own_size(close: Page) -> None:
+    chart = "#s1-speed-chart"
+    drawing = drawn(close, chart)
+    sizes = ["100", "127", "128", "129"]
+    assert [text for text in labels(close, chart) if text in sizes] == sizes
+    assert "Batch size, images (one place each)" in labels(close, chart)
+    lefts = [
+        box["x"] + box["width"] / 2
+        for size in sizes
+        if (box := drawing.locator("text", has_text=re.compile(f"^{size}$")).last.bounding_box())
+    ]
+    steps = [right - left for left, right in pairwise(lefts)]
+    assert max(steps) - min(steps) < 2
+    box = drawing.bounding_box()
+    assert box
+    tip = close.locator(f"{chart} .tip")
+    for size, left in zip(sizes, lefts, strict=True):
+        close.mouse.move(left, box["y"] + box["height"] / 2)
+        told = f"Batch size, images: {size}"
+        close.wait_for_function("([tip, told]) => tip.innerText.includes(told)", arg=[tip.element_handle(), told])
+
+
+def test_the_numbers_and_links_of_neighbouring_batch_sizes_are_of_their_own_trials(close: Page) -> None:
+    figure = close.locator(f"{USAGE}-chart")
+    figure.locator("summary").click()
+    assert figure.locator("thead th").all_inner_texts() == ["Batch size, images", "100", "127", "128", "129"]
+    figure.locator("tbody tr").first.locator("a").last.click()
+    names = close.get_by_role("dialog").locator("tbody th a")
+    names.first.wait_for()
+    assert all("-b00129-" in name for name in names.all_inner_texts())
+
+
+def test_neighbouring_batch_sizes_can_be_zoomed_into(close: Page) -> None:
+    chart = f"{USAGE}-chart"
+    drawn(close, chart)
+    before = labels(close, chart)
+    close.locator(chart).get_by_role("button", name="Zoom in").click()
+    eventually(close, lambda: "100" not in labels(close, chart) and {"127", "128"} <= set(labels(close, chart)))
+    close.locator(chart).get_by_role("button", name="Show all").click()
+    eventually(close, lambda: labels(close, chart) == before)
+
+
+def test_an_accuracy_that_needs_no_nought_is_shown_over_its_range_and_says_so(close: Page) -> None:
+    chart, cut = "#s1-accuracy-chart", "Test accuracy, % (axis does not start at 0)"
+    drawn(close, chart)
+    zigzag = close.locator(f"{chart} .drawing svg path[fill=none][stroke-width='1.2'], {chart} .drawing svg polyline")
+    before, marked, said = labels(close, chart), zigzag.count(), close.locator(f"{chart} .y-label")
+    assert said.inner_text() == cut and "0" not in before
+    close.locator(chart).get_by_label("logarithmic").check()
+    eventually(close, lambda: said.inner_text() == "Test accuracy, % (logarithmic)")
+    eventually(close, lambda: zigzag.count() == marked - 1)
+    close.locator(chart).get_by_label("linear").check()
+    close.locator(chart).get_by_role("button", name="Zoom in").click()
+    close.locator(chart).get_by_role("button", name="Show all").click()
+    eventually(close, lambda: labels(close, chart) == before)
+    assert said.inner_text() == cut
+
+
+def test_other_charts_start_at_nought_until_they_are_zoomed_into(close: Page) -> None:
+    chart = "#s1-speed-chart"
+    drawn(close, chart)
+    said = close.locator(f"{chart} .y-label")
+    assert "0" in labels(close, chart) and "does not start" not in said.inner_text()
+    close.locator(chart).get_by_role("button", name="Zoom in").click()
+    eventually(close, lambda: "(axis does not start at 0)" in said.inner_text())
+
+
+def test_points_that_no_line_joins_are_seen(opened: Callable[..., Page]) -> None:
+    page = opened()
+    drawn(page, "#s1-memory-line-chart")
+    outlines = page.locator("#s1-memory-line-chart .drawing").first.locator("path[transform][stroke-width^='0.']")
+    eventually(page, lambda: outlines.count() >= 3 * 8)
+
+
+@pytest.mark.parametrize("width", [320, 390, 1440])
+def test_every_tick_below_a_chart_has_its_label(opened: Callable[..., Page], width: int) -> None:
+    page = opened(viewport={"width": width, "height": 900})
+    for chart in (f"{USAGE}-chart", "#s1-memory-split-chart"):
+        sizes = [
+            text for text in labels(page, chart) if text in ("4", "8", "16", "32", "64", "128", "256", "512", "1024")
+        ]
+        assert len(set(sizes)) == 9
+        boxes = page.locator(f"{chart} .drawing").first.locator("text", has_text=re.compile(r"^\d+$")).all()
+        edges = [box for box in (one.bounding_box() for one in boxes) if box]
+        for one, other in combinations(edges, 2):
+            across = min(one["x"] + one["width"], other["x"] + other["width"]) - max(one["x"], other["x"])
+            down = min(one["y"] + one["height"], other["y"] + other["height"]) - max(one["y"], other["y"])
+            assert min(across, down) <= 1, (one, other)
 
 
 def test_a_framework_that_is_switched_off_leaves_every_chart_and_table_and_comes_back(
@@ -384,7 +499,7 @@ def test_the_printed_page_has_every_table_and_chart_and_nothing_to_operate(
     page.pdf(path=tmp_path / "report.pdf", format="A4")
     text = "\n".join(sheet.extract_text() for sheet in pypdf.PdfReader(tmp_path / "report.pdf").pages)
     assert MARK in text
-    for title in page.locator("main h2, main h3:not(.unseen)").all_inner_texts():
+    for title in page.locator("main :is(h2, h3, h4):not(.unseen)").all_inner_texts():
         assert re.sub(r"\s+", "", title) in re.sub(r"\s+", "", text), title
     assert "pytorch-cpu-b00128-r1" in text, "all trials"
     assert text.count("Batch size, images") >= 3, "the labels of the charts' axes"
@@ -423,7 +538,7 @@ def test_everything_can_be_reached_and_seen_by_keyboard_alone(opened: Callable[.
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "content"
     reached = []
-    for _ in range(60):
+    for _ in range(150):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate(
@@ -441,7 +556,7 @@ def test_everything_can_be_reached_and_seen_by_keyboard_alone(opened: Callable[.
 def test_headings_and_landmarks_are_in_order(opened: Callable[..., Page]) -> None:
     page = opened()
     levels = [
-        int(name[1]) for name in page.locator("h1, h2, h3, h4").evaluate_all("all => all.map(one => one.tagName)")
+        int(name[1]) for name in page.locator("h1, h2, h3, h4, h5").evaluate_all("all => all.map(one => one.tagName)")
     ]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(next_one - one <= 1 for one, next_one in pairwise(levels))
@@ -456,6 +571,11 @@ def test_without_javascript_the_tables_and_the_summary_are_there(opened: Callabl
     assert page.locator(f"{USAGE} tbody tr").count() == 4
     assert page.get_by_text("No trial ran on a GPU").is_visible()
     assert page.locator(f"{USAGE}-chart").get_by_text("The chart needs JavaScript").is_visible()
+    pictures = page.locator(".front img")
+    assert [box["width"] > 200 and box["height"] > 100 for box in map(Locator.bounding_box, pictures.all()) if box] == [
+        True
+    ] * 3, "the first charts are pictures"
+    page.locator("#trials summary").click()
     assert page.get_by_text("The table of all trials needs JavaScript.").is_visible()
     assert page.locator("#switches").is_hidden()
 
@@ -468,6 +588,60 @@ def test_a_chart_is_a_table_and_words_too(opened: Callable[..., Page]) -> None:
     described = page.locator(f"#{figure.locator('.drawing').get_attribute('aria-describedby')}")
     assert described.is_visible()
     assert "TensorFlow" in described.inner_text()
+
+
+@pytest.mark.parametrize(("width", "height", "screens"), [(1440, 900, 4), (390, 844, 10)])
+def test_the_page_of_a_study_is_short_until_it_is_unfolded(
+    browser: Browser, tmp_path: Path, width: int, height: int, screens: int
+) -> None:
+    """The main job's 27 trials: everything is there, what is not asked first is folded."""
+    web.write(report(store(tmp_path / "results", *study())), tmp_path / "report.html")
+    page = browser.new_page(viewport={"width": width, "height": height})
+    page.goto((tmp_path / "report.html").as_uri())
+    page.wait_for_selector(READY)
+    assert page.evaluate("document.documentElement.scrollHeight") <= screens * height
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.close()
+
+
+def test_the_first_screen_has_the_finding_three_charts_and_the_best_batch_sizes(opened: Callable[..., Page]) -> None:
+    page = opened(folded=True, viewport={"width": 1440, "height": 900})
+    assert "fastest" in page.locator("h1").inner_text()
+    charts = ["#s1-speed-chart", "#s1-memory-chart", "#s1-accuracy-chart"]
+    boxes = [page.locator(part).bounding_box() for part in (*charts, "#s1-best table")]
+    assert all(box and box["y"] + box["height"] <= 900 for box in boxes)
+    tops = {box["y"] for box in boxes[:3] if box}
+    assert len(tops) == 1, "side by side"
+    for chart in charts:
+        assert drawn(page, chart).locator("svg text").first.is_visible()
+
+
+def test_a_small_chart_becomes_large_and_small_again(opened: Callable[..., Page]) -> None:
+    page = opened(folded=True)
+    chart = page.locator("#s1-memory-chart")
+    drawing = chart.locator(".drawing")
+
+    def width() -> float:
+        box = drawing.locator("svg").bounding_box()
+        return box["width"] if box else 0.0
+
+    drawn(page, "#s1-memory-chart")
+    small = width()
+    chart.get_by_role("button", name="Larger").click()
+    eventually(page, lambda: width() > 2 * small)
+    assert chart.get_by_role("button", name="Zoom in").is_visible()
+    chart.get_by_role("button", name="Smaller").click()
+    eventually(page, lambda: width() == small)
+
+
+def test_an_address_of_something_folded_unfolds_it(opened: Callable[..., Page]) -> None:
+    page = opened(folded=True)
+    assert page.locator("#trials-table").is_hidden() and page.locator("#s1-step-time table").is_hidden()
+    page.locator("nav a", has_text="All trials").click()
+    eventually(page, lambda: page.locator("#trials-table").is_visible())
+    page.goto(page.url.partition("#")[0] + "#s1-step-time")
+    eventually(page, lambda: page.locator("#s1-step-time table").is_visible())
+    assert drawn(page, "#s1-step-time-chart").is_visible()
 
 
 def test_a_point_of_a_chart_leads_to_its_trials(opened: Callable[..., Page]) -> None:
@@ -486,5 +660,6 @@ def test_a_thousand_trials_open_within_bounds(browser: Browser, tmp_path: Path) 
     page = browser.new_page()
     page.goto((tmp_path / "report.html").as_uri())
     page.wait_for_selector(READY)
+    page.locator("#trials summary").click()
     assert page.locator("#trials-table .count").inner_text() == "1,000 trials"
     page.close()

@@ -71,7 +71,7 @@ def chart(*panels: Sequence[Series], titles: Sequence[str] = (), **more: Any) ->
     told: dict[str, Any] = {
         "name": "a-chart",
         "title": "Training speed, images/s",
-        "x_label": "Batch size",
+        "x_name": "Batch size",
         "y_label": "Speed, images/s",
         "alt": "What is to be seen.",
         "caption": "Where it was measured.",

@@ -29,7 +29,7 @@ def test_there_are_published_reports() -> None:
 def test_a_published_report_that_is_not_complete_and_whole_says_so_wherever_it_is_met(
     folder: Path, tmp_path: Path
 ) -> None:
-    archive.unpack(folder / publish.ARCHIVE, tmp_path)
+    archive.unpack(folder / archive.ARCHIVE, tmp_path)
     with chdir(tmp_path):
         lacking = obstacles(load.read(publish.RESULTS), publish.RESULTS)
     marks = publication.read(folder / publication.FILE).marks
@@ -56,7 +56,7 @@ def test_the_checksums_of_a_published_report_hold(folder: Path) -> None:
 def test_a_published_report_in_the_repository_holds_no_file_that_its_archive_can_make_again(folder: Path) -> None:
     pictures = {f"{name}.png" for name in publish.CHARTS}
     texts = {"report.html", "RULES.md", "CITATION.cff", "citation.bib", publication.FILE}
-    fixed = {publish.ARCHIVE, publish.INPUTS, CHECKSUMS} | texts
+    fixed = {archive.ARCHIVE, publish.INPUTS, CHECKSUMS} | texts
     names = {path.name for path in folder.iterdir()}
     assert fixed <= names <= fixed | pictures
 

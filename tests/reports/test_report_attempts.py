@@ -167,7 +167,7 @@ def test_a_report_over_attempts_alone_is_made(tmp_path: Path) -> None:
     """The only trial is being run again."""
     attempted(tmp_path, trial())
     (tmp_path / "trials" / trial().spec.id).mkdir(parents=True)
-    done = run(tmp_path, "--format", "md")
+    done = run(tmp_path, "--format", "md", "--tables")
     assert (done.returncode, done.stderr) == (0, "")
     assert "stands in for the 2nd" in done.stdout
 

@@ -9,15 +9,17 @@ import pytest
 from charted import charts, labels, series, trained
 from stored import BATCH_SIZES, ended, memory_parts, on_gpu, study, trial
 
-from reports.charts import Kind
+from reports.charts import Kind, Scale
 from reports.conditions import sections
 from reports.drawing import section_charts
+from reports.frameworks import styles
+from reports.web.chart_data import chart_data
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 MIB = 2**20
-OF_QUANTITIES = ["usage", "memory", "accuracy", "speed", "step-time"]
+OF_QUANTITIES = ["speed", "memory", "accuracy", "usage", "step-time"]
 
 
 def with_figures(result: TrialResult, **values: float | None) -> TrialResult:
@@ -51,12 +53,12 @@ def test_a_chart_without_a_value_is_left_out() -> None:
     assert charts(ended(Status.FAILED, "it fell")) == {}
 
 
-def test_points_are_medians_with_the_interval_of_their_mean_and_the_trials_behind() -> None:
+def test_points_are_means_with_their_interval_and_the_trials_behind() -> None:
     """Student's t, 2 degrees of freedom: 4.302653; the standard deviation of 71, 72, 76 is sqrt(7)."""
     repeats = [with_figures(trial("pytorch", 32, n), cpu_percent=value) for n, value in enumerate((71.0, 72.0, 76.0))]
     found = series(charts(*repeats)["usage"], "PyTorch")
     reach = 4.302653 * math.sqrt(7) / math.sqrt(3)
-    assert found.y == (72.0,)
+    assert found.y == (73.0,)
     assert found.low == pytest.approx((73 - reach,), abs=1e-4)
     assert found.high == pytest.approx((73 + reach,), abs=1e-4)
     assert found.trials == (tuple(result.spec.id for result in repeats),)
@@ -82,7 +84,7 @@ def test_one_trial_has_no_bars_and_the_caption_says_what_that_means() -> None:
     assert all(found.low == () for found in one.panels[0].series)
     assert "One trial a point: nothing is said about the spread" in one.caption
     assert "bars" not in one.caption
-    assert "median of up to 3 repeats; bars: 95 % interval of their mean (Student's t)" in three.caption
+    assert "mean of up to 3 repeats; bars: its 95 % interval (Student's t)" in three.caption
     for told in ("2 cores, 2 threads", "PyTorch 2.13.0", "TF32 off", "seed 0", "Commit afa2864"):
         assert told in one.provenance
 
@@ -99,6 +101,42 @@ def test_a_step_time_of_nought_has_no_logarithm() -> None:
     nought = with_figures(trial("pytorch", 4), step_time_s=0.0)
     assert not charts(nought)["step-time"].y_log
     assert not charts(trial("pytorch", 4))["speed"].y_log
+
+
+@pytest.mark.parametrize(
+    ("sizes", "scale"),
+    [
+        ((4, 8, 16, 32, 64, 128, 256, 512, 1024), Scale.LOG),
+        ((4, 6, 8, 12, 16), Scale.LOG),
+        ((64,), Scale.LOG),
+        ((127, 128, 129), Scale.ORDINAL),
+        ((509, 510, 511, 512, 513, 514, 515), Scale.ORDINAL),
+        ((100, 127, 128, 129, 156), Scale.ORDINAL),
+        ((4, 255, 256, 257), Scale.ORDINAL),
+    ],
+)
+def test_batch_sizes_that_are_neighbours_have_one_place_each_in_every_chart_of_them(
+    sizes: tuple[int, ...], scale: Scale
+) -> None:
+    found = charts(*(trial("pytorch", size, workload="mlp") for size in sizes))
+    words = {Scale.LOG: "logarithmic", Scale.ORDINAL: "one place each"}
+    for name in ("usage", "memory", "accuracy", "speed", "step-time", "memory-split", "memory-shares"):
+        assert found[name].x_scale is scale
+        assert found[name].x_label == f"Batch size, images ({words[scale]})"
+
+
+def test_only_charts_of_the_accuracy_need_not_start_at_nought() -> None:
+    found = charts(*(trained(result, (2.0, 1.9, 0.3)) for result in study()))
+    assert {name for name, chart in found.items() if not chart.from_zero} == {"accuracy", "accuracy-by-epoch"}
+
+
+def test_the_page_is_told_the_true_batch_sizes_and_their_places() -> None:
+    (chart,) = [charts(*(trial("pytorch", size) for size in (127, 128, 129)))["speed"]]
+    told = chart_data(chart, lambda ids: [], styles(chart.frameworks))
+    (trace,) = told["panels"][0]["traces"]
+    assert (trace["x"], trace["at"]) == ([127, 128, 129], [0, 1, 2])
+    assert (told["xScale"], told["places"], told["xName"]) == ("ordinal", (127, 128, 129), "Batch size, images")
+    assert told["xSpan"][0] < 0 and told["xSpan"][1] > 2
 
 
 def test_on_a_cpu_only_the_published_accuracy_stands_behind_ours() -> None:
@@ -152,26 +190,50 @@ def test_the_alternative_text_tells_the_ends_the_extremes_and_the_gaps() -> None
 
 
 def test_the_parts_of_the_memory_are_stacked_in_mib_and_as_shares_of_their_sum() -> None:
-    found = charts(trial("mxnet", 64), trial("mxnet", 128))
+    """Inputs of half a MiB and of one: they can be seen."""
+    found = charts(*(with_figures(trial("mxnet", size), inputs_bytes=2.0**17 * size) for size in (4, 8)))
     names = ["Parameters", "Gradients", "Optimizer state", "Inputs", "Activations", "Workspace"]
     assert labels(found["memory-split"], Kind.PART) == labels(found["memory-shares"], Kind.PART) == names
     assert [panel.title for panel in found["memory-split"].panels] == ["MXNet"]
-    # 64 images: 3 MiB, then 3 KiB, 3 x 256 KiB and 64 KiB an image
-    assert [part.y[0] for part in found["memory-split"].panels[0].series[:6]] == [1, 1, 1, 0.1875, 48, 4]
-    assert series(found["memory-split"], "Peak of the steps").y[0] == 55.1875
+    # 4 images: 3 MiB, then 128 KiB, 3 x 256 KiB and 64 KiB an image
+    assert [part.y[0] for part in found["memory-split"].panels[0].series[:6]] == [1, 1, 1, 0.5, 3, 0.25]
+    assert series(found["memory-split"], "Peak of the steps").y[0] == 3 + 835 / 256
     shares = found["memory-shares"].panels[0].series
-    assert shares[4].y[0] == pytest.approx(100 * 48 / 55.1875)
+    assert shares[4].y[0] == pytest.approx(100 * 3 / 6.75)
     assert sum(part.y[1] or 0 for part in shares) == pytest.approx(100)
-    assert "MXNet 55.2 at batch size 64, 107 at 128" in found["memory-split"].alt
-    assert "at batch size 64 the largest part is activations, 87 %" in found["memory-shares"].alt
+    assert "MXNet 6.75 at batch size 4, 10.5 at 8" in found["memory-split"].alt
+    assert "at batch size 4 the largest part is activations, 44 %" in found["memory-shares"].alt
+    assert "stacked by part" in found["memory-split"].title and not found["memory-split"].y_log
+
+
+def test_parts_that_a_stack_would_hide_are_lines_on_a_logarithmic_axis_and_shares_stay_stacked() -> None:
+    """Inputs of 3 KiB an image beside activations of 768."""
+    found = charts(trial("mxnet", 64), trial("mxnet", 128))
+    split, shares = found["memory-split"], found["memory-shares"]
+    names = ["Parameters", "Gradients", "Optimizer state", "Inputs", "Activations", "Workspace"]
+    assert labels(split, Kind.PART_LINE) == labels(shares, Kind.PART) == names
+    assert labels(split, Kind.PART) == [] and split.y_log and not shares.y_log
+    assert series(split, "Inputs").y == (0.1875, 0.375)
+    assert "stack" not in split.title and split.caption.endswith("0 has no place on this axis.")
+    assert "statistics" not in {one.key for one in split.series}, "what is 0 everywhere"
+
+
+def test_a_part_of_nought_is_hidden_by_no_stack() -> None:
+    plain = with_figures(trial("mxnet", 4), inputs_bytes=2.0**19, optimizer_bytes=0.0)
+    assert not charts(plain)["memory-split"].y_log
+    assert series(charts(with_figures(plain, inputs_bytes=1.0))["memory-split"], "Workspace").kind is Kind.PART_LINE
+    assert "Optimizer state" not in labels(
+        charts(with_figures(plain, inputs_bytes=1.0))["memory-split"], Kind.PART_LINE
+    )
 
 
 def test_a_part_that_is_unknown_or_negative_leaves_no_stack_there() -> None:
-    whole, silent = trial("mxnet", 4), with_figures(trial("mxnet", 8), workspace_bytes=None)
+    whole = with_figures(trial("mxnet", 4), inputs_bytes=2.0**19)
+    silent = with_figures(trial("mxnet", 8), workspace_bytes=None)
     negative = with_figures(trial("mxnet", 16), inputs_bytes=-1.0)
     found = charts(whole, silent, negative)["memory-split"]
     assert [part.y[1:] for part in found.panels[0].series if part.kind is Kind.PART] == [(None, None)] * 6
-    assert "MXNet 6.26 at batch size 4; no value at 8 and 16" in found.alt
+    assert "MXNet 6.75 at batch size 4; no value at 8 and 16" in found.alt
     assert not {"memory-split", "memory-shares"} & set(charts(silent, negative))
 
 
@@ -189,7 +251,7 @@ def test_the_line_of_the_memory_starts_at_its_fixed_cost() -> None:
     assert resident.x == allocator.x == (0, 1024)
     assert resident.y == pytest.approx((600, 856))
     assert allocator.y == pytest.approx((3, 3 + 835))
-    assert not chart.x_log
+    assert chart.x_scale is Scale.LINEAR
     assert "Allocator peak in use, MXNet: 3.00 MiB + 835 KiB a sample, R^2 1.0000" in chart.alt
     assert "memory-line" not in charts(trial("mxnet", 4), trial("mxnet", 8))
 
@@ -238,7 +300,8 @@ def test_curves_of_repeats_have_bars_and_those_that_failed_do_not_count() -> Non
 
 def test_the_thesis_itself_contradicts_itself_in_tensorflows_usage_and_mxnets_memory() -> None:
     (section,), _ = sections([on_gpu(result) for result in study()])
-    found = {chart.name: chart for chart in section_charts.charts_of(section)}
+    asked = replace(section, beside=("osu-2020",))
+    found = {chart.name: chart for chart in section_charts.charts_of(asked)}
     assert labels(found["usage"], Kind.PUBLISHED_CHART) == ["TensorFlow, published chart"]
     assert labels(found["memory"], Kind.PUBLISHED_CHART) == ["MXNet, published chart"]
     assert series(found["memory"], "MXNet, published table").y[5:7] == (2495.153, 2485.639)

@@ -18,7 +18,7 @@ import pytest
 from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
 
 from reports import order
-from reports.comparing import command, comparison_tables, estimates, gate
+from reports.comparing import command, comparison_tables, effect_words, estimates, gate, headline, markdown_page
 from reports.comparing.cell_tests import QUANTITIES, MeanTest, Verdict
 from reports.comparing.comparison import Comparison, compare
 from reports.comparing.estimates import Estimate, Shift
@@ -272,7 +272,7 @@ def test_a_cell_that_is_ok_in_a_and_not_in_b_is_a_regression_with_its_reason(tmp
         "MXNet, batch size 32: ok in A, 2 of 3 ok, 1 unverified in B: layer conv1 differs",
     ]
     assert cell(found, "speed").verdict is Verdict.NO_VALUE
-    text = command.page(found)
+    text = markdown_page.page(found)
     assert "killed at 4 GiB" in text
     assert "layer conv1 differs" in text
     improved = compared(tmp_path / "back", b, a)
@@ -284,7 +284,7 @@ def test_cells_of_one_side_alone_are_named(tmp_path: Path) -> None:
     a = repeats([100, 101]) + repeats([100, 101], batch_size=64)
     found = compared(tmp_path, a, repeats([100, 101], **LATER) + repeats([100, 101], "mxnet", **LATER))
     assert (found.pairs[0].only_a, found.pairs[0].only_b) == ((("pytorch", 64),), (("mxnet", 32),))
-    text = command.page(found)
+    text = markdown_page.page(found)
     assert "Only in A, not compared: PyTorch at batch size 64." in text
     assert "Only in B, not compared: MXNet at batch size 32." in text
 
@@ -308,7 +308,7 @@ def test_what_differs_between_the_sides_stands_in_front(tmp_path: Path) -> None:
         ("PyTorch packages", "torch 2.13.0", "torch 2.14.0"),
         ("commit", "afa2864", "bbb"),
     ]
-    assert comparison_tables.tables_of(found)[0].name == "compare-conditions"
+    assert comparison_tables.tables_of(found)[1].name == "compare-conditions"
 
 
 def test_trials_of_another_task_are_never_compared(tmp_path: Path) -> None:
@@ -450,7 +450,7 @@ def test_bad_input_of_a_comparison_is_one_line_and_exit_code_2(tmp_path: Path) -
 def test_names_and_reasons_from_outside_are_escaped(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script> | `x`"
     b = [ended(Status.FAILED, evil, repeat=0, machine=MACHINE | {"cpu_model": evil}, facts=trial().facts)]
-    text = command.page(compared(tmp_path, repeats([100]), b))
+    text = markdown_page.page(compared(tmp_path, repeats([100]), b))
     assert "<script>" not in text
     assert "\\<script\\>alert(1)\\</script\\> \\| \\`x\\`" in text
 
@@ -473,8 +473,8 @@ def test_tables_of_a_comparison_are_whole(tmp_path: Path) -> None:
     found = compared(tmp_path, repeats([100, 101, 100.5]), repeats([80, 81, 80.5], **LATER))
     made = comparison_tables.tables_of(found)
     assert [table.name for table in made] == [
-        "compare-conditions", "regressions", "compare-frameworks", "compare-speed", "compare-memory",
-        "compare-accuracy", "compare-usage",
+        "compare-geometric-mean", "compare-conditions", "regressions", "compare-frameworks", "compare-speed",
+        "compare-memory", "compare-accuracy", "compare-usage",
     ]  # fmt: skip
     for table in made:
         assert all(len(row) == len(table.head) for row in table.rows), table.name
@@ -495,3 +495,42 @@ def test_no_gate_passes_where_b_lost_what_was_to_be_compared(tmp_path: Path, kep
     ran = run(*folders(tmp_path, a, b), "--fail-on-regression", "5%")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "what is not there cannot be tested" in ran.stderr
+
+
+def test_the_headline_is_the_geometric_mean_over_all_cells_with_the_interval_of_a_frameworks_mean(
+    tmp_path: Path,
+) -> None:
+    a, b = repeats([100, 102, 101]), [*repeats([195, 198, 197], **LATER)]
+    a += repeats([50, 51, 52], "mxnet")
+    b += repeats([100, 99, 101], "mxnet", **LATER)
+    found = compared(tmp_path, a, b)
+    (pair_,) = found.pairs
+    speeds = [mean for mean in headline.of(pair_) if mean.quantity is SPEED]
+    assert [(mean.framework, mean.cells) for mean in speeds] == [("", 2), ("pytorch", 1), ("mxnet", 1)]
+    cells = [cell for cell in pair_.cells if cell.quantity is SPEED]
+    assert speeds[0].estimate == estimates.of_mean([cell.spread for cell in cells])
+    assert speeds[0].ratio[0] == pytest.approx(math.exp(sum(cell.shift for cell in cells) / 2))
+    of_frameworks = {mean.framework: mean.estimate for mean in pair_.means if mean.quantity is SPEED}
+    assert {mean.framework: mean.estimate for mean in speeds[1:]} == of_frameworks
+    text = markdown_page.page(found)
+    speed = r"Training speed: B is 1\.95\d \[1\.9\d+, 1\.9\d+\] times as fast as A, geometric mean over 2 cells\."
+    assert re.search(rf"- \*\*{speed}\*\*", text)
+    assert "Host memory: B takes 1.000 [0.993, 1.007] times the memory of A, geometric mean over 2 cells: no " in text
+
+
+def test_the_headline_of_one_repeat_is_of_this_run_and_tells_no_difference(tmp_path: Path) -> None:
+    text = markdown_page.page(compared(tmp_path, repeats([100]), repeats([200], **LATER)))
+    assert (
+        "Training speed: B is 2.00 times as fast as A in this run, geometric mean over 1 cell; one repeat on a side "
+        "has no interval: no difference can be told.**"
+    ) in text
+
+
+def test_a_ratio_is_printed_as_exactly_as_its_interval_allows_and_none_that_touches_1_tells_a_difference() -> None:
+    assert effect_words.ratio(1.9512, 1.849, 2.053) == "1.95 [1.85, 2.05]"
+    assert effect_words.ratio(0.8012, 0.7931, 0.8093) == "0.801 [0.793, 0.809]"
+    assert effect_words.ratio(12.3, 10.1, 14.5) == "12.3 [10.1, 14.5]"
+    assert effect_words.ratio(1.6612, math.nan, math.nan) == "1.66"
+    assert effect_words.ratio(1.0, 1.0, 1.0) == "1.000 [1.000, 1.000]"
+    assert effect_words.leaves_out_1(1.01, 1.03)
+    assert not effect_words.leaves_out_1(0.991, 0.9999)

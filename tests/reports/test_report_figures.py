@@ -19,12 +19,15 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 from stored import on_gpu, study
 
-from reports.charts import Chart, Kind
+from reports.charts import Chart, Kind, Scale
 from reports.drawing import figures
+from reports.drawing.sizes import COLUMN, PAGE, SLIDE, USUAL, Layout, Size
+from reports.drawing.sizes import SIZES as FIGURE_SIZES
 
 NAMES = ("TensorFlow", "PyTorch", "MXNet")
 MANY = (*NAMES, "a framework with a name longer than any legend has room for", "jax", "numpy", "paddle")
@@ -44,9 +47,9 @@ def stacked(x: tuple[float, ...], *parts: tuple[float | None, ...]) -> Chart:
     return chart([line(name, x, y, kind=Kind.PART) for name, y in named])
 
 
-def drawn(one: Chart) -> Figure:
-    with rc_context(figures.SETTINGS):
-        return figures.drawn(one)
+def drawn(one: Chart, layout: Layout = USUAL) -> Figure:
+    with rc_context(figures.SETTINGS | layout.size.settings):
+        return figures.drawn(one, layout)
 
 
 def stretches(svg: Path, series: int, panel: int = 0) -> list[list[tuple[float, float]]]:
@@ -59,7 +62,7 @@ def stretches(svg: Path, series: int, panel: int = 0) -> list[list[tuple[float, 
 
 def test_a_chart_is_a_sharp_png_and_an_svg_that_say_what_they_show(tmp_path: Path) -> None:
     paths = figures.draw(three(), tmp_path / "speed")
-    assert paths == [tmp_path / "speed.png", tmp_path / "speed.svg"]
+    assert paths == [tmp_path / f"speed.{ending}" for ending in ("png", "svg", "pdf")]
     png = paths[0].read_bytes()
     width, height = struct.unpack(">II", png[16:24])
     assert width == 7 * 200
@@ -73,6 +76,14 @@ def test_a_chart_is_a_sharp_png_and_an_svg_that_say_what_they_show(tmp_path: Pat
     svg = ElementTree.fromstring(paths[1].read_text(encoding="utf-8"))
     told = " ".join(text.strip() for text in svg.itertext())
     assert "What is to be seen." in told and "Training speed, images/s" in told
+
+
+def test_a_pdf_has_truetype_fonts_and_no_date(tmp_path: Path) -> None:
+    (path,) = figures.draw(three(), tmp_path / "speed", ("pdf",))
+    pdf = path.read_bytes()
+    assert pdf.startswith(b"%PDF") and b"/FontFile2" in pdf and b"/Type3" not in pdf
+    assert b"CreationDate" not in pdf and b"ModDate" not in pdf
+    assert b"What is to be seen." in pdf
 
 
 def test_only_the_formats_asked_for_are_drawn(tmp_path: Path) -> None:
@@ -102,7 +113,7 @@ def test_a_missing_value_is_a_gap_and_not_nought(tmp_path: Path) -> None:
 
 
 def test_batch_sizes_are_evenly_spaced_on_the_logarithmic_axis_and_epochs_on_a_linear_one(tmp_path: Path) -> None:
-    for shown in (three(), three((1, 2, 3, 4), x_log=False)):
+    for shown in (three(), three((1, 2, 3, 4), x_scale=Scale.LINEAR)):
         (svg,) = figures.draw(shown, tmp_path / "a", ("svg",))
         xs = [x for x, _ in stretches(svg, 1)[0]]
         steps = [right - left for left, right in itertools.pairwise(xs)]
@@ -124,22 +135,83 @@ def test_a_point_without_an_interval_has_no_bar() -> None:
     assert [len(segment) for segment in bars.get_segments()] == [0, 2]
 
 
-def test_bars_of_one_batch_size_stand_side_by_side_and_points_without_bars_do_not() -> None:
-    barred = [line(name, (4, 8), (10.0, 5.0), low=(8.0, 4.0), high=(11.0, 6.0)) for name in NAMES]
-    aside, upright = (
-        [
-            float(np.asarray(one.get_xdata())[0])
-            for one in drawn(chart(some)).axes[0].lines
-            if one.get_linestyle() != "None"
-        ]
-        for some in (barred, _bare(barred))
-    )
-    assert len(set(aside)) == 3 and max(aside) / min(aside) < 1.05
-    assert upright == [4.0] * 3
+@pytest.mark.parametrize("scale", Scale)
+@pytest.mark.parametrize("names", [NAMES, MANY])
+def test_bars_of_one_batch_size_stand_side_by_side_within_the_width_of_a_point(
+    names: tuple[str, ...], scale: Scale
+) -> None:
+    barred = [line(name, (4, 8), (10.0, 5.0), low=(8.0, 4.0), high=(11.0, 6.0)) for name in names]
+    (axes,) = drawn(chart(barred, x_scale=scale)).axes
+    points = [one for one in axes.lines if one.get_linestyle() != "None"]
+    places = [float(one.get_transform().transform(one.get_xydata())[0][0]) for one in points]
+    assert len(set(places)) == len(names)
+    narrowest = min(one.get_markersize() for one in points) / 72 * axes.figure.dpi
+    assert max(places) - min(places) == pytest.approx(narrowest)
+    bars = [one for one in axes.collections if isinstance(one, LineCollection)]
+    assert [float(bar.get_transform().transform(bar.get_segments()[0])[0][0]) for bar in bars] == pytest.approx(places)
 
 
-def _bare(barred: list[Any]) -> list[Any]:
-    return [line(one.label, one.x, one.y) for one in barred]
+def test_points_without_bars_stand_at_their_place() -> None:
+    (axes,) = drawn(three((4, 8))).axes
+    assert len({tuple(one.get_transform().transform(one.get_xydata())[0][:1]) for one in axes.lines}) == 1
+
+
+@pytest.mark.parametrize("sizes", [(127, 128, 129), tuple(range(509, 516)), (100, 127, 128, 129, 156)])
+def test_neighbouring_batch_sizes_have_one_place_each_and_every_place_its_label(
+    sizes: tuple[float, ...], tmp_path: Path
+) -> None:
+    shown = three(sizes, x_scale=Scale.ORDINAL)
+    figure = drawn(shown)
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == [f"{size:g}" for size in sizes]
+    assert "Batch size (one place each)" in [text.get_text() for text in figure.texts]
+    (svg,) = figures.draw(shown, tmp_path / "a", ("svg",))
+    xs = [x for x, _ in stretches(svg, 1)[0]]
+    assert [right - left for left, right in itertools.pairwise(xs)] == pytest.approx([xs[1] - xs[0]] * (len(xs) - 1))
+
+
+def accuracies(*values: float, **more: Any) -> Chart:
+    settings: dict[str, Any] = {"y_label": "Test accuracy, %", "full_scale": 100.0, "from_zero": False} | more
+    return chart([line("PyTorch", (4, 8), values[:2]), line("MXNet", (4, 8), values[2:])], **settings)
+
+
+def test_an_axis_that_need_not_start_at_nought_is_of_the_range_of_the_data_and_says_so() -> None:
+    axes = drawn(accuracies(90.0, 98.0, 92.0, 95.0)).axes[0]
+    low, high = axes.get_ylim()
+    assert 89 < low < 90 and 98 < high < 99
+    assert axes.get_ylabel() == "Test accuracy, %\n(axis does not start at 0)"
+    assert len(axes.lines) == 4, "two series, and the zigzag on its gap"
+
+
+def test_every_panel_has_the_mark_that_its_axis_does_not_start_at_nought() -> None:
+    panels = [accuracies(90.0, 98.0, 92.0, 95.0).panels[0].series] * 3
+    figure = drawn(chart(*panels, titles=NAMES, from_zero=False))
+    assert [len(axes.lines) for axes in figure.axes] == [4, 4, 4]
+
+
+@pytest.mark.parametrize("values", [(30.0, 98.0, 92.0, 95.0), (49.0, 98.0, 92.0, 95.0)])
+def test_an_axis_starts_at_nought_where_the_data_use_half_of_it(values: tuple[float, ...]) -> None:
+    axes = drawn(accuracies(*values)).axes[0]
+    assert axes.get_ylim() == (0, 100)
+    assert axes.get_ylabel() == "Test accuracy, %" and len(axes.lines) == 2
+
+
+def test_other_axes_start_at_nought_however_little_of_them_the_data_use() -> None:
+    assert drawn(accuracies(90.0, 98.0, 92.0, 95.0, from_zero=True)).axes[0].get_ylim() == (0, 100)
+
+
+def test_bars_and_published_series_lie_in_the_range_and_it_ends_at_the_full_scale() -> None:
+    measured = line("PyTorch", (4, 8), (97.0, 98.0), low=(80.0, 97.0), high=(130.0, 99.0))
+    published = line("PyTorch, published table", (4, 8), (60.0, 70.0), "pytorch", Kind.PUBLISHED_TABLE)
+    for series, lowest in (([measured], 80.0), ([measured, published], 60.0)):
+        low, high = drawn(chart(series, full_scale=100.0, from_zero=False)).axes[0].get_ylim()
+        assert lowest - 5 < low < lowest and high == 100
+    higher = line("PyTorch", (4, 8), (97.0, 101.0))
+    assert 101 < drawn(chart([higher], full_scale=100.0, from_zero=False)).axes[0].get_ylim()[1] < 103
+
+
+def test_a_lone_value_has_a_range_about_it() -> None:
+    low, high = drawn(chart([line("PyTorch", (4,), (95.0,))], from_zero=False)).axes[0].get_ylim()
+    assert (low, high) == pytest.approx((94.05, 95.95))
 
 
 def test_a_long_bar_does_not_press_the_points_down() -> None:
@@ -181,7 +253,9 @@ def test_the_published_lies_behind_and_is_paler_with_the_marker_of_its_framework
 def test_points_with_a_fitted_line_are_not_joined_by_another() -> None:
     points = line("MXNet", (4, 8), (1, 2), "mxnet")
     alone, fit = (
-        drawn(chart([points, line("MXNet, fitted", (0, 8), (0.5, 2), "mxnet", Kind.FIT)], x_log=False)).axes[0].lines
+        drawn(chart([points, line("MXNet, fitted", (0, 8), (0.5, 2), "mxnet", Kind.FIT)], x_scale=Scale.LINEAR))
+        .axes[0]
+        .lines
     )
     assert (alone.get_linestyle(), alone.get_marker()) == ("None", "^")
     assert fit.get_marker() in ("", "None")
@@ -230,7 +304,7 @@ def test_what_was_published_of_a_framework_that_was_not_measured_stands_beside_t
 
 def test_a_fitted_line_is_shown_in_the_legend_through_its_points() -> None:
     shown = [line("MXNet", (4, 8), (1, 2), "mxnet"), line("MXNet, fitted", (0, 8), (0.5, 2), "mxnet", Kind.FIT)]
-    (legend,) = drawn(chart(shown, x_log=False)).legends
+    (legend,) = drawn(chart(shown, x_scale=Scale.LINEAR)).legends
     assert [text.get_text() for text in legend.get_texts()] == ["MXNet"]
     (handle,) = legend.legend_handles
     assert isinstance(handle, Line2D)
@@ -238,7 +312,7 @@ def test_a_fitted_line_is_shown_in_the_legend_through_its_points() -> None:
 
 
 def test_an_axis_of_epochs_has_whole_numbers_even_for_one() -> None:
-    axes = drawn(chart([line("MXNet", (1,), (0.5,))], x_log=False)).axes[0]
+    axes = drawn(chart([line("MXNet", (1,), (0.5,))], x_scale=Scale.LINEAR)).axes[0]
     assert [tick for tick in axes.get_xticks() if 0.5 <= tick <= 1.5] == [1]
 
 
@@ -247,6 +321,10 @@ CROWDS = {
     "usual": three(caption=LONG),
     "one batch size": three((64,), caption=LONG),
     "forty batch sizes": three(tuple(range(1, 41)), title=LONG[:300]),
+    "forty places": three(tuple(range(100, 140)), x_scale=Scale.ORDINAL),
+    "a long label of an axis that is cut": three(
+        (4, 8), 95.0, NAMES[:2], y_label="Quantity with a rather long name, %", from_zero=False
+    ),
     "wide batch sizes": three(tuple(2**power for power in range(24)), caption=LONG),
     "large values": three(top=1_234_567.0, y_label="A quantity with a rather long name, images/s"),
     "small values": three(top=0.00123),
@@ -254,16 +332,22 @@ CROWDS = {
     "three panels": chart(*[three(SIZES).panels[0].series] * 3, titles=NAMES, caption=LONG),
     "seven panels": chart(*[three(SIZES, names=MANY).panels[0].series] * 7, titles=MANY, caption=LONG),
     "eight panels of epochs": chart(
-        *[three(tuple(range(1, 31)), 2.3).panels[0].series] * 8, titles=["Training, batch 1024"] * 8, x_log=False
+        *[three(tuple(range(1, 31)), 2.3).panels[0].series] * 8,
+        titles=["Training, batch 1024"] * 8,
+        x_scale=Scale.LINEAR,
     ),
 }
 
 
+LAYOUTS = {name: Layout(size) for name, size in FIGURE_SIZES.items()} | {"bare column": Layout(COLUMN, bare=True)}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("name", CROWDS)
-def test_no_text_leaves_the_picture_or_lies_upon_another(name: str) -> None:
-    figure = drawn(CROWDS[name])
+def test_no_text_leaves_the_picture_or_lies_upon_another(name: str, layout: Layout) -> None:
+    figure = drawn(CROWDS[name], layout)
     canvas: Any = FigureCanvasAgg(figure)  # matplotlib leaves its methods without types
-    with rc_context(figures.SETTINGS):
+    with rc_context(figures.SETTINGS | layout.size.settings):
         canvas.draw()
     inside = figure.bbox
     texts = [*figure.texts, *figure.legends[0].get_texts()]
@@ -297,7 +381,7 @@ def _last_lines(text: Any) -> Any:
 def test_odd_names_are_drawn_as_they_are_and_leave_a_file_that_can_be_read(tmp_path: Path) -> None:
     odd = "фото $a$ <b>|$x & -- --> \x00\x1b \ud800"
     shown = chart([line(odd, (4, 8), (1.0, 2.0), odd)], title=odd, caption=odd, alt=odd, titles=[odd], y_label=odd)
-    png, svg = figures.draw(shown, tmp_path / "odd")
+    png, svg, _ = figures.draw(shown, tmp_path / "odd")
     assert png.stat().st_size > 5_000
     told = "".join(ElementTree.fromstring(svg.read_text(encoding="utf-8")).itertext())
     assert "фото $a$ <b>|$x & -- --> \N{REPLACEMENT CHARACTER}" in told
@@ -308,19 +392,51 @@ def test_odd_names_are_drawn_as_they_are_and_leave_a_file_that_can_be_read(tmp_p
     [
         ([4, 8, 1024], 1, ["4", "8", "1024"]),
         ([4, 96, 100, 1024], 1, ["4", "96", "\n100", "1024"]),
-        ([4, 100, 101, 102, 103, 1024], 1, ["4", "100", "\n101", "\n\n102", "", "1024"]),
+        ([4, 100, 101, 102, 103, 1024], 1, ["4", "100", "\n101", "\n\n102", "1024"]),
         ([64], 1, ["64"]),
         (list(SIZES), 3, ["4", "8", "16", "32", "64", "128", "\n256", "512", "\n1024"]),
         ([64], 3, ["64"]),
     ],
 )
-def test_labels_of_close_batch_sizes_do_not_overlap(sizes: list[float], panels: int, labels: list[str]) -> None:
+def test_labels_of_close_batch_sizes_do_not_overlap_and_what_has_no_room_has_no_tick(
+    sizes: list[float], panels: int, labels: list[str]
+) -> None:
     several = chart(*[three(tuple(sizes)).panels[0].series] * panels)
     assert [label.get_text() for label in drawn(several).axes[0].get_xticklabels()] == labels
 
 
 @pytest.mark.parametrize(
-    ("panels", "columns"), [(1, 1), (2, 2), (3, 3), (4, 4), (5, 3), (6, 3), (7, 4), (8, 4), (9, 3)]
+    ("panels", "columns"), [(1, 1), (2, 2), (3, 3), (4, 4), (5, 3), (6, 3), (7, 4), (8, 4), (9, 3), (10, 4), (13, 4)]
 )
 def test_panels_stand_in_rows_as_full_as_can_be(panels: int, columns: int) -> None:
-    assert figures.columns_of(panels) == columns
+    assert figures.columns_of(panels, 4) == columns
+
+
+@pytest.mark.parametrize(("size", "smallest", "largest"), [(COLUMN, 7, 9), (PAGE, 7, 10), (SLIDE, 11, 22)])
+def test_type_is_that_of_print_at_each_size(size: Size, smallest: float, largest: float) -> None:
+    figure = drawn(CROWDS["three panels"], Layout(size))
+    texts = [text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_text()]
+    assert min(text.get_fontsize() for text in texts) == smallest
+    assert max(text.get_fontsize() for text in texts) == largest
+    assert figure.get_figwidth() == size.width
+
+
+def test_many_panels_wrap_in_a_column() -> None:
+    axes = drawn(CROWDS["seven panels"], Layout(COLUMN)).axes
+    assert [len({round(getattr(one.get_position(), side), 3) for one in axes}) for side in ("x0", "y0")] == [2, 4]
+
+
+@pytest.mark.parametrize("name", CROWDS)
+def test_a_slide_is_16_to_9_whatever_it_shows(name: str) -> None:
+    width, height = drawn(CROWDS[name], Layout(SLIDE)).get_size_inches()
+    assert width / height == pytest.approx(16 / 9)
+    assert width >= SLIDE.width
+
+
+def test_a_bare_figure_keeps_legend_and_axes_but_has_no_words_of_ours_around_them() -> None:
+    usual, bare = (drawn(three(caption=LONG), Layout(COLUMN, bare)) for bare in (False, True))
+    assert [text.get_text() for text in bare.texts] == ["Batch size (logarithmic)"]
+    assert "Training speed, images/s" in [text.get_text() for text in usual.texts]
+    assert bare.axes[0].get_ylabel() == usual.axes[0].get_ylabel() == "Speed, images/s"
+    assert [text.get_text() for text in bare.legends[0].get_texts()] == list(NAMES)
+    assert bare.get_figheight() < usual.get_figheight()

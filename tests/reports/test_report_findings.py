@@ -21,11 +21,11 @@ from workloads.records.status import Status
 from workloads.records.stored import Unreadable
 
 
-def told(*results: TrialResult, unreadable: int = 0, unfinished: int = 0) -> Summary:
+def told(*results: TrialResult, unreadable: int = 0, unfinished: int = 0, beside: tuple[str, ...] = ()) -> Summary:
     bad = tuple(Unreadable(Path(f"u{number}"), "not whole JSON") for number in range(unreadable))
     open_ = tuple(Path(f"f{number}") for number in range(unfinished))
     stored = Stored(results, tuple(Path(result.spec.id) for result in results), bad, open_)
-    return findings.summary(stored, sections(results)[0])
+    return findings.summary(stored, [replace(section, beside=beside) for section in sections(results)[0]])
 
 
 def one(sentences: tuple[str, ...], start: str) -> str:
@@ -112,7 +112,7 @@ def test_least_and_most_memory_are_stated_by_the_same_rule() -> None:
 
     near = one(told(holds("mxnet", 500), holds("pytorch", 510)).findings, "Host memory")
     assert near == (
-        "Host memory, by batch size: at 4 PyTorch and MXNet tie for least within 5 %, 500 MiB, and PyTorch and MXNet "
+        "Host memory by batch size: at 4 PyTorch and MXNet tie for least within 5 %, 500 MiB, and PyTorch and MXNet "
         "tie for most within 5 %, 510 MiB."
     )
     # three that are the same: taken to spread by 0.5 %, +- 4.302653 x 0.005 / sqrt(3) = 1.24 %
@@ -131,7 +131,7 @@ def test_disturbed_cells_are_counted_beside_the_speed() -> None:
 def test_memory_names_least_and_most_at_both_ends() -> None:
     # the synthetic MiB: 400, 500 and 600 by framework, and a quarter of the batch size
     assert one(told(*study()).findings, "Host memory") == (
-        "Host memory, by batch size: at 4 TensorFlow took least in this run, 401 MiB, and MXNet took most in this run, "
+        "Host memory by batch size: at 4 TensorFlow took least in this run, 401 MiB, and MXNet took most in this run, "
         "601 MiB; at 1024 TensorFlow took least in this run, 656 MiB, and MXNet took most in this run, 856 MiB."
     )
 
@@ -139,7 +139,7 @@ def test_memory_names_least_and_most_at_both_ends() -> None:
 def test_on_a_gpu_it_is_the_gpus_memory() -> None:
     summary = told(*(on_gpu(trial(name, 4)) for name in VERSIONS))
     assert one(summary.findings, "GPU memory").startswith(
-        "GPU memory, by batch size: at 4 TensorFlow took least in this run, 604 MiB"
+        "GPU memory by batch size: at 4 TensorFlow took least in this run, 604 MiB"
     )
     assert not [line for line in summary.not_verified if "No trial ran on a GPU" in line]
 
@@ -190,11 +190,12 @@ def test_another_setting_has_no_word_of_the_calibration() -> None:
 
 def test_what_is_not_compared_with_the_publication_is_said_with_its_reason() -> None:
     assert not [line for line in told(*study()).findings if "published" in line]
-    lines = told(*study()).not_verified
+    lines = told(*study(), beside=("osu-2020",)).not_verified
     assert (
         "Not compared with the published figures of GPU usage and GPU memory: CPU run; other data set, digits." in lines
     )
     assert "Not compared with the published figures of test accuracy: other data set, digits." in lines
+    assert not [line for line in told(*study()).not_verified if "published" in line]
     osu = read(PUBLICATIONS / "osu-2020")
     assert osu.caveat not in lines
     assert osu.caveat in told(accurate(50)).not_verified
@@ -218,7 +219,10 @@ def test_failed_checks_and_disturbed_trials_are_counted() -> None:
 def test_without_an_ok_trial_there_is_nothing_to_find_and_the_count_says_how_they_ended() -> None:
     summary = told(ended(Status.TIMEOUT, "x"), ended(Status.OUT_OF_MEMORY, "x", batch_size=64))
     assert summary.ran[0].startswith("2 trials: 1 timeout, 1 out of memory.")
-    assert summary.findings == ("No trial that takes memory on demand ended ok: there is nothing to compare.",)
+    assert summary.findings == ("No trial ended ok: there is nothing to compare.",)
+    assert summary.headline == "No trial ended ok: there is nothing to compare"
+    default = told(on_gpu(trial("tensorflow", 4, allocator="default")))
+    assert default.headline == "No trial that takes memory on demand ended ok: there is nothing to compare"
     assert "Trials that give no number: 1 timeout, 1 out of memory." in summary.not_verified
 
 
@@ -307,7 +311,7 @@ def test_a_short_window_is_counted() -> None:
 
 
 @pytest.mark.parametrize("repeats", [1, 3])
-def test_there_are_five_findings_at_most_and_none_is_empty(repeats: int) -> None:
+def test_there_are_six_findings_at_most_and_none_is_empty(repeats: int) -> None:
     results = [
         accurate(50 + repeat, name, size, repeat=repeat)
         for name in VERSIONS for size in BATCH_SIZES for repeat in range(repeats)
@@ -340,3 +344,13 @@ def test_a_framework_whose_interval_reaches_a_third_ones_is_not_called_fastest()
         for repeat, value in enumerate(values)
     ]
     assert "fastest" not in told(*trials).findings[0]
+
+
+def test_a_study_named_after_a_publication_begins_with_how_near_it_came() -> None:
+    summary = told(accurate(48.83, study="osu-2020"), accurate(46.83, "mxnet", study="osu-2020"))
+    # published 45.83 at 8
+    assert summary.headline == (
+        "MXNet comes within 1.0 points of the published accuracy row, by root mean square, TensorFlow within 3.0"
+    )
+    assert summary.about == "accuracy"
+    assert told(accurate(48.83), accurate(46.83, "mxnet")).about == "speed"

@@ -6,14 +6,17 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from stored import ended, store, study, trial
-from written import numbers
+from written import numbers, run
 
-from reports import build, export, latex
+from reports import build, export, latex, markdown
 from reports.__main__ import main
+from reports.drawing.sizes import COLUMN, Layout
+from reports.table import Cell, Placed, Table
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -80,20 +83,93 @@ def test_every_table_of_the_report_has_every_format(out: Path) -> None:
     stems["csv"] -= {"trials"}
     stems["parquet"] -= {"trials"}
     assert {"speed", "usage", "accuracy", "memory-kinds", "workers"} < stems["md"]
+    stems["tex"] -= {"conditions"}
     assert all(found == stems["md"] for found in stems.values())
 
 
 def test_latex_does_not_break_on_a_special_character(out: Path) -> None:
-    """Outside of what pandas and latex.py write themselves, every special character is escaped."""
-    text = (out / "speed.tex").read_text(encoding="utf-8")
+    """Outside of what latex.py writes itself, every special character is escaped."""
+    text = (out / "conditions.tex").read_text(encoding="utf-8")
     note = next(line for line in text.splitlines() if "sampler's differ" in line)
-    assert note == (
-        r"\par\raggedright\footnotesize \textsuperscript{3} "
+    assert note.split("~", 1)[1] == (
         r"unknown: the window's clock \& the sampler's differ by 7 \% "
-        r"\textbar{} \textless{}b\textgreater{}\_x\_\textless{}/b\textgreater{}"
+        r"\textbar{} \textless{}b\textgreater{}\_x\_\textless{}/b\textgreater{}\par"
     )
     assert text.count("{") == text.count("}")
+    text = (out / "speed.tex").read_text(encoding="utf-8")
+    assert text.count("{") == text.count("}")
     assert all(rule in text for rule in (r"\toprule", r"\midrule", r"\bottomrule", r"\caption{", r"\label{tab:speed}"))
+
+
+def test_conditions_and_footnotes_stand_once_and_tables_refer_to_them(out: Path) -> None:
+    text = (out / "conditions.tex").read_text(encoding="utf-8")
+    told = "optimizer SGD with momentum 0.9"
+    tables = {path.stem: path.read_text(encoding="utf-8") for path in out.glob("*.tex") if path.stem != "conditions"}
+    assert text.count(told) == text.count(r"\label{sec:conditions}") == text.count("the sampler's differ") == 1
+    assert not any(told in table or "the sampler's differ" in table for table in tables.values())
+    assert r"Conditions and footnotes: Section~\ref{sec:conditions}." in tables["speed"]
+    marks = re.findall(r"\\textsuperscript\{(\d+)\}~", text)
+    assert marks == [str(number + 1) for number in range(len(marks))]
+    used = {mark for table in tables.values() for mark in re.findall(r"\\textsuperscript\{(\d+),?\}", table)}
+    assert used == set(marks)
+
+
+def test_a_table_of_several_chapters_names_its_own_conditions(tmp_path: Path) -> None:
+    report = build.report([store(tmp_path, trial("mxnet", 32, threads=1), trial("pytorch", 32))])
+    export.write(report, tmp_path / "report", ("latex",))
+    for number, chapter in enumerate(report.chapters, start=1):
+        assert rf"\ref{{sec:conditions}}, {number}." in (tmp_path / "report" / f"speed-{number}.tex").read_text()
+        assert latex.escape(chapter.heading) in (tmp_path / "report" / "conditions.tex").read_text()
+
+
+def numbered(head: tuple[str, ...], *rows: tuple[str, ...], **more: Any) -> Table:
+    """Cells behind the first are numbers."""
+    cells = tuple((Cell(name), *(Cell(text, 1.0) for text in texts)) for name, *texts in rows)
+    return Table("a-table", "A title", head, cells, **more)
+
+
+def tex(shown: Table) -> str:
+    return latex.files([Placed(shown, "a-table", ())], {})["a-table.tex"]
+
+
+def body(text: str) -> list[str]:
+    return [line for line in text.splitlines() if " & " in line]
+
+
+def test_a_row_is_a_batch_size_in_latex_where_a_column_is_one_elsewhere() -> None:
+    shown = numbered(("Framework / batch size", "4", "8"), ("PyTorch", "1", "-2"), ("MXNet", "3", "4"), by_size=True)
+    assert body(tex(shown)) == [
+        r"Batch size & PyTorch & MXNet \\",
+        r"4 & 1 & 3 \\",
+        r"8 & $-$2 & 4 \\",
+    ]
+
+
+def test_an_interval_that_has_no_room_stands_below_its_value_in_every_row() -> None:
+    wide = ("12345 [11234, 13456]",) * 2
+    shown = numbered(("", "4", "8"), ("A", *wide), ("B", *wide), ("C", "1 [0, 2]", "1 [0, 2]"), by_size=True)
+    text = tex(shown)
+    assert text.startswith("% In the preamble: \\usepackage{booktabs,array}.") and r"\begin{table}" in text
+    assert text.count(r"12345\break {[}11234,~13456{]}") == 4 and text.count(r"1\break {[}0,~2{]}") == 2
+    assert r"1 {[}0,~2{]}" in tex(numbered(("", "4"), ("C", "1 [0, 2]"), by_size=True))
+
+
+def test_a_table_too_wide_for_a_column_spans_two_and_a_wider_one_goes_on_below_with_its_names() -> None:
+    size = "a rather long name of something measured"
+    two = tex(numbered(("Framework", *[size] * 5), ("PyTorch", *["123456.7"] * 5)))
+    assert r"\begin{table*}" in two and two.count(r"\begin{tabular}") == 1
+    more = tex(numbered(("Framework", *[size] * 14), ("PyTorch", *["123456.7"] * 14)))
+    assert more.count(r"\begin{tabular}") == more.count("Framework &") == more.count("PyTorch &") == 3
+    assert more.count("123456.7") == 14 and more.count(r"\begin{table*}") == 1
+
+
+def test_a_table_longer_than_a_page_goes_on_in_floats_under_one_number() -> None:
+    text = tex(numbered(("Fact", "A"), *((f"fact {number}", "1") for number in range(100))))
+    floats = text.count(r"\begin{table}")
+    assert floats == text.count(r"\caption{A title") == text.count("Fact & A") > 1
+    assert text.count("(continued)") == text.count(r"\addtocounter{table}{-1}") == floats - 1
+    assert text.count(r"\label{") == 1
+    assert [line.split(" ")[1] for line in body(text) if line.startswith("fact")] == [str(n) for n in range(100)]
 
 
 @pytest.mark.parametrize(
@@ -104,11 +180,11 @@ def test_latex_of_a_special_character(given: str, told: str) -> None:
     assert latex.escape(given) == told
 
 
-def test_every_row_of_latex_is_as_long_as_the_head(out: Path) -> None:
-    for path in out.glob("*.tex"):
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith(r"\\")]
-        cells = {len(re.split(r"(?<!\\)&", line)) for line in lines}
-        assert len(cells) == 1, path.name
+def test_every_row_of_latex_is_as_long_as_its_head(out: Path) -> None:
+    for path in set(out.glob("*.tex")) - {out / "conditions.tex"}:
+        for tabular in path.read_text(encoding="utf-8").split(r"\begin{tabular}")[1:]:
+            lines = [line for line in tabular.splitlines() if line.endswith(r"\\")]
+            assert len({len(re.split(r"(?<!\\)&", line)) for line in lines}) == 1, path.name
 
 
 def test_formats_not_asked_for_are_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,3 +224,36 @@ def test_several_folders_need_a_place_for_their_report(tmp_path: Path, capsys: p
     assert "--out is missing" in capsys.readouterr().err
     assert main([*folders, "--format", "csv", "--out", str(tmp_path / "out")]) == 0
     assert {row["framework"] for row in numbers(tmp_path / "out" / "speed.csv")} == {"pytorch", "mxnet"}
+
+
+@pytest.mark.parametrize(
+    ("formats", "shown"),
+    [(("md", "pdf", "svg", "png"), "![{alt}](speed.png)"), (("md", "pdf"), "\n[{alt}](speed.pdf)")],
+)
+def test_report_md_shows_a_picture_and_links_a_pdf_that_no_page_shows(
+    tmp_path: Path, formats: tuple[str, ...], shown: str
+) -> None:
+    report = build.report([store(tmp_path, trial("mxnet", 32))])
+    export.write(report, tmp_path / "report", formats)
+    chart = next(chart for chart in report.chapters[0].charts if chart.name == "speed")
+    text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert shown.format(alt=markdown.escape(chart.alt)) in text
+    assert markdown.escape(chart.caption) not in text
+
+
+def test_report_md_says_what_a_bare_figure_does_not(tmp_path: Path) -> None:
+    report = build.report([store(tmp_path, trial("mxnet", 32))])
+    export.write(report, tmp_path / "report", ("md", "svg"), layout=Layout(COLUMN, bare=True))
+    chart = next(chart for chart in report.chapters[0].charts if chart.name == "speed")
+    text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert markdown.escape(f"{chart.title}. {chart.caption} {chart.provenance}") in text
+    svg = (tmp_path / "report" / "speed.svg").read_text(encoding="utf-8")
+    assert 'width="244.8pt"' in svg and chart.provenance not in svg
+
+
+@pytest.mark.parametrize("asked", [["--bare"], ["--figure-size", "slide"]])
+def test_a_look_of_figures_that_are_not_drawn_is_refused(tmp_path: Path, asked: list[str]) -> None:
+    ran = run(store(tmp_path, trial("mxnet", 32)), "--format", "md", *asked)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "add one of png svg pdf to --format" in ran.stderr and ran.stderr.count("\n") == 1
+    assert not (tmp_path / "report").exists()

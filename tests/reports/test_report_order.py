@@ -56,8 +56,6 @@ def test_an_order_needs_intervals_apart_and_one_repeat_is_a_tie_or_of_this_run(
         ({"a": once(10), "b": once(9.8), "c": once(5)}, "a", Order.TIE, ("b",)),
         ({"a": once(10), "b": once(9), "c": once(5)}, "a", Order.ABOVE_ONCE, ("b", "c")),
         ({"a": sure(10, 1), "b": once(9), "c": sure(5, 1)}, "a", Order.ABOVE_ONCE, ("b",)),
-        # the median is ahead, the interval of the mean behind
-        ({"a": Point(10, 1, 2, 3), "b": sure(7, 1)}, "a", Order.OVERLAP, ("b",)),
     ],
 )
 def test_who_has_the_most_is_as_sure_as_the_weakest_of_the_orders(

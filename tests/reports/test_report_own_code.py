@@ -30,7 +30,9 @@ def test_every_file_of_a_table_of_cells_says_so_whatever_the_cell_holds(tmp_path
     export.write(build.report([tmp_path]), out, ("md", "csv", "latex", "html"))
     for path in (path for name in ("speed", "accuracy", "memory", "usage") for path in out.glob(f"{name}*.csv")):
         assert numbers(path) and all(OWN_CODE in row["notes"] for row in numbers(path)), path
-        assert all(OWN_CODE in path.with_suffix(ending).read_text() for ending in (".md", ".tex"))
+        assert OWN_CODE in path.with_suffix(".md").read_text()
+        assert r"\textsuperscript{1" in path.with_suffix(".tex").read_text()
+    assert rf"\textsuperscript{{1}}~{OWN_CODE}" in (out / "conditions.tex").read_text()
     assert f"my-net ({OWN_CODE}) on digits" in (out / "report.html").read_text()
 
 

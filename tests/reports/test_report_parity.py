@@ -194,7 +194,7 @@ def test_the_statement_stands_under_the_accuracies_and_is_printed(tmp_path: Path
     for text in (built.markdown, built.printed):
         before, after = text.split(summary)
         assert before.count("### Test accuracy") == 1
-        assert after.count("### Training speed") == 1
+        assert after.count("### CPU usage") >= 1
 
 
 def test_two_frameworks_are_one_pair_and_three_are_three_in_table_order(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from reports.publishing import archive, citation, cleaning, publication, publish
 from reports.publishing import index as published_index
 from reports.publishing.checksums import CHECKSUMS
 from reports.publishing.obstacles import obstacles
+from reports.report import Summary
 from workloads.catalogue.tiny import TINY
 from workloads.records import network
 from workloads.records.status import Status
@@ -70,7 +71,7 @@ def edit(results: Path, change: Callable[[dict[str, Any]], object], pattern: str
 
 
 def unpacked(folder: Path, into: Path) -> Path:
-    with tarfile.open(folder / publish.ARCHIVE) as packed:
+    with tarfile.open(folder / archive.ARCHIVE) as packed:
         packed.extractall(into, filter="data")
     return into / "results"
 
@@ -333,7 +334,7 @@ def test_data_sets_links_and_unknown_files_stay_at_home(results: Path, tmp_path:
     assert done.warnings == (
         f"left out, for no report reads it: {results / 'notes.txt'}, {first / 'core'}, {first / 'log.txt'}",
     )
-    held = lzma.decompress((done.folder / publish.ARCHIVE).read_bytes())
+    held = lzma.decompress((done.folder / archive.ARCHIVE).read_bytes())
     assert not [word for word in (b"images\n", b"token", b"memory\0", b"mine", b"inputs/train.npy") if word in held]
     assert (done.folder / publish.INPUTS).read_text() == "00  inputs/order.npy\n"
 
@@ -380,7 +381,8 @@ def test_the_archive_is_the_same_bytes_for_the_same_content(tmp_path: Path) -> N
 
 def facts(**changes: Any) -> publication.Publication:
     told = load.Stored((trial(), trial("mxnet")), (), (), ())
-    return msgspec.structs.replace(publication.of(told, NAME, ("PyTorch is first.",), ()), **changes)
+    found = Summary("PyTorch leads", "speed", ("2 trials.",), ("PyTorch is first.",), (), 0)
+    return msgspec.structs.replace(publication.of(told, NAME, found), **changes)
 
 
 def test_the_citation_file_has_what_its_format_asks_for() -> None:
@@ -400,7 +402,7 @@ def test_names_from_outside_break_neither_yaml_nor_bibtex() -> None:
     told = facts(title=evil, machines=[evil])
     assert yaml.safe_load(citation.cff(told, "a", "b"))["title"] == f"Batchwise: {evil}"
     title = next(line for line in citation.bibtex(told).splitlines() if "title" in line)
-    assert r"x: " '"y"' r" \# \{50\%\} \& \textbackslash{}o\_O - \textless{}b\textgreater{}" in title
+    assert r"x: ``y'' \# \{50\%\} \& \textbackslash{}o\_O - \textless{}b\textgreater{}" in title
 
 
 @pytest.mark.parametrize(
@@ -436,6 +438,11 @@ def test_the_index_lists_what_lies_in_the_folder_newest_first_and_escaped(tmp_pa
         told = facts(name=name, first_day=day, machines=[machine], title=f"Title {machine}", marks=["Not <whole>."])
         (tmp_path / name / "publication.json").write_text(publication.text(told))
     (tmp_path / "a" / "report.html").touch()
+    for file in ("a/usage.png", "a/speed.png"):
+        (tmp_path / file).touch()
+    older = json.loads((tmp_path / "b" / "publication.json").read_text())
+    del older["headline"], older["picture"]
+    (tmp_path / "b" / "publication.json").write_text(json.dumps(older))
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "publication.json").write_text('{"schema_version": 1, "name": "<b>"')
     (tmp_path / "series.csv").touch()
@@ -443,11 +450,11 @@ def test_the_index_lists_what_lies_in_the_folder_newest_first_and_escaped(tmp_pa
     html = (tmp_path / "index.html").read_text()
     page = Texts()
     page.feed(html)
-    assert page.links == ["b/publication.json", "a/report.html"]
+    assert page.links == ["b/publication.json", "a/report.html", "a/speed.png", "a/report.html"]
     assert "script" not in page.tags
-    assert {"lang", "caption", "th"} & set(page.tags) == {"caption", "th"}
-    assert '<span class="mark">Not &lt;whole&gt;.</span>' in html
-    assert "PyTorch is first." in html
+    assert '<p class="mark">Not &lt;whole&gt;.</p>' in html
+    older_says, newer_says = "PyTorch is first.</a>", "PyTorch leads</a>"
+    assert html.index(older_says) < html.index(newer_says), "each what it found about its question, the newest first"
     assert "broken: publication.json: " in html
 
 
@@ -505,21 +512,20 @@ def test_a_publication_is_made_again_from_its_archive_and_only_the_day_of_publis
     of_day(monkeypatch, "2025-11-22")
     old = publish.publish(results, tmp_path / "published", name="its-name").folder
     before = publication.read(old / publication.FILE)
-    packed = (old / publish.ARCHIVE).read_bytes()
+    packed = (old / archive.ARCHIVE).read_bytes()
     of_day(monkeypatch, "2026-01-02")
     monkeypatch.setattr(publish, "FORMATS", ("md",))  # the code for reports has changed since
-    for given in (old, old / publish.ARCHIVE):
+    for given in (old, old / archive.ARCHIVE):
         done = publish.publish(given, tmp_path / "published", replace=True)
         assert done.folder == old
         again = publication.read(old / publication.FILE)
         assert again == msgspec.structs.replace(before, published_day="2026-01-02")
         assert (again.first_day, again.commits) == ("2025-11-21", ["afa2864"])
-        assert (old / publish.ARCHIVE).read_bytes() == packed
+        assert (old / archive.ARCHIVE).read_bytes() == packed
         assert not (old / "speed.csv").exists()
     assert yaml.safe_load((old / "CITATION.cff").read_text())["date-released"] == "2026-01-02"
     assert "year = {2026}" in (old / "citation.bib").read_text()
-    row = re.findall(r'<td class="day">(.*?)</td>', (old.parent / "index.html").read_text())
-    assert row == ["2025-11-21", "2026-01-02"]
+    assert "Measured 2025-11-21, published 2026-01-02." in (old.parent / "index.html").read_text()
 
 
 def test_the_same_published_on_a_later_day_keeps_the_day_of_its_first(
@@ -562,7 +568,7 @@ def test_an_archive_that_is_not_the_published_one_is_refused(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str, told: str
 ) -> None:
     folder = publish.publish(results, tmp_path / "published").folder
-    archived = folder / publish.ARCHIVE
+    archived = folder / archive.ARCHIVE
     archived.write_bytes(archived.read_bytes()[:1000])
     if damage == "no archive":
         (folder / CHECKSUMS).unlink()

@@ -12,8 +12,10 @@ import pytest
 from conftest import ROOT
 from stored import BATCH_SIZES, VERSIONS, ended, on_gpu, trial
 
+from reports.charts import Kind
 from reports.conditions import Section, sections
-from reports.reproduction import published_tables
+from reports.drawing import section_charts
+from reports.reproduction import published_tables, summary
 from reports.table import Table
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
@@ -21,6 +23,7 @@ from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 
 PUBLISHED = dict(zip(BATCH_SIZES, (32.55, 45.83, 63.06, 68.59, 68.97, 69.77, 64.82, 57.28, 51.02), strict=True))
+BEHIND = {Kind.PUBLISHED_TABLE, Kind.PUBLISHED_CHART}
 CONTRADICTED = "table and chart of the publication contradict each other here"
 
 
@@ -39,7 +42,7 @@ def card(framework: str, size: int, usage: float, repeat: int = 0, mib: float = 
 
 def section_of(*results: TrialResult) -> Section:
     (found,), _ = sections(results)
-    return found
+    return replace(found, beside=("osu-2020",))
 
 
 def made(*results: TrialResult) -> dict[str, Table]:
@@ -84,7 +87,7 @@ def test_a_measured_cell_leads_to_its_trials() -> None:
     assert row[2].number == pytest.approx(46.70)
 
 
-def test_repeats_give_median_interval_and_the_interval_of_the_difference() -> None:
+def test_repeats_give_mean_interval_and_the_interval_of_the_difference() -> None:
     # mean 47, s 1, t(0.975, 2) = 4.302653: +- 4.302653 / sqrt(3) = 2.484138; published 45.83
     table = made(*(accurate(value, repeat=repeat) for repeat, value in enumerate((46, 47, 48))))["published-accuracy"]
     assert line(table, "TensorFlow 2.16.1, measured")["8"] == "47.00 [44.52, 49.48]"
@@ -186,10 +189,22 @@ def test_another_number_of_epochs_gets_no_verdict_on_accuracy() -> None:
     assert "2 epochs, published after 10" in table.below[0]
 
 
-def test_another_model_has_no_table_and_a_line_that_says_why() -> None:
-    tables, remarks = published_tables.of_section(section_of(trial(workload="cats-dogs-cnn")))
-    assert tables == []
-    assert len(remarks) == 1 and "cats-dogs-cnn" in remarks[0] and "osu-cnn" in remarks[0]
+@pytest.mark.parametrize("other", [{"workload": "cats-dogs-cnn"}, {"dataset": "mnist"}])
+def test_what_was_published_of_another_task_is_shown_to_those_who_ask_for_it_and_to_nobody_else(
+    other: dict[str, str],
+) -> None:
+    setting: dict[str, Any] = {"dataset": "cifar10"} | other
+    asked = section_of(trial(**setting))
+    (obstacle,) = other.values()
+    tables, _ = published_tables.of_section(asked)
+    assert tables and all(obstacle in "".join(table.below) for table in tables if table.name != "claims")
+    unasked = replace(asked, beside=())
+    assert published_tables.of_section(unasked) == ([], [])
+    assert summary.finding([unasked]) == "" and summary.caveats([unasked]) == []
+    charts = section_charts.charts_of(unasked)
+    assert charts and {series.kind for chart in charts for series in chart.series}.isdisjoint(BEHIND)
+    fitting = replace(section_of(trial(dataset="cifar10")), beside=())
+    assert published_tables.of_section(fitting)[0]
 
 
 def test_a_section_of_default_policy_trials_alone_has_a_line_that_says_why() -> None:
@@ -368,7 +383,9 @@ def test_a_report_without_a_comparison_does_not_pay_for_scipys_statistics() -> N
         "import sys; sys.path[:0] = ['tests', 'tests/reports']\n"
         "from stored import study; from reports.conditions import sections\n"
         "from reports.reproduction import published_tables\n"
-        "assert len(published_tables.of_section(sections(study())[0][0])[0]) == 4\n"
+        "from dataclasses import replace\n"
+        "asked = replace(sections(study())[0][0], beside=('osu-2020',))\n"
+        "assert len(published_tables.of_section(asked)[0]) == 4\n"
         "sys.exit('scipy.stats' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)

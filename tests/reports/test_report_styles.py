@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from reports.charts import Kind
-from reports.drawing.styles import PARTS, series_style
+from reports.drawing.styles import PARTS, part_line_style, series_style
 from reports.frameworks import styles
+from reports.web.chart_data import MARKERS
 from workloads.records.figures import MEMORY_PARTS
 
 SEVEN = ["tensorflow", "pytorch", "mxnet", "jax", "numpy", "paddle", "tinygrad"]
@@ -68,9 +69,16 @@ def test_neighbours_in_a_stack_differ_in_colour_with_every_colour_vision(sight: 
 
 def test_every_part_has_a_look_and_in_grey_a_lightness_or_a_hatch_of_its_own() -> None:
     assert tuple(PARTS) == tuple(MEMORY_PARTS)
-    for (one, (dark, hatch)), (other, (light, lines)) in itertools.combinations(PARTS.items(), 2):
+    for (one, (dark, hatch, *_)), (other, (light, lines, *_)) in itertools.combinations(PARTS.items(), 2):
         lightness = abs(seen(dark, "normal")[0] - seen(light, "normal")[0])
         assert hatch != lines or lightness > CLEARLY, (one, other)
+
+
+def test_every_part_has_a_marker_of_its_own_that_the_page_knows() -> None:
+    lines = [part_line_style(name) for name in PARTS]
+    assert {line.marker for line in lines} <= set(MARKERS)
+    markers = [line.marker for line in lines]
+    assert len(set(markers)) == len(markers)
 
 
 def test_no_two_frameworks_look_alike_without_colour() -> None:

@@ -74,11 +74,11 @@ def repeated(figure: str, *values: float, **changes: Any) -> list[TrialResult]:
     return [trial(repeat=repeat, figures={figure: Figure(v, "s")}, **changes) for repeat, v in enumerate(values)]
 
 
-def test_repeats_give_the_median_with_the_interval_of_the_mean_and_the_line_below_says_so(tmp_path: Path) -> None:
+def test_repeats_give_the_mean_with_its_interval_and_the_line_below_says_so(tmp_path: Path) -> None:
     # mean 61, s sqrt(7); t(0.975, 2) = 4.302653: +- 4.302653 x sqrt(7 / 3) = 6.572411
     out = report(tmp_path, *repeated("cpu_percent", 60, 64, 59))
-    assert rows(out / "usage.md")["PyTorch"] == ["60.0 [54.4, 67.6] [1]"]
-    told = "Median of n = 3 repeats, in brackets the 95 % interval of their mean (Student's t)"
+    assert rows(out / "usage.md")["PyTorch"] == ["61.0 [54.4, 67.6] [1]"]
+    told = "Mean of n = 3 repeats, in brackets its 95 % interval (Student's t)"
     assert told in (out / "usage.md").read_text()
     cell = number(out / "usage.csv", "pytorch", 32)
     found = [float(cell[key]) for key in ("n", "median", "min", "max", "mean", "low", "high", "cv_percent")]
@@ -173,12 +173,12 @@ def test_a_cell_of_fewer_repeats_says_its_n_and_how_the_others_ended(tmp_path: P
     assert number(out / "usage.csv", "pytorch", 32)["n"] == "2"
 
 
-def test_an_unverified_repeat_is_not_in_the_median_and_the_cell_says_so(tmp_path: Path) -> None:
+def test_an_unverified_repeat_is_not_in_the_mean_and_the_cell_says_so(tmp_path: Path) -> None:
     wrong = dict.fromkeys(("cpu_percent", "test_accuracy", "images_per_s"), Figure(0.001, "s"))
     unverified = trial("pytorch", 32, 1, figures=wrong, status=Status.UNVERIFIED, reason="losses of its own")
     out = report(tmp_path, trial(repeat=0), unverified, trial(repeat=2), trial(repeat=3))
-    assert rows(out / "usage.md")["PyTorch"] == ["73.0 [68.9, 76.5] [1]"]
-    assert rows(out / "accuracy.md")["PyTorch"] == ["73.00 [68.87, 76.46] [1]"]
+    assert rows(out / "usage.md")["PyTorch"] == ["72.7 [68.9, 76.5] [1]"]
+    assert rows(out / "accuracy.md")["PyTorch"] == ["72.67 [68.87, 76.46] [1]"]
     for quantity in ("usage", "memory", "accuracy", "speed", "step-time"):
         assert "- [1] repeat 1: unverified\n" in (out / f"{quantity}.md").read_text(), quantity
         assert number(out / f"{quantity}.csv", "pytorch", 32)["n"] == "3", quantity

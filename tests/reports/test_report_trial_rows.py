@@ -72,4 +72,4 @@ def test_every_figure_has_a_column_and_every_column_is_documented() -> None:
 
 def test_a_report_shows_itself_in_a_notebook(tmp_path: Path) -> None:
     shown = reports.read(stored(tmp_path))._repr_markdown_()
-    assert shown.startswith("# Batchwise") and "| PyTorch" in shown
+    assert shown.startswith("# PyTorch") and "| PyTorch" in shown

@@ -46,9 +46,9 @@ def report_of(folder: Path, rows: int = 1, **changes: Any) -> Report:
     series = Series("PyTorch", "pytorch", Kind.MEASURED, (4.0, 8.0), (12.5, None), (), (), ((own,), ()))
     chart = Chart("speed", "Speed & more", "Batch size", "images/s", (Panel("", (series,)),), "It rises.", "Medians.")
     chapters = tuple(
-        Chapter(f"Part {n}", one, ("2 threads.",), (table,), (chart,), ()) for n, one in enumerate(found, 1)
+        Chapter(f"Part {n}", one, "CPU", ("2 threads.",), (table,), (chart,), ()) for n, one in enumerate(found, 1)
     )
-    summary = Summary(("27 trials.",), ("First.",), ("No GPU.",))
+    summary = Summary("PyTorch leads", "speed", ("27 trials.",), ("First.",), ("No GPU.",), 0)
     report = Report(
         stored=stored,
         replaced=tuple(replaced),
@@ -105,9 +105,9 @@ def test_text_from_outside_is_escaped_everywhere(tmp_path: Path) -> None:
     chapter = base.chapters[0]
     table = replace(chapter.tables[0], title=EVIL, head=(EVIL,) * 3, above=(EVIL,), below=(EVIL,))
     table = replace(table, rows=((Cell(EVIL), Cell(EVIL, 1.0, (EVIL,)), Cell(EVIL)),))
-    chart = replace(chapter.charts[0], title=EVIL, alt=EVIL, caption=EVIL, provenance=EVIL, x_label=EVIL)
+    chart = replace(chapter.charts[0], title=EVIL, alt=EVIL, caption=EVIL, provenance=EVIL, x_name=EVIL)
     chapter = replace(chapter, heading=EVIL, conditions=(EVIL,), tables=(table,), charts=(chart,), remarks=(EVIL,))
-    summary = Summary((EVIL,), (EVIL,), (EVIL,))
+    summary = Summary(EVIL, "speed", (EVIL,), (EVIL,), (EVIL,), 0)
     html = web.page(
         replace(base, chapters=(chapter,), summary=summary, remarks=(EVIL,), problems={EVIL: (EVIL,)}), (EVIL,)
     )

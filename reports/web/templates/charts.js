@@ -46,7 +46,8 @@ class ChartView {
     this.stacked = data.panels.some((panel) => panel.traces.some((trace) => trace.style.area));
     const holder = figure.querySelector(".panels");
     if (data.panels.length > 1) holder.classList.add("several", data.panels.length % 3 ? "by-two" : "by-three");
-    holder.before(element("p", { class: "y-label" }, data.yLabel));
+    this.yLabel = element("p", { class: "y-label" });
+    holder.before(this.yLabel);
     for (const panel of data.panels) {
       const drawing = element("div", {
         class: "drawing",
@@ -59,6 +60,18 @@ class ChartView {
       this.panels.push({ panel, drawing, chart: null });
     }
     this.controls();
+    this.enlarging(figure.querySelector(".larger"));
+  }
+
+  // A small chart beside others can have the whole width, with everything that operates it.
+  enlarging(button) {
+    if (!button) return;
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const enlarged = this.figure.classList.toggle("enlarged");
+      button.setAttribute("aria-pressed", enlarged);
+      button.textContent = enlarged ? "Smaller" : "Larger";
+    });
   }
 
   controls() {
@@ -149,7 +162,7 @@ class ChartView {
           element(
             "tr",
             {},
-            element("th", { scope: "col" }, this.data.xLabel),
+            element("th", { scope: "col" }, this.data.xName),
             ...xs.map((x) => element("th", { scope: "col" }, String(x))),
           ),
         ),
@@ -197,7 +210,7 @@ class ChartView {
     const whole = this.whole();
     const seen = this.seen ?? whole;
     const next = {
-      x: moved(seen.x, whole.x, this.data.xLog, factor, right),
+      x: moved(seen.x, whole.x, this.data.xScale === "log", factor, right),
       y: moved(seen.y, whole.y, this.logarithmic, factor, up),
     };
     const all = factor > 1 && next.x[0] <= whole.x[0] && next.x[1] >= whole.x[1] && next.y[1] >= whole.y[1];
@@ -217,14 +230,30 @@ class ChartView {
       });
       boxZoom(chart, (x, y) => this.set({ seen: { x, y } }));
     }
-    new ResizeObserver(() => this.panels.forEach(({ chart }) => chart.resize())).observe(this.figure);
+    new ResizeObserver(() => {
+      this.panels.forEach(({ chart }) => chart.resize());
+      this.draw(); // as many labels as there is room for now
+    }).observe(this.figure);
     this.draw();
+  }
+
+  // What is folded has no size to be drawn in.
+  isSeen() {
+    return this.figure.checkVisibility();
   }
 
   draw() {
     if (!this.started) return;
     const whole = this.whole();
-    for (const { panel, chart } of this.panels) chart.setOption(optionOf(this, panel, whole), { notMerge: true });
+    const note = this.logarithmic ? "logarithmic" : this.cut((this.seen ?? whole).y) ? this.data.notFromZero : "";
+    this.yLabel.textContent = note ? `${this.data.yLabel} (${note})` : this.data.yLabel;
+    for (const { panel, chart } of this.panels)
+      chart.setOption(optionOf(this, panel, whole, chart.getWidth(), chart.getHeight()), { notMerge: true });
+  }
+
+  // Whether heights are no amounts, for the value axis starts above 0.
+  cut([low]) {
+    return !this.logarithmic && low > 0;
   }
 
   print(on) {

@@ -1,39 +1,95 @@
 // What ECharts is given for one panel: axes, tooltip, series. Places, spans and styles come with the data.
 
+const BREAK = [[0, 0], [0, 5], [3, 7], [-3, 10], [3, 13], [-3, 16], [0, 18], [0, 23]]; // pixels
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif';
 
 // Black is the text and white the paper, whichever colours the reader's page has.
 const colourOf = (colour) => ({ "#000000": ink.text, "#FFFFFF": ink.paper })[colour] ?? colour;
 
-function optionOf(view, panel, whole) {
-  const traces = view.visible(panel);
+// `width` and `height` are those of the whole drawing, in pixels.
+function optionOf(view, panel, whole, width, height) {
   const { data, logarithmic } = view;
   const { x, y } = view.seen ?? whole;
-  const batches = data.xLog ? [...new Set(traces.flatMap((trace) => trace.x))].sort((a, b) => a - b) : undefined;
+  const traces = view.visible(panel).map((trace) => ({ ...trace, drawnAt: aside(trace, data, x, width) }));
+  const most = Math.floor((height - BELOW) / LABEL.height);
+  const amounts = logarithmic ? logarithmicTicks(y, most) : evenTicks(y, Math.min(7, most / 2));
+  const inside = width - BESIDE - LABEL.digit * Math.max(...amounts.map((amount) => readable(amount).length));
+  const named = data.xScale === "linear" ? numbered(x, inside) : placed(data, traces, x, inside);
+  const rows = Math.max(1, ...[...named.values()].map((name) => name.split("\n").length));
+  const below = axis(x, data.xScale === "log", [...named.keys()], (at) => named.get(at));
   return {
     animation: false,
     textStyle: { fontFamily: FONT },
     grid: { left: 4, right: 14, top: 10, bottom: 30, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
     tooltip: { ...tip(), formatter: (points) => tipOf(view, traces, points[0].value[0]) },
     xAxis: {
-      ...axis(x, data.xLog, batches?.filter((place) => place >= x[0] && place <= x[1])),
-      axisTick: { customValues: batches, lineStyle: { color: ink.muted } },
+      ...below,
+      axisLabel: { ...below.axisLabel, verticalAlign: "top" },
+      axisTick: { customValues: [...named.keys()], lineStyle: { color: ink.muted } },
       axisLine: { onZero: false, lineStyle: { color: ink.muted } },
       splitLine: { show: false },
-      minInterval: 1,
       name: data.xLabel,
       nameLocation: "middle",
-      nameGap: 26,
+      nameGap: 12 + LABEL.height * rows,
     },
-    yAxis: axis(y, logarithmic, logarithmic ? logarithmicTicks(y) : undefined, data.fullScale),
-    series: [...areas(traces), ...lines(traces, logarithmic), ...bars(traces, y[0])],
+    yAxis: axis(y, logarithmic, amounts),
+    series: [
+      ...areas(traces),
+      ...lines(traces, logarithmic),
+      ...bars(traces, y[0]),
+      ...(view.cut(y) ? [breakMark(traces, y[0])] : []),
+    ],
   };
 }
 
+const LABEL = { digit: 7.7, height: 14, rows: 3 }; // pixels at 12 pixels' size; of the axis below
+const BESIDE = 26; // pixels beside the axes and their labels
+const BELOW = 60; // of what stands below and above
+
+// Where a trace's points are drawn: as far aside as its bars need, in pixels whatever is zoomed into.
+function aside(trace, data, x, width) {
+  const { to, from } = space(data.xScale === "log");
+  const shift = (trace.aside / width) * (to(x[1]) - to(x[0]));
+  return trace.at.map((at) => (shift ? from(to(at) + shift) : at));
+}
+
+// {place on the axis: its name}. Neighbours too close for names side by side have them in rows; without room, no tick.
+function placed(data, traces, [low, high], width) {
+  const { to } = space(data.xScale === "log");
+  const pixels = width / (to(high) - to(low));
+  const ends = Array(LABEL.rows).fill(-Infinity);
+  const named = new Map();
+  for (const at of [...new Set(traces.flatMap((trace) => trace.at))].sort((one, other) => one - other)) {
+    const name = readable(data.places?.[at] ?? at);
+    const half = ((name.length + 1) * LABEL.digit) / 2;
+    const row = ends.findIndex((end) => to(at) * pixels - half >= end);
+    if (row < 0 || at < low || at > high) continue;
+    named.set(at, "\n".repeat(row) + name);
+    ends[row] = to(at) * pixels + half;
+  }
+  return named;
+}
+
+// The same of an axis of amounts: whole numbers.
+function numbered([low, high], width) {
+  const most = Math.min(10, width / ((readable(Math.ceil(high)).length + 2) * LABEL.digit));
+  return new Map(evenTicks([low, high], most, 1).map((tick) => [tick, readable(tick)]));
+}
+
+// Multiples of 1, 2 or 5 times a power of ten, `most` at most and one more, no closer than `least`.
+function evenTicks([low, high], most, least = 0) {
+  const room = Math.max((high - low) / Math.max(most, 1), least);
+  const power = 10 ** Math.floor(Math.log10(room));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= room * (1 - 1e-9));
+  const first = Math.ceil(low / step - 1e-9);
+  const count = Math.floor(high / step + 1e-9) - first + 1;
+  return Array.from({ length: Math.max(0, count) }, (_, place) => Number(((first + place) * step).toPrecision(12)));
+}
+
 // `ticks` are the library's own where none are given; an end that is no round number has no label and no line.
-function axis([min, max], logarithmic, ticks, fullScale = null) {
+function axis([min, max], logarithmic, ticks, formatter = readable) {
   const showMin = Boolean(ticks) || min === 0;
-  const showMax = Boolean(ticks) || max === fullScale || typeof max !== "number";
+  const showMax = Boolean(ticks) || typeof max !== "number";
   return {
     type: logarithmic ? "log" : "value",
     min,
@@ -41,9 +97,10 @@ function axis([min, max], logarithmic, ticks, fullScale = null) {
     axisLabel: {
       color: ink.muted,
       fontSize: 12,
+      lineHeight: LABEL.height,
       customValues: ticks,
-      hideOverlap: true,
-      formatter: readable,
+      hideOverlap: !ticks,
+      formatter,
       showMinLabel: showMin ? null : false,
       showMaxLabel: showMax ? null : false,
     },
@@ -63,14 +120,18 @@ const FACTORS = [
 ];
 const ENOUGH = 4;
 
-function logarithmicTicks([low, high]) {
+// `most` at most: powers of ten where there would be more.
+function logarithmicTicks([low, high], most) {
   const powers = Array.from({ length: 40 }, (_, place) => place - 20);
   const choices = FACTORS.map((factors) =>
     powers
       .flatMap((power) => factors.map((factor) => Number(`${factor.toFixed(1)}e${power}`)))
       .filter((tick) => tick >= low && tick <= high),
   );
-  return choices.find((ticks) => ticks.length >= ENOUGH) ?? choices.at(-1);
+  const ticks = choices.find((choice) => choice.length >= ENOUGH) ?? choices.at(-1);
+  if (ticks.length <= most) return ticks;
+  const tens = ticks.filter((tick) => tick.toExponential().startsWith("1e"));
+  return tens.filter((_, place) => place % Math.ceil(tens.length / most) === 0);
 }
 
 function tip() {
@@ -86,11 +147,11 @@ function tip() {
 }
 
 function tipOf(view, traces, at) {
-  const { to } = space(view.data.xLog);
-  const away = (x) => Math.abs(to(x) - to(at)); // points may stand side by side
-  const x = traces.flatMap((trace) => trace.x).reduce((best, other) => (away(other) < away(best) ? other : best));
+  const { to } = space(view.data.xScale === "log");
+  const away = (place) => Math.abs(to(place) - to(at)); // points may stand side by side
+  const place = traces.flatMap((trace) => trace.at).reduce((best, other) => (away(other) < away(best) ? other : best));
   const rows = traces
-    .map((trace) => [trace, trace.x.indexOf(x)])
+    .map((trace) => [trace, trace.at.indexOf(place)])
     .filter(([trace, point]) => point >= 0 && trace.y[point] !== null)
     .map(([trace, point]) =>
       element(
@@ -103,7 +164,7 @@ function tipOf(view, traces, at) {
   return element(
     "div",
     { class: "tip" },
-    element("p", {}, `${view.data.xLabel.replace(/ *\(.*\)$/, "")}: ${x}`),
+    element("p", {}, `${view.data.xName}: ${view.data.places?.[place] ?? place}`),
     element("table", {}, element("tbody", {}, ...rows)),
   );
 }
@@ -123,7 +184,7 @@ function areas(traces) {
       id: `part-${trace.place}`,
       name: trace.label,
       type: "line",
-      data: trace.x.map((x, point) => [x, trace.above[point]]),
+      data: trace.at.map((at, point) => [at, trace.above[point]]),
       symbol: "circle",
       symbolSize: 5,
       showSymbol: trace.x.length === 1,
@@ -142,7 +203,7 @@ function lines(traces, logarithmic) {
       name: trace.label,
       type: "line",
       clip: true,
-      data: trace.at.map((x, point) => [x, logarithmic && trace.y[point] <= 0 ? null : trace.y[point]]),
+      data: trace.drawnAt.map((x, point) => [x, logarithmic && trace.y[point] <= 0 ? null : trace.y[point]]),
       symbol: style.marker ? `path://${style.marker}` : "none",
       showAllSymbol: true,
       symbolSize: style.size,
@@ -156,7 +217,7 @@ function lines(traces, logarithmic) {
       itemStyle: {
         color: style.fill ? colourOf(style.fill) : "transparent",
         borderColor: colourOf(style.colour),
-        borderWidth: 1.5,
+        borderWidth: Math.min(1.5, 1.5 * (style.width || 1)), // 0: points that no line joins
         opacity: style.opacity,
       },
       emphasis: { scale: 1.25, itemStyle: { borderWidth: 2.2 }, lineStyle: { width: style.width * 1.25 } },
@@ -174,7 +235,7 @@ function bars(traces, bottom) {
     encode: { x: 0, y: [1, 2] },
     tooltip: { show: false },
     data: trace.low
-      .map((low, point) => [trace.at[point], low, trace.high[point]])
+      .map((low, point) => [trace.drawnAt[point], low, trace.high[point]])
       .filter(([, low, high]) => low !== null && high !== null && low !== high),
     renderItem: (_, api) => {
       const [x, low] = api.coord([api.value(0), Math.max(api.value(1), bottom)]);
@@ -188,6 +249,24 @@ function bars(traces, bottom) {
     },
     z: 3,
   }));
+}
+
+// A zigzag at the foot of the value axis.
+function breakMark(traces, bottom) {
+  return {
+    id: "break",
+    type: "custom",
+    clip: false,
+    silent: true,
+    tooltip: { show: false },
+    data: [[traces[0].drawnAt[0], bottom]],
+    renderItem: ({ coordSys: { x, y, height } }) => ({
+      type: "polyline",
+      shape: { points: BREAK.map(([right, up]) => [x + right, y + height - up]) },
+      style: { stroke: ink.text, lineWidth: 1.2, fill: "none" },
+    }),
+    z: 5,
+  };
 }
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -40,7 +40,7 @@ async function start() {
 
 // The first charts are drawn before they are scrolled to, whenever there is nothing else to do.
 function drawIdly([view, ...others]) {
-  if (view) (window.requestIdleCallback ?? setTimeout)(() => (view.start(), drawIdly(others)));
+  if (view) (window.requestIdleCallback ?? setTimeout)(() => (view.isSeen() && view.start(), drawIdly(others)));
 }
 
 const dialog = document.getElementById("dialog");
@@ -111,8 +111,14 @@ function titleOfCell(id, row, column) {
   return `${title}: ${cell.parentElement.cells[0].firstChild.textContent}, ${head}`;
 }
 
+// What an address names is not left folded.
+function unfold(target) {
+  for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+}
+
 async function show(shown) {
   const found = named(location.hash, shown);
+  unfold(found ? null : document.getElementById(decodeURIComponent(location.hash.slice(1))));
   const own = ++turn;
   curveInDialog?.dispose();
   curveInDialog = null;

@@ -1,0 +1,124 @@
+"""What a comparison comes to: of each quantity with a ratio its geometric mean over the cells, of each framework and of
+all.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..frameworks import display_name, ordered
+from ..order import IN_THIS_RUN
+from ..quantities import Quantity
+from ..table import Cell, Table
+from ..words import counted
+from . import effect_words, estimates
+from .cell_tests import CellTest
+from .comparison import Compared
+from .estimates import Estimate
+
+NAME, TITLE = "compare-geometric-mean", "Geometric mean over the batch sizes, B against A"
+OF_ALL = "All"
+CANNOT_BE_TOLD = "no difference can be told"
+ONCE = f"one repeat on a side has no interval: {CANNOT_BE_TOLD}"
+
+
+@dataclass(frozen=True)
+class GeometricMean:
+    """Over `cells` cells of a framework, or of all where it is "". `shift` is the logarithm of the ratio B/A.
+
+    Over the cells with repeats where there are any, by the rule of a framework's mean; else over all, without an
+    `estimate`.
+    """
+
+    quantity: Quantity
+    framework: str
+    cells: int
+    shift: float
+    estimate: Estimate | None
+
+    @property
+    def ratio(self) -> tuple[float, float, float]:
+        """B/A, low and high; NaN where there is no interval."""
+        interval = self.estimate.interval if self.estimate else (math.nan, math.nan)
+        value, low, high = map(math.exp, (self.shift, *interval))
+        return value, low, high
+
+    @property
+    def told(self) -> bool:
+        """Whether the interval leaves 1 out."""
+        _, low, high = self.ratio
+        return self.estimate is not None and effect_words.leaves_out_1(low, high)
+
+    @property
+    def name(self) -> str:
+        """Whose mean it is."""
+        return display_name(self.framework) if self.framework else OF_ALL
+
+    @property
+    def sentence(self) -> str:
+        """ "B is 1.95 [1.85, 2.05] times as fast as A, geometric mean over 27 cells"."""
+        words = effect_words.sentence(self.quantity, effect_words.ratio(*self.ratio))
+        over = f"geometric mean over {counted(self.cells, 'cell')}"
+        if self.estimate is None:
+            return f"{words} {IN_THIS_RUN}, {over}; {ONCE}"
+        return f"{words}, {over}" + ("" if self.told else f": {CANNOT_BE_TOLD}")
+
+    @property
+    def cell(self) -> Cell:
+        """As a table shows it."""
+        value, *_ = self.ratio
+        text = effect_words.ratio(*self.ratio)
+        if self.estimate is None:
+            return Cell(text, value, (ONCE,))
+        return Cell(text, value, () if self.told else (CANNOT_BE_TOLD,))
+
+
+def of(compared: Compared) -> list[GeometricMean]:
+    """Of each quantity that is better when more or less: of all, then of each framework."""
+    cells = [cell for cell in compared.cells if effect_words.is_ratio(cell.quantity) and not math.isnan(cell.shift)]
+    means = []
+    for name in dict.fromkeys(cell.quantity.name for cell in cells if cell.quantity.better):
+        alike = [cell for cell in cells if cell.quantity.name == name]
+        means.append(_mean(alike, ""))
+        for framework in ordered(cell.framework for cell in alike):
+            means.append(_mean([cell for cell in alike if cell.framework == framework], framework))
+    return means
+
+
+def _mean(cells: Sequence[CellTest], framework: str) -> GeometricMean:
+    tested = [cell for cell in cells if cell.spread.groups]
+    estimate = estimates.of_mean([cell.spread for cell in tested]) if tested else None
+    used = tested or cells
+    shift = estimate.value if estimate else statistics.fmean(cell.shift for cell in used)
+    return GeometricMean(cells[0].quantity, framework, len(used), shift, estimate)
+
+
+def sentences(compared: Compared) -> list[str]:
+    """Of each quantity, over all cells."""
+    return [
+        f"{effect_words.label(compared, mean.quantity)}: {mean.sentence}" for mean in of(compared) if not mean.framework
+    ]
+
+
+def table(compared: Compared, suffix: str = "") -> Table | None:
+    """A row for all and for each framework, a column a quantity; None without a ratio."""
+    means = of(compared)
+    if not means:
+        return None
+    quantities = list(dict.fromkeys(mean.quantity for mean in means))
+    every, *names = dict.fromkeys(mean.framework for mean in means)
+    names = [every, *names] if len(names) > 1 else names  # one framework is all
+    known = {(mean.framework, mean.quantity): mean for mean in means}
+    rows = []
+    for name in names:
+        of_name = [known.get((name, quantity)) for quantity in quantities]
+        first = next(mean for mean in of_name if mean)
+        rows.append((Cell(first.name), *(mean.cell if mean else Cell("no value") for mean in of_name)))
+    labels = [
+        f"{effect_words.label(compared, quantity)}, {effect_words.TIMES[quantity.name].times}"
+        for quantity in quantities
+    ]
+    return Table(f"{NAME}{suffix}", TITLE, ("Framework", *labels), tuple(rows), above=(compared.pair.title,))

@@ -1,0 +1,70 @@
+"""A comparison as Markdown, and the sentences that its page shares with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from .. import markdown
+from ..condition_text import dates
+from . import comparison_tables, headline
+from .cell_tests import Verdict
+from .comparison import Comparison, Side
+
+
+def page(comparison: Comparison) -> str:
+    """Everything that was found."""
+    parts = [
+        "# Batchwise: B against A",
+        markdown.bullets(map(markdown.escape, sides(comparison))),
+        *_headline(comparison),
+        markdown.bullets(map(markdown.escape, counts(comparison))),
+        *(markdown.of(table, "##").strip("\n") for table in comparison_tables.tables_of(comparison)),
+        "## How to read",
+        *(markdown.escape(sentence) for sentence in comparison_tables.HOW),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def counts(comparison: Comparison) -> list[str]:
+    """How many values were tested with which verdict, and what could not be compared; plain sentences."""
+    counts = Counter(cell.verdict for cell in comparison.cells)
+    ended = Counter(ending.verdict for ending in comparison.endings)
+    worse, better = (counts[verdict] + ended[verdict] for verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT))
+    values = counts.total() - counts[Verdict.NOT_JUDGED] - counts[Verdict.NO_VALUE]
+    lines = [
+        f"{values - counts[Verdict.NOT_TESTED]} of {values} values were tested: {worse} worse, {better} better in B, "
+        f"{counts[Verdict.NO_DIFFERENCE]} without a difference that could be found"
+        + (f" (of these, {ended.total()} by how the trials ended)" if ended else "")
+        + "."
+    ]
+    if counts[Verdict.NOT_TESTED]:
+        lines.append(f"{counts[Verdict.NOT_TESTED]} could not be tested; the footnotes of their cells say why.")
+    return lines + [f"{line[0].upper()}{line[1:]}." for line in comparison.alone]
+
+
+def sides(comparison: Comparison) -> list[str]:
+    """What A is, and what B; plain sentences."""
+    return [_side("A", comparison.a), _side("B", comparison.b)]
+
+
+def _side(name: str, side: Side) -> str:
+    stored = side.stored
+    line = f"{name}: {side.name}: {len(stored.results)} trials, started {dates(stored.results)} (UTC)"
+    for number, what in (
+        (len(stored.unreadable), "unreadable"),
+        (len(stored.unfinished), "unfinished"),
+        (len(side.replaced), "replaced by a newer one of the same cell"),
+    ):
+        line += f"; {number} {what}" if number else ""
+    return line
+
+
+def _headline(comparison: Comparison) -> list[str]:
+    """Of each pair, under its title where there are several; the brackets around numbers need no escape."""
+    several = len(comparison.pairs) > 1
+    lines = []
+    for compared in comparison.pairs:
+        title = [markdown.escape(f"{compared.pair.title}:")] if several else []
+        told = markdown.bullets([f"**{sentence}.**" for sentence in headline.sentences(compared)])
+        lines += [*title, told] if told else []
+    return lines

@@ -1,0 +1,119 @@
+"""Batch sizes of a framework beside each other: 127, 128, 129, or any against a baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from stored import ended, store, study, trial
+from written import numbers, run
+
+from reports import batch_contrasts, build, export
+from reports.condition_text import ABSENT
+from reports.table import Table
+from workloads.records.figures import Figure
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+
+def speeds(batch_size: int, values: Sequence[float], framework: str = "pytorch") -> list[TrialResult]:
+    return [
+        trial(framework, batch_size, repeat, figures={"images_per_s": Figure(value, "worker")})
+        for repeat, value in enumerate(values)
+    ]
+
+
+def contrasts(folder: Path, baseline: int | None = None) -> list[Table]:
+    made = build.report([folder], baseline_batch=baseline)
+    return [table for chapter in made.chapters for table in chapter.tables if table.name == batch_contrasts.NAME]
+
+
+def texts(table: Table) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+def test_each_batch_size_stands_beside_the_baseline_paired_by_repeat_so_that_a_slow_repeat_falls_out(
+    tmp_path: Path,
+) -> None:
+    """Every repeat is of another speed; at 64 each is 0.9 times that at 128, give or take a percent."""
+    base = [1000, 700, 1300]
+    half = [900, 0.89 * 700, 0.91 * 1300]
+    (table,) = contrasts(store(tmp_path, *speeds(128, base), *speeds(64, half), *speeds(256, base)), 128)
+    row = table.tidy.set_index("batch_size").loc[64]
+    logs = [math.log(one / other) for one, other in zip(half, base, strict=True)]
+    mean = sum(logs) / 3
+    error = (sum((log - mean) ** 2 for log in logs) / 2 / 3) ** 0.5
+    assert row["speed_ratio"] == pytest.approx(math.exp(mean))
+    assert row["high"] == pytest.approx(math.exp(mean + 4.302653 * error), rel=1e-5)  # t(0.975, 2)
+    t = abs(mean) / error
+    assert row["p_corrected"] == pytest.approx(2 * (1 - t / (2 + t * t) ** 0.5))  # of two, the smaller p
+    assert texts(table) == [
+        ["PyTorch", "64", "128", "0.900 [0.875, 0.925] slower", "3", f"{row['p_corrected']:.2g}"],
+        ["PyTorch", "256", "128", "1.000 [0.988, 1.012]", "3", "1"],
+    ]
+
+
+def test_p_is_corrected_within_a_framework_and_not_for_the_others(tmp_path: Path) -> None:
+    base, other = [100, 101, 99], [97, 98.5, 95.5]
+    alone = [*speeds(128, base), *speeds(64, other)]
+    more = [*speeds(128, base, "mxnet"), *speeds(64, other, "mxnet"), *speeds(32, base, "mxnet")]
+    (table,) = contrasts(store(tmp_path, *alone, *more), 128)
+    p = table.tidy.set_index(["framework", "batch_size"])["p_corrected"]
+    assert p["mxnet", 64] == pytest.approx(2 * p["pytorch", 64])
+
+
+def test_one_repeat_gives_the_ratio_of_this_run_alone(tmp_path: Path) -> None:
+    (table,) = contrasts(store(tmp_path, *speeds(127, [95]), *speeds(128, [100])))
+    assert texts(table) == [["PyTorch", "127", "128", "0.950", "1", ABSENT]]
+    assert "in this run" in table.below[0]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([127, 128, 129], {127: 128, 129: 128}),
+        ([4, 8, 16, 32, 64, 128, 256, 512, 1024], {}),
+        ([100, 109], {109: 100}),
+        ([100, 110], {}),
+        ([31, 32, 33, 100, 101], {31: 32, 33: 32, 101: 100}),
+        ([1, 2, 3], {}),
+    ],
+)
+def test_neighbours_stand_beside_the_power_of_two_among_them_else_the_smallest(
+    sizes: list[int], expected: dict[int, int]
+) -> None:
+    assert batch_contrasts.neighbours(sizes) == expected
+
+
+def test_a_report_without_neighbours_has_no_such_table_unless_it_is_asked_for(tmp_path: Path) -> None:
+    results = store(tmp_path, *study(2))
+    assert contrasts(results) == []
+    (table,) = contrasts(results, 32)
+    assert len(table.rows) == 3 * 8
+
+
+def test_a_batch_size_without_a_counterpart_is_a_dash_with_its_reason(tmp_path: Path) -> None:
+    dead = ended(Status.OUT_OF_MEMORY, "killed at 4 GiB", batch_size=129)
+    (table,) = contrasts(store(tmp_path, *speeds(128, [100]), dead))
+    assert [cell.text for cell in table.rows[0]] == ["PyTorch", "129", "128", ABSENT, "0", ABSENT]
+    assert list(table.notes) == [batch_contrasts.NO_PAIR]
+
+
+def test_the_table_is_printed_and_written_as_csv(tmp_path: Path) -> None:
+    results = store(tmp_path, *speeds(127, [95, 96]), *speeds(128, [100, 101]))
+    ran = run(results, "--format", "csv", "--tables", "--baseline-batch", 127)
+    assert ran.returncode == 0
+    assert batch_contrasts.TITLE in ran.stdout
+    (row,) = numbers(results / "report" / f"{batch_contrasts.NAME}.csv")
+    assert (row["batch_size"], row["baseline_batch_size"], row["n"]) == ("128", "127", "2")
+    export.write(build.report([results]), tmp_path / "page", ("html", "md", "json", "latex", "parquet"))
+
+
+def test_a_baseline_that_was_not_run_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    results = store(tmp_path, *speeds(127, [95]), *speeds(128, [100]))
+    ran = run(results, "--baseline-batch", 64)
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert "--baseline-batch 64: no trial has that batch size; there are 127 and 128" in ran.stderr
+    assert not (results / "report").exists()

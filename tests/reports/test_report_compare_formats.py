@@ -1,0 +1,137 @@
+"""A comparison as JSON, JUnit XML and a page: the same numbers and exit codes, whatever is asked for."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from stored import MACHINE, ended, trial
+from test_report_compare import LATER, folders, repeats, run
+
+from reports.comparing import picture
+from reports.comparing.command import ENDINGS, FORMATS
+from reports.comparing.comparison import compare
+from workloads.records.status import Status
+
+EVIL = "<script>alert(1)</script> \x07 ]]> & \ud800"
+
+
+def mixed(tmp_path: Path) -> tuple[Path, Path]:
+    """PyTorch slower by a tenth, MXNet as it was, TensorFlow with one repeat, and a cell of A alone."""
+    a = [*repeats([100, 101, 102]), *repeats([200, 201, 202], "mxnet"), *repeats([50], "tensorflow")]
+    b = [*repeats([90, 91, 92], **LATER), *repeats([200, 201, 202], "mxnet", **LATER)]
+    return folders(tmp_path, [*a, *repeats([100, 101], batch_size=64)], [*b, *repeats([50], "tensorflow", **LATER)])
+
+
+@pytest.mark.parametrize("gate", [(), ("--fail-on-regression", "5%")])
+def test_the_exit_code_and_what_is_told_of_the_gate_are_the_same_with_each_format(
+    tmp_path: Path, gate: tuple[str, ...]
+) -> None:
+    sides = mixed(tmp_path)
+    told = [run(*sides, *gate, "--format", name) for name in FORMATS]
+    assert {(ran.returncode, ran.stderr) for ran in told} == {(1 if gate else 0, told[0].stderr)}
+    assert len({ran.stdout for ran in told}) == len(FORMATS)
+
+
+def test_json_holds_every_number_with_a_schema_version_and_null_where_one_is_unknown(tmp_path: Path) -> None:
+    a, b = mixed(tmp_path)
+    data = json.loads(run(a, b, "--fail-on-regression", "5%", "--format", "json").stdout)
+    assert (data["schema_version"], data["a"]["path"], data["b"]["trials"]) == (1, str(a), 7)
+    assert (data["gate"]["outcome"], data["gate"]["exit_code"]) == ("regression", 1)
+    (pair,) = data["pairs"]
+    found = compare(a, b)
+    assert len(pair["cells"]) == len(found.cells)
+    for told, cell in zip(pair["cells"], found.cells, strict=True):
+        numbers = (cell.median_a, *cell.effect, cell.p_worse)
+        expected = [None if math.isnan(number) else pytest.approx(number) for number in numbers]
+        assert [told[name] for name in ("median_a", "value", "low", "high", "p_worse_adjusted")] == expected
+        assert told["trials"] == list(cell.trials)
+    assert pair["only_a"] == [{"framework": "pytorch", "batch_size": 64}]
+    means = [(mean["framework"], mean["quantity"], mean["cells"]) for mean in pair["geometric_means"]]
+    assert means[:2] == [(None, "speed", 2), ("tensorflow", "speed", 1)]
+
+
+def counts(element: ElementTree.Element) -> tuple[int, ...]:
+    return tuple(int(element.attrib[name]) for name in ("tests", "failures", "errors", "skipped"))
+
+
+def test_junit_has_a_case_for_each_cell_and_mean_with_failures_for_losses_and_skipped_for_what_cannot_be_told(
+    tmp_path: Path,
+) -> None:
+    root = ElementTree.fromstring(run(*mixed(tmp_path), "--format", "junit").stdout)
+    assert root.tag == "testsuites"
+    (suite,) = root
+    cases = {(case.attrib["classname"], case.attrib["name"]): case for case in suite}
+    assert len(cases) == len(suite)  # each by a name of its own
+    kinds = {name: [child.tag for child in case if child.tag != "system-out"] for name, case in cases.items()}
+    pytorch, tensorflow = (f"batchwise.compare.{name}" for name in ("pytorch", "tensorflow"))
+    assert kinds[pytorch, "speed, batch size 32"] == kinds[pytorch, "speed, mean over its batch sizes"] == ["failure"]
+    assert kinds["batchwise.compare.mxnet", "speed, batch size 32"] == []
+    assert kinds[tensorflow, "speed, batch size 32"] == kinds[pytorch, "batch size 64"] == ["skipped"]
+    failure = cases[pytorch, "speed, batch size 32"].find("failure")
+    assert failure is not None and failure.attrib["type"] == "regression"
+    assert "PyTorch, batch size 32: speed worse by 9.9 % [" in failure.attrib["message"]
+    number = [sum(kind in each for each in kinds.values()) for kind in ("failure", "skipped")]
+    assert counts(suite) == counts(root) == (len(cases), number[0], 0, number[1])
+    assert all(case.attrib.keys() >= {"name", "classname", "time"} for case in suite)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "code"), [([100, 101, 102, 101], 0), ([80, 81, 82, 81], 1), ([80, 125, 95, 107], 2)]
+)
+def test_with_the_gate_junit_fails_and_skips_as_the_exit_code_says(
+    tmp_path: Path, speeds: list[float], code: int
+) -> None:
+    sides = folders(tmp_path, repeats([100, 101, 102, 101]), repeats(speeds, **LATER))
+    ran = run(*sides, "--fail-on-regression", "5%", "--format", "junit")
+    _, failures, _, skipped = counts(ElementTree.fromstring(ran.stdout))
+    assert ran.returncode == code
+    assert (failures > 0, failures == 0 and skipped > 0) == (code == 1, code == 2)
+
+
+def test_the_page_holds_headline_charts_and_tables_and_loads_and_runs_nothing(tmp_path: Path) -> None:
+    page = run(*mixed(tmp_path), "--format", "html").stdout
+    assert "Training speed: B is 0.949 [" in page
+    assert page.count("data:image/svg+xml;base64,") == 2  # speed and memory
+    assert '<h2 id="compare-speed-title">Training speed, B against A: times as fast (more is better)</h2>' in page
+    assert "<script" not in page
+    assert not re.search(r"(src|href)=\"(?!data:|#)", page)
+    assert "default-src 'none'" in html.unescape(page)
+
+
+def test_the_charts_have_a_point_for_each_cell_and_a_line_at_1(tmp_path: Path) -> None:
+    (pair,) = compare(*mixed(tmp_path)).pairs
+    speed, memory = picture.of(pair)
+    root = ElementTree.fromstring(speed.svg)
+    assert root.tag.endswith("svg")
+    assert speed.alt.startswith("Training speed, B against A: a point for each framework and batch size. B is 0.949")
+    assert "takes" in memory.alt
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.999, 1.001), (0.5, 1.3), (0.9, 1.02), (0.01, 300), (1, 9)])
+def test_a_ratios_axis_has_a_few_ticks_and_1_among_them(low: float, high: float) -> None:
+    found = picture.ticks(low, high)
+    assert 1.0 in found and 2 <= len(found) <= 9
+    assert all(low <= tick <= high for tick in found)
+
+
+def test_names_and_reasons_from_outside_break_no_format(tmp_path: Path) -> None:
+    b = [ended(Status.FAILED, EVIL, machine=MACHINE | {"cpu_model": EVIL}, facts=trial().facts)]
+    sides = folders(tmp_path, repeats([100]), b)
+    out = tmp_path / "out"
+    assert run(*sides, "--out", out).returncode == 0
+    assert "<script" not in (out / "compare.html").read_text()
+    ElementTree.fromstring((out / "compare.xml").read_text())
+    json.loads((out / "compare.json").read_text())
+
+
+def test_out_holds_every_format_whichever_is_printed(tmp_path: Path) -> None:
+    ran = run(*mixed(tmp_path), "--out", tmp_path / "out", "--format", "junit")
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {*ENDINGS.values(), "compare.csv", "compare-frameworks.csv"}
+    assert (tmp_path / "out" / "compare.xml").read_text() == ran.stdout.removesuffix("\n")

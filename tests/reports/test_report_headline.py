@@ -1,0 +1,159 @@
+"""The first line of a report and its first table: true of whatever results come, and no more than intervals say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from stored import ended, on_gpu, store, study, trial
+from written import run
+
+from reports import best, headline
+from reports.conditions import Section, sections
+from reports.words import spans
+from workloads.records.figures import Figure
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+NO_MEMORY = "the device has 16 GiB"
+
+
+def speedy(framework: str, size: int, speed: float, repeat: int = 0, accuracy: float = 0.9) -> TrialResult:
+    figures = {"images_per_s": Figure(speed, "worker"), "test_accuracy": Figure(accuracy, "worker")}
+    return trial(framework, size, repeat, figures=figures)
+
+
+def section(*results: TrialResult) -> Section:
+    (found,), _ = sections(results)
+    return found
+
+
+def once(speeds: Mapping[str, Mapping[int, float]]) -> list[TrialResult]:
+    return [speedy(name, size, value) for name, of_size in speeds.items() for size, value in of_size.items()]
+
+
+def repeated(speeds: Mapping[str, Mapping[int, float]], spread: float = 1.0) -> list[TrialResult]:
+    """Three repeats each, `spread` apart: their interval is +- 2.48 times that."""
+    return [
+        speedy(name, size, value + step * spread, repeat)
+        for name, of_size in speeds.items()
+        for size, value in of_size.items()
+        for repeat, step in enumerate((-1, 0, 1))
+    ]
+
+
+def said(*results: TrialResult) -> str:
+    return headline.headline(section(*results))
+
+
+def test_one_that_leads_everywhere_is_fastest_at_all_and_the_widest_lead_is_named_with_whom() -> None:
+    speeds = {"pytorch": {4: 200.0, 8: 300.0}, "mxnet": {4: 100.0, 8: 200.0}, "tensorflow": {4: 90.0, 8: 250.0}}
+    assert said(*repeated(speeds)) == (
+        "PyTorch is fastest at all 2 batch sizes on this CPU, up to 2 times as fast as MXNet"
+    )
+    assert said(*once(speeds)) == (
+        "PyTorch was fastest at all 2 batch sizes in this run on this CPU, up to 2 times as fast as MXNet"
+    )
+    assert "on this GPU" in said(*map(on_gpu, repeated(speeds)))
+
+
+def test_leaders_that_change_are_named_with_their_batch_sizes() -> None:
+    early, late = {4: 200.0, 8: 200.0, 16: 200.0, 32: 100.0}, {4: 100.0, 8: 100.0, 16: 100.0, 32: 200.0}
+    assert said(*repeated({"pytorch": early, "mxnet": late})) == (
+        "PyTorch is fastest at batch sizes 4 to 16, MXNet at 32 on this CPU"
+    )
+
+
+def test_where_leaders_alternate_only_the_number_of_batch_sizes_is_told() -> None:
+    sizes = [2**power for power in range(2, 11)]
+    one = {size: 100.0 + 100 * (place % 2 == 0) for place, size in enumerate(sizes)}
+    other = {size: 150.0 for size in sizes}
+    assert said(*repeated({"pytorch": one, "mxnet": other})) == (
+        "PyTorch is fastest at 5 of 9 batch sizes, MXNet at 4 on this CPU"
+    )
+
+
+@pytest.mark.parametrize("speeds", [{"pytorch": {4: 300.0}, "mxnet": {4: 299.0}}])
+def test_where_nothing_can_be_told_that_is_the_headline(speeds: dict[str, dict[int, float]]) -> None:
+    alone = "At batch size 4 it cannot be told which framework is fastest"
+    assert said(*repeated(speeds)) == alone
+    assert said(*once(speeds)) == alone
+    two = {name: of_size | {8: of_size[4]} for name, of_size in speeds.items()}
+    assert said(*repeated(two)) == "At none of 2 batch sizes can it be told which framework is fastest"
+
+
+def test_a_fastest_of_two_says_that_the_third_has_no_number_and_the_findings_say_why() -> None:
+    speeds = repeated({"pytorch": {4: 300.0, 8: 300.0}, "mxnet": {4: 200.0, 8: 200.0}, "tensorflow": {4: 100.0}})
+    gone = [ended(Status.OUT_OF_MEMORY, NO_MEMORY, "tensorflow", 8, repeat=repeat) for repeat in range(3)]
+    found = section(*speeds, *gone)
+    assert headline.headline(found).endswith("; no number of TensorFlow at 8")
+    assert headline.silence(headline.race(found)) == [f"TensorFlow at 8: out of memory: {NO_MEMORY}"]
+    nowhere = section(*speeds[:12], ended(Status.FAILED, "it fell", "tensorflow", 4))
+    assert headline.headline(nowhere).endswith("; no number of TensorFlow")
+    assert headline.silence(headline.race(nowhere)) == ["TensorFlow at 4: failed: it fell"]
+
+
+def test_one_framework_alone_has_a_best_batch_size_and_those_that_tie_with_it() -> None:
+    assert said(*repeated({"pytorch": {4: 100.0, 8: 300.0, 16: 200.0}})) == "PyTorch trains fastest at batch size 8"
+    tied = repeated({"pytorch": {4: 100.0, 8: 300.0, 16: 299.0, 32: 301.0}})
+    assert said(*tied) == "PyTorch trains fastest at batch sizes 8 to 32"
+    assert said(speedy("pytorch", 4, 1234.5)) == "PyTorch: 1,234 images/s"
+    assert said(speedy("pytorch", 4, 100), speedy("pytorch", 8, 200)) == (
+        "PyTorch trained fastest at batch size 8 in this run"
+    )
+
+
+def test_frameworks_that_never_met_are_not_compared() -> None:
+    assert said(speedy("pytorch", 4, 100), speedy("mxnet", 8, 200)) == (
+        "PyTorch and MXNet were not measured at the same batch sizes"
+    )
+
+
+def rows(found: Section) -> dict[str, list[str]]:
+    table = best.table(found)
+    assert table
+    return {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+
+
+def test_the_best_batch_size_has_what_it_takes_and_what_it_reaches_there_with_ties_as_ties() -> None:
+    results = [
+        speedy("pytorch", size, speed + repeat, repeat, accuracy)
+        for size, speed, accuracy in ((4, 100.0, 0.95), (8, 299.0, 0.9), (16, 300.0, 0.5))
+        for repeat in range(3)
+    ]
+    found = rows(section(*results))
+    assert [*found] == ["PyTorch"]
+    fastest, speed, memory, accuracy, accurate, highest = found["PyTorch"]
+    assert (fastest, speed.split()[0], accuracy.split()[0]) == ("16 or 8", "301", "50.00")
+    assert memory.startswith("505 "), "500 MiB, a quarter of 16, and 1 in the mean of the repeats"
+    assert (accurate, highest.split()[0]) == ("4", "95.00"), "fast is not accurate: both stand there"
+
+
+def test_a_framework_without_a_number_keeps_its_row_with_what_became_of_it() -> None:
+    found = section(speedy("pytorch", 4, 100), ended(Status.OUT_OF_MEMORY, NO_MEMORY, "mxnet", 4))
+    assert rows(found)["MXNet"] == ["OOM", "OOM", "OOM"], "of one batch size no best one is told"
+    table = best.table(found)
+    assert table and table.title == "Each framework at batch size 4"
+    assert best.table(section(ended(Status.FAILED, "it fell"))) is None
+
+
+def test_spans_of_batch_sizes_are_told_by_their_ends() -> None:
+    among = [4, 8, 16, 32, 64]
+    assert spans([4, 8, 16, 64], among) == "4 to 16 and 64"
+    assert spans([4, 8], among) == "4 and 8"
+    assert spans([4, 16, 64], among) == "4, 16 and 64"
+
+
+def test_the_terminal_gets_about_ten_lines_and_the_tables_when_it_asks(tmp_path: Path) -> None:
+    folder = store(tmp_path, *study())
+    short = run(folder, "--format", "md").stdout.splitlines()
+    assert len(short) <= 13 and short[0].startswith("TensorFlow was fastest at all 9 batch sizes in this run")
+    assert [line.split()[0] for line in short if line.startswith(("TensorFlow ", "PyTorch ", "MXNet "))][1:] == [
+        "TensorFlow",
+        "PyTorch",
+        "MXNet",
+    ]
+    assert short[-1] == f"Report: {(folder / 'report' / 'report.md').as_uri()}"
+    long = run(folder, "--format", "md", "--tables").stdout
+    assert "### Training speed" in long and len(long.splitlines()) > 40
