@@ -9,6 +9,7 @@ import pandas as pd
 
 from . import batch_contrasts, best, target_time
 from .report import Report
+from .table import Table
 from .words import counted
 
 SHOWN = (best.NAME, batch_contrasts.NAME, target_time.NAME)  # the second and third are there where they are asked for
@@ -29,17 +30,23 @@ def address(main_files: Sequence[Path], out: Path) -> str:
     return f"Report: {(main_files[0] if main_files else out).resolve().as_uri()}"
 
 
+def table(shown: Table) -> str:
+    """Columns that line up, and the footnotes of their cells."""
+    notes = shown.notes
+    rows = [[f"{cell.text}{''.join(f' [{notes[note]}]' for note in cell.notes)}" for cell in row] for row in shown.rows]
+    frame = pd.DataFrame(rows, columns=pd.Index(shown.head))
+    align = ("left", *["right"] * (len(shown.head) - 1))
+    text = frame.to_markdown(index=False, tablefmt="simple", disable_numparse=True, colalign=align)
+    return "\n".join([text, *(f"[{number}] {note}" for note, number in notes.items())])
+
+
 def _tables(report: Report) -> list[str]:
     """SHOWN, as far as the main chapter has them, each with an empty line behind it."""
     if report.summary.main is None:
         return []
     shown = []
-    for table in report.chapters[report.summary.main].tables:
-        if table.name in SHOWN:
-            rows = [[cell.text for cell in row] for row in table.rows]
-            frame = pd.DataFrame(rows, columns=pd.Index(table.head))
-            align = ("left", *["right"] * (len(table.head) - 1))
-            titles = [] if table.name == best.NAME else [table.title]
-            text = frame.to_markdown(index=False, tablefmt="simple", disable_numparse=True, colalign=align)
-            shown += [*titles, text, ""]
+    for each in report.chapters[report.summary.main].tables:
+        if each.name in SHOWN:
+            titles = [] if each.name == best.NAME else [each.title]
+            shown += [*titles, table(each), ""]
     return shown

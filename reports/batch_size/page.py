@@ -9,7 +9,7 @@ from pathlib import Path
 from workloads.records.batch_answers import BatchAnswers
 from workloads.spec import OptimizerSpec
 
-from .. import csv_text, markdown
+from .. import csv_text, markdown, terminal
 from ..export import OF_CHARTS, by_itself, write_text
 from ..frameworks import display_name
 from ..load import ReportError
@@ -94,5 +94,4 @@ def _csv(answers: BatchAnswers, _: list[Path]) -> str:
 
 def printed(answers: BatchAnswers) -> str:
     """For a terminal."""
-    lines = [markdown.escape(line) for line in recommendation.sentences(answers)]
-    return "\n\n".join([markdown.of(tables.of(answers), "##").strip("\n"), *lines])
+    return "\n".join(["", *recommendation.sentences(answers), "", terminal.table(tables.of(answers)), ""])

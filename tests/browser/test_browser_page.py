@@ -103,6 +103,13 @@ def drawn(page: Page, chart: str) -> Locator:
     return figure.locator(".drawing").first
 
 
+def enlarge(page: Page, chart: str) -> None:
+    """One of the first charts, which are small and have no controls until then."""
+    drawn(page, chart)
+    page.locator(chart).get_by_role("button", name="Larger").click()
+    page.locator(chart).get_by_role("button", name="Smaller").wait_for()
+
+
 def symbols(page: Page, chart: str) -> int:
     drawn(page, chart)
     return page.locator(f"{chart} .drawing svg path").count()
@@ -268,7 +275,7 @@ def test_neighbouring_batch_sizes_can_be_zoomed_into(close: Page) -> None:
 
 def test_an_accuracy_that_needs_no_nought_is_shown_over_its_range_and_says_so(close: Page) -> None:
     chart, cut = "#s1-accuracy-chart", "Test accuracy, % (axis does not start at 0)"
-    drawn(close, chart)
+    enlarge(close, chart)
     zigzag = close.locator(f"{chart} .drawing svg path[fill=none][stroke-width='1.2'], {chart} .drawing svg polyline")
     before, marked, said = labels(close, chart), zigzag.count(), close.locator(f"{chart} .y-label")
     assert said.inner_text() == cut and "0" not in before
@@ -284,7 +291,7 @@ def test_an_accuracy_that_needs_no_nought_is_shown_over_its_range_and_says_so(cl
 
 def test_other_charts_start_at_nought_until_they_are_zoomed_into(close: Page) -> None:
     chart = "#s1-speed-chart"
-    drawn(close, chart)
+    enlarge(close, chart)
     said = close.locator(f"{chart} .y-label")
     assert "0" in labels(close, chart) and "does not start" not in said.inner_text()
     close.locator(chart).get_by_role("button", name="Zoom in").click()
