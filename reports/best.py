@@ -13,7 +13,7 @@ from .frameworks import display_name, ordered
 from .order import Best, Point
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .table import Cell, Table, Theme
-from .words import spans
+from .words import span_list
 
 NAME = "best"
 TITLE, TITLE_OF_ONE = "Best batch size of each framework", "Each framework at batch size {}"
@@ -30,13 +30,14 @@ def table(section: Section) -> Table | None:
         return None
     tried = tables.places(section)
     every = sorted({size for _, size in tried})
-    rows, tidy = [], []
+    rows, tidy, tied = [], [], []
     for name in ordered(framework for framework, _ in tried):
         fastest, accurate = (
             order.best(points) if points else None for points in (speeds.get(name), accuracies.get(name))
         )
         there = [_cell(section, quantity, name, fastest) for quantity in SHOWN]
         highest = _cell(section, ACCURACY, name, accurate)
+        tied += [best.tied for best in (fastest, accurate) if best and best.tied]
         rows.append((Cell(display_name(name)), _place(fastest, every), *there, _place(accurate, every), highest))
         ends = [end for best in (fastest, accurate) for end in _tidy(best)]
         numbers = [math.nan if cell.number is None else cell.number for cell in (*there, highest)]
@@ -47,14 +48,13 @@ def table(section: Section) -> Table | None:
         kept = (0, *range(2, 2 + len(SHOWN)))
         head, rows = [head[place] for place in kept], [tuple(row[place] for place in kept) for row in rows]
     speed_cells = tables.by_place(section, SPEED).values()
-    ties = any(" or " in cell.text for row in rows for cell in row)
     return Table(
         NAME,
         TITLE if len(every) > 1 else TITLE_OF_ONE.format(every[0]),
         tuple(head),
         tuple(rows),
         pd.DataFrame(tidy, columns=list(TIDY)),
-        below=(tables.how_to_read_a_cell(cell["n"] for cell in speed_cells), *([TIED] if ties else [])),
+        below=(tables.how_to_read_a_cell(cell["n"] for cell in speed_cells), *([TIED] if tied else [])),
         theme=Theme.SPEED,
     )
 
@@ -69,7 +69,7 @@ def _by_framework(section: Section, quantity: Quantity) -> dict[str, dict[int, P
 def _place(best: Best | None, every: list[int]) -> Cell:
     if best is None:
         return Cell(ABSENT)
-    tied = f" or {spans(best.tied, every).replace(' and ', ', ')}" if best.tied else ""
+    tied = f" or {', '.join(span_list(best.tied, every))}" if best.tied else ""
     return Cell(f"{best.place}{tied}", best.place)
 
 

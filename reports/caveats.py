@@ -15,7 +15,10 @@ from . import tables
 from .conditions import Replaced, Section
 from .load import Stored
 from .reproduction import summary
-from .words import counted, listed, status_words
+from .sentences import say
+from .words import counted, status_words
+
+WORDING = "caveats"
 
 
 def tally(stored: Stored) -> str:
@@ -64,41 +67,35 @@ def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) 
     ok = [result for result in stored.results if result.status is Status.OK]
     sentences = []
     if main is not None and len(sections) > 1:
-        sentences.append(
-            f"Speed, memory and parity of accuracy are told of section {main + 1} alone, the one with most ok trials."
-        )
+        sentences.append(say(WORDING, "of_one_section", number=main + 1))
     if sections and all(section.condition.placement.device_kind == "cpu" for section in sections):
-        sentences.append("No trial ran on a GPU: nothing is said about GPU usage, GPU memory, power or energy.")
-    sentences += [f"Not run of {what}." for what in not_run(stored.results)]
+        sentences.append(say(WORDING, "no_gpu"))
+    sentences += [say(WORDING, "not_run", lacking=phrase) for phrase in not_run(stored.results)]
     if len({result.spec.draw.repeat for result in stored.results}) == 1:
-        sentences.append(
-            "Every cell has one repeat: nothing is known of the spread between runs, so close numbers have no order."
-        )
+        sentences.append(say(WORDING, "one_repeat"))
     left_out = _by_status(result for result in stored.results if result.status is not Status.OK)
     if left_out := left_out + _without_result(stored):
-        sentences.append(f"Trials that give no number: {', '.join(left_out)}.")
-    later = sum(each.shown not in (None, 0) for each in stored.attempts.values())
-    if later:
-        sentences.append(
-            f"{counted(later, 'trial')} gave {'its number' if later == 1 else 'their numbers'} at a later attempt than "
-            "the first: how the others ended stands at the cell, and in a table of its own."
-        )
-    sentences += [f"{number} of {len(ok)} ok trials {what}." for what, number in _doubts(ok).items() if number]
+        sentences.append(say(WORDING, "left_out", numbers=left_out))
+    if later := sum(each.shown not in (None, 0) for each in stored.attempts.values()):
+        sentences.append(say(WORDING, "later_attempts", trials=later))
+    doubts = _doubts(ok).items()
+    sentences += [say(WORDING, "doubt", what=what, number=number, ok=len(ok)) for what, number in doubts if number]
     return (*sentences, *summary.caveats(sections))
 
 
 def not_run(results: Sequence[TrialResult]) -> list[str]:
-    """What a study of ours asks for and was not run: stopped, or left out by an option; what is stored cannot tell."""
+    """Phrases: what a study of ours asks for and was not run, for it was stopped or an option left it out; what is
+    stored cannot tell which.
+    """
     lacking = []
     for name, path in studies().items():
         specs = [result.spec for result in results if result.spec.study == name]
         study = read(path)
         sizes = sorted(set(study.batch_sizes) - {spec.cell.batch_size for spec in specs})
-        repeats = len({spec.draw.repeat for spec in specs})
-        parts = [f"batch size {listed(sizes)}"] if sizes else []
-        parts += [f"{study.repeats - repeats} of {study.repeats} repeats"] if repeats < study.repeats else []
-        if specs and parts:
-            lacking.append(f"the study {name} as it is defined: {' and '.join(parts)}")
+        repeats = max(0, study.repeats - len({spec.draw.repeat for spec in specs}))
+        if specs and (sizes or repeats):
+            facts = {"study": name, "sizes": sizes, "repeats": repeats, "of_repeats": study.repeats}
+            lacking.append(say(WORDING, "lacking", **facts))
     return lacking
 
 
@@ -121,18 +118,14 @@ def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
         any(check.name == CheckName.LONG_ENOUGH and not check.passed for check in result.checks) for result in ok
     )
     return {
-        "were held against nothing: whether they compute what other frameworks compute is not verified": sum(
-            not against for against in gates
-        ),
-        "were held against other frameworks alone, not against the referee": sum(
-            bool(against) and JUDGE not in against for against in gates
-        ),
-        "train own code, not compared: nobody looked at what it computes": own_code,
-        "carry no check that they compute what the others compute": silent,
-        "were looked at in their first steps alone: nothing checked what they did at their end": first_steps,
-        "were disturbed by other processes: their speed, usage and times are worth less": disturbed(shares),
-        "do not tell whether other processes disturbed them": shares.count(None),
-        "had a steady window too short for their usage": short,
+        "held_against_nothing": sum(not against for against in gates),
+        "without_referee": sum(bool(against) and JUDGE not in against for against in gates),
+        "own_code": own_code,
+        "no_gate": silent,
+        "first_steps": first_steps,
+        "disturbed": disturbed(shares),
+        "disturbance_unknown": shares.count(None),
+        "short_window": short,
     }
 
 

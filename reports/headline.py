@@ -10,13 +10,13 @@ from workloads.records.result import TrialResult
 
 from . import order, tables
 from .conditions import Section
-from .frameworks import display_name, ordered
-from .order import IN_THIS_RUN, Extreme, Point, extreme
+from .frameworks import ordered
+from .order import Extreme, Point, extreme
 from .quantities import SPEED
-from .words import listed, spans, status_words
+from .sentences import say
+from .words import span_list, status_words
 
-NOTHING = "No trial ended ok: there is nothing to compare"
-NOTHING_ON_DEMAND = "No trial that takes memory on demand ended ok: there is nothing to compare"
+WORDING = "headline"
 LONGEST_REASON = 120  # characters; it stands in full among the problems
 MOST_SPANS = 4  # of batch sizes in the line; of more only the number is told
 
@@ -68,82 +68,54 @@ def headline(section: Section) -> str:
     """Without a full stop; plain text."""
     of_section = race(section)
     if not of_section.points:
-        return "No trial gave a training speed"
+        return say(WORDING, "no_speed")
     text = _of_several(of_section, section) if of_section.fastest else _of_one(of_section)
-    return f"{text}; {_without(of_section)}" if of_section.silent else text
+    if not of_section.silent:
+        return text
+    elsewhere = {name for of_size in of_section.points.values() for name in of_size}
+    silent = {name: list(of_name) if name in elsewhere else [] for name, of_name in of_section.silent.items()}
+    without = say(WORDING, "without", silent=silent, every=list(of_section.points))
+    return f"{text}; {without}"
 
 
 def _of_several(of_section: Race, section: Section) -> str:
     told, every = of_section.told, list(of_section.fastest)
     if not told:
-        at_one = f"At batch size {every[0]} it cannot be told which framework is fastest"
-        at_all = f"At none of {len(every)} batch sizes can it be told which framework is fastest"
-        return at_one if len(every) == 1 else at_all
+        return say(WORDING, "untold", every=every)
     sizes: dict[str, list[int]] = {}
     for size, end in told.items():
         sizes.setdefault(end.name, []).append(size)
-    leaders = sorted(sizes, key=lambda name: -len(sizes[name]))
-    once = any(end.seen for end in told.values())
+    sizes = dict(sorted(sizes.items(), key=lambda item: -len(item[1])))
     device = "CPU" if section.condition.placement.device_kind == "cpu" else "GPU"
-    where = f"{f' {IN_THIS_RUN}' if once else ''} on this {device}"
-    first = f"{display_name(leaders[0])} {'was' if once else 'is'} fastest"
-    if len(leaders) > 1:
-        return f"{first} at {_each(sizes, leaders, every)}{where}"
-    own = sizes[leaders[0]]
-    share = f"all {len(every)} batch sizes" if len(own) == len(every) else f"{len(own)} of {len(every)} batch sizes"
-    return f"{first} at {share if len(every) > 1 else f'batch size {own[0]}'}{where}{_by(of_section, own)}"
+    facts = {"every": every, "once": any(end.seen for end in told.values()), "device": device}
+    if len(sizes) > 1:
+        counts = sum(len(span_list(of_name, every)) for of_name in sizes.values()) > MOST_SPANS
+        return say(WORDING, "leaders", sizes=sizes, counts=counts, **facts)
+    ((name, of_name),) = sizes.items()
+    return say(WORDING, "leader", name=name, sizes=of_name, lead=_widest(of_section, of_name), **facts)
 
 
-def _each(sizes: Mapping[str, list[int]], leaders: list[str], every: list[int]) -> str:
-    """ "batch sizes 4 to 32, MXNet at 64"; by numbers of batch sizes where that is too much for a line."""
-    named = {name: spans(sizes[name], every) for name in leaders}
-    if sum(text.count(",") + text.count(" and ") + 1 for text in named.values()) > MOST_SPANS:
-        named = {name: str(len(sizes[name])) for name in leaders}
-        first, *others = leaders
-        return f"{named[first]} of {len(every)} batch sizes, " + listed(
-            f"{display_name(name)} at {named[name]}" for name in others
-        )
-    first, *others = leaders
-    noun = "batch size" if len(sizes[first]) == 1 else "batch sizes"
-    return f"{noun} {named[first]}, " + ", ".join(f"{display_name(name)} at {named[name]}" for name in others)
-
-
-def _by(of_section: Race, sizes: Iterable[int]) -> str:
-    """By how much, where it is most."""
+def _widest(of_section: Race, sizes: Iterable[int]) -> tuple[float, str] | None:
+    """(how many times as fast as the second, who that is), where it is most."""
     leads = {size: lead for size in sizes if (lead := of_section.lead(size)) is not None}
     if not leads:
-        return ""
+        return None
     widest = max(leads, key=lambda size: leads[size])
-    up_to = "up to " if len(of_section.fastest) > 1 else ""
-    return f", {up_to}{leads[widest]:.3g} times as fast as {display_name(of_section.ranked(widest)[1])}"
+    return leads[widest], of_section.ranked(widest)[1]
 
 
 def _of_one(of_section: Race) -> str:
     """Where no batch size has two frameworks."""
     names = ordered(name for of_size in of_section.points.values() for name in of_size)
     if len(names) > 1:
-        return f"{listed(map(display_name, names))} were not measured at the same batch sizes"
-    every = list(of_section.points)
-    if len(every) == 1:
-        return f"{display_name(names[0])}: {of_section.points[every[0]][names[0]].value:,.0f} images/s"
-    best = order.best({size: of_size[names[0]] for size, of_size in of_section.points.items()})
-    sizes = spans((best.place, *best.tied), every)
-    noun = "batch sizes" if best.tied else "batch size"
-    if any(point.sure for of_size in of_section.points.values() for point in of_size.values()):
-        return f"{display_name(names[0])} trains fastest at {noun} {sizes}"
-    return f"{display_name(names[0])} trained fastest at {noun} {sizes} {IN_THIS_RUN}"
-
-
-def _without(of_section: Race) -> str:
-    """ "no number of MXNet, nor of PyTorch at 1024": who is not in the race."""
-    return "no number of " + listed(
-        display_name(name) + (f" at {spans(of_name, list(of_section.points))}" if _elsewhere(of_section, name) else "")
-        for name, of_name in of_section.silent.items()
-    )
-
-
-def _elsewhere(of_section: Race, name: str) -> bool:
-    return any(name in of_size for of_size in of_section.points.values())
+        return say(WORDING, "not_at_the_same", names=names)
+    points = {size: of_size[names[0]] for size, of_size in of_section.points.items()}
+    if len(points) == 1:
+        ((_, point),) = points.items()
+        return say(WORDING, "one_cell", name=names[0], speed=point.value)
+    best = order.best(points)
+    once = not any(point.sure for point in points.values())
+    return say(WORDING, "alone", name=names[0], best=[best.place, *best.tied], every=list(points), once=once)
 
 
 def silence(of_section: Race) -> list[str]:
@@ -157,8 +129,11 @@ def silence(of_section: Race) -> list[str]:
         reasons: dict[str, list[int]] = {}
         for size, trials in of_name.items():
             reasons.setdefault(_reason(trials[0]), []).append(size)
-        places = sorted({*of_section.points, *of_name})
-        lines += [f"{display_name(name)} at {spans(sizes, places)}: {reason}" for reason, sizes in reasons.items()]
+        every = sorted({*of_section.points, *of_name})
+        lines += [
+            say(WORDING, "silence", name=name, sizes=sizes, every=every, reason=reason)
+            for reason, sizes in reasons.items()
+        ]
     return lines
 
 

@@ -11,17 +11,20 @@ def listed(items: Iterable[object]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def spans(places: Iterable[int], among: Sequence[int]) -> str:
-    """ "4, 8 and 64 to 1024": three or more that follow each other in `among`, which is sorted, as a span."""
+def span_list(places: Iterable[int], among: Sequence[int]) -> list[str]:
+    """["4", "8", "64 to 1024"]: three or more that follow each other in `among`, which is sorted, as a span."""
     runs: list[list[int]] = []
     for place in sorted(places):
         if runs and among.index(place) == among.index(runs[-1][-1]) + 1:
             runs[-1].append(place)
         else:
             runs.append([place])
-    return listed(
-        part for run in runs for part in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(place) for place in run])
-    )
+    return [part for run in runs for part in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run))]
+
+
+def spans(places: Iterable[int], among: Sequence[int]) -> str:
+    """ "4, 8 and 64 to 1024"."""
+    return listed(span_list(places, among))
 
 
 def counted(number: int | str, noun: str) -> str:

@@ -13,6 +13,7 @@ from .. import csv_text
 from ..condition_text import ABSENT
 from ..frameworks import display_name, ordered
 from ..order import ERROR
+from ..sentences import say
 from ..spread import LEAST_SPREAD
 from ..table import Cell, Table
 from ..tables import JOINED, Place, significant
@@ -53,6 +54,9 @@ WORDS = {Verdict.REGRESSION: " worse", Verdict.IMPROVEMENT: " better"}
 COMMA_WORDS = {verdict: f",{word}" for verdict, word in WORDS.items()}  # behind words
 
 
+WORDING = "compare"
+
+
 def tables_of(comparison: Comparison) -> list[Table]:
     """All tables of a comparison, those of what is worse and better first after what differs."""
     several = len(comparison.pairs) > 1
@@ -89,12 +93,12 @@ def _differences(compared: Compared, suffix: str) -> Table:
     pair, every = compared.pair, len(compared.pair.b.results)
     below = []
     if same := pair.same_trials:
-        below.append(f"Of the {every} trials of B {same} are also in A: the same measurement, not a second one.")
+        below.append(say(WORDING, "same_trials", every=every, same=same))
     if not pair.differences:
-        below.append("Nothing that was recorded differs: B repeats A under the same conditions.")
+        below.append(say(WORDING, "nothing_differs"))
     below += compared.uncompared
     for side, places in (("A", compared.only_a), ("B", compared.only_b)):
-        below += [f"Only in {side}, not compared: {_listed(places)}."] if places else []
+        below += [say(WORDING, "only_in", side=side, places=_by_framework(places))] if places else []
     return Table(
         f"compare-conditions{suffix}",
         f"What differs: {pair.title}",
@@ -105,11 +109,11 @@ def _differences(compared: Compared, suffix: str) -> Table:
     )
 
 
-def _listed(places: Iterable[Place]) -> str:
-    sizes: dict[str, list[str]] = {}
+def _by_framework(places: Iterable[Place]) -> dict[str, list[int]]:
+    sizes: dict[str, list[int]] = {}
     for framework, batch_size in places:
-        sizes.setdefault(framework, []).append(str(batch_size))
-    return "; ".join(f"{display_name(name)} at batch size {', '.join(sizes[name])}" for name in sizes)
+        sizes.setdefault(framework, []).append(batch_size)
+    return sizes
 
 
 def _changes(comparison: Comparison, verdict: Verdict) -> list[tuple[Cell, ...]]:

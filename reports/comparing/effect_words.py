@@ -54,12 +54,6 @@ def _decimals(low: float, high: float) -> int:
     return min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(half)))) if half > 0 else MOST_DECIMALS
 
 
-def sentence(quantity: Quantity, text: str) -> str:
-    """`text` is what `ratio` makes."""
-    words = TIMES[quantity.name]
-    return f"B {words.verb} {text} {words.times} {words.link} A"
-
-
 def label(compared: Compared, quantity: Quantity) -> str:
     """What is measured: "Training speed"."""
     spec = quantity.figure(compared.pair.a.condition)

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..frameworks import display_name, ordered
-from ..order import IN_THIS_RUN
 from ..quantities import Quantity
+from ..sentences import say
 from ..table import Cell, Table
-from ..words import counted
 from . import effect_words, estimates
 from .cell_tests import CellTest
 from .comparison import Compared
@@ -21,8 +20,7 @@ from .estimates import Estimate
 
 NAME, TITLE = "compare-geometric-mean", "Geometric mean over the batch sizes, B against A"
 OF_ALL = "All"
-CANNOT_BE_TOLD = "no difference can be told"
-ONCE = f"one repeat on a side has no interval: {CANNOT_BE_TOLD}"
+WORDING = "compare"
 
 
 @dataclass(frozen=True)
@@ -60,11 +58,9 @@ class GeometricMean:
     @property
     def sentence(self) -> str:
         """ "B is 1.95 [1.85, 2.05] times as fast as A, geometric mean over 27 cells"."""
-        words = effect_words.sentence(self.quantity, effect_words.ratio(*self.ratio))
-        over = f"geometric mean over {counted(self.cells, 'cell')}"
-        if self.estimate is None:
-            return f"{words} {IN_THIS_RUN}, {over}; {ONCE}"
-        return f"{words}, {over}" + ("" if self.told else f": {CANNOT_BE_TOLD}")
+        words = effect_words.TIMES[self.quantity.name]._asdict()
+        seen = {"cells": self.cells, "once": self.estimate is None, "told": self.told}
+        return say(WORDING, "geometric_mean", ratio=effect_words.ratio(*self.ratio), **words, **seen)
 
     @property
     def cell(self) -> Cell:
@@ -72,8 +68,8 @@ class GeometricMean:
         value, *_ = self.ratio
         text = effect_words.ratio(*self.ratio)
         if self.estimate is None:
-            return Cell(text, value, (ONCE,))
-        return Cell(text, value, () if self.told else (CANNOT_BE_TOLD,))
+            return Cell(text, value, (say(WORDING, "one_repeat"),))
+        return Cell(text, value, () if self.told else (say(WORDING, "untold"),))
 
 
 def of(compared: Compared) -> list[GeometricMean]:

@@ -6,10 +6,12 @@ import pandas as pd
 
 from ..conditions import Section
 from ..frameworks import display_name
+from ..sentences import say
 from ..table import Cell, Table, Theme
 from .publication import Calibration, Publication
 from .reproduced import Reproduced
 
+WORDING = "published"
 TIDY = ["row", "batch_size", "run"]
 
 
@@ -68,26 +70,17 @@ def _cell(runs: list[float]) -> Cell:
 def _measured(ours: Reproduced) -> list[str]:
     """What this section found, apart from the calibration."""
     metric, first = ours.metric, ours.metric.from_size
-    distances = [
-        f"{display_name(name)} {distance:.1f} {metric.unit} over {sizes}"
-        for name, (distance, sizes) in ours.distances().items()
-    ]
-    if not distances:
-        return [f"These results: no {metric.quantity.name} at a published batch size of {first} or more."]
-    repeats = max(point.n for point in ours.points.values())
-    spread = "one repeat, so nothing about the spread" if repeats == 1 else f"means of up to {repeats} repeats"
-    sentences = [
-        f"These results, apart from the calibration: root-mean-square distance to the published row at {first} or "
-        f"more, by framework and number of batch sizes: {'; '.join(distances)}; {spread}."
-    ]
-    for size in sorted({size for _, size in metric.published if size < first}):
+    distances = [(name, away, sizes) for name, (away, sizes) in ours.distances().items()]
+    repeats = max((point.n for point in ours.points.values()), default=0)
+    facts = {"distances": distances, "unit": metric.unit, "repeats": repeats}
+    sentences = [say(WORDING, "calibrated", quantity=metric.quantity.name, from_size=first, **facts)]
+    for size in sorted({size for _, size in metric.published if size < first}) if distances else ():
         values = [
-            f"{display_name(name)} {point.value:.{metric.decimals}f} {metric.quantity.unit}"
+            (name, f"{point.value:.{metric.decimals}f} {metric.quantity.unit}")
             for (name, its_size), point in sorted(ours.points.items())
             if its_size == size
         ]
         published = f"{metric.published[metric.framework, size]:.{metric.decimals}f} {metric.quantity.unit}"
-        sentences += (
-            [f"These results at batch size {size}: {', '.join(values)}; published {published}."] if values else []
-        )
+        if values:
+            sentences.append(say(WORDING, "below", size=size, values=values, published=published))
     return sentences

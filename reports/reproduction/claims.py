@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..frameworks import display_name, ordered
 from ..order import TIE_PERCENT, Point
+from ..sentences import say
 from ..table import Cell, Table, Theme
 from ..tables import Place
 from . import rank_correlation
@@ -18,14 +19,7 @@ from .claim_tests import FLAT, STRONG, TWICE, Outcome, Verdict, extreme, falls, 
 from .publication import SERIES, Claim, Metric, Publication
 from .reproduced import Reproduced, frameworks
 
-HOW = (
-    f"Grows and rises: a rank correlation with the batch size of {STRONG:g} or more, in ours also p < "
-    f"{rank_correlation.ALPHA:g}. Flat: the highest value is at most {FLAT:g} times the lowest. Jump: at least "
-    f"{TWICE:g} times the value at the size before. Published figures are taken at their word, for nothing is known of "
-    "their spread; ours are compared by their intervals: where those overlap it cannot be told. One repeat has no "
-    f"interval: what it shows is seen in this run, or not seen; within {TIE_PERCENT:g} % of each other, or of such a "
-    "bound, values cannot tell. A trend over the batch sizes is tested even so."
-)
+WORDING = "published"
 TIDY = [
     "claim", "quantity", "framework", "published_table", "published_chart", "measured", "why_table", "why_chart",
     "why_measured",
@@ -44,13 +38,21 @@ def table(publication: Publication, ours: Mapping[Metric, Reproduced]) -> Table:
         rows.append((Cell(text), *(Cell(outcome or "\N{EN DASH}") for outcome in outcomes), Cell(why)))
         whys = (verdict.why if verdict else None for verdict in verdicts.values())
         tidy.append((text, claim.metric.name, framework, *outcomes, *whys))
+    bounds = {
+        "strong": STRONG,
+        "flat": FLAT,
+        "twice": TWICE,
+        "alpha": rank_correlation.ALPHA,
+        "tie_percent": TIE_PERCENT,
+    }
+    how = say(WORDING, "how_claims_are_tested", **bounds)
     return Table(
         name="claims",
         title="Claims of the publication, tested",
         head=("Claim", "Published table", "Published chart", "Measured", "Why"),
         rows=tuple(rows),
         tidy=pd.DataFrame(tidy, columns=TIDY),
-        below=(HOW, *([publication.claims_note] if publication.claims_note else [])),
+        below=(how, *([publication.claims_note] if publication.claims_note else [])),
         words=True,
         theme=Theme.PUBLISHED,
     )

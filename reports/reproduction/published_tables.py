@@ -18,12 +18,13 @@ from workloads.records.intervals import CONFIDENCE_PERCENT
 from .. import tables
 from ..conditions import Section
 from ..frameworks import display_name, ordered
+from ..sentences import say
 from ..table import Cell, Table, Theme
-from ..words import listed
 from . import calibration, claims, verdicts
 from .publication import CHART, SERIES, TABLE, Metric, Publication, beside
 from .reproduced import Reproduced, frameworks
 
+WORDING = "published"
 DASH = "\N{EN DASH}"
 CONTRADICTED = "table and chart of the publication contradict each other here"
 NOT_PUBLISHED = "not published"
@@ -43,7 +44,7 @@ def of_section(section: Section) -> tuple[list[Table], list[str]]:
     if not comparable:
         return [], []
     if not section.results:
-        return [], ["Published beside measured: left out: no trial took its memory on demand."]
+        return [], [say(WORDING, "nothing_on_demand")]
     shown = []
     for publication in comparable:
         suffix = f"-{publication.name}" if len(comparable) > 1 else ""
@@ -168,26 +169,14 @@ def _reason(published: float, cell: Mapping[str, Any], ours: Reproduced) -> str:
 
 def _above(ours: Reproduced) -> list[str]:
     metric, publication, dataset = ours.metric, ours.publication, ours.section.condition.task.dataset
-    sentences = [f"Published: {publication.source}; {publication.hardware}."]
-    sentences += [_two_series(metric)] if len(metric.series) > 1 else []
+    sentences = [say(WORDING, "source", of=publication.source, hardware=publication.hardware)]
+    if len(metric.series) > 1:
+        names, sizes = frameworks(metric.contradicted), sorted({size for _, size in metric.contradicted})
+        facts = {"names": names, "sizes": sizes, "tolerance": metric.tolerance, "unit": metric.unit}
+        sentences.append(say(WORDING, "two_series", **facts))
     sentences += [metric.note] if metric.note and ours.same else []
     if dataset != publication.dataset and ours.same:
-        sentences.append(f"The data set here is {dataset}: the differences are also those of the data.")
-    if ours.most == 1:
-        sentences.append("Measured: one trial a cell, so no statement about the spread between runs.")
-    elif ours.most:
-        sentences.append(f"Measured: mean of up to {ours.most} repeats [its {CONFIDENCE_PERCENT} % interval].")
+        sentences.append(say(WORDING, "other_data", dataset=dataset))
+    if ours.most:
+        sentences.append(say(WORDING, "measured", repeats=ours.most, confidence_percent=CONFIDENCE_PERCENT))
     return sentences
-
-
-def _two_series(metric: Metric) -> str:
-    agree = f"agree to {metric.tolerance:g} {metric.unit}, twice what the chart could be read to."
-    head = "The publication has these figures as a table and as a chart. They are held against the table; the"
-    if not metric.contradicted:
-        return f"{head} two {agree}"
-    names = listed(map(display_name, frameworks(metric.contradicted)))
-    sizes = listed(sorted({size for _, size in metric.contradicted}))
-    return (
-        f"{head} chart stands beside it for {names}, where the two contradict each other at batch sizes {sizes}. "
-        f"Elsewhere they {agree}"
-    )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 from ..conditions import Section
-from ..frameworks import display_name
-from ..words import counted, listed
+from ..sentences import say
 from . import calibration
 from .publication import Publication, beside
 from .reproduced import Reproduced
+
+WORDING = "published"
 
 
 def headline(section: Section) -> tuple[str, str] | None:
@@ -19,11 +21,10 @@ def headline(section: Section) -> tuple[str, str] | None:
         for metric in publication.metrics if publication.name in studies else ():
             ours = Reproduced(section, publication, metric)
             if metric.finding and not ours.obstacles and (distances := ours.distances()):
-                (name, (nearest, _)), *others = sorted(distances.items(), key=lambda item: item[1])
-                row = f"{metric.unit} of {metric.finding[:1].lower()}{metric.finding[1:]}, by root mean square"
-                first = f"{display_name(name)} comes within {nearest:.1f} {row}"
-                rest = (f"{display_name(name)} within {distance:.1f}" for name, (distance, _) in others)
-                return ", ".join([first, *rest]), metric.quantity.name
+                nearest_first = sorted(((name, away) for name, (away, _) in distances.items()), key=itemgetter(1))
+                row = metric.finding[:1].lower() + metric.finding[1:]
+                text = say(WORDING, "nearness", distances=nearest_first, unit=metric.unit, row=row)
+                return text, metric.quantity.name
     return None
 
 
@@ -34,19 +35,22 @@ def finding(sections: Sequence[Section]) -> str:
             for metric in publication.metrics:
                 ours = Reproduced(section, publication, metric)
                 if metric.finding and section.results and not ours.obstacles and ours.distances():
-                    return _finding(ours, f", section {number}" if len(sections) > 1 else "")
+                    return _finding(ours, number if len(sections) > 1 else None)
     return ""
 
 
-def _finding(ours: Reproduced, where: str) -> str:
+def _finding(ours: Reproduced, number: int | None) -> str:
     metric, fit = ours.metric, calibration.of_setting(ours.section, ours.publication)
-    distances = [
-        f"{display_name(name)} {distance:.1f} {metric.unit} over {counted(sizes, 'batch size')}"
-        for name, (distance, sizes) in ours.distances().items()
-    ]
-    first = f", from batch size {metric.from_size} on" if metric.from_size else ""
-    once = " in one repeat" if max(point.n for point in ours.points.values()) == 1 else ""
-    row = f"{metric.finding}{first}{where}: root-mean-square difference{once} {listed(distances)}."
+    row = say(
+        WORDING,
+        "finding",
+        row=metric.finding,
+        from_size=metric.from_size,
+        section=number,
+        once=max(point.n for point in ours.points.values()) == 1,
+        distances=[(name, away, sizes) for name, (away, sizes) in ours.distances().items()],
+        unit=metric.unit,
+    )
     return f"{row} {fit.finding}" if fit else row
 
 
@@ -66,9 +70,6 @@ def _caveats(sections: Sequence[Section], publication: Publication) -> list[str]
         if all(obstacles):
             reasons = tuple(dict.fromkeys(reason for of_section in obstacles for reason in of_section))
             labels.setdefault(reasons, []).append(metric.label.replace("Test", "test"))
-    sentences = [
-        f"Not compared with the published figures of {listed(those)}: {'; '.join(reasons)}."
-        for reasons, those in labels.items()
-    ]
+    sentences = [say(WORDING, "not_compared", labels=those, reasons=reasons) for reasons, those in labels.items()]
     compared = sum(map(len, labels.values())) < len(publication.metrics)
     return [*sentences, publication.caveat] if compared else sentences

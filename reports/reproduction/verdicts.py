@@ -5,55 +5,39 @@ from __future__ import annotations
 import math
 
 from .. import tables
-from ..frameworks import display_name
 from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT, Order, points
 from ..order import order as compared
 from ..quantities import MEMORY, USAGE, USAGE_BUSY
-from ..words import counted, listed
+from ..sentences import say
 from . import rank_correlation
+from .rank_correlation import Correlation
 from .reproduced import Reproduced, frameworks, rms
 
-UNTOLD = "Order, shape and cause of the differences: cannot be told:"
+WORDING = "published"
 
 
 def of(ours: Reproduced) -> tuple[str, ...]:
     """Sentences below the table of this metric; one alone where nothing may be compared."""
-    if ours.obstacles:
-        return (f"{UNTOLD} {'; '.join(ours.obstacles)}.",)
-    if not ours.points:
-        return (f"{UNTOLD} nothing was measured.",)
-    sentences = []
-    for series in ours.metric.series:
-        sentences += [
-            f"Order of the frameworks, against the published {series}: {order(ours, series)}.",
-            f"Shape over the batch sizes, against the published {series}: {shape(ours, series)}.",
-            f"Root-mean-square difference to the published {series}: {distance(ours, series)}.",
-        ]
-    return (*sentences, *causes(ours))
+    if ours.obstacles or not ours.points:
+        return (say(WORDING, "untold", reasons=ours.obstacles),)
+    each = (sentence(ours, series) for series in ours.metric.series for sentence in (order, shape, distance))
+    return (*each, *causes(ours))
 
 
 def order(ours: Reproduced, series: str) -> str:
     """Whether the frameworks stand in the published order, batch size by batch size."""
-    if ours.metric.framework:
-        return f"cannot be told: published for {display_name(ours.metric.framework)} alone"
     judged: dict[str, list[int]] = {}
     once: dict[str, list[int]] = {}  # of one repeat: how it was in this run
     for size, orders in _orders(ours, series).items():
         if any(each in BELOW for each in orders):
-            word = "another"
+            how = "another"
         elif all(each in ABOVE for each in orders):
-            word = "the same"
-        elif Order.TIE in orders:
-            word = f"within {TIE_PERCENT:g} % of each other"
+            how = "same"
         else:
-            word = "cannot be told, intervals overlap,"
-        (once if any(each in ONCE for each in orders) else judged).setdefault(word, []).append(size)
-    sentences, in_this_run = (
-        "; ".join(f"{word} at {listed(sizes)}" for word, sizes in verdicts.items()) for verdicts in (judged, once)
-    )
-    if once:
-        sentences += f"{'; ' if sentences else ''}cannot be told from one repeat; in this run {in_this_run}"
-    return sentences or "cannot be told: at no batch size are there two frameworks to order"
+            how = "tie" if Order.TIE in orders else "overlap"
+        (once if any(each in ONCE for each in orders) else judged).setdefault(how, []).append(size)
+    facts = {"judged": judged, "once": once, "tie_percent": TIE_PERCENT}
+    return say(WORDING, "order", series=series, framework=ours.metric.framework, **facts)
 
 
 def _orders(ours: Reproduced, series: str) -> dict[int, list[Order]]:
@@ -75,36 +59,29 @@ def _orders(ours: Reproduced, series: str) -> dict[int, list[Order]]:
 
 def shape(ours: Reproduced, series: str) -> str:
     """Whether the values rise and fall over the batch sizes as the published ones do."""
-    return "; ".join(f"{display_name(name)} {_shape(ours, series, name)}" for name in frameworks(ours.points))
-
-
-def _shape(ours: Reproduced, series: str, framework: str) -> str:
-    pairs, fewest = ours.pairs(series, framework).values(), rank_correlation.FEWEST
-    if len(pairs) < fewest:
-        return f"cannot be told ({len(pairs)} batch sizes to compare, {fewest} are needed)"
-    correlation = rank_correlation.correlation(*zip(*pairs, strict=True))
-    if math.isnan(correlation.rho):
-        return "cannot be told (all values are the same)"
-    if correlation.p >= rank_correlation.ALPHA:
-        return f"cannot be told ({correlation})"
-    return f"{'the same' if correlation.rho > 0 else 'the opposite'} ({correlation})"
+    fewest = rank_correlation.FEWEST
+    shapes: list[tuple[str, int, Correlation | None, bool]] = []
+    for framework in frameworks(ours.points):
+        pairs = ours.pairs(series, framework).values()
+        known = rank_correlation.correlation(*zip(*pairs, strict=True)) if len(pairs) >= fewest else None
+        constant = known is None or math.isnan(known.rho)
+        sure = known is not None and known.p < rank_correlation.ALPHA
+        shapes.append((framework, len(pairs), None if constant else known, sure))
+    return say(WORDING, "shape", series=series, shapes=shapes, fewest=fewest)
 
 
 def distance(ours: Reproduced, series: str) -> str:
     """Root-mean-square difference by framework, and the largest."""
-    decimals, sentences = ours.metric.decimals, []
+    decimals, distances = ours.metric.decimals, []
     for framework in frameworks(ours.points):
-        pairs = ours.pairs(series, framework)
-        if not pairs:
-            sentences.append(f"{display_name(framework)} cannot be told (no batch size to compare)")
-            continue
-        differences = {size: a - b for size, (a, b) in pairs.items()}
-        size = max(differences, key=lambda size: abs(differences[size]))
-        sentences.append(
-            f"{display_name(framework)} {rms(pairs):.{decimals}f} {ours.metric.unit} over "
-            f"{counted(len(pairs), 'batch size')}, largest {differences[size]:+z.{decimals}f} at {size}"
-        )
-    return "; ".join(sentences)
+        differences = {size: a - b for size, (a, b) in ours.pairs(series, framework).items()}
+        if differences:
+            size = max(differences, key=lambda size: abs(differences[size]))
+            mean, largest = f"{rms(ours.pairs(series, framework)):.{decimals}f}", f"{differences[size]:+z.{decimals}f}"
+            distances.append((framework, len(differences), mean, largest, size))
+        else:
+            distances.append((framework, 0, "", "", 0))
+    return say(WORDING, "distance", series=series, distances=distances, unit=ours.metric.unit)
 
 
 def causes(ours: Reproduced) -> list[str]:
@@ -114,29 +91,21 @@ def causes(ours: Reproduced) -> list[str]:
         sentences += _policy(ours)
     if ours.metric.quantity is USAGE:
         sentences += _idle(ours)
-    beyond = " beyond that" if sentences else ""
-    return [
-        *sentences,
-        f"Cause of the differences: unknown{beyond}. {_differing(ours)} {ours.publication.unknown}",
-    ]
+    hardware, versions = _differing(ours)
+    facts = {"hardware": hardware, "versions": versions, "unknown": ours.publication.unknown}
+    return [*sentences, say(WORDING, "cause", explained=bool(sentences), **facts)]
 
 
-def _differing(ours: Reproduced) -> str:
+def _differing(ours: Reproduced) -> tuple[tuple[str, str | None] | None, list[tuple[str, str, str | None]]]:
     """Hardware and versions, published and here: they differ together, so neither is shown to be the cause."""
-    condition, publication, software = ours.section.condition, ours.publication, ours.section.software
-    device = condition.device_model
-    differ = []
-    if publication.device not in (device or ""):
-        differ.append(f"the hardware ({publication.hardware} published, {device or 'not reported'} here)")
-    others = [
-        f"{display_name(name)} {version} published, {software[name].version or 'not reported'} here"
+    publication, software, device = ours.publication, ours.section.software, ours.section.condition.device_model
+    hardware = None if publication.device in (device or "") else (publication.hardware, device)
+    versions = [
+        (name, version, software[name].version)
         for name, version in publication.versions.items()
         if name in software and software[name].version != version
     ]
-    differ += [f"the versions ({'; '.join(others)})"] if others else []
-    if not differ:
-        return "Hardware and versions are those published."
-    return f"What is known to differ: {' and '.join(differ)}; no measurement here tells their shares."
+    return hardware, versions
 
 
 def _policy(ours: Reproduced) -> list[str]:
@@ -147,14 +116,10 @@ def _policy(ours: Reproduced) -> list[str]:
         if place not in ours.points or place not in published:
             continue
         demand = ours.points[place]
-        own_is_nearer = abs(own.value - published[place]) < abs(demand.value - published[place])
-        nearer = f"nearer to {'its own policy' if own_is_nearer else 'on demand'}"
-        if compared(own, demand) not in (*ABOVE, *BELOW):
-            nearer = "and the two cannot be told apart"
-        sentences.append(
-            f"Allocator's policy, measured: with its own policy {display_name(framework)} holds {own.value:.0f} MiB "
-            f"at batch size {size}, on demand {demand.value:.0f}; published are {published[place]:.0f}, {nearer}."
-        )
+        facts = {"own": own.value, "demand": demand.value, "published": published[place]}
+        nearer = abs(own.value - published[place]) < abs(demand.value - published[place])
+        apart = compared(own, demand) in (*ABOVE, *BELOW)
+        sentences.append(say(WORDING, "policy", name=framework, size=size, apart=apart, own_is_nearer=nearer, **facts))
     return sentences
 
 
@@ -164,10 +129,4 @@ def _idle(ours: Reproduced) -> list[str]:
     gaps = [
         cell["mean"] - ours.points[place].value for place, cell in busy.items() if cell["n"] and place in ours.points
     ]
-    if not gaps:
-        return []
-    return [
-        "Idle time, measured: over the busy samples of the steady window alone the usage is at most "
-        f"{max(gaps):.1f} points higher, so idle time in the window explains no more than that. What the publication "
-        "read outside the training, if anything, is unknown."
-    ]
+    return [say(WORDING, "idle", points=max(gaps))] if gaps else []
