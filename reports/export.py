@@ -20,10 +20,11 @@ from workloads import lifeline
 from workloads.records.files import without_nan
 from workloads.temporary import temporary_folder
 
-from . import csv_text, latex, markdown, trial_rows
+from . import csv_text, markdown, trial_rows
 from .charts import Chart
 from .drawing import figures, sizes
 from .drawing.sizes import Layout
+from .latex.files import files as latex_files
 from .load import ReportError
 from .report import Report
 from .table import Placed
@@ -149,7 +150,7 @@ def _write_tables(report: Report, out: Path, formats: Sequence[str]) -> None:
             if kind in formats and kind != "latex":
                 _write_table(one, out / f"{one.stem}.{kind}", kind)
     if "latex" in formats:
-        for name, text in latex.files(placed, {each.heading: each.conditions for each in report.chapters}).items():
+        for name, text in latex_files(placed, {each.heading: each.conditions for each in report.chapters}).items():
             write_text(out / name, text)
 
 

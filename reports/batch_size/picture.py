@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from workloads.records.batch_answers import Answers, BatchAnswers, Point
 
 from ..charts import Kind
-from ..drawing import figures, panels
+from ..drawing import figures, frame, panels
 from ..drawing.sizes import PAGE
 from ..drawing.styles import series_style
 from ..frameworks import Style, styles
@@ -55,7 +55,7 @@ def drawn(answers: Sequence[Answers]) -> Figure:
     grid = figure.subplots(2, len(answers), sharex=True, sharey="row", squeeze=False)
     for column, each in enumerate(answers):
         upper, lower = grid[0][column], grid[1][column]
-        upper.set_title(figures.shortened(looks[each.framework].name), loc="left", size=PAGE.text)
+        upper.set_title(frame.shortened(looks[each.framework].name), loc="left", size=PAGE.text)
         _curve(upper, each.fastest.points if each.fastest else (), looks[each.framework], 1.0)
         _curve(lower, each.memory, looks[each.framework], 2.0**-20)
         if each.largest and each.memory:

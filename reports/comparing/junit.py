@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from ..drawing.figures import plain
+from ..drawing.frame import plain
 from ..frameworks import display_name
 from . import comparison_tables, gate
 from .cell_tests import AnyTest, CellTest, Verdict

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from workloads.records.intervals import CONFIDENCE_PERCENT
 
 from ..charts import Kind
-from ..drawing import figures, panels
+from ..drawing import figures, frame, panels
 from ..drawing.sizes import PAGE
 from ..drawing.styles import series_style
 from ..frameworks import Style, ordered, styles
@@ -92,7 +92,7 @@ def _svg(rows: Rows, title: str, axis: str, alt: str) -> str:
     with mpl.rc_context(figures.SETTINGS | PAGE.settings | {"text.color": panels.INK, "axes.labelcolor": panels.INK}):
         figure = drawn(rows, title, axis)
         file = io.StringIO()
-        about = {"Date": None, "Title": figures.plain(title), "Description": figures.plain(alt)}
+        about = {"Date": None, "Title": frame.plain(title), "Description": frame.plain(alt)}
         figure.savefig(file, format="svg", transparent=True, metadata=about)
     return file.getvalue()
 
@@ -111,7 +111,7 @@ def drawn(rows: Rows, title: str, axis: str) -> Figure:
     labels: list[str] = []
     for framework, dots in rows.items():
         axes.annotate(
-            figures.shortened(looks[framework].name), (0, place), (4, 0), xycoords=("axes fraction", "data"),
+            frame.shortened(looks[framework].name), (0, place), (4, 0), xycoords=("axes fraction", "data"),
             textcoords="offset points", va="center", size=PAGE.small, weight="bold",
         )  # fmt: skip
         labels.append("")

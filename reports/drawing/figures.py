@@ -4,39 +4,31 @@ from __future__ import annotations
 
 import io
 import math
-import re
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..charts import NOT_FROM_ZERO, SCALE_NAMES, Chart, Kind, Scale
-from . import panels, sizes
-from .sizes import Layout, Size
-from .traces import Entry, Trace, legend, place_of, traces, x_span, y_span
+from ..charts import NOT_FROM_ZERO, SCALE_NAMES, Chart, Scale
+from . import frame, panels, sizes
+from .sizes import Layout
+from .traces import Trace, legend, place_of, traces, x_span, y_span
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.legend import Legend
-    from matplotlib.text import Text
 
 FORMATS = ("png", "svg", "pdf")
 DPI = 200
-GRID, FAINT = "#D8D8D8", "#404040"
+GRID = "#D8D8D8"
 SPACIOUS = 2.2  # points an inch: with more of them markers are smaller
 SMALLEST = 0.5  # part of a marker's size
 DIGIT, LABEL_ROWS = 0.64, 3  # width of a digit in its size; of tick labels
 BREAK = ((0, -3), (1.6, -2), (-1.6, -0.7), (1.6, 0.7), (-1.6, 2), (0, 3))
 BREAK_POINTS = 10.0  # height of the mark that an axis does not start at 0, and of its middle above the foot
 TOUCH = 0.01  # inches: no difference
-NEARLY_WHOLE = 0.93  # of the width is filled by a line of mean letters
-LONGEST_LABEL = 40  # characters
-ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 LETTER, WIDE_LETTER = 0.6, 0.7  # width in its size: of a mean one, and of one in a name that must fit
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -61,7 +53,7 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: L
     import matplotlib as mpl
 
     with mpl.rc_context(SETTINGS | layout.size.settings):
-        save(drawn(chart, layout), list(paths.values()), plain(chart.title), plain(chart.alt))
+        save(drawn(chart, layout), list(paths.values()), frame.plain(chart.title), frame.plain(chart.alt))
     return list(paths.values())
 
 
@@ -120,7 +112,7 @@ def drawn(chart: Chart, layout: Layout = sizes.USUAL) -> Figure:
     every = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
     for number, (axes, panel) in enumerate(zip(every, shown, strict=False)):
         panels.draw(axes, chart, number, panel, shrunk)
-        title = textwrap.wrap(plain(chart.panels[number].title), longest, max_lines=2, placeholder=ELLIPSIS)
+        title = textwrap.wrap(frame.plain(chart.panels[number].title), longest, max_lines=2, placeholder=frame.ELLIPSIS)
         axes.set_title("\n".join(title), loc="left", size=size.text)
         axes.grid(axis="y", color=GRID, linewidth=0.6 * size.thick)
         axes.set_axisbelow(True)
@@ -130,7 +122,7 @@ def drawn(chart: Chart, layout: Layout = sizes.USUAL) -> Figure:
     for axes in every[len(shown) :]:
         axes.remove()
     _value_axis(every[0], chart, shown)
-    around = _around(figure, chart, legend(shown), shrunk, layout)
+    around = frame.around(figure, chart, legend(shown), shrunk, layout)
     whole = size.row_height(columns) * rows + around.height
     if size.shape:
         if whole * size.shape > size.width + TOUCH:
@@ -140,7 +132,7 @@ def drawn(chart: Chart, layout: Layout = sizes.USUAL) -> Figure:
     fitting = [line for part in _value_label(chart, shown).splitlines() for line in textwrap.wrap(part, longest)]
     for axes in every[: len(shown) : columns]:
         axes.set_ylabel("\n".join(fitting))
-    _place(figure, around, whole)
+    frame.place(figure, around, whole)
     return figure
 
 
@@ -210,127 +202,7 @@ def _break_mark(axes: Axes) -> None:
 def _value_label(chart: Chart, shown: Sequence[Sequence[Trace]]) -> str:
     """With what the axis is, in a line of its own where it is long."""
     cut = NOT_FROM_ZERO if y_span(chart, shown)[0] > 0 else ""
-    note, name = SCALE_NAMES[Scale.LOG] if chart.y_log else cut, shortened(chart.y_label)
+    note, name = SCALE_NAMES[Scale.LOG] if chart.y_log else cut, frame.shortened(chart.y_label)
     if not note:
         return name
-    return f"{name}{' ' if len(name) + len(note) < LONGEST_LABEL - 2 else chr(10)}({note})"
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What stands above or below the panels: `put` sets its y; its height with a margin, inches."""
-
-    put: Callable[[float], object]
-    height: float
-
-
-@dataclass(frozen=True)
-class _Around:
-    """`above` from the highest on, `below` from the lowest on."""
-
-    above: tuple[_Part, ...]
-    below: tuple[_Part, ...]
-    margin: float
-
-    @property
-    def height(self) -> float:
-        return sum(part.height for part in (*self.above, *self.below)) + self.margin
-
-
-def _around(figure: Figure, chart: Chart, entries: list[Entry], shrunk: float, layout: Layout) -> _Around:
-    """Title, legend, name of the batch axis and caption; bare ones have no title and no caption."""
-    size = layout.size
-    left = size.margin / size.width
-    names = _legend(figure, entries, shrunk, size)
-    x_label = figure.text(0.5, 0, plain(chart.x_label), ha="center", va="bottom")
-
-    def part(shown: Text | Legend, put: Callable[[float], object]) -> _Part:
-        return _Part(put, shown.get_window_extent().height / figure.dpi + size.margin)
-
-    above, below = [part(names, lambda y: names.set_bbox_to_anchor((left, y)))], [part(x_label, x_label.set_y)]
-    if not layout.bare:
-        title = _wrapped(figure, chart.title, size.title, size)
-        told = f"{chart.caption} {chart.provenance}"
-        caption = _wrapped(figure, told, size.caption, size, va="bottom", color=FAINT, linespacing=1.3)
-        above.insert(0, part(title, title.set_y))
-        below.insert(0, part(caption, caption.set_y))
-    return _Around(tuple(above), tuple(below), size.margin)
-
-
-def _place(figure: Figure, around: _Around, whole: float) -> None:
-    """Each part where it belongs in a figure of this height, inches; the panels get what is between."""
-    figure.set_figheight(whole)
-    top = bottom = around.margin
-    for part in around.above:
-        part.put(1 - top / whole)
-        top += part.height
-    for part in around.below:
-        part.put(bottom / whole)
-        bottom += part.height
-    figure.tight_layout(rect=(0, bottom / whole, 1, 1 - top / whole), pad=0.3, h_pad=1, w_pad=0.8)
-
-
-def _wrapped(figure: Figure, words: str, points: float, size: Size, va: str = "top", **settings: Any) -> Text:
-    """In lines of the figure's width."""
-    text = figure.text(size.margin / size.width, 0, plain(words), size=points, va=va, **settings)
-    if words:
-        each = text.get_window_extent().width / figure.dpi / len(words)
-        lines = textwrap.wrap(text.get_text(), int(NEARLY_WHOLE * size.width / each), break_on_hyphens=False)
-        text.set_text("\n".join(lines))
-    return text
-
-
-def _legend(figure: Figure, entries: list[Entry], shrunk: float, size: Size) -> Legend:
-    """Where there are published series, frameworks stand side by side and their kinds below each other, as far as the
-    width allows; else labels stand in rows.
-    """
-    kinds = [kind for kind in Kind if any(entry.kind is kind for entry in entries)]
-    of_key: dict[str, dict[Kind, Entry]] = {}
-    for entry in entries:
-        of_key.setdefault(entry.key, {})[entry.kind] = entry
-    choices: list[tuple[int, list[Entry | None]]] = []
-    if len(kinds) > 1 and all(Kind.MEASURED in of_kind for of_kind in of_key.values()):
-        choices.append((len(of_key), [of_kind.get(kind) for of_kind in of_key.values() for kind in kinds]))
-    for columns in range(len(entries), 0, -1):
-        choices.append((columns, [entry for column in range(columns) for entry in entries[column::columns]]))
-    for columns, chosen in choices:
-        legend = figure.legend(
-            [_handle(entry, shrunk) for entry in chosen],
-            [shortened(entry.label) if entry else "" for entry in chosen],
-            loc="upper left",
-            ncols=columns,
-            frameon=False,
-            fontsize=size.legend,
-            handlelength=3.2,
-            handletextpad=0.6,
-            columnspacing=1.5,
-            labelspacing=0.25,
-            borderaxespad=0,
-            borderpad=0,
-        )
-        if columns == 1 or legend.get_window_extent().width <= (size.width - 2 * size.margin) * figure.dpi:
-            break
-        legend.remove()
-    return legend
-
-
-def _handle(entry: Entry | None, shrunk: float) -> Artist:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    if entry is None:
-        return Line2D([], [], linestyle="none")
-    if entry.kind is Kind.PART:
-        return Patch(**panels.area_settings(entry.style))
-    return Line2D([], [], **panels.line_settings(entry.style, shrunk))
-
-
-def plain(text: str) -> str:
-    """What a font and an XML file can hold: names come from outside."""
-    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def shortened(label: str, longest: int = LONGEST_LABEL) -> str:
-    """Printable, and of `longest` characters at most, the last then an ellipsis."""
-    label = plain(label)
-    return label if len(label) <= longest else label[: longest - 1] + ELLIPSIS
+    return f"{name}{' ' if len(name) + len(note) < frame.LONGEST_LABEL - 2 else chr(10)}({note})"

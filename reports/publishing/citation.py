@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import latex
+from ..latex.text import escape
 from .publication import AUTHOR, Publication
 
 MESSAGE = "If you use these figures, please cite them as below."
@@ -36,11 +36,11 @@ def bibtex(publication: Publication) -> str:
     year, month, _ = (publication.published_day or publication.last_day).split("-")
     values = {
         "author": f"{{{AUTHOR}}}",
-        "title": f"{{{latex.escape('Batchwise: ' + publication.title)}}}",
+        "title": f"{{{escape('Batchwise: ' + publication.title)}}}",
         "year": year,
         "month": str(int(month)),
-        "version": latex.escape(publication.name),
-        "note": latex.escape(_abstract(publication)),
+        "version": escape(publication.name),
+        "note": escape(_abstract(publication)),
     }
     lines = ",\n".join(f"  {key} = {{{value}}}" for key, value in values.items())
     return f"@misc{{batchwise-{publication.name},\n{lines}\n}}\n"

@@ -13,9 +13,11 @@ import pytest
 from stored import ended, store, study, trial
 from written import numbers, run
 
-from reports import build, export, latex, markdown
+from reports import build, export, markdown
 from reports.__main__ import main
 from reports.drawing.sizes import COLUMN, Layout
+from reports.latex.files import files as latex_files
+from reports.latex.text import escape
 from reports.table import Cell, Placed, Table
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
@@ -88,7 +90,7 @@ def test_every_table_of_the_report_has_every_format(out: Path) -> None:
 
 
 def test_latex_does_not_break_on_a_special_character(out: Path) -> None:
-    """Outside of what latex.py writes itself, every special character is escaped."""
+    """Outside of what `latex` writes itself, every special character is escaped."""
     text = (out / "conditions.tex").read_text(encoding="utf-8")
     note = next(line for line in text.splitlines() if "sampler's differ" in line)
     assert note.split("~", 1)[1] == (
@@ -119,7 +121,7 @@ def test_a_table_of_several_chapters_names_its_own_conditions(tmp_path: Path) ->
     export.write(report, tmp_path / "report", ("latex",))
     for number, chapter in enumerate(report.chapters, start=1):
         assert rf"\ref{{sec:conditions}}, {number}." in (tmp_path / "report" / f"speed-{number}.tex").read_text()
-        assert latex.escape(chapter.heading) in (tmp_path / "report" / "conditions.tex").read_text()
+        assert escape(chapter.heading) in (tmp_path / "report" / "conditions.tex").read_text()
 
 
 def numbered(head: tuple[str, ...], *rows: tuple[str, ...], **more: Any) -> Table:
@@ -129,7 +131,7 @@ def numbered(head: tuple[str, ...], *rows: tuple[str, ...], **more: Any) -> Tabl
 
 
 def tex(shown: Table) -> str:
-    return latex.files([Placed(shown, "a-table", ())], {})["a-table.tex"]
+    return latex_files([Placed(shown, "a-table", ())], {})["a-table.tex"]
 
 
 def body(text: str) -> list[str]:
@@ -177,7 +179,7 @@ def test_a_table_longer_than_a_page_goes_on_in_floats_under_one_number() -> None
     [("a\\b", r"a\textbackslash{}b"), ("~^", r"\textasciitilde{}\textasciicircum{}"), ("$1 #2 {3}", r"\$1 \#2 \{3\}")],
 )
 def test_latex_of_a_special_character(given: str, told: str) -> None:
-    assert latex.escape(given) == told
+    assert escape(given) == told
 
 
 def test_every_row_of_latex_is_as_long_as_its_head(out: Path) -> None:

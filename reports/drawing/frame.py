@@ -1,0 +1,147 @@
+"""What stands around the panels of a figure: title, legend, name of the batch axis, caption; and names as printed."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..charts import Chart, Kind
+from . import panels
+from .sizes import Layout, Size
+from .traces import Entry
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
+    from matplotlib.text import Text
+
+FAINT = "#404040"
+NEARLY_WHOLE = 0.93  # of the width is filled by a line of mean letters
+LONGEST_LABEL = 40  # characters
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What stands above or below the panels: `put` sets its y; its height with a margin, inches."""
+
+    put: Callable[[float], object]
+    height: float
+
+
+@dataclass(frozen=True)
+class Around:
+    """`above` from the highest on, `below` from the lowest on."""
+
+    above: tuple[_Part, ...]
+    below: tuple[_Part, ...]
+    margin: float
+
+    @property
+    def height(self) -> float:
+        """Of all, inches."""
+        return sum(part.height for part in (*self.above, *self.below)) + self.margin
+
+
+def around(figure: Figure, chart: Chart, entries: list[Entry], shrunk: float, layout: Layout) -> Around:
+    """Title, legend, name of the batch axis and caption; bare ones have no title and no caption."""
+    size = layout.size
+    left = size.margin / size.width
+    names = _legend(figure, entries, shrunk, size)
+    x_label = figure.text(0.5, 0, plain(chart.x_label), ha="center", va="bottom")
+
+    def part(shown: Text | Legend, put: Callable[[float], object]) -> _Part:
+        return _Part(put, shown.get_window_extent().height / figure.dpi + size.margin)
+
+    above, below = [part(names, lambda y: names.set_bbox_to_anchor((left, y)))], [part(x_label, x_label.set_y)]
+    if not layout.bare:
+        title = _wrapped(figure, chart.title, size.title, size)
+        told = f"{chart.caption} {chart.provenance}"
+        caption = _wrapped(figure, told, size.caption, size, va="bottom", color=FAINT, linespacing=1.3)
+        above.insert(0, part(title, title.set_y))
+        below.insert(0, part(caption, caption.set_y))
+    return Around(tuple(above), tuple(below), size.margin)
+
+
+def place(figure: Figure, around: Around, whole: float) -> None:
+    """Each part where it belongs in a figure of this height, inches; the panels get what is between."""
+    figure.set_figheight(whole)
+    top = bottom = around.margin
+    for part in around.above:
+        part.put(1 - top / whole)
+        top += part.height
+    for part in around.below:
+        part.put(bottom / whole)
+        bottom += part.height
+    figure.tight_layout(rect=(0, bottom / whole, 1, 1 - top / whole), pad=0.3, h_pad=1, w_pad=0.8)
+
+
+def _wrapped(figure: Figure, words: str, points: float, size: Size, va: str = "top", **settings: Any) -> Text:
+    """In lines of the figure's width."""
+    text = figure.text(size.margin / size.width, 0, plain(words), size=points, va=va, **settings)
+    if words:
+        each = text.get_window_extent().width / figure.dpi / len(words)
+        lines = textwrap.wrap(text.get_text(), int(NEARLY_WHOLE * size.width / each), break_on_hyphens=False)
+        text.set_text("\n".join(lines))
+    return text
+
+
+def _legend(figure: Figure, entries: list[Entry], shrunk: float, size: Size) -> Legend:
+    """Where there are published series, frameworks stand side by side and their kinds below each other, as far as the
+    width allows; else labels stand in rows.
+    """
+    kinds = [kind for kind in Kind if any(entry.kind is kind for entry in entries)]
+    of_key: dict[str, dict[Kind, Entry]] = {}
+    for entry in entries:
+        of_key.setdefault(entry.key, {})[entry.kind] = entry
+    choices: list[tuple[int, list[Entry | None]]] = []
+    if len(kinds) > 1 and all(Kind.MEASURED in of_kind for of_kind in of_key.values()):
+        choices.append((len(of_key), [of_kind.get(kind) for of_kind in of_key.values() for kind in kinds]))
+    for columns in range(len(entries), 0, -1):
+        choices.append((columns, [entry for column in range(columns) for entry in entries[column::columns]]))
+    for columns, chosen in choices:
+        legend = figure.legend(
+            [_handle(entry, shrunk) for entry in chosen],
+            [shortened(entry.label) if entry else "" for entry in chosen],
+            loc="upper left",
+            ncols=columns,
+            frameon=False,
+            fontsize=size.legend,
+            handlelength=3.2,
+            handletextpad=0.6,
+            columnspacing=1.5,
+            labelspacing=0.25,
+            borderaxespad=0,
+            borderpad=0,
+        )
+        if columns == 1 or legend.get_window_extent().width <= (size.width - 2 * size.margin) * figure.dpi:
+            break
+        legend.remove()
+    return legend
+
+
+def _handle(entry: Entry | None, shrunk: float) -> Artist:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    if entry is None:
+        return Line2D([], [], linestyle="none")
+    if entry.kind is Kind.PART:
+        return Patch(**panels.area_settings(entry.style))
+    return Line2D([], [], **panels.line_settings(entry.style, shrunk))
+
+
+def plain(text: str) -> str:
+    """What a font and an XML file can hold: names come from outside."""
+    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def shortened(label: str, longest: int = LONGEST_LABEL) -> str:
+    """Printable, and of `longest` characters at most, the last then an ellipsis."""
+    label = plain(label)
+    return label if len(label) <= longest else label[: longest - 1] + ELLIPSIS

@@ -1,0 +1,1 @@
+"""Tables as LaTeX for a paper."""
