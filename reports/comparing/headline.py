@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..frameworks import display_name, ordered
-from ..quantities import Quantity
+from ..quantities import ACCURACY, Quantity
 from ..sentences import say
 from ..table import Cell, Table
 from . import effect_words, estimates
@@ -85,18 +85,41 @@ def of(compared: Compared) -> list[GeometricMean]:
 
 
 def _mean(cells: Sequence[CellTest], framework: str) -> GeometricMean:
-    tested = [cell for cell in cells if cell.spread.groups]
-    estimate = estimates.of_mean([cell.spread for cell in tested]) if tested else None
-    used = tested or cells
+    used, estimate = _over(cells)
     shift = estimate.value if estimate else statistics.fmean(cell.shift for cell in used)
     return GeometricMean(cells[0].quantity, framework, len(used), shift, estimate)
 
 
+def _over(cells: Sequence[CellTest]) -> tuple[Sequence[CellTest], Estimate | None]:
+    """Those with repeats, and the estimate of their mean; without any of these all, and none."""
+    tested = [cell for cell in cells if cell.spread.groups]
+    return (tested, estimates.of_mean([cell.spread for cell in tested])) if tested else (cells, None)
+
+
 def sentences(compared: Compared) -> list[str]:
-    """Of each quantity, over all cells."""
-    return [
+    """Of each quantity with a ratio, over all cells; then of accuracy, where it was measured."""
+    ratios = [
         f"{effect_words.label(compared, mean.quantity)}: {mean.sentence}" for mean in of(compared) if not mean.framework
     ]
+    accuracy = [cell for cell in compared.cells if cell.quantity is ACCURACY and not math.isnan(cell.shift)]
+    return [*ratios, *([_accuracy(compared, accuracy)] if accuracy else [])]
+
+
+def _accuracy(compared: Compared, cells: Sequence[CellTest]) -> str:
+    """The mean difference in points, by the rule of a geometric mean."""
+    used, estimate = _over(cells)
+    shift = estimate.value if estimate else statistics.fmean(cell.shift for cell in used)
+    ends = [f"{end:+z.2f}" for end in estimate.interval] if estimate else []
+    return say(
+        WORDING,
+        "mean_points",
+        label=effect_words.label(compared, ACCURACY),
+        points=f"{shift:+z.2f}",
+        ends=ends,
+        cells=len(used),
+        once=estimate is None,
+        told=bool(ends) and (float(ends[0]) > 0 or float(ends[1]) < 0),
+    )
 
 
 def table(compared: Compared, suffix: str = "") -> Table | None:

@@ -518,6 +518,29 @@ def test_the_headline_is_the_geometric_mean_over_all_cells_with_the_interval_of_
     assert "Host memory: B takes 1.000 [0.993, 1.007] times the memory of A, geometric mean over 2 cells: no " in text
 
 
+def test_the_headline_of_accuracy_is_the_mean_difference_in_points_and_told_where_its_interval_leaves_0_out(
+    tmp_path: Path,
+) -> None:
+    def drawn(accuracies: Sequence[float], **changes: Any) -> list[TrialResult]:
+        return [
+            with_figures(
+                trial("pytorch", size, repeat, **changes), images_per_s=100, test_accuracy=accuracy + size / 1000
+            )
+            for size in (32, 64)
+            for repeat, accuracy in enumerate(accuracies)
+        ]
+
+    apart = compared(tmp_path / "apart", drawn([0.70, 0.70, 0.70]), drawn([0.75, 0.75, 0.76], **LATER))
+    told = headline.sentences(apart.pairs[0])[-1]
+    assert re.fullmatch(r"Test accuracy: B minus A is \+5\.33 \[\+4\.\d\d, \+5\.9\d\] points, mean over 2 cells", told)
+    near = compared(tmp_path / "near", drawn([0.70, 0.71, 0.72]), drawn([0.71, 0.70, 0.72], **LATER))
+    assert headline.sentences(near.pairs[0])[-1].endswith("mean over 2 cells: no difference can be told")
+    once = compared(tmp_path / "once", drawn([0.70]), drawn([0.60], **LATER))
+    assert (
+        "B minus A is -10.00 points in this run, mean over 2 cells; one repeat" in headline.sentences(once.pairs[0])[-1]
+    )
+
+
 def test_the_headline_of_one_repeat_is_of_this_run_and_tells_no_difference(tmp_path: Path) -> None:
     text = markdown_page.page(compared(tmp_path, repeats([100]), repeats([200], **LATER)))
     assert (
