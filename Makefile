@@ -8,6 +8,10 @@
 PYTHON ?= python3.11
 export PYTHONUNBUFFERED = 1
 
+# Every package is pinned, so nothing is left to be chosen: pip 23 would take a newer one where an extra is asked for.
+PIP = .venv/bin/python -m pip
+INSTALL = $(PIP) install --quiet --no-deps --require-hashes --only-binary=:all:
+
 TESTS = .venv/bin/python -m pytest -n logical --dist loadgroup --no-loadscope-reorder
 
 .PHONY: bench test test-fast setup lint images test-images test-faults check-adapter
@@ -47,10 +51,12 @@ lint: .venv/.complete-test
 	@if [ -L .venv ]; then echo "make: .venv is a link: what it leads to would be emptied; remove the link" >&2; exit 2; fi
 	@echo "runner: making .venv"
 	$(PYTHON) -m venv --clear .venv
-	.venv/bin/python -m pip install --quiet --require-hashes --only-binary=:all: -r requirements.txt
+	$(INSTALL) -r requirements.txt
+	@$(PIP) check --quiet
 	@touch $@
 
 .venv/.complete-test: .venv/.complete requirements-test.txt
 	@echo "tests: adding pytest, ruff and mypy to .venv"
-	.venv/bin/python -m pip install --quiet --require-hashes --only-binary=:all: -r requirements.txt -r requirements-test.txt
+	$(INSTALL) -r requirements.txt -r requirements-test.txt
+	@$(PIP) check --quiet
 	@touch $@

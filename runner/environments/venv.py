@@ -70,7 +70,8 @@ def install(
     requirements.write_text(environment.pins)
     run([interpreter, "-m", "venv", str(environment.folder)], log)
     # Byte code is compiled apart: on every core, and also where PYTHONDONTWRITEBYTECODE would double import times.
-    pip = [str(environment.interpreter), "-m", "pip", "install", "--require-hashes", "--only-binary=:all:"]
+    # Every package is pinned, so nothing is left to choose: pip 23 would take a newer one where an extra is asked for.
+    pip = [str(environment.interpreter), "-m", "pip", "install", "--require-hashes", "--only-binary=:all:", "--no-deps"]
     pip += ["--no-compile", "--progress-bar=off"]
     pip += [word for path in (requirements, *more) for word in ("-r", str(path))]
     say(f"{environment.label}: installing {len(environment.pins.split()) // 2} packages (log: {shown(log)})")
@@ -81,6 +82,7 @@ def install(
             raise
         say(f"{environment.label}: {error}; asking {environment.index} too")
         run([*pip, "--extra-index-url", environment.index], log)
+    run([str(environment.interpreter), "-m", "pip", "check"], log)
     owned.run(
         [
             *(str(environment.interpreter), "-m", "compileall", "-q", "-j", "0"),

@@ -149,7 +149,7 @@ def other_python(folder: Path, version: str = "3.12") -> tuple[str, str]:
     if found is None:
         return "", f"no Python {version} on PATH or in pyenv"
     python = folder / "venv" / "bin" / "python"
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--require-hashes", "--only-binary=:all:"]
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:"]
     for command in ([found, "-m", "venv", str(folder / "venv")], [*pip, "-r", str(ROOT / "requirements.txt")]):
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode:

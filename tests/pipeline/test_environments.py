@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -42,8 +45,30 @@ def command(project: Project, name: str) -> list[str | Path]:
     return [sys.executable, "-c", MAKE, project.root, project.environments, outside(project), name]
 
 
-def make(project: Project, name: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(project, name), cwd=project.root, capture_output=True, text=True)
+def make(project: Project, name: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(project, name), cwd=project.root, capture_output=True, text=True, env=os.environ | variables
+    )
+
+
+def wheel(folder: Path, name: str, version: str, *lines: str) -> str:
+    """A package of one module that knows its version; its pin, with hash."""
+    path, facts = folder / f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.dist-info"
+    said = (f"Name: {name}", f"Version: {version}", *lines)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{name}.py", f"VERSION = {version!r}\n")
+        archive.writestr(f"{facts}/METADATA", "\n".join(("Metadata-Version: 2.1", *said)) + "\n")
+        archive.writestr(
+            f"{facts}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{facts}/RECORD", "")
+    return f"{name}=={version} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+
+
+def pin(project: Project, name: str, *pins: str) -> None:
+    """In place of a definition's own."""
+    path = project.definition(name)
+    path.write_text(re.sub('(?s)pins = """.*?"""', f'pins = """\n{"".join(pins)}"""', path.read_text()))
 
 
 def marker(project: Project, name: str) -> Path:
@@ -104,6 +129,28 @@ def test_a_package_with_another_hash_is_not_installed(project: Project) -> None:
     assert done.returncode != 0 and "EnvironmentUnavailable" in done.stderr
     assert "hash" in (project.environments / "tampered-cpu.log").read_text().lower()
     assert not marker(project, "tampered").exists()
+
+
+def test_a_release_newer_than_its_pin_is_not_taken_where_an_extra_of_it_is_asked_for(
+    project: Project, tmp_path: Path
+) -> None:
+    asking = wheel(tmp_path, "asking", "1.0", "Requires-Dist: asked[more]")
+    pinned, _ = (wheel(tmp_path, "asked", version, "Provides-Extra: more") for version in ("1.0", "2.0"))
+    add_framework(outside(project), "extra", smoke="\"import asked; assert asked.VERSION == '1.0'\"")
+    pin(project, "extra", asking, pinned)
+    done = make(project, "extra", PIP_FIND_LINKS=str(tmp_path), PIP_NO_INDEX="1")
+    assert done.returncode == 0, done.stderr
+    assert marker(project, "extra").exists()
+
+
+def test_pins_that_lack_what_another_package_needs_are_no_environment(project: Project, tmp_path: Path) -> None:
+    asking = wheel(tmp_path, "asking", "1.0", "Requires-Dist: asked")
+    wheel(tmp_path, "asked", "1.0")
+    add_framework(outside(project), "lacking", smoke='"import asking"')
+    pin(project, "lacking", asking)
+    done = make(project, "lacking", PIP_FIND_LINKS=str(tmp_path), PIP_NO_INDEX="1")
+    assert done.returncode != 0 and "requires asked, which is not installed" in done.stderr
+    assert not marker(project, "lacking").exists()
 
 
 def test_two_runners_that_want_one_environment_at_once_make_it_once(project: Project) -> None:
