@@ -89,8 +89,13 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
     """
     lacking = []
     for name, path in studies().items():
-        specs = [result.spec for result in results if result.spec.study == name]
         study = read(path)
+        asked = study.workload, study.dataset, study.epochs
+        specs = [
+            spec
+            for spec in (result.spec for result in results)
+            if (spec.study, spec.task.workload, spec.task.dataset, spec.passes.epochs) == (name, *asked)
+        ]
         sizes = sorted(set(study.batch_sizes) - {spec.cell.batch_size for spec in specs})
         repeats = max(0, study.repeats - len({spec.draw.repeat for spec in specs}))
         if specs and (sizes or repeats):

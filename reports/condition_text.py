@@ -13,7 +13,7 @@ from workloads.records.stored import started
 
 from .conditions import ACCUMULATION, COOL_DOWN, VARIABLES, Condition, Section, mode_said, model_words
 from .frameworks import display_name, ordered
-from .training_text import optimizer_label
+from .training_text import accumulation_label, optimizer_label
 from .words import counted
 
 # Parts that are told where they are something else.
@@ -85,9 +85,10 @@ def setting(section: Section) -> str:
     augmented = "" if condition.task.augment == "none" else f" ({condition.task.augment})"
     times = "one repeat" if repeats == 1 else f"{repeats} repeats"
     task = condition.task
+    parts = f", {accumulation_label(task)}" if task.accumulate > 1 else ""
     return (
-        f"{model_words(task)} on {task.dataset}{augmented}, {condition.passes.epochs} epochs of "
-        f"{optimizer_label(task.optimizer, task.accumulate)}; {batches}, {times}; {device}; {software}"
+        f"{model_words(task)} on {task.dataset}{augmented}, {counted(condition.passes.epochs, 'epoch')} of "
+        f"{optimizer_label(task.optimizer, task.accumulate)}{parts}; {batches}, {times}; {device}; {software}"
     )
 
 

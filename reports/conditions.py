@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -35,9 +36,10 @@ class Condition:
     stated: tuple[tuple[str, str | None], ...]
 
     @property
-    def sorted_by(self) -> list[str]:
-        """The order of sections."""
-        return [*map(str, (self.task, self.passes, self.placement)), *(str(words) for _, words in self.stated)]
+    def sorted_by(self) -> list[list[str | float]]:
+        """The order of sections: numbers by their size, 2 before 16."""
+        texts = (*map(str, (self.task, self.passes, self.placement)), *(str(words) for _, words in self.stated))
+        return [[float(part) if place % 2 else part for place, part in enumerate(NUMBER.split(text))] for text in texts]
 
     @property
     def device_model(self) -> str | None:
@@ -57,6 +59,7 @@ class Software:
     kernels: str | None  # the code that its libraries chose for this processor; on a CPU
 
 
+NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 Shared = TypeVar("Shared", Condition, Software)
 
 

@@ -107,7 +107,7 @@ def run(request: cli.Request, console: Console) -> int:
     """Everything between a checked request and the exit code."""
     results = train(request, console)
     reported = report(request, console)  # whatever became of the trials
-    show.summary(results, console)
+    show.went_wrong(results, console)
     if request.until_stable is not None:
         show.stability(stable.cells(results), console)
     return EXIT_FAILED if any(result.status not in EXPECTED for result in results) else reported

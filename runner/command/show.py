@@ -34,14 +34,18 @@ from workloads.spec import OPTIMIZER_NAMES, SCHEDULE_NAMES, Workload
 from workloads.study import read, studies
 
 
-def summary(results: list[TrialResult], console: Console) -> None:
-    """How many trials ended how, and a line for each that went wrong."""
+def went_wrong(results: list[TrialResult], console: Console) -> None:
+    """How many trials ended how, and a line for each that went wrong; nothing where none did, for the report's first
+    lines say how many there are.
+    """
+    wrong = [result for result in results if result.status not in FINDINGS]
+    if not wrong:
+        return
     counts = Counter(str(result.status) for result in results)
     counted = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     console.print(f"{len(results)} trials: {counted}")
-    for result in results:
-        if result.status not in FINDINGS:
-            console.print(f"  {result.spec.id}: {result.status}: {result.reason}")
+    for result in wrong:
+        console.print(f"  {result.spec.id}: {result.status}: {result.reason}")
 
 
 def left_out(plan: Plan, results: Path, console: Console) -> None:

@@ -78,7 +78,7 @@ def test_a_cell_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureF
 def test_what_a_study_of_ours_asks_for_and_was_not_run_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_trial(tmp_path, stored.trial("pytorch", 32, study="osu-2020"))
+    run_trial(tmp_path, stored.trial("pytorch", 32, study="osu-2020", dataset="cifar10"))
     told = "not run of the study osu-2020 as it is defined: batch size 4, 8, 16, 64, 128, 256, 512 and 1024 and 2 of 3"
     assert printed(capsys, tmp_path)[:2] == (1, [f"{tmp_path}: {told} repeats"])
 

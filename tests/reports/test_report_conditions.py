@@ -74,6 +74,11 @@ def test_trials_of_different_conditions_are_never_in_one_table(tmp_path: Path, c
     assert headings[0][5:] != headings[1][5:]
 
 
+def test_sections_that_differ_in_a_number_stand_in_the_order_of_the_numbers() -> None:
+    split = [trial("pytorch", 64, accumulate=parts) for parts in (16, 2, 1, 4)]
+    assert [section.condition.task.accumulate for section in sections(split)[0]] == [1, 2, 4, 16]
+
+
 def test_settings_that_an_optimizer_ignores_do_not_split_a_table(tmp_path: Path) -> None:
     out = report(tmp_path, trial("pytorch"), trial("mxnet", optimizer=OptimizerSpec("momentum", beta1=0.5)))
     assert len(rows(out / "usage.md")) == 3
