@@ -26,6 +26,7 @@ from runner.launch import cores
 from runner.machine import locks
 from runner.project import Project
 from runner.session import Session
+from runner.spare import SPARE
 from runner.storage import CannotGoOn, Storage
 from workloads.datasets import DataError
 from workloads.records.batch_answers import ANSWERS_FILE
@@ -93,7 +94,11 @@ def alone(request: cli.Request, *files: str) -> Iterator[None]:
     OSError where that folder has gone.
     """
     placement = request.placement
-    with locks.device(placement.device, cores(placement)), locks.folder(request.results, placement.device, *files):
+    with (
+        locks.device(placement.device, cores(placement)),
+        locks.folder(request.results, placement.device, *files),
+        SPARE.keep(),
+    ):
         storage = Storage(request.results)
         try:
             yield
