@@ -22,6 +22,7 @@ from runner.command.plan import Plan, plan_of
 from runner.command.setup import installations, make_environments
 from runner.doctor import command as doctor
 from runner.environments import definition
+from runner.gate.end_referee import REFEREE
 from runner.launch import cores
 from runner.machine import locks
 from runner.project import Project
@@ -98,6 +99,7 @@ def alone(request: cli.Request, *files: str) -> Iterator[None]:
         locks.device(placement.device, cores(placement)),
         locks.folder(request.results, placement.device, *files),
         SPARE.keep(),
+        REFEREE.keep(),
     ):
         storage = Storage(request.results)
         try:
