@@ -22,10 +22,12 @@ from runner.command.plan import Plan, plan_of
 from runner.command.setup import installations, make_environments
 from runner.doctor import command as doctor
 from runner.environments import definition
+from runner.gate.end_referee import REFEREE
 from runner.launch import cores
 from runner.machine import locks
 from runner.project import Project
 from runner.session import Session
+from runner.spare import SPARE
 from runner.storage import CannotGoOn, Storage
 from workloads.datasets import DataError
 from workloads.records.batch_answers import ANSWERS_FILE
@@ -93,7 +95,12 @@ def alone(request: cli.Request, *files: str) -> Iterator[None]:
     OSError where that folder has gone.
     """
     placement = request.placement
-    with locks.device(placement.device, cores(placement)), locks.folder(request.results, placement.device, *files):
+    with (
+        locks.device(placement.device, cores(placement)),
+        locks.folder(request.results, placement.device, *files),
+        SPARE.keep(),
+        REFEREE.keep(),
+    ):
         storage = Storage(request.results)
         try:
             yield

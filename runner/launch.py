@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import select
@@ -19,8 +20,9 @@ from runner.attendance import Attendance
 from runner.family import Family, descendants
 from runner.log import CappedLog
 from runner.machine.memory_group import MemoryGroup
-from runner.owned import Owned, end_group
+from runner.owned import GRACE_S, Owned
 from runner.project import Project
+from runner.spare import SPARE, Sampling, end, started
 from workloads.records.build import DEFAULT
 from workloads.records.files import LOG_FILE, SAMPLER_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job, Kind, Placement
@@ -28,7 +30,6 @@ from workloads.records.job import Job, Kind, Placement
 WORKER = "adapters.worker"
 SAMPLER = (sys.executable, "-m", "runner.sampler")
 SAMPLER_START_S = 20.0
-GRACE_S = 2.0
 GPU_GRACE_S = 10.0  # a driver is asked once more who is on the card, and may be slow to answer or to forget
 FIRST_TO_BE_KILLED = 1000  # of /proc/PID/oom_score_adj, see proc(5)
 
@@ -239,38 +240,41 @@ class Child(Owned):
 
 
 @contextmanager
-def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[subprocess.Popen[str]]:
-    """Starts it, to be told the worker's process id by `watch`; ends it behind the block. Raises LaunchFailed."""
-    command = [*SAMPLER, str(folder / SAMPLES_FILE)]
-    if placement.device != "cpu":
-        command.append(placement.device)
+def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[Sampling]:
+    """One that has taken its first row, to be told the worker's process id by `watch`; it ends behind the block, and
+    one for the next worker begins. Raises LaunchFailed, OSError.
+    """
     errors = folder / SAMPLER_LOG_FILE
     with errors.open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=project.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-            start_new_session=True,
-        )  # fmt: skip
-    assert process.stdin and process.stdout
+        process = SPARE.take() or started(SAMPLER, project.root, log.fileno())
     try:
-        answered, _, _ = select.select([process.stdout], [], [], SAMPLER_START_S)
-        if not answered or process.stdout.readline().strip() != "ready":
-            raise LaunchFailed(f"the sampler, python -m runner.sampler, did not start within {SAMPLER_START_S:.0f} s")
+        ask_sampler(process, folder, placement)
         yield process
     finally:
         process.send_signal(signal.SIGCONT)  # a worker that measures its cost may have died while it stood still
         with suppress(BrokenPipeError):
             print("over", file=process.stdin, flush=True)
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-        try:
-            process.wait(GRACE_S if placement.device == "cpu" else GPU_GRACE_S)
-        except subprocess.TimeoutExpired:
-            end_group(process)
-        process.stdout.close()
+        SPARE.make(SAMPLER, project.root)
+        end(process, GRACE_S if placement.device == "cpu" else GPU_GRACE_S)
         if not errors.stat().st_size:
             errors.unlink()
 
 
-def watch(sampling: subprocess.Popen[str], pid: int) -> None:
+def ask_sampler(process: Sampling, folder: Path, placement: Placement) -> None:
+    """Returns when it has taken its first row into this folder. Raises LaunchFailed."""
+    assert process.stdout
+    asked = {
+        "samples": str((folder / SAMPLES_FILE).absolute()),
+        "errors": str((folder / SAMPLER_LOG_FILE).absolute()),
+        "gpu": None if placement.device == "cpu" else placement.device,
+    }
+    with suppress(BrokenPipeError):  # it has ended, and does not answer
+        print(json.dumps(asked), file=process.stdin, flush=True)
+    answered, _, _ = select.select([process.stdout], [], [], SAMPLER_START_S)
+    if not answered or process.stdout.readline().strip() != "ready":
+        raise LaunchFailed(f"the sampler, python -m runner.sampler, did not start within {SAMPLER_START_S:.0f} s")
+
+
+def watch(sampling: Sampling, pid: int) -> None:
     """Tell the sampler which process the worker is. Raises BrokenPipeError where the sampler has ended."""
     print(pid, file=sampling.stdin, flush=True)

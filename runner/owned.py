@@ -13,6 +13,7 @@ from typing import Any
 
 from workloads import lifeline
 
+GRACE_S = 2.0  # for a process to end by itself, once it is to
 SHIM = (sys.executable, "-I", "-S", str(Path(lifeline.__file__).resolve()))
 
 

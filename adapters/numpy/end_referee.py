@@ -1,9 +1,10 @@
-"""The referee of a trial's end: python -m adapters.numpy.end_referee TRIAL_DIR, in the runner's Python.
+"""The referee of trials' ends: python -m adapters.numpy.end_referee, in the runner's Python.
 
-Reads job.json, END_FILE and the trial's inputs; prints one line of JSON: how far the framework is from what the same
-weights give here. In float32, which is quick and sees far less than is allowed; where that leaves a doubt, in float64,
-with the difference between the two as what rounding makes. Of a trial in fewer digits, float32 is the truth, and what
-rounding makes is the difference between that and the referee in the trial's precision.
+Of each folder that a line of its standard input names, as JSON, it reads job.json, END_FILE and the trial's inputs; it
+prints one line of JSON: how far the framework is from what the same weights give here. In float32, which is quick and
+sees far less than is allowed; where that leaves a doubt, in float64, with the difference between the two as what
+rounding makes. Of a trial in fewer digits, float32 is the truth, and what rounding makes is the difference between that
+and the referee in the trial's precision.
 """
 
 from __future__ import annotations
@@ -190,8 +191,9 @@ def main(folder: Path) -> None:
         "evaluation": asdict(evaluation),
         "steps": [asdict(step) for step in steps],
     }
-    print(json.dumps(without_nan(answer), allow_nan=False))
+    print(json.dumps(without_nan(answer), allow_nan=False), flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    for line in sys.stdin:
+        main(Path(json.loads(line)).resolve())

@@ -21,9 +21,10 @@ from typing import Any
 from runner.environments.definition import Environment
 from runner.environments.engine import Engine, EngineError, in_words, run
 from runner.environments.images import Image
-from runner.launch import GRACE_S, WORKER, LaunchFailed, Output, Worker, cores, worker_environment
+from runner.launch import WORKER, LaunchFailed, Output, Worker, cores, worker_environment
 from runner.log import CappedLog
 from runner.machine import cgroups
+from runner.owned import GRACE_S
 from runner.project import Project
 from workloads.lifeline import ATTENDED
 from workloads.records.job import Job, Placement

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import fcntl
 import os
@@ -71,18 +72,12 @@ def install(
     run([interpreter, "-m", "venv", str(environment.folder)], log)
     # Byte code is compiled apart: on every core, and also where PYTHONDONTWRITEBYTECODE would double import times.
     # Every package is pinned, so nothing is left to choose: pip 23 would take a newer one where an extra is asked for.
-    pip = [str(environment.interpreter), "-m", "pip", "install", "--require-hashes", "--only-binary=:all:", "--no-deps"]
-    pip += ["--no-compile", "--progress-bar=off"]
-    pip += [word for path in (requirements, *more) for word in ("-r", str(path))]
+    wanted = ["--require-hashes", "--only-binary=:all:", "--no-deps"]
+    wanted += [word for path in (requirements, *more) for word in ("-r", str(path))]
     say(f"{environment.label}: installing {len(environment.pins.split()) // 2} packages (log: {shown(log)})")
-    try:
-        run(pip, log)
-    except EnvironmentUnavailable as error:
-        if environment.index is None:
-            raise
-        say(f"{environment.label}: {error}; asking {environment.index} too")
-        run([*pip, "--extra-index-url", environment.index], log)
-    run([str(environment.interpreter), "-m", "pip", "check"], log)
+    if not installed_by_uv(environment, wanted, log, say):
+        fetch([*pip_of(environment), "install", "--no-compile", "--progress-bar=off", *wanted], environment, log, say)
+    run([*pip_of(environment), "check"], log)
     owned.run(
         [
             *(str(environment.interpreter), "-m", "compileall", "-q", "-j", "0"),
@@ -93,6 +88,71 @@ def install(
     )
     say(f"{environment.label}: trying the import")
     run([str(environment.interpreter), "-c", environment.smoke], log, worker_variables(environment))
+
+
+def pip_of(environment: Environment) -> list[str]:
+    """The command."""
+    return [str(environment.interpreter), "-m", "pip"]
+
+
+def fetch(
+    command: list[str],
+    environment: Environment,
+    log: Path,
+    say: Callable[[str], None],
+    variables: dict[str, str] | None = None,
+) -> None:
+    """Run an installer; where it finds no pin in what it is configured to ask, the environment's index is asked, too.
+    Raises EnvironmentUnavailable.
+    """
+    try:
+        run(command, log, variables)
+    except EnvironmentUnavailable as error:
+        if environment.index is None:
+            raise
+        say(f"{environment.label}: {error}; asking {environment.index} too")
+        run([*command, "--extra-index-url", environment.index], log, variables)
+
+
+def installed_by_uv(environment: Environment, wanted: list[str], log: Path, say: Callable[[str], None]) -> bool:
+    """Whether uv is there and has installed what is wanted; where it could not, that is said.
+
+    It asks wherever pip would, and takes a pin from whichever has it: the hash decides.
+    """
+    uv = shutil.which("uv")
+    if uv is None:
+        return False
+    command = [uv, "pip", "install", "--python", str(environment.interpreter), "--no-progress"]
+    command += ["--index-strategy", "unsafe-best-match", *wanted]
+    listed = owned.run(
+        [*pip_of(environment), "config", "list"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ).stdout
+    try:
+        fetch(command, environment, log, say, places_of(listed))
+    except EnvironmentUnavailable as error:
+        say(f"{environment.label}: {error}; installing by pip")
+        return False
+    return True
+
+
+def places_of(listed: str) -> dict[str, str]:
+    """Where pip looks for packages, by its `config list`, as variables for uv, which reads no configuration of pip's.
+    What the caller's own variables say stays. No options: an address may hold a password, and a log shows a command.
+    """
+    found: dict[str, str] = {}
+    for section in ("global", "install", ":env:"):  # each before what is stronger
+        for line in listed.splitlines():
+            name, _, value = line.partition("=")
+            where, _, setting = name.rpartition(".")
+            if where == section:
+                found[setting] = ast.literal_eval(value)
+    variables = {
+        "UV_DEFAULT_INDEX": found.get("index-url", ""),
+        "UV_INDEX": " ".join(found.get("extra-index-url", "").split()),
+        "UV_FIND_LINKS": ",".join(found.get("find-links", "").split()),
+        "UV_NO_INDEX": "1" if found.get("no-index", "").lower() in ("1", "true", "yes", "on") else "",
+    }
+    return {name: value for name, value in variables.items() if value and name not in os.environ}
 
 
 def shown(path: Path) -> str:

@@ -5,16 +5,13 @@ All of it comes behind `finished`, when everything that is timed or sampled has 
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runner import owned
+from runner.gate.end_referee import REFEREE
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.networks import of_trial
@@ -30,7 +27,6 @@ from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 from workloads.spec import Workload
 
-REFEREE_MODULE = "adapters.numpy.end_referee"
 REFEREE_TIMEOUT_S = 300.0
 
 # Relative. docs/gate.md has what right frameworks and wrong ones were seen to make of each.
@@ -77,28 +73,9 @@ def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_add
         return replace(end, missing=Missing.REFEREE, reason=reason).to_json()
     steps = {name: probed[name] for name in ("asked_steps", "idle_steps") if name in probed}
     try:
-        return end.to_json() | steps | _ask(project, folder)
+        return end.to_json() | steps | REFEREE.ask(project, folder, REFEREE_TIMEOUT_S)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return replace(end, missing=Missing.REFEREE, reason=f"{type(error).__name__}: {error}").to_json() | steps
-
-
-def _ask(project: Project, folder: Path) -> dict[str, Any]:
-    """The referee's line. Raises OSError, SubprocessError, ValueError."""
-    referee = owned.run(
-        [sys.executable, "-m", REFEREE_MODULE, str(folder)],
-        cwd=project.root,
-        env=os.environ | project.import_variables,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout_s=REFEREE_TIMEOUT_S,
-    )
-    if referee.returncode:
-        lines = referee.stderr.strip().splitlines()
-        raise ValueError(lines[-1] if lines else f"exit code {referee.returncode}")
-    answer: dict[str, Any] = json.loads(referee.stdout)
-    return answer
 
 
 def checks(trial: TrialResult, workload: Workload) -> list[Check]:

@@ -1,9 +1,10 @@
-"""The sampler, a process of its own: python -m runner.sampler SAMPLES_CSV [GPU_UUID].
+"""The sampler, a process of its own: python -m runner.sampler.
 
-It samples the idle device, prints "ready", reads the worker's process id from standard input, and samples at 10 Hz
-until standard input says that it is over, or closes. Times are those of the monotonic clock. CPU times are sums since
-the start, so a mean over any window is a difference. An empty cell is a value the machine did not give; beside the
-samples, meter.json says why the GPU's and the packages' are empty, and what the sampling itself cost.
+Asked for by a line of JSON on its standard input, it samples the idle device, prints "ready", reads the worker's
+process id, and samples at 10 Hz until standard input says that it is over, or closes. Times are those of the monotonic
+clock. CPU times are sums since the start, so a mean over any window is a difference. An empty cell is a value the
+machine did not give; beside the samples, meter.json says why the GPU's and the packages' are empty, and what the
+sampling itself cost.
 """
 
 from __future__ import annotations

@@ -294,7 +294,7 @@ class Faults:
                 for child in here.children():
                     with contextlib.suppress(psutil.NoSuchProcess):
                         command = child.cmdline()  # once: of one that ends it is empty
-                        if ROLES[role] in command and "/trials/" in command[-1]:
+                        if ROLES[role] in command and "/trials/" in f"{command[-1]} {opened(child)}":
                             return child
         return here
 
@@ -365,6 +365,11 @@ def changed(before: dict[str, Kept], after: dict[str, Kept], judged_again: bool,
         for name, kept in before.items()
         if name not in after or not kept.is_in(after[name], judged_again)
     ]
+
+
+def opened(process: psutil.Process) -> str:
+    """The files that it has open: a sampler's command line does not say whose it is."""
+    return " ".join(file.path for file in process.open_files())
 
 
 def is_temporary(name: str) -> bool:

@@ -50,12 +50,16 @@ def sampled(driver: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
     samples = tmp_path_factory.mktemp("trial") / "samples.csv"
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as sleeper:
         zero_ns = time.monotonic_ns()
-        command = [sys.executable, "-m", "runner.sampler", str(samples), UUID]
+        errors = samples.with_name("sampler.txt")
+        errors.touch()
         with subprocess.Popen(
-            command, cwd=ROOT, env=os.environ | driver | {"NVML_T0": str(zero_ns)},
+            [sys.executable, "-m", "runner.sampler"], cwd=ROOT, env=os.environ | driver | {"NVML_T0": str(zero_ns)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         ) as meter:  # fmt: skip
-            assert meter.stdin and meter.stdout and meter.stdout.readline() == "ready\n"
+            assert meter.stdin and meter.stdout
+            asked = {"samples": str(samples), "errors": str(errors), "gpu": UUID}
+            print(json.dumps(asked), file=meter.stdin, flush=True)
+            assert meter.stdout.readline() == "ready\n"
             Path(driver["NVML_PID_FILE"]).write_text(str(sleeper.pid))
             meter.stdin.write(f"{sleeper.pid}\n")
             meter.stdin.flush()

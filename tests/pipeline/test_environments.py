@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -151,6 +152,62 @@ def test_pins_that_lack_what_another_package_needs_are_no_environment(project: P
     done = make(project, "lacking", PIP_FIND_LINKS=str(tmp_path), PIP_NO_INDEX="1")
     assert done.returncode != 0 and "requires asked, which is not installed" in done.stderr
     assert not marker(project, "lacking").exists()
+
+
+needs_uv = pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not on PATH")
+
+
+def without_uv(folder: Path, script: str) -> str:
+    """A PATH whose uv does this instead."""
+    (folder / "uv").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "uv").chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+@needs_uv
+def test_where_uv_is_it_installs_from_where_pip_would(project: Project, tmp_path: Path) -> None:
+    add_framework(outside(project), "quick", smoke="\"import asked; assert asked.VERSION == '1.0'\"")
+    pin(project, "quick", *(wheel(tmp_path, name, "1.0") for name in ("asked", "another")))
+    done = make(project, "quick", PIP_FIND_LINKS=str(tmp_path), PIP_NO_INDEX="1", UV_CACHE_DIR=str(tmp_path / "cache"))
+    assert done.returncode == 0, done.stderr
+    assert "by pip" not in done.stdout
+    log = (project.environments / "quick-cpu.log").read_text()
+    assert "uv pip install" in log and "-m pip install" not in log
+    assert marker(project, "quick").exists()
+
+
+@needs_uv
+def test_uv_installs_no_package_with_another_hash(project: Project, tmp_path: Path) -> None:
+    add_framework(outside(project), "forged", smoke='"import asked"')
+    pin(project, "forged", re.sub(r"sha256:[0-9a-f]{8}", "sha256:00000000", wheel(tmp_path, "asked", "1.0")))
+    done = make(project, "forged", PIP_FIND_LINKS=str(tmp_path), PIP_NO_INDEX="1", UV_CACHE_DIR=str(tmp_path / "cache"))
+    assert done.returncode != 0 and "EnvironmentUnavailable" in done.stderr
+    assert not marker(project, "forged").exists()
+
+
+def test_where_uv_fails_its_reason_is_said_and_pip_installs(project: Project, tmp_path: Path) -> None:
+    add_framework(outside(project), "slow", smoke='"import asked"')
+    pin(project, "slow", wheel(tmp_path, "asked", "1.0"))
+    path = without_uv(tmp_path, "echo 'error: no such host' >&2; exit 2")
+    done = make(project, "slow", PIP_FIND_LINKS=str(tmp_path), PIP_NO_INDEX="1", PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert "uv pip install --python failed: error: no such host" in done.stdout and "installing by pip" in done.stdout
+    assert "-m pip install" in (project.environments / "slow-cpu.log").read_text()
+
+
+def test_uv_is_told_where_pip_looks_and_no_log_shows_the_address(project: Project, tmp_path: Path) -> None:
+    add_framework(outside(project), "told", smoke='"import asked"')
+    pin(project, "told", wheel(tmp_path, "asked", "1.0"))
+    script = f"env > {tmp_path}/told; exit 2"
+    places = {"PIP_INDEX_URL": "https://me:secret@nowhere.invalid/simple", "PIP_EXTRA_INDEX_URL": "file:///a file:///b"}
+    done = make(
+        project, "told", PIP_FIND_LINKS=str(tmp_path), PIP_NO_INDEX="1", PATH=without_uv(tmp_path, script), **places
+    )
+    assert done.returncode == 0, done.stderr
+    told = dict(line.split("=", 1) for line in (tmp_path / "told").read_text().splitlines() if line.startswith("UV_"))
+    assert told["UV_DEFAULT_INDEX"] == places["PIP_INDEX_URL"] and told["UV_INDEX"] == "file:///a file:///b"
+    assert (told["UV_FIND_LINKS"], told["UV_NO_INDEX"]) == (str(tmp_path), "1")
+    assert "secret" not in (project.environments / "told-cpu.log").read_text() + done.stdout
 
 
 def test_two_runners_that_want_one_environment_at_once_make_it_once(project: Project) -> None:

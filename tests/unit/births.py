@@ -26,7 +26,14 @@ from workloads.records.job import Job, Kind
 MARK = "BATCHWISE_BIRTH"
 LATEST_S = 0.010
 WORKER = '#!/bin/sh\nsleep 600 &\necho begun > "$3/begun"\nwait\n'
-SAMPLER = '#!/bin/sh\necho $$ > "$1.pid"\necho ready\nwhile read line; do :; done\n'
+SAMPLER = """\
+#!/bin/sh
+read asked
+path=${asked#*: \\"}
+echo $$ > "${path%%\\"*}.pid"
+echo ready
+while read line; do :; done
+"""
 BOTH = "SIGKILL of both"
 
 

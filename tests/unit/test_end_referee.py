@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
-from conftest import make_spec
+from conftest import PROJECT, ROOT, make_spec
 from probed import IMAGES, LABELS, OPTIMIZER, ORDER, PLAIN
 
 from adapters.base import Floats, Order
@@ -19,6 +22,7 @@ from adapters.numpy.adapter import Adapter
 from adapters.numpy.passes import Array
 from adapters.worker import end_probe
 from adapters.worker.prepare import Prepared
+from runner.gate.end_referee import EndReferee
 from workloads import weights
 from workloads.augmentation import draw
 from workloads.datasets import Images, Labels, Split
@@ -309,3 +313,60 @@ def test_of_many_parameters_weights_are_saved_once_and_of_masks_no_step_is_follo
     assert len(end.steps) == 1 and end.steps[0].update is None and end.asked_steps == 0
     monkeypatch.setattr(type(SMOOTH), "draws", True)
     assert ended(tmp_path, capsys).steps == ()
+
+
+def test_a_run_asks_one_referee_about_all_its_trials(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The answer is that of a process that knows of no other."""
+    expected = ended(tmp_path, capsys)
+    folder, referee = tmp_path / "trials" / "one", EndReferee()
+    alone = referee.ask(PROJECT, folder, 60)
+    assert TrialEnd.from_json(TrialEnd(None).to_json() | alone).evaluation == expected.evaluation
+    assert processes() == []
+    with referee.keep():
+        assert referee.ask(PROJECT, folder, 60) == alone
+        (first,) = processes()
+        assert referee.ask(PROJECT, folder, 60) == alone
+        assert processes() == [first]
+        first.kill()
+        first.wait(5)
+        assert referee.ask(PROJECT, folder, 60) == alone, "one that died while it waited is asked"
+    assert processes() == []
+
+
+def test_a_referee_that_failed_says_why_and_is_not_asked_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended(tmp_path, capsys)
+    referee = EndReferee()
+    with referee.keep():
+        with pytest.raises(ValueError, match=r"FileNotFoundError.*nowhere"):
+            referee.ask(PROJECT, tmp_path / "nowhere", 60)
+        assert processes() == []
+        with pytest.raises(subprocess.TimeoutExpired):
+            referee.ask(PROJECT, tmp_path / "trials" / "one", 0.01)
+        assert processes() == []
+        assert referee.ask(PROJECT, tmp_path / "trials" / "one", 60)["steps"]
+
+
+def test_a_referee_that_waits_ends_with_a_runner_that_was_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended(tmp_path, capsys)
+    code = (
+        "import sys, time\nfrom pathlib import Path\nfrom runner.gate.end_referee import REFEREE\n"
+        "from runner.project import Project\nwith REFEREE.keep():\n"
+        "    REFEREE.ask(Project.of_this_code(), Path(sys.argv[1]), 60)\n    print('asked', flush=True)\n"
+        "    time.sleep(600)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "trials" / "one")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as runner:
+        assert runner.stdout and runner.stdout.readline() == "asked\n"
+        (waiting,) = psutil.Process(runner.pid).children()
+        runner.kill()
+    psutil.wait_procs([waiting], timeout=5)
+    assert not waiting.is_running() or waiting.status() == psutil.STATUS_ZOMBIE
+
+
+def processes() -> list[psutil.Process]:
+    """The referees of this process."""
+    return [each for each in psutil.Process().children() if "adapters.numpy.end_referee" in each.cmdline()]

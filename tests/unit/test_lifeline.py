@@ -171,7 +171,7 @@ def test_a_worker_that_goes_on_without_events_is_alive(tmp_path: Path, monkeypat
 
 def sampler(folder: Path, monkeypatch: pytest.MonkeyPatch, behind_the_start: str) -> None:
     script = folder / "sampler"
-    script.write_text(f"#!/bin/sh\necho ready\nread pid\n{behind_the_start}\n")
+    script.write_text(f"#!/bin/sh\nread asked\necho ready\nread pid\n{behind_the_start}\n")
     script.chmod(0o755)
     monkeypatch.setattr(launch, "SAMPLER", (str(script),))
 

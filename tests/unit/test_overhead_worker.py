@@ -21,7 +21,8 @@ from adapters.worker import overhead_pairs
 from adapters.worker.event_log import EventLog
 from adapters.worker.overhead_pairs import Sampler, measure_pairs, same_work
 from adapters.worker.trainer import Trainer
-from runner.launch import GRACE_S, sampler, watch
+from runner.launch import sampler, watch
+from runner.owned import GRACE_S
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
 from workloads.records.samples import read_samples
 from workloads.records.segments import Segment

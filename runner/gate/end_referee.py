@@ -1,0 +1,112 @@
+"""The referee of trials' ends: a process of its own, which a run asks about one trial after the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from runner.owned import Owned
+from runner.project import Project
+
+COMMAND = (sys.executable, "-m", "adapters.numpy.end_referee")
+
+
+class EndReferee:
+    """While `keep` is entered, one that has answered waits for the next question: it does nothing meanwhile, and need
+    not import anew. One that failed is never asked again.
+    """
+
+    def __init__(self) -> None:
+        self._kept = False
+        self._waiting: _Referee | None = None
+
+    @contextmanager
+    def keep(self) -> Iterator[None]:
+        """In here it waits between questions."""
+        self._kept = True
+        try:
+            yield
+        finally:
+            self._kept = False
+            if waiting := self._taken():
+                waiting.end()
+
+    def ask(self, project: Project, folder: Path, timeout_s: float) -> dict[str, Any]:
+        """What it says of the end of this folder's trial. Raises OSError, SubprocessError, ValueError."""
+        referee = self._taken() or _started(project)
+        try:
+            answer = referee.answer(folder, timeout_s)
+            self._waiting = referee if self._kept else None
+            return answer
+        finally:
+            if self._waiting is not referee:
+                referee.end()
+
+    def _taken(self) -> _Referee | None:
+        """The one that waited; None where none did, or it has died."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None or waiting.process.poll() is None:
+            return waiting
+        waiting.end()
+        return None
+
+
+REFEREE = EndReferee()
+
+
+@dataclass(frozen=True)
+class _Referee:
+    process: Owned
+    errors: IO[bytes]  # what it says on its standard error
+
+    def answer(self, folder: Path, timeout_s: float) -> dict[str, Any]:
+        """Raises SubprocessError, ValueError."""
+        assert self.process.stdin and self.process.stdout
+        with suppress(BrokenPipeError):  # it has ended, and does not answer
+            print(json.dumps(str(folder.absolute())), file=self.process.stdin, flush=True)
+        if not select.select([self.process.stdout], [], [], timeout_s)[0]:
+            raise subprocess.TimeoutExpired(COMMAND, timeout_s)
+        line = self.process.stdout.readline()
+        if not line:
+            raise ValueError(self._why())
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _why(self) -> str:
+        """It ended without an answer: the last line that it said."""
+        code = self.process.wait()
+        self.errors.seek(0)
+        lines = self.errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"exit code {code}"
+
+    def end(self) -> None:
+        assert self.process.stdin and self.process.stdout
+        self.process.end()
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.stdout.close()
+        self.errors.close()
+
+
+def _started(project: Project) -> _Referee:
+    """Raises OSError."""
+    errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
+    try:
+        process = Owned(
+            COMMAND, cwd=project.root, env=os.environ | project.import_variables, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=errors, text=True,
+        )  # fmt: skip
+    except OSError:
+        errors.close()
+        raise
+    process.go()
+    return _Referee(process, errors)

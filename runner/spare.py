@@ -1,0 +1,70 @@
+"""A sampler that waits to be asked: a worker that is started next need not wait for the sampler's imports."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from runner.owned import GRACE_S, end_group
+
+Sampling = subprocess.Popen[str]
+
+
+class Spare:
+    """At most one, while `keep` is entered. It is made when a worker has ended: its imports run beside what the gate
+    does then, never beside a worker. Like any sampler it ends when this process does.
+    """
+
+    def __init__(self) -> None:
+        self._kept = False
+        self._waiting: Sampling | None = None
+
+    @contextmanager
+    def keep(self) -> Iterator[None]:
+        """In here there is one behind each worker."""
+        self._kept = True
+        try:
+            yield
+        finally:
+            self._kept = False
+            if spare := self.take():
+                end(spare, GRACE_S)
+
+    def make(self, command: Sequence[str], folder: Path) -> None:
+        """Unless one waits. Where it cannot be started, the start of the next worker says why."""
+        if self._kept and self._waiting is None:
+            with suppress(OSError):
+                self._waiting = started(command, folder, subprocess.DEVNULL)
+
+    def take(self) -> Sampling | None:
+        """It waits no more; None where none did, or it has died."""
+        spare, self._waiting = self._waiting, None
+        if spare is None or spare.poll() is None:
+            return spare
+        end(spare, GRACE_S)
+        return None
+
+
+SPARE = Spare()
+
+
+def started(command: Sequence[str], folder: Path, errors: int) -> Sampling:
+    """By this command, in this folder; it waits on its standard input. Raises OSError."""
+    return subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def end(sampling: Sampling, grace_s: float) -> None:
+    """It ends by itself when it hears no more; after so many seconds it is killed."""
+    assert sampling.stdin and sampling.stdout
+    with suppress(BrokenPipeError):
+        sampling.stdin.close()
+    try:
+        sampling.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        end_group(sampling)
+    sampling.stdout.close()
