@@ -1,4 +1,4 @@
-"""What the published figures of cats and dogs come to by themselves, by the rule that claims are tested by: no training."""
+"""What the published figures of cats and dogs come to by themselves, by the rule of claims: nothing is trained."""
 
 from __future__ import annotations
 
