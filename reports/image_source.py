@@ -13,11 +13,12 @@ FITS = {
 
 def source_words(source: ImageSource) -> dict[str, str]:
     """Parts of a condition."""
-    words, stored = {}, f"stored as {source.rows} x {source.columns}"
+    words, stored = dict[str, str](), f"stored as {source.rows} x {source.columns}"
     if source.enlarged:
         stored += " and enlarged by the network's first layer, bilinear, on the device"
+    words["images"] = f"{source.train} to train on and {source.test} to test with"
     if source.content:
-        words["images"] = f"{source.train} to train on and {source.test} to test with, digest {source.content}"
+        words["images"] += f", digest {source.content}"
     words["fit"] = f"{source.fit} ({FITS.get(source.fit, source.fit)}), bilinear, {stored}"
     if source.content:
         words["test split"] = "one in five of each class, drawn by the runner" if source.drawn_test else "as given"

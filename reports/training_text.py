@@ -18,6 +18,11 @@ SETTINGS = {
 }
 OF_ALL = ("schedule", "warm_up", "scale", "base_batch_size")
 SCALED = {"linear": " x {}batch size / {}", "sqrt": " x sqrt({}batch size / {})"}
+MADE_ONCE = {
+    "copy": "each training image twice, so twice the updates",
+    "zoom-copy": "each training image, and once more at five quarters of its size, cut to its top left; so twice the "
+    "updates",
+}
 LABELS = {
     "sgd": "SGD",
     "momentum": "SGD with momentum {momentum}",
@@ -50,7 +55,9 @@ def optimizer_label(optimizer: OptimizerSpec, parts: int = 1) -> str:
 
 
 def augmentation_label(task: Task) -> str:
-    """How images are augmented, and whether the steady window's speed holds what that costs."""
+    """How images are augmented; of what is done in each epoch, whether the steady window's speed holds its cost."""
+    if task.augment in MADE_ONCE:
+        return f"{task.augment}: {MADE_ONCE[task.augment]}"
     if task.feed == "device":
         return f"{task.augment}, before each epoch: the speed is without its cost"
     return f"{task.augment}, in every step: the speed is with its cost"

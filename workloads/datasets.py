@@ -1,5 +1,5 @@
-"""Data sets as arrays: digits, whole and the first of them (built in), CIFAR-10, Fashion-MNIST, MNIST in their
-publishers' formats, synthetic.
+"""Data sets as arrays: digits, whole and the first of them (built in), CIFAR-10 and its cats and dogs, Fashion-MNIST,
+MNIST in their publishers' formats, synthetic.
 
 Images are uint8 NHWC, labels int32. Files are checked by md5 before they are read and are never unpickled.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from . import pets
 from .layers import Shape
 
 Images = NDArray[np.uint8]
@@ -46,7 +47,8 @@ class Split:
 @dataclass(frozen=True)
 class Dataset:
     """What a data set is and where it comes from. `download` lists what is fetched where files are absent:
-    the files themselves, or one archive that holds them.
+    the files themselves, or one archive that holds them. `own_archive`: files of this pattern, the user's own copy,
+    are read by the runner in place of `read`. `test_all`: with all images that are left over in its test split.
     """
 
     name: str
@@ -59,6 +61,8 @@ class Dataset:
     download: tuple[DataFile, ...] = ()
     base_url: str = ""
     image_shape: Shape = ()  # as published; () where images differ in size
+    own_archive: str = ""
+    test_all: Dataset | None = None
 
 
 def load(dataset: Dataset, folder: Path, input_shape: Shape) -> tuple[Split, Split]:
@@ -130,6 +134,8 @@ def _read_few_digits(folder: Path) -> tuple[Split, Split]:
     return Split(train.images[:64], train.labels[:64]), Split(test.images[:16], test.labels[:16])
 
 
+CIFAR10_DOWNLOAD = (DataFile("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),)
+CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/"
 CIFAR10_MD5 = {
     "cifar-10-batches-bin/data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
     "cifar-10-batches-bin/data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
@@ -140,16 +146,52 @@ CIFAR10_MD5 = {
 }
 
 
-def _read_cifar10(folder: Path) -> tuple[Split, Split]:
+*CIFAR10_TRAIN, CIFAR10_TEST = CIFAR10_MD5
+
+
+def _cifar10_split(folder: Path, paths: list[str]) -> Split:
     """Records of 1 label byte and 3,072 pixel bytes: red, green, blue planes of 32 x 32, row by row."""
+    records = np.concatenate([np.fromfile(folder / path, np.uint8).reshape(-1, 3073) for path in paths])
+    images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return Split(np.ascontiguousarray(images), records[:, 0].astype(np.int32))
 
-    def split(paths: list[str]) -> Split:
-        records = np.concatenate([np.fromfile(folder / path, np.uint8).reshape(-1, 3073) for path in paths])
-        images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        return Split(np.ascontiguousarray(images), records[:, 0].astype(np.int32))
 
-    *train, test = CIFAR10_MD5
-    return split(train), split([test])
+def _read_cifar10(folder: Path) -> tuple[Split, Split]:
+    return _cifar10_split(folder, CIFAR10_TRAIN), _cifar10_split(folder, [CIFAR10_TEST])
+
+
+def _cifar10_pets(test_all: bool) -> Dataset:
+    """Of the training split alone, each class divided in the order of the files, as `pets.divided` says."""
+
+    def read(folder: Path) -> tuple[Split, Split]:
+        whole = _cifar10_split(folder, CIFAR10_TRAIN)
+        members = [np.flatnonzero(whole.labels == label).tolist() for label in (3, 5)]  # cat, dog
+        by_class = [pets.divided(each, test_all) for each in members]
+        train, test = (np.sort(np.concatenate(parts)) for parts in zip(*by_class, strict=True))
+        dogs = (whole.labels == 5).astype(np.int32)
+        return Split(whole.images[train], dogs[train]), Split(whole.images[test], dogs[test])
+
+    tested = 5_000 - pets.TRAIN - pets.VALIDATION if test_all else pets.TEST
+    summary = "CIFAR-10's cats and dogs, in the numbers of cats-dogs, 32x32 colour"
+    return Dataset(
+        *("cifar10-cats-dogs", summary, 2 * pets.TRAIN, 2 * tested, 2, read),
+        files=tuple(DataFile(path, CIFAR10_MD5[path]) for path in CIFAR10_TRAIN),
+        download=CIFAR10_DOWNLOAD,
+        base_url=CIFAR10_URL,
+        image_shape=(32, 32, 3),
+        test_all=None if test_all else _cifar10_pets(test_all=True),
+    )
+
+
+def _of_the_user(folder: Path) -> tuple[Split, Split]:
+    raise DataError("an archive of the user's own is read by the runner alone")
+
+
+def _pets(test_all: Dataset | None) -> Dataset:
+    """How many images an archive holds beyond those of the article is not known before it is read."""
+    summary = "cats and dogs of your own copy of Microsoft's archive (--data-dir), decoded to the network's size"
+    counts = 2 * pets.TRAIN, 2 * pets.TEST
+    return Dataset("cats-dogs", summary, *counts, 2, _of_the_user, own_archive=pets.ARCHIVE, test_all=test_all)
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:
@@ -216,10 +258,12 @@ DATASETS: dict[str, Dataset] = {
             10,
             _read_cifar10,
             files=tuple(DataFile(path, md5) for path, md5 in CIFAR10_MD5.items()),
-            download=(DataFile("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
-            base_url="https://www.cs.toronto.edu/~kriz/",
+            download=CIFAR10_DOWNLOAD,
+            base_url=CIFAR10_URL,
             image_shape=(32, 32, 3),
         ),
+        _cifar10_pets(test_all=False),
+        _pets(test_all=_pets(test_all=None)),
         _mnist(
             "fashion-mnist",
             "Fashion-MNIST, 28x28 grey articles of clothing",

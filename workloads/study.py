@@ -71,6 +71,7 @@ class Study:
     last_batch: Literal["keep", "drop"] = "keep"
     fit: Fit | None = None  # None: a published data set as the catalogue brings it to the network, else "stretch"
     skip_unreadable: bool = False  # images of one's own that cannot be decoded are left out
+    test_all: bool = False  # of a data set that leaves images over: these are tested with, too
     profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = ("default",)
     precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = ("float32",)
     feed: Literal["host", "device"] = "host"

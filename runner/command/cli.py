@@ -12,24 +12,23 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from runner.command import builds, own_code, stable, training_inputs
+from runner.command import builds, data_sets, own_code, stable, training_inputs
 from runner.command.own_code import OwnModel
 from runner.command.parser import RETRIED, BadInput, known, study_of
 from runner.command.placement import placed
 from runner.data.cache import CachedFile
-from runner.data.find import find as find_images
 from runner.data.own import OwnImages
 from runner.environments import definition
 from runner.environments.interpreter import Interpreter
 from runner.machine import description
 from runner.project import DEFINITION_FILE, Project
-from workloads.datasets import DATASETS, DataError, Dataset, Split
+from workloads.datasets import Dataset
 from workloads.networks import WORKLOADS, NetworkError, find
 from workloads.records.build import installed_of
 from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
 from workloads.spec import Workload
-from workloads.study import Study, StudyError, is_path
+from workloads.study import Study, StudyError
 
 MOUNT_HINT = '; give the container a folder and its owner: -v "$PWD/results:/results" --user "$(id -u):$(id -g)"'
 
@@ -93,9 +92,12 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     study = _with_repeats(study_of(options), options.until_stable)
     workload = _workload(study)
     models = own_code.named(options.models, project)
-    dataset, images = _dataset(study, workload, bool(models))
+    data_dir = data_sets.data_dir(options.data_dir)
+    dataset, images = data_sets.chosen(study, data_dir or project.data)
+    data_sets.check(study, dataset, images is not None or study.test_all, workload, bool(models))
     study = study.changed(workload=workload.name, dataset=dataset.name)  # those of files have names of their own
     _refuse_inputs(study, dataset)
+    data_sets.need_files(data_dir, dataset)
     isolation = _isolation(options.isolation)
     gpus = description.gpus()
     results = options.results or Path("results") / study.name
@@ -116,7 +118,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         isolation=isolation,
         models=models,
         interpreters=builds.checked(pythons, project, placement),
-        data_dir=_data_dir(options.data_dir, dataset),
+        data_dir=data_dir,
         plan_only=options.plan,
         until_stable=options.until_stable,
         retry=frozenset(Status(known("status to retry", status, RETRIED)) for status in options.retry),
@@ -174,47 +176,6 @@ def _workload(study: Study) -> Workload:
         return find(study.workload)
     except NetworkError as error:
         raise BadInput(str(error)) from error
-
-
-def _dataset(study: Study, workload: Workload, own_code: bool) -> tuple[Dataset, OwnImages | None]:
-    """The study's. Raises BadInput where its workload or batch sizes do not go with it, DataError. `own_code`, not the
-    workload, gives the logits.
-    """
-    images = find_images(Path(study.dataset)) if is_path(study.dataset) else None
-    if images is not None:
-        labels = images.labels
-        dataset = Dataset(images.name, "", len(labels["train"]), len(labels["test"]), images.classes, _unread)
-    else:
-        if study.dataset not in DATASETS and Path(study.dataset).is_dir():
-            raise BadInput(f"unknown data set {study.dataset!r}: for the folder of that name say ./{study.dataset}")
-        dataset = DATASETS[known("data set", study.dataset, DATASETS)]
-    if not own_code and dataset.classes > workload.classes:
-        raise BadInput(
-            f"data set {dataset.name} has {dataset.classes} classes, more than the {workload.classes} that workload "
-            f"{workload.name} tells apart"
-        )
-    if (images is not None or study.fit) and (len(workload.input_shape) != 3 or workload.input_shape[2] not in (1, 3)):
-        raise BadInput(f"workload {workload.name} takes {workload.input_shape}; pictures have 1 channel or 3")
-    if study.last_batch == "drop" and study.accumulate * max(study.batch_sizes) > dataset.train_count:
-        accumulated = f"{study.accumulate} x " if study.accumulate > 1 else ""
-        raise BadInput(
-            f"batch size {accumulated}{max(study.batch_sizes)} is larger than the training split of {dataset.name} "
-            f"({dataset.train_count} images) and last_batch is drop: nothing would be trained"
-        )
-    return dataset, images
-
-
-def _unread(folder: Path) -> tuple[Split, Split]:
-    """Of images of one's own, which are handed on as files."""
-    raise DataError("these images are not decoded yet")
-
-
-def _data_dir(folder: Path | None, dataset: Dataset) -> Path | None:
-    """The folder asked for, else that of the variable."""
-    variable = os.environ.get("BATCHWISE_DATA")
-    if dataset.files and description.IMAGE_VARIABLE in os.environ and not (variable or folder):
-        raise BadInput(f"--dataset {dataset.name}: give the image its files: -v DIR:/data:ro -e BATCHWISE_DATA=/data")
-    return folder or (Path(variable) if variable else None)
 
 
 def need_scipy(what: str) -> None:

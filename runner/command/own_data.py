@@ -26,7 +26,7 @@ def prepared(request: Request, console: Console) -> Request:
     are stored; a plan decodes nothing. Raises DataError, OSError.
     """
     if request.images is None:
-        return _published(request) if request.study.fit else request
+        return _published(request) if request.study.fit or request.study.test_all else request
     images, fit = request.images, request.study.fit or DEFAULT_FIT
     for note in images.notes:
         console.print(f"data set {images.name}: {note}")
@@ -52,7 +52,7 @@ def prepared(request: Request, console: Console) -> Request:
 def _with(request: Request, wanted: Wanted, cached: Cached | None) -> Request:
     """The request with these arrays, or with what a plan knows of them."""
     images, survey = wanted.images, wanted.survey
-    counts, skipped = {split: len(images.labels[split]) for split in SPLITS}, len(survey.unreadable)
+    counts, skipped = {split: len(images.labels[split]) for split in SPLITS}, len(images.listed(survey.unreadable))
     for split, _ in survey.unreadable:
         counts[split] -= 1
     if cached is not None:
@@ -78,7 +78,7 @@ def _check_classes(images: OwnImages, cached: Cached) -> None:
 
 
 def _published(request: Request) -> Request:
-    """A published data set that is brought to the network by interpolation, too."""
+    """A published data set that is brought to the network by interpolation, too, or has another test split."""
     dataset, fit = request.dataset, request.study.fit or DEFAULT_FIT
     size = dataset.image_shape[0], dataset.image_shape[1]
     stored = own.stored_size([size], request.workload.input_shape, fit)

@@ -111,8 +111,10 @@ def add_axes(parser: Parser) -> None:
                        "interpolation (default: stretch; published ones by whole factors)")  # fmt: skip
     what.add_argument("--skip-unreadable", action="store_true", default=None, help="leave out, and count, images of "
                        "your own that cannot be decoded")  # fmt: skip
+    what.add_argument("--test-all", action="store_true", default=None, help="of a data set that leaves images over "
+                       "(cats-dogs, cifar10-cats-dogs): test with these, too")  # fmt: skip
     what.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
-                       "the project's data/, where they are downloaded)")  # fmt: skip
+                       "the project's data/, where they are downloaded); of cats-dogs, that of your zip")  # fmt: skip
     training = parser.add_argument_group("training")
     training.add_argument("--epochs", type=whole, metavar="N")
     training.add_argument("--optimizer", metavar="NAME", help=", ".join(OPTIMIZER_NAMES))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from runner.command.parser import BadInput
 from workloads import augmentation, schedules
 from workloads.layers import Shape
-from workloads.records.job import AUGMENTATION, RATES, InputFile
+from workloads.records.job import ANEW, AUGMENTATION, RATES, InputFile
 from workloads.study import Study
 
 
@@ -35,9 +35,9 @@ def rates(study: Study, images: int) -> dict[str, NDArray[np.float32]]:
 def draws(study: Study, order: NDArray[np.int32], shape: Shape, seed: int) -> dict[str, NDArray[Any]]:
     """{"augmentation": (epochs + 1, n, 3)} for images of `shape` (h, w, c) in an order of (epochs + 1, n).
 
-    None where images stay as they are.
+    None where no image changes from epoch to epoch.
     """
-    if study.augment == "none":
+    if study.augment not in ANEW:
         return {}
     epochs, count = order.shape
     return {AUGMENTATION: augmentation.draw(epochs, count, shape, seed)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from filelock import FileLock
 from rich.console import Console
 
 from runner.data.archive import ArchiveImages
-from runner.data.own import SPLITS, OwnImages, Place, SplitName, Survey, digest
+from runner.data.own import SPLITS, OwnImages, Place, SplitName, Survey, digest, reserve
 from workloads.datasets import DataError, Images, Labels, file_digest
 from workloads.layers import Shape
 from workloads.records.job import Fit
@@ -128,7 +127,7 @@ def _make(wanted: Wanted, folder: Path, console: Console) -> None:
     ]
     paths: dict[SplitName, Path] = {split: folder / f"{split}_images.npy" for split in SPLITS}
     for split, path in paths.items():
-        _reserve(path, (sum(place[0] == split for place in places), *wanted.shape))
+        reserve(path, (sum(place[0] == split for place in places), *wanted.shape))
     failed = images.fill(places, paths, wanted.fit, console)
     if not wanted.skip:
         refuse(images.name, images.listed(failed))
@@ -147,24 +146,11 @@ def _make(wanted: Wanted, folder: Path, console: Console) -> None:
     (folder / META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
 
 
-def _reserve(path: Path, shape: Shape) -> None:
-    """A .npy file of zeros, all of it on the disk: a map of one that the disk cannot hold would end the process.
-    Raises OSError.
-    """
-    try:
-        array = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
-        del array
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, max(1, path.stat().st_size))
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-
-
 def _leave_out(path: Path, kept: list[bool]) -> None:
     """The file without some of its images, written anew piece by piece."""
     images, rows = np.load(path, mmap_mode="r"), np.flatnonzero(kept)
     whole = path.with_suffix(".kept")
-    _reserve(whole, (len(rows), *images.shape[1:]))
+    reserve(whole, (len(rows), *images.shape[1:]))
     out = np.lib.format.open_memmap(whole, mode="r+")
     for start in range(0, len(rows), COPY_ROWS):
         out[start : start + COPY_ROWS] = images[rows[start : start + COPY_ROWS]]

@@ -1,7 +1,8 @@
-"""The images of a folder, decoded by Pillow in several processes."""
+"""Pictures, those of a folder above all, decoded by Pillow in several processes."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,30 +14,24 @@ from rich.console import Console
 from runner.data import folder, pictures, pool
 from runner.data.folder import Listing, Picture, shown
 from runner.data.own import SPLITS, OwnImages, Place, Size, SplitName, Survey, digest, rows_of
+from runner.data.packed import Packed
 from workloads.records.job import Fit
 
 Seen = tuple[str, Size | None, str]  # sha256, size, ""; or "", None, why it cannot be read
 
 
 @dataclass(frozen=True)
-class FolderImages(OwnImages):
-    """Of the folder `path`."""
+class PictureImages(OwnImages):
+    """Of picture files, wherever they lie."""
 
-    path: Path
-    files: dict[SplitName, tuple[Picture, ...]]
-
-    def described(self, place: Place) -> str:
-        """The file's path below the folder."""
-        return shown(str(Path(self._file(place)).relative_to(self.path)))
-
-    def _file(self, place: Place) -> str:
-        split, number = place
-        return self.files[split][number].path
+    @abstractmethod
+    def source(self, place: Place) -> str | Packed:
+        """The picture's path, or where it is in an archive."""
 
     def survey(self, console: Console) -> Survey:
         """Every file's checksum and size."""
-        places: list[Place] = [(split, number) for split in SPLITS for number in range(len(self.files[split]))]
-        seen = pool.in_order(_looks, [self._file(place) for place in places], f"{self.name}: reading", console)
+        places: list[Place] = [(split, number) for split in SPLITS for number in range(len(self.labels[split]))]
+        seen = pool.in_order(_looks, [self.source(place) for place in places], f"{self.name}: reading", console)
         labels = [int(self.labels[split][number]) for split, number in places]
         content = [[split, label, one[0]] for (split, _), label, one in zip(places, labels, seen, strict=True)]
         return Survey(
@@ -50,10 +45,27 @@ class FolderImages(OwnImages):
         failed: dict[Place, str] = {}
         for split, path in arrays.items():
             wanted = [place for place in places if place[0] == split]
-            items = [(row, self._file(place)) for row, place in enumerate(wanted)]
+            items = [(row, self.source(place)) for row, place in enumerate(wanted)]
             reasons = pool.in_order(partial(_decode, path, fit), items, f"{self.name}: decoding {split}", console)
             failed |= {place: reason for place, reason in zip(wanted, reasons, strict=True) if reason}
         return failed
+
+
+@dataclass(frozen=True)
+class FolderImages(PictureImages):
+    """Of the folder `path`."""
+
+    path: Path
+    files: dict[SplitName, tuple[Picture, ...]]
+
+    def described(self, place: Place) -> str:
+        """The file's path below the folder."""
+        return shown(str(Path(self.source(place)).relative_to(self.path)))
+
+    def source(self, place: Place) -> str:
+        """The file's path."""
+        split, number = place
+        return self.files[split][number].path
 
 
 def of_folder(name: str, path: Path) -> FolderImages:
@@ -77,23 +89,23 @@ def _notes(listing: Listing) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _looks(paths: Sequence[str]) -> list[Seen]:
-    def look(path: str) -> Seen:
+def _looks(sources: Sequence[str | Packed]) -> list[Seen]:
+    def look(source: str | Packed) -> Seen:
         try:
-            seen = pictures.look(path)
+            seen = pictures.look(source)
         except pictures.Unreadable as error:
             return "", None, str(error)
         return seen.sha256, seen.size, ""
 
-    return [look(path) for path in paths]
+    return [look(source) for source in sources]
 
 
-def _decode(array: Path, fit: Fit, items: Sequence[tuple[int, str]]) -> list[str]:
+def _decode(array: Path, fit: Fit, items: Sequence[tuple[int, str | Packed]]) -> list[str]:
     """Write each picture into its row; "" for each, or why not."""
     rows, reasons = rows_of(array), []
-    for row, path in items:
+    for row, source in items:
         try:
-            rows[row] = pictures.decoded(path, rows.shape[1:], fit)
+            rows[row] = pictures.decoded(source, rows.shape[1:], fit)
             reasons.append("")
         except pictures.Unreadable as error:
             reasons.append(str(error))

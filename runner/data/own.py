@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -89,6 +90,19 @@ def in_shape(images: Images, shape: Shape, fit: Fit) -> Images:
     from runner.data import pictures  # an image of a container has no Pillow
 
     return pictures.fitted(images, shape, fit)
+
+
+def reserve(path: Path, shape: Shape) -> None:
+    """A .npy file of zeros, all of it on the disk: a map of one that the disk cannot hold would end the process.
+    Raises OSError.
+    """
+    try:
+        array = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
+        del array
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, max(1, path.stat().st_size))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def rows_of(array: Path) -> Images:

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from runner.data.packed import Packed
 from workloads.datasets import Images
 from workloads.layers import Shape
 from workloads.records.job import Fit
@@ -24,7 +26,8 @@ LEAST_SIDE = 2  # pixels
 ORIENTATION, LYING = 0x0112, (5, 6, 7, 8)  # of EXIF: the tag, and its values by which rows become columns
 UNREADABLE = (  # what Pillow's decoders raise at what is damaged
     OSError, SyntaxError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError, EOFError, struct.error,
-    zlib.error, MemoryError, Image.DecompressionBombWarning, Image.DecompressionBombError,
+    zlib.error, BadZipFile, NotImplementedError, RuntimeError, MemoryError, Image.DecompressionBombWarning,
+    Image.DecompressionBombError,
 )  # fmt: skip
 
 Size = tuple[int, int]  # rows, columns
@@ -43,7 +46,7 @@ class Look:
     size: Size  # as it is to be looked at
 
 
-def look(path: str) -> Look:
+def look(source: str | Packed) -> Look:
     """Raises Unreadable."""
 
     def seen(file: BinaryIO) -> Look:
@@ -58,17 +61,17 @@ def look(path: str) -> Look:
             raise Unreadable(f"{rows} x {columns} pixels")
         return Look(digest.hexdigest(), (columns, rows) if lying else (rows, columns))
 
-    return _of_file(path, seen)
+    return _of_file(source, seen)
 
 
-def decoded(path: str, shape: Shape, fit: Fit) -> Images:
+def decoded(source: str | Packed, shape: Shape, fit: Fit) -> Images:
     """(rows, columns, channels) as `shape` says; one channel is grey, three are colour. Raises Unreadable."""
 
     def pixels(file: BinaryIO) -> Images:
         with Image.open(file, formats=FORMATS) as image:
             return _sized(_flat(image, shape[2]), shape, fit)
 
-    return _of_file(path, pixels)
+    return _of_file(source, pixels)
 
 
 def fitted(images: Images, shape: Shape, fit: Fit) -> Images:
@@ -79,10 +82,14 @@ def fitted(images: Images, shape: Shape, fit: Fit) -> Images:
     return np.stack([_sized(_flat(picture, shape[2]), shape, fit) for picture in pictures])
 
 
-def _of_file(path: str, work: Callable[[BinaryIO], Answer]) -> Answer:
+def _opened(source: str | Packed) -> BinaryIO:
+    return source.open() if isinstance(source, Packed) else Path(source).open("rb")
+
+
+def _of_file(source: str | Packed, work: Callable[[BinaryIO], Answer]) -> Answer:
     """What `work` makes of it. Raises Unreadable."""
     try:
-        with warnings.catch_warnings(), Path(path).open("rb") as file:
+        with warnings.catch_warnings(), _opened(source) as file:
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             return work(file)

@@ -20,6 +20,10 @@ CASES = {
     "unknown study": (["--study", "quik"], "did you mean quick"),
     "unknown optimizer": (["--optimizer", "rmsprob"], "did you mean rmsprop"),
     "unknown schedule": (["--schedule", "cosin"], "did you mean cosine"),
+    "test with all of a data set that leaves none over": (
+        ["--dataset", "digits", "--test-all"],
+        "data set digits leaves no images over; those that do are cifar10-cats-dogs, cats-dogs",
+    ),
     "unknown augmentation": (["--augment", "flip"], "did you mean flip-crop"),
     "weight decay below 0": (["--weight-decay", "-1"], "weight_decay: Expected `float` >= 0"),
     "weight decay of Adam": (["--optimizer", "adam", "--weight-decay", "0.1"], "weight_decay: adam has none"),
@@ -95,6 +99,14 @@ def test_missing_data_is_not_trained_on(tmp_path: Path) -> None:
     done = run_runner("--dataset", "mnist", "--data-dir", tmp_path, "--results", tmp_path / "results")
     refused(done, "train-images-idx3-ubyte.gz is missing")
     assert not list((tmp_path / "results").glob("trials/*"))
+
+
+def test_an_archive_of_the_users_own_that_is_not_there_is_a_line_that_says_what_to_fetch(tmp_path: Path) -> None:
+    asked = ("--workload", "cats-dogs-cnn", "--dataset", "cats-dogs", "--data-dir", tmp_path)
+    refused(
+        run_runner(*asked, "--results", tmp_path / "results"), f"no kagglecatsanddogs_*.zip in {tmp_path}; it is not"
+    )
+    assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize("dataset", ["cifar10", "fashion-mnist", "mnist"])

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pets_archive
 import pytest
 from conftest import ROOT, by_cell, run_runner
 from PIL import Image
@@ -125,6 +126,27 @@ def test_a_test_split_that_was_drawn_and_images_left_out_stand_in_the_report(pho
     )  # it was drawn for the test
     report = (tmp_path / "results" / "report" / "report.md").read_text()
     assert "test split one in five of each class, drawn by the runner; left out 1 that could not be decoded" in report
+
+
+def test_the_users_own_cats_and_dogs_are_trained_on_twice_an_epoch_and_tested_with_what_is_left_over(
+    tmp_path: Path,
+) -> None:
+    archive = pets_archive.write(tmp_path / "data", count=1002, size=(24, 24))
+    more = ("--dataset", "cats-dogs", "--data-dir", archive, "--augment", "zoom-copy", "--test-all", "--epochs", 2)
+    before = set((ROOT / "data" / "cache").glob("cats-dogs-*"))
+    try:
+        done = run_runner(*asked(tmp_path, *more, "--batch-size", 64))
+        result = the_trial(tmp_path / "results")
+    finally:
+        for path in set((ROOT / "data" / "cache").glob("cats-dogs-*")) - before:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    source = result["spec"]["task"]["source"]
+    assert (source["train"], source["test"], source["rows"], source["skipped"]) == (2400, 404, 24, 0), done.stderr
+    assert [(epoch["images"], epoch["steps"]) for epoch in result["epochs"]] == [(2400, 38)] * 2
+    assert result["epochs"][-1]["test_accuracy"] > 0.9  # one channel tells the class
+    report = (tmp_path / "results" / "report" / "report.md").read_text()
+    assert "mine on cats-dogs (zoom-copy)" in report and "2400 to train on and 404 to test with" in report
+    assert "zoom-copy: each training image, and once more at five quarters of its size" in report
 
 
 def test_images_smaller_than_the_network_takes_are_enlarged_by_its_first_layer(photos: Path, tmp_path: Path) -> None:

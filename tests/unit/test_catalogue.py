@@ -5,6 +5,7 @@ import math
 import pytest
 
 from workloads.catalogue.cats_dogs_cnn import CATS_DOGS_CNN
+from workloads.catalogue.cats_dogs_cnn_32 import CATS_DOGS_CNN_32
 from workloads.catalogue.lenet_5 import LENET_5
 from workloads.catalogue.mobilenet_v3_large import MOBILENET_V3_LARGE
 from workloads.catalogue.osu_cnn import OSU_CNN
@@ -111,6 +112,12 @@ def test_cats_dogs_cnn_keeps_its_image_and_tells_two_classes_by_one_logit() -> N
         ("dense2", (128,), (1,)),
     ]
     assert (CATS_DOGS_CNN.loss, CATS_DOGS_CNN.classes) == ("binary-cross-entropy", 2)
+
+
+def test_the_smaller_twin_of_cats_dogs_cnn_has_its_layers_and_the_parameters_that_a_hand_counts() -> None:
+    assert CATS_DOGS_CNN_32.layers == CATS_DOGS_CNN.layers and CATS_DOGS_CNN_32.loss == CATS_DOGS_CNN.loss
+    assert CATS_DOGS_CNN_32.input_shape == (32, 32, 3)
+    assert CATS_DOGS_CNN_32.parameter_count == (27 + 1) * 32 + (16 * 16 * 32 + 1) * 128 + 129 == 1_049_729
 
 
 def test_cats_dogs_cnn_parameters_and_multiply_adds_equal_the_hand_count() -> None:

@@ -20,8 +20,10 @@ Fit = Literal["stretch", "crop", "pad"]  # how an image is brought to a size, by
 FITS: tuple[Fit, ...] = get_args(Fit)
 ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")  # a trial's folder; no separator, so it stays where it is put
 OF_THE_CALLER = "python"  # the isolation of a build that an interpreter of the caller's has
-AugmentName = Literal["none", "flip-crop"]  # of the training images
+# Of the training images: anew in each epoch, or all of them once more, made by the runner before anything is trained.
+AugmentName = Literal["none", "flip-crop", "copy", "zoom-copy"]
 AUGMENTATIONS: tuple[AugmentName, ...] = get_args(AugmentName)
+ANEW: tuple[AugmentName, ...] = ("flip-crop",)
 RATES, AUGMENTATION = "rates", "augmentation"  # inputs that not every trial has
 ON_DEMAND, AS_BY_ITSELF = "on-demand", "default"  # memory is taken as it is needed | as the framework does by itself
 

@@ -1,0 +1,99 @@
+"""Which images a study is about: a published data set, a folder or an array file, an archive of the user's own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from runner.command.parser import BadInput, known
+from runner.data import twice
+from runner.data.find import find
+from runner.data.own import OwnImages, need_pillow
+from runner.machine import description
+from workloads.datasets import DATASETS, DataError, Dataset, Split
+from workloads.spec import Workload
+from workloads.study import Study, is_path
+
+
+def chosen(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
+    """The study's, every training image twice where it asks for that; archives of the user's own lie in `folder`.
+
+    Raises BadInput, DataError.
+    """
+    dataset, images = _found(study, folder)
+    if study.augment not in ("copy", "zoom-copy"):
+        return dataset, images
+    if images is not None:
+        images = twice.of_own(images, study.augment)
+        return _of_images(images), images
+    if study.augment == "zoom-copy":
+        need_pillow(f"augmentation {study.augment}")
+    return twice.of_published(dataset, study.augment), None
+
+
+def _found(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
+    """As it is. Raises BadInput, DataError."""
+    if is_path(study.dataset):
+        if study.test_all:
+            raise _nothing_left(study.dataset)
+        images: OwnImages = find(Path(study.dataset))
+        return _of_images(images), images
+    if study.dataset not in DATASETS and Path(study.dataset).is_dir():
+        raise BadInput(f"unknown data set {study.dataset!r}: for the folder of that name say ./{study.dataset}")
+    dataset = DATASETS[known("data set", study.dataset, DATASETS)]
+    if study.test_all and dataset.test_all is None:
+        raise _nothing_left(dataset.name)
+    if dataset.own_archive:
+        need_pillow(f"data set {dataset.name}")
+        from runner.data.cats_dogs import of_archive  # an image of a container has no Pillow
+
+        images = of_archive(dataset, folder, study.test_all)
+        return _of_images(images), images
+    return (dataset.test_all if study.test_all and dataset.test_all else dataset), None
+
+
+def _nothing_left(name: str) -> BadInput:
+    having = ", ".join(each.name for each in DATASETS.values() if each.test_all)
+    return BadInput(f"--test-all: data set {name} leaves no images over; those that do are {having}")
+
+
+def _of_images(images: OwnImages) -> Dataset:
+    labels = images.labels
+    return Dataset(images.name, "", len(labels["train"]), len(labels["test"]), images.classes, _unread)
+
+
+def check(study: Study, dataset: Dataset, are_pictures: bool, workload: Workload, own_code: bool) -> None:
+    """Raises BadInput where its workload or batch sizes do not go with the images. `own_code`, not the workload, gives
+    the logits.
+    """
+    if not own_code and dataset.classes > workload.classes:
+        raise BadInput(
+            f"data set {dataset.name} has {dataset.classes} classes, more than the {workload.classes} that workload "
+            f"{workload.name} tells apart"
+        )
+    shape = workload.input_shape
+    if (are_pictures or study.fit) and (len(shape) != 3 or shape[2] not in (1, 3)):
+        raise BadInput(f"workload {workload.name} takes {shape}; pictures have 1 channel or 3")
+    if study.last_batch == "drop" and study.accumulate * max(study.batch_sizes) > dataset.train_count:
+        accumulated = f"{study.accumulate} x " if study.accumulate > 1 else ""
+        raise BadInput(
+            f"batch size {accumulated}{max(study.batch_sizes)} is larger than the training split of {dataset.name} "
+            f"({dataset.train_count} images) and last_batch is drop: nothing would be trained"
+        )
+
+
+def _unread(folder: Path) -> tuple[Split, Split]:
+    """Of images of one's own, which are handed on as files."""
+    raise DataError("these images are not decoded yet")
+
+
+def data_dir(folder: Path | None) -> Path | None:
+    """The folder asked for, else that of the variable."""
+    variable = os.environ.get("BATCHWISE_DATA")
+    return folder or (Path(variable) if variable else None)
+
+
+def need_files(folder: Path | None, dataset: Dataset) -> None:
+    """Raises BadInput in an image that was given none of the files that the data set has."""
+    if dataset.files and description.IMAGE_VARIABLE in os.environ and not folder:
+        raise BadInput(f"--dataset {dataset.name}: give the image its files: -v DIR:/data:ro -e BATCHWISE_DATA=/data")

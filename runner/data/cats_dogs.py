@@ -1,0 +1,133 @@
+"""Microsoft's archive of cats and dogs, the user's own copy, read in place: PetImages/Cat/N.jpg, PetImages/Dog/N.jpg.
+
+What lacks JFIF in its first ten bytes is left out, as the script of Lheureux 2022 does with what is damaged; of the
+rest each class is divided in the order of its file names (`workloads.pets`).
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from runner.data.folder import shown
+from runner.data.folder_images import PictureImages
+from runner.data.own import SPLITS, Place, SplitName
+from runner.data.packed import METHODS, Packed
+from workloads import pets
+from workloads.datasets import DataError, Dataset
+
+MEMBER = re.compile(rf"PetImages/({'|'.join(pets.CLASSES)})/[0-9]+\.jpg")
+HEADER_BYTES, MARK = 10, b"JFIF"
+ENCRYPTED = 1  # of a member's flags
+BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+
+
+@dataclass(frozen=True)
+class CatsDogs(PictureImages):
+    """Of an archive; `members` by split, in its order."""
+
+    path: Path
+    changed_ns: int
+    members: dict[SplitName, tuple[str, ...]]
+
+    def described(self, place: Place) -> str:
+        """The member's name."""
+        split, number = place
+        return self.members[split][number]
+
+    def source(self, place: Place) -> Packed:
+        """Where it is in the archive."""
+        return Packed(str(self.path), self.changed_ns, self.described(place))
+
+
+def of_archive(dataset: Dataset, folder: Path, test_all: bool) -> CatsDogs:
+    """Of the archive in this folder, or of this archive. Raises DataError where there is none, or not all of it."""
+    path = _found(dataset, folder)
+    where = f"data set {dataset.name}: {shown(str(path))}"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            by_class, others = _members(where, archive)
+            sound = {name: [each for each in names if _is_jfif(archive, each)] for name, names in by_class.items()}
+        changed_ns = path.stat().st_mtime_ns
+    except (OSError, zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as error:
+        reason = (
+            error.strerror if isinstance(error, OSError) and error.strerror else "no zip archive, or not all of one"
+        )
+        raise DataError(f"{where}: {reason}") from error
+    for name, members in sound.items():
+        if len(members) < pets.OF_CLASS:
+            few = f"{len(members):,} sound images in PetImages/{name}/, {pets.OF_CLASS:,} are the least"
+            raise DataError(f"{where}: {few}")
+    divided = [pets.divided(sound[name], test_all) for name in pets.CLASSES]
+    parts = {split: [each[number] for each in divided] for number, split in enumerate(SPLITS)}
+    return CatsDogs(
+        dataset.name,
+        {split: np.repeat(np.arange(2, dtype=np.int32), [len(each) for each in parts[split]]) for split in SPLITS},
+        len(pets.CLASSES),
+        False,
+        _notes(by_class, sound, others),
+        path.resolve(),
+        changed_ns,
+        {split: tuple(name for members in parts[split] for name in members) for split in SPLITS},
+    )
+
+
+def _found(dataset: Dataset, folder: Path) -> Path:
+    """Raises DataError unless there is one."""
+    if folder.is_file():
+        return folder
+    found = sorted(path for path in folder.glob(dataset.own_archive) if path.is_file())
+    where = f"data set {dataset.name}:"
+    if not found:
+        what = 'it is not downloaded: fetch Microsoft\'s "Kaggle Cats and Dogs Dataset" yourself'
+        raise DataError(
+            f"{where} no {dataset.own_archive} in {shown(str(folder))}; {what}, and name its folder by --data-dir"
+        )
+    if len(found) > 1:
+        names = ", ".join(shown(path.name) for path in found)
+        raise DataError(f"{where} {names} in {shown(str(folder))}; name one of them by --data-dir")
+    return found[0]
+
+
+def _members(where: str, archive: zipfile.ZipFile) -> tuple[dict[str, list[str]], int]:
+    """({class: its members by name}, how many others there are that are no folders). Raises DataError."""
+    by_class: dict[str, list[str]] = {name: [] for name in pets.CLASSES}
+    files = [info for info in archive.infolist() if not info.is_dir()]
+    for info in files:
+        if matched := MEMBER.fullmatch(info.filename):
+            if info.compress_type not in METHODS or info.flag_bits & ENCRYPTED:
+                raise DataError(f"{where}: {info.filename} is encrypted, or packed in an unusual way")
+            by_class[matched[1]].append(info.filename)
+    pictures = [name for names in by_class.values() for name in names]
+    twice = [name for name, count in Counter(pictures).items() if count > 1]
+    if twice:
+        raise DataError(f"{where}: {twice[0]} is in it twice")
+    return {name: sorted(names) for name, names in by_class.items()}, len(files) - len(pictures)
+
+
+def _is_jfif(archive: zipfile.ZipFile, member: str) -> bool:
+    """Whether its first bytes are to be had, and say so."""
+    try:
+        with archive.open(member) as file:
+            return MARK in file.read(HEADER_BYTES)
+    except BROKEN:
+        return False
+
+
+def _notes(by_class: dict[str, list[str]], sound: dict[str, list[str]], others: int) -> tuple[str, ...]:
+    """What was not taken for an image."""
+    left_out = {name: len(by_class[name]) - len(sound[name]) for name in pets.CLASSES}
+    notes = [
+        f"{count:,} of {len(by_class[name]):,} files in PetImages/{name}/ have no JFIF header and are left out"
+        for name, count in left_out.items()
+        if count
+    ]
+    if others:
+        notes.append(f"{others} members of the archive are no PetImages/Cat/N.jpg or PetImages/Dog/N.jpg and left out")
+    return tuple(notes)

@@ -1,0 +1,115 @@
+"""Training images that are there twice: as they are and once more, as they are or zoomed. Made once, as data.
+
+"copy": each once more as it is. "zoom-copy": each once more, brought to five quarters of the size and cut to its top
+left, as Lheureux 2022 has it (250 x 250, of which 200 x 200). Both have twice the images, and so twice the updates of
+an epoch: beside each other they differ in the zoom alone.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from rich.console import Console
+
+from runner.data import own
+from runner.data.own import OwnImages, Place, SplitName, Survey, digest, reserve, rows_of
+from workloads.datasets import Dataset, Images, Labels, Split
+from workloads.layers import Shape
+from workloads.records.job import Fit
+
+Copies = Literal["copy", "zoom-copy"]
+ROWS = 64  # images that are copied at once
+
+
+def larger(shape: Shape) -> Shape:
+    """(rows, columns, channels) of what a zoomed copy of `shape` is the top left of."""
+    rows, columns, channels = shape
+    return rows * 5 // 4, columns * 5 // 4, channels
+
+
+@dataclass(frozen=True)
+class Twice(OwnImages):
+    """The test split is that of `inner`; number n + i of the training split is the copy of its number i."""
+
+    inner: OwnImages
+    copies: Copies
+
+    @property
+    def count(self) -> int:
+        """Training images that are no copies."""
+        return len(self.inner.labels["train"])
+
+    def described(self, place: Place) -> str:
+        """As the image of which it is a copy."""
+        return self.inner.described(self._original(place))
+
+    def listed(self, reasons: dict[Place, str]) -> list[str]:
+        """Each image once."""
+        return super().listed({place: why for place, why in reasons.items() if place == self._original(place)})
+
+    def survey(self, console: Console) -> Survey:
+        """What cannot be read has no copy that can."""
+        survey = self.inner.survey(console)
+        content = digest(self.copies, survey.content)[:16]
+        return replace(survey, content=content, unreadable=self._with_copies(survey.unreadable))
+
+    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> dict[Place, str]:
+        """Originals by `inner`, then the copies, each by way of a file beside `arrays`."""
+        originals = [place for place in places if place == self._original(place)]
+        mine = [place for place in originals if place[0] == "train"]
+        rows = rows_of(arrays["train"])
+        with tempfile.TemporaryDirectory(dir=arrays["train"].parent) as folder:
+            made = Path(folder) / "train_images.npy"
+            reserve(made, (len(mine), *rows.shape[1:]))
+            failed = self.inner.fill(originals, arrays | {"train": made}, fit, console)
+            _copy(made, rows, 0)
+            if self.copies == "zoom-copy":
+                reserve(made, (len(mine), *larger(rows.shape[1:])))
+                failed |= self.inner.fill(mine, {"train": made}, fit, console)
+            _copy(made, rows, len(mine))
+        return self._with_copies(failed)
+
+    def _original(self, place: Place) -> Place:
+        split, number = place
+        return (split, number % self.count) if split == "train" else place
+
+    def _with_copies(self, reasons: dict[Place, str]) -> dict[Place, str]:
+        copies: dict[Place, str] = {("train", n + self.count): why for (s, n), why in reasons.items() if s == "train"}
+        return reasons | copies
+
+
+def _copy(source: Path, rows: Images, first: int) -> None:
+    """The top left of each image, as large as a row, from row `first` on."""
+    images = np.load(source, mmap_mode="r")
+    _, high, wide, _ = rows.shape
+    for start in range(0, len(images), ROWS):
+        piece = images[start : start + ROWS, :high, :wide]
+        rows[first + start : first + start + len(piece)] = piece
+
+
+def of_own(images: OwnImages, copies: Copies) -> Twice:
+    """With every training image twice."""
+    labels: dict[SplitName, Labels] = {**images.labels, "train": np.tile(images.labels["train"], 2)}
+    return Twice(images.name, labels, images.classes, images.drawn_test, images.notes, images, copies)
+
+
+def of_published(dataset: Dataset, copies: Copies) -> Dataset:
+    """With every training image twice, in its published size."""
+
+    def read(folder: Path) -> tuple[Split, Split]:
+        train, test = dataset.read(folder)
+        once_more = zoomed(train.images) if copies == "zoom-copy" else train.images
+        return Split(np.concatenate([train.images, once_more]), np.tile(train.labels, 2)), test
+
+    return replace(dataset, train_count=2 * dataset.train_count, read=read)
+
+
+def zoomed(images: Images) -> Images:
+    """(n, h, w, c), each the top left of five quarters, bilinear. Raises DataError where there is no Pillow."""
+    _, high, wide, _ = images.shape
+    pieces = (images[start : start + ROWS] for start in range(0, len(images), ROWS))
+    return np.concatenate([own.in_shape(each, larger(each.shape[1:]), "stretch")[:, :high, :wide] for each in pieces])
