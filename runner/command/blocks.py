@@ -21,9 +21,9 @@ from rich.console import Console
 
 from runner.command import inputs
 from runner.command.cli import Request
-from runner.command.parser import BadInput
+from runner.command.parser import RETRIES, BadInput
 from runner.command.plan import counts, estimate_s, plan_of, read_result
-from runner.command.progress import Display, duration
+from runner.command.progress import Display, duration, row
 from runner.command.setup import fresh_folder, installations, make_environments
 from runner.environments import definition
 from runner.gate.judge import Gate
@@ -44,7 +44,7 @@ MOST_ROUNDS = 2000  # that are drawn; a worker takes as many of them as its time
 UNTIMED_STEPS = 20  # of each size, about: until everything is compiled, and the fewest rounds
 NOT_ASKED = {"reason": "blocks of steps: the memory worker was not asked"}
 # What `Study` and the options say of whole trainings.
-REFUSED = ("batch_sizes", "until_stable", "retry", "try_all", "models", "epochs")
+REFUSED = ("batch_sizes", "until_stable", "try_all", "models", "epochs")
 
 Group = tuple[int, ...]
 
@@ -112,8 +112,8 @@ def planned(request: Request, shared: dict[str, InputFile], write: WriteTurns) -
 
 def stored(results: Path) -> list[TrialResult]:
     """Of all processes, the newest attempt at each."""
-    found = (read_result(path) for path in sorted((results / ROOMS[Kind.BLOCKS]).glob(f"*/{RESULT_FILE}")))
-    return [each for each in found if each and (results / ROOMS[Kind.BLOCKS] / each.spec.id / RESULT_FILE).is_file()]
+    found = [(path, read_result(path)) for path in sorted((results / ROOMS[Kind.BLOCKS]).glob(f"*/{RESULT_FILE}"))]
+    return [result for path, result in found if result and path.parent.name == result.spec.id]
 
 
 def told_apart(spec: TrialSpec) -> str:
@@ -241,5 +241,11 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
     with Display(console, estimates_s(request, to_run, before)) as display:
         for spec in to_run:
             display.begin(spec)
-            display.finish(processes.run(spec, display.doing))
+            result = processes.run(spec, display.doing)
+            for _ in range(RETRIES):
+                if result.status not in request.retry:
+                    break
+                console.print(f"{row(result)}\n  run again; this attempt is kept beside the next")
+                result = processes.run(spec, display.doing)
+            display.finish(result)
     return [processes.known[spec.id] for spec in specs]
