@@ -33,7 +33,7 @@ from workloads.records.files import write_json
 from workloads.records.job import Job
 
 BLOCK_S = 0.3  # at the least, of the smallest size; longer where a step takes longer
-FEWEST_ROUNDS = 3
+FEWEST_ROUNDS = 4  # of which the report's trimmed mean takes two
 
 Work = Callable[[int], int]  # batch size -> steps that were made of it
 
