@@ -22,7 +22,6 @@ from . import claims, contrasts, picture, tables
 from .stored import Measurement
 
 STEM, WORDING = "powers-of-two", "blocks"
-MAIN = ("html", "md")
 KICKER, LEAD = "Batchwise: is a round batch size faster?", "What is found"
 
 
@@ -119,11 +118,11 @@ def _write(chapters: list[Chapter], out: Path, formats: Collection[str]) -> list
     if "latex" in formats:
         for name, text in latex_files(placed, {each.title: (each.conditions,) for each in chapters}).items():
             write_text(out / f"{STEM}-{name}" if name == "conditions.tex" else out / name, text)
-    texts = {"html": _html, "md": lambda every: _markdown(every, pictures)}
-    paths = [out / f"{STEM}.{kind}" for kind in MAIN if kind in formats]
-    for path in paths:
-        write_text(path, texts[path.suffix[1:]](chapters))
-    return paths
+    texts = {"html": lambda: _html(chapters), "md": lambda: _markdown(chapters, pictures)}
+    main_files = {out / f"{STEM}.{kind}": text for kind, text in texts.items() if kind in formats}
+    for path, text in main_files.items():
+        write_text(path, text())
+    return list(main_files)
 
 
 def _html(chapters: list[Chapter]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -154,9 +155,7 @@ def _by_size(measurement: Measurement, framework: str) -> dict[int, list[Process
     return {size: [process for process in mine if size in process.group] for size in sizes}
 
 
-def _time(
-    measurement: Measurement, framework: str, phase: Phase, size: int, mine: Sequence[Process]
-) -> dict[str, float | int | str]:
+def _time(measurement: Measurement, framework: str, phase: Phase, size: int, mine: Sequence[Process]) -> dict[str, Any]:
     logs = [of_process(each, phase, lambda of_round: -math.log(of_round[size].image_s)) for each in mine]
     mean, low, high = mean_interval(logs) if len(logs) > 1 else (logs[0], math.nan, math.nan)
     blocks = [of_round[size] for process in mine for of_round in process.rounds[phase]]
@@ -241,8 +240,8 @@ def _percents(percents: tuple[float, float, float]) -> Cell:
     return Cell(f"{value:+.2f}{ends}", value)
 
 
-def _interval(row: dict[str, float | int | str]) -> Cell:
-    value, low, high = (float(row[name]) for name in ("images_per_s", "low", "high"))
+def _interval(row: dict[str, Any]) -> Cell:
+    value, low, high = (row[name] for name in ("images_per_s", "low", "high"))
     ends = "" if math.isnan(low) else f" [{low:,.1f}, {high:,.1f}]"
     return Cell(f"{value:,.1f}{ends}", value)
 
@@ -251,6 +250,5 @@ def _p(p: float) -> Cell:
     return Cell(ABSENT) if math.isnan(p) else Cell(f"{p:.2g}", p)
 
 
-def _number(value: float | int | str, form: str) -> Cell:
-    number = float(value)
-    return Cell(ABSENT) if math.isnan(number) else Cell(form.format(number), number)
+def _number(value: float, form: str) -> Cell:
+    return Cell(ABSENT) if math.isnan(value) else Cell(form.format(value), value)

@@ -230,7 +230,11 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
     specs = planned(request, shared, lambda name, array: write_array(request.results, name, array))
     names = {spec.id for spec in specs}
     before = stored(request.results)
-    able = {name: each for name, each in launchers.items() if not isinstance(each, str)}
+    able = {
+        (spec.cell.framework, spec.installation): launcher
+        for spec in specs
+        if not isinstance(launcher := launchers[spec.cell.framework], str)
+    }
     processes = Processes(request, launchers, Gate(request.results, request.project, able), Storage(request.results))
     processes.known = {each.spec.id: each for each in before if each.spec.id in names and counts(each)}
     processes.judge()  # as this version of the gate sees them

@@ -15,6 +15,7 @@ import pytest
 from reports import __main__ as command
 from reports.blocks import article, claims, contrasts, page, stored
 from reports.blocks.contrasts import Contrast, percent
+from reports.comparing.estimates import of_mean
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.status import Status
 
@@ -27,7 +28,7 @@ def contrast_of(processes: int, effect: float, generator: np.random.Generator, *
         for blocks in every
     ]
     shift = contrasts.of_processes(values)
-    estimate = contrasts.of_mean([shift])
+    estimate = of_mean([shift])
     made = Contrast("pytorch", Phase.TRAINING, 128, (127, 129), 20, (127, 128, 129), tuple(values), shift, estimate)
     return contrasts.corrected([made])[0]
 

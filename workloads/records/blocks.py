@@ -57,7 +57,7 @@ def _possible(block: Block) -> bool:
     counts = (block.round + 1, block.batch_size, block.steps)
     counted = all(type(count) is int and 0 < count < 2**31 for count in counts)
     # Busy time comes in ticks: a little below 0 is nobody.
-    return counted and 0 < block.wall_s < 1e9 and -1e9 < block.foreign_cpu_percent < 1e9
+    return counted and 1e-9 < block.wall_s < 1e9 and -1e9 < block.foreign_cpu_percent < 1e9
 
 
 def whole_rounds(blocks: list[Block], phase: Phase) -> list[dict[int, Block]]:
