@@ -108,7 +108,7 @@ def _contrasts(section: Section, baselines: dict[int, int]) -> list[Contrast]:
         tried = [(size, base) for size, base in baselines.items() if (framework, size) in speeds]
         family = [_contrast(speeds, framework, size, base) for size, base in tried]
         tested = [contrast for contrast in family if contrast.estimate]
-        p_values = holm([_two_sided(contrast.estimate) for contrast in tested if contrast.estimate])
+        p_values = holm([contrast.estimate.p_apart for contrast in tested if contrast.estimate])
         corrected = {contrast.batch_size: p for contrast, p in zip(tested, p_values, strict=True)}
         made += [replace(contrast, p=corrected.get(contrast.batch_size, math.nan)) for contrast in family]
     return made
@@ -140,10 +140,6 @@ def _contrast(speeds: _Speeds, framework: str, size: int, baseline: int) -> Cont
     shift = estimates.of_ratio([other[each][0] for each in repeats], [own[each][0] for each in repeats], paired=True)
     estimate = estimates.of_cells([shift])[0] if shift.groups else None
     return Contrast(framework, size, baseline, len(repeats), shift, trials, estimate)
-
-
-def _two_sided(estimate: Estimate) -> float:
-    return 2 * min(estimate.p_above, estimate.times(-1).p_above)
 
 
 def _table(contrasts: Sequence[Contrast]) -> Table:

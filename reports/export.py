@@ -148,13 +148,13 @@ def _write_tables(report: Report, out: Path, formats: Sequence[str]) -> None:
     for one in placed:
         for kind in OF_TABLES:
             if kind in formats and kind != "latex":
-                _write_table(one, out / f"{one.stem}.{kind}", kind)
+                write_table(one, out / f"{one.stem}.{kind}", kind)
     if "latex" in formats:
         for name, text in latex_files(placed, {each.heading: each.conditions for each in report.chapters}).items():
             write_text(out / name, text)
 
 
-def _write_table(placed: Placed, file: Path, kind: str) -> None:
+def write_table(placed: Placed, file: Path, kind: str) -> None:
     """In one format."""
     table = placed.table
     match kind:

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from runner import owned, stored
 from runner.batch_size import command as batch_size
-from runner.command import cli, inputs, machine_noise, overhead, own_data, parser, show, stable
+from runner.command import blocks, cli, inputs, machine_noise, overhead, own_data, parser, show, stable
 from runner.command.plan import Plan, plan_of
 from runner.command.setup import installations, make_environments
 from runner.doctor import command as doctor
@@ -82,6 +82,11 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
         show.stored(options.results, project, console)
         return 0
     request = cli.request(options, project)
+    if request.study.blocks:
+        request = blocks.checked(request, options)
+    if request.plan_only and request.study.blocks:
+        blocks.plan(own_data.prepared(request, console), console)
+        return 0
     if request.plan_only:
         show.plan(own_data.prepared(request, console), console)
         return 0
@@ -112,7 +117,7 @@ def alone(request: cli.Request, *files: str) -> Iterator[None]:
 
 def run(request: cli.Request, console: Console) -> int:
     """Everything between a checked request and the exit code."""
-    results = train(request, console)
+    results = (blocks.measure if request.study.blocks else train)(request, console)
     reported = report(request, console)  # whatever became of the trials
     show.went_wrong(results, console)
     if request.until_stable is not None:

@@ -80,6 +80,8 @@ class Study:
     window_s: Positive = 5.0
     timeout_s: Positive = 600.0
     cool_down_s: NotNegative = 0.0  # before each trial
+    # Groups of batch sizes, each measured in blocks of steps in turn, in place of trials of `batch_sizes`.
+    blocks: tuple[Annotated[tuple[Count, ...], Meta(min_length=3)], ...] = ()
 
     def __post_init__(self) -> None:
         """Raises StudyError with its key for a value of another type or outside its range."""

@@ -75,6 +75,7 @@ class Adapter:
             "framework_version": torch.__version__,
             "cuda_version": torch.version.cuda if device == "cuda" else None,
             "cudnn_version": torch.backends.cudnn.version() if device == "cuda" else None,
+            "multiprocessors": torch.cuda.get_device_properties(0).multi_processor_count if device == "cuda" else None,
             "precision": precision,
             "tf32": torch.backends.cudnn.allow_tf32 if device == "cuda" else False,
             "intra_op_threads": torch.get_num_threads(),

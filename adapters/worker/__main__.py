@@ -24,6 +24,7 @@ from adapters.worker import (
     memory_steps,
     noise_steps,
     overhead_pairs,
+    step_blocks,
     steps,
     trial,
 )
@@ -45,6 +46,7 @@ KINDS: dict[Kind, Callable[[Adapter, Job, Path, EventLog], None]] = {
     Kind.DISTURBED: disturbed_epochs.run,
     Kind.NOISE: noise_steps.run,
     Kind.STEPS: steps.run,
+    Kind.BLOCKS: step_blocks.run,
 }
 
 

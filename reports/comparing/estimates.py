@@ -73,6 +73,11 @@ class Estimate:
 
         return float(special.stdtr(self.freedom, -self.value / self.error))
 
+    @property
+    def p_apart(self) -> float:
+        """How often chance alone gives a value so far from 0, on either side, where the true shift is 0."""
+        return 2 * min(self.p_above, self.times(-1).p_above)
+
     def times(self, sign: int) -> Estimate:
         """The shift the other way round where `sign` is -1."""
         return Estimate(sign * self.value, self.error, self.freedom)

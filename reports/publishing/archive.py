@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from workloads.datasets import file_digest
 from workloads.records import files
+from workloads.records.blocks import BLOCKS_FILE
 from workloads.temporary import temporary_folder
 
 from .. import load
@@ -33,11 +34,12 @@ ARCHIVE = "results.tar.xz"
 MOST_BYTES, MOST_FILES = 4 * 2**30, 1_000_000  # of what is unpacked: ten times the largest study's
 MOST_MEMORY_BYTES, PIECE_BYTES = 256 * 2**20, 2**16  # xz's own highest preset takes 65 MiB
 
-FOLDERS = ("trials", files.ATTEMPTS, "memory", "probes", "disturbed")
+FOLDERS = ("trials", files.ATTEMPTS, "memory", "probes", "disturbed", "blocks")
 FILES = ("overhead.json", "stable.json")
 TRIAL_FILES = (
     files.JOB_FILE, files.TRIAL_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE,
     files.METER_FILE, files.LOG_FILE, files.SAMPLER_LOG_FILE, files.RESULT_FILE, files.ATTEMPT_FILE,
+    BLOCKS_FILE,
 )  # fmt: skip
 LOGS = (files.LOG_FILE, files.SAMPLER_LOG_FILE)  # free text
 NOT_READ = ("overhead", "report", files.INDEX_FILE)  # known, and left out without a word

@@ -149,6 +149,9 @@ def add_axes(parser: Parser) -> None:
     measuring.add_argument("--timeout", dest="timeout_s", type=number, metavar="SECONDS", help="time limit of a trial")
     measuring.add_argument("--cool-down", dest="cool_down_s", type=number, metavar="SECONDS", help="wait before each "
                        "trial, for the device to cool (default: 0)")  # fmt: skip
+    measuring.add_argument("--blocks", nargs="+", type=wholes, metavar="A,B,C", help="instead of trials: groups of "
+                       "batch sizes, each in blocks of steps in turn within one process a repeat, as 127,128,129 "
+                       "255,256,257; is one faster an image than its neighbours?")  # fmt: skip
 
 
 def add_shared(parser: Parser) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -57,6 +58,7 @@ from workloads.activations import activation_bytes
 from workloads.networks import WORKLOADS, of_stored
 from workloads.records import network, validation
 from workloads.records.batch_answers import BatchAnswers
+from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.checks import figure_checks
 from workloads.records.events import Event
 from workloads.records.evidence import Evidence
@@ -158,6 +160,19 @@ def read_overhead(content: bytes) -> bytes:
     return content
 
 
+def read_written_blocks(content: bytes) -> list[Block]:
+    """Raises ValueError for what is no such file."""
+    (folder() / BLOCKS_FILE).write_bytes(content)
+    return read_blocks(folder() / BLOCKS_FILE)
+
+
+def use_blocks(blocks: list[Block]) -> None:
+    """As the report does; rounds that are not whole it leaves out."""
+    with suppress(ValueError):
+        for of_round in whole_rounds(blocks, Phase.TRAINING):
+            [block.image_s for block in of_round.values()]
+
+
 def read_stable(content: bytes) -> bytes:
     """Raises ValueError for what is no such file."""
     validation.decoded(content, StableFile)
@@ -257,6 +272,9 @@ def _whole(name: str) -> Reader:
             return Reader(_json(_dumped(STABLE)), read_stable, use_stable)
         case "overhead":
             return Reader(_json(_dumped(OVERHEAD)), read_overhead, use_overhead)
+        case "blocks":
+            written_blocks = [asdict(Block(Phase.TRAINING, 0, size, 2, 0.5, 1.0)) for size in (7, 8, 9)]
+            return Reader(_json(_dumped({"blocks": written_blocks})), read_written_blocks, use_blocks)
         case "answers":
             return Reader(_json(answers()), decoder(BatchAnswers), use_answers)
         case "attempt":
@@ -273,5 +291,5 @@ def _whole(name: str) -> Reader:
 
 NAMES = (
     "result", "events", "samples", "meter", "trial-events", "trial-samples", "trial-driver", "trial-meter", "network",
-    "study", "stable", "overhead", "answers", "attempt", "job", "publication",
+    "study", "stable", "overhead", "blocks", "answers", "attempt", "job", "publication",
 )  # fmt: skip

@@ -133,7 +133,8 @@ class TrialSpec(Record):
     installation: Installation
     draw: Draw
     # train_ and test_ images and labels, order; network and weights, or model; RATES, of every step, where they differ;
-    # AUGMENTATION, of every image and epoch, where there is any; of NOISE, `noise_scale.BATCHES` and `HELD`
+    # AUGMENTATION, of every image and epoch, where there is any; of NOISE, `noise_scale.BATCHES` and `HELD`;
+    # of BLOCKS, `blocks.TURNS`
     inputs: dict[str, InputFile]
     window_s: float
     timeout_s: float
@@ -215,6 +216,7 @@ class Kind(Word):
     DISTURBED = "disturbed"  # a trial's epochs, untimed, from disturbed weights: the gate's, of a suspect
     NOISE = "noise"  # measures gradients at held weights: which batch size is best for learning
     STEPS = "steps"  # a steady window at one batch size, no epochs: does it fit, and how fast is it
+    BLOCKS = "blocks"  # blocks of steps of several batch sizes in turn: what one more image costs
 
 
 ROOMS = {
@@ -225,6 +227,7 @@ ROOMS = {
     Kind.DISTURBED: "disturbed",
     Kind.NOISE: "noise",
     Kind.STEPS: "steps",
+    Kind.BLOCKS: "blocks",
 }
 
 

@@ -1,0 +1,145 @@
+"""The kind `blocks`: what one image more or less in a batch costs, told by one process.
+
+Separate processes differ by more than that, so one does blocks of steps of all batch sizes in turn. In a round every
+size comes once, in an order that was drawn beforehand; a block is as many steps, in as many calls, for each size, so
+that what a call costs falls on all of them alike. First rounds of training, then of evaluation; as many of each as
+`window_s` takes, FEWEST_ROUNDS at least. The model is one: weights grow older, which changes nothing that is timed.
+
+Writes blocks.json behind the last block.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.base import Adapter, Order
+from adapters.worker.attended import PULSE
+from adapters.worker.event_log import EventLog
+from adapters.worker.overhead_pairs import CORES, busy_s
+from adapters.worker.prepare import Prepared, prepare, read_input
+from adapters.worker.trainer import Trainer
+from adapters.worker.trial import WARM_UP_STEPS, warm_up
+from workloads.datasets import Images
+from workloads.records.blocks import BLOCKS_FILE, TURNS, Block, Phase
+from workloads.records.events import Event
+from workloads.records.files import write_json
+from workloads.records.job import Job
+
+BLOCK_S = 0.3  # at the least, of the smallest size; longer where a step takes longer
+FEWEST_ROUNDS = 4  # of which the report's trimmed mean takes two
+
+Work = Callable[[int], int]  # batch size -> steps that were made of it
+
+
+def endless(order: Order, batch_size: int, steps: int) -> Iterator[Order]:
+    """(steps, batch_size), round and round `order` (n,)."""
+    position = 0
+    while True:
+        indices = np.arange(position, position + steps * batch_size) % len(order)
+        yield order[indices].reshape(steps, batch_size)
+        position = int(indices[-1]) + 1
+
+
+class Training:
+    """Blocks of updates, by batch size."""
+
+    def __init__(self, adapter: Adapter, prepared: Prepared, sizes: list[int], events: EventLog) -> None:
+        """Each size is warmed up: what is compiled for it, is."""
+        self.order = prepared.order[0]
+        self.trainers = {size: Trainer(adapter, prepared.rates, prepared.ahead) for size in sizes}
+        for size, trainer in self.trainers.items():
+            warm_up(trainer, [np.resize(self.order, (1 + WARM_UP_STEPS, size))], events)
+        self.steps = min(trainer.steps_a_call() for trainer in self.trainers.values())
+        fastest_s = min(trainer.step_s for trainer in self.trainers.values())
+        self.calls = max(1, math.ceil(BLOCK_S / (self.steps * fastest_s)))
+        self.batches = {size: endless(self.order, size, self.steps) for size in sizes}
+        for size in sizes:  # calls of this length are compiled, too
+            self.block(size)
+
+    def block(self, size: int) -> int:
+        """Raises RuntimeError where a step gave no loss."""
+        trainer, steps = self.trainers[size], self.steps * self.calls
+        before = len(trainer.losses)
+        trainer.run(next(self.batches[size]) for _ in range(self.calls))
+        if len(trainer.losses) - before != steps:
+            raise RuntimeError(f"{steps} steps of {size} images gave {len(trainer.losses) - before} losses")
+        return steps
+
+    def check(self) -> None:
+        """Raises RuntimeError where a loss is no number."""
+        for size, trainer in self.trainers.items():
+            if trainer.diverged_step is not None:
+                raise RuntimeError(f"the loss of step {trainer.diverged_step} of {size} images is no number")
+
+
+class Evaluation:
+    """Blocks of batches of the test split, by batch size: images go in, logits come out."""
+
+    def __init__(self, adapter: Adapter, images: Images, sizes: list[int]) -> None:
+        """Each size is warmed up."""
+        self.adapter, self.calls = adapter, 1
+        # Copies: a view of the file is read-only, which PyTorch warns of.
+        self.batches = {size: np.array(images[np.arange(size) % len(images)]) for size in sizes}
+        seconds = []
+        for size in sizes:
+            self.block(size)
+            began_s = time.monotonic()
+            self.block(size)
+            seconds.append(time.monotonic() - began_s)
+        self.calls = max(1, math.ceil(BLOCK_S / min(seconds)))
+
+    def block(self, size: int) -> int:
+        """Raises RuntimeError where not every image has its logits."""
+        for _ in range(self.calls):
+            logits = self.adapter.predict(self.batches[size])
+            if len(logits) != size:
+                raise RuntimeError(f"{size} images gave {len(logits)} rows of logits")
+        PULSE.beat(time.monotonic())
+        return self.calls
+
+
+def measured(adapter: Adapter, phase: Phase, number: int, size: int, work: Work) -> Block:
+    """One block; the device is idle at both edges."""
+    adapter.synchronize()
+    busy_before_s, own_before_s, began_s = busy_s(), time.process_time(), time.monotonic()
+    steps = work(size)
+    adapter.synchronize()
+    wall_s = time.monotonic() - began_s
+    foreign_s = busy_s() - busy_before_s - (time.process_time() - own_before_s)
+    return Block(phase, number, size, steps, wall_s, 100 * foreign_s / (wall_s * len(CORES)))
+
+
+def rounds(adapter: Adapter, phase: Phase, turns: NDArray[np.int32], length_s: float, work: Work) -> list[Block]:
+    """As many whole ones as `length_s` takes: what was measured does not decide when it ends."""
+    blocks: list[Block] = []
+    until_s = time.monotonic() + length_s
+    for number, sizes in enumerate(turns.tolist()):
+        if number >= FEWEST_ROUNDS and time.monotonic() >= until_s:
+            break
+        blocks += [measured(adapter, phase, number, size, work) for size in sizes]
+    return blocks
+
+
+def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
+    """Raises what the adapter raises before `finished`."""
+    prepared, length_s = prepare(adapter, job, folder, events), job.trial.window_s
+    turns = np.load(read_input((folder / job.results).resolve(), job.trial.inputs[TURNS]))
+    prepared.build(adapter)
+    del prepared.task  # the weights as they were given
+    adapter.synchronize()
+    events.write(Event.BUILT)
+    sizes = sorted(turns[0].tolist())
+    training = Training(adapter, prepared, sizes, events)
+    blocks = rounds(adapter, Phase.TRAINING, turns, length_s, training.block)
+    training.check()
+    evaluation = Evaluation(adapter, prepared.test.images, sizes)
+    blocks += rounds(adapter, Phase.EVALUATION, turns, length_s, evaluation.block)
+    write_json(folder / BLOCKS_FILE, {"blocks": [asdict(block) for block in blocks]})
+    events.write(Event.FINISHED)

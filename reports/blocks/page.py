@@ -1,0 +1,170 @@
+"""What is written of blocks of steps: a page, its Markdown, a file a table and the picture, as a report has them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import markdown, terminal
+from ..charts import Chart
+from ..drawing import figures, sizes
+from ..export import OF_CHARTS, OF_TABLES, by_itself, write_table, write_text
+from ..frameworks import display_name
+from ..latex.files import files as latex_files
+from ..load import ReportError
+from ..sentences import say
+from ..table import Placed, Table
+from ..training_text import optimizer_label
+from ..web.page import NO_CONNECTION, STYLES, asset, environment
+from . import claims, contrasts, picture, tables
+from .stored import Measurement
+
+STEM, WORDING = "powers-of-two", "blocks"
+KICKER, LEAD = "Batchwise: is a round batch size faster?", "What is found"
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What the processes of one conditions say; sentences are plain text. `chart` is None without a process."""
+
+    title: str
+    conditions: str
+    findings: tuple[str, ...]
+    tables: tuple[Table, ...]
+    chart: Chart | None
+    left_out: tuple[str, ...]
+
+
+def chapter(measurement: Measurement) -> Chapter:
+    """Of one conditions."""
+    kinds = claims.kinds_of(measurement)
+
+    def named(size: int) -> list[str]:
+        return [kind.name for kind in kinds if kind.holds(size)]
+
+    found = contrasts.of_measurement(measurement, named)
+    held = claims.of_contrasts(found, kinds, measurement.frameworks)
+    title = f"{measurement.task.workload} on {measurement.task.dataset}"
+    made = [tables.contrasts(found), tables.claims(held), tables.times(measurement), tables.published(found)]
+    return Chapter(
+        title,
+        conditions(measurement),
+        tuple(map(finding, found)) or (say(WORDING, "nothing"),),
+        tuple(table for table in made if table is not None and table.rows),
+        picture.chart(measurement) if measurement.processes else None,
+        measurement.left_out,
+    )
+
+
+def finding(contrast: contrasts.Contrast) -> str:
+    """In a sentence."""
+    value, low, high = contrast.percents
+    facts = {"size": contrast.size, "name": contrast.framework, "phase": contrast.phase, "percent": value}
+    if contrast.estimate is None:
+        return say(WORDING, "once", **facts)
+    detectable = contrasts.percent(contrast.detectable)
+    return say(WORDING, "found", **facts, low=low, high=high, verdict=contrast.verdict, detectable=detectable)
+
+
+def conditions(measurement: Measurement) -> str:
+    """In a line; what is not known is left out."""
+    placement, task = measurement.placement, measurement.task
+    results = [process.result for process in measurement.processes]
+    machine = results[0].machine if results else {}
+    names = [str(gpu.get("name")) for gpu in machine.get("gpus", []) if isinstance(gpu, dict)]
+    words = {
+        "device": ", ".join(names) or placement.device,
+        "processor": machine.get("cpu_model"),
+        "threads": placement.threads,
+        "optimizer": optimizer_label(task.optimizer),
+        "feed": task.feed,
+        "commit": machine.get("commit"),
+        "started": min((result.started_at for result in results), default=None),
+    }
+    words |= {
+        f"{display_name(result.spec.cell.framework)} version": result.facts.get("framework_version")
+        for result in results
+    }
+    return "; ".join(f"{name} {value}" for name, value in words.items() if value is not None)
+
+
+def write(chapters: list[Chapter], out: Path, formats: Collection[str]) -> list[Path]:
+    """Into `out`; returns the main files. Raises ReportError where it cannot be written."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with by_itself(out):
+            return _write(chapters, out, formats)
+    except OSError as error:
+        raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error
+
+
+def _write(chapters: list[Chapter], out: Path, formats: Collection[str]) -> list[Path]:
+    kinds = [kind for kind in OF_CHARTS if kind in formats]
+    placed: list[Placed] = []
+    pictures: list[str | None] = []
+    for number, each in enumerate(chapters, start=1):
+        ending = f"-{number}" if len(chapters) > 1 else ""
+        placed += [Placed(table, f"{table.name}{ending}", (each.conditions,)) for table in each.tables]
+        pictures.append(f"{STEM}{ending}.{kinds[0]}" if each.chart and kinds else None)
+        if each.chart:
+            figures.draw(each.chart, out / f"{STEM}{ending}", kinds, sizes.USUAL)
+    for one in placed:
+        for kind in OF_TABLES:
+            # The Markdown of all is one file, named as the main table is.
+            if kind in formats and kind not in ("latex", "md"):
+                write_table(one, out / f"{one.stem}.{kind}", kind)
+    if "latex" in formats:
+        for name, text in latex_files(placed, {each.title: (each.conditions,) for each in chapters}).items():
+            write_text(out / f"{STEM}-{name}" if name == "conditions.tex" else out / name, text)
+    texts = {"html": lambda: _html(chapters), "md": lambda: _markdown(chapters, pictures)}
+    main_files = {out / f"{STEM}.{kind}": text for kind, text in texts.items() if kind in formats}
+    for path, text in main_files.items():
+        write_text(path, text())
+    return list(main_files)
+
+
+def _html(chapters: list[Chapter]) -> str:
+    first, *others = [table for each in chapters for table in each.tables] or [tables.contrasts([])]
+    charts = [each.chart for each in chapters if each.chart]
+    return (
+        environment()
+        .get_template("batch-size.html.j2")
+        .render(
+            kicker=KICKER,
+            lead=LEAD,
+            title="; ".join(each.title for each in chapters),
+            policy=NO_CONNECTION,
+            style="".join(map(asset, STYLES)),
+            conditions=". ".join(each.conditions for each in chapters),
+            recommendation=[line for each in chapters for line in (*each.findings, *each.left_out)],
+            picture=base64.b64encode(figures.svg(charts[0]).encode()).decode() if charts else "",
+            alt=charts[0].alt if charts else "",
+            table=first,
+            details=others,
+        )
+    )
+
+
+def _markdown(chapters: list[Chapter], pictures: list[str | None]) -> str:
+    parts = []
+    for each, drawn in zip(chapters, pictures, strict=True):
+        parts += [f"# {markdown.escape(each.title)}", markdown.escape(each.conditions)]
+        parts += [markdown.bullets(map(markdown.escape, each.findings))]
+        if each.chart and drawn:
+            parts += [f"![{markdown.escape(each.chart.alt)}]({drawn})", markdown.escape(each.chart.caption)]
+        parts += [markdown.of(table, "##") for table in each.tables]
+        if each.left_out:
+            parts += ["## Left out", markdown.bullets(map(markdown.escape, each.left_out))]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def printed(chapters: list[Chapter]) -> str:
+    """For a terminal."""
+    lines: list[str] = []
+    for each in chapters:
+        lines += ["", f"{each.title}: blocks of steps", *each.findings]
+        lines += [terminal.table(table) for table in each.tables if table.name == tables.NAME]
+        lines += [f"Left out: {line}" for line in each.left_out]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,255 @@
+"""A study of blocks: groups of batch sizes, each measured by fresh processes in which all of its sizes take turns.
+
+A repeat is a process. All processes share weights, images and the framework's probe, those of the first repeat; what
+differs is the process and the order of the turns, which are drawn from the study's seed and handed over as data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from runner.command import inputs
+from runner.command.cli import Request
+from runner.command.parser import RETRIES, BadInput
+from runner.command.plan import counts, estimate_s, plan_of, read_result
+from runner.command.progress import Display, duration, row
+from runner.command.setup import fresh_folder, installations, make_environments
+from runner.environments import definition
+from runner.gate.judge import Gate
+from runner.input_files import write_array
+from runner.launch import Launcher
+from runner.machine import description
+from runner.storage import Storage
+from runner.trial import now, run_trial
+from workloads.records.blocks import BLOCKS_FILE, TURNS, Block, read_blocks
+from workloads.records.checks import CONTENDED_PERCENT
+from workloads.records.files import RESULT_FILE, write_json
+from workloads.records.job import ON_DEMAND, ROOMS, Draw, InputFile, Job, Kind, Passes, TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+from workloads.temporary import clear_parts
+
+MOST_ROUNDS = 2000  # that are drawn; a worker takes as many of them as its time allows
+UNTIMED_STEPS = 20  # of each size, about: until everything is compiled, and the fewest rounds
+NOT_ASKED = {"reason": "blocks of steps: the memory worker was not asked"}
+# What `Study` and the options say of whole trainings.
+REFUSED = ("batch_sizes", "until_stable", "try_all", "models", "epochs")
+
+Group = tuple[int, ...]
+
+
+def checked(request: Request, options: argparse.Namespace) -> Request:
+    """With the batch sizes that stand for the groups. Raises BadInput for what blocks cannot be made of."""
+    study = request.study
+    for name in REFUSED:
+        if getattr(options, name):
+            given = {"batch_sizes": "--batch-size", "models": "--model"}.get(name, f"--{name.replace('_', '-')}")
+            raise BadInput(f"{given}: not for a study of blocks, which trains groups of sizes in turn and no epochs")
+    for group in study.blocks:
+        if len(set(group)) < len(group):
+            raise BadInput(f"blocks {','.join(map(str, group))}: names a batch size twice")
+    for one, other in combinations(study.blocks, 2):
+        if shared := sorted(set(one) & set(other)):
+            raise BadInput(f"blocks: {shared[0]} is in two groups; name it in one of them")
+    single = {"schedule": "constant", "warm_up": 0, "augment": "none", "accumulate": 1, "scale_learning_rate": "none"}
+    for name, usual in single.items():
+        if getattr(study, name) != usual:
+            raise BadInput(f"{name} {getattr(study, name)}: not for blocks of steps, which know {usual} alone")
+    if 2 * study.window_s >= study.timeout_s:
+        raise BadInput(
+            f"--window {study.window_s:g}: training and evaluation take as long each, and do not fit into the "
+            f"{study.timeout_s:g} s of --timeout"
+        )
+    return replace(request, study=study.changed(batch_sizes=tuple(map(main_size, study.blocks)), epochs=1))
+
+
+def main_size(group: Group) -> int:
+    """The one with most factors of two, which its processes are named by."""
+    return max(group, key=lambda size: (size & -size, size))
+
+
+def turns(group: Group, seed: int, process: int) -> NDArray[np.int32]:
+    """(MOST_ROUNDS, sizes): in each row every size once."""
+    generator = np.random.default_rng([seed, process, *group])
+    return generator.permuted(np.tile(np.array(sorted(group), np.int32), (MOST_ROUNDS, 1)), axis=1)
+
+
+WriteTurns = Callable[[str, NDArray[np.int32]], InputFile]
+
+
+def not_written(_: str, array: NDArray[np.int32]) -> InputFile:
+    """What `write_array` would give, without a path."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return InputFile("", hashlib.sha256(buffer.getbuffer()).hexdigest())
+
+
+def planned(request: Request, shared: dict[str, InputFile], write: WriteTurns) -> list[TrialSpec]:
+    """The processes in shuffled order, frameworks directly after each other. `shared` are the first repeat's inputs."""
+    study, repeats = request.study, range(request.study.repeats)
+    groups = {main_size(group): group for group in study.blocks}
+    plan = plan_of(request, installations(request), repeats, dict.fromkeys(repeats, shared))
+    specs = []
+    for spec in plan.trials:
+        if spec.cell.allocator == ON_DEMAND:
+            group, process = groups[spec.cell.batch_size], spec.draw.repeat
+            name = f"turns-{'-'.join(map(str, sorted(group)))}-process{process}"
+            file = write(name, turns(group, study.seed, process))
+            specs.append(replace(spec, passes=Passes(0, study.last_batch), inputs={**spec.inputs, TURNS: file}))
+    return specs
+
+
+def stored(results: Path) -> list[TrialResult]:
+    """Of all processes, the newest attempt at each."""
+    found = [(path, read_result(path)) for path in sorted((results / ROOMS[Kind.BLOCKS]).glob(f"*/{RESULT_FILE}"))]
+    return [result for path, result in found if result and path.parent.name == result.spec.id]
+
+
+def told_apart(spec: TrialSpec) -> str:
+    """The same for a process that was planned without its inputs."""
+    return replace(spec, inputs={TURNS: spec.inputs[TURNS]}).id
+
+
+def estimates_s(request: Request, specs: Iterable[TrialSpec], measured: list[TrialResult]) -> dict[str, float]:
+    """{id: seconds}: from a process of the same setting, else a guess good to a factor of 2 or 3."""
+    workload, groups = request.workload, {main_size(group): group for group in request.study.blocks}
+    known = {each.spec.setting for each in measured}
+    seconds = {}
+    for spec in specs:
+        seconds[spec.id] = estimate_s(spec, workload, request.dataset.train_count, measured)
+        if spec.setting not in known:
+            images = UNTIMED_STEPS * sum(groups[spec.cell.batch_size])
+            trained = replace(spec, passes=Passes(1, "keep"), window_s=0.0, cool_down_s=0.0)
+            seconds[spec.id] += spec.window_s + estimate_s(trained, workload, images, [])
+    return seconds
+
+
+def plan(request: Request, console: Console) -> None:
+    """Print the processes in their order, with estimates."""
+    before = stored(request.results)
+    finished = {told_apart(each.spec) for each in before if counts(each)}
+    specs = planned(request, {}, not_written)
+    to_run = [spec for spec in specs if told_apart(spec) not in finished]
+    estimates = estimates_s(request, to_run, before)
+    for number, spec in enumerate(specs, start=1):
+        group = next(each for each in request.study.blocks if main_size(each) == spec.cell.batch_size)
+        state = f"about {duration(estimates[spec.id])}" if spec.id in estimates else "finished"
+        sizes = ", ".join(map(str, sorted(group)))
+        console.print(f"{number:>4}  {spec.cell.framework}  blocks of {sizes}  repeat {spec.draw.repeat}  {state}")
+    total = duration(sum(estimates.values()))
+    console.print(f"{len(to_run)} processes to run, about {total}; a rough guess where nothing like it was measured")
+
+
+@dataclass
+class Processes:
+    """Of one command: they are run, and judged by what their frameworks' probes gave."""
+
+    request: Request
+    launchers: dict[str, Launcher | str]
+    gate: Gate
+    storage: Storage
+    known: dict[str, TrialResult] = field(default_factory=dict)
+
+    def run(self, spec: TrialSpec, doing: Callable[[str], None]) -> TrialResult:
+        """One more, whatever became of it; an earlier attempt is put aside."""
+        launcher = self.launchers[spec.cell.framework]
+        label = definition.label(self.request.project, spec.cell.framework)
+        machine = description.describe(self.request.project, spec.placement.device, self.request.gpus)
+        conditions = machine | {"framework_label": label}
+        self.storage.need(spec, launcher)
+        folder = fresh_folder(self.request.results, Job(Kind.BLOCKS, spec))
+        if isinstance(launcher, str):
+            result = TrialResult(spec, Status.UNSUPPORTED, launcher, now(), 0.0, machine=conditions)
+        else:
+            doing("probe")
+            evidence = self.gate.gather(probed(spec), launcher)
+            doing("blocks")
+            result = run_trial(folder, spec, launcher, conditions, NOT_ASKED, Kind.BLOCKS)
+            self.storage.whole(spec, launcher)
+            result = replace(ended(result, folder / BLOCKS_FILE), evidence=evidence)
+        write_json(folder / RESULT_FILE, result.to_json())
+        self.known[spec.id] = result
+        doing("gate")
+        self.judge()
+        return self.known[spec.id]
+
+    def judge(self) -> None:
+        """All that are known, and store what is seen otherwise than before. The turns change nothing that is probed."""
+        results = list(self.known.values())
+        asked = [replace(each, spec=probed(each.spec)) for each in results]
+        for before, judged in zip(results, self.gate.judge(asked), strict=True):
+            result = replace(judged, spec=before.spec)
+            if result != before:
+                folder = Job(Kind.BLOCKS, before.spec).folder(self.request.results)
+                write_json(folder / RESULT_FILE, result.to_json())
+                self.known[before.spec.id] = result
+
+
+def probed(spec: TrialSpec) -> TrialSpec:
+    """By which the gate knows the process: the first repeat, without turns."""
+    files = {name: file for name, file in spec.inputs.items() if name != TURNS}
+    return replace(spec, inputs=files, draw=Draw(0, spec.draw.first_seed))
+
+
+def ended(result: TrialResult, path: Path) -> TrialResult:
+    """With what its blocks tell of how it went."""
+    if result.status is not Status.OK:
+        return result
+    try:
+        blocks = read_blocks(path)
+    except ValueError as error:
+        return replace(result, status=Status.FAILED, reason=str(error))
+    if (others := foreign_percent(blocks)) > CONTENDED_PERCENT and result.spec.placement.device == "cpu":
+        reason = f"other processes took {others:.0f} % of the cores in the middle block (more than "
+        return replace(result, status=Status.CONTENDED, reason=f"{reason}{CONTENDED_PERCENT:g} %): run it again")
+    return result
+
+
+def foreign_percent(blocks: list[Block]) -> float:
+    """Of the middle block: a few that were disturbed are for the report's trimmed means."""
+    return statistics.median(block.foreign_cpu_percent for block in blocks)
+
+
+def measure(request: Request, console: Console) -> list[TrialResult]:
+    """Every process of the study, those of earlier runs among them."""
+    clear_parts(request.results)
+    data = inputs.write_data(request, console)
+    launchers = make_environments(request, console)
+    shared = inputs.write_repeats(request, data, range(1))[0]
+    specs = planned(request, shared, lambda name, array: write_array(request.results, name, array))
+    names = {spec.id for spec in specs}
+    before = stored(request.results)
+    able = {
+        (spec.cell.framework, spec.installation): launcher
+        for spec in specs
+        if not isinstance(launcher := launchers[spec.cell.framework], str)
+    }
+    processes = Processes(request, launchers, Gate(request.results, request.project, able), Storage(request.results))
+    processes.known = {each.spec.id: each for each in before if each.spec.id in names and counts(each)}
+    processes.judge()  # as this version of the gate sees them
+    to_run = [spec for spec in specs if spec.id not in processes.known]
+    if len(to_run) < len(specs):
+        finished = len(specs) - len(to_run)
+        console.print(f"{finished} of {len(specs)} processes are finished in {request.results}: left out")
+    with Display(console, estimates_s(request, to_run, before)) as display:
+        for spec in to_run:
+            display.begin(spec)
+            result = processes.run(spec, display.doing)
+            for _ in range(RETRIES):
+                if result.status not in request.retry:
+                    break
+                console.print(f"{row(result)}\n  run again; this attempt is kept beside the next")
+                result = processes.run(spec, display.doing)
+            display.finish(result)
+    return [processes.known[spec.id] for spec in specs]

@@ -1,0 +1,224 @@
+"""What the report says of blocks of steps whose true effect is known."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import blocked
+import numpy as np
+import pytest
+
+from reports import __main__ as command
+from reports.blocks import article, claims, contrasts, page, stored
+from reports.blocks.contrasts import Contrast, percent
+from reports.comparing.estimates import of_mean
+from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
+from workloads.records.status import Status
+
+
+def contrast_of(processes: int, effect: float, generator: np.random.Generator, **settings: float) -> Contrast:
+    """128 against 127 and 129, training, as the only test."""
+    every = [blocked.simulated(generator, effects={128: effect}, **settings) for _ in range(processes)]  # type: ignore[arg-type]
+    values = [
+        contrasts.trimmed([contrasts.above_line(r, 128, (127, 129)) for r in whole_rounds(blocks, Phase.TRAINING)])
+        for blocks in every
+    ]
+    shift = contrasts.of_processes(values)
+    estimate = of_mean([shift])
+    made = Contrast("pytorch", Phase.TRAINING, 128, (127, 129), 20, (127, 128, 129), tuple(values), shift, estimate)
+    return contrasts.corrected([made])[0]
+
+
+def many(effect: float, **settings: float) -> list[Contrast]:
+    generator = np.random.default_rng(2022)
+    return [contrast_of(5, effect, generator, **settings) for _ in range(400)]
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.3])
+def test_the_interval_holds_the_true_effect_as_often_as_it_says_also_under_drift(drift: float) -> None:
+    found = many(0.01, drift=drift)
+    held = [low <= percent(0.01) <= high for _, low, high in (each.percents for each in found)]
+    assert 0.92 < np.mean(held) < 0.98
+    assert abs(np.mean([each.shift.value for each in found]) - 0.01) < 0.0007
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.3])
+def test_a_size_that_is_as_fast_as_its_neighbours_is_seldom_said_to_be_another(drift: float) -> None:
+    wrong = np.mean([each.verdict in ("faster", "slower") for each in many(0.0, drift=drift)])
+    assert wrong < 0.08
+
+
+def test_the_smallest_effect_that_could_have_been_found_is_found_four_times_in_five() -> None:
+    detectable = float(np.sqrt(np.mean([each.detectable**2 for each in many(0.0)])))
+    found = np.mean([each.verdict == "faster" for each in many(detectable)])
+    assert 0.7 < found < 0.92
+
+
+def test_rounds_of_one_process_are_no_independent_repeats() -> None:
+    """What a process has of its own does not go away by more rounds in it."""
+    few, lots = (many(0.0, rounds=rounds, process_spread=0.01) for rounds in (20, 80))
+    assert np.mean([each.detectable for each in lots]) > 0.8 * np.mean([each.detectable for each in few])
+    assert np.mean([each.verdict in ("faster", "slower") for each in lots]) < 0.08
+
+
+def test_what_a_step_costs_in_any_case_is_no_advantage_of_the_larger_size() -> None:
+    """The line is drawn at the size, not halfway where neighbours are at different distances."""
+    times = {100: 120 / 100, 128: 148 / 128, 129: 149 / 129}
+    of_round = {size: Block(Phase.TRAINING, 0, size, 1, size * each, 0.0) for size, each in times.items()}
+    assert contrasts.above_line(of_round, 128, (100, 129)) == pytest.approx(0, abs=1.5e-3)
+    assert contrasts.neighbours((129, 100, 128, 140)) == {128: (100, 129), 129: (128, 140)}
+
+
+def read(results: Path) -> page.Chapter:
+    (measurement,) = stored.read(results)
+    return page.chapter(measurement)
+
+
+def rows(chapter: page.Chapter, name: str) -> list[dict[str, object]]:
+    (table,) = [table for table in chapter.tables if table.name == name]
+    return table.tidy.to_dict("records")  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("effect", "told", "claimed"),
+    [(0.05, "faster", "upheld"), (-0.05, "slower", "violated: slower"), (0.0, "within 1 %", "violated: within 1 %")],
+)
+def test_a_planted_claim_is_upheld_or_violated(tmp_path: Path, effect: float, told: str, claimed: str) -> None:
+    chapter = read(blocked.study(tmp_path, {128: effect}, process_spread=0.001))
+    assert [row["verdict"] for row in rows(chapter, "powers-of-two")] == [told, told]
+    powers = [row for row in rows(chapter, "powers-of-two-claims") if row["kind"] == "powers of two"]
+    assert [(row["batch_sizes"], row["verdict"]) for row in powers] == [("128", claimed)] * 2
+    word = "slower" if effect < 0 else "faster"
+    assert effect == 0 or all(f"% {word} [" in line for line in chapter.findings)
+
+
+def test_what_this_run_cannot_tell_is_said_with_what_it_could_have_found(tmp_path: Path) -> None:
+    chapter = read(blocked.study(tmp_path, {}, processes=3, process_spread=0.02))
+    assert {row["verdict"] for row in rows(chapter, "powers-of-two")} == {"cannot be told"}
+    assert all("cannot be told from no difference; " in line for line in chapter.findings)
+    assert all(float(str(row["detectable_percent"])) > 1 for row in rows(chapter, "powers-of-two"))
+
+
+def test_multiples_are_claims_of_their_own_that_a_power_of_two_tells_nothing_of(tmp_path: Path) -> None:
+    groups = ((127, 128, 129), (119, 120, 121), (191, 192, 193))
+    chapter = read(blocked.study(tmp_path, {120: 0.05}, groups, process_spread=0.001))
+    told = {(row["kind"], row["batch_sizes"]): row["verdict"] for row in rows(chapter, "powers-of-two-claims")}
+    assert told["multiples of 8, not of 64, no powers of two", "120"] == "upheld"
+    assert told["multiples of 64, no powers of two", "192"] == "violated: within 1 %"
+    assert told["powers of two", "128"] == "violated: within 1 %"
+
+
+def test_a_claim_without_a_size_or_a_gpu_has_no_verdict_and_a_reason(tmp_path: Path) -> None:
+    found = rows(read(blocked.study(tmp_path, {})), "powers-of-two-claims")
+    of_64 = next(row for row in found if str(row["kind"]).startswith("multiples of 64"))
+    assert (of_64["verdict"], of_64["reason"]) == (
+        "cannot be told", "no such size was measured between two others by PyTorch",
+    )  # fmt: skip
+    rule = [row for row in found if str(row["kind"]).startswith(claims.COULOM)]
+    assert len(rule) == 4 and all(row["reason"] == claims.NO_GPU and math.isnan(float(str(row["low"]))) for row in rule)
+
+
+def test_coulom_s_rule_names_the_sizes_that_fill_a_gpu() -> None:
+    # 2^14 * 80 / (32 * 32 * 64) = 20 a step: V100, a map of 32 x 32 x 64
+    assert claims.coulom_sizes(80, (32, 32, 64), 100) == {20, 40, 60, 80, 100}
+    assert claims.coulom_sizes(80, (224, 224, 3), 30) == {8, 17, 26}
+
+
+def test_coulom_s_rule_is_a_claim_on_a_gpu_that_told_its_multiprocessors(tmp_path: Path) -> None:
+    generator, group = np.random.default_rng(3), (19, 20, 21)
+    for process in range(4):
+        spec = blocked.spec_of("pytorch", group, process, device="GPU-1")
+        blocks = blocked.simulated(generator, group, {20: 0.1}, process_spread=0.001)
+        blocked.store(tmp_path, spec, blocks, multiprocessors=80)
+    (measurement,) = stored.read(tmp_path)
+    kinds = claims.kinds_of(measurement)
+    shape = claims.widest(measurement.workload) if measurement.workload else ()
+    (widest,) = [kind for kind in kinds if kind.name.endswith("widest map")]
+    assert widest.reason == "" and widest.holds(20) == (20 in claims.coulom_sizes(80, shape, 21))
+
+
+def test_one_process_has_a_value_and_no_verdict(tmp_path: Path) -> None:
+    chapter = read(blocked.study(tmp_path, {128: 0.2}, processes=1))
+    assert {row["verdict"] for row in rows(chapter, "powers-of-two")} == {"cannot be told"}
+    assert all("in the one process that measured it" in line for line in chapter.findings)
+    of_powers = [row for row in rows(chapter, "powers-of-two-claims") if row["kind"] == "powers of two"]
+    assert {row["reason"] for row in of_powers} == {claims.ONE_PROCESS}
+
+
+def test_steps_an_epoch_stand_beside_time(tmp_path: Path) -> None:
+    table = rows(read(blocked.study(tmp_path, {}, ((255, 256, 257),))), "block-times")
+    steps = {row["batch_size"]: row["steps_an_epoch"] for row in table if row["phase"] == "training"}
+    assert steps == {255: 197, 256: 196, 257: 195}
+    assert all(math.isnan(float(str(row["steps_an_epoch"]))) for row in table if row["phase"] == "evaluation")
+
+
+def test_the_article_stands_beside_ours_with_what_it_cannot_say(tmp_path: Path) -> None:
+    chapter = read(blocked.study(tmp_path, {}, ((127, 128, 129), (255, 256, 257))))
+    (table,) = [table for table in chapter.tables if table.name == "powers-of-two-published"]
+    shown = {(row[0].text, row[1].text, row[2].text): row[3].text for row in table.rows}
+    assert shown["1xV100, none", "training", "128"] == "+0.82"  # 9.78 minutes between 9.80 and 9.92
+    assert shown["1xV100, none", "evaluation", "128"] == "+0.00"
+    assert ("4xV100, ddp", "training", "256") in shown
+    assert "one step more than of 256" in table.below[1] and "its inference column by 7" in table.below[1]
+    assert {each.size for each in article.published()} == {128, 256, 512}
+
+
+def test_processes_that_did_not_end_well_or_are_of_other_code_are_left_out_and_named(tmp_path: Path) -> None:
+    blocked.study(tmp_path, {}, processes=3)
+    blocks = blocked.simulated(np.random.default_rng(1))
+    contended = blocked.store(tmp_path, blocked.spec_of("pytorch", (127, 128, 129), 8), blocks, Status.CONTENDED)
+    broken = blocked.store(tmp_path, blocked.spec_of("pytorch", (127, 128, 129), 9), blocks)
+    (broken / BLOCKS_FILE).write_text('{"blocks": [')
+    (tmp_path / "blocks" / f"{contended.name}-1").mkdir()
+    chapter = read(tmp_path)
+    assert [row["processes"] for row in rows(chapter, "powers-of-two")] == [3, 3]
+    assert any(line == f"{contended.name}: contended: made up." for line in chapter.left_out)
+    assert any(str(broken) in line and "blocks.json: JSONDecodeError" in line for line in chapter.left_out)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"wall_s": 0}, {"wall_s": "1"}, {"steps": 0}, {"steps": 1.5}, {"round": -1}, {"batch_size": 2**40},
+        {"phase": "sleep"}, {"foreign_cpu_percent": None}, {"invented": 1},
+    ],
+)  # fmt: skip
+def test_a_block_that_nobody_can_have_measured_is_refused(tmp_path: Path, change: Mapping[str, object]) -> None:
+    block = {"phase": "training", "round": 0, "batch_size": 8, "steps": 2, "wall_s": 1.0, "foreign_cpu_percent": 0.0}
+    path = tmp_path / BLOCKS_FILE
+    path.write_text(json.dumps({"blocks": [block]}))
+    assert read_blocks(path)[0].image_s == 1 / 16
+    path.write_text(json.dumps({"blocks": [block | dict(change)]}))
+    with pytest.raises(ValueError, match=r"^blocks\.json: "):
+        read_blocks(path)
+
+
+def test_rounds_that_are_not_whole_are_refused() -> None:
+    blocks = blocked.simulated(np.random.default_rng(1), rounds=2)
+    with pytest.raises(ValueError, match="of different batch sizes"):
+        whole_rounds(blocks[:-1], Phase.EVALUATION)
+    with pytest.raises(ValueError, match="twice"):
+        whole_rounds([*blocks, blocks[-1]], Phase.EVALUATION)
+
+
+def test_the_report_command_writes_every_format_without_any_trial(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocked.study(tmp_path, {128: 0.05}, frameworks=("pytorch", "mxnet"), processes=3)
+    formats = ("html", "md", "csv", "json", "latex", "png", "svg")
+    assert command.run([str(tmp_path), "--format", *formats]) == 0
+    printed = capsys.readouterr().out
+    assert "osu-cnn on cifar10: blocks of steps" in printed and "128 is 5." in printed
+    out = tmp_path / "report"
+    names = {path.name for path in out.iterdir()}
+    for stem in ("powers-of-two", "powers-of-two-claims", "block-times", "powers-of-two-published"):
+        assert {f"{stem}.csv", f"{stem}.json", f"{stem}.tex"} <= names
+    assert {"powers-of-two.html", "powers-of-two.md", "powers-of-two.png", "powers-of-two.svg"} <= names
+    html = (out / "powers-of-two.html").read_text()
+    assert "What is found" in html and "Recommendation" not in html and "data:image/svg+xml" in html
+    with (out / "powers-of-two.csv").open() as file:
+        assert {row["framework"] for row in csv.DictReader(file)} == {"pytorch", "mxnet"}

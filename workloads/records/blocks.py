@@ -1,0 +1,73 @@
+"""Blocks of steps of several batch sizes, in turn within one process: what a worker of the kind `blocks` leaves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from .word import Word
+
+BLOCKS_FILE = "blocks.json"
+TURNS = "turns"  # the worker's input: (rounds, sizes), in each row every batch size of the group once, in its order
+
+
+class Phase(Word):
+    """What the steps of a block do."""
+
+    TRAINING = "training"
+    EVALUATION = "evaluation"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One stretch, synchronised at both edges. `foreign_cpu_percent` is what other processes took of the worker's
+    cores, to 10 ms and core.
+    """
+
+    phase: Phase
+    round: int  # from 0
+    batch_size: int
+    steps: int
+    wall_s: float
+    foreign_cpu_percent: float
+
+    @property
+    def image_s(self) -> float:
+        """Seconds an image."""
+        return self.wall_s / (self.steps * self.batch_size)
+
+
+def read_blocks(path: Path) -> list[Block]:
+    """In the order in which they were measured. Raises ValueError, one line, for what is none of a worker's."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))["blocks"]
+        blocks = [Block(**block | {"phase": Phase(block["phase"])}) for block in stored]
+        if not blocks or not all(map(_possible, blocks)):
+            raise ValueError("a block that nobody can have measured")
+    except OSError as error:
+        raise ValueError(f"{path.name}: cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(" ".join(f"{path.name}: {type(error).__name__}: {error}".split())[:300]) from error
+    return blocks
+
+
+def _possible(block: Block) -> bool:
+    """Raises TypeError for what is no number."""
+    counts = (block.round + 1, block.batch_size, block.steps)
+    counted = all(type(count) is int and 0 < count < 2**31 for count in counts)
+    # Busy time comes in ticks: a little below 0 is nobody.
+    return counted and 1e-9 < block.wall_s < 1e9 and -1e9 < block.foreign_cpu_percent < 1e9
+
+
+def whole_rounds(blocks: list[Block], phase: Phase) -> list[dict[int, Block]]:
+    """{batch size: its block} of each round of the phase. Raises ValueError where one lacks a size or has it twice."""
+    rounds: dict[int, dict[int, Block]] = {}
+    for block in (each for each in blocks if each.phase is phase):
+        of_round = rounds.setdefault(block.round, {})
+        if block.batch_size in of_round:
+            raise ValueError(f"round {block.round} of {phase} has batch size {block.batch_size} twice")
+        of_round[block.batch_size] = block
+    if len({frozenset(of_round) for of_round in rounds.values()}) > 1:
+        raise ValueError(f"the rounds of {phase} are of different batch sizes")
+    return [rounds[number] for number in sorted(rounds)]
