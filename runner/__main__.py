@@ -18,7 +18,7 @@ from rich.console import Console
 from runner import owned, stored
 from runner.batch_size import command as batch_size
 from runner.command import blocks, cli, inputs, machine_noise, overhead, own_data, parser, show, stable
-from runner.command.plan import Plan, plan_of
+from runner.command.plan import Plan, plan_of_series
 from runner.command.setup import installations, make_environments
 from runner.doctor import command as doctor
 from runner.environments import definition
@@ -128,14 +128,14 @@ def run(request: cli.Request, console: Console) -> int:
 def train(request: cli.Request, console: Console) -> list[TrialResult]:
     """Every trial of the request, those of earlier runs among them."""
     clear_parts(request.results)
-    data = inputs.write_data(request, console)
+    data = inputs.write_all_data(request, console)
     launchers = make_environments(request, console)
     installed = installations(request)
 
     noise: dict[str, Any] = {}  # of this machine, looked at once
 
     def planned(repeats: range) -> Plan:
-        return plan_of(request, installed, repeats, inputs.write_repeats(request, data, repeats))
+        return plan_of_series(request, installed, repeats, inputs.write_all_repeats(request, data, repeats))
 
     def run_plan(plan: Plan) -> list[TrialResult]:
         session.complete(plan.trials)

@@ -131,7 +131,7 @@ class Session:
                 self.request.project, self.request.placement.device, self.request.gpus
             )
             too_large = TooLarge(plan.finished.values())
-            with Display(self.console, plan.estimates_s) as display:
+            with Display(self.console, plan.estimates_s, plan.series) as display:
                 for spec in plan.to_run:
                     display.begin(spec)
                     label = definition.label(self.request.project, spec.cell.framework)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import re
 import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +17,7 @@ from .records.build import DEFAULT, Precision, Profile
 from .records.job import AugmentName, Fit, Passes, Task
 from .records.validation import one_line
 from .spec import BASE_BATCH_SIZE, DECAYING, OptimizerName, OptimizerSpec, ScaleName, ScheduleName
+from .study_text import choices, line_of, offer
 
 STUDIES = Path(__file__).parent / "studies"
 
@@ -25,6 +25,7 @@ MOST_TRIALS = 100_000  # in a results folder: so many it is tried with
 # Of an epoch, at the least: a call of the framework, and two lines written and flushed, each a call of the system.
 EPOCH_S = 10e-6
 SHOWN = 60  # characters of a key
+NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")  # of a series
 INT32 = 2**31 - 1  # what the frameworks take for a size or a seed (MXNet's seed is a C int)
 
 Count = Annotated[int, Meta(ge=1, le=INT32)]
@@ -35,12 +36,30 @@ Positive = Annotated[float, Meta(gt=0, le=1e9)]  # neither infinite nor no numbe
 class StudyError(ValueError):
     """A study that cannot be run as written; the message is one line naming file, key and line.
 
-    `key`: the one that is wrong, where that is known.
+    `key`: the one that is wrong, where that is known; `series`: the place of its series, from 1, where it has one.
     """
 
-    def __init__(self, reason: str, key: str = "") -> None:
+    def __init__(self, reason: str, key: str = "", series: int = 0) -> None:
         super().__init__(f"{' '.join(key.split())[:SHOWN]}: {reason}" if key else reason)
+        self.key, self.series = key, series
+
+    def of(self, key: str) -> StudyError:
+        """The same, of a key that its message names already."""
         self.key = key
+        return self
+
+
+@dataclass(frozen=True)
+class Series:
+    """A part of a study: what it has otherwise, as (key, value) of OF_SERIES."""
+
+    name: str
+    changes: tuple[tuple[str, Any], ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Those that it has a value of its own for."""
+        return tuple(key for key, _ in self.changes)
 
 
 @dataclass(frozen=True)
@@ -82,14 +101,17 @@ class Study:
     cool_down_s: NotNegative = 0.0  # before each trial
     # Groups of batch sizes, each measured in blocks of steps in turn, in place of trials of `batch_sizes`.
     blocks: tuple[Annotated[tuple[Count, ...], Meta(min_length=3)], ...] = ()
+    series: tuple[Series, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises StudyError with its key for a value of another type or outside its range."""
         for key, kind in get_type_hints(type(self), include_extras=True).items():
+            if key == "series":
+                continue
             try:
                 value = msgspec.convert(getattr(self, key), kind)
             except (ValueError, RecursionError) as error:
-                known = _offer(getattr(self, key), _choices(kind))
+                known = offer(getattr(self, key), choices(kind))
                 raise StudyError(f"{one_line(error)}{known}", key) from error
             object.__setattr__(self, key, value)  # a list is a tuple; 3 and 3.0 are one setting, so one trial id
             if isinstance(value, tuple) and len(set(value)) != len(value):
@@ -104,6 +126,31 @@ class Study:
         if self.base_batch_size != BASE_BATCH_SIZE and self.scale_learning_rate == "none":
             raise StudyError("nothing is scaled: give scale_learning_rate, too", "base_batch_size")
         self._refuse_endless()
+        self._refuse_series()
+
+    def _refuse_series(self) -> None:
+        """Raises StudyError for one that cannot be run as written, or that is another's twin: their trials would be the
+        same.
+        """
+        if self.series and self.blocks:
+            raise StudyError("a study of several series has trials alone: leave them out", "blocks")
+        known: dict[Study, str] = {}
+        for place, each in enumerate(self.series, start=1):
+            if not NAME.fullmatch(each.name):
+                reason = "a name, of 1 to 40 of a-z, 0-9, . and -, is what each series begins with"
+                raise StudyError(f"{reason}, got {each.name[:SHOWN]!r}", "name", place)
+            if each.name in [other.name for other in self.series[: place - 1]]:
+                raise StudyError(f"two series are called {each.name}", "name", place)
+            for key in each.keys:
+                if key not in OF_SERIES:
+                    raise StudyError(f"no key of a series; those are name, {', '.join(OF_SERIES)}", key, place)
+            try:
+                part = self.part(each)
+            except StudyError as error:
+                raise StudyError(f"series {each.name}: {error}", series=place).of(error.key) from error
+            twin = known.setdefault(replace(part, batch_sizes=(1,)), each.name)
+            if twin != each.name:
+                raise StudyError(f"trains what {twin} trains: give one of them its batch sizes, too", "name", place)
 
     def _refuse_endless(self) -> None:
         """Raises StudyError for what no machine can bring to its end, however fast it is."""
@@ -144,6 +191,15 @@ class Study:
         """How often the data are gone through."""
         return Passes(self.epochs, self.last_batch)
 
+    def part(self, series: Series) -> Study:
+        """The study of one series that this series is."""
+        return replace(self, series=()).changed(**dict(series.changes))
+
+    @property
+    def parts(self) -> dict[str, Study]:
+        """{series: the study that it is}; {"": this one} of a study without series."""
+        return {each.name: self.part(each) for each in self.series} or {"": self}
+
     def changed(self, **changes: Any) -> Study:
         """The study with some axes replaced. Another optimizer brings its own learning rate and weight decay unless
         they are given.
@@ -153,26 +209,17 @@ class Study:
         return replace(self, **changes)
 
 
+# What one trial of a study may have otherwise than the next: its task, passes and threads. All else is one run's.
+OF_SERIES = (
+    "workload", "dataset", "batch_sizes", "epochs", "optimizer", "learning_rate", "weight_decay", "schedule", "warm_up",
+    "scale_learning_rate", "base_batch_size", "augment", "accumulate", "last_batch", "fit", "skip_unreadable", "feed",
+    "test_all", "threads",
+)  # fmt: skip
+
+
 def is_path(name: str) -> bool:
     """Whether a data set is named by where it lies: by a path with a / in it, or a .npz file."""
     return "/" in name or name.endswith(".npz")
-
-
-def _choices(kind: Any) -> tuple[str, ...]:
-    """Of a Literal, or of a list of them; none of any other type."""
-    if get_origin(kind) is Literal:
-        return get_args(kind)
-    return next(filter(None, map(_choices, get_args(kind))), ())
-
-
-def _offer(value: Any, known: tuple[str, ...]) -> str:
-    """What it may have been meant to be, and what there is, where that is known; of a list, its first wrong item."""
-    if not known:
-        return ""
-    value = next((each for each in value if each not in known), "") if isinstance(value, list | tuple) else value
-    close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
-    meant = f"; did you mean {close[0]}?" if close else ""
-    return f"{meant}; known are {', '.join(known)}"
 
 
 def studies() -> dict[str, Path]:
@@ -205,17 +252,28 @@ def of_text(content: bytes, path: Path) -> Study:
         for key in table:
             if key not in known:
                 raise StudyError(f"unknown key; known are {', '.join(known)}", key)
-        study = Study(name=path.stem, **table)
-        # What is named by its path lies beside the study that names it.
-        named = {"workload": study.workload.endswith(".py"), "dataset": is_path(study.dataset)}
-        return study.changed(**{key: os.path.join(path.parent, getattr(study, key)) for key in named if named[key]})
+        series = _series(table.pop("series", []), path.parent)
+        return Study(name=path.stem, series=series, **_placed(table, path.parent))
     except StudyError as error:
-        raise StudyError(f"{path}, line {_line_of(error.key, text)}: {error}") from error
+        raise StudyError(f"{path}, line {line_of(error.key, text, error.series)}: {error}") from error
 
 
-def _line_of(key: str, text: str) -> int:
-    start_of_key = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[.=\]]""")
-    for number, line in enumerate(text.splitlines(), start=1):
-        if start_of_key.match(line):
-            return number
-    return 1
+def _series(tables: Any, folder: Path) -> tuple[Series, ...]:
+    """Of a file's `[[series]]`. Raises StudyError."""
+    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+        raise StudyError("is no list of tables: begin each with [[series]]", "series")
+    return tuple(
+        Series(str(each.pop("name", "")), tuple((key, _frozen(value)) for key, value in _placed(each, folder).items()))
+        for each in tables
+    )
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _placed(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What is named by its path lies beside the study that names it."""
+    named = {"workload": lambda name: name.endswith(".py"), "dataset": is_path}
+    paths = {key for key, is_named in named.items() if isinstance(table.get(key), str) and is_named(table[key])}
+    return table | {key: os.path.join(folder, table[key]) for key in paths}

@@ -6,8 +6,9 @@ import argparse
 import importlib.util
 import os
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -56,6 +57,12 @@ class Request:
     try_all: bool = False  # also batch sizes larger than one that ran out of memory
     source: ImageSource | None = None  # this and what follows: as command.own_data.prepared found it
     arrays: dict[str, CachedFile] | None = None  # None: of a published data set, or of a plan
+    series: dict[str, Request] = field(default_factory=dict)  # of a study that has some: each as one of its own
+
+    @property
+    def parts(self) -> dict[str, Request]:
+        """{series: what it asks for}; {"": this one} of a study without series."""
+        return self.series or {"": self}
 
     @property
     def installed(self) -> tuple[str, ...]:
@@ -90,41 +97,65 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     """Raises BadInput."""
     project = with_adapters(project, options.adapters)
     study = _with_repeats(study_of(options), options.until_stable)
-    workload = _workload(study)
-    models = own_code.named(options.models, project)
-    data_dir = data_sets.data_dir(options.data_dir)
-    dataset, images = data_sets.chosen(study, data_dir or project.data)
-    data_sets.check(study, dataset, images is not None or study.test_all, workload, bool(models))
-    study = study.changed(workload=workload.name, dataset=dataset.name)  # those of files have names of their own
-    _refuse_inputs(study, dataset)
-    data_sets.need_files(data_dir, dataset)
-    isolation = _isolation(options.isolation)
-    gpus = description.gpus()
+    isolation, gpus = _isolation(options.isolation), description.gpus()
     results = options.results or Path("results") / study.name
-    placement = placed(study, gpus, options.memory_limit, isolation, results)
+    models = own_code.named(options.models, project)
+    trained = {
+        name: _trained(part, options, project, bool(models))
+        | {"placement": placed(part, gpus, options.memory_limit, isolation, results)}
+        for name, part in study.parts.items()
+    }
+    first = next(iter(trained.values()))
     pythons = builds.named(options.pythons, project, isolation)
     installed = _frameworks(project, study.frameworks, isolation, pythons)
-    return Request(
+    asked = Request(
         project=project,
-        study=study,
-        workload=workload,
-        dataset=dataset,
-        images=images,
+        **first,
         frameworks=builds.in_modes(
             own_code.with_models(installed, study.frameworks, models), study.profiles, study.precisions
         ),
-        placement=placement,
         gpus=tuple(gpus),
         isolation=isolation,
         models=models,
-        interpreters=builds.checked(pythons, project, placement),
-        data_dir=data_dir,
+        interpreters=builds.checked(pythons, project, first["placement"]),
         plan_only=options.plan,
         until_stable=options.until_stable,
         retry=frozenset(Status(known("status to retry", status, RETRIED)) for status in options.retry),
         try_all=options.try_all,
         results=_results(results, writable=not options.plan),
     )
+    return _of_series(asked, study, trained) if study.series else asked
+
+
+def _trained(study: Study, options: argparse.Namespace, project: Project, own_code: bool) -> dict[str, Any]:
+    """What a study without series trains on what, as fields of its request. Raises BadInput, DataError."""
+    workload = _workload(study)
+    data_dir = data_sets.data_dir(options.data_dir)
+    dataset, images = data_sets.chosen(study, data_dir or project.data)
+    data_sets.check(study, dataset, images is not None or study.test_all, workload, own_code)
+    study = study.changed(workload=workload.name, dataset=dataset.name)  # those of files have names of their own
+    _refuse_inputs(study, dataset)
+    data_sets.need_files(data_dir, dataset)
+    return {"study": study, "workload": workload, "dataset": dataset, "images": images, "data_dir": data_dir}
+
+
+def _of_series(asked: Request, study: Study, trained: dict[str, dict[str, Any]]) -> Request:
+    """With a part for each series; all of it is placed where the widest of them is. Raises BadInput."""
+    if asked.until_stable is not None and len(trained) > 1:
+        names = ", ".join(trained)
+        raise BadInput(f"--until-stable: study {study.name} has the series {names}: choose one of them with --series")
+    known_parts: dict[tuple[Study, int], str] = {}
+    for name, part in trained.items():
+        threads = part["placement"].threads
+        twin = known_parts.setdefault((replace(part["study"], batch_sizes=(1,), threads=None), threads), name)
+        if twin != name:
+            raise BadInput(
+                f"series {name} trains what {twin} trains, in {threads} thread(s) on this machine: choose one of them "
+                "with --series"
+            )
+    series = {name: replace(asked, **part) for name, part in trained.items()}
+    widest = max((part.placement for part in series.values()), key=lambda placement: placement.threads)
+    return replace(asked, study=study, placement=widest, series=series)
 
 
 def _isolation(name: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 from rich.console import Console
 
@@ -37,6 +38,21 @@ def write_data(request: Request, console: Console) -> dict[str, InputFile]:
     }
 
 
+def write_all_data(request: Request, console: Console) -> dict[str, dict[str, InputFile]]:
+    """{series: what `write_data` writes}; what several series share is read once. Raises datasets.DataError."""
+    written: dict[Any, dict[str, InputFile]] = {}
+    return {
+        name: written[key]
+        if (key := _data_key(part)) in written
+        else written.setdefault(key, write_data(part, console))
+        for name, part in request.parts.items()
+    }
+
+
+def _data_key(request: Request) -> Any:
+    return request.study.dataset, request.source, request.workload
+
+
 def _what_is_trained(request: Request) -> dict[str, InputFile]:
     """The network, or the files of own code."""
     if request.models:
@@ -46,6 +62,13 @@ def _what_is_trained(request: Request) -> dict[str, InputFile]:
         }
     text = network.to_text(request.workload).encode()
     return {"network": write(request.results, f"{request.workload.name}-network", ".json", memoryview(text))}
+
+
+def write_all_repeats(
+    request: Request, data: dict[str, dict[str, InputFile]], repeats: range
+) -> dict[str, dict[int, dict[str, InputFile]]]:
+    """{series: what `write_repeats` writes}, of what `write_all_data` wrote."""
+    return {name: write_repeats(part, data[name], repeats) for name, part in request.parts.items()}
 
 
 def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) -> dict[int, dict[str, InputFile]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -23,8 +24,28 @@ CACHE = "cache"  # in the project's data folder
 
 def prepared(request: Request, console: Console) -> Request:
     """With the images' real counts, what was made of them, and the network that takes them at the size at which they
-    are stored; a plan decodes nothing. Raises DataError, OSError.
+    are stored, of each series; a plan decodes nothing. Raises DataError, OSError.
     """
+    made: dict[Any, Request] = {}
+    series: dict[str, Request] = {}
+    for name, part in request.series.items():
+        study = part.study
+        key = (
+            study.dataset,
+            study.fit,
+            study.skip_unreadable,
+            study.test_all,
+            part.workload,
+        )  # all that decides what is made
+        if key not in made:
+            made[key] = _prepared(part, console)
+        known = {each: getattr(made[key], each) for each in ("dataset", "source", "workload", "arrays")}
+        series[name] = replace(part, **known)
+    return replace(request, series=series) if series else _prepared(request, console)
+
+
+def _prepared(request: Request, console: Console) -> Request:
+    """Of one that has no series."""
     if request.images is None:
         return _published(request) if request.study.fit or request.study.test_all else request
     images, fit = request.images, request.study.fit or DEFAULT_FIT

@@ -29,6 +29,7 @@ CHOICES = {
     "feed": ("host", "device"),
     "last_batch": ("keep", "drop"),
 }
+OPTIONS = {"batch_sizes": "batch-size"}  # called otherwise than the study's key
 # Ends that may turn out otherwise at once. The next run tries all of them again anyway.
 RETRIED = tuple(status.value for status in (Status.FAILED, Status.TIMEOUT, Status.CONTENDED, Status.UNVERIFIED))
 
@@ -77,6 +78,8 @@ def run_parser() -> Parser:
     parser.add_argument("--study", default="quick", metavar="NAME|FILE",
                         help=f"{', '.join(sorted(studies.studies()))}, or a TOML file: what it says holds where no "
                         "option says otherwise (default: quick)")  # fmt: skip
+    parser.add_argument("--series", dest="chosen_series", nargs="+", default=[], metavar="NAME",
+                        help="of a study that has several: these alone")  # fmt: skip
     add_shared(parser)
     add_axes(parser)
     again = parser.add_argument_group("trials that are run again")
@@ -228,6 +231,22 @@ def study_of(options: argparse.Namespace) -> Study:
     lists = {name: tuple(value) for name, value in axes.items() if isinstance(value, list)}
     changes = {name: value for name, value in (axes | lists).items() if value is not None}
     try:
-        return studies.read(path).changed(**changes)
+        study = _chosen(studies.read(path), getattr(options, "chosen_series", []))
+        for key in changes:
+            if own := [each.name for each in study.series if key in each.keys]:
+                option, names = OPTIONS.get(key, key.replace("_", "-")), ", ".join(own)
+                raise BadInput(
+                    f"--{option}: study {study.name} says it by series ({names}): leave it out, or choose others with "
+                    "--series"
+                )
+        return study.changed(**changes)
     except StudyError as error:
         raise BadInput(str(error)) from error
+
+
+def _chosen(study: Study, names: list[str]) -> Study:
+    """With these of its series alone; all where none is named. Raises BadInput."""
+    if names and not study.series:
+        raise BadInput(f"--series {names[0]}: study {study.name} has no series")
+    wanted = {known("series", name, study.parts) for name in names} or set(study.parts)
+    return study.changed(series=tuple(each for each in study.series if each.name in wanted))

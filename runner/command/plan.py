@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from runner.command import own_code, training_inputs
@@ -37,13 +37,25 @@ GUESS_START_S = 5.0
 
 
 @dataclass(frozen=True)
+class Trained:
+    """What trials of one series train, for their estimate: the network, on so many images."""
+
+    series: str
+    workload: Workload
+    train_count: int
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Trials in the order in which they run; `finished` are results kept from earlier runs."""
+    """Trials in the order in which they run; `finished` are results kept from earlier runs; `trained`, by id, is there
+    where the study has series.
+    """
 
     trials: list[TrialSpec]
     finished: dict[str, TrialResult]
     workload: Workload
     train_count: int  # images
+    trained: dict[str, Trained] = field(default_factory=dict)
 
     @property
     def to_run(self) -> list[TrialSpec]:
@@ -54,7 +66,16 @@ class Plan:
     def estimates_s(self) -> dict[str, float]:
         """{id: seconds} of what is to run."""
         measured = list(self.finished.values())
-        return {spec.id: estimate_s(spec, self.workload, self.train_count, measured) for spec in self.to_run}
+        usual = Trained("", self.workload, self.train_count)
+        of = {spec.id: self.trained.get(spec.id, usual) for spec in self.to_run}
+        return {
+            spec.id: estimate_s(spec, of[spec.id].workload, of[spec.id].train_count, measured) for spec in self.to_run
+        }
+
+    @property
+    def series(self) -> dict[str, str]:
+        """{id: the series of the trial}; of a study without series nothing."""
+        return {name: trained.series for name, trained in self.trained.items()}
 
     def of_cells(self, cells: Collection[tuple[str, int]]) -> Plan:
         """What of it belongs to these (framework, batch size), none of it finished yet."""
@@ -72,45 +93,62 @@ class Plan:
         return replace(self, finished={result.spec.id: result for result in kept if result.spec.id in ids})
 
 
-def planned_trials(
-    study: Study,
-    installations: dict[str, Installation],
-    placement: Placement,
-    preallocating: Collection[str],
-    repeats: range,
-    inputs: dict[int, dict[str, InputFile]],
-) -> list[TrialSpec]:
-    """Randomised blocks: every repeat and batch size is one block, in which the frameworks follow each other
-    directly, so that they meet the same state of the machine. `study.seed` decides both orders.
+@dataclass(frozen=True)
+class Part:
+    """A series, or a study without any: `inputs` are by repeat, none for a plan that runs nothing."""
 
-    `installations` is by framework; `inputs` is by repeat, or empty for a plan that runs nothing. Each of the
-    `preallocating` frameworks has one trial more, the last, at the smallest batch size and with its own allocator
-    policy, to show the policy against the need.
+    study: Study
+    placement: Placement
+    inputs: dict[int, dict[str, InputFile]]
+
+    def trial(self, framework: str, installation: Installation, repeat: int, batch_size: int) -> TrialSpec:
+        """One of its trials, of the framework so installed."""
+        return TrialSpec(
+            Cell(framework, batch_size, ON_DEMAND),
+            self.study.task,
+            self.study.passes,
+            self.placement,
+            installation,
+            Draw(repeat, self.study.seed + repeat),
+            training_inputs.of_batch_size(self.inputs.get(repeat, {}), batch_size),
+            self.study.window_s,
+            self.study.timeout_s,
+            self.study.name,
+            self.study.cool_down_s,
+        )
+
+
+Planned = tuple[str, TrialSpec]  # series, trial
+
+
+def planned_trials(
+    parts: dict[str, Part], installations: dict[str, Installation], preallocating: Collection[str], repeats: range
+) -> list[Planned]:
+    """Randomised blocks: every repeat, series and batch size is one block, in which the frameworks follow each other
+    directly, so that they meet the same state of the machine. The study's seed decides both orders.
+
+    `parts` are by series, `installations` by framework. Each of the `preallocating` frameworks has one trial more, the
+    last, of the first series at its smallest batch size and with its own allocator policy, to show the policy against
+    the need.
     """
-    shuffle = random.Random(study.seed + repeats.start)
-    blocks = [(repeat, batch_size) for repeat in repeats for batch_size in study.batch_sizes]
+    first = next(iter(parts))
+    shuffle = random.Random(parts[first].study.seed + repeats.start)
+    blocks = [
+        (repeat, series, size)
+        for repeat in repeats
+        for series, part in parts.items()
+        for size in part.study.batch_sizes
+    ]
     shuffle.shuffle(blocks)
     trials = []
-    for repeat, batch_size in blocks:
+    for repeat, series, batch_size in blocks:
         frameworks = sorted(installations)
         shuffle.shuffle(frameworks)
-        trials += [
-            TrialSpec(
-                Cell(framework, batch_size, ON_DEMAND),
-                study.task,
-                study.passes,
-                placement,
-                installations[framework],
-                Draw(repeat, study.seed + repeat),
-                training_inputs.of_batch_size(inputs.get(repeat, {}), batch_size),
-                study.window_s,
-                study.timeout_s,
-                study.name,
-                study.cool_down_s,
-            )
-            for framework in frameworks
-        ]
-    return trials + _policy_trials(trials, min(study.batch_sizes), preallocating)
+        part = parts[series]
+        trials += [(series, part.trial(name, installations[name], repeat, batch_size)) for name in frameworks]
+    of_first = [spec for series, spec in trials if series == first]
+    own = _policy_trials(of_first, min(parts[first].study.batch_sizes), preallocating)
+    return trials + [(first, spec) for spec in own]
 
 
 def _policy_trials(trials: list[TrialSpec], batch_size: int, frameworks: Collection[str]) -> list[TrialSpec]:
@@ -128,16 +166,37 @@ def plan_of(
     repeats: range,
     inputs: dict[int, dict[str, InputFile]],
 ) -> Plan:
-    """Of these repeats, none of them finished yet. `inputs` is by repeat, empty for a plan that runs nothing."""
+    """Of a study without series; `inputs` is by repeat."""
+    return plan_of_series(request, installations, repeats, {"": inputs})
+
+
+def plan_of_series(
+    request: Request,
+    installations: dict[str, Installation],
+    repeats: range,
+    inputs: dict[str, dict[int, dict[str, InputFile]]],
+) -> Plan:
+    """Of these repeats, none of them finished yet. `inputs` is by series and repeat, empty for a plan that runs
+    nothing.
+    """
     project, kind = request.project, request.placement.device_kind
     preallocating = {name for name in request.frameworks if definition.preallocates(project, name, kind)}
-    task = replace(request.study.task, network=network.digest(request.workload), source=request.source)
-    classes, input_shape = request.dataset.classes, request.workload.input_shape
+    requests = request.parts
+    parts = {name: Part(each.study, each.placement, inputs.get(name, {})) for name, each in requests.items()}
     trials = [
-        own_code.trial_of(_in_its_mode(spec, task), request.models, classes, input_shape)
-        for spec in planned_trials(request.study, installations, request.placement, preallocating, repeats, inputs)
+        (series, _whole(spec, requests[series]))
+        for series, spec in planned_trials(parts, installations, preallocating, repeats)
     ]
-    return Plan(trials, {}, request.workload, request.dataset.train_count)
+    trained = {name: Trained(name, each.workload, each.dataset.train_count) for name, each in requests.items()}
+    of_series = {spec.id: trained[series] for series, spec in trials} if request.series else {}
+    return Plan([spec for _, spec in trials], {}, request.workload, request.dataset.train_count, of_series)
+
+
+def _whole(spec: TrialSpec, request: Request) -> TrialSpec:
+    """With the network and images of its request, or own code, trained as the trial's column says."""
+    task = replace(request.study.task, network=network.digest(request.workload), source=request.source)
+    spec = _in_its_mode(spec, task)
+    return own_code.trial_of(spec, request.models, request.dataset.classes, request.workload.input_shape)
 
 
 def _in_its_mode(spec: TrialSpec, task: Task) -> TrialSpec:

@@ -23,19 +23,23 @@ HEADER = (
 class Display(Progress):
     """Rows go through it so that they appear above the live line. Plain lines off a terminal."""
 
-    def __init__(self, console: Console, estimates_s: dict[str, float]) -> None:
+    def __init__(self, console: Console, estimates_s: dict[str, float], series: dict[str, str]) -> None:
+        """Both by the trials' ids; `series` of a study that has some."""
         left = TextColumn("{task.fields[left]}")
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), left)
         super().__init__(*columns, console=console, disable=not console.is_terminal)
         self.left_s = dict(estimates_s)
+        self.series, self.width = series, max(map(len, ("series", *series.values()))) + 2
         self.estimated_s = self.measured_s = 0.0
         self.trials = self.add_task("", total=len(estimates_s), left=self._left())
-        console.print(HEADER)
+        console.print(f"{'series':<{self.width}}" * bool(series) + HEADER)
 
     def begin(self, spec: TrialSpec) -> None:
         """Show the trial as the one that runs."""
         self.began_s = time.monotonic()
-        self.name = f"{spec.cell.framework} batch {spec.cell.batch_size} repeat {spec.draw.repeat}"
+        self.name = (
+            f"{self._of_series(spec)}{spec.cell.framework} batch {spec.cell.batch_size} repeat {spec.draw.repeat}"
+        )
         self.update(self.trials, description=self.name, left=self._left())
 
     def doing(self, what: str) -> None:
@@ -48,8 +52,12 @@ class Display(Progress):
         if result.status == Status.OK:  # one that ended early says nothing about the others
             self.estimated_s += estimate_s
             self.measured_s += time.monotonic() - self.began_s
-        self.console.print(row(result, attempt))
+        self.console.print(self._of_series(result.spec) + row(result, attempt))
         self.update(self.trials, advance=1, left=self._left())
+
+    def _of_series(self, spec: TrialSpec) -> str:
+        """What stands before a trial's name and row."""
+        return f"{self.series[spec.id]:<{self.width}}" if self.series else ""
 
     def _left(self) -> str:
         """The estimates still open, scaled by how the finished ones turned out."""

@@ -13,7 +13,7 @@ from rich.console import Console
 from runner import rebuild
 from runner.command import builds, training_inputs
 from runner.command.cli import Request
-from runner.command.plan import Plan, plan_of
+from runner.command.plan import Plan, plan_of_series
 from runner.command.progress import NAME_WIDTH, duration
 from runner.command.setup import installations
 from runner.command.stable import Cell, worth
@@ -27,11 +27,11 @@ from runner.stored import read as read_stored
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
 from workloads.records.job import AUGMENTATIONS, Placement
-from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT
+from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT, Line
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS
 from workloads.spec import OPTIMIZER_NAMES, SCHEDULE_NAMES, Workload
-from workloads.study import read, studies
+from workloads.study import Study, read, studies
 
 
 def went_wrong(results: list[TrialResult], console: Console) -> None:
@@ -104,12 +104,16 @@ def inventory(project: Project, pythons: Sequence[str], console: Console) -> Non
             "schedule": ", ".join(SCHEDULE_NAMES),
             "augment": ", ".join(AUGMENTATIONS),
         },
-        "studies": {name: read(path).summary for name, path in studies().items()},
+        "studies": {name: _study(read(path)) for name, path in studies().items()},
     }
     for heading, lines in sections.items():
         console.print(heading, style="bold")
         for name, text in lines.items():
             console.print(f"  {name:<14}{text}")
+
+
+def _study(study: Study) -> str:
+    return study.summary + (f"; series: {', '.join(study.parts)}" if study.series else "")
 
 
 def _workload(workload: Workload) -> str:
@@ -135,39 +139,61 @@ def plan(request: Request, console: Console) -> None:
     found = read_stored(request.results, request.project)
     unreadable(found, console)
     owed = list(_from_files(found))
-    planned = plan_of(request, installations(request), range(request.study.repeats), {})
+    planned = plan_of_series(request, installations(request), range(request.study.repeats), {})
     planned = planned.with_stored([*found.planned(planned.trials).values(), *owed])
     estimates, placement = planned.estimates_s, request.placement
     for framework, model in request.models.items():
         console.print(f"{framework}: {model.path}:{model.function}, own code, not compared")
     for build, interpreter in request.interpreters.items():
         console.print(f"{build}: {interpreter.summary}")
-    if request.study.accumulate > 1:
-        console.print(f"an update is made of {request.study.accumulate} batches")
+    for told in _accumulated(request):
+        console.print(told)
     measured = [(entry.memory_id, entry.batch_size, entry.peak_bytes) for entry in found.entries.values()]
     lines = memory_forecast.lines(measured)
     capacity = memory_forecast.capacity_bytes(placement.device, request.gpus, placement.memory_limit_bytes)
+    width = max(map(len, planned.series.values()), default=-2) + 2
     for number, spec in enumerate(planned.trials, start=1):
         states = ["finished" if spec.id in planned.finished else f"about {duration(estimates[spec.id])}"]
         cell, repeat = spec.cell, spec.draw.repeat
-        name = f"{number:>4}  {cell.framework:<{NAME_WIDTH}} batch {cell.batch_size:>5}  repeat {repeat}"
+        series = planned.series.get(spec.id, "")
+        name = (
+            f"{number:>4}  {series:<{width}}{cell.framework:<{NAME_WIDTH}} batch {cell.batch_size:>5}  repeat {repeat}"
+        )
         line = lines.get(spec.memory_id)
         if line and capacity and spec.id not in planned.finished:
             states += filter(None, [memory_forecast.warning(spec, line, capacity)])
         console.print("  ".join([name, spec.placement.device, *states]))
-    for spec in {spec.memory_id: spec for spec in planned.trials}.values():
-        if spec.memory_id in lines:
-            console.print(memory_forecast.described(spec.cell.framework, lines[spec.memory_id]))
-        else:
-            console.print(
-                f"{spec.cell.framework}: peak memory unknown: {FEWEST_TO_LEAVE_ONE_OUT} batch sizes must be measured"
-            )
-    for told in _schedules(request):
+    for told in (*_memory(planned, lines), *_schedules(request)):
         console.print(told)
     total = f"{len(planned.to_run)} trials to run, about {duration(sum(estimates.values()))}"
     console.print(f"{total}; a rough guess where nothing like it has been measured in {request.results}")
     if request.until_stable is not None:
         console.print(f"then, until stable, single repeats up to {request.until_stable} in all: their number is open")
+
+
+def _accumulated(request: Request) -> Iterator[str]:
+    """A line for each series whose updates have several batches."""
+    for name, part in request.parts.items():
+        if part.study.accumulate > 1:
+            yield f"{_of(name)}an update is made of {part.study.accumulate} batches"
+
+
+def _memory(planned: Plan, lines: Mapping[str, Line]) -> Iterator[str]:
+    """What is known of each framework's need, by series; once that nothing is."""
+    unknown = []
+    for spec in {spec.memory_id: spec for spec in planned.trials}.values():
+        framework = spec.cell.framework
+        if spec.memory_id in lines:
+            series = _of(planned.series.get(spec.id, ""))
+            yield series + memory_forecast.described(framework, lines[spec.memory_id])
+        elif framework not in unknown:
+            unknown.append(framework)
+            yield f"{framework}: peak memory unknown: {FEWEST_TO_LEAVE_ONE_OUT} batch sizes must be measured"
+
+
+def _of(series: str) -> str:
+    """Before what is said of it; nothing of a study without series."""
+    return f"{series}: " if series else ""
 
 
 def _from_files(found: StoredTrials) -> Iterator[TrialResult]:
@@ -182,6 +208,7 @@ def _from_files(found: StoredTrials) -> Iterator[TrialResult]:
 
 def _schedules(request: Request) -> Iterator[str]:
     """A line for each batch size; none where all steps have one rate."""
-    for name, rates in training_inputs.rates(request.study, request.dataset.train_count).items():
-        size, steps = name.rpartition("/")[2], f"{len(rates)} steps, {min(rates):.3g} to {max(rates):.3g}"
-        yield f"batch {size:>5}: learning rates of {steps}; behind them {rates[-1]:.3g}"
+    for series, part in request.parts.items():
+        for name, rates in training_inputs.rates(part.study, part.dataset.train_count).items():
+            size, steps = name.rpartition("/")[2], f"{len(rates)} steps, {min(rates):.3g} to {max(rates):.3g}"
+            yield f"{_of(series)}batch {size:>5}: learning rates of {steps}; behind them {rates[-1]:.3g}"

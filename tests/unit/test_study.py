@@ -10,7 +10,7 @@ import pytest
 
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
-from workloads.study import Study, StudyError, is_path, read, studies
+from workloads.study import Series, Study, StudyError, is_path, read, studies
 
 THESIS_BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -76,6 +76,9 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         "window_s = 0.5",
         "timeout_s = 1.5",
         "cool_down_s = 2.5",
+        "[[series]]",
+        'name = "one"',
+        "epochs = 1",
     )
     values: tuple[Any, ...] = (
         "mine",
@@ -108,6 +111,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         0.5,
         1.5,
         2.5,
+        (Series("one", (("epochs", 1),)),),
     )
     assert read(path) == Study(*values)
     assert len(values) == len(fields(Study))
@@ -288,3 +292,56 @@ def test_what_is_no_file_is_one_line_and_is_not_waited_for(tmp_path: Path) -> No
     for path in (tmp_path, tmp_path / "pipe.toml", tmp_path / "none.toml", Path("a\0b.toml")):
         with pytest.raises(StudyError, match="cannot be read"):
             read(path)
+
+
+SERIES = (
+    "[[series]]",
+    'name = "plain"',
+    'optimizer = "sgd"',
+    "learning_rate = 0.05",
+    "",
+    "[[series]]",
+    'name = "wide"',
+)
+
+
+def test_each_series_is_the_study_with_its_own_keys(tmp_path: Path) -> None:
+    study = read(written(tmp_path, "learning_rate = 0.2", "epochs = 3", *SERIES, "batch_sizes = [2, 4]"))
+    plain, wide = study.parts.values()
+    assert list(study.parts) == ["plain", "wide"]
+    assert (plain.optimizer, plain.learning_rate, plain.epochs, plain.series) == ("sgd", 0.05, 3, ())
+    assert (wide.optimizer, wide.learning_rate, wide.batch_sizes) == ("momentum", 0.2, (2, 4))
+    assert study.changed(epochs=5).parts["wide"].epochs == 5, "what no series has is changed in all"
+
+
+def test_a_series_with_another_optimizer_has_that_ones_own_rate(tmp_path: Path) -> None:
+    study = read(written(tmp_path, "learning_rate = 0.2", *SERIES, 'optimizer = "adam"'))
+    assert study.parts["wide"].optimizer_spec.learning_rate == 0.001
+
+
+def test_a_study_without_series_is_its_own_one_part() -> None:
+    assert Study("s").parts == {"": Study("s")}
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "reason"),
+    [
+        (["[[series]]", "epochs = 2"], 3, "name: a name, of 1 to 40 of a-z, 0-9, . and -, is what each series begins"),
+        (["[[series]]", 'name = "A b"'], 4, "got 'A b'"),
+        ([*SERIES, "epochs = 0"], 10, "series wide: epochs: Expected `int` >= 1"),
+        ([*SERIES, "epocs = 2"], 10, "epocs: no key of a series; those are name, workload, dataset, batch_sizes,"),
+        ([*SERIES, "repeats = 2"], 10, "repeats: no key of a series"),
+        (["learning_rate = 0.1", *SERIES, 'optimizer = "adom"'], 11, "did you mean adam?"),
+        ([*SERIES, "[[series]]", 'name = "wide"'], 11, "name: two series are called wide"),
+        ([*SERIES, "[[series]]", 'name = "same"', "batch_sizes = [7]"], 11, "name: trains what wide trains"),
+        (["series = 3"], 3, "series: is no list of tables: begin each with [[series]]"),
+    ],
+)
+def test_what_is_wrong_in_a_series_is_named_with_its_line(
+    tmp_path: Path, lines: list[str], line: int, reason: str
+) -> None:
+    path = written(tmp_path, *lines)
+    with pytest.raises(StudyError, match=re.escape(reason)) as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}, line {line}: ")
+    assert "\n" not in str(error.value)

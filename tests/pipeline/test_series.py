@@ -1,0 +1,113 @@
+"""A study of several series through the real runner: one folder, blocks in a drawn order, resumed as any other."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from copied import copy_project, run_in, without_reports
+
+STUDY = """\
+summary = "three series"
+workload = "tiny"
+dataset = "digits-64"
+frameworks = ["numpy"]
+batch_sizes = [4, 8]
+epochs = 1
+device = "cpu"
+threads = 1
+window_s = 0.05
+
+[[series]]
+name = "sgd"
+optimizer = "sgd"
+
+[[series]]
+name = "adam"
+optimizer = "adam"
+batch_sizes = [8]
+
+[[series]]
+name = "parts"
+optimizer = "sgd"
+accumulate = 2
+schedule = "cosine"
+augment = "flip-crop"
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy without reports."""
+    copied = copy_project(tmp_path_factory.mktemp("project"))
+    without_reports(copied)
+    return copied
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
+    folder = tmp_path_factory.mktemp("study")
+    study = folder / "three.toml"
+    study.write_text(STUDY, encoding="utf-8")
+    return ("--study", study, "--isolation", "here", "--results", folder / "results")
+
+
+def specs(asked: tuple[Any, ...]) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text())["spec"] for path in asked[-1].glob("trials/*/result.json")]
+
+
+def test_one_series_is_run_alone_and_the_next_run_adds_the_others(project: Path, asked: tuple[Any, ...]) -> None:
+    first = run_in(project, *asked, "--series", "adam")
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert [(spec["task"]["optimizer"]["name"], spec["cell"]["batch_size"]) for spec in specs(asked)] == [("adam", 8)]
+    planned = run_in(project, *asked, "--plan")
+    assert planned.stdout.count("finished") == 1 and "4 trials to run" in planned.stdout
+    every = run_in(project, *asked)
+    assert every.returncode == 0, every.stdout + every.stderr
+    assert "1 of 5 trials are finished" in every.stdout
+    assert all(f"\n{series}" in every.stdout for series in ("sgd", "parts"))
+    assert "5 of 5 trials are finished" in run_in(project, *asked).stdout
+    tasks = Counter((spec["task"]["optimizer"]["name"], spec["task"]["accumulate"]) for spec in specs(asked))
+    assert tasks == {("sgd", 1): 2, ("adam", 1): 1, ("sgd", 2): 2}
+    assert {spec["study"] for spec in specs(asked)} == {"three"}
+    inputs = {spec["task"]["accumulate"]: set(spec["inputs"]) for spec in specs(asked)}
+    assert inputs[2] - inputs[1] == {"rates", "augmentation"}, "what one series needs, the others do not get"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--optimizer", "sgd"), "--optimizer: study three says it by series (sgd, adam, parts): leave it out"),
+        (("--batch-size", "4"), "--batch-size: study three says it by series (adam): leave it out"),
+        (("--series", "admam"), "unknown series 'admam': did you mean adam?"),
+        (("--until-stable",), "--until-stable: study three has the series sgd, adam, parts: choose one of them"),
+    ],
+)
+def test_what_a_series_says_itself_is_no_option(
+    project: Path, asked: tuple[Any, ...], words: tuple[str, ...], reason: str
+) -> None:
+    refused = run_in(project, *asked, *words)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"runner: {reason}") and refused.stderr.count("\n") == 1
+
+
+def test_an_option_that_no_chosen_series_says_itself_holds_for_all_of_them(
+    project: Path, asked: tuple[Any, ...]
+) -> None:
+    planned = run_in(project, *asked, "--series", "sgd", "parts", "--batch-size", "16", "--plan")
+    assert planned.stdout.count("batch    16  repeat 0") == 2 and "adam" not in planned.stdout
+
+
+def test_series_that_differ_by_their_threads_alone_are_refused_where_there_are_no_more(
+    project: Path, tmp_path: Path
+) -> None:
+    study, cores = tmp_path / "threads.toml", len(os.sched_getaffinity(0))
+    series = f'[[series]]\nname = "some"\nthreads = {cores}\n[[series]]\nname = "every"\n'
+    study.write_text(f'summary = "x"\ndevice = "cpu"\n{series}', encoding="utf-8")
+    refused = run_in(project, "--study", study, "--isolation", "here", "--framework", "numpy", "--plan")
+    assert refused.returncode == 2, refused.stdout
+    assert f"series every trains what some trains, in {cores} thread(s) on this machine" in refused.stderr

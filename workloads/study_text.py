@@ -1,0 +1,39 @@
+"""What is said of a study's text: where in it a key stands, and what a value may have been meant to be."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any, Literal, get_args, get_origin
+
+HEAD = re.compile(r"\s*\[\[\s*series\s*\]\]")  # of each series in a file
+
+
+def choices(kind: Any) -> tuple[str, ...]:
+    """Of a Literal, or of a list of them; none of any other type."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return next(filter(None, map(choices, get_args(kind))), ())
+
+
+def offer(value: Any, known: tuple[str, ...]) -> str:
+    """What it may have been meant to be, and what there is, where that is known; of a list, its first wrong item."""
+    if not known:
+        return ""
+    value = next((each for each in value if each not in known), "") if isinstance(value, list | tuple) else value
+    close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    return f"{meant}; known are {', '.join(known)}"
+
+
+def line_of(key: str, text: str, series: int = 0) -> int:
+    """Of the key, from 1; where it is one of a series, that is the place of, below its head."""
+    start_of_key = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[.=\]]""")
+    heads, first = 0, 1
+    for number, line in enumerate(text.splitlines(), start=1):
+        if HEAD.match(line):
+            heads += 1
+            first = number if heads == series else first
+        if key and heads == series and start_of_key.match(line):
+            return number
+    return first
