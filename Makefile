@@ -1,5 +1,6 @@
-# make bench: the main job. make test: all tests, each core taking some (make test-fast: those of a minute). make setup:
-# the environments alone. make images: as images (FRAMEWORK=pytorch DEVICE=cpu for one; BUILD=... for the engine).
+# make bench: the main job. make test: all tests, each core taking some (make test-fast: those of a minute; make coverage:
+# all, slower, and which lines none reaches). make setup: the environments alone. make images: as images
+# (FRAMEWORK=pytorch DEVICE=cpu for one; BUILD=... for the engine).
 # make test-images: the tests of those. make test-faults [POINTS=1000] [SEED=1]: failing calls, and signals at any moment.
 # make check-adapter NAME=... [ADAPTERS=DIR]: a new framework, rung by rung.
 # Each does its own set-up on a fresh machine with Python 3.11 (the runner alone can do with PYTHON=python3.12), and is
@@ -14,7 +15,7 @@ INSTALL = $(PIP) install --quiet --no-deps --require-hashes --only-binary=:all:
 
 TESTS = .venv/bin/python -m pytest -n logical --dist loadgroup --no-loadscope-reorder
 
-.PHONY: bench test test-fast setup lint images test-images test-faults check-adapter
+.PHONY: bench test test-fast coverage setup lint style images test-images test-faults check-adapter
 
 bench: .venv/.complete
 	.venv/bin/python -m runner --framework all
@@ -22,7 +23,12 @@ bench: .venv/.complete
 setup: .venv/.complete
 	.venv/bin/python -m runner.environments
 
-test: .venv/.complete-test lint
+# mypy is one of the tests: before them, it would leave all cores but one idle.
+test: .venv/.complete-test style
+	.venv/bin/python -m runner.environments cpu
+	$(TESTS) --ignore=tests/images
+
+coverage: .venv/.complete-test
 	.venv/bin/python -m runner.environments cpu
 	$(TESTS) --ignore=tests/images --cov
 
@@ -42,10 +48,12 @@ test-faults: .venv/.complete-test
 check-adapter: .venv/.complete-test
 	.venv/bin/python -m tools.check_adapter $(NAME) $(if $(ADAPTERS),--adapters $(ADAPTERS))
 
-lint: .venv/.complete-test
+lint: style
+	.venv/bin/mypy
+
+style: .venv/.complete-test
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	.venv/bin/mypy
 
 .venv/.complete: requirements.txt runner/requirements.txt
 	@if [ -L .venv ]; then echo "make: .venv is a link: what it leads to would be emptied; remove the link" >&2; exit 2; fi

@@ -205,6 +205,17 @@ def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project, with its environments, that asks no memory worker, for what is not about memory."""
+    from copied import copy_project, without_memory_workers  # which need what stands here
+
+    project = copy_project(tmp_path_factory.mktemp("project"))
+    (project / ".envs").symlink_to(ROOT / ".envs")
+    without_memory_workers(project)
+    return project
+
+
+@pytest.fixture(scope="session")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """What every framework made of the conformance suite's cases; each is run when it is first asked for."""
     from suite import Found  # beside the tests that ask

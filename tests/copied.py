@@ -23,6 +23,12 @@ def without_reports(project: Path) -> None:
     (project / "reports" / "__main__.py").write_text("")
 
 
+def without_memory_workers(project: Path) -> None:
+    """Each starts a framework, and takes longer than a small trial, to say what none of the trial's figures needs."""
+    told = '{"reason": "no memory worker is asked here"}'
+    replace_in(project / "runner" / "memory_worker.py", "return self._told(spec, launcher)", f"return {told}")
+
+
 def run_in(project: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     return run_runner(*arguments, cwd=project, PYTHONPATH=str(project))
 

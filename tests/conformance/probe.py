@@ -15,6 +15,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent), str(HERE)]
 
 import settings  # noqa: E402
+import traced_once  # noqa: E402
 from settings import Arrays, Case  # noqa: E402
 
 from adapters.base import Adapter, Floats, Order  # noqa: E402
@@ -81,6 +82,8 @@ def run_dropout(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -
 
 def main(adapter: Adapter, profile: str, precision: str, inputs: Path, out: Path, cases: list[Case]) -> None:
     adapter.open("cpu", settings.THREADS, profile, precision, "host", "on-demand")
+    if type(adapter).__module__ == "adapters.tensorflow.adapter":  # the right one: what is wrong shows itself alone
+        traced_once.trace_once(adapter)
     for case in cases:
         with np.load(inputs / f"{case.twin}.npz") as archive:
             given = {key: archive[key] for key in archive.files}

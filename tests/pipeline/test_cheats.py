@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PROJECT, REAL_FRAMEWORKS, ROOT
-from copied import copy_project, replace_in, run_in
+from copied import copy_project, replace_in, run_in, without_memory_workers
 
 from runner.environments.definition import read
 from workloads.records.check_name import LATE_NAMES, CheckName
@@ -61,12 +61,6 @@ def share_environment(project: Path, name: str, framework: str) -> None:
     """Ready, or the runner would make it where the link leads."""
     assert read(PROJECT, framework, "cpu").state == "ready", f"the environment of {framework} is not ready: make setup"
     (project / ".envs" / f"{name}-cpu").symlink_to(read(PROJECT, framework, "cpu").folder.resolve())
-
-
-def without_memory_workers(project: Path) -> None:
-    """They take a third of the time, and what memory holds is not asked here."""
-    program = project / "adapters" / "worker" / "__main__.py"
-    replace_in(program, "Kind.MEMORY: memory_steps.run", "Kind.MEMORY: lambda *_: None")
 
 
 def whatever_the_neighbours_do(project: Path) -> None:

@@ -28,7 +28,9 @@ def held(result: dict[str, object]) -> list[str]:
 
 
 @pytest.mark.real
-def test_two_builds_of_one_framework_stand_in_one_report_each_with_its_row_and_its_checks(tmp_path: Path) -> None:
+def test_two_builds_of_one_framework_stand_in_one_report_each_with_its_row_and_its_checks(
+    tmp_path: Path, forgetful: Path
+) -> None:
     asked = [
         "--framework",
         "pytorch@a",
@@ -38,7 +40,7 @@ def test_two_builds_of_one_framework_stand_in_one_report_each_with_its_row_and_i
         "--python",
         f"pytorch@b={TORCH}",
     ]
-    done = run_runner(*asked, *SHORT, "--results", tmp_path)
+    done = run_in(forgetful, *asked, *SHORT, "--results", tmp_path)
     cells = by_cell(tmp_path)
     assert set(cells) == {("pytorch@a", 256), ("pytorch@b", 256)}, done.stdout + done.stderr
     for (name, _), result in cells.items():
@@ -55,7 +57,7 @@ def test_two_builds_of_one_framework_stand_in_one_report_each_with_its_row_and_i
     assert [tuple(pair) for pair in parity.compare(section)[["framework_a", "framework_b"]].to_numpy()] == [
         ("pytorch@a", "pytorch@b")
     ]
-    assert run_runner(*asked, *SHORT, "--results", tmp_path, "--plan").stdout.count("finished") == sum(
+    assert run_in(forgetful, *asked, *SHORT, "--results", tmp_path, "--plan").stdout.count("finished") == sum(
         result["status"] == "ok" for result in cells.values()
     )
 

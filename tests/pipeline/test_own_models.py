@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import TINY, by_cell, run_runner
+from copied import run_in
 
 from workloads.records.check_name import LATE_NAMES, CheckName
 
@@ -135,13 +136,13 @@ def test_code_that_makes_no_model_of_the_data_is_a_failed_trial_with_its_message
 
 
 @pytest.mark.real
-def test_the_same_seed_gives_the_same_weights_and_another_repeat_others(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_weights_and_another_repeat_others(tmp_path: Path, forgetful: Path) -> None:
     model = write(tmp_path, "pytorch", "from torch import nn\n\ndef make_model(classes):\n"
                   "    return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))\n")  # fmt: skip
     short = ("--dataset", "digits-64", "--workload", "tiny", "--device", "cpu", "--batch-size", 64, "--epochs", 1)
     losses: list[dict[int, float]] = []
     for name in ("one", "two"):
-        run_runner("--model", model, *short, "--window", 0.2, "--repeat", 2, "--results", tmp_path / name)
+        run_in(forgetful, "--model", model, *short, "--window", 0.2, "--repeat", 2, "--results", tmp_path / name)
         paths = (tmp_path / name / "trials").glob("*/result.json")
         stored = [json.loads(path.read_text()) for path in paths]
         losses.append({result["spec"]["draw"]["repeat"]: result["first_losses"][0] for result in stored})

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENT, TINY, run_runner
+from conftest import PATIENT, TINY
+from copied import run_in
 
 from runner.machine.description import cpu_flags
 from workloads.records import processor
@@ -20,10 +21,10 @@ REFUSED = processor.lacks("bfloat16", cpu_flags(processor.COMPUTES))
 
 
 @pytest.fixture(scope="module")
-def reduced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def reduced(tmp_path_factory: pytest.TempPathFactory, forgetful: Path) -> tuple[Path, dict[str, Any]]:
     """(results folder, result by column)."""
     folder = tmp_path_factory.mktemp("precisions")
-    done = run_runner(*WORDS, *PATIENT, "--precision", "float32", "bfloat16", "tf32", "--results", folder)
+    done = run_in(forgetful, *WORDS, *PATIENT, "--precision", "float32", "bfloat16", "tf32", "--results", folder)
     assert done.returncode == 1, done.stdout + done.stderr  # no CPU has TF32
     results = [json.loads(path.read_text()) for path in folder.glob(f"trials/*/{RESULT_FILE}")]
     return folder, {result["spec"]["cell"]["framework"]: result for result in results}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import PATIENT, PROJECT, TINY, run_runner
+from copied import run_in
 
 from runner.environments.definition import read
 from runner.launch import Local
@@ -31,10 +32,10 @@ WORDS = (
 
 
 @pytest.fixture(scope="module")
-def profiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def profiled(tmp_path_factory: pytest.TempPathFactory, forgetful: Path) -> tuple[Path, dict[str, Any]]:
     """(results folder, result by column)."""
     folder = tmp_path_factory.mktemp("profiles")
-    done = run_runner(*WORDS, "--profile", "default", "tuned", "--results", folder)
+    done = run_in(forgetful, *WORDS, "--profile", "default", "tuned", "--results", folder)
     assert done.returncode == 0, done.stdout + done.stderr
     results = [json.loads(path.read_text()) for path in folder.glob(f"trials/*/{RESULT_FILE}")]
     return folder, {result["spec"]["cell"]["framework"]: result for result in results}

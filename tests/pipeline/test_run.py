@@ -211,10 +211,10 @@ def worker_of(
 
 
 @pytest.mark.real
-def test_a_killed_worker_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+def test_a_killed_worker_does_not_take_the_others_with_it(tmp_path: Path, forgetful: Path) -> None:
     names = ("pytorch", "mxnet")
     asked = ("--framework", *names, "--device", "cpu", "--batch-size", 64, "--epochs", 5, "--window", 1)
-    runner = start_runner(*asked, *TINY, *PATIENT, "--results", tmp_path)
+    runner = start_runner(*asked, *TINY, *PATIENT, "--results", tmp_path, project=forgetful)
     worker_of(runner, "pytorch", within_s=300).send_signal(signal.SIGKILL)
     printed, _ = runner.communicate(timeout=300)
     assert runner.returncode == 1

@@ -1,0 +1,29 @@
+"""What the suite has of TensorFlow's adapter without tracing every build anew is what tracing it anew gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from settings import CASES
+from suite import Found, run_probe
+
+from workloads.records.build import DEFAULT, FLOAT16, FLOAT32, TUNED, Mode
+
+# A rule of two slots beside running statistics; one loop of steps, scaled losses, a velocity that knows its rate.
+ASKED = {"batchnorm-adam": Mode(DEFAULT, FLOAT32), "plain-momentum-changing-tuned": Mode(TUNED, FLOAT16)}
+# Of another module, so that probe.py lets it build.
+ANEW = "from adapters.tensorflow.adapter import Adapter as Right\n\n\nclass Adapter(Right):\n    pass\n"
+
+
+@pytest.mark.parametrize("framework", ["tensorflow"])  # it names the group
+@pytest.mark.parametrize("name", ASKED)
+def test_a_build_that_is_restored_is_a_new_one_to_the_bit(
+    framework: str, name: str, found: Found, tmp_path: Path
+) -> None:
+    case, restored, anew = CASES[name], tmp_path / "restored", tmp_path / "built"
+    (tmp_path / "anew.py").write_text(ANEW)
+    run_probe(framework, f"adapters.{framework}.adapter", ASKED[name], found.inputs, restored, [case])
+    run_probe(framework, "anew", ASKED[name], found.inputs, anew, [case], PYTHONPATH=f"{ROOT}:{tmp_path}")
+    assert (restored / f"{name}.json").read_text() == (anew / f"{name}.json").read_text()

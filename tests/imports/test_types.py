@@ -1,0 +1,16 @@
+"""What `make lint` asks of types, as a test: it then takes one core while the others test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+
+@pytest.mark.slow
+def test_every_module_holds_to_its_types() -> None:
+    """Of all that pyproject.toml names, tests too."""
+    done = subprocess.run([sys.executable, "-m", "mypy"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
