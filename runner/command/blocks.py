@@ -242,7 +242,7 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
     if len(to_run) < len(specs):
         finished = len(specs) - len(to_run)
         console.print(f"{finished} of {len(specs)} processes are finished in {request.results}: left out")
-    with Display(console, estimates_s(request, to_run, before)) as display:
+    with Display(console, estimates_s(request, to_run, before), {}) as display:
         for spec in to_run:
             display.begin(spec)
             result = processes.run(spec, display.doing)
