@@ -66,6 +66,15 @@ def test_zoomed_copies_of_ones_own_pictures_are_made_of_the_pictures_themselves(
     assert np.array_equal(tests[0], tests[1])
 
 
+def test_an_array_files_images_have_copies_too(tmp_path: Path) -> None:
+    x, labels = np.stack([noise(10, 10, seed) for seed in range(4)]), np.array([0, 1, 1, 0])
+    np.savez(tmp_path / "mine.npz", x_train=x, y_train=labels, x_test=x[:2], y_test=labels[:2])
+    pixels, found = made(twice.of_own(find(tmp_path / "mine.npz"), "zoom-copy"), tmp_path, (10, 10, 3)).split("train")
+    assert np.array_equal(pixels[:4], x) and found.tolist() == labels.tolist() * 2
+    larger = Image.fromarray(x[2]).resize((12, 12), BILINEAR)
+    assert np.array_equal(pixels[6], np.asarray(larger)[:10, :10])
+
+
 def test_copies_are_those_of_the_original_and_kept_apart_in_the_cache(tmp_path: Path) -> None:
     images = find(a_folder(tmp_path / "photos"))
     copied, other = (made(twice.of_own(images, copies), tmp_path) for copies in ("copy", "zoom-copy"))

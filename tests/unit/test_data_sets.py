@@ -1,0 +1,62 @@
+"""Which images a command asks for: twice, or with those that are left over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pets_archive
+import pytest
+from conftest import PROJECT
+from pictured import QUIET
+
+from runner.command import cli, own_data
+from runner.command.parser import BadInput, run_parser
+from workloads import datasets
+from workloads.datasets import DataError
+from workloads.layers import Shape
+
+STAND_IN = ("--framework", "numpy", "--workload", "cats-dogs-cnn-32", "--dataset", "cifar10-cats-dogs")
+
+
+def asked(*words: object) -> cli.Request:
+    return cli.request(run_parser().parse_args([*map(str, words), "--isolation", "here", "--plan"]), PROJECT)
+
+
+def test_images_that_are_left_over_are_told_in_the_source_and_leave_network_and_training_as_they_are(
+    real_data: Path,
+) -> None:
+    few, every = (
+        own_data.prepared(asked(*STAND_IN, "--data-dir", real_data, *more), QUIET) for more in ((), ("--test-all",))
+    )
+    assert few.source is None and every.source is not None
+    assert (every.source.train, every.source.test, every.source.enlarged) == (1200, 8400, False)
+    assert every.workload == few.workload and every.study.dataset == few.study.dataset
+    train, test = datasets.load(every.dataset, real_data, every.workload.input_shape)
+    plain, _ = datasets.load(few.dataset, real_data, few.workload.input_shape)
+    assert np.array_equal(train.images, plain.images) and len(test.images) == 8400
+
+
+@pytest.mark.parametrize("copies", ["copy", "zoom-copy"])
+def test_images_that_are_there_twice_count_twice_in_what_is_planned_and_what_is_refused(copies: str) -> None:
+    doubled = asked(*STAND_IN, "--augment", copies, "--batch-size", 2400, "--last-batch", "drop")
+    assert (doubled.dataset.train_count, doubled.dataset.test_count) == (2400, 400)
+    with pytest.raises(BadInput, match=r"\(1200 images\) and last_batch is drop"):
+        asked(*STAND_IN, "--batch-size", 2400, "--last-batch", "drop")
+
+
+@pytest.mark.parametrize(("workload", "shape"), [("cats-dogs-cnn", (10, 10, 3)), ("cats-dogs-cnn-32", (10, 10, 3))])
+def test_the_archive_is_planned_without_decoding_it(workload: str, shape: Shape, tmp_path: Path) -> None:
+    pets_archive.write(tmp_path, count=1000)
+    words = ("--framework", "numpy", "--workload", workload, "--dataset", "cats-dogs", "--data-dir", tmp_path)
+    request = own_data.prepared(asked(*words, "--augment", "zoom-copy"), QUIET)
+    assert (request.dataset.train_count, request.dataset.test_count) == (2400, 400)
+    assert request.workload.input_shape == shape and request.arrays is None
+    assert request.source is not None and request.source.content
+
+
+def test_a_folder_of_ones_own_leaves_nothing_over_and_a_missing_archive_says_what_to_fetch(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"--test-all: data set \./photos leaves no images over"):
+        asked("--dataset", "./photos", "--test-all")
+    with pytest.raises(DataError, match="it is not downloaded: fetch Microsoft's"):
+        asked("--workload", "cats-dogs-cnn", "--dataset", "cats-dogs", "--data-dir", tmp_path)
