@@ -37,7 +37,8 @@ def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
         any_ok = any(result.status is Status.OK for result in stored.results)
         nothing = say(headline.WORDING, "nothing_on_demand" if any_ok else "nothing")
         unverified = caveats.not_verified(stored, sections, None)
-        return Summary(nothing, SPEED.name, _ran(stored, sections), (f"{nothing}.",), unverified, None)
+        findings = (f"{nothing}.", *filter(None, map(_silent, sections[:MOST_SECTIONS])))
+        return Summary(nothing, SPEED.name, _ran(stored, sections), findings, unverified, None)
     place = ok.index(max(ok))
     main = sections[place]
     sentences = [_speed(main), _silent(main), _memory(main), _accuracy(main), published.finding(sections)]
@@ -89,7 +90,7 @@ def _speed(section: Section) -> str:
         WORDING,
         "speed",
         groups=_grouped(race.fastest),
-        every=list(race.fastest),
+        every=race.met,
         lead=_lead(race, cells),
         unsteady=sum(not cell[tables.DOUBTS].isdisjoint(UNSTEADY) for cell in cells.values()),
         cells=len(cells),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -25,12 +26,14 @@ MOST_SPANS = 4  # of batch sizes in the line; of more only the number is told
 class Race:
     """Training speeds: `points` by batch size and framework, `fastest` where two frameworks or more have one.
 
-    `silent`: the trials of each framework without a value, by the batch sizes of `fastest`; a framework that has none
-    anywhere is there with every batch size that it was tried at.
+    `met`: the batch sizes at which two frameworks or more were tried, however that ended. `silent`: the trials of each
+    framework without a value, by the sizes of `met`; a framework that has none anywhere is there with every batch size
+    that it was tried at.
     """
 
     points: Mapping[int, Mapping[str, Point]]
     fastest: Mapping[int, Extreme]
+    met: tuple[int, ...]
     silent: Mapping[str, Mapping[int, list[TrialResult]]]
 
     @property
@@ -56,12 +59,14 @@ def race(section: Section) -> Race:
     points = {size: {name: of_size[name] for name in ordered(of_size)} for size, of_size in points.items()}
     fastest = {size: extreme(of_size) for size, of_size in points.items() if len(of_size) > 1}
     tried = tables.places(section)
+    frameworks_at = Counter(size for _, size in tried)
+    met = tuple(sorted(size for size, frameworks in frameworks_at.items() if frameworks > 1))
     silent: dict[str, dict[int, list[TrialResult]]] = {}
     for (name, size), trials in tried.items():
         anywhere = any(name in of_size for of_size in points.values())
-        if name not in points.get(size, {}) and (size in fastest or not anywhere):
+        if name not in points.get(size, {}) and (size in met or not anywhere):
             silent.setdefault(name, {})[size] = trials
-    return Race(points, fastest, silent)
+    return Race(points, fastest, met, silent)
 
 
 def headline(section: Section) -> str:
@@ -74,12 +79,12 @@ def headline(section: Section) -> str:
         return text
     elsewhere = {name for of_size in of_section.points.values() for name in of_size}
     silent = {name: list(of_name) if name in elsewhere else [] for name, of_name in of_section.silent.items()}
-    without = say(WORDING, "without", silent=silent, every=list(of_section.points))
+    without = say(WORDING, "without", silent=silent, every=sorted({*of_section.points, *of_section.met}))
     return f"{text}; {without}"
 
 
 def _of_several(of_section: Race, section: Section) -> str:
-    told, every = of_section.told, list(of_section.fastest)
+    told, every = of_section.told, of_section.met
     if not told:
         return say(WORDING, "untold", every=every)
     sizes: dict[str, list[int]] = {}
@@ -111,19 +116,15 @@ def _of_one(of_section: Race) -> str:
         return say(WORDING, "not_at_the_same", names=names)
     points = {size: of_size[names[0]] for size, of_size in of_section.points.items()}
     if len(points) == 1:
-        ((_, point),) = points.items()
-        return say(WORDING, "one_cell", name=names[0], speed=point.value)
+        ((size, point),) = points.items()
+        return say(WORDING, "one_cell", name=names[0], speed=point.value, size=size)
     best = order.best(points)
     once = not any(point.sure for point in points.values())
     return say(WORDING, "alone", name=names[0], best=[best.place, *best.tied], every=list(points), once=once)
 
 
 def silence(of_section: Race) -> list[str]:
-    """ "MXNet at 1024: out of memory: ...": each framework without a number, with what its trials stored as reason;
-    nothing where no framework has one.
-    """
-    if not of_section.points:
-        return []
+    """ "MXNet at 1024: out of memory: ...": each framework without a number, with what its trials stored as reason."""
     lines = []
     for name, of_name in of_section.silent.items():
         reasons: dict[str, list[int]] = {}

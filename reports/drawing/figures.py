@@ -57,13 +57,13 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: L
     return list(paths.values())
 
 
-def svg(chart: Chart) -> str:
+def svg(chart: Chart, layout: Layout = sizes.USUAL) -> str:
     """The picture as text, for a page that holds it."""
     import matplotlib as mpl
 
     text = io.StringIO()
-    with mpl.rc_context(SETTINGS | sizes.PAGE.settings):
-        drawn(chart).savefig(text, format="svg", metadata={"Date": None})
+    with mpl.rc_context(SETTINGS | layout.size.settings):
+        drawn(chart, layout).savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..charts import Kind
 from ..conditions import model_words
 from ..drawing import figures
+from ..drawing.sizes import COLUMN, Layout
 from ..drawing.styles import series_style
 from ..frameworks import styles
 from ..load import ReportError
@@ -31,6 +32,7 @@ LIMIT_BYTES = 3_000_000
 PARTS_BYTES = (1_500_000, 500_000, 100_000, 0)  # for tables and charts: the first with which the page is small enough
 SENTENCES_BYTES = 5_000  # kept for the sentences on what was left out
 MOST_LINES = 200  # of one kind of problem
+SMALL = Layout(COLUMN, bare=True)  # title and caption stand beside it in the page
 TEMPLATES = Path(__file__).parent / "templates"
 STYLES = ("page.css", "parts.css", "print.css")
 SCRIPTS = (
@@ -73,7 +75,9 @@ def _pictures(report: Report) -> dict[str, str]:
     main = report.summary.main
     charts = () if main is None else report.chapters[main].charts
     encoded = {
-        chart.name: base64.b64encode(figures.svg(chart).encode()).decode() for chart in charts if chart.name in FRONT
+        chart.name: base64.b64encode(figures.svg(chart, SMALL).encode()).decode()
+        for chart in charts
+        if chart.name in FRONT
     }
     return {chart_id((main or 0) + 1, name): f"data:image/svg+xml;base64,{data}" for name, data in encoded.items()}
 

@@ -220,7 +220,10 @@ def test_failed_checks_and_disturbed_trials_are_counted() -> None:
 def test_without_an_ok_trial_there_is_nothing_to_find_and_the_count_says_how_they_ended() -> None:
     summary = told(ended(Status.TIMEOUT, "x"), ended(Status.OUT_OF_MEMORY, "x", batch_size=64))
     assert summary.ran[0].startswith("2 trials: 1 timeout, 1 out of memory.")
-    assert summary.findings == ("No trial ended ok: there is nothing to compare.",)
+    assert summary.findings == (
+        "No trial ended ok: there is nothing to compare.",
+        "Without a number: PyTorch at 32: timeout: x; PyTorch at 64: out of memory: x.",
+    )
     assert summary.headline == "No trial ended ok: there is nothing to compare"
     default = told(on_gpu(trial("tensorflow", 4, allocator="default")))
     assert default.headline == "No trial that takes memory on demand ended ok: there is nothing to compare"
@@ -249,8 +252,9 @@ def test_one_trial_alone_makes_no_comparison() -> None:
 
 def test_a_quantity_without_any_value_is_said_to_have_none() -> None:
     silent = {name: Figure(None, "", reason="no") for name in ("images_per_s", "host_memory_bytes", "test_accuracy")}
-    assert told(trial(figures=silent)).findings[:3] == (
+    assert told(trial(figures=silent)).findings[:4] == (
         "Training speed: no trial gave a value.",
+        "Without a number: PyTorch at 32: unknown: no.",
         "Host memory: no trial gave a value.",
         "Test accuracy: no trial gave a value.",
     )

@@ -94,11 +94,26 @@ def test_a_fastest_of_two_says_that_the_third_has_no_number_and_the_findings_say
     assert headline.silence(headline.race(nowhere)) == ["TensorFlow at 4: failed: it fell"]
 
 
+def test_a_batch_size_at_which_all_but_one_ran_out_of_memory_is_no_place_where_the_fastest_won() -> None:
+    speeds = repeated({"pytorch": {4: 300.0, 8: 300.0}, "mxnet": {4: 200.0, 8: 200.0, 16: 200.0}})
+    found = section(*speeds, ended(Status.OUT_OF_MEMORY, NO_MEMORY, "pytorch", 16))
+    assert headline.headline(found) == (
+        "PyTorch is fastest at 2 of 3 batch sizes on this CPU, up to 1.5 times as fast as MXNet; "
+        "no number of PyTorch at 16"
+    )
+    assert headline.silence(headline.race(found)) == [f"PyTorch at 16: out of memory: {NO_MEMORY}"]
+
+
+def test_a_batch_size_that_one_framework_alone_was_tried_at_is_not_counted() -> None:
+    found = section(*repeated({"pytorch": {4: 300.0, 8: 300.0}, "mxnet": {4: 200.0}}))
+    assert headline.headline(found) == "PyTorch is fastest at batch size 4 on this CPU, 1.5 times as fast as MXNet"
+
+
 def test_one_framework_alone_has_a_best_batch_size_and_those_that_tie_with_it() -> None:
     assert said(*repeated({"pytorch": {4: 100.0, 8: 300.0, 16: 200.0}})) == "PyTorch trains fastest at batch size 8"
     tied = repeated({"pytorch": {4: 100.0, 8: 300.0, 16: 299.0, 32: 301.0}})
     assert said(*tied) == "PyTorch trains fastest at batch sizes 8 to 32"
-    assert said(speedy("pytorch", 4, 1234.5)) == "PyTorch: 1,234 images/s"
+    assert said(speedy("pytorch", 4, 1234.5)) == "PyTorch: 1,234 images/s at batch size 4"
     assert said(speedy("pytorch", 4, 100), speedy("pytorch", 8, 200)) == (
         "PyTorch trained fastest at batch size 8 in this run"
     )
