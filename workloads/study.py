@@ -191,6 +191,11 @@ class Study:
         """How often the data are gone through."""
         return Passes(self.epochs, self.last_batch)
 
+    @property
+    def images(self) -> tuple[Any, ...]:
+        """All that decides which images are trained and tested with: two series that are alike in it share them."""
+        return self.dataset, self.fit, self.skip_unreadable, self.test_all, self.augment
+
     def part(self, series: Series) -> Study:
         """The study of one series that this series is."""
         return replace(self, series=()).changed(**dict(series.changes))

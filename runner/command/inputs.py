@@ -41,16 +41,14 @@ def write_data(request: Request, console: Console) -> dict[str, InputFile]:
 def write_all_data(request: Request, console: Console) -> dict[str, dict[str, InputFile]]:
     """{series: what `write_data` writes}; what several series share is read once. Raises datasets.DataError."""
     written: dict[Any, dict[str, InputFile]] = {}
-    return {
-        name: written[key]
-        if (key := _data_key(part)) in written
-        else written.setdefault(key, write_data(part, console))
-        for name, part in request.parts.items()
-    }
+    for part in request.parts.values():
+        if (key := _data_key(part)) not in written:
+            written[key] = write_data(part, console)
+    return {name: written[_data_key(part)] for name, part in request.parts.items()}
 
 
 def _data_key(request: Request) -> Any:
-    return request.study.dataset, request.source, request.workload
+    return request.study.images, request.source, request.workload
 
 
 def _what_is_trained(request: Request) -> dict[str, InputFile]:

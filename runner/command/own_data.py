@@ -29,14 +29,7 @@ def prepared(request: Request, console: Console) -> Request:
     made: dict[Any, Request] = {}
     series: dict[str, Request] = {}
     for name, part in request.series.items():
-        study = part.study
-        key = (
-            study.dataset,
-            study.fit,
-            study.skip_unreadable,
-            study.test_all,
-            part.workload,
-        )  # all that decides what is made
+        key = part.study.images, part.workload
         if key not in made:
             made[key] = _prepared(part, console)
         known = {each: getattr(made[key], each) for each in ("dataset", "source", "workload", "arrays")}

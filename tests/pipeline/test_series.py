@@ -37,6 +37,12 @@ optimizer = "sgd"
 accumulate = 2
 schedule = "cosine"
 augment = "flip-crop"
+
+[[series]]
+name = "twice"
+optimizer = "sgd"
+batch_sizes = [8]
+augment = "copy"
 """
 
 
@@ -65,26 +71,29 @@ def test_one_series_is_run_alone_and_the_next_run_adds_the_others(project: Path,
     assert first.returncode == 0, first.stdout + first.stderr
     assert [(spec["task"]["optimizer"]["name"], spec["cell"]["batch_size"]) for spec in specs(asked)] == [("adam", 8)]
     planned = run_in(project, *asked, "--plan")
-    assert planned.stdout.count("finished") == 1 and "4 trials to run" in planned.stdout
+    assert planned.stdout.count("finished") == 1 and "5 trials to run" in planned.stdout
     every = run_in(project, *asked)
     assert every.returncode == 0, every.stdout + every.stderr
-    assert "1 of 5 trials are finished" in every.stdout
-    assert all(f"\n{series}" in every.stdout for series in ("sgd", "parts"))
-    assert "5 of 5 trials are finished" in run_in(project, *asked).stdout
+    assert "1 of 6 trials are finished" in every.stdout
+    assert all(f"\n{series}" in every.stdout for series in ("sgd", "parts", "twice"))
+    assert "6 of 6 trials are finished" in run_in(project, *asked).stdout
     tasks = Counter((spec["task"]["optimizer"]["name"], spec["task"]["accumulate"]) for spec in specs(asked))
-    assert tasks == {("sgd", 1): 2, ("adam", 1): 1, ("sgd", 2): 2}
+    assert tasks == {("sgd", 1): 3, ("adam", 1): 1, ("sgd", 2): 2}
     assert {spec["study"] for spec in specs(asked)} == {"three"}
-    inputs = {spec["task"]["accumulate"]: set(spec["inputs"]) for spec in specs(asked)}
-    assert inputs[2] - inputs[1] == {"rates", "augmentation"}, "what one series needs, the others do not get"
+    inputs = {(spec["task"]["augment"], spec["task"]["accumulate"]): spec["inputs"] for spec in specs(asked)}
+    more = inputs["flip-crop", 2].keys() - inputs["none", 1].keys()
+    assert more == {"rates", "augmentation"}, "what one series needs, the others do not get"
+    images = {augment: files["train_images"]["sha256"] for (augment, _), files in inputs.items()}
+    assert images["none"] == images["flip-crop"] != images["copy"], "of one data set, but not the same images"
 
 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--optimizer", "sgd"), "--optimizer: study three says it by series (sgd, adam, parts): leave it out"),
-        (("--batch-size", "4"), "--batch-size: study three says it by series (adam): leave it out"),
+        (("--optimizer", "sgd"), "--optimizer: study three says it by series (sgd, adam, parts, twice): leave it out"),
+        (("--batch-size", "4"), "--batch-size: study three says it by series (adam, twice): leave it out"),
         (("--series", "admam"), "unknown series 'admam': did you mean adam?"),
-        (("--until-stable",), "--until-stable: study three has the series sgd, adam, parts: choose one of them"),
+        (("--until-stable",), "--until-stable: study three has the series sgd, adam, parts, twice: choose one of them"),
     ],
 )
 def test_what_a_series_says_itself_is_no_option(

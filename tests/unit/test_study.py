@@ -111,10 +111,18 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         0.5,
         1.5,
         2.5,
+        (),  # blocks: not beside series
         (Series("one", (("epochs", 1),)),),
     )
     assert read(path) == Study(*values)
     assert len(values) == len(fields(Study))
+
+
+def test_blocks_are_read_and_not_beside_series(tmp_path: Path) -> None:
+    blocks = "blocks = [[127, 128, 129], [255, 256, 257]]"
+    assert read(written(tmp_path, blocks)).blocks == ((127, 128, 129), (255, 256, 257))
+    with pytest.raises(StudyError, match=r"mine.toml, line 3: blocks: a study of several series has trials alone"):
+        read(written(tmp_path, blocks, "[[series]]", 'name = "one"'))
 
 
 @pytest.mark.parametrize("key", ["learning_rate", "window_s", "timeout_s"])
