@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.figures import FOREIGN_CPU
+from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.study import read, studies
+from workloads.study import Study, read, studies
 
 from . import tables
 from .conditions import Replaced, Section
@@ -89,19 +90,22 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
     """
     lacking = []
     for name, path in studies().items():
-        study = read(path)
-        asked = study.workload, study.dataset, study.epochs
-        specs = [
-            spec
-            for spec in (result.spec for result in results)
-            if (spec.study, spec.task.workload, spec.task.dataset, spec.passes.epochs) == (name, *asked)
-        ]
-        sizes = sorted(set(study.batch_sizes) - {spec.cell.batch_size for spec in specs})
-        repeats = max(0, study.repeats - len({spec.draw.repeat for spec in specs}))
-        if specs and (sizes or repeats):
-            facts = {"study": name, "sizes": sizes, "repeats": repeats, "of_repeats": study.repeats}
-            lacking.append(say(WORDING, "lacking", **facts))
+        for series, part in read(path).parts.items():
+            specs = [spec for spec in (result.spec for result in results) if spec.study == name and _is_of(spec, part)]
+            sizes = sorted(set(part.batch_sizes) - {spec.cell.batch_size for spec in specs})
+            repeats = max(0, part.repeats - len({spec.draw.repeat for spec in specs}))
+            if specs and (sizes or repeats):
+                study = f"{name} ({series})" if series else name
+                facts = {"study": study, "sizes": sizes, "repeats": repeats, "of_repeats": part.repeats}
+                lacking.append(say(WORDING, "lacking", **facts))
     return lacking
+
+
+def _is_of(spec: TrialSpec, part: Study) -> bool:
+    """Whether it trains what the study does: an option may have asked for something else."""
+    task, asked = spec.task, part.task
+    settings = ((each.workload, each.dataset, each.optimizer, each.augment, each.accumulate) for each in (task, asked))
+    return len(set(settings)) == 1 and spec.passes.epochs == part.epochs
 
 
 def foreign_percent(result: TrialResult) -> float | None:

@@ -20,6 +20,7 @@ from workloads.records.figures import Figure
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import Unreadable
+from workloads.spec import OptimizerSpec
 
 
 def told(*results: TrialResult, unreadable: int = 0, unfinished: int = 0, beside: tuple[str, ...] = ()) -> Summary:
@@ -341,6 +342,20 @@ def test_what_a_study_asks_for_and_was_not_run_is_said() -> None:
     other = [replace(each, spec=varied(each.spec, dataset="digits")) for each in part]
     for of_another_task in (study(), other):
         assert not [line for line in told(*of_another_task).not_verified if "as it is defined" in line]
+
+
+def test_of_a_study_of_several_series_each_that_was_begun_is_looked_at_by_itself() -> None:
+    of_study: dict[str, Any] = {
+        "study": "cats-dogs-cpu",
+        "workload": "cats-dogs-cnn-32",
+        "dataset": "cifar10-cats-dogs",
+        "epochs": 5,
+    }
+    adam = trial("pytorch", 32, optimizer=OptimizerSpec("adam", 0.001), **of_study)
+    (line,) = [line for line in told(adam).not_verified if "as it is defined" in line]
+    assert line.startswith(
+        "Not run of the study cats-dogs-cpu (adam) as it is defined: batch size 16, 64, 128 and 256 "
+    )
 
 
 def test_a_framework_whose_interval_reaches_a_third_ones_is_not_called_fastest() -> None:
