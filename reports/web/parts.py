@@ -55,7 +55,8 @@ class Group:
     @property
     def more(self) -> str:
         """What is folded, by the first words of its titles, less the theme's name; what bears the name of a part that
-        is shown has its whole title."""
+        is shown has its whole title.
+        """
         shown = {part.title.partition(",")[0] for part in self.shown}
         titles = (part.title.removeprefix(f"{self.theme}: ") for part in self.folded)
         heads = ((title.partition(",")[0], title) for title in titles)
