@@ -582,6 +582,8 @@ def test_without_javascript_the_tables_and_the_summary_are_there(opened: Callabl
     assert [box["width"] > 200 and box["height"] > 100 for box in map(Locator.bounding_box, pictures.all()) if box] == [
         True
     ] * 3, "the first charts are pictures"
+    widths = pictures.evaluate_all("images => images.map(image => image.width / image.naturalWidth)")
+    assert min(widths) > 0.75, "a picture drawn for its place: its letters are nearly as large as they were set"
     page.locator("#trials summary").click()
     assert page.get_by_text("The table of all trials needs JavaScript.").is_visible()
     assert page.locator("#switches").is_hidden()

@@ -14,7 +14,7 @@ from stored import MACHINE, ended, trial
 from test_report_compare import LATER, folders, repeats, run
 
 from reports.comparing import picture
-from reports.comparing.command import ENDINGS, FORMATS
+from reports.comparing.command import ENDINGS, FORMATS, Asked
 from reports.comparing.comparison import compare
 from workloads.records.status import Status
 
@@ -135,3 +135,11 @@ def test_out_holds_every_format_whichever_is_printed(tmp_path: Path) -> None:
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {*ENDINGS.values(), "compare.csv", "compare-frameworks.csv"}
     assert (tmp_path / "out" / "compare.xml").read_text() == ran.stdout.removesuffix("\n")
+
+
+def test_the_page_is_headed_by_what_changed_and_by_how_much(tmp_path: Path) -> None:
+    page = FORMATS["html"](Asked(compare(*mixed(tmp_path)), None, False, None))
+    (heading,) = re.findall(r"<h1>(.*?)</h1>", page)
+    assert re.fullmatch(
+        r"Training speed: B is 0\.9\d+ \[[\d., ]+\] times as fast as A, geometric mean over \d+ cells", heading
+    )

@@ -22,11 +22,12 @@ from reports.charts import Chart, Kind, Panel, Series
 from reports.conditions import sections
 from reports.load import ReportError
 from reports.report import Chapter, Report, Summary
-from reports.table import Cell, Table
+from reports.table import Cell, Table, Theme
 from reports.web import columns as web_columns
 from reports.web import page as web
 from reports.web import trial_files
 from reports.web import trials as web_trials
+from reports.web.parts import Group, Part
 from workloads.records.figures import Figure
 from workloads.records.samples import COLUMNS
 
@@ -273,3 +274,14 @@ def test_the_first_of_what_does_not_fit_into_the_room_stay() -> None:
     assert (len(whole) > 2_000 >= len(part), every) == (True, 10_000)
     assert json.loads(gzip.decompress(base64.b64decode(part))) == noise[:some] and some > 100
     assert web_columns.fitting(noise, list, 10) == ("", 0)
+
+
+def test_what_is_folded_is_named_without_its_theme_and_apart_from_what_is_shown() -> None:
+    named = [
+        Part(str(place), "x", title)
+        for place, title in enumerate(
+            ("Test accuracy, %, after epoch 10", "Test accuracy, %, after each epoch", "Accuracy: loss, mean")
+        )
+    ]
+    group = Group("g", Theme.ACCURACY, tuple(named[:1]), tuple(named[1:]))
+    assert group.more == "Test accuracy, %, after each epoch; loss"
