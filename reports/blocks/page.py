@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,7 +118,7 @@ def _write(chapters: list[Chapter], out: Path, formats: Collection[str]) -> list
     if "latex" in formats:
         for name, text in latex_files(placed, {each.title: (each.conditions,) for each in chapters}).items():
             write_text(out / f"{STEM}-{name}" if name == "conditions.tex" else out / name, text)
-    texts = {"html": lambda: _html(chapters), "md": lambda: _markdown(chapters, pictures)}
+    texts: dict[str, Callable[[], str]] = {"html": lambda: _html(chapters), "md": lambda: _markdown(chapters, pictures)}
     main_files = {out / f"{STEM}.{kind}": made for kind, made in texts.items() if kind in formats}
     for path, made in main_files.items():
         write_text(path, made())
