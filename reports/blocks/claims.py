@@ -106,11 +106,14 @@ def kinds_of(measurement: Measurement) -> list[Kind]:
 
 
 def of_contrasts(contrasts: Sequence[Contrast], kinds: Sequence[Kind], frameworks: Sequence[str]) -> list[Claim]:
-    """Each kind, framework and phase; p is corrected over all of them."""
+    """Each kind, framework and phase; p is corrected within a framework."""
+    return [claim for framework in frameworks for claim in _of_framework(contrasts, kinds, framework)]
+
+
+def _of_framework(contrasts: Sequence[Contrast], kinds: Sequence[Kind], framework: str) -> list[Claim]:
     claims = [
         _claim(kind, framework, phase, [c for c in contrasts if (c.framework, c.phase) == (framework, phase)])
         for kind in kinds
-        for framework in frameworks
         for phase in Phase
     ]
     tested = [claim.estimate for claim in claims if claim.estimate]

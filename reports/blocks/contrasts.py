@@ -112,16 +112,18 @@ def of_processes(values: Sequence[float]) -> Shift:
 
 
 def of_measurement(measurement: Measurement, tested: Callable[[int], Collection[str]]) -> list[Contrast]:
-    """Of every batch size with neighbours of which `tested` names a kind; p is corrected over all of them."""
-    found = []
+    """Of every batch size with neighbours of which `tested` names a kind; p is corrected within a framework."""
+    every = []
     for framework in measurement.frameworks:
+        found: list[Contrast] = []
         mine = [process for process in measurement.processes if process.framework == framework]
         for group in sorted({process.group for process in mine}):
             same = [process for process in mine if process.group == group]
             for size, beside in neighbours(group).items():
                 if tested(size):
                     found += [_contrast(same, framework, phase, size, beside) for phase in Phase]
-    return corrected(found)
+        every += corrected(found)
+    return every
 
 
 def _contrast(

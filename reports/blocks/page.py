@@ -119,9 +119,9 @@ def _write(chapters: list[Chapter], out: Path, formats: Collection[str]) -> list
         for name, text in latex_files(placed, {each.title: (each.conditions,) for each in chapters}).items():
             write_text(out / f"{STEM}-{name}" if name == "conditions.tex" else out / name, text)
     texts: dict[str, Callable[[], str]] = {"html": lambda: _html(chapters), "md": lambda: _markdown(chapters, pictures)}
-    main_files = {out / f"{STEM}.{kind}": write for kind, write in texts.items() if kind in formats}
-    for path, write in main_files.items():
-        write_text(path, write())
+    main_files = {out / f"{STEM}.{kind}": made for kind, made in texts.items() if kind in formats}
+    for path, made in main_files.items():
+        write_text(path, made())
     return list(main_files)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 
 from workloads.records.blocks import Phase
@@ -30,7 +31,7 @@ def chart(measurement: Measurement) -> Chart:
         Panel(phase.value.capitalize(), tuple(_series(measurement, name, phase) for name in measurement.frameworks))
         for phase in Phase
     )
-    most = max(sum(each.framework == name for each in measurement.processes) for name in measurement.frameworks)
+    most = max(Counter((each.framework, each.group) for each in measurement.processes).values())
     courses = [
         f"{panel.title}: " + "; ".join(chart_words.course(series, "batch size") for series in panel.series)
         for panel in panels
@@ -39,7 +40,7 @@ def chart(measurement: Measurement) -> Chart:
         name=NAME,
         title=TITLE,
         x_name="Batch size, images",
-        y_label="Time an image, mean of the group = 1",
+        y_label="Time an image (group: 1)",
         panels=panels,
         alt=chart_words.sentence([f"{TITLE}, beside the mean of their group", *courses]),
         caption=f"{chart_words.points(most)} {CAPTION}",

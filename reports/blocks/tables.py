@@ -29,14 +29,15 @@ NAME, CLAIMS, TIMES, ARTICLE = "powers-of-two", "powers-of-two-claims", "block-t
 HOW = (
     f"Of each round the size's seconds an image against the line through its two neighbours, as a logarithm; of each "
     f"process the mean over its rounds without {100 * TRIMMED:g} % at either end; the interval is "
-    f"{CONFIDENCE_PERCENT} % of Student's t over the processes. p is two-sided, corrected after Holm over the table; "
+    f"{CONFIDENCE_PERCENT} % of Student's t over the processes. p is two-sided, corrected after Holm within a "
+    "framework; "
     f"faster or slower is said where it is at most {ERROR:g}, within {MARGIN_PERCENT:g} % where the interval is. "
     '"Could have found": the smallest difference that four in five such runs would find at the strictest step of that.'
 )
 HOW_CLAIMS = (
     "Each claim is that such sizes are faster an image than their neighbours: the mean over the sizes measured, "
     "sizes of one group first within each process. A size belongs to the first of the first three kinds that it is "
-    "of. p is corrected after Holm over the table. Upheld: faster; violated: slower, or the whole interval within "
+    "of. p is corrected after Holm within a framework. Upheld: faster; violated: slower, or the whole interval within "
     f"{MARGIN_PERCENT:g} %."
 )
 HOW_TIMES = (

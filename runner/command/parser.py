@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import textwrap
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
@@ -53,11 +54,18 @@ class BadInput(ValueError):
     """What is wrong, where, and what to do: one line."""
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Names with a hyphen stay whole, to be found and copied."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+
 class Parser(argparse.ArgumentParser):
     """Raises BadInput where argparse would end the process. Its epilog stays in lines."""
 
     def __init__(self, **words: Any) -> None:
-        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **words)
+        super().__init__(allow_abbrev=False, formatter_class=_Help, **words)
 
     def error(self, message: str) -> NoReturn:
         """Raises BadInput."""
