@@ -187,7 +187,7 @@ def test_a_study_that_was_broken_off_between_batch_sizes_or_repeats_is_refused_a
 ) -> None:
     part = tmp_path / "part"
     for framework in FRAMEWORKS:
-        run_trial(part, trial(framework, 32, study="osu-2020"))
+        run_trial(part, trial(framework, 32, study="osu-2020", dataset="cifar10"))
     told = "not run of the study osu-2020 as it is defined: batch size 4, 8, 16, 64, .* and 1024 and 2 of 3 repeats"
     with pytest.raises(ReportError, match=told):
         publish.publish(part, tmp_path / "published")
@@ -545,7 +545,7 @@ def test_an_incomplete_publication_without_its_mark_gets_it_when_it_is_published
     """As one was left by the code of before the mark."""
     part, into = tmp_path / "part", tmp_path / "published"
     for framework in FRAMEWORKS:
-        run_trial(part, trial(framework, 32, study="osu-2020"))
+        run_trial(part, trial(framework, 32, study="osu-2020", dataset="cifar10"))
     with monkeypatch.context() as before_marks:
         before_marks.setattr(publish, "obstacles", lambda stored, folder: [])
         folder = publish.publish(part, into).folder
