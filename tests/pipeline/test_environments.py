@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -154,7 +153,9 @@ def test_pins_that_lack_what_another_package_needs_are_no_environment(project: P
     assert not marker(project, "lacking").exists()
 
 
-needs_uv = pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not on PATH")
+WITH_UV = {
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+}  # that of the tests' own environment
 
 
 def without_uv(folder: Path, script: str) -> str:
@@ -164,11 +165,17 @@ def without_uv(folder: Path, script: str) -> str:
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
-@needs_uv
 def test_where_uv_is_it_installs_from_where_pip_would(project: Project, tmp_path: Path) -> None:
     add_framework(outside(project), "quick", smoke="\"import asked; assert asked.VERSION == '1.0'\"")
     pin(project, "quick", *(wheel(tmp_path, name, "1.0") for name in ("asked", "another")))
-    done = make(project, "quick", PIP_FIND_LINKS=str(tmp_path), PIP_NO_INDEX="1", UV_CACHE_DIR=str(tmp_path / "cache"))
+    done = make(
+        project,
+        "quick",
+        PIP_FIND_LINKS=str(tmp_path),
+        PIP_NO_INDEX="1",
+        UV_CACHE_DIR=str(tmp_path / "cache"),
+        **WITH_UV,
+    )
     assert done.returncode == 0, done.stderr
     assert "by pip" not in done.stdout
     log = (project.environments / "quick-cpu.log").read_text()
@@ -176,11 +183,17 @@ def test_where_uv_is_it_installs_from_where_pip_would(project: Project, tmp_path
     assert marker(project, "quick").exists()
 
 
-@needs_uv
 def test_uv_installs_no_package_with_another_hash(project: Project, tmp_path: Path) -> None:
     add_framework(outside(project), "forged", smoke='"import asked"')
     pin(project, "forged", re.sub(r"sha256:[0-9a-f]{8}", "sha256:00000000", wheel(tmp_path, "asked", "1.0")))
-    done = make(project, "forged", PIP_FIND_LINKS=str(tmp_path), PIP_NO_INDEX="1", UV_CACHE_DIR=str(tmp_path / "cache"))
+    done = make(
+        project,
+        "forged",
+        PIP_FIND_LINKS=str(tmp_path),
+        PIP_NO_INDEX="1",
+        UV_CACHE_DIR=str(tmp_path / "cache"),
+        **WITH_UV,
+    )
     assert done.returncode != 0 and "EnvironmentUnavailable" in done.stderr
     assert not marker(project, "forged").exists()
 
