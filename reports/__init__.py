@@ -23,6 +23,6 @@ def read(
     *folders: str | Path, columns: bool = False, target_accuracy: float | None = None, beside: Sequence[str] = ()
 ) -> Report:
     """As `build.report`: what a report says, which shows itself in a notebook. Raises load.ReportError."""
-    from . import build
+    from . import build, notebook
 
-    return build.report([Path(folder) for folder in folders], columns, target_accuracy, beside)
+    return notebook.shown(build.report([Path(folder) for folder in folders], columns, target_accuracy, beside))

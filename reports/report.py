@@ -80,9 +80,3 @@ class Report:
     appendix: tuple[Table, ...]
     remarks: tuple[str, ...]
     problems: dict[str, tuple[str, ...]]
-
-    def _repr_markdown_(self) -> str:
-        """As a notebook shows it: all but the charts."""
-        from . import markdown  # it reads this module
-
-        return markdown.page(self, (), {})
