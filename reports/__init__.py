@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .report import Report
+    from .notebook import ShownReport
 
 
 def trials(*folders: str | Path) -> pd.DataFrame:
@@ -21,7 +21,7 @@ def trials(*folders: str | Path) -> pd.DataFrame:
 
 def read(
     *folders: str | Path, columns: bool = False, target_accuracy: float | None = None, beside: Sequence[str] = ()
-) -> Report:
+) -> ShownReport:
     """As `build.report`: what a report says, which shows itself in a notebook. Raises load.ReportError."""
     from . import build, notebook
 

@@ -39,10 +39,15 @@ def stored(results: Path) -> Any:
 
 
 def left_behind(results: Path) -> list[psutil.Process]:
-    """Processes that were told a path in the folder: sampler and worker."""
-    return [
-        p for p in psutil.process_iter(["cmdline"]) if any(str(results) in word for word in p.info["cmdline"] or [])
-    ]
+    """Processes that were told a path in the folder, as a worker is, or have a file of it open, as a sampler has."""
+    return [process for process in psutil.process_iter() if str(results) in paths_of(process)]
+
+
+def paths_of(process: psutil.Process) -> str:
+    try:
+        return " ".join((*process.cmdline(), *(file.path for file in process.open_files())))
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return ""
 
 
 @pytest.mark.real
