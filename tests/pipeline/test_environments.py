@@ -212,7 +212,7 @@ def test_uv_is_told_where_pip_looks_and_no_log_shows_the_address(project: Projec
     add_framework(outside(project), "told", smoke='"import asked"')
     pin(project, "told", wheel(tmp_path, "asked", "1.0"))
     script = f"env > {tmp_path}/told; exit 2"
-    places = {"PIP_INDEX_URL": "https://me:secret@nowhere.invalid/simple", "PIP_EXTRA_INDEX_URL": "file:///a file:///b"}
+    places = {"PIP_INDEX_URL": "https://me:secret@nowhere.invalid/index", "PIP_EXTRA_INDEX_URL": "file:///a file:///b"}
     done = make(
         project, "told", PIP_FIND_LINKS=str(tmp_path), PIP_NO_INDEX="1", PATH=without_uv(tmp_path, script), **places
     )
