@@ -15,6 +15,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 from filelock import FileLock
 
@@ -83,6 +84,11 @@ def run_runner(
         text=True,
         timeout=timeout_s,
     )
+
+
+def living_children() -> list[psutil.Process]:
+    """Of this process. Those that have ended and wait for other tests to ask after them answer no question."""
+    return [each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE]
 
 
 def by_cell(results: Path) -> Cells:

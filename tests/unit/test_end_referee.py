@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from conftest import PROJECT, ROOT, make_spec
+from conftest import PROJECT, ROOT, living_children, make_spec
 from probed import IMAGES, LABELS, OPTIMIZER, ORDER, PLAIN
 
 from adapters.base import Floats, Order
@@ -369,4 +369,4 @@ def test_a_referee_that_waits_ends_with_a_runner_that_was_killed(
 
 def processes() -> list[psutil.Process]:
     """The referees of this process."""
-    return [each for each in psutil.Process().children() if "adapters.numpy.end_referee" in each.cmdline()]
+    return [each for each in living_children() if "adapters.numpy.end_referee" in each.cmdline()]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import PROJECT, ROOT, make_spec
+from conftest import PROJECT, ROOT, living_children, make_spec
 
 from runner.launch import SAMPLER, LaunchFailed, sampler, watch
 from runner.spare import SPARE
@@ -32,7 +32,7 @@ def sampled(folder: Path) -> int:
 
 
 def samplers() -> list[psutil.Process]:
-    return [each for each in psutil.Process().children() if each.cmdline() == [*SAMPLER]]
+    return [each for each in living_children() if each.cmdline() == [*SAMPLER]]
 
 
 def test_the_next_worker_has_the_sampler_that_waited(tmp_path: Path) -> None:
