@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from . import (
     chapters,
     condition_text,
     findings,
+    learning_rates,
     load,
     overhead,
     stable,
@@ -23,6 +25,7 @@ from .conditions import sections
 from .load import ReportError
 from .quantities import QUANTITIES, Quantity
 from .report import Report
+from .reproduction import claims_across
 from .table import Table
 
 
@@ -59,7 +62,8 @@ def report(
     side_by_side = chapters.side_by_side(lettered, quantities)
     of_folders = [item for folder in folders for item in _of_folder(folder, named=len(folders) > 1)]
     retried = attempts.table(stored.attempts.values())
-    appendix = [*([retried] if retried else []), *accumulation.of_sections(parts), *of_folders]
+    across = (accumulation.of_sections(parts), learning_rates.of_sections(parts), claims_across.of_sections(parts))
+    appendix = [*([retried] if retried else []), *itertools.chain.from_iterable(across), *of_folders]
     every = [
         chapters.chapter(section, f"{number}. {heading}", quantities, not aside, baseline_batch)
         for number, (section, heading) in enumerate(zip(parts, headings, strict=True), start=1)

@@ -1,4 +1,4 @@
-"""Our own weight: what `python -m runner overhead` measured, as a table; read from RESULTS/overhead.json."""
+"""What measuring costs: what `python -m runner overhead` measured, as a table; read from RESULTS/overhead.json."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .frameworks import display_name, ordered
 from .table import Cell, Table
 
 FILE, NAME = "overhead.json", "overhead"
-TITLE = "Our own weight"
+TITLE = "What measuring costs"
 OVER_ALL = ("ratio_all", "low_all", "high_all")  # not in every file
 HEAD = (
     "Framework",

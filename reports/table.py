@@ -8,6 +8,8 @@ from enum import StrEnum
 
 import pandas as pd
 
+SHADES = 9
+
 
 class Theme(StrEnum):
     """What a table or chart is about, in the order of a chapter: a heading of the page each."""
@@ -56,6 +58,14 @@ class Table:
     theme: Theme = Theme.RUN
     keys: int = 1  # so many cells name a row
     by_size: bool = False  # the columns behind them are batch sizes
+    heat: bool = False  # the page shades cells by their number
+
+    def shade(self, number: float | None) -> int | None:
+        """From 0, of the lowest number of all cells behind the keys, to SHADES, of the highest."""
+        numbers = [c.number for row in self.rows for c in row[self.keys :] if c.number is not None]
+        if number is None or max(numbers) == min(numbers):
+            return None
+        return round(SHADES * (number - min(numbers)) / (max(numbers) - min(numbers)))
 
     @property
     def notes(self) -> dict[str, int]:

@@ -13,6 +13,7 @@ from .table import Table
 from .words import counted
 
 SHOWN = (best.NAME, batch_contrasts.NAME, target_time.NAME)  # the second and third are there where they are asked for
+MOST_ROWS = 4  # of the second and third; a longer one is in the report
 
 
 def printed(report: Report) -> str:
@@ -46,7 +47,10 @@ def _tables(report: Report) -> list[str]:
         return []
     shown = []
     for each in report.chapters[report.summary.main].tables:
-        if each.name in SHOWN:
-            titles = [] if each.name == best.NAME else [each.title]
-            shown += [*titles, table(each), ""]
+        if each.name == best.NAME:
+            shown += [table(each), ""]
+        elif each.name in SHOWN and len(each.rows) <= MOST_ROWS:
+            shown += [each.title, table(each), ""]
+        elif each.name in SHOWN:
+            shown += [f"{each.title}: {len(each.rows)} rows, in the report.", ""]
     return shown

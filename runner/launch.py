@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,11 +27,13 @@ from runner.spare import SPARE, Sampling, end, started
 from workloads.records.build import DEFAULT
 from workloads.records.files import LOG_FILE, SAMPLER_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job, Kind, Placement
+from workloads.temporary import new_folder
 
 WORKER = "adapters.worker"
 SAMPLER = (sys.executable, "-m", "runner.sampler")
 SAMPLER_START_S = 20.0
 GPU_GRACE_S = 10.0  # a driver is asked once more who is on the card, and may be slow to answer or to forget
+SCRATCH = "batchwise-worker-"
 FIRST_TO_BE_KILLED = 1000  # of /proc/PID/oom_score_adj, see proc(5)
 
 # What a worker inherits; everything else it gets is said here or in environment.toml.
@@ -198,6 +201,13 @@ class Local:
         return child
 
 
+def scratch_folder() -> Path | None:
+    """For what a framework that ends at once would leave; None where there is no room: not every one writes there."""
+    with suppress(OSError):
+        return new_folder(SCRATCH)
+    return None
+
+
 def limit_data(pid: int, limit_bytes: int) -> None:
     """Of a local worker: what it and its children may each take of private memory that can be written (RLIMIT_DATA).
 
@@ -210,13 +220,16 @@ def limit_data(pid: int, limit_bytes: int) -> None:
 
 
 class Child(Owned):
-    """The group of processes of a local worker, of which this one is the leader."""
+    """The group of processes of a local worker, of which this one is the leader, and the folder of its temporary files,
+    which ends with it.
+    """
 
-    def __init__(self, command: list[str], **options: Any) -> None:
+    def __init__(self, command: list[str], env: dict[str, str], **options: Any) -> None:
         """As Owned."""
+        self.scratch = scratch_folder()
         self.family = Family()
         self.memory_group: MemoryGroup | None = None
-        super().__init__(command, **options)
+        super().__init__(command, env=env | ({"TMPDIR": str(self.scratch)} if self.scratch else {}), **options)
 
     def limit(self, placement: Placement) -> None:
         """Before it is let go. Raises OSError where the machine, which did before, lets no control group be made."""
@@ -237,6 +250,8 @@ class Child(Owned):
             self.family.end(scattered)
             if self.memory_group:
                 self.memory_group.remove()
+            if self.scratch:
+                shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 @contextmanager

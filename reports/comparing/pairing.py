@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from workloads.records.build import adapter_of
+from workloads.records.build import MARK, adapter_of
 from workloads.records.job import Passes, Task
 from workloads.records.result import TrialResult
 
@@ -33,10 +33,13 @@ class Pair:
 
     @property
     def row(self) -> str:
-        """What both columns are called: their framework where it is one, else both."""
+        """What both columns are called: their framework where it is one, else both, as a table names them."""
         assert self.columns is not None
         of_a, of_b = map(adapter_of, self.columns)
-        return of_a if of_a == of_b else "-".join(self.columns)
+        if of_a == of_b:
+            return of_a
+        a, b = (display_name(name).replace(MARK, "") for name in self.columns)  # it is no build of either
+        return f"{b} against {a}"
 
     def own(self, framework: str) -> tuple[str, str]:
         """The names that each side has for a framework of the comparison."""

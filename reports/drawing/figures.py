@@ -28,7 +28,8 @@ DIGIT, LABEL_ROWS = 0.64, 3  # width of a digit in its size; of tick labels
 BREAK = ((0, -3), (1.6, -2), (-1.6, -0.7), (1.6, 0.7), (-1.6, 2), (0, 3))
 BREAK_POINTS = 10.0  # height of the mark that an axis does not start at 0, and of its middle above the foot
 TOUCH = 0.01  # inches: no difference
-LETTER, WIDE_LETTER = 0.6, 0.7  # width in its size: of a mean one, and of one in a name that must fit
+WIDE_LETTER = 0.7  # width in its size of one in a name that must fit
+SHORTEST_LINE = 6  # letters of the value axis's name
 SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -128,12 +129,22 @@ def drawn(chart: Chart, layout: Layout = sizes.USUAL) -> Figure:
         if whole * size.shape > size.width + TOUCH:
             return drawn(chart, replace(layout, size=size.as_high_as(whole)))
         whole = size.width / size.shape
-    longest = int(0.8 * (whole - around.height) / rows * 72 / LETTER / size.text)
-    fitting = [line for part in _value_label(chart, shown).splitlines() for line in textwrap.wrap(part, longest)]
-    for axes in every[: len(shown) : columns]:
-        axes.set_ylabel("\n".join(fitting))
-    frame.place(figure, around, whole)
+    _name_values(figure, list(every[: len(shown) : columns]), _value_label(chart, shown), around, whole)
     return figure
+
+
+def _name_values(figure: Figure, first: Sequence[Axes], label: str, around: frame.Around, whole: float) -> None:
+    """Beside the first panel of each row, in as many lines as its height asks for; places the figure's parts."""
+    longest = max(map(len, label.splitlines()), default=SHORTEST_LINE)
+    while True:
+        lines = [line for part in label.splitlines() for line in textwrap.wrap(part, longest)]
+        for axes in first:
+            axes.set_ylabel("\n".join(lines))
+        frame.place(figure, around, whole)
+        taken = max(axes.yaxis.label.get_window_extent().height / axes.get_window_extent().height for axes in first)
+        if taken <= 1 or longest <= SHORTEST_LINE:
+            return
+        longest = max(SHORTEST_LINE, min(int(longest / taken), longest - 1))
 
 
 def columns_of(panels: int, most: int) -> int:

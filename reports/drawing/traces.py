@@ -13,7 +13,7 @@ from .styles import SeriesStyle, part_line_style, part_style, series_style
 Span = tuple[float, float]
 ROOM = 0.03  # beside the first and the last point: part of the axis
 ABOVE = 1.06  # the top of the value axis, in heights of the highest point
-CUT = 0.5  # an axis that need not start at 0 does not where the lowest is above this part of the highest
+CUT = 0.2  # an axis that need not start at 0 does not where the lowest is above this part of the highest
 LEAST_ROOM = 0.01  # above and below what is drawn on such an axis: part of the highest
 ROOM_IN_LOG = 1.3  # the factor of it on a logarithmic axis, below too
 LONGEST_BAR = 1.5  # the same where a bar reaches higher: no bar may press the points down

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import export
+from ..frameworks import display_name, ordered
 from . import publication
-from .publication import Publication
+from .publication import ClaimOutcome, Publication
 
 TEMPLATES = Path(__file__).parent
 INDEX = "index.html"
@@ -20,17 +23,73 @@ def write(into: Path) -> list[str]:
 
     publications, unreadable = listed(into)
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    html = environment.get_template("published.html.j2").render(publications=publications, unreadable=unreadable)
+    each = [entry[0] for entry in publications]
+    html = environment.get_template("published.html.j2").render(
+        publications=publications,
+        unreadable=unreadable,
+        claims=claims(publications),
+        frameworks=ordered(claim.framework for facts in each for claim in facts.claims),
+        names={claim.framework: display_name(claim.framework) for facts in each for claim in facts.claims},
+        articles={name: source for facts in each for name, source in facts.articles.items()},
+        filters={
+            "machine": _distinct(machine for facts in each for machine in facts.machines),
+            "framework": _distinct(framework for facts in each for framework in facts.frameworks),
+            "study": _distinct(study for facts in each for study in facts.studies),
+        },
+    )
     part = into / f".{INDEX}.part"
     export.write_text(part, html + "\n")
     part.replace(into / INDEX)
     return unreadable
 
 
-def listed(into: Path) -> tuple[list[tuple[Publication, str, str, str]], list[str]]:
-    """([(publication, its folder's name, the file to open, the picture to show)], a line for each that cannot be read);
-    newest first, "" without a picture.
+@dataclass
+class Claimed:
+    """What one report says of one claim: {series: outcomes} of the published figures, {framework: outcomes} of ours;
+    several outcomes are those of several of its sections.
     """
+
+    article: str
+    text: str
+    facts: Publication
+    link: str
+    published: dict[str, set[str]] = field(default_factory=dict)
+    measured: dict[str, set[str]] = field(default_factory=dict)
+
+
+Entry = tuple[Publication, str, str, str]  # a publication, its folder's name, the file to open, the picture to show
+
+
+def claims(publications: Iterable[Entry]) -> list[Claimed]:
+    """By article and claim, the newest report of each first."""
+    rows: dict[tuple[str, str, str], Claimed] = {}
+    for facts, folder, file, _ in publications:
+        for claim in facts.claims:
+            text = _text(claim)
+            row = rows.setdefault(
+                (claim.article, text, folder), Claimed(claim.article, text, facts, f"{folder}/{file}")
+            )
+            row.measured.setdefault(claim.framework, set()).add(claim.measured)
+            for series, outcome in claim.published.items():
+                row.published.setdefault(series, set()).update({outcome} if outcome else ())
+    places = {key[:2]: place for place, key in reversed(list(enumerate(rows)))}
+    return [rows[key] for key in sorted(rows, key=lambda key: (key[0], places[key[:2]]))]
+
+
+def _text(claim: ClaimOutcome) -> str:
+    """Of all frameworks where each has a column; of the one that the claim names in its sentence."""
+    whose, _, rest = claim.text.partition(": ")
+    if whose.startswith("{framework}"):
+        return f"{whose.removeprefix('{framework}').lstrip(', ')}: {rest}".removeprefix(": ")
+    return claim.text.format(framework=display_name(claim.framework))
+
+
+def _distinct(values: Iterable[str]) -> list[str]:
+    return sorted(set(values))
+
+
+def listed(into: Path) -> tuple[list[Entry], list[str]]:
+    """(entries, a line for each that cannot be read); newest first, "" without a picture."""
     publications, unreadable = [], []
     for path in sorted(into.glob(f"*/{publication.FILE}")):
         folder = path.parent

@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,8 @@ from ..conditions import condition_of, model_words, software_of
 from ..frameworks import display_name, ordered
 from ..load import Stored
 from ..report import Summary
+from ..reproduction.claims import Tested
+from ..reproduction.publication import Publication as Article
 
 FILE = "publication.json"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -28,10 +30,23 @@ LONGEST_SLUG = 60
 AUTHOR = "Batchwise contributors"
 
 
+class ClaimOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A claim of `article`, the name of a publication that others made; `text` may name the {framework}. `published`:
+    what its own figures come to, by series, null where there are none; `measured`: what ours do.
+    """
+
+    article: str
+    text: str
+    framework: str
+    published: dict[str, str | None]
+    measured: str
+
+
 class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Days are ISO 8601, UTC: of the first and the last trial, and of publishing, None in a publication of before that
     was stored. `marks`: why it should not have been published. `headline` is what was found about its question, and
-    `picture` the name of the file that shows it; "" in an older publication.
+    `picture` the name of the file that shows it; "" in an older publication. `articles`: {name: source} of those whose
+    `claims` it tests; none in an older one.
     """
 
     name: str
@@ -49,6 +64,8 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     published_day: str | None = None
     headline: str = ""
     picture: str = ""
+    articles: dict[str, str] = {}
+    claims: list[ClaimOutcome] = []
     schema_version: Literal[1] = 1
 
     @property
@@ -58,7 +75,13 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{sum(self.trials.values())} trials: {counted}"
 
 
-def of(stored: Stored, name: str, summary: Summary | None = None, marks: Iterable[str] = ()) -> Publication:
+def of(
+    stored: Stored,
+    name: str,
+    summary: Summary | None = None,
+    marks: Iterable[str] = (),
+    tested: Sequence[tuple[Article, Tested]] = (),
+) -> Publication:
     """From results of which one at least can be read; without a `summary` nothing was found yet."""
     results = sorted(stored.results, key=started)
     days = [started(result).date().isoformat() for result in results]
@@ -86,7 +109,14 @@ def of(stored: Stored, name: str, summary: Summary | None = None, marks: Iterabl
         list(marks),
         headline=summary.headline if summary else "",
         picture=f"{summary.about}.png" if summary else "",
+        articles={article.name: article.source for article, _ in tested},
+        claims=[_outcome(article.name, each) for article, each in tested],
     )
+
+
+def _outcome(article: str, tested: Tested) -> ClaimOutcome:
+    published = {series: str(told.outcome) if told else None for series, told in tested.published.items()}
+    return ClaimOutcome(article, tested.claim.text, tested.framework, published, str(tested.measured.outcome))
 
 
 def machine(result: TrialResult) -> str:
@@ -131,7 +161,7 @@ def of_folder(folder: Path) -> Publication | None:
 
 def text(publication: Publication) -> str:
     """JSON, one key a line, that `read` takes."""
-    return json.dumps(msgspec.structs.asdict(publication), ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(msgspec.to_builtins(publication), ensure_ascii=False, indent=1) + "\n"
 
 
 def _task(result: TrialResult) -> str:

@@ -28,6 +28,7 @@ from workloads.temporary import temporary_folder
 
 from .. import build, export, load
 from ..load import ReportError, Stored
+from ..reproduction import claims_across
 from . import archive, checksums, citation, publication
 from . import index as published_index
 from .archive import ARCHIVE
@@ -141,7 +142,7 @@ def _copied(source: Path, results: Path, stage: Path) -> Copied:
 
 def _place(copied: Copied, stage: Path, folder: Path, replace: bool) -> bool:
     """Make the publication beside `folder` and rename it; False where the very same is there already."""
-    marks = (f"Published although not fit to be: {'; '.join(copied.obstacles)}.",) if copied.obstacles else ()
+    marks = (f"Published with known faults: {'; '.join(copied.obstacles)}.",) if copied.obstacles else ()
     part = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
     try:
         facts = _fill(part.resolve(), stage, copied.stored, folder.name, marks)
@@ -200,7 +201,8 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
         archive.pack(RESULTS, out / ARCHIVE)
     inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})
     export.write_text(out / INPUTS, "".join(f"{sha256}  {path}\n" for path, sha256 in inputs))
-    return publication.of(stored, name, report.summary, marks)
+    tested = list(claims_across.tested([chapter.section for chapter in report.chapters]))
+    return publication.of(stored, name, report.summary, marks, tested)
 
 
 def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+from workloads.records.intervals import mean_interval, reach
 
 from ..frameworks import display_name
 from ..order import TIE_PERCENT, Order, Point, Points, order
@@ -134,6 +136,60 @@ def falls(values: dict[int, Point], sizes: Sequence[int], unit: str) -> Verdict:
         return missing
     text = ", ".join(f"{values[size].value:.2f} {unit} at {size}" for size in sizes)
     return all_above([(values[a], values[b]) for a, b in itertools.pairwise(sizes)], text)
+
+
+def gains_nothing(shift: Point, within: float, unit: str) -> Verdict:
+    """Whether a mean difference is `within` at most."""
+    return _between([shift], -math.inf, within, f"mean difference {_signed(shift, unit)}")
+
+
+def same(shift: Point, within: float, unit: str) -> Verdict:
+    """Whether a mean difference is `within` at most, in either direction."""
+    return _between([shift], -within, within, f"mean difference {_signed(shift, unit)}")
+
+
+def is_times(pairs: Sequence[tuple[Point, Point]], factor: float, within: float) -> Verdict:
+    """Whether the first of each pair is `factor` times the second, give or take the part `within` of it."""
+    if any(b.value <= 0 for _, b in pairs):
+        return Verdict(Outcome.UNTOLD, "a value is 0: nothing is so many times it")
+    ratios = [Point(a.value / b.value, a.low / b.high, a.high / b.low, min(a.n, b.n)) for a, b in pairs]
+    text = f"{listed(f'{ratio.value:.3f}' for ratio in ratios)} times"
+    return _between(ratios, factor * (1 - within), factor * (1 + within), text)
+
+
+def mean_difference(
+    pairs: Sequence[tuple[Mapping[int, float], Mapping[int, float]]], least_spread: float
+) -> Point | None:
+    """Of {repeat: value} of a first side minus that of a second one, over the pairs, of the repeats that all of them
+    have; None without one.
+
+    Repeats of one run have seeds in common, so what a seed does to both sides falls out: the interval is that of the
+    repeats' means, no narrower than `least_spread` in the difference of one would give.
+    """
+    common = sorted(set.intersection(*({*side} for pair in pairs for side in pair)))
+    means = [math.fsum(a[repeat] - b[repeat] for a, b in pairs) / len(pairs) for repeat in common]
+    if len(means) < 2:
+        return Point(means[0], math.nan, math.nan, 1) if means else None
+    mean, _, high = mean_interval(means)
+    half = max(high - mean, reach(len(means), least_spread / math.sqrt(len(pairs))))
+    return Point(mean, mean - half, mean + half, len(means))
+
+
+def _signed(point: Point, unit: str) -> str:
+    interval = f" [{point.low:+.2f}, {point.high:+.2f}]" if point.n and point.sure else ""
+    return f"{point.value:+.2f}{interval} {unit}"
+
+
+def _between(points: Sequence[Point], low: float, high: float, text: str) -> Verdict:
+    """Whether all lie between the two, by their intervals."""
+    if not all(point.sure for point in points):
+        seen = all(low <= point.value <= high for point in points)
+        return Verdict(Outcome.SEEN if seen else Outcome.UNSEEN, f"one repeat; {text}")
+    if any(point.low > high or point.high < low for point in points):
+        return Verdict(Outcome.FAILS, text)
+    if all(low <= point.low and point.high <= high for point in points):
+        return Verdict(Outcome.HOLDS, text)
+    return Verdict(Outcome.UNTOLD, f"the interval reaches beyond the bound; {text}")
 
 
 def _few(values: dict[int, Point]) -> Verdict:

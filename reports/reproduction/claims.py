@@ -5,10 +5,12 @@ Published figures are taken at their word, ours with intervals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
+from ..conditions import Section
 from ..frameworks import display_name, ordered
 from ..order import TIE_PERCENT, Point
 from ..sentences import say
@@ -19,25 +21,73 @@ from .claim_tests import FLAT, STRONG, TWICE, Outcome, Verdict, extreme, falls, 
 from .publication import SERIES, Claim, Metric, Publication
 from .reproduced import Reproduced, frameworks
 
-WORDING = "published"
+WORDING, MEASURED = "published", "measured"
+DASH = "\N{EN DASH}"
 TIDY = [
     "claim", "quantity", "framework", "published_table", "published_chart", "measured", "why_table", "why_chart",
     "why_measured",
 ]  # fmt: skip
 
 
-def table(publication: Publication, ours: Mapping[Metric, Reproduced]) -> Table:
+@dataclass(frozen=True)
+class Tested:
+    """A claim of a framework; `published` {series: what its figures come to, None where there are none}."""
+
+    claim: Claim
+    framework: str
+    published: Mapping[str, Verdict | None]
+    measured: Verdict
+
+    @property
+    def text(self) -> str:
+        """As a table says it."""
+        return self.claim.text.format(framework=display_name(self.framework))
+
+    @property
+    def verdicts(self) -> dict[str, Verdict | None]:
+        """{where: verdict}, of the published series and then of ours."""
+        return {**self.published, MEASURED: self.measured}
+
+    @property
+    def why(self) -> str:
+        """Of each verdict that there is."""
+        return "; ".join(f"{where}: {verdict.why}" for where, verdict in self.verdicts.items() if verdict)
+
+    @property
+    def outcomes(self) -> list[str | None]:
+        """Of `verdicts`."""
+        return [str(verdict.outcome) if verdict else None for verdict in self.verdicts.values()]
+
+    @property
+    def whys(self) -> list[str | None]:
+        """Of `verdicts`."""
+        return [verdict.why if verdict else None for verdict in self.verdicts.values()]
+
+
+def tested(claimed: Sequence[Claim], ours: Mapping[Metric, Reproduced]) -> list[Tested]:
     """`ours` are those of every metric."""
-    rows, tidy = [], []
-    for claim, framework in _by_framework(publication, ours):
-        text = claim.text.format(framework=display_name(framework))
-        verdicts = {series: _of_published(claim, framework, series) for series in SERIES}
-        verdicts["measured"] = _of_ours(claim, framework, ours[claim.metric])
-        why = "; ".join(f"{where}: {verdict.why}" for where, verdict in verdicts.items() if verdict)
-        outcomes = [str(verdict.outcome) if verdict else None for verdict in verdicts.values()]
-        rows.append((Cell(text), *(Cell(outcome or "\N{EN DASH}") for outcome in outcomes), Cell(why)))
-        whys = (verdict.why if verdict else None for verdict in verdicts.values())
-        tidy.append((text, claim.metric.name, framework, *outcomes, *whys))
+    return [
+        Tested(
+            claim,
+            framework,
+            {series: _of_published(claim, framework, series) for series in SERIES},
+            _of_ours(claim, framework, ours[claim.metric]),
+        )
+        for claim, framework in _by_framework(claimed, ours)
+    ]
+
+
+def of_section(section: Section, publication: Publication) -> tuple[list[Tested], Mapping[Metric, Reproduced]]:
+    """Those of the metrics by which this section stands, and what it measured of every metric."""
+    ours = {metric: Reproduced(section, publication, metric) for metric in publication.metrics}
+    here = [claim for claim in publication.own_claims if not claim.metric.other_conditions(section.condition)]
+    return tested(here, ours), ours
+
+
+def table(every: Sequence[Tested], publication: Publication, ours: Mapping[Metric, Reproduced]) -> Table:
+    """Of one section."""
+    rows = [(Cell(t.text), *(Cell(told or DASH) for told in t.outcomes), Cell(t.why)) for t in every]
+    tidy = [(t.text, t.claim.metric.name, t.framework, *t.outcomes, *t.whys) for t in every]
     bounds = {
         "strong": STRONG,
         "flat": FLAT,
@@ -52,16 +102,24 @@ def table(publication: Publication, ours: Mapping[Metric, Reproduced]) -> Table:
         head=("Claim", "Published table", "Published chart", "Measured", "Why"),
         rows=tuple(rows),
         tidy=pd.DataFrame(tidy, columns=TIDY),
-        below=(how, *([publication.claims_note] if publication.claims_note else [])),
+        below=(how, *notes(publication, ours.values())),
         words=True,
         theme=Theme.PUBLISHED,
     )
 
 
-def _by_framework(publication: Publication, ours: Mapping[Metric, Reproduced]) -> list[tuple[Claim, str]]:
+def notes(publication: Publication, ours: Iterable[Reproduced]) -> list[str]:
+    """What must be known of its claims, and on what else than the published task they were tested."""
+    tasks = {each.section.condition.task for each in ours}
+    names = {(task.workload, task.dataset): task for task in tasks if publication.is_stand_in(task)}
+    stand_in = [say(WORDING, "stand_in", workload=workload, dataset=dataset) for workload, dataset in names]
+    return [*stand_in, *([publication.claims_note] if publication.claims_note else [])]
+
+
+def _by_framework(claimed: Sequence[Claim], ours: Mapping[Metric, Reproduced]) -> list[tuple[Claim, str]]:
     """In the order of the table: those of certain frameworks, then those of each that was measured."""
-    named = [(claim, framework) for claim in publication.claims for framework in claim.frameworks]
-    of_all = [claim for claim in publication.claims if not claim.frameworks]
+    named = [(claim, framework) for claim in claimed for framework in claim.frameworks]
+    of_all = [claim for claim in claimed if not claim.frameworks]
     published = {claim.metric.framework for claim in of_all} - {""}
     measured = {framework for claim in of_all for framework, _ in ours[claim.metric].points}
     return named + [(claim, framework) for framework in ordered(published | measured) for claim in of_all]
@@ -76,8 +134,8 @@ def _of_published(claim: Claim, framework: str, series: str) -> Verdict | None:
 
 
 def _of_ours(claim: Claim, framework: str, ours: Reproduced) -> Verdict:
-    if ours.obstacles:
-        return Verdict(Outcome.UNTOLD, "; ".join(ours.obstacles))
+    if ours.obstacles_of_claims:
+        return Verdict(Outcome.UNTOLD, "; ".join(ours.obstacles_of_claims))
     if framework not in frameworks(ours.points):
         return Verdict(Outcome.UNTOLD, f"nothing was measured of {display_name(framework)}")
     return verdict(claim, framework, ours.points)

@@ -5,22 +5,26 @@ from __future__ import annotations
 import csv
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from workloads.records.job import Task
+
 from .. import quantities
 from ..conditions import Condition, Section
 from ..quantities import Quantity
 from ..tables import Place
+from . import selection
 
 PUBLICATIONS = Path(__file__).parent / "publications"
 DEFINITION, FIGURES, CALIBRATION = "publication.toml", "figures.csv", "calibration.csv"
 TABLE, CHART = SERIES = ("table", "chart")  # a chart is digitised
 TESTS = ("highest", "lowest", "rises", "flat", "jumps", "peaks", "falls")  # of claims
+TESTS_AGAINST = ("above", "no-gain", "same", "times")  # of claims that hold a metric against another
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,22 +36,24 @@ class Metric:
     values: Mapping[str, Mapping[Place, float]]  # {series: {(framework, batch size): value}}
     framework: str = ""  # the one it is published for, if for one: every framework is held against it
     conditions: Mapping[str, Any] = field(default_factory=dict)  # {key of a study: value}, where it was made
+    but: Mapping[str, Any] = field(default_factory=dict)  # {key of a study: the value that it must not have}
     digitised_to: float = 0.0
     table_decimals: int | None = None  # None: as the quantity has them
     note: str = ""  # above the table, where ours is the same quantity
     caption: str = ""  # of the chart
     finding: str = ""  # what the summary calls its row; empty: it has no place there
+    title: str = ""  # of its table, where its label does not tell it from another of the quantity
     from_size: int = 0  # the batch size from which on the summary and the calibration compare
 
     @property
     def series(self) -> list[str]:
-        """Those of SERIES that have it, the one to compare with first."""
+        """Those of SERIES that have it, the one to compare with first; none of a figure that nobody published."""
         return sorted(self.values, key=SERIES.index)
 
     @property
     def published(self) -> Mapping[Place, float]:
         """The values of the first series."""
-        return self.values[self.series[0]]
+        return self.values[self.series[0]] if self.series else {}
 
     @property
     def label(self) -> str:
@@ -77,11 +83,13 @@ class Metric:
 
     def other_conditions(self, condition: Condition) -> list[str]:
         """What of `condition` is not as it was published."""
-        parts = (condition.task, condition.passes)  # read from a file, one has its defaults by its class alone
-        settings = {each.name: getattr(part, each.name) for part in parts for each in fields(part)}
-        settings["optimizer"] = condition.task.optimizer.name
-        others = {key: settings.get(key) for key, value in self.conditions.items() if settings.get(key) != value}
+        others = selection.others(condition, self.conditions) | selection.alike_in(condition, self.but)
         return [f"other {key.replace('_', ' ')}, {value}" for key, value in others.items()]
+
+    @property
+    def selectors(self) -> set[str]:
+        """The settings by which it stands."""
+        return {*self.conditions, *self.but}
 
     def source(self, framework: str) -> str:
         """Whose published figure this framework is held against."""
@@ -92,6 +100,9 @@ class Metric:
 class Claim:
     """What the prose says of a metric. `text` names the {framework}; `test` is one of TESTS, at the batch `sizes` and,
     for a peak, those beside it; without `frameworks` it is made of every one that was measured.
+
+    One of TESTS_AGAINST holds it `against` another metric, size by size: that one's are `against_sizes`, the same where
+    there are none. `within` is a difference in the quantity's unit, of `times` a part of the `factor`.
     """
 
     text: str
@@ -100,6 +111,15 @@ class Claim:
     sizes: tuple[int, ...] = ()
     neighbours: tuple[int, ...] = ()
     frameworks: tuple[str, ...] = ()
+    against: Metric | None = None
+    against_sizes: tuple[int, ...] = ()
+    within: float = 0.0
+    factor: float = 1.0
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """(a batch size, the one that it is held against)."""
+        return list(zip(self.sizes, self.against_sizes or self.sizes, strict=True))
 
 
 @dataclass(frozen=True)
@@ -125,25 +145,51 @@ class Calibration:
 @dataclass(frozen=True, eq=False)
 class Publication:
     """`workload` and `dataset` are those of the best evidence where the publication names neither; `device` is a part
-    of its GPU's name. Sentences are plain text; `caption` names {software} and {guess}, which names our {dataset}.
+    of its GPU's name, "" where none is named. Sentences are plain text; `caption` names {software} and {guess}, which
+    names our {dataset}. `stand_in`: {"workload": ..., "dataset": ...} that claims are tested on, too, though its
+    figures are others. `studies`: names of those that test its claims, whatever they train: it has no `workload` and
+    `dataset`, and nothing else that only figures need.
     """
 
     name: str
     source: str
-    hardware: str
-    device: str
-    workload: str
-    dataset: str
-    epochs: int
-    unknown: str  # what the cause of a difference may also be
-    caveat: str  # what a comparison rests on
-    caption: str  # of a chart
-    versions: Mapping[str, str]  # {framework: its version}
     metrics: tuple[Metric, ...]
+    hardware: str = ""
+    device: str = ""
+    workload: str = ""
+    dataset: str = ""
+    epochs: int = 0
+    unknown: str = ""  # what the cause of a difference may also be
+    caveat: str = ""  # what a comparison rests on
+    caption: str = ""  # of a chart
+    versions: Mapping[str, str] = field(default_factory=dict)  # {framework: its version}
     guess: str = ""  # said of other data than `dataset`
     claims: tuple[Claim, ...] = ()
     claims_note: str = ""  # below the table of the claims
     calibration: Calibration | None = None
+    stand_in: Mapping[str, str] = field(default_factory=dict)
+    studies: tuple[str, ...] = ()
+
+    def fits(self, section: Section) -> bool:
+        """Whether its claims may be held against a section: by its study where it names any, else by its task."""
+        if self.studies:
+            return any(result.spec.study in self.studies for result in section.results)
+        task = section.condition.task
+        return (self.workload, self.dataset) == (task.workload, task.dataset) or self.is_stand_in(task)
+
+    @property
+    def own_claims(self) -> tuple[Claim, ...]:
+        """Those of one metric, which a section tells by itself."""
+        return tuple(claim for claim in self.claims if claim.against is None)
+
+    @property
+    def claims_across(self) -> tuple[Claim, ...]:
+        """Those that hold two metrics against each other."""
+        return tuple(claim for claim in self.claims if claim.against is not None)
+
+    def is_stand_in(self, task: Task) -> bool:
+        """Whether a task is the one that stands for the published one."""
+        return self.stand_in == {"workload": task.workload, "dataset": task.dataset}
 
 
 @cache
@@ -153,13 +199,8 @@ def publications() -> tuple[Publication, ...]:
 
 
 def beside(section: Section) -> tuple[Publication, ...]:
-    """Those that the section's task fits, which are of its network and data set, and those asked for by name."""
-    task = section.condition.task
-    return tuple(
-        each
-        for each in publications()
-        if each.name in section.beside or (each.workload, each.dataset) == (task.workload, task.dataset)
-    )
+    """Those that the section fits, and those asked for by name."""
+    return tuple(each for each in publications() if each.name in section.beside or each.fits(section))
 
 
 def read(folder: Path) -> Publication:
@@ -175,28 +216,51 @@ def read(folder: Path) -> Publication:
 
 def _publication(folder: Path, data: dict[str, Any]) -> Publication:
     values = _values(folder)
-    known = {quantity.name: quantity for quantity in quantities.QUANTITIES}
+    known = {
+        quantity.name: quantity
+        for quantity in (*quantities.QUANTITIES, *quantities.MEMORY_PARTS, quantities.STEPS_PEAK)
+    }
     metrics = {
-        each["name"]: Metric(**each | {"quantity": known[each["quantity"]], "values": values[each["name"]]})
+        each["name"]: Metric(**each | {"quantity": known[each["quantity"]], "values": values.pop(each["name"], {})})
         for each in data["metrics"]
     }
-    claims = [Claim(**_tuples(each) | {"metric": metrics[each["metric"]]}) for each in data.get("claims", ())]
-    if unknown := {claim.test for claim in claims} - set(TESTS):
-        raise ValueError(f"no such test of a claim: {', '.join(sorted(unknown))}; there are {', '.join(TESTS)}")
+    if values:
+        raise ValueError(f"{FIGURES}: no such metric: {', '.join(values)}")
+    claims = [_claim(each, metrics) for each in data.get("claims", ())]
     published = {framework for metric in metrics.values() for framework, _ in metric.published}
-    if silent := published - set(data["versions"]):
+    if silent := published - set(data.get("versions", ())):
         raise ValueError(f"versions: there is none of {', '.join(sorted(silent))}")
     calibration = data.get("calibration")
     if calibration:
         runs = pd.read_csv(folder / CALIBRATION)
         calibration = Calibration(**_tuples(calibration) | {"metric": metrics[calibration["metric"]], "runs": runs})
     parts = {"metrics": tuple(metrics.values()), "claims": tuple(claims), "calibration": calibration}
-    return Publication(folder.name, **data | parts)
+    read = Publication(folder.name, **_tuples(data) | parts)
+    of_figures = ("hardware", "device", "workload", "dataset", "epochs", "unknown", "caveat", "caption")
+    if published and (missing := [key for key in of_figures if key not in data]):
+        raise ValueError(f"there are figures, so these must be told, too: {', '.join(missing)}")
+    if ("workload" in data) != ("dataset" in data) or ("workload" in data) == ("studies" in data):
+        raise ValueError("a publication has a workload and a dataset, or else studies")
+    return read
+
+
+def _claim(data: dict[str, Any], metrics: Mapping[str, Metric]) -> Claim:
+    against = metrics[data["against"]] if "against" in data else None
+    claim = Claim(**_tuples(data) | {"metric": metrics[data["metric"]], "against": against})
+    tests = TESTS_AGAINST if against else TESTS
+    if claim.test not in tests:
+        kind = "claim against another metric" if against else "claim"
+        raise ValueError(f"no such test of a {kind}: {claim.test}; there are {', '.join(tests)}")
+    if against and (not claim.sizes or (claim.against_sizes and len(claim.against_sizes) != len(claim.sizes))):
+        raise ValueError(f"{claim.text}: sizes are missing, or against_sizes are more or fewer than those")
+    return claim
 
 
 def _values(folder: Path) -> dict[str, dict[str, dict[Place, float]]]:
     """{metric: {series: {(framework, batch size): value}}}."""
     values: dict[str, dict[str, dict[Place, float]]] = {}
+    if not (folder / FIGURES).exists():
+        return values
     with (folder / FIGURES).open(newline="", encoding="utf-8") as opened:
         for row in csv.DictReader(opened):
             if row["series"] not in SERIES:

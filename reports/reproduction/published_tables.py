@@ -53,23 +53,30 @@ def of_section(section: Section) -> tuple[list[Table], list[str]]:
 
 
 def of_publication(section: Section, publication: Publication) -> list[Table]:
-    """One for each metric of the section's conditions, the claims, and the calibration of the section's setting."""
+    """One for each published metric of the section's conditions, their claims, and the calibration of its setting."""
     ours = {metric: Reproduced(section, publication, metric) for metric in publication.metrics}
-    shown = [table(each) for metric, each in ours.items() if not metric.other_conditions(section.condition)]
-    shown += [claims.table(publication, ours)] if publication.claims else []
+    here = {metric: each for metric, each in ours.items() if not metric.other_conditions(section.condition)}
+    named = [metric.quantity for metric in here if metric.series]
+    shown = [
+        table(each, metric.quantity.name if named.count(metric.quantity) == 1 else metric.name)
+        for metric, each in here.items()
+        if metric.series
+    ]
+    claimed, _ = claims.of_section(section, publication)
+    shown += [claims.table(claimed, publication, ours)] if claimed else []
     setting = calibration.of_setting(section, publication)
     return [*shown, calibration.table(setting, ours[setting.metric])] if setting else shown
 
 
-def table(ours: Reproduced) -> Table:
-    """Of one metric."""
+def table(ours: Reproduced, name: str) -> Table:
+    """Of one metric, "published-NAME"."""
     metric, differences = ours.metric, _differences(ours)
     sizes = sorted({row["batch_size"] for row in differences})
     names = ordered(row["framework"] for row in differences)
     measured = f", {ours.label} measured" if ours.label != metric.label else " and measured"
     return Table(
-        name=f"published-{metric.quantity.name}",
-        title=f"{metric.label}, {metric.quantity.unit}: published{measured}",
+        name=f"published-{name.replace('_', '-')}",
+        title=f"{metric.title or metric.label}, {metric.quantity.unit}: published{measured}",
         head=(f"{metric.label}, {metric.quantity.unit} / batch size", *map(str, sizes)),
         rows=tuple((Cell(head), *cells) for name in names for head, cells in _rows(name, ours, differences, sizes)),
         tidy=pd.DataFrame(differences, columns=TIDY),

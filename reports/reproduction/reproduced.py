@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+
+from workloads.records.intervals import accuracy_step
+from workloads.records.status import Status
 
 from .. import order, tables
 from ..conditions import Section
 from ..frameworks import ordered
 from ..order import Points
+from ..quantities import ACCURACY
 from ..tables import Place
 from .publication import Metric, Publication
+
+Repeats = Mapping[Place, Mapping[int, float]]  # {(framework, batch size): {repeat: value}}
 
 
 @dataclass(frozen=True)
@@ -41,13 +47,23 @@ class Reproduced:
         task, epochs, published = self.section.condition.task, self.section.condition.passes.epochs, self.publication
         learnt = self.metric.quantity.figures[0].learnt
         reasons = {
-            "CPU run": not self.same,
-            f"other model, {task.workload}": task.workload != published.workload,
-            f"other data set, {task.dataset}": task.dataset != published.dataset,
-            f"{epochs} epochs, published after {published.epochs}": learnt and epochs != published.epochs,
+            "CPU run": not self.same and bool(self.metric.series),
+            f"other model, {task.workload}": published.workload not in ("", task.workload),
+            f"other data set, {task.dataset}": published.dataset not in ("", task.dataset),
+            f"{epochs} epochs, published after {published.epochs}": learnt and published.epochs not in (0, epochs),
         }
         others = self.metric.other_conditions(self.section.condition)
         return (*(reason for reason, holds in reasons.items() if holds), *others)
+
+    @property
+    def obstacles_of_claims(self) -> tuple[str, ...]:
+        """The same of a claim, which what stands for the published task tells, too: it names no figure."""
+        task, published = self.section.condition.task, self.publication
+        if not published.is_stand_in(task):
+            return self.obstacles
+        there = replace(task, workload=published.workload, dataset=published.dataset)
+        section = replace(self.section, condition=replace(self.section.condition, task=there))
+        return replace(self, section=section).obstacles
 
     @property
     def cells(self) -> Mapping[Place, Mapping[str, Any]]:
@@ -63,6 +79,26 @@ class Reproduced:
     def points(self) -> Points:
         """Of our cells that have a value."""
         return order.points(self.section, self.metric.quantity)
+
+    @cached_property
+    def repeats(self) -> Repeats:
+        """Of our cells that have a value, in the quantity's unit."""
+        spec = self.metric.quantity.figure(self.section.condition)
+        known: dict[Place, dict[int, float]] = {}
+        if spec is None:
+            return known
+        for place, results in tables.places(self.section).items():
+            for result in results:
+                value = tables.figure_of(result, spec.name).value if result.status is Status.OK else None
+                if value is not None:
+                    known.setdefault(place, {})[result.spec.draw.repeat] = value * spec.factor
+        return known
+
+    @property
+    def least_spread(self) -> float:
+        """Of differences of accuracies, points: what one test image is worth. Of all else 0: a cell's own holds it."""
+        task = self.section.condition.task
+        return accuracy_step(task.dataset, task.source) if self.metric.quantity is ACCURACY else 0.0
 
     def pairs(self, series: str, framework: str, from_size: int = 0) -> dict[int, tuple[float, float]]:
         """{batch size: (ours, published)}, by batch size."""

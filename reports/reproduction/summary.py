@@ -65,11 +65,15 @@ def caveats(sections: Sequence[Section]) -> list[str]:
 
 def _caveats(sections: Sequence[Section], publication: Publication) -> list[str]:
     labels: dict[tuple[str, ...], list[str]] = {}
-    for metric in publication.metrics:
+    figures = [metric for metric in publication.metrics if metric.series]
+    for metric in figures:
         obstacles = [Reproduced(section, publication, metric).obstacles for section in sections]
         if all(obstacles):
             reasons = tuple(dict.fromkeys(reason for of_section in obstacles for reason in of_section))
             labels.setdefault(reasons, []).append(metric.label.replace("Test", "test"))
-    sentences = [say(WORDING, "not_compared", labels=those, reasons=reasons) for reasons, those in labels.items()]
-    compared = sum(map(len, labels.values())) < len(publication.metrics)
+    sentences = [
+        say(WORDING, "not_compared", labels=list(dict.fromkeys(those)), reasons=reasons)
+        for reasons, those in labels.items()
+    ]
+    compared = sum(map(len, labels.values())) < len(figures)
     return [*sentences, publication.caveat] if compared else sentences

@@ -99,7 +99,8 @@ def causes(ours: Reproduced) -> list[str]:
 def _differing(ours: Reproduced) -> tuple[tuple[str, str | None] | None, list[tuple[str, str, str | None]]]:
     """Hardware and versions, published and here: they differ together, so neither is shown to be the cause."""
     publication, software, device = ours.publication, ours.section.software, ours.section.condition.device_model
-    hardware = None if publication.device in (device or "") else (publication.hardware, device)
+    same = publication.device and publication.device in (device or "")
+    hardware = None if same else (publication.hardware, device)
     versions = [
         (name, version, software[name].version)
         for name, version in publication.versions.items()

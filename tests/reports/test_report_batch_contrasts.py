@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,6 +110,18 @@ def test_the_table_is_printed_and_written_as_csv(tmp_path: Path) -> None:
     (row,) = numbers(results / "report" / f"{batch_contrasts.NAME}.csv")
     assert (row["batch_size"], row["baseline_batch_size"], row["n"]) == ("128", "127", "2")
     export.write(build.report([results]), tmp_path / "page", ("html", "md", "json", "latex", "parquet"))
+
+
+@pytest.mark.parametrize(("sizes", "printed"), [((127, 128, 129), True), ((125, 126, 127, 128, 129, 130), False)])
+def test_a_terminal_shows_a_short_table_and_of_a_longer_one_where_it_is(
+    sizes: tuple[int, ...], printed: bool, tmp_path: Path
+) -> None:
+    results = store(tmp_path, *itertools.chain.from_iterable(speeds(size, [100 + size, 101 + size]) for size in sizes))
+    ran = run(results, "--format", "json")
+    assert ran.returncode == 0
+    lines = [line for line in ran.stdout.splitlines() if line.startswith(batch_contrasts.TITLE)]
+    rows = "" if printed else f": {len(sizes) - 1} rows, in the report."
+    assert lines == [f"{batch_contrasts.TITLE}{rows}"]
 
 
 def test_a_baseline_that_was_not_run_is_one_line_and_exit_code_2(tmp_path: Path) -> None:

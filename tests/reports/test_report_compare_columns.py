@@ -12,6 +12,7 @@ from stored import store, trial
 from test_report_compare import cell, repeats, run
 
 from reports.comparing.comparison import compare_columns
+from reports.frameworks import display_name
 from workloads.records.job import OF_THE_CALLER
 
 OLD = "pytorch@old"
@@ -56,10 +57,15 @@ def test_the_page_says_which_column_is_a_and_which_is_b(tmp_path: Path) -> None:
 
 def test_two_frameworks_are_compared_under_both_names(tmp_path: Path) -> None:
     found = compare_columns(builds(tmp_path), ("mxnet", "pytorch"))
-    assert {one.framework for one in found.cells} == {"mxnet-pytorch"}
-    assert cell(found, "speed", "mxnet-pytorch").effect[0] == pytest.approx(
-        (1000 * 700 * 1300 / 500 / 501 / 502) ** (1 / 3)
-    )
+    both = "PyTorch against MXNet"
+    assert {one.framework for one in found.cells} == {both} == {display_name(both)}
+    assert cell(found, "speed", both).effect[0] == pytest.approx((1000 * 700 * 1300 / 500 / 501 / 502) ** (1 / 3))
+
+
+def test_a_build_beside_another_framework_is_named_as_no_build_of_either(tmp_path: Path) -> None:
+    found = compare_columns(builds(tmp_path), ("mxnet", OLD))
+    (name,) = {one.framework for one in found.cells}
+    assert name == display_name(name) == "PyTorch old against MXNet"
 
 
 def test_a_cell_of_one_column_alone_is_named(tmp_path: Path) -> None:

@@ -182,14 +182,28 @@ def test_an_axis_that_need_not_start_at_nought_is_of_the_range_of_the_data_and_s
     assert len(axes.lines) == 4, "two series, and the zigzag on its gap"
 
 
+@pytest.mark.parametrize("size", FIGURE_SIZES.values(), ids=list(FIGURE_SIZES))
+@pytest.mark.parametrize(
+    "label", ["Test accuracy, %", "Energy an image of the package, J", "Peak resident in the window"]
+)
+def test_the_name_of_the_value_axis_is_whole_and_no_higher_than_its_panel(label: str, size: Size) -> None:
+    panels = [accuracies(90.0, 98.0, 92.0, 95.0).panels[0].series] * 5
+    shown = chart(*panels, titles=MANY[:5], from_zero=False, y_label=label)
+    named = [axes for axes in drawn(shown, Layout(size)).axes if axes.get_ylabel()]
+    assert named
+    for axes in named:
+        assert " ".join(axes.get_ylabel().split()) == f"{label} (axis does not start at 0)"
+        assert axes.yaxis.label.get_window_extent().height <= axes.get_window_extent().height
+
+
 def test_every_panel_has_the_mark_that_its_axis_does_not_start_at_nought() -> None:
     panels = [accuracies(90.0, 98.0, 92.0, 95.0).panels[0].series] * 3
     figure = drawn(chart(*panels, titles=NAMES, from_zero=False))
     assert [len(axes.lines) for axes in figure.axes] == [4, 4, 4]
 
 
-@pytest.mark.parametrize("values", [(30.0, 98.0, 92.0, 95.0), (49.0, 98.0, 92.0, 95.0)])
-def test_an_axis_starts_at_nought_where_the_data_use_half_of_it(values: tuple[float, ...]) -> None:
+@pytest.mark.parametrize("values", [(10.0, 98.0, 92.0, 95.0), (19.0, 98.0, 92.0, 95.0)])
+def test_an_axis_starts_at_nought_where_the_data_use_four_fifths_of_it(values: tuple[float, ...]) -> None:
     axes = drawn(accuracies(*values)).axes[0]
     assert axes.get_ylim() == (0, 100)
     assert axes.get_ylabel() == "Test accuracy, %" and len(axes.lines) == 2

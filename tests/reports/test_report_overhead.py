@@ -23,7 +23,7 @@ def chapter(results: Path, stored: Any = None, text: str | None = None) -> str:
     store(results, trial())
     if stored is not None or text is not None:
         (results / "overhead.json").write_text(json.dumps(stored) if text is None else text)
-    return make(results, results / "report").markdown.split("Our own weight")[1]
+    return make(results, results / "report").markdown.split("What measuring costs")[1]
 
 
 def whole(**changes: Any) -> dict[str, Any]:
@@ -117,6 +117,6 @@ def test_each_conditions_have_a_table_of_their_own_with_the_newest_of_each_cell(
     assert "mxnet 64: it was killed." in text and "MXNet |" not in text and "tensorflow 64: it was" not in text
     assert "0.5000 [" not in text
     page = (tmp_path / "report" / "report.md").read_text()
-    older = page.split("Our own weight, measured before, commit aaa")[1]
+    older = page.split("What measuring costs, measured before, commit aaa")[1]
     assert "0.5000 [" in older and "commit aaa" in older
     assert [row["ratio"] for row in numbers(tmp_path / "report" / "overhead-2.csv")] == ["0.5"]

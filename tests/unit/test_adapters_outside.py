@@ -60,6 +60,7 @@ def test_a_worker_is_started_so(folder: Path, tmp_path: Path) -> None:
         worker = launcher.start(tmp_path, Job(Kind.TRIAL, make_spec()), log)
         worker.go()
         assert worker.wait(60) == 0
+        worker.end()
     assert (tmp_path / "log.txt").read_text().strip() == str(folder)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -102,5 +103,42 @@ def test_a_worker_of_this_machine_sees_the_variables_and_not_the_callers_other_o
         worker = launcher.start(tmp_path, Job(Kind.TRIAL, spec), log)
         worker.go()
         assert worker.wait(30) == 0
+        worker.end()
     seen = json.loads((tmp_path / "seen").read_text())
     assert seen.items() >= SET.items() and not seen.keys() & OF_NO_WORKER.keys()
+
+
+@pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
+def test_what_a_worker_leaves_among_temporary_files_goes_with_it(
+    ending: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(launch, "WORKER", "leaving")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "leaving.py").write_text(
+        "import os, pathlib, sys, tempfile\nfile, name = tempfile.mkstemp()\n"
+        f"pathlib.Path(sys.argv[1], 'left').write_text(name)\n{ending}"
+    )
+    launcher = Local(sys.executable, {"PYTHONPATH": str(tmp_path)}, PROJECT)
+    with (tmp_path / "log").open("w") as log:
+        worker = launcher.start(tmp_path, Job(Kind.TRIAL, make_spec()), log)
+        worker.go()
+        worker.wait(30)
+        left = Path((tmp_path / "left").read_text())
+        assert left.exists() and left.parent.parent == tmp_path / "tmp"
+        worker.end()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_worker_starts_where_there_is_no_room_for_temporary_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(launch, "WORKER", "nothing")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    (tmp_path / "nothing.py").write_text("")
+    launcher = Local(sys.executable, {"PYTHONPATH": str(tmp_path)}, PROJECT)
+    with (tmp_path / "log").open("w") as log:
+        worker = launcher.start(tmp_path, Job(Kind.TRIAL, make_spec()), log)
+        worker.go()
+        assert worker.wait(30) == 0
+        worker.end()

@@ -1,0 +1,82 @@
+"""Accuracy by learning rate and batch size: a heat map, as a table, of sections that differ in their rate alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from . import tables
+from .condition_text import ABSENT
+from .conditions import Section
+from .frameworks import display_name, ordered
+from .quantities import ACCURACY
+from .reproduction.selection import alike
+from .table import Cell, Table, Theme
+
+NAME, KEY = "learning-rates", "learning_rate"
+FEWEST = 3  # rates: two are no map
+HOW = "The darker, the higher: from the lowest to the highest of the table. Sections {numbers}. {cell}"
+
+
+def of_sections(sections: Sequence[Section]) -> list[Table]:
+    """A table for each group of FEWEST sections or more that are alike but for their learning rate."""
+    groups: list[dict[int, Section]] = []
+    for number, section in enumerate(sections, start=1):
+        if not section.results:
+            continue
+        for group in groups:
+            first = next(iter(group.values()))
+            if alike(first.condition, section.condition, {KEY}) and _same_software(first, section):
+                group[number] = section
+                break
+        else:
+            groups.append({number: section})
+    maps = [group for group in groups if len({_rate(section) for section in group.values()}) >= FEWEST]
+    names = [_rule(group) for group in maps]
+    return [
+        _table(group, name if names.count(name) == 1 else f"{name}-{place}")
+        for place, (group, name) in enumerate(zip(maps, names, strict=True), start=1)
+    ]
+
+
+def _same_software(a: Section, b: Section) -> bool:
+    """Of the frameworks that are in both: what differs by it is no matter of the rate."""
+    return all(a.software[name] == b.software[name] for name in a.software.keys() & b.software.keys())
+
+
+def _rate(section: Section) -> float:
+    return section.condition.task.optimizer.learning_rate
+
+
+def _rule(group: dict[int, Section]) -> str:
+    return next(iter(group.values())).condition.task.optimizer.name
+
+
+def _table(group: dict[int, Section], rule: str) -> Table:
+    by_rate = sorted(group.values(), key=_rate)
+    cells = {section: tables.by_place(section, ACCURACY) for section in by_rate}
+    sizes = sorted({size for places in cells.values() for _, size in places})
+    names = ordered(name for places in cells.values() for name, _ in places)
+    counts = [int(cell["n"]) for places in cells.values() for cell in places.values()]
+    rows = []
+    for framework in names:
+        for section in by_rate:
+            row = (cells[section].get((framework, size)) for size in sizes)
+            shown = (tables.shown(cell, ACCURACY.decimals, max(counts)) if cell else Cell(ABSENT) for cell in row)
+            rate = _rate(section)
+            rows.append((Cell(display_name(framework)), Cell(f"{rate:g}", rate), *shown))
+    tidy = pd.concat([tables.cells(section, ACCURACY).assign(learning_rate=_rate(section)) for section in by_rate])
+    numbers = ", ".join(map(str, sorted(group)))
+    return Table(
+        name=f"{NAME}-{rule}",
+        title=f"{ACCURACY.title(by_rate[0].condition)}, by learning rate: {rule}",
+        head=("Framework", "Learning rate / batch size", *map(str, sizes)),
+        rows=tuple(rows),
+        tidy=tables.tidy(tidy, KEY),
+        below=(HOW.format(numbers=numbers, cell=tables.how_to_read_a_cell(counts)),),
+        theme=Theme.ACCURACY,
+        keys=2,
+        by_size=True,
+        heat=True,
+    )

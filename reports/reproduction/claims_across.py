@@ -1,0 +1,203 @@
+"""Claims that hold two series of a study against each other, over all sections of a report: SGD against Adam, one
+thread against all, memory against parameters.
+
+Two sections are held against each other where they are alike in all but the settings by which the claim names them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ..conditions import Section
+from ..frameworks import ordered
+from ..order import TIE_PERCENT, Point, Points
+from ..sentences import say
+from ..table import Cell, Table, Theme
+from ..words import listed
+from . import claims
+from .claim_tests import Outcome, Verdict, all_above, gains_nothing, is_times, mean_difference, same
+from .claims import DASH, WORDING, Tested, notes
+from .publication import Claim, Publication, beside
+from .reproduced import Reproduced, frameworks
+from .selection import alike
+
+NAME, PUBLISHED = "claims-across", "published"
+TIDY = [
+    "claim", "quantity", "against", "framework", "sections", "published", "measured", "why_published", "why_measured",
+]  # fmt: skip
+
+Pairs = Mapping[tuple[int, int], tuple[Point, Point]]  # {batch sizes: values}, of a claim's first and second side
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What was measured of a claim's metric and of the one it is held against; `numbers` of their sections."""
+
+    a: Reproduced
+    b: Reproduced
+    numbers: tuple[int, int]
+
+    @property
+    def frameworks(self) -> list[str]:
+        """Those that stand on both sides in the same software."""
+        of_a, of_b = (side.section.software for side in (self.a, self.b))
+        measured = {*frameworks(self.a.points)} & {*frameworks(self.b.points)}
+        return ordered(name for name in measured if of_a[name] == of_b[name])
+
+
+@dataclass(frozen=True)
+class Across(Tested):
+    """`numbers` of the two sections, none where nothing was measured."""
+
+    numbers: tuple[int, ...]
+
+
+def of_sections(sections: Sequence[Section]) -> list[Table]:
+    """A table for each publication that has such claims and that some section is held against."""
+    made = {publication: held for publication, held in _held(sections).items() if publication.claims_across}
+    return [
+        table(publication, held, NAME if len(made) == 1 else f"{NAME}-{publication.name}")
+        for publication, held in made.items()
+    ]
+
+
+def tested(sections: Sequence[Section]) -> Iterator[tuple[Publication, Tested]]:
+    """Every claim that is held against these sections: of each by itself, then those across them."""
+    for publication, held in _held(sections).items():
+        for section in held.values():
+            yield from ((publication, each) for each in claims.of_section(section, publication)[0])
+        yield from ((publication, each) for each in _tested(publication, held))
+
+
+def _held(sections: Sequence[Section]) -> dict[Publication, dict[int, Section]]:
+    """{publication: {number: section}} of those that fit."""
+    held: dict[Publication, dict[int, Section]] = {}
+    for number, section in enumerate(sections, start=1):
+        for publication in beside(section) if section.results else ():
+            held.setdefault(publication, {})[number] = section
+    return held
+
+
+def _tested(publication: Publication, held: dict[int, Section]) -> list[Across]:
+    return [
+        Across(
+            claim,
+            framework,
+            {PUBLISHED: _of_published(claim, framework)},
+            _of_ours(claim, framework, sides),
+            tuple(dict.fromkeys(sides.numbers)) if sides else (),
+        )
+        for claim in publication.claims_across
+        for framework, sides in _rows(claim, publication, held)
+    ]
+
+
+def table(publication: Publication, held: dict[int, Section], name: str = NAME) -> Table:
+    """`held` are sections by their number."""
+    rows, tidy = [], []
+    for each in _tested(publication, held):
+        numbers, against = listed(each.numbers) or DASH, each.claim.against
+        assert against
+        outcomes = each.outcomes
+        rows.append((Cell(each.text), Cell(numbers), *(Cell(told or DASH) for told in outcomes), Cell(each.why)))
+        key = each.text, each.claim.metric.name, against.name, each.framework, numbers
+        tidy.append((*key, *outcomes, *each.whys))
+    every = [Reproduced(section, publication, publication.metrics[0]) for section in held.values()]
+    return Table(
+        name=name,
+        title="Claims over the series of the study, tested",
+        head=("Claim", "Sections", "Published", "Measured", "Why"),
+        rows=tuple(rows),
+        tidy=pd.DataFrame(tidy, columns=TIDY),
+        above=(publication.source,),
+        below=(say(WORDING, "how_claims_across_are_tested", tie_percent=TIE_PERCENT), *notes(publication, every)),
+        words=True,
+        theme=Theme.PUBLISHED,
+    )
+
+
+def _rows(claim: Claim, publication: Publication, held: dict[int, Section]) -> Iterator[tuple[str, Sides | None]]:
+    """(framework, what was measured): of each pair of sections each framework in both, and the one it is published for,
+    without any where that was not measured.
+    """
+    told = set()
+    for sides in _sides(claim, publication, held):
+        for framework in sides.frameworks:
+            told.add(framework)
+            yield framework, sides
+    published = {metric.framework for metric in (claim.metric, claim.against) if metric and metric.framework}
+    for framework in ordered({*published, *claim.frameworks, *(() if told or published else _named(held))} - told):
+        yield framework, None
+
+
+def _named(held: dict[int, Section]) -> list[str]:
+    return ordered(result.spec.cell.framework for section in held.values() for result in section.results)
+
+
+def _sides(claim: Claim, publication: Publication, held: dict[int, Section]) -> Iterator[Sides]:
+    assert claim.against
+    keys = claim.metric.selectors | claim.against.selectors
+    for number_a, a in held.items():
+        if claim.metric.other_conditions(a.condition):
+            continue
+        for number_b, b in held.items():
+            if not claim.against.other_conditions(b.condition) and alike(a.condition, b.condition, keys):
+                of_a, of_b = Reproduced(a, publication, claim.metric), Reproduced(b, publication, claim.against)
+                yield Sides(of_a, of_b, (number_a, number_b))
+
+
+def _of_published(claim: Claim, framework: str) -> Verdict | None:
+    """None where one of both sides has no such figures."""
+    assert claim.against
+    of_a, of_b = (
+        {place: Point(value, value, value, 0) for place, value in metric.published.items() if place[0] == framework}
+        for metric in (claim.metric, claim.against)
+    )
+    return verdict(claim, framework, of_a, of_b) if of_a and of_b else None
+
+
+def _exact(pairs: Pairs) -> Point:
+    """Of figures that are taken at their word."""
+    mean = math.fsum(a.value - b.value for a, b in pairs.values()) / len(pairs)
+    return Point(mean, mean, mean, 0)
+
+
+def _of_ours(claim: Claim, framework: str, sides: Sides | None) -> Verdict:
+    if sides is None:
+        return Verdict(Outcome.UNTOLD, "no two sections of one software and machine hold both sides")
+    if reasons := dict.fromkeys((*sides.a.obstacles_of_claims, *sides.b.obstacles_of_claims)):
+        return Verdict(Outcome.UNTOLD, "; ".join(reasons))
+
+    def difference(pairs: Pairs) -> Point | None:
+        of_a, of_b = sides.a.repeats, sides.b.repeats
+        return mean_difference([(of_a[framework, x], of_b[framework, y]) for x, y in pairs], sides.a.least_spread)
+
+    return verdict(claim, framework, sides.a.points, sides.b.points, difference)
+
+
+def verdict(
+    claim: Claim, framework: str, a: Points, b: Points, difference: Callable[[Pairs], Point | None] = _exact
+) -> Verdict:
+    """On these values of both sides; `difference` is the mean one over all pairs."""
+    missing = [_at(x, y) for x, y in claim.pairs if (framework, x) not in a or (framework, y) not in b]
+    if missing:
+        return Verdict(Outcome.UNTOLD, f"no value of both sides at {listed(missing)}")
+    pairs = {(x, y): (a[framework, x], b[framework, y]) for x, y in claim.pairs}
+    unit = claim.metric.unit
+    if claim.test == "above":
+        text = (f"{p.value:.2f} against {q.value:.2f} {unit} at {_at(*at)}" for at, (p, q) in pairs.items())
+        return all_above(list(pairs.values()), ", ".join(text))
+    if claim.test == "times":
+        return is_times(list(pairs.values()), claim.factor, claim.within)
+    shift = difference(pairs)
+    if shift is None:
+        return Verdict(Outcome.UNTOLD, "no repeat is on both sides")
+    return (gains_nothing if claim.test == "no-gain" else same)(shift, claim.within, unit)
+
+
+def _at(x: int, y: int) -> str:
+    return str(x) if x == y else f"{x} against {y}"

@@ -1,0 +1,209 @@
+"""Claims that hold two series of a study against each other: upheld, violated, and what cannot be told."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import trial
+
+from reports.conditions import sections
+from reports.order import Point
+from reports.reproduction import claims_across, publication, published_tables
+from reports.reproduction.claim_tests import Outcome, is_times, mean_difference
+from reports.reproduction.publication import PUBLICATIONS, read
+from reports.table import Table
+from workloads.records.figures import Figure
+from workloads.records.result import TrialResult
+from workloads.spec import OptimizerSpec
+
+STAND_IN: dict[str, Any] = {"workload": "cats-dogs-cnn-32", "dataset": "cifar10-cats-dogs", "epochs": 5}
+SIZES = (16, 32, 64, 128, 256)
+RULES: dict[str, dict[str, Any]] = {
+    "sgd": {"optimizer": OptimizerSpec.named("sgd")},
+    "adam": {"optimizer": OptimizerSpec.named("adam")},
+    "augmented": {"optimizer": OptimizerSpec.named("adam"), "augment": "zoom-copy"},
+    "copied": {"optimizer": OptimizerSpec.named("adam"), "augment": "copy"},
+}
+ABOVE = "Adam is above SGD at each batch size"
+GAIN = "augmented images give more accuracy at each batch size, with twice the updates"
+LARGER = "at equal updates, twice the batch size, augmented images gain nothing (1 point at most)"
+TWICE = "at equal updates, each image twice, augmented images gain nothing (1 point at most)"
+
+
+def series(
+    name: str, percents: Sequence[float], framework: str = "pytorch", repeats: int = 5, **changes: Any
+) -> list[TrialResult]:
+    """Of each batch size so many percent; a repeat is half a point above the one before, in every series."""
+    return [
+        trial(
+            framework, size, repeat, figures={"test_accuracy": Figure((percent + repeat / 2) / 100, "worker")},
+            **STAND_IN | RULES[name] | changes,
+        )
+        for size, percent in zip(SIZES, percents, strict=False)
+        for repeat in range(repeats)
+    ]  # fmt: skip
+
+
+def table_of(*results: TrialResult) -> Table:
+    (table,) = claims_across.of_sections(sections(results)[0])
+    return table
+
+
+def rows(table: Table, claim: str) -> list[list[str]]:
+    """[sections, published, measured, why] of each row of the claim, by its framework."""
+    return [[cell.text for cell in row[1:]] for row in table.rows if row[0].text.endswith(f": {claim}")]
+
+
+def of(table: Table, claim: str, framework: str = "PyTorch") -> list[str]:
+    return next([cell.text for cell in row[1:]] for row in table.rows if row[0].text == f"{framework}: {claim}")
+
+
+FALLING = (70.0, 66.0, 62.0, 58.0, 54.0)
+
+
+def test_claims_that_the_measured_series_uphold_hold() -> None:
+    table = table_of(
+        *series("sgd", [percent - 5 for percent in FALLING]),
+        *series("adam", FALLING),
+        *series("augmented", [percent + 4 for percent in FALLING]),  # at twice the batch size what plain images give
+        *series("copied", [percent + 4 for percent in FALLING]),
+    )
+    assert {claim: of(table, claim)[2] for claim in (ABOVE, GAIN, LARGER, TWICE)} == dict.fromkeys(
+        (ABOVE, GAIN, LARGER, TWICE), "holds"
+    )
+    assert of(table, ABOVE)[3].startswith("measured: 71.00 against 66.00 points at 16")
+    assert "mean difference +0.00 [" in of(table, LARGER)[3]
+
+
+def test_claims_that_the_measured_series_violate_do_not_hold() -> None:
+    table = table_of(
+        *series("sgd", [percent + 5 for percent in FALLING]),
+        *series("adam", FALLING),
+        *series("augmented", [percent - 4 for percent in FALLING]),
+        *series("copied", [percent - 9 for percent in FALLING]),
+    )
+    assert {claim: of(table, claim)[2] for claim in (ABOVE, GAIN, TWICE)} == dict.fromkeys(
+        (ABOVE, GAIN, TWICE), "does not hold"
+    )
+    assert "mean difference +5.00 [" in of(table, TWICE)[3]
+
+
+def test_what_a_seed_does_to_both_series_falls_out_of_their_difference_and_what_is_left_decides() -> None:
+    plain, copied = series("augmented", FALLING), series("copied", [percent - 0.8 for percent in FALLING])
+    assert of(table_of(*plain, *copied), TWICE)[2] == "holds", "each repeat differs by 0.8 points, below the bound of 1"
+    shuffled = [
+        replace(
+            result, figures=result.figures | {"test_accuracy": Figure(0.5 + 0.01 * (result.spec.draw.repeat % 2), "")}
+        )
+        for result in copied
+    ]
+    assert of(table_of(*plain, *shuffled), TWICE)[2] != "holds"
+    near = table_of(*series("augmented", FALLING), *series("copied", [percent - 0.999 for percent in FALLING]))
+    assert of(near, TWICE)[2:] == [
+        "cannot be told",
+        "measured: the interval reaches beyond the bound; " + of(near, TWICE)[3].split("; ", 1)[1],
+    ]
+
+
+def test_one_repeat_holds_no_claim_and_says_what_this_run_showed() -> None:
+    table = table_of(
+        *series("sgd", [percent - 9 for percent in FALLING], repeats=1),
+        *series("adam", FALLING, repeats=1),
+        *series("augmented", FALLING, repeats=1),
+        *series("copied", [percent - 5 for percent in FALLING], repeats=1),
+    )
+    assert of(table, ABOVE)[2] == "seen in this run"
+    assert of(table, TWICE)[2:] == ["not seen in this run", "measured: one repeat; mean difference +5.00 points"]
+
+
+def test_each_framework_has_its_row_and_the_published_one_stands_beside_its_own() -> None:
+    table = table_of(
+        *series("sgd", FALLING, "mxnet"), *series("adam", FALLING, "mxnet"), *series("adam", FALLING, "pytorch")
+    )
+    assert [row[0].text.split(":")[0] for row in table.rows if row[0].text.endswith(ABOVE)] == ["MXNet", "TensorFlow"]
+    assert of(table, ABOVE, "TensorFlow")[1:3] == ["holds", "cannot be told"]
+    assert of(table, ABOVE, "MXNet")[1] == "\u2013", "nobody published MXNet's"
+    assert of(table, GAIN, "TensorFlow")[:3] == ["\u2013", "does not hold", "cannot be told"]
+    assert "published: 65.80 against 66.00 points at 16" in of(table, GAIN, "TensorFlow")[3]
+
+
+def test_series_of_other_threads_software_or_epochs_are_not_held_against_each_other() -> None:
+    sgd = series("sgd", FALLING)
+    for changes in ({"threads": 1}, {"epochs": 6}, {"environment": "e2"}, {"precision": "bfloat16"}):
+        table = table_of(*sgd, *series("adam", [percent + 9 for percent in FALLING], **changes))
+        assert [row[:3] for row in rows(table, ABOVE)] == [["\u2013", "holds", "cannot be told"]], changes
+
+
+def test_a_missing_batch_size_is_named() -> None:
+    table = table_of(*series("sgd", FALLING[:3]), *series("adam", FALLING))
+    assert of(table, ABOVE)[2:] == ["cannot be told", "measured: no value of both sides at 128"]
+
+
+def test_each_section_keeps_its_own_claims_and_figures_and_says_that_it_stands_for_another_task() -> None:
+    found, _ = sections([*series("sgd", FALLING), *series("adam", FALLING)])
+    by_rule = {section.condition.task.optimizer.name: published_tables.of_section(section)[0] for section in found}
+    assert [table.name for table in by_rule["sgd"]] == ["published-accuracy", "claims"]
+    names = ["published-adam-beside-sgd", "published-adam-plain", "claims"]
+    assert [table.name for table in by_rule["adam"]] == names
+    (falls,) = (row for row in by_rule["sgd"][1].rows if row[0].text.startswith("PyTorch"))
+    assert [cell.text for cell in falls][:4] == [
+        "PyTorch: accuracy with SGD falls as the batch size grows", "\u2013", "\u2013", "holds",
+    ]  # fmt: skip
+    assert any("stand for the published network" in line for line in by_rule["sgd"][1].below)
+    assert "other model, cats-dogs-cnn-32" in by_rule["sgd"][0].below[0], "its figures are compared with none"
+
+
+def test_a_report_without_series_of_a_publication_has_no_such_table() -> None:
+    assert claims_across.of_sections(sections([trial()])[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("pairs", "outcome"),
+    [
+        ([(Point(200, 199, 201, 3), Point(100, 99.5, 100.5, 3))], Outcome.HOLDS),
+        ([(Point(200, 199, 201, 3), Point(90, 89.5, 90.5, 3))], Outcome.FAILS),
+        ([(Point(200, 190, 210, 3), Point(100, 99.5, 100.5, 3))], Outcome.UNTOLD),
+        ([(Point(200, 200, 200, 0), Point(100, 100, 100, 0))], Outcome.HOLDS),
+        ([(Point(200, 199, 201, 3), Point(0, 0, 0, 3))], Outcome.UNTOLD),
+    ],
+)
+def test_so_many_times_is_told_by_the_interval_of_the_ratio(pairs: list[tuple[Point, Point]], outcome: Outcome) -> None:
+    assert is_times(pairs, 2.0, 0.02).outcome is outcome
+
+
+def test_a_mean_difference_is_of_the_repeats_that_all_cells_have() -> None:
+    pairs = [({0: 70.0, 1: 72.0, 2: 99.0}, {0: 69.0, 1: 70.0}), ({0: 60.0, 1: 62.0}, {0: 59.0, 1: 60.0})]
+    shift = mean_difference(pairs, 0.0)
+    assert shift is not None and (shift.value, shift.n) == (1.5, 2)
+    # differences of 1 and 2: standard deviation 1 / sqrt 2, t(0.975, 1) = 12.706
+    assert shift.high - shift.value == pytest.approx(12.7062 / 2, rel=1e-4)
+    assert mean_difference([({0: 1.0}, {1: 1.0})], 0.0) is None
+
+
+def definition(tmp_path: Path, old: str, new: str) -> Path:
+    folder = tmp_path / "cats-dogs-2022"
+    shutil.copytree(PUBLICATIONS / "cats-dogs-2022", folder)
+    text = (folder / publication.DEFINITION).read_text()
+    assert old in text
+    (folder / publication.DEFINITION).write_text(text.replace(old, new))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('test = "no-gain"', 'test = "rises"', "no such test of a claim against another metric: rises"),
+        ("against_sizes = [16, 32, 64, 128]", "against_sizes = [16]", "against_sizes are more or fewer"),
+        ('against = "sgd"', 'against = "momentum"', "'momentum'"),
+        ('workload = "cats-dogs-cnn"\n', "", "must be told, too: workload"),
+    ],
+)
+def test_a_definition_that_fits_no_test_is_refused_by_file(tmp_path: Path, old: str, new: str, told: str) -> None:
+    with pytest.raises(ValueError, match=r"publication\.toml") as caught:
+        read(definition(tmp_path, old, new))
+    assert told in str(caught.value)

@@ -1,0 +1,65 @@
+"""Accuracy by learning rate and batch size: which sections make a map, and how its cells are shaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stored import store, trial
+
+from reports import build, export, learning_rates
+from reports.conditions import sections
+from reports.table import SHADES
+from workloads.records.figures import Figure
+from workloads.records.result import TrialResult
+from workloads.spec import OptimizerSpec
+
+RATES = (0.001, 0.01, 0.1)
+
+
+def trials(rule: Any = "momentum", rates: tuple[float, ...] = RATES, **changes: Any) -> list[TrialResult]:
+    """Two frameworks at two batch sizes, 10 points more at each next rate."""
+    return [
+        trial(framework, size, optimizer=OptimizerSpec.named(rule, rate), figures=accuracy(place, size), **changes)
+        for framework in ("pytorch", "mxnet")
+        for size in (16, 64)
+        for place, rate in enumerate(rates)
+    ]
+
+
+def accuracy(place: int, size: int) -> dict[str, Figure]:
+    return {"test_accuracy": Figure(0.5 + 0.1 * place - size / 1000, "worker")}
+
+
+def test_rates_of_one_rule_are_the_rows_of_a_map_for_each_framework() -> None:
+    found, _ = sections([*trials(), *trials("adam")])
+    adam, momentum = learning_rates.of_sections(found)
+    assert (adam.name, momentum.name) == ("learning-rates-adam", "learning-rates-momentum")
+    assert momentum.head == ("Framework", "Learning rate / batch size", "16", "64")
+    assert [[cell.text for cell in row] for row in momentum.rows] == [
+        ["PyTorch", "0.001", "48.40", "43.60"],
+        ["PyTorch", "0.01", "58.40", "53.60"],
+        ["PyTorch", "0.1", "68.40", "63.60"],
+        ["MXNet", "0.001", "48.40", "43.60"],
+        ["MXNet", "0.01", "58.40", "53.60"],
+        ["MXNet", "0.1", "68.40", "63.60"],
+    ]
+    assert len(momentum.tidy) == 12 and set(momentum.tidy["learning_rate"]) == set(RATES)
+
+
+def test_shades_go_from_the_lowest_to_the_highest_of_the_cells_and_no_key_is_among_them(tmp_path: Path) -> None:
+    (table,) = learning_rates.of_sections(sections(trials())[0])
+    assert [table.shade(cell.number) for cell in table.rows[0][2:]] == [2, 0]
+    assert [table.shade(cell.number) for cell in table.rows[2][2:]] == [SHADES, 7]
+    assert table.shade(None) is None
+    export.write(build.report([store(tmp_path, *trials())]), tmp_path / "page", ("html", "md", "csv", "latex"))
+    page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+    assert page.count(f'<td class="heat-{SHADES}">68.4') == 2 and page.count('<td class="heat-0">43.6') == 2
+    assert (tmp_path / "page" / "learning-rates-momentum.csv").exists()
+
+
+def test_two_rates_are_no_map_and_other_threads_or_epochs_are_in_none() -> None:
+    assert learning_rates.of_sections(sections(trials(rates=RATES[:2]))[0]) == []
+    two, other = trials(rates=RATES[:2]), trials(rates=RATES[2:], epochs=3)
+    assert learning_rates.of_sections(sections([*two, *other])[0]) == []
+    assert learning_rates.of_sections(sections([*two, *trials(rates=RATES[2:], threads=1)])[0]) == []
