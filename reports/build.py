@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -62,8 +61,7 @@ def report(
     side_by_side = chapters.side_by_side(lettered, quantities)
     of_folders = [item for folder in folders for item in _of_folder(folder, named=len(folders) > 1)]
     retried = attempts.table(stored.attempts.values())
-    across = (accumulation.of_sections(parts), learning_rates.of_sections(parts), claims_across.of_sections(parts))
-    appendix = [*([retried] if retried else []), *itertools.chain.from_iterable(across), *of_folders]
+    appendix = [*([retried] if retried else []), *accumulation.of_sections(parts), *of_folders]
     every = [
         chapters.chapter(section, f"{number}. {heading}", quantities, not aside, baseline_batch)
         for number, (section, heading) in enumerate(zip(parts, headings, strict=True), start=1)
@@ -78,6 +76,7 @@ def report(
         tuple(table for table in appendix if isinstance(table, Table)),
         tuple(line for line in (*side_by_side, *appendix) if isinstance(line, str)),
         caveats.lists(stored, replaced),
+        (*claims_across.of_sections(parts), *learning_rates.of_sections(parts)),
     )
 
 

@@ -133,6 +133,8 @@ def _tables(report: Report) -> Iterator[Placed]:
     legend = tuple(f"{letter}: {line}" for letter, chapter in lettered for line in chapter.conditions)
     for table in report.beside:
         yield Placed(table, table.name, legend)
+    for table in report.across:
+        yield Placed(table, table.name, ())
     for number, chapter in enumerate(report.chapters, start=1):
         for table in chapter.tables:
             stem = f"{table.name}-{number}" if several else table.name

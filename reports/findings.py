@@ -20,6 +20,7 @@ from .load import Stored
 from .order import TIE_PERCENT, Extreme, Order, Points, extreme
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .report import Summary
+from .reproduction import claims_across
 from .reproduction import summary as published
 from .sentences import say
 from .tables import Doubt, Place
@@ -42,9 +43,11 @@ def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
     place = ok.index(max(ok))
     main = sections[place]
     sentences = [_speed(main), _silent(main), _memory(main), _accuracy(main), published.finding(sections)]
-    findings = tuple(sentence for sentence in (*sentences, _checks(stored)) if sentence)
+    every = (claims_across.finding(sections), *sentences, _checks(stored))
+    findings = tuple(sentence for sentence in every if sentence)
     unverified = caveats.not_verified(stored, sections, place)
-    first, about = published.headline(main) or (headline.headline(main), SPEED.name)
+    of_claims = claims_across.headline(sections)
+    first, about = published.headline(main) or of_claims or (headline.headline(main), SPEED.name)
     return Summary(first, about, _ran(stored, sections), findings, unverified, place)
 
 

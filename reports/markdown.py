@@ -68,7 +68,7 @@ def page(report: Report, marks: tuple[str, ...], pictures: dict[tuple[int, str],
     for title, lines in (("Findings", summary.findings), ("Not verified", summary.not_verified)):
         parts += [f"## {title}", bullets(map(escape, lines))] if lines else []
     parts += ["## How to read", bullets(map(escape, HOW_TO_READ)), f"{escape(RULES)} [RULES.md](RULES.md)."]
-    parts += _side_by_side(report)
+    parts += [*(of(shown, "##") for shown in report.across), *_side_by_side(report)]
     for place, chapter in enumerate(report.chapters):
         drawn = {chart.name: file for chart in chapter.charts if (file := pictures.get((place, chart.name)))}
         parts += [
@@ -82,7 +82,7 @@ def page(report: Report, marks: tuple[str, ...], pictures: dict[tuple[int, str],
 def printed(report: Report) -> str:
     """Summary, main tables and problems."""
     parts = [escape(line) for line in (f"{report.summary.headline}.", *report.summary.ran, *report.summary.findings)]
-    parts += _side_by_side(report)
+    parts += [*(of(shown, "##") for shown in report.across), *_side_by_side(report)]
     for chapter in report.chapters:
         parts += [
             f"## {escape(chapter.heading)}",

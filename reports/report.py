@@ -68,6 +68,8 @@ class Report:
     chapter it stands for};
     `appendix` are tables of the whole results folder, `remarks` a line for each of those that could not be made.
 
+    `across` are those that hold sections against each other: what a study of several series asks.
+
     `problems`: {what kind: a line each}: trials not ok, checks that failed, unreadable files, and so on.
     """
 
@@ -80,3 +82,4 @@ class Report:
     appendix: tuple[Table, ...]
     remarks: tuple[str, ...]
     problems: dict[str, tuple[str, ...]]
+    across: tuple[Table, ...] = ()

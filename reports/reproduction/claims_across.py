@@ -7,6 +7,7 @@ Two sections are held against each other where they are alike in all but the set
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ import pandas as pd
 from ..conditions import Section
 from ..frameworks import ordered
 from ..order import TIE_PERCENT, Point, Points
+from ..quantities import MEMORY, MEMORY_PARTS, STEPS_PEAK
 from ..sentences import say
 from ..table import Cell, Table, Theme
 from ..words import listed
@@ -71,6 +73,37 @@ def tested(sections: Sequence[Section]) -> Iterator[tuple[Publication, Tested]]:
         for section in held.values():
             yield from ((publication, each) for each in claims.of_section(section, publication)[0])
         yield from ((publication, each) for each in _tested(publication, held))
+
+
+def headline(sections: Sequence[Section]) -> tuple[str, str] | None:
+    """(what the claims come to, the quantity that they are about); None where a report has no such claims."""
+    told = [
+        each for publication, held in _held(sections).items() for each in _tested(publication, held) if each.numbers
+    ]
+    if not told:
+        return None
+    first = told[0].claim.metric.quantity
+    about = MEMORY if first in (*MEMORY_PARTS, STEPS_PEAK) else first
+    return say(WORDING, "claims_across", outcomes=_outcomes(told)), about.name
+
+
+def finding(sections: Sequence[Section]) -> str:
+    """The same of each framework; "" where a report has no such claims."""
+    by_framework: dict[str, list[Across]] = {}
+    for publication, held in _held(sections).items():
+        for each in _tested(publication, held):
+            if each.numbers:
+                by_framework.setdefault(each.framework, []).append(each)
+    if not by_framework:
+        return ""
+    outcomes = {name: _outcomes(by_framework[name]) for name in ordered(by_framework)}
+    return say(WORDING, "claims_by_framework", outcomes=outcomes)
+
+
+def _outcomes(told: Sequence[Across]) -> dict[str, int]:
+    """{outcome: how many}, in the order of Outcome."""
+    counts = Counter(each.measured.outcome for each in told)
+    return {str(outcome): counts[outcome] for outcome in Outcome if counts[outcome]}
 
 
 def _held(sections: Sequence[Section]) -> dict[Publication, dict[int, Section]]:

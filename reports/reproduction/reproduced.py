@@ -14,11 +14,12 @@ from workloads.records.status import Status
 from .. import order, tables
 from ..conditions import Section
 from ..frameworks import ordered
-from ..order import Points
-from ..quantities import ACCURACY
+from ..order import Point, Points
+from ..quantities import ACCURACY, MEMORY_PARTS
 from ..tables import Place
 from .publication import Metric, Publication
 
+COUNTED = ("parameters", "optimizer", "statistics")  # parts of the memory that are sizes of arrays
 Repeats = Mapping[Place, Mapping[int, float]]  # {(framework, batch size): {repeat: value}}
 
 
@@ -77,8 +78,15 @@ class Reproduced:
 
     @cached_property
     def points(self) -> Points:
-        """Of our cells that have a value."""
-        return order.points(self.section, self.metric.quantity)
+        """Of our cells that have a value. Parts of the memory are asked once for all repeats: what a framework counts
+        is exact, and of what is worked out from peaks one value says nothing of its spread.
+        """
+        points = order.points(self.section, self.metric.quantity)
+        if self.metric.quantity not in MEMORY_PARTS:
+            return points
+        exact = self.metric.quantity.name in COUNTED
+        reach = 0.0 if exact else math.nan
+        return {place: Point(p.value, p.value - reach, p.value + reach, 1) for place, p in points.items()}
 
     @cached_property
     def repeats(self) -> Repeats:

@@ -129,6 +129,7 @@ def _context(report: Report, room: Room, trials: list[Trial]) -> dict[str, Any]:
         "side_by_side": SIDE_BY_SIDE,
         "chapters": chapters,
         "beside": room.several(report.beside, "beside", every),
+        "across": room.several(report.across, "across", every),
         "appendix": room.several(report.appendix, "appendix", every),
         "most_lines": MOST_LINES,
         "style": "".join(asset(name) for name in STYLES),

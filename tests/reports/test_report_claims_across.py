@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import trial
+from stored import store, trial
 
+from reports import build, export
 from reports.conditions import sections
 from reports.order import Point
 from reports.reproduction import claims_across, publication, published_tables
@@ -207,3 +208,55 @@ def test_a_definition_that_fits_no_test_is_refused_by_file(tmp_path: Path, old: 
     with pytest.raises(ValueError, match=r"publication\.toml") as caught:
         read(definition(tmp_path, old, new))
     assert told in str(caught.value)
+
+
+def memories(optimizer: str, factor: float, repeats: int = 2, accumulate: int = 1) -> list[TrialResult]:
+    """Of 1 MiB of parameters, and activations that are linear in the batch size."""
+    return [
+        trial(
+            "pytorch", size, repeat, study="memory-cpu", optimizer=OptimizerSpec.named(optimizer),
+            figures={"optimizer_bytes": Figure(factor * 2.0**20, "worker")}, accumulate=accumulate,
+        )
+        for size in SIZES
+        for repeat in range(repeats)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(2.0, "holds"), (2.01, "holds"), (2.1, "does not hold")])
+def test_a_count_of_bytes_tells_by_itself_and_what_is_worked_out_from_peaks_is_one_measurement(
+    factor: float, outcome: str
+) -> None:
+    table = table_of(*memories("adam", factor), *memories("momentum", 1.0), *memories("sgd", 0.0))
+    assert of(table, "the state of Adam is 2 times the parameters")[2] == outcome
+    assert of(table, "the state of SGD with momentum is 1 times the parameters")[2] == "holds"
+    assert of(table, "the state of plain SGD is 0 times the parameters")[2] == "holds"
+    linear = "activations are linear in the batch size: twice the batch, twice the memory"
+    assert of(table, linear)[2:] == [
+        "seen in this run",
+        "measured: one repeat; 2.000, 2.000, 2.000 and 2.000 times",
+    ]
+
+
+def test_claims_of_a_study_are_tested_by_its_own_results_alone() -> None:
+    others = [replace(result, spec=replace(result.spec, study="quick")) for result in memories("adam", 2.0)]
+    assert claims_across.of_sections(sections(others)[0]) == []
+
+
+def test_a_report_of_series_begins_with_what_its_claims_come_to(tmp_path: Path) -> None:
+    plain, better = [percent - 5 for percent in FALLING], [percent + 4 for percent in FALLING]
+    results = store(
+        tmp_path,
+        *series("sgd", plain),
+        *series("adam", FALLING),
+        *series("augmented", better),
+        *series("copied", better),
+    )
+    report = build.report([results])
+    assert report.summary.headline == "Claims over the series: 4 hold"
+    assert report.summary.about == "accuracy"
+    assert report.summary.findings[0] == "Claims over the series: PyTorch: 4 hold."
+    assert [table.name for table in report.across] == [claims_across.NAME]
+    export.write(report, tmp_path / "report", ("html", "md", "csv", "latex"))
+    text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert text.index("## Claims over the series of the study, tested") < text.index("## 1. ")
+    assert (tmp_path / "report" / f"{claims_across.NAME}.csv").exists()

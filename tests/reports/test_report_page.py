@@ -18,6 +18,7 @@ from written import make
 from reports import build, export
 from reports.drawing import figures
 from reports.load import ReportError, read
+from workloads.records.check_name import CheckName
 from workloads.records.result import Check
 from workloads.records.status import Status
 
@@ -326,3 +327,13 @@ def test_a_killed_drawing_process_does_not_leave_the_report_waiting(
     report = build.report([store(tmp_path, trial())])
     with pytest.raises(ReportError, match="was killed"):
         export.write(report, tmp_path / "report", ("png",))
+
+
+@pytest.mark.parametrize("asked_s", [0.5, 5.0])
+def test_a_short_window_is_a_failed_check_where_a_longer_one_was_asked_for(asked_s: float, tmp_path: Path) -> None:
+    short = trial(checks=[Check(CheckName.LONG_ENOUGH, False, "0.50 s")], window_s=asked_s)
+    problems = build.report([store(tmp_path, short)]).problems
+    if asked_s < 5:
+        assert problems == {"Steady windows shorter than 5 s, as the study asks": (f"{short.spec.id}: 0.50 s",)}
+    else:
+        assert problems == {"Checks that failed": (f"{short.spec.id}: {CheckName.LONG_ENOUGH}: 0.50 s",)}
