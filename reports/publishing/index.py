@@ -45,16 +45,28 @@ def write(into: Path) -> list[str]:
 
 @dataclass
 class Claimed:
-    """What one report says of one claim: {series: outcomes} of the published figures, {framework: outcomes} of ours;
-    several outcomes are those of several of its sections.
+    """What one report says of one claim: {series: {outcome: frameworks}} of the published figures, and {framework:
+    outcomes} of ours; several outcomes are those of several of its sections.
     """
 
     article: str
     text: str
     facts: Publication
     link: str
-    published: dict[str, set[str]] = field(default_factory=dict)
+    published: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     measured: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def published_lines(self) -> list[str]:
+        """A line for each series, which names frameworks where they differ."""
+        return [
+            f"{series}: "
+            + ", ".join(
+                outcome + (f" ({', '.join(map(display_name, ordered(names)))})" if len(outcomes) > 1 else "")
+                for outcome, names in sorted(outcomes.items())
+            )
+            for series, outcomes in self.published.items()
+        ]
 
 
 Entry = tuple[Publication, str, str, str]  # a publication, its folder's name, the file to open, the picture to show
@@ -71,7 +83,8 @@ def claims(publications: Iterable[Entry]) -> list[Claimed]:
             )
             row.measured.setdefault(claim.framework, set()).add(claim.measured)
             for series, outcome in claim.published.items():
-                row.published.setdefault(series, set()).update({outcome} if outcome else ())
+                if outcome:
+                    row.published.setdefault(series, {}).setdefault(outcome, set()).add(claim.framework)
     places = {key[:2]: place for place, key in reversed(list(enumerate(rows)))}
     return [rows[key] for key in sorted(rows, key=lambda key: (key[0], places[key[:2]]))]
 
@@ -80,7 +93,8 @@ def _text(claim: ClaimOutcome) -> str:
     """Of all frameworks where each has a column; of the one that the claim names in its sentence."""
     whose, _, rest = claim.text.partition(": ")
     if whose.startswith("{framework}"):
-        return f"{whose.removeprefix('{framework}').lstrip(', ')}: {rest}".removeprefix(": ")
+        text = f"{whose.removeprefix('{framework}').lstrip(', ')}: {rest}".removeprefix(": ")
+        return text[:1].upper() + text[1:]
     return claim.text.format(framework=display_name(claim.framework))
 
 

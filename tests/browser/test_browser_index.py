@@ -29,8 +29,8 @@ def published(tmp_path: Path) -> Path:
     every = [
         claim(FLAT, "pytorch", "holds", "does not hold"),
         claim(FLAT, "pytorch", "cannot be told", "does not hold"),
-        claim(FLAT, "mxnet", "does not hold"),
-        claim(HIGHEST, "mxnet", "seen in this run", "holds"),
+        claim(FLAT, "mxnet", "does not hold", "holds"),
+        claim(HIGHEST, "mxnet", "seen in this run"),
     ]
     usual = publication.of(Stored((trial(), trial("mxnet")), (), (), ()), "usual")
     for name, day, machine, claims in (
@@ -67,12 +67,13 @@ def test_each_claim_is_a_row_with_a_column_for_each_framework_and_filters_leave_
             return [row.locator("td").all_inner_texts() for row in shown]
 
         every = [
-            ["osu-2020", "usage is flat", DASH, DASH, "does not hold", "quick, 2025-02-01"],
+            ["osu-2020", "Usage is flat", "table: holds", DASH, "does not hold", "quick, 2025-02-01"],
             [
-                "osu-2020", "usage is flat", "table: does not hold", "cannot be told / holds", "does not hold",
+                "osu-2020", "Usage is flat", "table: does not hold (PyTorch), holds (MXNet)",
+                "cannot be told / holds", "does not hold",
                 "quick, 2025-01-01",
             ],
-            ["osu-2020", "At 4 MXNet has the highest usage", "table: holds", DASH, "seen in this run",
+            ["osu-2020", "At 4 MXNet has the highest usage", DASH, DASH, "seen in this run",
              "quick, 2025-01-01"],
         ]  # fmt: skip
         assert rows() == every

@@ -20,7 +20,7 @@ from reports.reproduction.publication import PUBLICATIONS, read
 from reports.table import Table
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
-from workloads.spec import OptimizerSpec
+from workloads.spec import OptimizerName, OptimizerSpec
 
 STAND_IN: dict[str, Any] = {"workload": "cats-dogs-cnn-32", "dataset": "cifar10-cats-dogs", "epochs": 5}
 SIZES = (16, 32, 64, 128, 256)
@@ -210,7 +210,7 @@ def test_a_definition_that_fits_no_test_is_refused_by_file(tmp_path: Path, old: 
     assert told in str(caught.value)
 
 
-def memories(optimizer: str, factor: float, repeats: int = 2, accumulate: int = 1) -> list[TrialResult]:
+def memories(optimizer: OptimizerName, factor: float, repeats: int = 2, accumulate: int = 1) -> list[TrialResult]:
     """Of 1 MiB of parameters, and activations that are linear in the batch size."""
     return [
         trial(
