@@ -21,6 +21,7 @@ from ..conditions import Section
 from ..frameworks import display_name, ordered
 
 Key = TypeVar("Key")
+PARTS = ("version", "CUDA", "cuDNN", "environment", "packages", "kernels")  # of `software_words`
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,16 @@ class Pair:
     columns: tuple[str, str] | None = None
 
     @property
+    def of_two(self) -> bool:
+        """Whether it holds one framework against another."""
+        return self.columns is not None and len(set(map(adapter_of, self.columns))) > 1
+
+    @property
     def row(self) -> str:
         """What both columns are called: their framework where it is one, else both, as a table names them."""
         assert self.columns is not None
-        of_a, of_b = map(adapter_of, self.columns)
-        if of_a == of_b:
-            return of_a
+        if not self.of_two:
+            return adapter_of(self.columns[0])
         a, b = (display_name(name).replace(MARK, "") for name in self.columns)  # it is no build of either
         return f"{b} against {a}"
 
@@ -62,7 +67,8 @@ class Pair:
                 words_a[key], words_b[key] = _packages(self.a, self.b, self.own(framework))
         keys = {**words_a, **words_b}
         words = [(key, words_a.get(key, NOT_REPORTED), words_b.get(key, NOT_REPORTED)) for key in keys]
-        return [(key, a, b) for key, a, b in words if a != b]
+        named = {f"{self.row} {part}": f"framework's {part}" for part in PARTS} if self.of_two else {}
+        return [(named.get(key, key), a, b) for key, a, b in words if a != b]
 
     @property
     def same_trials(self) -> int:

@@ -27,6 +27,7 @@ SMALLEST = 0.5  # part of a marker's size
 DIGIT, LABEL_ROWS = 0.64, 3  # width of a digit in its size; of tick labels
 BREAK = ((0, -3), (1.6, -2), (-1.6, -0.7), (1.6, 0.7), (-1.6, 2), (0, 3))
 BREAK_POINTS = 10.0  # height of the mark that an axis does not start at 0, and of its middle above the foot
+MOST_DECADES = 2.5  # of a logarithmic axis with three numbers in each; in more there is room for one
 TOUCH = 0.01  # inches: no difference
 WIDE_LETTER = 0.7  # width in its size of one in a name that must fit
 SHORTEST_LINE = 6  # letters of the value axis's name
@@ -190,7 +191,11 @@ def _value_axis(axes: Axes, chart: Chart, shown: Sequence[Sequence[Trace]]) -> N
         axes.set_yscale("log", nonpositive="clip")
     low, high = y_span(chart, shown)
     axes.set_ylim(low, high)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if chart.y_log else MaxNLocator(7, steps=[1, 2, 5, 10]))
+    if chart.y_log:
+        few = math.log10(high / low) > MOST_DECADES
+        axes.yaxis.set_major_locator(LogLocator(subs=(1,) if few else (1, 2, 5)))
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
     if low > 0 and not chart.y_log:

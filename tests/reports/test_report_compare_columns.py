@@ -59,6 +59,7 @@ def test_two_frameworks_are_compared_under_both_names(tmp_path: Path) -> None:
     found = compare_columns(builds(tmp_path), ("mxnet", "pytorch"))
     both = "PyTorch against MXNet"
     assert {one.framework for one in found.cells} == {both} == {display_name(both)}
+    assert ("framework's version", "1.9.1", "2.13.0") in found.pairs[0].pair.differences
     assert cell(found, "speed", both).effect[0] == pytest.approx((1000 * 700 * 1300 / 500 / 501 / 502) ** (1 / 3))
 
 

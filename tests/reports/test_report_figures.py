@@ -253,6 +253,17 @@ def test_a_logarithmic_value_axis_has_numbers_that_can_be_read() -> None:
     assert axes.get_ylabel() == "Speed, images/s (logarithmic)"
 
 
+def test_numbers_of_many_decades_do_not_lie_upon_each_other() -> None:
+    wide = chart([line("PyTorch", SIZES, [10.0 ** (place - 3) for place in range(len(SIZES))])] * 1, y_log=True)
+    for layout in map(Layout, FIGURE_SIZES.values()):
+        axes = drawn(wide, layout).axes[0]
+        low, high = axes.get_ylim()
+        ticks = [tick for tick in axes.yaxis.get_major_ticks() if low <= tick.get_loc() <= high]
+        boxes = sorted((tick.label1.get_window_extent() for tick in ticks), key=lambda box: float(box.y0))
+        assert len(boxes) >= 3
+        assert all(below.y1 <= above.y0 for below, above in itertools.pairwise(boxes)), layout
+
+
 def test_the_published_lies_behind_and_is_paler_with_the_marker_of_its_framework() -> None:
     kinds = (Kind.MEASURED, Kind.PUBLISHED_TABLE, Kind.PUBLISHED_CHART)
     ours, table, theirs = (
