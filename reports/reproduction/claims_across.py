@@ -220,8 +220,8 @@ def verdict(
     if missing:
         return Verdict(Outcome.UNTOLD, f"no value of both sides at {listed(missing)}")
     pairs = {(x, y): (a[framework, x], b[framework, y]) for x, y in claim.pairs}
-    unit = claim.metric.unit
     if claim.test == "above":
+        unit = claim.metric.quantity.unit
         text = (f"{p.value:.2f} against {q.value:.2f} {unit} at {_at(*at)}" for at, (p, q) in pairs.items())
         return all_above(list(pairs.values()), ", ".join(text))
     if claim.test == "times":
@@ -229,7 +229,7 @@ def verdict(
     shift = difference(pairs)
     if shift is None:
         return Verdict(Outcome.UNTOLD, "no repeat is on both sides")
-    return (gains_nothing if claim.test == "no-gain" else same)(shift, claim.within, unit)
+    return (gains_nothing if claim.test == "no-gain" else same)(shift, claim.within, claim.metric.unit)
 
 
 def _at(x: int, y: int) -> str:

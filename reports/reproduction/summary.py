@@ -67,7 +67,8 @@ def _caveats(sections: Sequence[Section], publication: Publication) -> list[str]
     labels: dict[tuple[str, ...], list[str]] = {}
     figures = [metric for metric in publication.metrics if metric.series]
     for metric in figures:
-        obstacles = [Reproduced(section, publication, metric).obstacles for section in sections]
+        fitting = [section for section in sections if not metric.other_conditions(section.condition)]
+        obstacles = [Reproduced(section, publication, metric).obstacles for section in fitting or sections]
         if all(obstacles):
             reasons = tuple(dict.fromkeys(reason for of_section in obstacles for reason in of_section))
             labels.setdefault(reasons, []).append(metric.label.replace("Test", "test"))

@@ -77,7 +77,7 @@ def test_claims_that_the_measured_series_uphold_hold() -> None:
     assert {claim: of(table, claim)[2] for claim in (ABOVE, GAIN, LARGER, TWICE)} == dict.fromkeys(
         (ABOVE, GAIN, LARGER, TWICE), "holds"
     )
-    assert of(table, ABOVE)[3].startswith("measured: 71.00 against 66.00 points at 16")
+    assert of(table, ABOVE)[3].startswith("measured: 71.00 against 66.00 % at 16")
     assert "mean difference +0.00 [" in of(table, LARGER)[3]
 
 
@@ -130,7 +130,7 @@ def test_each_framework_has_its_row_and_the_published_one_stands_beside_its_own(
     assert of(table, ABOVE, "TensorFlow")[1:3] == ["holds", "cannot be told"]
     assert of(table, ABOVE, "MXNet")[1] == "\u2013", "nobody published MXNet's"
     assert of(table, GAIN, "TensorFlow")[:3] == ["\u2013", "does not hold", "cannot be told"]
-    assert "published: 65.80 against 66.00 points at 16" in of(table, GAIN, "TensorFlow")[3]
+    assert "published: 65.80 against 66.00 % at 16" in of(table, GAIN, "TensorFlow")[3]
 
 
 def test_series_of_other_threads_software_or_epochs_are_not_held_against_each_other() -> None:
@@ -254,6 +254,9 @@ def test_a_report_of_series_begins_with_what_its_claims_come_to(tmp_path: Path) 
     report = build.report([results])
     assert report.summary.headline == "Claims over the series: 4 hold"
     assert report.summary.about == "accuracy"
+    told = [line for line in report.summary.not_verified if line.startswith("Not compared")]
+    reasons = "other model, cats-dogs-cnn-32; other data set, cifar10-cats-dogs"
+    assert told == [f"Not compared with the published figures of test accuracy: {reasons}."]
     assert report.summary.findings[0] == "Claims over the series: PyTorch: 4 hold."
     assert [table.name for table in report.across] == [claims_across.NAME]
     export.write(report, tmp_path / "report", ("html", "md", "csv", "latex"))
