@@ -25,7 +25,7 @@ from .claim_tests import Outcome, Verdict, all_above, gains_nothing, is_times, m
 from .claims import DASH, WORDING, Tested, notes
 from .publication import Claim, Publication, beside
 from .reproduced import Reproduced, frameworks
-from .selection import alike
+from .selection import DEVICE_KIND, alike
 
 NAME, PUBLISHED = "claims-across", "published"
 TIDY = [
@@ -37,18 +37,21 @@ Pairs = Mapping[tuple[int, int], tuple[Point, Point]]  # {batch sizes: values}, 
 
 @dataclass(frozen=True)
 class Sides:
-    """What was measured of a claim's metric and of the one it is held against; `numbers` of their sections."""
+    """What was measured of a claim's metric and of the one it is held against; `numbers` of their sections. Of two
+    kinds of device each has an installation of its own.
+    """
 
     a: Reproduced
     b: Reproduced
     numbers: tuple[int, int]
+    of_two_devices: bool
 
     @property
     def frameworks(self) -> list[str]:
         """Those that stand on both sides in the same software."""
         of_a, of_b = (side.section.software for side in (self.a, self.b))
         measured = {*frameworks(self.a.points)} & {*frameworks(self.b.points)}
-        return ordered(name for name in measured if of_a[name] == of_b[name])
+        return ordered(name for name in measured if self.of_two_devices or of_a[name] == of_b[name])
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,7 @@ def _sides(claim: Claim, publication: Publication, held: dict[int, Section]) -> 
         for number_b, b in held.items():
             if not claim.against.other_conditions(b.condition) and alike(a.condition, b.condition, keys):
                 of_a, of_b = Reproduced(a, publication, claim.metric), Reproduced(b, publication, claim.against)
-                yield Sides(of_a, of_b, (number_a, number_b))
+                yield Sides(of_a, of_b, (number_a, number_b), DEVICE_KIND in keys)
 
 
 def _of_published(claim: Claim, framework: str) -> Verdict | None:

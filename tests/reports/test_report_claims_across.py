@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import store, trial
+from conftest import varied
+from stored import on_gpu, store, trial
 
 from reports import build, export
 from reports.conditions import sections
@@ -263,3 +264,34 @@ def test_a_report_of_series_begins_with_what_its_claims_come_to(tmp_path: Path) 
     text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert text.index("## Claims over the series of the study, tested") < text.index("## 1. ")
     assert (tmp_path / "report" / f"{claims_across.NAME}.csv").exists()
+
+
+def devices(speed: float, percent: float, gpu: bool, study: str = "devices") -> list[TrialResult]:
+    """Of each batch size so many images a second; a repeat is one faster."""
+    results = []
+    for size in (4, 16, 64, 256, 1024):
+        for repeat in range(3):
+            result = trial("pytorch", size, repeat, study=study, environment="cuda" if gpu else "cpu")
+            result = on_gpu(result) if gpu else result
+            figures = {"images_per_s": Figure(speed + repeat, ""), "test_accuracy": Figure(percent / 100, "")}
+            results.append(replace(result, figures=result.figures | figures))
+    return results
+
+
+def test_two_devices_of_a_machine_are_held_against_each_other_each_in_its_own_installation() -> None:
+    faster, same = (
+        "the GPU trains more images a second than the CPU at each batch size",
+        "the accuracy is the same on the GPU and on the CPU (1 point)",
+    )
+    table = table_of(*devices(1000, 70, gpu=True), *devices(500, 70.2, gpu=False))
+    assert (of(table, faster)[2], of(table, same)[2]) == ("holds", "holds")
+    table = table_of(*devices(500, 70, gpu=True), *devices(1000, 75, gpu=False))
+    assert (of(table, faster)[2], of(table, same)[2]) == ("does not hold", "does not hold")
+
+
+def test_one_thread_stands_against_all_and_no_section_against_itself() -> None:
+    text = "all threads train more images a second than one, at the largest batch sizes"
+    one = [replace(r, spec=varied(r.spec, threads=1)) for r in devices(500, 70, gpu=False, study="devices-cpu")]
+    table = table_of(*one, *devices(900, 70, gpu=False, study="devices-cpu"))
+    assert of(table, text)[2] == "holds"
+    assert [row[2] for row in rows(table_of(*one), text)] == ["cannot be told"]
