@@ -8,12 +8,11 @@ from collections.abc import Iterable, Sequence
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.checks import SHORTEST_S
 from workloads.records.figures import FOREIGN_CPU
-from workloads.records.job import TrialSpec
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
-from workloads.study import Study, read, studies
+from workloads.study import studies
 
-from . import tables
+from . import series, tables
 from .conditions import Replaced, Section
 from .load import Stored
 from .reproduction import summary
@@ -103,23 +102,17 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
     stored cannot tell which.
     """
     lacking = []
-    for name, path in studies().items():
-        for series, part in read(path).parts.items():
-            specs = [spec for spec in (result.spec for result in results) if spec.study == name and _is_of(spec, part)]
+    for name in studies():
+        for each, part in series.parts(name).items():
+            specs = [spec for spec in (result.spec for result in results) if spec.study == name]
+            specs = [spec for spec in specs if series.is_of(spec, part)]
             sizes = sorted(set(part.batch_sizes) - {spec.cell.batch_size for spec in specs})
             repeats = max(0, part.repeats - len({spec.draw.repeat for spec in specs}))
             if specs and (sizes or repeats):
-                study = f"{name} ({series})" if series else name
+                study = f"{name} ({each})" if each else name
                 facts = {"study": study, "sizes": sizes, "repeats": repeats, "of_repeats": part.repeats}
                 lacking.append(say(WORDING, "lacking", **facts))
     return lacking
-
-
-def _is_of(spec: TrialSpec, part: Study) -> bool:
-    """Whether it trains what the study does: an option may have asked for something else."""
-    task, asked = spec.task, part.task
-    settings = ((each.workload, each.dataset, each.optimizer, each.augment, each.accumulate) for each in (task, asked))
-    return len(set(settings)) == 1 and spec.passes.epochs == part.epochs
 
 
 def foreign_percent(result: TrialResult) -> float | None:

@@ -11,6 +11,7 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import started
 
+from . import series
 from .conditions import ACCUMULATION, COOL_DOWN, VARIABLES, Condition, Section, mode_said, model_words
 from .frameworks import display_name, ordered
 from .training_text import accumulation_label, optimizer_label
@@ -33,7 +34,16 @@ def described(condition: Condition) -> dict[str, str]:
 
 
 def headings(sections: list[Section]) -> list[str]:
-    """A line each: model, data and kind of device, and whatever sets it apart from the others."""
+    """A line each: model, data and kind of device, and whatever sets it apart from the others: the name of its series
+    where that does.
+    """
+    names = list(map(series.name_of, sections))
+    if all(names) and len(names) == len(set(names)) > 1:
+        each = (described(section.condition) for section in sections)
+        return [
+            f"{name}: {words['model']} on {words['data set']}, {words['device']}"
+            for name, words in zip(names, each, strict=True)
+        ]
     every = [described(section.condition) | software_words(section) for section in sections]
     for part, usual in SELDOM.items():
         if any(part in words for words in every):
