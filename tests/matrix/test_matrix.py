@@ -144,8 +144,11 @@ def test_every_framework_runs_on_one_core_without_a_home_in_the_locale_c_below_a
 
 def test_every_framework_runs_with_its_temporary_files_elsewhere(bare: machines.Run) -> None:
     assert_whole(bare)
-    for seen in (*bare.of("adapters.worker"), *bare.of("runner")):
-        assert seen["temporary"] == bare.machine.variables["TMPDIR"]
+    elsewhere = Path(bare.machine.variables["TMPDIR"])
+    assert all(seen["temporary"] == str(elsewhere) for seen in bare.of("runner"))
+    own = [Path(seen["temporary"]) for seen in bare.of("adapters.worker")]
+    assert own and all(folder.parent == elsewhere for folder in own), "a folder of its own, which ends with the worker"
+    assert len(set(own)) == len(own) and not any(folder.exists() for folder in own)
 
 
 def test_every_framework_runs_without_shared_memory_to_speak_of(
