@@ -47,6 +47,6 @@ def test_what_an_option_changed_is_of_no_series(changes: dict[str, Any]) -> None
 
 
 def test_one_thread_and_all_are_two_series() -> None:
-    shared = {"study": "devices-cpu", "epochs": 5}
+    shared: dict[str, Any] = {"study": "devices-cpu", "epochs": 5}
     lines = headed(trial(threads=1, **shared), trial(**shared))
     assert sorted(line.partition(":")[0] for line in lines) == ["all-threads", "one-thread"]
