@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from workloads.records.check_name import JUDGE, CheckName
-from workloads.records.checks import SHORTEST_S
+from workloads.records.checks import SHORTEST_S, as_asked
 from workloads.records.figures import FOREIGN_CPU
-from workloads.records.result import Check, TrialResult
+from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.study import studies
 
@@ -49,13 +49,13 @@ def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, 
             f"{result.spec.id}: {check.name}: {check.detail}"
             for result in stored.results
             for check in result.checks
-            if not check.passed and not _as_asked(result, check)
+            if not check.passed and not as_asked(result.spec, check)
         ),
         f"Steady windows shorter than {SHORTEST_S:g} s, as the study asks": (
             f"{result.spec.id}: {check.detail}"
             for result in stored.results
             for check in result.checks
-            if not check.passed and _as_asked(result, check)
+            if not check.passed and as_asked(result.spec, check)
         ),
         "Replaced by a newer trial of the same cell": (
             f"{pair.old.spec.id} of {pair.old.started_at} by {pair.new.spec.id} of {pair.new.started_at}"
@@ -65,13 +65,6 @@ def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, 
         "Unfinished trials (no result: still running, or killed)": map(str, stored.unfinished),
     }
     return {title: found for title, lines in problems.items() if (found := tuple(lines))}
-
-
-def _as_asked(result: TrialResult, check: Check) -> bool:
-    """Whether a window is short because no longer one was asked for: its figures have their footnote, and nothing went
-    wrong.
-    """
-    return check.name == CheckName.LONG_ENOUGH and result.spec.window_s < SHORTEST_S
 
 
 def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple[str, ...]:

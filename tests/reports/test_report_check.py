@@ -14,7 +14,8 @@ import stored
 from stored import on_gpu, store
 from written import run
 
-from reports.checking import check
+from reports.checking import check, recheck
+from workloads.records.check_name import CheckName
 from workloads.records.checks import figure_checks, sample_checks
 from workloads.records.figures import Figure
 from workloads.records.result import Check, TrialResult
@@ -157,6 +158,15 @@ def test_a_figure_changed_by_hand_is_caught(
     assert code == 1
     assert len(lines) == 2  # the figure, and the check that it fails
     assert any(line.startswith(f"{folder}: {told}") and line.endswith("(stored: passed)") for line in lines)
+
+
+@pytest.mark.parametrize(("asked_s", "findings"), [(0.5, []), (5.0, [f"{CheckName.LONG_ENOUGH}: failed: 0.50 s"])])
+def test_a_short_window_is_a_finding_where_a_longer_one_was_asked_for(asked_s: float, findings: list[str]) -> None:
+    short = [Check(CheckName.LONG_ENOUGH, False, "0.50 s")]
+    spec = trial(window_s=asked_s).spec
+    assert recheck._differences(spec, short, short, shown=True) == findings
+    stored = [Check(CheckName.LONG_ENOUGH, True, "6.00 s")]
+    assert len(recheck._differences(spec, stored, short, shown=True)) == 1, "stored otherwise, it is one anyway"
 
 
 FALSE_FIGURES: list[tuple[dict[str, float], list[str]]] = [
