@@ -81,8 +81,11 @@ def of(
     summary: Summary | None = None,
     marks: Iterable[str] = (),
     tested: Sequence[tuple[Article, Tested]] = (),
+    several: bool = False,
 ) -> Publication:
-    """From results of which one at least can be read; without a `summary` nothing was found yet."""
+    """From results of which one at least can be read; without a `summary` nothing was found yet. `several`: the report
+    has more than one chapter, and its pictures are numbered.
+    """
     results = sorted(stored.results, key=started)
     days = [started(result).date().isoformat() for result in results]
     machines, tasks = _distinct(map(machine, results)), _distinct(map(_task, results))
@@ -108,10 +111,16 @@ def of(
         list(summary.findings) if summary else [],
         list(marks),
         headline=summary.headline if summary else "",
-        picture=f"{summary.about}.png" if summary else "",
+        picture=_picture(summary, several) if summary else "",
         articles={article.name: article.source for article, _ in tested},
         claims=[_outcome(article.name, each) for article, each in tested],
     )
+
+
+def _picture(summary: Summary, several: bool) -> str:
+    """Of the chapter that its headline is of."""
+    number = f"-{summary.main + 1}" if several and summary.main is not None else ""
+    return f"{summary.about}{number}.png"
 
 
 def _outcome(article: str, tested: Tested) -> ClaimOutcome:

@@ -202,7 +202,7 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
     inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})
     export.write_text(out / INPUTS, "".join(f"{sha256}  {path}\n" for path, sha256 in inputs))
     tested = list(claims_across.tested([chapter.section for chapter in report.chapters]))
-    return publication.of(stored, name, report.summary, marks, tested)
+    return publication.of(stored, name, report.summary, marks, tested, several=len(report.chapters) > 1)
 
 
 def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> None:
