@@ -80,9 +80,7 @@ def tested(sections: Sequence[Section]) -> Iterator[tuple[Publication, Tested]]:
 
 def headline(sections: Sequence[Section]) -> tuple[str, str] | None:
     """(what the claims come to, the quantity that they are about); None where a report has no such claims."""
-    told = [
-        each for publication, held in _held(sections).items() for each in _tested(publication, held) if each.numbers
-    ]
+    told = _measured(sections)
     if not told:
         return None
     first = told[0].claim.metric.quantity
@@ -93,14 +91,18 @@ def headline(sections: Sequence[Section]) -> tuple[str, str] | None:
 def finding(sections: Sequence[Section]) -> str:
     """The same of each framework; "" where a report has no such claims."""
     by_framework: dict[str, list[Across]] = {}
-    for publication, held in _held(sections).items():
-        for each in _tested(publication, held):
-            if each.numbers:
-                by_framework.setdefault(each.framework, []).append(each)
+    for each in _measured(sections):
+        by_framework.setdefault(each.framework, []).append(each)
     if not by_framework:
         return ""
     outcomes = {name: _outcomes(by_framework[name]) for name in ordered(by_framework)}
     return say(WORDING, "claims_by_framework", outcomes=outcomes)
+
+
+def _measured(sections: Sequence[Section]) -> list[Across]:
+    """Of every publication those claims of which both sides were run."""
+    every = (each for publication, held in _held(sections).items() for each in _tested(publication, held))
+    return [each for each in every if each.numbers]
 
 
 def _outcomes(told: Sequence[Across]) -> dict[str, int]:

@@ -54,7 +54,7 @@ def of_section(section: Section) -> tuple[list[Table], list[str]]:
 
 def of_publication(section: Section, publication: Publication) -> list[Table]:
     """One for each published metric of the section's conditions, their claims, and the calibration of its setting."""
-    ours = {metric: Reproduced(section, publication, metric) for metric in publication.metrics}
+    claimed, ours = claims.of_section(section, publication)
     here = {metric: each for metric, each in ours.items() if not metric.other_conditions(section.condition)}
     named = [metric.quantity for metric in here if metric.series]
     shown = [
@@ -62,7 +62,6 @@ def of_publication(section: Section, publication: Publication) -> list[Table]:
         for metric, each in here.items()
         if metric.series
     ]
-    claimed, _ = claims.of_section(section, publication)
     shown += [claims.table(claimed, publication, ours)] if claimed else []
     setting = calibration.of_setting(section, publication)
     return [*shown, calibration.table(setting, ours[setting.metric])] if setting else shown
