@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.gate.end_referee import REFEREE
+from runner.gate.tolerances import ROUNDOFF
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.networks import of_trial
@@ -37,7 +38,9 @@ TURNED = 0.1
 # A value on a kink (ReLU, pooling) makes much of rounding in one batch, by some percent, not in every batch. So updates
 # are suspect where all steps, and so many, are off by UPDATES, or one by GROSS.
 GROSS, FEWEST_STEPS = 0.2, 2
-ROUNDINGS = 5  # times what float32 makes of the referee's own answer
+# Times what float32, or the trial's precision, makes of the referee's own answer. A loss is a mean: over one batch its
+# rounding cancels by chance, so what counts is the largest of all steps, and one rounding at least.
+ROUNDINGS = 5
 TELLING = 0.5  # an update that may be off by more than this of itself is not judged: next to nothing is left to learn
 
 # What was still to be done, in seconds and as a part of the window.
@@ -108,7 +111,9 @@ def _end(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
         apart, allowed, passed = _judged(end.evaluation, EVALUATION)
         detail = f"the logits of {end.images} test images in evaluation mode differ by {apart} (allowed {allowed})"
         yield Check(CheckName.END_EVALUATION, passed, f"at the trial's end {detail}")
-    losses = [(step, *_judged(step.loss, LOSSES)) for step in end.steps]
+    rounding = max((step.loss.rounding for step in end.steps), default=0.0)
+    base = max(LOSSES, ROUNDOFF.get(trial.spec.task.precision, 0.0))
+    losses = [(step, *_judged(replace(step.loss, rounding=rounding), base)) for step in end.steps]
     if losses:
         step, apart, allowed, passed = next((each for each in losses if not each[-1]), losses[0])
         detail = f"the loss of a step of {step.batch_size} images differs by {apart} (allowed {allowed})"

@@ -1,8 +1,9 @@
-"""How far right frameworks are from the referee at a trial's end: python measure_ends.py FRAMEWORK OUT.jsonl SEED...
+"""How far right frameworks are from the referee at a trial's end.
 
-Run inside a framework's environment: osu-cnn on the digits, four optimizers, several batch sizes, early weights and
-late ones; a line for each with the probe's answer. In the runner's, `python measure_ends.py --show OUT.jsonl...` prints
-them together, with how many of these right trials the gate would suspect.
+`python measure_ends.py FRAMEWORK PRECISION OUT.jsonl SEED...` inside a framework's environment: osu-cnn on the digits,
+every optimizer, several batch sizes, early weights and late ones; a line for each with the probe's answer. In the
+runner's, `python measure_ends.py --show OUT.jsonl...` prints them together, with how many of these right trials the
+gate would suspect.
 """
 
 import contextlib
@@ -46,18 +47,22 @@ from workloads.records.job import (  # noqa: E402
     Task,
     TrialSpec,
 )
-from workloads.records.result import TrialResult  # noqa: E402
 from workloads.records.status import Status  # noqa: E402
 from workloads.spec import OPTIMIZER_NAMES, OptimizerName, OptimizerSpec  # noqa: E402
 
-SIZES, EPOCHS = (32, 128, 512), (2, 12)
+SIZES, EPOCHS = (16, 32, 128, 512), (2, 12)
 
 
 def asked(
-    size: int, rule: OptimizerName, epochs: int = 0, seed: int = 0, inputs: dict[str, InputFile] | None = None
+    size: int,
+    rule: OptimizerName,
+    precision: str,
+    epochs: int = 0,
+    seed: int = 0,
+    inputs: dict[str, InputFile] | None = None,
 ) -> TrialSpec:
     """A trial without a window."""
-    task = Task("osu-cnn", "digits", OptimizerSpec.named(rule), "default", "host")
+    task = Task("osu-cnn", "digits", OptimizerSpec.named(rule), "default", "host", precision=precision)
     where, installed = Placement("cpu", 1, {}), Installation("here", "-")
     cell, passes, draw = Cell("", size, "on-demand"), Passes(epochs, "keep"), Draw(0, seed)
     return TrialSpec(cell, task, passes, where, installed, draw, inputs or {}, window_s=0.0, timeout_s=0.0, study="")
@@ -84,9 +89,9 @@ def end(adapter: Adapter, spec: TrialSpec, train: Split, test: Split, root: Path
     return told | idle | {"outstanding": copies}
 
 
-def measure(framework: str, out: Path, seeds: Sequence[int]) -> None:
+def measure(framework: str, precision: str, out: Path, seeds: Sequence[int]) -> None:
     adapter = import_module(f"adapters.{framework}.adapter").Adapter()
-    adapter.open("cpu", 1, "default", "float32", "host", "on-demand")
+    adapter.open("cpu", 1, "default", precision, "host", "on-demand")
     train, test = datasets.load(datasets.DATASETS["digits"], Path(), OSU_CNN.input_shape)
     adapter.load(train.images, train.labels)
     with tempfile.TemporaryDirectory() as folder:
@@ -103,8 +108,8 @@ def measure(framework: str, out: Path, seeds: Sequence[int]) -> None:
         inputs["network"] = InputFile("network.json", "-")
         for seed in seeds:
             for epochs, size, rule in itertools.product(EPOCHS, SIZES, OPTIMIZER_NAMES):
-                axes = {"epochs": epochs, "batch_size": size, "seed": seed}
-                spec = asked(size, rule, epochs, seed, inputs)
+                axes = {"epochs": epochs, "batch_size": size, "seed": seed, "precision": precision}
+                spec = asked(size, rule, precision, epochs, seed, inputs)
                 line = {"framework": framework, "rule": rule, **axes, "end": end(adapter, spec, train, test, root)}
                 with out.open("a") as file:
                     print(json.dumps(line), file=file)
@@ -112,9 +117,11 @@ def measure(framework: str, out: Path, seeds: Sequence[int]) -> None:
 
 def failed(run: dict[str, Any]) -> list[str]:
     """Names of the gate's checks of a trial's end that this right trial fails."""
-    from runner.gate import trial_end  # here: a framework's environment has no runner
+    # Here: a framework's environment has neither the runner nor what it reads results by.
+    from runner.gate import trial_end
+    from workloads.records.result import TrialResult
 
-    spec = asked(run["batch_size"], run["rule"])
+    spec = asked(run["batch_size"], run["rule"], run["precision"])
     told = TrialEnd(None).to_json() | run["end"]
     return [
         check.name
@@ -129,7 +136,7 @@ def show(paths: list[Path]) -> None:
     for path in paths:
         for line in path.read_text().splitlines():
             run = json.loads(line)
-            row, told = rows[run["rule"], run["epochs"]], run["end"]
+            row, told = rows[run["precision"], run["rule"], run["epochs"]], run["end"]
             row["logits"].append(told["evaluation"]["apart"])
             row["loss"] += [step["loss"]["apart"] for step in told["steps"]]
             known = [step["update"] for step in told["steps"] if step["update"] and step["update"]["resolution"] < 0.5]
@@ -138,19 +145,18 @@ def show(paths: list[Path]) -> None:
             row["idle steps"].append(told["idle_steps"])
             row["suspected"].append(bool(failed(run)))
             for name in failed(run):
-                print(
-                    f"suspected: {run['framework']} {run['rule']} batch {run['batch_size']} seed {run['seed']}: {name}"
-                )
-    print("| optimizer | epochs | trials | suspected | logits | loss | update | resolution | idle steps |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for (rule, epochs), row in sorted(rows.items()):
+                asked_of = " ".join(str(run[key]) for key in ("framework", "precision", "rule"))
+                print(f"suspected: {asked_of} batch {run['batch_size']} seed {run['seed']}: {name}")
+    print("| precision | optimizer | epochs | trials | suspected | logits | loss | update | resolution | idle steps |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for (precision, rule, epochs), row in sorted(rows.items()):
         largest = [f"{max(row[name], default=0):.1e}" for name in ("logits", "loss", "update", "resolution")]
         counts = [str(len(row["logits"])), str(sum(row["suspected"]))]
-        print(f"| {' | '.join([rule, str(epochs), *counts, *largest, str(sum(row['idle steps']))])} |")
+        print(f"| {' | '.join([precision, rule, str(epochs), *counts, *largest, str(sum(row['idle steps']))])} |")
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--show":
         show([Path(argument) for argument in sys.argv[2:]])
     else:
-        measure(sys.argv[1], Path(sys.argv[2]), [int(seed) for seed in sys.argv[3:]])
+        measure(sys.argv[1], sys.argv[2], Path(sys.argv[3]), [int(seed) for seed in sys.argv[4:]])

@@ -122,6 +122,22 @@ def test_rounding_widens_what_is_allowed_and_an_update_too_small_to_tell_is_not_
     assert CheckName.END_UPDATES not in [check.name for check in checks(trial(small), OSU_CNN)]
 
 
+def test_a_loss_whose_rounding_cancels_in_one_batch_is_held_against_the_largest_of_all_steps() -> None:
+    by_chance = with_step(0, loss=Difference(2.8e-3, rounding=1.2e-4))  # seen of a right trial in bfloat16
+    assert CheckName.END_LOSSES in failed(trial(by_chance))
+    other = replace(by_chance.steps[1], loss=Difference(1e-3, rounding=1e-3))
+    assert not failed(trial(replace(by_chance, steps=(by_chance.steps[0], other, by_chance.steps[2]))))
+
+
+def test_a_loss_in_fewer_digits_may_be_off_by_one_rounding_at_least_and_not_by_much_more() -> None:
+    alone = replace(RIGHT, steps=(EndStep(16, False, Difference(2.8e-3, rounding=1.2e-4)),))
+    assert CheckName.END_LOSSES in failed(trial(alone))
+    assert CheckName.END_LOSSES in failed(trial(alone, precision="float16"))
+    assert not failed(trial(alone, precision="bfloat16"))
+    wrong = replace(RIGHT, steps=(EndStep(16, False, Difference(8e-3, rounding=1.2e-4)),))
+    assert CheckName.END_LOSSES in failed(trial(wrong, precision="bfloat16"))
+
+
 def test_a_value_on_a_kink_in_one_batch_is_not_suspect_and_a_gross_difference_in_one_is() -> None:
     assert not failed(trial(with_step(1, update=Difference(0.05))))
     assert CheckName.END_UPDATES in failed(trial(with_step(1, update=Difference(1.1 * GROSS))))
