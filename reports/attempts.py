@@ -105,7 +105,7 @@ def _left_out(attempt: Attempt) -> bool:
 
 def trial_id(folder: Path) -> str:
     """Of the trial that an attempt's folder, the newest's or another, belongs to."""
-    name = numbered.NUMBERED.fullmatch(folder.name) if folder.parent.name == ATTEMPTS else None
+    name = numbered.NUMBERED.fullmatch(folder.name)
     return name["id"] if name else folder.name
 
 

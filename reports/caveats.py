@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from workloads.records.blocks import main_size
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.checks import SHORTEST_S, as_asked
 from workloads.records.figures import FOREIGN_CPU
@@ -99,7 +100,8 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
         for each, part in series.parts(name).items():
             specs = [spec for spec in (result.spec for result in results) if spec.study == name]
             specs = [spec for spec in specs if series.is_of(spec, part)]
-            sizes = sorted(set(part.batch_sizes) - {spec.cell.batch_size for spec in specs})
+            asked = map(main_size, part.blocks) if part.blocks else part.batch_sizes
+            sizes = sorted(set(asked) - {spec.cell.batch_size for spec in specs})
             repeats = max(0, part.repeats - len({spec.draw.repeat for spec in specs}))
             if specs and (sizes or repeats):
                 study = f"{name} ({each})" if each else name

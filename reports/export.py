@@ -54,11 +54,7 @@ def write(
     the names of those that are drawn as pictures, None for all, and `layout` is theirs. Raises ReportError: no rules to
     bring along, or `out` not writable.
     """
-    try:
-        rules = RULES.read_bytes()
-    except OSError as error:
-        advice = "a report goes with its rules, take the file from the repository"
-        raise ReportError(f"{RULES}: cannot be read: {error.strerror}; {advice}") from error
+    rules = _rules()
     try:
         out.mkdir(parents=True, exist_ok=True)
         with by_itself(out), temporary_folder(".report-", out) as part:
@@ -74,6 +70,19 @@ def write(
     except OSError as error:
         raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error
     return [out / name for name in MAIN if name in names]
+
+
+def write_rules(out: Path) -> None:
+    """A report goes with its rules. Raises ReportError for none to bring along, OSError."""
+    (out / RULES.name).write_bytes(_rules())
+
+
+def _rules() -> bytes:
+    try:
+        return RULES.read_bytes()
+    except OSError as error:
+        advice = "a report goes with its rules, take the file from the repository"
+        raise ReportError(f"{RULES}: cannot be read: {error.strerror}; {advice}") from error
 
 
 @contextmanager

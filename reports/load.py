@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workloads.records import attempts as numbered
 from workloads.records.files import ATTEMPTS, LOCK_FILES, RESULT_FILE
+from workloads.records.job import ROOMS as OF_JOBS
+from workloads.records.job import Kind
 from workloads.records.result import TrialResult
 from workloads.records.stored import Unreadable
 
 from . import attempts, frameworks
 from .attempts import Attempt, Attempts
 
-TRIALS = "trials"
+TRIALS, BLOCKS = "trials", OF_JOBS[Kind.BLOCKS]
 ROOMS = (TRIALS, ATTEMPTS)
 
 
@@ -43,10 +46,22 @@ def read(*folders: Path) -> Stored:
 
     Raises ReportError for a folder that is missing or holds no result file at all.
     """
+    return _stored(itertools.chain.from_iterable(map(_trials, dict.fromkeys(folders))), folders)
+
+
+def everything(folder: Path) -> Stored:
+    """Its trials and the processes of its blocks, for what is asked of both alike. Raises ReportError, as `read`."""
+    processes = list(_processes(folder / BLOCKS))
+    trials = _trials(folder) if not processes or has_results(folder) else ()
+    return _stored(itertools.chain(trials, processes), (folder,))
+
+
+def _stored(jobs: Iterable[list[Attempt]], folders: Sequence[Path]) -> Stored:
+    """Of the attempts at each, the newest last."""
     results, read_of, unreadable, unfinished = [], [], [], []
     several: dict[Path, Attempts] = {}
     seen: set[tuple[str, bytes]] = set()
-    for every in itertools.chain.from_iterable(map(_trials, dict.fromkeys(folders))):
+    for every in jobs:
         newest, shown = every[-1], _shown(every)
         name = attempts.trial_id(newest.folder)
         if newest.error:
@@ -93,6 +108,14 @@ def _trials(folder: Path) -> Iterator[list[Attempt]]:
         raise ReportError(f"{folder / TRIALS}: no {RESULT_FILE} found, {state}; run `python -m runner` first")
     for name in sorted({*newest, *earlier}):
         yield [*earlier.get(name, []), *([attempts.read(newest[name])] if name in newest else [])]
+
+
+def _processes(room: Path) -> Iterator[list[Attempt]]:
+    """The attempts at each, the newest last."""
+    earlier = numbered.by_id(room)
+    newest = [path for path in _folders(room) if not numbered.NUMBERED.fullmatch(path.name)]
+    for folder in sorted(newest):
+        yield [attempts.read(path) for path in (*earlier.get(folder.name, ()), folder)]
 
 
 def _folders(room: Path) -> list[Path]:

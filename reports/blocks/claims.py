@@ -15,6 +15,7 @@ from workloads.spec import Workload
 from ..comparing.estimates import Estimate, of_mean
 from ..frameworks import display_name
 from ..order import holm
+from ..reproduction.claim_tests import Outcome
 from .contrasts import Contrast, of_processes, percent, verdict
 from .stored import Measurement
 
@@ -61,6 +62,11 @@ class Claim:
             return "cannot be told"
         told = verdict(self.p, self.percents)
         return {"faster": "upheld", "cannot be told": told}.get(told, f"violated: {told}")
+
+    @property
+    def outcome(self) -> Outcome:
+        """As of any article's claim."""
+        return {"upheld": Outcome.HOLDS, "cannot be told": Outcome.UNTOLD}.get(self.verdict, Outcome.FAILS)
 
 
 def is_power_of_two(size: int) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,16 +23,21 @@ from . import claims, contrasts, picture, tables
 from .stored import Measurement
 
 STEM, WORDING = "powers-of-two", "blocks"
+PAGE = f"{STEM}.html"
 KICKER, LEAD = "Batchwise: is a round batch size faster?", "What is found"
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """What the processes of one conditions say; sentences are plain text. `chart` is None without a process."""
+    """What the processes of one conditions say; sentences are plain text, the headline of all comparisons together.
+    `chart` is None without a process.
+    """
 
     title: str
     conditions: str
+    headline: str
     findings: tuple[str, ...]
+    claims: tuple[claims.Claim, ...]
     tables: tuple[Table, ...]
     chart: Chart | None
     left_out: tuple[str, ...]
@@ -51,11 +57,19 @@ def chapter(measurement: Measurement) -> Chapter:
     return Chapter(
         title,
         conditions(measurement),
-        tuple(map(finding, found)) or (say(WORDING, "nothing"),),
+        headline(found),
+        tuple(map(finding, found)),
+        tuple(held),
         tuple(table for table in made if table is not None and table.rows),
         picture.chart(measurement) if measurement.processes else None,
         measurement.left_out,
     )
+
+
+def headline(found: Sequence[contrasts.Contrast]) -> str:
+    """How many comparisons came to what, in a sentence."""
+    verdicts = Counter(each.verdict for each in found if each.estimate is not None)
+    return say(WORDING, "headline", verdicts=verdicts.most_common(), once=bool(found))
 
 
 def finding(contrast: contrasts.Contrast) -> str:
@@ -90,17 +104,19 @@ def conditions(measurement: Measurement) -> str:
     return "; ".join(f"{name} {value}" for name, value in words.items() if value is not None)
 
 
-def write(chapters: list[Chapter], out: Path, formats: Collection[str]) -> list[Path]:
-    """Into `out`; returns the main files. Raises ReportError where it cannot be written."""
+def write(chapters: list[Chapter], out: Path, formats: Collection[str], marks: Sequence[str] = ()) -> list[Path]:
+    """Into `out`; returns the main files. `marks` are sentences that come before all else. Raises ReportError where it
+    cannot be written.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
         with by_itself(out):
-            return _write(chapters, out, formats)
+            return _write(chapters, out, formats, marks)
     except OSError as error:
         raise ReportError(f"{out}: cannot be written: {error.strerror}; choose another folder with --out") from error
 
 
-def _write(chapters: list[Chapter], out: Path, formats: Collection[str]) -> list[Path]:
+def _write(chapters: list[Chapter], out: Path, formats: Collection[str], marks: Sequence[str]) -> list[Path]:
     kinds = [kind for kind in OF_CHARTS if kind in formats]
     placed: list[Placed] = []
     pictures: list[str | None] = []
@@ -118,14 +134,17 @@ def _write(chapters: list[Chapter], out: Path, formats: Collection[str]) -> list
     if "latex" in formats:
         for name, text in latex_files(placed, {each.title: (each.conditions,) for each in chapters}).items():
             write_text(out / f"{STEM}-{name}" if name == "conditions.tex" else out / name, text)
-    texts: dict[str, Callable[[], str]] = {"html": lambda: _html(chapters), "md": lambda: _markdown(chapters, pictures)}
+    texts: dict[str, Callable[[], str]] = {
+        "html": lambda: _html(chapters, marks),
+        "md": lambda: _markdown(chapters, pictures, marks),
+    }
     main_files = {out / f"{STEM}.{kind}": made for kind, made in texts.items() if kind in formats}
     for path, made in main_files.items():
         write_text(path, made())
     return list(main_files)
 
 
-def _html(chapters: list[Chapter]) -> str:
+def _html(chapters: list[Chapter], marks: Sequence[str]) -> str:
     first, *others = [table for each in chapters for table in each.tables] or [tables.contrasts([])]
     charts = [each.chart for each in chapters if each.chart]
     return (
@@ -138,7 +157,8 @@ def _html(chapters: list[Chapter]) -> str:
             policy=NO_CONNECTION,
             style="".join(map(asset, STYLES)),
             conditions=". ".join(each.conditions for each in chapters),
-            recommendation=[line for each in chapters for line in (*each.findings, *each.left_out)],
+            marks=marks,
+            recommendation=[line for each in chapters for line in (each.headline, *each.findings, *each.left_out)],
             picture=base64.b64encode(figures.svg(charts[0]).encode()).decode() if charts else "",
             alt=charts[0].alt if charts else "",
             table=first,
@@ -147,11 +167,11 @@ def _html(chapters: list[Chapter]) -> str:
     )
 
 
-def _markdown(chapters: list[Chapter], pictures: list[str | None]) -> str:
-    parts = []
+def _markdown(chapters: list[Chapter], pictures: list[str | None], marks: Sequence[str]) -> str:
+    parts = [f"**{markdown.escape(mark)}**" for mark in marks]
     for each, drawn in zip(chapters, pictures, strict=True):
         parts += [f"# {markdown.escape(each.title)}", markdown.escape(each.conditions)]
-        parts += [markdown.bullets(map(markdown.escape, each.findings))]
+        parts += [markdown.bullets(map(markdown.escape, (each.headline, *each.findings)))]
         if each.chart and drawn:
             parts += [f"![{markdown.escape(each.chart.alt)}]({drawn})", markdown.escape(each.chart.caption)]
         parts += [markdown.of(table, "##") for table in each.tables]
@@ -164,7 +184,7 @@ def printed(chapters: list[Chapter]) -> str:
     """For a terminal."""
     lines: list[str] = []
     for each in chapters:
-        lines += ["", f"{each.title}: blocks of steps", *each.findings]
+        lines += ["", f"{each.title}: blocks of steps", each.headline, *each.findings]
         lines += [terminal.table(table) for table in each.tables if table.name == tables.NAME]
         lines += [f"Left out: {line}" for line in each.left_out]
     return "\n".join([*lines, ""])

@@ -11,14 +11,14 @@ from workloads.records import stored
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.build import DEFAULT, FLOAT32
 from workloads.records.files import RESULT_FILE
-from workloads.records.job import ROOMS, Kind, Placement, Task
+from workloads.records.job import Placement, Task
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.spec import Workload
 
 from ..frameworks import learn_label, ordered
+from ..load import BLOCKS
 
-ROOM = ROOMS[Kind.BLOCKS]
 Rounds = list[dict[int, Block]]
 OTHER_CODE = "measured by another code or environment than the newest of its framework: not mixed with it"
 
@@ -65,7 +65,7 @@ def read(results: Path) -> list[Measurement]:
     processes: list[Process] = []
     left_out: list[str] = []
     unplaced: list[TrialResult] = []
-    for folder in sorted((results / ROOM).glob("*")):
+    for folder in sorted((results / BLOCKS).glob("*")):
         if not (folder / RESULT_FILE).is_file():
             continue
         try:
@@ -76,7 +76,7 @@ def read(results: Path) -> list[Measurement]:
             if result.status is not Status.OK:
                 unplaced.append(result)
                 continue
-            processes.append(Process(result, _rounds(folder)))
+            processes.append(Process(result, rounds_of(folder)))
         except ValueError as error:
             left_out.append(f"{folder}: {error}.")
     conditions = {_condition(each): each for each in (*(p.result for p in processes), *unplaced)}
@@ -92,8 +92,8 @@ def read(results: Path) -> list[Measurement]:
     ]
 
 
-def _rounds(folder: Path) -> dict[Phase, Rounds]:
-    """Raises ValueError for a process without a round of each phase, or whose rounds are not whole."""
+def rounds_of(folder: Path) -> dict[Phase, Rounds]:
+    """Of a process. Raises ValueError for one without a round of each phase, or whose rounds are not whole."""
     blocks = read_blocks(folder / BLOCKS_FILE)
     rounds = {phase: whole_rounds(blocks, phase) for phase in Phase}
     if not all(rounds.values()):

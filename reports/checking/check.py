@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
             subjects.append(f"{sealed}: {CHECKSUMS}")
         folders, logs, left_alone = _sorted_out([path for path in paths if not (path / CHECKSUMS).is_file()])
         for folder in folders:
-            stored = load.read(folder)
+            stored = load.everything(folder)
             findings += [f"{path}: a run is still writing into it" for path in stored.in_use]
             for gap in completeness.gaps(stored, folder):
                 (findings if gap.counts else notes).append(gap.line)
@@ -80,14 +80,15 @@ def _sorted_out(paths: list[Path]) -> tuple[list[Path], list[Path], list[Path]]:
             raise ReportError(f"{path}: no such file or folder; give a results folder, a log or a folder of logs")
         if path.is_file():
             logs.append(path)
-        elif (path / "trials").is_dir():
+        elif any((path / room).is_dir() for room in (load.TRIALS, load.BLOCKS)):
             folders.append(path)
         else:
             inside = sorted(file for file in path.rglob("*") if file.is_file())
             suited = [file for file in inside if file.suffix.lower() in SUFFIXES]
             if not suited:
+                rooms = " nor ".join(f"{room}/" for room in (load.TRIALS, load.BLOCKS))
                 raise ReportError(
-                    f"{path}: neither trials/ nor a log ({', '.join(SUFFIXES)}) is in this folder; give another one"
+                    f"{path}: neither {rooms} nor a log ({', '.join(SUFFIXES)}) is in this folder; give another one"
                 )
             logs += suited
             left_alone += [file for file in inside if file.suffix.lower() not in SUFFIXES]

@@ -13,12 +13,14 @@ from workloads.records.files import EVENTS_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, TrialResult
 from workloads.records.samples import read_samples
+from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 from workloads.records.stored_meter import read_meter
 from workloads.records.versions import OTHER_IDS
 
 from ..attempts import trial_id
-from ..load import Stored
+from ..blocks.stored import rounds_of
+from ..load import BLOCKS, Stored
 from . import recompute
 
 PASSED = {True: "passed", False: "failed"}
@@ -55,6 +57,11 @@ def trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]
     findings = []
     if result.spec.id != trial_id(trial_dir) and result.schema_version not in OTHER_IDS:
         findings.append(f"its spec is that of {result.spec.id}: changed after the run, or in the wrong folder")
+    if trial_dir.parent.name == BLOCKS and result.status is Status.OK:
+        try:
+            rounds_of(trial_dir)
+        except ValueError as error:
+            findings.append(str(error))
     workload = of_trial(result.spec, trial_dir.parent.parent)
     repeated = figure_checks(result.spec, workload, result.figures, result.epochs)
     try:

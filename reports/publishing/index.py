@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import export
+from ..blocks.page import PAGE as BLOCKS_PAGE
 from ..frameworks import display_name, ordered
 from . import publication
 from .publication import ClaimOutcome, Publication
@@ -14,7 +15,7 @@ from .publication import ClaimOutcome, Publication
 TEMPLATES = Path(__file__).parent
 INDEX = "index.html"
 PICTURES = ("speed.png", "usage.png")  # of a publication that names none
-LISTED = (*export.MAIN, publication.FILE)  # what a line leads to: the first of these that is there
+LISTED = (*export.MAIN, BLOCKS_PAGE, publication.FILE)  # what a line leads to: the first of these that is there
 
 
 def write(into: Path) -> list[str]:

@@ -20,9 +20,6 @@ from ..condition_text import NOT_REPORTED
 from ..conditions import condition_of, model_words, software_of
 from ..frameworks import display_name, ordered
 from ..load import Stored
-from ..report import Summary
-from ..reproduction.claims import Tested
-from ..reproduction.publication import Publication as Article
 
 FILE = "publication.json"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -40,6 +37,16 @@ class ClaimOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     framework: str
     published: dict[str, str | None]
     measured: str
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What the report says: as `Publication` has it."""
+
+    headline: str = ""
+    findings: Sequence[str] = ()
+    picture: str = ""
+    articles: dict[str, str] = {}
+    claims: Sequence[ClaimOutcome] = ()
 
 
 class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,17 +82,11 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{sum(self.trials.values())} trials: {counted}"
 
 
-def of(
-    stored: Stored,
-    name: str,
-    summary: Summary | None = None,
-    marks: Iterable[str] = (),
-    tested: Sequence[tuple[Article, Tested]] = (),
-    several: bool = False,
-) -> Publication:
-    """From results of which one at least can be read; without a `summary` nothing was found yet. `several`: the report
-    has more than one chapter, and its pictures are numbered.
-    """
+NOTHING = Found()
+
+
+def of(stored: Stored, name: str, found: Found = NOTHING, marks: Iterable[str] = ()) -> Publication:
+    """From results of which one at least can be read."""
     results = sorted(stored.results, key=started)
     days = [started(result).date().isoformat() for result in results]
     machines, tasks = _distinct(map(machine, results)), _distinct(map(_task, results))
@@ -108,24 +109,13 @@ def of(
         frameworks,
         dict(Counter(str(result.status) for result in results).most_common()),
         _distinct(str(result.machine.get("commit") or NOT_REPORTED) for result in results),
-        list(summary.findings) if summary else [],
+        list(found.findings),
         list(marks),
-        headline=summary.headline if summary else "",
-        picture=_picture(summary, several) if summary else "",
-        articles={article.name: article.source for article, _ in tested},
-        claims=[_outcome(article.name, each) for article, each in tested],
+        headline=found.headline,
+        picture=found.picture,
+        articles=found.articles,
+        claims=list(found.claims),
     )
-
-
-def _picture(summary: Summary, several: bool) -> str:
-    """Of the chapter that its headline is of."""
-    number = f"-{summary.main + 1}" if several and summary.main is not None else ""
-    return f"{summary.about}{number}.png"
-
-
-def _outcome(article: str, tested: Tested) -> ClaimOutcome:
-    published = {series: str(told.outcome) if told else None for series, told in tested.published.items()}
-    return ClaimOutcome(article, tested.claim.text, tested.framework, published, str(tested.measured.outcome))
 
 
 def machine(result: TrialResult) -> str:

@@ -27,9 +27,10 @@ from workloads.datasets import file_digest
 from workloads.temporary import temporary_folder
 
 from .. import build, export, load
+from ..blocks import page as blocks
+from ..blocks import stored as blocks_stored
 from ..load import ReportError, Stored
-from ..reproduction import claims_across
-from . import archive, checksums, citation, publication
+from . import archive, checksums, citation, found, publication
 from . import index as published_index
 from .archive import ARCHIVE
 from .checksums import CHECKSUMS
@@ -128,10 +129,10 @@ def publish(
 
 def _copied(source: Path, results: Path, stage: Path) -> Copied:
     """`source` copied to RESULTS in `stage`. Raises ReportError, naming `results`, where there is nothing to report."""
-    before = load.read(source)
+    before = load.everything(source)
     left_out = archive.copy(source, stage / RESULTS)
     with chdir(stage):
-        stored = load.read(RESULTS)
+        stored = load.everything(RESULTS)
         if not stored.results:
             raise ReportError(f"{results}: none of its results can be read; run the trials anew")
         lost = len(before.folders) - len(stored.folders)
@@ -195,14 +196,25 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
     results' copy lies, so that every path in it is the archive's, and none is of this machine.
     """
     with chdir(stage):
-        report = build.report([RESULTS])
-        export.write(report, out, FORMATS, marks, CHARTS)
-        (out / export.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
+        said = _write_report(out, marks)
         archive.pack(RESULTS, out / ARCHIVE)
     inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})
     export.write_text(out / INPUTS, "".join(f"{sha256}  {path}\n" for path, sha256 in inputs))
-    tested = list(claims_across.tested([chapter.section for chapter in report.chapters]))
-    return publication.of(stored, name, report.summary, marks, tested, several=len(report.chapters) > 1)
+    return publication.of(stored, name, said, marks)
+
+
+def _write_report(out: Path, marks: tuple[str, ...]) -> publication.Found:
+    """On trials, on blocks or on both; what it finds is of the trials where there are some."""
+    chapters = [blocks.chapter(each) for each in blocks_stored.read(RESULTS)]
+    if chapters:
+        blocks.write(chapters, out, FORMATS, marks)
+        export.write_rules(out)
+        if not load.has_results(RESULTS):
+            return found.of_blocks(chapters)
+    report = build.report([RESULTS])
+    export.write(report, out, FORMATS, marks, CHARTS)
+    (out / export.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
+    return found.of_report(report)
 
 
 def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> None:

@@ -32,7 +32,7 @@ from runner.launch import Launcher
 from runner.machine import description
 from runner.storage import Storage
 from runner.trial import now, run_trial
-from workloads.records.blocks import BLOCKS_FILE, TURNS, Block, read_blocks
+from workloads.records.blocks import BLOCKS_FILE, TURNS, Block, main_size, read_blocks
 from workloads.records.checks import CONTENDED_PERCENT
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import ON_DEMAND, ROOMS, Draw, InputFile, Job, Kind, Passes, TrialSpec
@@ -72,11 +72,6 @@ def checked(request: Request, options: argparse.Namespace) -> Request:
             f"{study.timeout_s:g} s of --timeout"
         )
     return replace(request, study=study.changed(batch_sizes=tuple(map(main_size, study.blocks)), epochs=1))
-
-
-def main_size(group: Group) -> int:
-    """The one with most factors of two, which its processes are named by."""
-    return max(group, key=lambda size: (size & -size, size))
 
 
 def turns(group: Group, seed: int, process: int) -> NDArray[np.int32]:

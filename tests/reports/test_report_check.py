@@ -569,7 +569,7 @@ def test_the_command_ends_with_0_1_or_2(tmp_path: Path, monkeypatch: pytest.Monk
     assert command(good, bad).returncode == 1
     for path, told in (
         (tmp_path / "absent", "no such file or folder"),
-        (tmp_path / "empty", "neither trials/ nor a log"),
+        (tmp_path / "empty", "neither trials/ nor blocks/ nor a log"),
         (tmp_path / "unfinished", "no result.json found"),
     ):
         ran = command(bad, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +37,11 @@ class Block:
     def image_s(self) -> float:
         """Seconds an image."""
         return self.wall_s / (self.steps * self.batch_size)
+
+
+def main_size(group: Sequence[int]) -> int:
+    """The one with most factors of two, which the group's processes are named by."""
+    return max(group, key=lambda size: (size & -size, size))
 
 
 def read_blocks(path: Path) -> list[Block]:
