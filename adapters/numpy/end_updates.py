@@ -49,7 +49,7 @@ def update_differences(
     if not weights[number + 1] or (number == 0 and rule.name not in ("sgd", "rmsprop")):
         return {}
     if rule.name in ("adam", "adamw", "rmsprop"):
-        return {ALL: _turned(rule, weights, exact[number], number, taken)}
+        return {ALL: _turned(rule, weights, exact[number], quick[number], number, taken)}
     if rule.weight_decay:
         exact, quick = (_decayed(rule, steps, weights) for steps in (exact, quick))
     memory = 0.0 if rule.name == "sgd" else rule.momentum
@@ -88,12 +88,16 @@ def _decayed(rule: OptimizerSpec, steps: list[Step], weights: list[Parameters]) 
     ]
 
 
-def _turned(rule: OptimizerSpec, weights: list[Parameters], step: Step, number: int, taken: int) -> Difference:
-    """The part of the gradient, by absolute value, whose weights were changed against it; 1 where nothing changed."""
+def _turned(
+    rule: OptimizerSpec, weights: list[Parameters], step: Step, quick: Step, number: int, taken: int
+) -> Difference:
+    """The part of the gradient, by absolute value, whose weights were changed against it; 1 where nothing changed.
+    Rounding is the part that turns between the two precisions.
+    """
     kept = 0.0 if rule.name == "rmsprop" else rule.beta1
     decay = rule.learning_rate * rule.weight_decay if rule.name == "adamw" else 0.0
     rates = [_adams_rate(rule, taken + number + behind) if kept else rule.learning_rate for behind in (0, 1)]
-    clear = against = total = 0.0
+    clear = against = total = rounded = 0.0
     for key, gradient in step.gradients.items():
         w1, w2 = (each[key].astype(np.float64) for each in weights[number : number + 2])
         change = (w1 - w2 - decay * w1) / rates[1]
@@ -102,10 +106,11 @@ def _turned(rule: OptimizerSpec, weights: list[Parameters], step: Step, number: 
             change -= kept * (w0 - w1 - decay * w0) / rates[0]
         sizes, known = np.abs(gradient), np.abs(change) > CLEAR * 2 * _spacing(w1) / rates[1]
         total += float(sizes.sum())
+        rounded += float(sizes[gradient * quick.gradients[key] < 0].sum())
         clear += float(sizes[known].sum())
         against += float(sizes[known & (change * gradient < 0)].sum())
     apart = against / clear if clear > CLEAR_SHARE * total else 1.0
-    return Difference(apart, resolution=float(step.loss < SMALL_LOSS))
+    return Difference(apart, rounded / total if total else 0.0, float(step.loss < SMALL_LOSS))
 
 
 def _adams_rate(rule: OptimizerSpec, steps: int) -> float:

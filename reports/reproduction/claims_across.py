@@ -63,7 +63,7 @@ class Across(Tested):
 
 def of_sections(sections: Sequence[Section]) -> list[Table]:
     """A table for each publication that has such claims and that some section is held against."""
-    made = {publication: held for publication, held in _held(sections).items() if publication.claims_across}
+    made = {publication: held for publication, held in _held(sections).items() if _tested(publication, held)}
     return [
         table(publication, held, NAME if len(made) == 1 else f"{NAME}-{publication.name}")
         for publication, held in made.items()
@@ -121,7 +121,8 @@ def _held(sections: Sequence[Section]) -> dict[Publication, dict[int, Section]]:
 
 
 def _tested(publication: Publication, held: dict[int, Section]) -> list[Across]:
-    return [
+    """Those of which something is known: published figures, or both sides run."""
+    every = (
         Across(
             claim,
             framework,
@@ -131,13 +132,16 @@ def _tested(publication: Publication, held: dict[int, Section]) -> list[Across]:
         )
         for claim in publication.claims_across
         for framework, sides in _rows(claim, publication, held)
-    ]
+    )
+    return [each for each in every if each.numbers or each.published[PUBLISHED]]
 
 
 def table(publication: Publication, held: dict[int, Section], name: str = NAME) -> Table:
     """`held` are sections by their number."""
     rows, tidy = [], []
-    for each in _tested(publication, held):
+    told = _tested(publication, held)
+    untold = len(publication.claims_across) - len({each.claim.text for each in told})
+    for each in told:
         numbers, against = listed(each.numbers) or DASH, each.claim.against
         assert against
         outcomes = each.outcomes
@@ -152,7 +156,11 @@ def table(publication: Publication, held: dict[int, Section], name: str = NAME) 
         rows=tuple(rows),
         tidy=pd.DataFrame(tidy, columns=TIDY),
         above=(publication.source,),
-        below=(say(WORDING, "how_claims_across_are_tested", tie_percent=TIE_PERCENT), *notes(publication, every)),
+        below=(
+            say(WORDING, "how_claims_across_are_tested", tie_percent=TIE_PERCENT),
+            *notes(publication, every),
+            *([say(WORDING, "claims_without_sides", number=untold)] if untold else []),
+        ),
         words=True,
         theme=Theme.PUBLISHED,
     )

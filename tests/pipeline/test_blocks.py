@@ -147,12 +147,3 @@ def test_bad_input_is_one_line_before_anything_starts(arguments: list[str], tell
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("runner: ") and telling in line
     assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.parametrize("study", ["powers-of-two-cpu", "powers-of-two-resnet-cpu"])
-def test_a_study_for_two_cores_is_planned_in_less_than_half_an_hour(study: str, tmp_path: Path) -> None:
-    done = run_runner("--study", study, "--device", "cpu", "--plan", "--results", tmp_path / "results")
-    *_, total = done.stdout.strip().splitlines()
-    assert " processes to run, about " in total and " h " not in total, total  # of two cores and of one
-    cores = min(2, len(os.sched_getaffinity(0)))  # a worker of pytest-xdist has one
-    assert int(total.split("about ")[1].split(" min")[0]) < 30 * 2 / cores

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import run_runner
 from copied import copy_project, run_in, without_reports
+
+from workloads.study import studies
 
 STUDY = """\
 summary = "three series"
@@ -120,3 +123,15 @@ def test_series_that_differ_by_their_threads_alone_are_refused_where_there_are_n
     refused = run_in(project, "--study", study, "--isolation", "here", "--framework", "numpy", "--plan")
     assert refused.returncode == 2, refused.stdout
     assert f"series every trains what some trains, in {cores} thread(s) on this machine" in refused.stderr
+
+
+@pytest.mark.parametrize("study", [name for name in studies() if name.endswith("-cpu")])
+def test_a_study_for_two_cores_is_planned_in_less_than_half_an_hour(study: str, tmp_path: Path) -> None:
+    done = run_runner("--study", study, "--device", "cpu", "--plan", "--results", tmp_path / "results")
+    cores = min(2, len(os.sched_getaffinity(0)))  # a worker of pytest-xdist has one
+    if study == "devices-cpu" and cores == 1:
+        assert done.returncode == 2 and "in 1 thread(s) on this machine" in done.stderr
+        return
+    *_, total = done.stdout.strip().splitlines()
+    assert " to run, about " in total and " h " not in total, total  # of two cores and of one
+    assert int(total.split("about ")[1].split(" min")[0]) < 30 * 2 / cores

@@ -12,13 +12,21 @@ import pytest
 import yaml
 
 from reports import load
+from reports.blocks.page import PAGE as BLOCKS_PAGE
 from reports.publishing import archive, publication, publish
 from reports.publishing.checksums import CHECKSUMS
 from reports.publishing.obstacles import obstacles
 
 pytestmark = pytest.mark.slow
 
+PAGES = ("report.html", BLOCKS_PAGE)
 FOLDERS = sorted(path.parent for path in publish.INTO.glob(f"*/{publication.FILE}"))
+
+
+def pages(folder: Path) -> list[Path]:
+    found = [folder / name for name in PAGES if (folder / name).exists()]
+    assert found
+    return found
 
 
 def test_there_are_published_reports() -> None:
@@ -31,7 +39,7 @@ def test_a_published_report_that_is_not_complete_and_whole_says_so_wherever_it_i
 ) -> None:
     archive.unpack(folder / archive.ARCHIVE, tmp_path)
     with chdir(tmp_path):
-        lacking = obstacles(load.read(publish.RESULTS), publish.RESULTS)
+        lacking = obstacles(load.everything(publish.RESULTS), publish.RESULTS)
     marks = publication.read(folder / publication.FILE).marks
     assert bool(marks) == bool(lacking), lacking
     told = yaml.safe_load((folder / "CITATION.cff").read_text())
@@ -40,7 +48,7 @@ def test_a_published_report_that_is_not_complete_and_whole_says_so_wherever_it_i
         assert all(reason in mark for reason in lacking)
         assert mark in told["message"] and mark in told["abstract"]
         assert mark in index
-        assert mark in html.unescape((folder / "report.html").read_text())
+        assert all(mark in html.unescape(page.read_text()) for page in pages(folder))
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -56,8 +64,8 @@ def test_the_checksums_of_a_published_report_hold(folder: Path) -> None:
 def test_a_published_report_in_the_repository_holds_no_file_that_its_archive_can_make_again(folder: Path) -> None:
     chapters = len({path.stem.rpartition("-")[2] for path in folder.glob("speed-*.png")})
     endings = [f"-{number}" for number in range(1, chapters + 1)] or [""]
-    pictures = {f"{name}{ending}.png" for name in publish.CHARTS for ending in endings}
-    texts = {"report.html", "RULES.md", "CITATION.cff", "citation.bib", publication.FILE}
+    pictures = {f"{name}{ending}.png" for name in (*publish.CHARTS, Path(BLOCKS_PAGE).stem) for ending in endings}
+    texts = {*(page.name for page in pages(folder)), "RULES.md", "CITATION.cff", "citation.bib", publication.FILE}
     fixed = {archive.ARCHIVE, publish.INPUTS, CHECKSUMS} | texts
     names = {path.name for path in folder.iterdir()}
     assert fixed <= names <= fixed | pictures
@@ -66,7 +74,9 @@ def test_a_published_report_in_the_repository_holds_no_file_that_its_archive_can
 
 
 def test_every_link_of_the_index_and_of_a_published_page_leads_to_a_file_that_is_there() -> None:
-    pages = [publish.INTO / "index.html", *(folder / "report.html" for folder in FOLDERS)]
-    for page in pages:
+    index = publish.INTO / "index.html"
+    for page in (index, *(page for folder in FOLDERS for page in pages(folder))):
         links = set(re.findall(r'<a [^>]*href="([^"#:{}$`]+)"', page.read_text()))
-        assert links and [link for link in links if not (page.parent / link).is_file()] == []
+        assert (links or page.name == BLOCKS_PAGE) and [
+            link for link in links if not (page.parent / link).is_file()
+        ] == []

@@ -294,4 +294,22 @@ def test_one_thread_stands_against_all_and_no_section_against_itself() -> None:
     one = [replace(r, spec=varied(r.spec, threads=1)) for r in devices(500, 70, gpu=False, study="devices-cpu")]
     table = table_of(*one, *devices(900, 70, gpu=False, study="devices-cpu"))
     assert of(table, text)[2] == "holds"
-    assert [row[2] for row in rows(table_of(*one), text)] == ["cannot be told"]
+    assert claims_across.of_sections(sections(one)[0]) == []
+
+
+def test_claims_of_which_nothing_is_known_are_left_out_and_counted() -> None:
+    rates = (0.0001, 0.0004, 0.0016)
+    results = [
+        trial(
+            "pytorch",
+            size,
+            study="learning-rates",
+            optimizer=OptimizerSpec.named("adam", rate),
+            figures={"test_accuracy": Figure(0.9, "worker")},
+        )
+        for size in (16, 64, 256)
+        for rate in rates
+    ]
+    table = table_of(*results)
+    assert len(table.rows) == 4 and all("Adam" in str(row[0].text) for row in table.rows)
+    assert table.below[-1].startswith("Left out: 16 claims of which nobody published figures")

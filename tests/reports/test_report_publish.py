@@ -30,7 +30,6 @@ from reports.publishing import archive, citation, cleaning, publication, publish
 from reports.publishing import index as published_index
 from reports.publishing.checksums import CHECKSUMS
 from reports.publishing.obstacles import obstacles
-from reports.report import Summary
 from workloads.catalogue.tiny import TINY
 from workloads.records import network
 from workloads.records.status import Status
@@ -381,7 +380,7 @@ def test_the_archive_is_the_same_bytes_for_the_same_content(tmp_path: Path) -> N
 
 def facts(**changes: Any) -> publication.Publication:
     told = load.Stored((trial(), trial("mxnet")), (), (), ())
-    found = Summary("PyTorch leads", "speed", ("2 trials.",), ("PyTorch is first.",), (), 0)
+    found = publication.Found("PyTorch leads", ("PyTorch is first.",), "speed.png")
     return msgspec.structs.replace(publication.of(told, NAME, found), **changes)
 
 

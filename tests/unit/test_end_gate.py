@@ -21,7 +21,7 @@ from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
 from workloads.records.job import Job, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.spec import OptimizerSpec
+from workloads.spec import OptimizerName, OptimizerSpec
 
 SETTLED = Outstanding(0.002, 0.001, 0.002, 0.001)
 STEPS = (
@@ -146,8 +146,9 @@ def test_a_value_on_a_kink_in_one_batch_is_not_suspect_and_a_gross_difference_in
     assert not failed(trial(alone)), "one judged step alone cannot tell a kink from a mistake"
 
 
-def test_adams_directions_have_a_bound_of_their_own() -> None:
-    end, adam = with_updates(Difference(TURNED * 0.9)), OptimizerSpec.named("adam")
+@pytest.mark.parametrize("rule", ["adam", "adamw"])
+def test_adams_directions_have_a_bound_of_their_own(rule: OptimizerName) -> None:
+    end, adam = with_updates(Difference(TURNED * 0.9)), OptimizerSpec.named(rule)
     assert not failed(trial(end, optimizer=adam))
     assert CheckName.END_UPDATES in failed(trial(end))
     assert CheckName.END_UPDATES in failed(trial(with_updates(Difference(TURNED * 1.1)), optimizer=adam))

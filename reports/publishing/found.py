@@ -1,0 +1,58 @@
+"""What published results say, whichever report says it: its headline, its findings and the claims that it tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..blocks import article, claims
+from ..blocks import page as blocks
+from ..blocks.tables import NAME as BLOCKS_PICTURE
+from ..report import Report
+from ..reproduction import claims_across
+from ..reproduction.claim_tests import Outcome
+from ..reproduction.claims import Tested
+from .publication import ClaimOutcome, Found
+
+
+def of_report(report: Report) -> Found:
+    """Of trials."""
+    summary = report.summary
+    tested = list(claims_across.tested([chapter.section for chapter in report.chapters]))
+    return Found(
+        summary.headline,
+        summary.findings,
+        f"{summary.about}{_number(len(report.chapters), summary.main)}.png",
+        {article.name: article.source for article, _ in tested},
+        [_outcome(article.name, each) for article, each in tested],
+    )
+
+
+def of_blocks(chapters: Sequence[blocks.Chapter]) -> Found:
+    """Of processes; what is said first is said of the first conditions."""
+    first, *_ = chapters
+    return Found(
+        first.headline,
+        [line for each in chapters for line in each.findings],
+        f"{BLOCKS_PICTURE}{_number(len(chapters), 0)}.png" if first.chart else "",
+        {article.NAME: article.SOURCE},
+        [_of_sizes(claim) for each in chapters for claim in each.claims],
+    )
+
+
+def _number(chapters: int, place: int | None) -> str:
+    """Pictures of several chapters are numbered."""
+    return f"-{place + 1}" if chapters > 1 and place is not None else ""
+
+
+def _outcome(name: str, tested: Tested) -> ClaimOutcome:
+    published = {series: str(told.outcome) if told else None for series, told in tested.published.items()}
+    return ClaimOutcome(name, tested.claim.text, tested.framework, published, str(tested.measured.outcome))
+
+
+def _of_sizes(claim: claims.Claim) -> ClaimOutcome:
+    """The article ran each size once: of sizes that it has between two others, its figures tell nothing."""
+    has = any(each.phase is claim.phase and each.size in claim.sizes for each in article.published())
+    text = f"{{framework}}, {claim.phase}: {claim.kind} are faster an image than their neighbours"
+    return ClaimOutcome(
+        article.NAME, text, claim.framework, {"table": str(Outcome.UNTOLD) if has else None}, str(claim.outcome)
+    )
