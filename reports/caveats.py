@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from workloads.records.blocks import main_size
 from workloads.records.check_name import JUDGE, CheckName
-from workloads.records.checks import SHORTEST_S, as_asked
+from workloads.records.checks import SHORTEST_S, as_asked, failed
 from workloads.records.figures import FOREIGN_CPU
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -47,10 +47,7 @@ def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, 
             if (share := foreign_percent(result) or 0) > tables.TOLERATED_PERCENT
         ),
         "Checks that failed": (
-            f"{result.spec.id}: {check.name}: {check.detail}"
-            for result in stored.results
-            for check in result.checks
-            if not check.passed and not as_asked(result.spec, check)
+            f"{result.spec.id}: {check.name}: {check.detail}" for result in stored.results for check in failed(result)
         ),
         f"Steady windows shorter than {SHORTEST_S:g} s, as the study asks": (
             f"{result.spec.id}: {check.detail}"

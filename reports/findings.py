@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from workloads.records.checks import failed
 from workloads.records.status import Status
 
 from . import caveats, headline, order, parity, tables
@@ -197,7 +198,7 @@ def _checks(stored: Stored) -> str:
         WORDING,
         "checks",
         ok=len(ok),
-        failed=sum(any(not check.passed for check in result.checks) for result in ok),
+        failed=sum(bool(failed(result)) for result in ok),
         known=len(ok) - shares.count(None),
         disturbed=caveats.disturbed(shares),
         tolerated=tables.TOLERATED_PERCENT,

@@ -32,8 +32,8 @@ from workloads.records.events import Event
 from workloads.records.files import write_json
 from workloads.records.job import Job
 
-# At the least, of the smallest size; longer where a step takes longer. Short blocks meet the same state of the machine, and
-# what disturbs some of many is trimmed: blocks of 0.3 s left 2 to 3 % of doubt to a process of 10 s.
+# At the least, of the smallest size; longer where a step takes longer. Short blocks meet the same state of the machine,
+# and what disturbs some of many is trimmed: blocks of 0.3 s left 2 to 3 % of doubt to a process of 10 s.
 BLOCK_S = 0.1
 FEWEST_ROUNDS = 4  # of which the report's trimmed mean takes two
 

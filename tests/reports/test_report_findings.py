@@ -218,6 +218,12 @@ def test_failed_checks_and_disturbed_trials_are_counted() -> None:
     assert "1 of 3 ok trials do not tell whether other processes disturbed them." in lines
 
 
+def test_a_window_as_short_as_was_asked_for_is_no_check_that_failed() -> None:
+    short = trial("pytorch", 4, window_s=0.3)
+    told_of = told(checked(short, CheckName.LONG_ENOUGH, False, "0.3 s"), trial("tensorflow", 4)).findings[-1]
+    assert told_of.startswith("Of 2 ok trials: no check failed;")
+
+
 def test_without_an_ok_trial_there_is_nothing_to_find_and_the_count_says_how_they_ended() -> None:
     summary = told(ended(Status.TIMEOUT, "x"), ended(Status.OUT_OF_MEMORY, "x", batch_size=64))
     assert summary.ran[0].startswith("2 trials: 1 timeout, 1 out of memory.")

@@ -16,7 +16,7 @@ from .build import FLOAT64
 from .check_name import CheckName
 from .figures import Figure, FigureSpec, Method
 from .job import TrialSpec
-from .result import Check, Epoch
+from .result import Check, Epoch, TrialResult
 from .samples import PERIOD_S, Samples
 
 SHORTEST_S, FEWEST_SAMPLES = 5.0, 10
@@ -94,6 +94,11 @@ def as_asked(spec: TrialSpec, check: Check) -> bool:
     wrong.
     """
     return check.name == CheckName.LONG_ENOUGH and spec.window_s < SHORTEST_S
+
+
+def failed(result: TrialResult) -> list[Check]:
+    """Checks of a trial that did not pass, without what was asked for."""
+    return [check for check in result.checks if not check.passed and not as_asked(result.spec, check)]
 
 
 def _window(spec: TrialSpec, figures: dict[str, Figure]) -> Iterator[Check]:
