@@ -214,7 +214,12 @@ def _write_report(out: Path, marks: tuple[str, ...]) -> publication.Found:
     report = build.report([RESULTS])
     export.write(report, out, FORMATS, marks, CHARTS)
     (out / export.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
-    return found.of_report(report)
+    said = found.of_report(report)
+    if len(report.chapters) > 1:  # the page has them all, and a repository is no place for twenty pictures
+        for picture in out.glob("*.png"):
+            if picture.name != said.picture:
+                picture.unlink()
+    return said
 
 
 def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> None:

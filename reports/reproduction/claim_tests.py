@@ -149,12 +149,15 @@ def same(shift: Point, within: float, unit: str) -> Verdict:
 
 
 def is_times(pairs: Sequence[tuple[Point, Point]], factor: float, within: float) -> Verdict:
-    """Whether the first of each pair is `factor` times the second, give or take the part `within` of it."""
+    """Whether the first of each pair is `factor` times the second, give or take the part `within` of it; of none of it
+    (0 times), that part of the second.
+    """
     if any(b.value <= 0 for _, b in pairs):
         return Verdict(Outcome.UNTOLD, "a value is 0: nothing is so many times it")
     ratios = [Point(a.value / b.value, a.low / b.high, a.high / b.low, min(a.n, b.n)) for a, b in pairs]
     text = f"{listed(f'{ratio.value:.3f}' for ratio in ratios)} times"
-    return _between(ratios, factor * (1 - within), factor * (1 + within), text)
+    slack = within * (factor or 1.0)
+    return _between(ratios, factor - slack, factor + slack, text)
 
 
 def mean_difference(

@@ -178,6 +178,14 @@ def test_so_many_times_is_told_by_the_interval_of_the_ratio(pairs: list[tuple[Po
     assert is_times(pairs, 2.0, 0.02).outcome is outcome
 
 
+@pytest.mark.parametrize(("held", "outcome"), [(0.0, Outcome.HOLDS), (8.0, Outcome.HOLDS), (900.0, Outcome.FAILS)])
+def test_nothing_of_it_is_next_to_nothing_a_counter_beside_all_parameters_included(
+    held: float, outcome: Outcome
+) -> None:
+    pairs = [(Point(held, held, held, 3), Point(10_000.0, 10_000.0, 10_000.0, 3))]
+    assert is_times(pairs, 0.0, 0.02).outcome is outcome
+
+
 def test_a_mean_difference_is_of_the_repeats_that_all_cells_have() -> None:
     pairs = [({0: 70.0, 1: 72.0, 2: 99.0}, {0: 69.0, 1: 70.0}), ({0: 60.0, 1: 62.0}, {0: 59.0, 1: 60.0})]
     shift = mean_difference(pairs, 0.0)
