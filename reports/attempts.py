@@ -11,6 +11,7 @@ import pandas as pd
 
 from workloads.records import attempts as numbered
 from workloads.records.files import ATTEMPTS, RESULT_FILE
+from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import read_bytes, result_of
@@ -105,7 +106,8 @@ def _left_out(attempt: Attempt) -> bool:
 
 def trial_id(folder: Path) -> str:
     """Of the trial that an attempt's folder, the newest's or another, belongs to."""
-    name = numbered.NUMBERED.fullmatch(folder.name)
+    rooms = ATTEMPTS, ROOMS[Kind.BLOCKS]  # where earlier attempts lie; trials' own folders have no numbers
+    name = numbered.NUMBERED.fullmatch(folder.name) if folder.parent.name in rooms else None
     return name["id"] if name else folder.name
 
 

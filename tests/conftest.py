@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -131,6 +132,10 @@ def varied(spec: TrialSpec, **changes: Any) -> TrialSpec:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ[SPACE_VARIABLE] = f"tests {os.getpid()}"  # of this process: another one's runs may be on the same cores
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # of a script's background; inherited
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[int(config.workerinput["workerid"].removeprefix("gw")) % len(cores)]})

@@ -53,6 +53,7 @@ def _html(answers: BatchAnswers, pictures: list[Path]) -> str:
             policy=NO_CONNECTION,
             style="".join(map(asset, STYLES)),
             conditions=conditions(answers),
+            marks=(),
             recommendation=recommendation.sentences(answers),
             picture=base64.b64encode(drawn.read_bytes()).decode() if drawn else "",
             alt=picture.ALT,
