@@ -132,9 +132,8 @@ def varied(spec: TrialSpec, **changes: Any) -> TrialSpec:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ[SPACE_VARIABLE] = f"tests {os.getpid()}"  # of this process: another one's runs may be on the same cores
-    if (
-        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    ):  # of a script's background; inherited
+    # In the background of a script it is ignored, by all that is started there.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         cores = sorted(os.sched_getaffinity(0))
