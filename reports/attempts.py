@@ -23,6 +23,7 @@ NAME, TITLE = "attempts", "Trials that were tried more than once"
 HEAD = ("Trial", "Attempt", "Ended", "Started", "Reason")
 COLUMNS = ("trial", "attempt", "attempts", "shown", "ended", "started_at", "reason", "folder")
 NO_RESULT = "no result"
+BLOCKS = ROOMS[Kind.BLOCKS]
 UNREADABLE = "unreadable"
 
 
@@ -106,7 +107,7 @@ def _left_out(attempt: Attempt) -> bool:
 
 def trial_id(folder: Path) -> str:
     """Of the trial that an attempt's folder, the newest's or another, belongs to."""
-    rooms = ATTEMPTS, ROOMS[Kind.BLOCKS]  # where earlier attempts lie; trials' own folders have no numbers
+    rooms = ATTEMPTS, BLOCKS  # where earlier attempts lie; trials' own folders have no numbers
     name = numbered.NUMBERED.fullmatch(folder.name) if folder.parent.name in rooms else None
     return name["id"] if name else folder.name
 

@@ -51,7 +51,7 @@ def write(
     """Write the report into `out`, and nothing of an earlier one stays there; returns its main files.
 
     `formats` are some of FORMATS; `marks` are sentences that report.md and the page show before all else; `charts` are
-    the names of those that are drawn as pictures, None for all, and `layout` is theirs. Raises ReportError: no rules to
+    the stems of the pictures that are drawn, None for all, and `layout` is theirs. Raises ReportError: no rules to
     bring along, or `out` not writable.
     """
     rules = _rules()
@@ -194,14 +194,14 @@ def _write_frame(frame: pd.DataFrame, file: Path, kind: str) -> None:
         frame.to_parquet(file, index=False)
 
 
-def _pictures(report: Report, names: Collection[str] | None) -> dict[tuple[int, str], tuple[Chart, str]]:
-    """{(chapter's place, chart's name): (chart, stem of its files)} of what is to be drawn: `names`, or all."""
+def _pictures(report: Report, stems: Collection[str] | None) -> dict[tuple[int, str], tuple[Chart, str]]:
+    """{(chapter's place, chart's name): (chart, stem of its files)} of what is to be drawn: files' `stems`, or all."""
     several = len(report.chapters) > 1
     return {
-        (place, chart.name): (chart, f"{chart.name}-{place + 1}" if several else chart.name)
+        (place, chart.name): (chart, stem)
         for place, chapter in enumerate(report.chapters)
         for chart in chapter.charts
-        if names is None or chart.name in names
+        if (stem := f"{chart.name}-{place + 1}" if several else chart.name) and (stems is None or stem in stems)
     }
 
 

@@ -10,15 +10,13 @@ from pathlib import Path
 
 from workloads.records import attempts as numbered
 from workloads.records.files import ATTEMPTS, LOCK_FILES, RESULT_FILE
-from workloads.records.job import ROOMS as OF_JOBS
-from workloads.records.job import Kind
 from workloads.records.result import TrialResult
 from workloads.records.stored import Unreadable
 
 from . import attempts, frameworks
 from .attempts import Attempt, Attempts
 
-TRIALS, BLOCKS = "trials", OF_JOBS[Kind.BLOCKS]
+TRIALS, BLOCKS = "trials", attempts.BLOCKS
 ROOMS = (TRIALS, ATTEMPTS)
 
 

@@ -58,15 +58,16 @@ class Claim:
     @property
     def verdict(self) -> str:
         """ "upheld"; "violated" where they are slower, or faster by less than the margin at most; "cannot be told"."""
-        if self.estimate is None:
-            return "cannot be told"
-        told = verdict(self.p, self.percents)
-        return {"faster": "upheld", "cannot be told": told}.get(told, f"violated: {told}")
+        return {"faster": "upheld", "cannot be told": self._told}.get(self._told, f"violated: {self._told}")
 
     @property
     def outcome(self) -> Outcome:
         """As of any article's claim."""
-        return {"upheld": Outcome.HOLDS, "cannot be told": Outcome.UNTOLD}.get(self.verdict, Outcome.FAILS)
+        return {"faster": Outcome.HOLDS, "cannot be told": Outcome.UNTOLD}.get(self._told, Outcome.FAILS)
+
+    @property
+    def _told(self) -> str:
+        return "cannot be told" if self.estimate is None else verdict(self.p, self.percents)
 
 
 def is_power_of_two(size: int) -> bool:

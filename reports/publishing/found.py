@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ..blocks import article, claims
 from ..blocks import page as blocks
-from ..blocks.tables import NAME as BLOCKS_PICTURE
 from ..report import Report
 from ..reproduction import claims_across
 from ..reproduction.claim_tests import Outcome
@@ -33,7 +32,7 @@ def of_blocks(chapters: Sequence[blocks.Chapter]) -> Found:
     return Found(
         first.headline,
         [line for each in chapters for line in each.findings],
-        f"{BLOCKS_PICTURE}{_number(len(chapters), 0)}.png" if first.chart else "",
+        f"{blocks.STEM}{_number(len(chapters), 0)}.png" if first.chart else "",
         {article.NAME: article.SOURCE},
         [_of_sizes(claim) for each in chapters for claim in each.claims],
     )

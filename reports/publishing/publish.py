@@ -212,13 +212,11 @@ def _write_report(out: Path, marks: tuple[str, ...]) -> publication.Found:
         if not load.has_results(RESULTS):
             return found.of_blocks(chapters)
     report = build.report([RESULTS])
-    export.write(report, out, FORMATS, marks, CHARTS)
-    (out / export.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
     said = found.of_report(report)
-    if len(report.chapters) > 1:  # the page has them all, and a repository is no place for twenty pictures
-        for picture in out.glob("*.png"):
-            if picture.name != said.picture:
-                picture.unlink()
+    # Of several chapters one: the page has them all, and a repository is no place for twenty pictures.
+    charts = CHARTS if len(report.chapters) == 1 else (Path(said.picture).stem,)
+    export.write(report, out, FORMATS, marks, charts)
+    (out / export.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
     return said
 
 

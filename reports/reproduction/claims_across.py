@@ -63,10 +63,10 @@ class Across(Tested):
 
 def of_sections(sections: Sequence[Section]) -> list[Table]:
     """A table for each publication that has such claims and that some section is held against."""
-    made = {publication: held for publication, held in _held(sections).items() if _tested(publication, held)}
+    made = [(*each, told) for each in _held(sections).items() if (told := _tested(*each))]
     return [
-        table(publication, held, NAME if len(made) == 1 else f"{NAME}-{publication.name}")
-        for publication, held in made.items()
+        table(publication, held, told, NAME if len(made) == 1 else f"{NAME}-{publication.name}")
+        for publication, held, told in made
     ]
 
 
@@ -136,10 +136,9 @@ def _tested(publication: Publication, held: dict[int, Section]) -> list[Across]:
     return [each for each in every if each.numbers or each.published[PUBLISHED]]
 
 
-def table(publication: Publication, held: dict[int, Section], name: str = NAME) -> Table:
-    """`held` are sections by their number."""
+def table(publication: Publication, held: dict[int, Section], told: Sequence[Across], name: str = NAME) -> Table:
+    """`held` are sections by their number; `told` are the claims that they tell something of."""
     rows, tidy = [], []
-    told = _tested(publication, held)
     untold = len(publication.claims_across) - len({each.claim.text for each in told})
     for each in told:
         numbers, against = listed(each.numbers) or DASH, each.claim.against
