@@ -10,14 +10,14 @@ if __name__ == "__main__":
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console
 
 from runner import owned, stored
 from runner.batch_size import command as batch_size
-from runner.command import blocks, cli, inputs, machine_noise, overhead, own_data, parser, show, stable
+from runner.command import blocks, cli, elsewhere, inputs, machine_noise, overhead, own_data, parser, show, stable
 from runner.command.plan import Plan, plan_of_series
 from runner.command.setup import installations, make_environments
 from runner.doctor import command as doctor
@@ -84,24 +84,27 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
     request = cli.request(options, project)
     if request.study.blocks:
         request = blocks.checked(request, options)
+    if request.ray is not None:
+        elsewhere.check(request)
     if request.plan_only and request.study.blocks:
         blocks.plan(own_data.prepared(request, console), console)
         return 0
     if request.plan_only:
         show.plan(own_data.prepared(request, console), console)
         return 0
-    with alone(request, *([] if request.until_stable is None else [stable.STABLE_FILE])):
+    files = [] if request.until_stable is None else [stable.STABLE_FILE]
+    with alone(request, *files, elsewhere=request.ray is not None):
         return run(own_data.prepared(request, console), console)
 
 
 @contextmanager
-def alone(request: cli.Request, *files: str) -> Iterator[None]:
-    """On the device, and in the results folder for it and for these files. Raises InUse, and CannotGoOn in place of an
-    OSError where that folder has gone.
+def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterator[None]:
+    """On the device, unless trials run elsewhere, and in the results folder for it and for these files. Raises InUse,
+    and CannotGoOn in place of an OSError where that folder has gone.
     """
     placement = request.placement
     with (
-        locks.device(placement.device, cores(placement)),
+        nullcontext() if elsewhere else locks.device(placement.device, cores(placement)),
         locks.folder(request.results, placement.device, *files),
         SPARE.keep(),
         REFEREE.keep(),
@@ -141,6 +144,8 @@ def train(request: cli.Request, console: Console) -> list[TrialResult]:
         session.complete(plan.trials)
         plan = plan.with_stored(session.known.values())
         show.left_out(plan, request.results, console)
+        if request.ray is not None:
+            return elsewhere.run(session, plan)
         if plan.to_run and not noise:
             noise.update(machine_noise.before(request, console))
         return session.run(plan, noise)

@@ -214,19 +214,23 @@ class Session:
             result = run_trial(folder, spec, launcher, conditions, memory.known(spec))
             self.storage.whole(spec, launcher)
             doing("gate")
-            end = trial_end.gather(self.request.project, folder, spec, REFEREE_MULTIPLY_ADDS)
-            if end:
-                rebuild.keep_end(folder, end)
-            result = replace(result, evidence=evidence, end=end)
-            self.known.pop(spec.id, None)  # an earlier attempt; the new one is stored as the gate sees it, or not yet
-            others = [trial for trial in self.known.values() if group(trial.spec) == group(spec)]
-            self.judge([*others, result])
-            (folder / END_FILE).unlink(missing_ok=True)  # what came of it is in the result
-            result = self.known[spec.id]
+            result = self.conclude(spec, folder, result, evidence)
             if result.status not in self.request.retry or not retries_left or lacks_evidence(result):
                 return
             shown = row(result, self.attempts(spec))
             self.console.print(f"{shown}\n  run again; this attempt is kept in {put_aside(folder)}")
+
+    def conclude(self, spec: TrialSpec, folder: Path, result: TrialResult, evidence: dict[str, Any]) -> TrialResult:
+        """Judge and store what was measured in the trial's folder, with all that is held against it."""
+        end = trial_end.gather(self.request.project, folder, spec, REFEREE_MULTIPLY_ADDS)
+        if end:
+            rebuild.keep_end(folder, end)
+        result = replace(result, evidence=evidence, end=end)
+        self.known.pop(spec.id, None)  # an earlier attempt; the new one is stored as the gate sees it, or not yet
+        others = [trial for trial in self.known.values() if group(trial.spec) == group(spec)]
+        self.judge([*others, result])
+        (folder / END_FILE).unlink(missing_ok=True)  # what came of it is in the result
+        return self.known[spec.id]
 
     def attempts(self, spec: TrialSpec) -> int:
         """How many there are at the trial; one that was left out is none."""

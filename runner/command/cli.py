@@ -55,6 +55,7 @@ class Request:
     until_stable: int | None  # repeats at most, where they go on until the speeds are known well enough
     retry: frozenset[Status]  # a trial that ends so is run again at once, RETRIES times at most
     try_all: bool = False  # also batch sizes larger than one that ran out of memory
+    ray: str | None = None  # address of the cluster that trials run on
     source: ImageSource | None = None  # this and what follows: as command.own_data.prepared found it
     arrays: dict[str, CachedFile] | None = None  # None: of a published data set, or of a plan
     series: dict[str, Request] = field(default_factory=dict)  # of a study that has some: each as one of its own
@@ -122,6 +123,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         until_stable=options.until_stable,
         retry=frozenset(Status(known("status to retry", status, RETRIED)) for status in options.retry),
         try_all=options.try_all,
+        ray=options.ray,
         results=_results(results, writable=not options.plan),
     )
     return _of_series(asked, study, trained) if study.series else asked

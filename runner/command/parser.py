@@ -88,6 +88,8 @@ def run_parser() -> Parser:
                         "option says otherwise (default: quick)")  # fmt: skip
     parser.add_argument("--series", dest="chosen_series", nargs="+", default=[], metavar="NAME",
                         help="of a study that has several: these alone")  # fmt: skip
+    parser.add_argument("--ray", metavar="auto|HOST:PORT", help="run the trials on the machines of this Ray cluster, "
+                        "on CPUs (needs requirements-ray.txt)")  # fmt: skip
     add_shared(parser)
     add_axes(parser)
     again = parser.add_argument_group("trials that are run again")

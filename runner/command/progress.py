@@ -31,6 +31,7 @@ class Display(Progress):
         self.left_s = dict(estimates_s)
         self.series, self.width = series, max(map(len, ("series", *series.values()))) + 2
         self.estimated_s = self.measured_s = 0.0
+        self.at_once = 1  # trials
         self.trials = self.add_task("", total=len(estimates_s), left=self._left())
         console.print(f"{'series':<{self.width}}" * bool(series) + HEADER)
 
@@ -46,12 +47,17 @@ class Display(Progress):
         """Show which part of it runs."""
         self.update(self.trials, description=f"{self.name}: {what}")
 
-    def finish(self, result: TrialResult, attempt: int = 1) -> None:
-        """Print its row; what it took against its estimate corrects the time left."""
+    def handed_out(self, blocks: int) -> None:
+        """Show how many blocks run or wait on other machines."""
+        name = f"{blocks} blocks handed out, {self.at_once} at once"
+        self.update(self.trials, description=name, left=self._left())
+
+    def finish(self, result: TrialResult, attempt: int = 1, took_s: float | None = None) -> None:
+        """Print its row; what it took against its estimate corrects the time left. None: since it began here."""
         estimate_s = self.left_s.pop(result.spec.id)
         if result.status == Status.OK:  # one that ended early says nothing about the others
             self.estimated_s += estimate_s
-            self.measured_s += time.monotonic() - self.began_s
+            self.measured_s += time.monotonic() - self.began_s if took_s is None else took_s
         self.console.print(self._of_series(result.spec) + row(result, attempt))
         self.update(self.trials, advance=1, left=self._left())
 
@@ -62,7 +68,7 @@ class Display(Progress):
     def _left(self) -> str:
         """The estimates still open, scaled by how the finished ones turned out."""
         scale = self.measured_s / self.estimated_s if self.estimated_s else 1.0
-        return f"about {duration(scale * sum(self.left_s.values()))} left"
+        return f"about {duration(scale * sum(self.left_s.values()) / self.at_once)} left"
 
 
 def duration(seconds: float) -> str:

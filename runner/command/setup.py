@@ -21,7 +21,7 @@ from runner.environments.images import Image
 from runner.launch import Launcher, Local
 from runner.machine import description
 from runner.machine.description import Gpu
-from runner.project import DEFINITION_FILE
+from runner.project import DEFINITION_FILE, Project
 from workloads.records import attempts, processor
 from workloads.records.build import installed_of, mode_of
 from workloads.records.files import ATTEMPTS
@@ -56,19 +56,20 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
     for framework, launcher in launchers.items():
         if isinstance(launcher, str):
             console.print(f"{framework}: unsupported: {launcher}", style="yellow")
-    return {framework: launchers[installed_of(framework)] for framework in request.frameworks} | {
-        framework: refused for framework in request.frameworks if (refused := _refused(framework, request))
+    kind, gpu = request.placement.device_kind, gpu_of(request)
+    return {
+        framework: refused(request.project, framework, kind, gpu) or launchers[installed_of(framework)]
+        for framework in request.frameworks
     }
 
 
-def _refused(framework: str, request: Request) -> str | None:
-    """Why this column cannot be measured, whatever is installed."""
-    mode, kind = mode_of(framework), request.placement.device_kind
-    if mode.profile not in definition.profiles(request.project, framework):
+def refused(project: Project, framework: str, device_kind: str, gpu: Gpu | None) -> str | None:
+    """Why this column cannot be measured on this machine, whatever is installed; `gpu` is None on a CPU."""
+    mode = mode_of(framework)
+    if mode.profile not in definition.profiles(project, framework):
         return f"its {DEFINITION_FILE} has no [profile.{mode.profile}]"
-    if kind == "cpu":
+    if device_kind == "cpu":
         return processor.lacks(mode.precision, description.cpu_flags(processor.COMPUTES))
-    gpu = gpu_of(request)
     return processor.gpu_lacks(mode.precision, gpu.capability if gpu else None)
 
 

@@ -13,8 +13,9 @@ import hashlib
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -22,6 +23,7 @@ from filelock import FileLock, Timeout
 from workloads.records.files import LOCK_FILE
 
 SPACE_VARIABLE = "BATCHWISE_LOCK_SPACE"  # runs of two spaces do not see each other's names: for tests side by side
+ASKED_AGAIN_S = 0.2
 ASKED = 4096  # those that may ask who holds a name, as far as the system allows
 
 
@@ -40,6 +42,31 @@ def device(device: str, cores: Sequence[int]) -> Iterator[None]:
                 advice = "keep this one to other cores (taskset --cpu-list, --threads)"
                 stack.enter_context(_name(f"core-{core}", f"core {core}", advice))
         yield
+
+
+@contextmanager
+def free_cores(count: int) -> Iterator[list[int]]:
+    """So many of those that this process may use, as soon as nobody has them. Raises InUse where it may use fewer."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if count > len(allowed):
+        raise InUse(f"{count} cores are asked for, this process may use {len(allowed)}: give --threads")
+    with ExitStack() as stack:
+        while len(taken := _taken(stack, allowed, count)) < count:
+            stack.close()
+            time.sleep(ASKED_AGAIN_S)
+        yield taken
+
+
+def _taken(stack: ExitStack, allowed: Sequence[int], count: int) -> list[int]:
+    """Of these cores those that are free just now, `count` at most; they are held until the stack is closed."""
+    taken: list[int] = []
+    for core in allowed:
+        with suppress(InUse):
+            stack.enter_context(_name(f"core-{core}", f"core {core}", "wait"))
+            taken.append(core)
+        if len(taken) == count:
+            break
+    return taken
 
 
 @contextmanager

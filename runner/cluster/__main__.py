@@ -1,0 +1,107 @@
+"""python -m runner.cluster FOLDER: the trials of FOLDER/block.json on this machine, one after another, on cores that
+nobody else has meanwhile.
+
+A line on standard output for each that came to its end, as JSON: its result, its framework's evidence, and the folders
+of the trial and of the probe. Exit code 0 where each has its line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from runner.cluster.block import BLOCK_FILE, Block
+from runner.cluster.node import host_folder, project_of
+from runner.command.setup import local, refused
+from runner.environments import definition, venv
+from runner.environments.definition import EnvironmentUnavailable
+from runner.gate.judge import Gate
+from runner.launch import Launcher
+from runner.machine import description, locks
+from runner.memory_worker import MemoryWorker
+from runner.project import Project
+from runner.spare import SPARE
+from runner.trial import now, run_trial
+from workloads import interruption
+from workloads.records.build import installed_of
+from workloads.records.job import ROOMS, Kind, TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+
+def main(work: Path) -> None:
+    """Raises what the runner's own parts raise: the engine's worker tells the last line of the log."""
+    interruption.in_order()
+    answer = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever else is printed is the log's
+    block = Block.from_json(json.loads((work / BLOCK_FILE).read_text(encoding="utf-8")))
+    project = project_of(Path(__file__).resolve().parents[2])
+    launchers = launchers_of(project, block.trials)
+    with locks.free_cores(block.threads) as cores:
+        os.sched_setaffinity(0, cores)
+        with SPARE.keep():
+            for told in trials(block, launchers, project, work):
+                print(json.dumps(told), file=answer, flush=True)
+
+
+def launchers_of(project: Project, trials: Sequence[TrialSpec]) -> dict[str, Launcher | str]:
+    """{column: how its workers are started here, or why they cannot be}; environments are made where they are not."""
+    kind = trials[0].placement.device_kind
+    columns = dict.fromkeys(spec.cell.framework for spec in trials)
+    found: dict[str, Launcher | str] = {}
+    environments = {}
+    for name in dict.fromkeys(map(installed_of, columns)):
+        try:
+            environments[name] = definition.read(project, name, kind)
+            found[name] = local(environments[name], "venv")
+        except EnvironmentUnavailable as error:
+            found[name] = str(error)
+    if environments:
+        project.environments.mkdir(parents=True, exist_ok=True)
+    found |= venv.make_side_by_side(environments.values(), lambda line: print(line, flush=True))
+    return {name: refused(project, name, kind, None) or found[installed_of(name)] for name in columns}
+
+
+def trials(
+    block: Block, launchers: dict[str, Launcher | str], project: Project, work: Path
+) -> Iterator[dict[str, Any]]:
+    """What is told of each."""
+    host = host_folder()
+    gate, memory = Gate(host, project), MemoryWorker(host, list(block.trials))
+    machine = description.describe(project, block.trials[0].placement.device, ())
+    machine |= {"commit": block.commit, "node": platform.node()}
+    for spec in block.trials:
+        launcher = launchers[spec.cell.framework]
+        conditions = machine | {"framework_label": definition.label(project, spec.cell.framework)}
+        folder, probe = work / ROOMS[Kind.TRIAL] / spec.id, host / ROOMS[Kind.PROBE] / spec.probe_id
+        evidence: dict[str, Any] = {}
+        if isinstance(launcher, str):
+            result = TrialResult(spec, Status.UNSUPPORTED, launcher, now(), 0.0, machine=conditions)
+        else:
+            with asked_once(probe):
+                evidence = gate.gather(spec, launcher)
+            with asked_once(host / ROOMS[Kind.MEMORY] / spec.memory_id):
+                account = memory.gather(spec, launcher)
+            result = run_trial(folder, spec, launcher, conditions, account)
+        paths = {"trial": str(folder), "probe": str(probe)}
+        yield {"result": result.to_json(), "evidence": evidence, **paths}
+
+
+@contextmanager
+def asked_once(folder: Path) -> Iterator[None]:
+    """By one block of this machine at a time: the next finds the answer."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(f".{folder.name}.lock")):
+        yield
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())

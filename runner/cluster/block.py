@@ -1,0 +1,51 @@
+"""What is handed out at once: the trials of one batch size and repeat over all frameworks, for one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workloads.records.build import DEFAULT, FLOAT32
+from workloads.records.job import InputFile, TrialSpec
+from workloads.records.record import Record
+
+BLOCK_FILE = "block.json"
+
+
+@dataclass(frozen=True)
+class Block(Record):
+    """Trials of which the figures stand in one row or column of a table: they meet the same machine.
+
+    `commit` is that of the code which travels: where it arrives it is no checkout any more.
+    """
+
+    trials: tuple[TrialSpec, ...]
+    commit: str | None
+
+    @property
+    def name(self) -> str:
+        """For people: in the engine's list of what runs."""
+        first = self.trials[0]
+        frameworks = " ".join(spec.cell.framework for spec in self.trials)
+        return f"{first.task.workload} b{first.cell.batch_size} r{first.draw.repeat}: {frameworks}"
+
+    @property
+    def threads(self) -> int:
+        """Cores that each of its trials, one at a time, has to itself."""
+        return max(spec.placement.threads for spec in self.trials)
+
+    @property
+    def inputs(self) -> dict[str, InputFile]:
+        """By sha256, those of all its trials."""
+        return {file.sha256: file for spec in self.trials for file in spec.inputs.values()}
+
+
+def blocks(trials: Iterable[TrialSpec], commit: str | None) -> list[Block]:
+    """In the order of the first trial of each."""
+    together: dict[Any, list[TrialSpec]] = {}
+    for spec in trials:
+        task = replace(spec.task, profile=DEFAULT, precision=FLOAT32)
+        key = task, spec.passes, spec.placement, spec.cell.batch_size, spec.cell.allocator, spec.draw
+        together.setdefault(key, []).append(spec)
+    return [Block(tuple(each), commit) for each in together.values()]

@@ -1,0 +1,106 @@
+"""On the node of an engine: code, inputs and room for a block, which a process of its own then runs.
+
+The engine's worker calls `run`; what computes is `python -m runner.cluster`, which ends with that worker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from filelock import FileLock
+
+from runner.cluster.block import BLOCK_FILE, Block
+from runner.cluster.ship import Parcel
+from runner.input_files import INPUTS
+from runner.log import last_lines
+from runner.owned import Owned
+from runner.project import Project
+from workloads.datasets import file_digest
+from workloads.records.files import LOG_FILE, write_json
+from workloads.records.job import InputFile
+from workloads.temporary import temporary_folder
+
+WORK = "block-"
+Fetch = Callable[[InputFile], bytes]
+
+
+class BlockFailed(Exception):
+    """It did not come to its end on this node; the message is one line: what ended it."""
+
+
+def node_folder() -> Path:
+    """Where this user's sweeps keep what the next one needs again."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "batchwise"
+
+
+def project_of(root: Path) -> Project:
+    """The code at `root`, with the environments that this node keeps for such definitions: other code that defines them
+    alike shares them.
+    """
+    project = Project.at(root)
+    definitions = b"\0".join(project.definition(name).read_bytes() for name in project.frameworks)
+    name = hashlib.sha256(definitions).hexdigest()[:12]
+    return Project(root, node_folder() / "environments" / name)
+
+
+def host_folder() -> Path:
+    """What this machine alone has: a home directory may be that of many."""
+    return node_folder() / "hosts" / platform.node()
+
+
+def run(block: Block, root: Path, fetch: Fetch) -> Iterator[Parcel]:
+    """Its finished trials, each as soon as it is. `root` is where the project's code lies on this node; `fetch` brings
+    an input that is not here yet. Raises BlockFailed, OSError.
+    """
+    host = host_folder()
+    for folder in (host / INPUTS, host / "work"):
+        folder.mkdir(parents=True, exist_ok=True)
+    for file in block.inputs.values():
+        bring(file, host, fetch)
+    with temporary_folder(WORK, host / "work") as work:
+        (work / INPUTS).symlink_to(host / INPUTS)
+        write_json(work / BLOCK_FILE, block.to_json())
+        with (work / LOG_FILE).open("wb") as log:
+            process = Owned(
+                [sys.executable, "-m", "runner.cluster", str(work)],
+                cwd=root,
+                env=os.environ | {"PYTHONPATH": str(root)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        with process:
+            try:
+                process.go()
+                assert process.stdout
+                for line in process.stdout:
+                    told = json.loads(line)
+                    yield Parcel.of(told["result"], told["evidence"], Path(told["trial"]), Path(told["probe"]))
+                exit_code = process.wait()
+            finally:
+                process.end()
+        if exit_code:
+            lines = [line for line in last_lines(work / LOG_FILE) if line.strip()]
+            raise BlockFailed(f"{platform.node()}: exit code {exit_code}: {lines[-1] if lines else 'no output'}")
+
+
+def bring(file: InputFile, host: Path, fetch: Fetch) -> None:
+    """Once a node, whoever asks first; checked on arrival. Raises BlockFailed, OSError."""
+    path = host / file.path
+    with FileLock(host / INPUTS / f".{file.sha256[:16]}.lock"):
+        if path.exists() and file_digest(path, "sha256") == file.sha256:
+            return
+        part = path.with_name(f"{path.name}.part")
+        part.write_bytes(fetch(file))
+        if (found := file_digest(part, "sha256")) != file.sha256:
+            part.unlink()
+            raise BlockFailed(f"{file.path}: sha256 expected {file.sha256}, {found} arrived")
+        part.replace(path)

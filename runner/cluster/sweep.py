@@ -1,0 +1,141 @@
+"""A plan whose blocks run on other machines: handed out, taken in whole, judged here by one gate, shown as at home."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import replace
+from pathlib import Path
+
+from runner.cluster import ship
+from runner.cluster.block import Block, blocks
+from runner.cluster.engine import Engine, Over
+from runner.cluster.ship import ARRIVING, Damaged, Parcel
+from runner.command.parser import RETRIES
+from runner.command.plan import Plan
+from runner.command.progress import Display, row
+from runner.command.setup import fresh_folder, put_aside
+from runner.environments import definition
+from runner.gate.judge import lacks_evidence
+from runner.machine import description
+from runner.session import Session
+from runner.too_large import TooLarge
+from workloads.records.job import Job, Kind, TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+from workloads.temporary import clear
+
+AHEAD = 2  # blocks handed out for each that can run: no node waits for this machine
+LOST = 3  # times that a trial may go down with its node
+
+
+class Sweep:
+    """Of one plan. Every trial is in one block that waits or is handed out, until it has arrived."""
+
+    def __init__(self, session: Session, plan: Plan, engine: Engine) -> None:
+        self.session, self.plan, self.engine = session, plan, engine
+        self.results, self.console = session.request.results, session.console
+        self.too_large = TooLarge(plan.finished.values())
+        self.waiting: deque[Block] = deque()
+        self.left: dict[int, set[str]] = {}  # by the identity of each block that is handed out: what is to arrive
+        self.lost: Counter[str] = Counter()
+        self.tries: Counter[str] = Counter()
+
+    def run(self) -> list[TrialResult]:
+        """The plan's trials. Raises CannotGoOn, OSError, KeyboardInterrupt: what has arrived is stored."""
+        clear(ARRIVING, self.results)
+        self.commit = description.commit(self.session.request.project)
+        self.waiting.extend(blocks(self.plan.to_run, self.commit))
+        if self.waiting:
+            with Display(self.console, self.plan.estimates_s, self.plan.series) as self.display:
+                while self.waiting or self.left:
+                    self.hand_out()
+                    if self.left:
+                        self.take(*self.engine.arrival())
+        return [self.session.known[spec.id] for spec in self.plan.trials]
+
+    def hand_out(self) -> None:
+        """As many blocks as keep every node busy, without what need not be tried."""
+        slots = self.engine.slots()
+        self.display.at_once = slots
+        while self.waiting and len(self.left) < AHEAD * slots:
+            block = self.waiting.popleft()
+            wanted = []
+            for spec in block.trials:
+                reason = None if self.session.request.try_all else self.too_large.reason(spec)
+                if reason:
+                    self.leave_out(spec, Status.SKIPPED, reason)
+                else:
+                    self.session.storage.need(spec, "")
+                    wanted.append(spec)
+            if wanted:
+                block = replace(block, trials=tuple(wanted))
+                self.left[id(block)] = {spec.id for spec in wanted}
+                self.engine.submit(block)
+        self.display.handed_out(len(self.left))
+
+    def take(self, block: Block, arrived: Parcel | Over) -> None:
+        """A trial of the block, or its end, behind which what has not arrived is handed out again."""
+        left = self.left[id(block)]
+        if isinstance(arrived, Parcel):
+            spec = next((spec for spec in block.trials if spec.id == arrived.trial and spec.id in left), None)
+            try:
+                if spec is None:
+                    raise Damaged(f"{arrived.trial[:80]!r}: no trial of the block {block.name}")
+                self.store(spec, arrived)
+            except Damaged as error:
+                self.console.print(f"what arrived is left out: {error}")
+            else:
+                left.discard(spec.id)
+            return
+        del self.left[id(block)]
+        missing = tuple(spec for spec in block.trials if spec.id in left)
+        why = arrived.reason or "its node ended without it"
+        again = []
+        for spec in missing:
+            self.lost[spec.id] += 1
+            if self.lost[spec.id] < LOST:
+                again.append(spec)
+            else:
+                self.leave_out(spec, Status.FAILED, f"{LOST} times it did not come back from its node: {why}")
+        if again:
+            self.console.print(f"{block.name}: {why}; {len(again)} of its trials are handed out again")
+            self.waiting.append(replace(block, trials=tuple(again)))
+
+    def store(self, spec: TrialSpec, parcel: Parcel) -> None:
+        """In its place, judged. Raises Damaged, OSError."""
+        result = parcel.told()
+        with ship.arriving(parcel, self.results) as found:
+            if ship.PROBE in found:
+                ship.keep_probe(found[ship.PROBE], self.results, parcel.probe)
+            if ship.TRIAL in found:
+                folder = fresh_folder(self.results, Job(Kind.TRIAL, spec))
+                ship.place(found[ship.TRIAL], folder)
+        if ship.TRIAL not in found:
+            self.session.leave_out(spec, result.status, result.reason or "it was not begun", result.machine)
+            self.finish(spec, 0.0)
+            return
+        judged = self.session.conclude(spec, folder, result, parcel.evidence)
+        self.tries[spec.id] += 1
+        wanted = judged.status in self.session.request.retry and not lacks_evidence(judged)
+        if wanted and self.tries[spec.id] <= RETRIES:
+            self.run_again(spec, judged, folder)
+        else:
+            self.finish(spec, judged.wall_s)
+
+    def run_again(self, spec: TrialSpec, judged: TrialResult, folder: Path) -> None:
+        """As this status was asked to be; the attempt is kept."""
+        shown = row(judged, self.session.attempts(spec))
+        self.console.print(f"{shown}\n  run again; this attempt is kept in {put_aside(folder)}")
+        self.waiting.append(Block((spec,), self.commit))
+
+    def leave_out(self, spec: TrialSpec, status: Status, reason: str) -> None:
+        """For a reason that this machine knows."""
+        label = definition.label(self.session.request.project, spec.cell.framework)
+        self.session.leave_out(spec, status, reason, {"framework_label": label, "commit": self.commit})
+        self.finish(spec, 0.0)
+
+    def finish(self, spec: TrialSpec, took_s: float) -> None:
+        """Show it."""
+        result = self.session.known[spec.id]
+        self.too_large.learn(result)
+        self.display.finish(result, self.session.attempts(spec), took_s)
