@@ -1,0 +1,152 @@
+"""What is handed out together, how it travels, and which cores it has."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import selectors
+import subprocess
+import sys
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import make_spec
+
+from runner.cluster import node, ship
+from runner.cluster.block import Block, blocks
+from runner.cluster.ship import Damaged, Parcel
+from runner.machine import locks
+from workloads.records.job import Draw, InputFile
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+SPEC = make_spec(threads=1)
+
+
+def parcel(tmp_path: Path) -> Parcel:
+    folder, probe = tmp_path / "node" / SPEC.id, tmp_path / "node" / SPEC.probe_id
+    for each in (folder, probe):
+        each.mkdir(parents=True)
+        (each / "events.jsonl").write_text(f"{each.name}\n")
+    result = TrialResult(SPEC, Status.FAILED, "made up", "2026-11-25T00:00:00+00:00", 1.0)
+    return Parcel.of(result.to_json(), {}, folder, probe)
+
+
+def test_frameworks_of_a_batch_size_and_repeat_are_one_block_and_no_other_trial_is_in_it() -> None:
+    specs = [
+        make_spec(framework=framework, batch_size=size, repeat=repeat, seed=repeat)
+        for repeat in (0, 1)
+        for size in (32, 64)
+        for framework in ("pytorch", "mxnet@tuned")
+    ]
+    others = make_spec(framework="pytorch", epochs=3)
+    found = blocks([*specs, others], "abc")
+    assert [[spec.cell.framework for spec in block.trials] for block in found] == [["pytorch", "mxnet@tuned"]] * 4 + [
+        ["pytorch"]
+    ]
+    assert sorted(spec.id for block in found for spec in block.trials) == sorted(s.id for s in [*specs, others])
+
+
+def test_a_block_is_the_same_behind_its_way_as_json() -> None:
+    block = Block((SPEC, replace(SPEC, draw=Draw(1, 1), inputs={"order": InputFile("inputs/o.npy", "0" * 64)})), None)
+    back = Block.from_json(block.to_json())
+    assert back == block and [spec.id for spec in back.trials] == [spec.id for spec in block.trials]
+
+
+def test_a_parcel_arrives_whole_in_its_place(tmp_path: Path) -> None:
+    sent, results = parcel(tmp_path), tmp_path / "results"
+    results.mkdir()
+    with ship.arriving(sent, results) as found:
+        ship.place(found[ship.TRIAL], results / "trials" / sent.trial)
+        ship.keep_probe(found[ship.PROBE], results, sent.probe)
+    assert (results / "trials" / SPEC.id / "events.jsonl").read_text() == f"{SPEC.id}\n"
+    assert (ship.probe_folder(results, SPEC.probe_id) / "events.jsonl").is_file()
+    assert sent.told().reason == "made up"
+    assert sorted(path.name for path in results.iterdir()) == ["probes", "trials"]
+
+
+@pytest.mark.parametrize("change", ["content", "name", "result", "path", "link"])
+def test_what_was_changed_on_the_way_is_refused_and_nothing_of_it_is_stored(tmp_path: Path, change: str) -> None:
+    sent, results = parcel(tmp_path), tmp_path / "results"
+    results.mkdir()
+    if change == "content":
+        sent = replace(sent, content=sent.content[:-1] + b"x")
+    elif change == "name":
+        sent = replace(sent, trial="../../x")
+    elif change == "result":
+        sent = replace(sent, trial=make_spec(seed=7).id)
+    else:
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as packed:
+            member = tarfile.TarInfo("../outside" if change == "path" else "trial/link")
+            member.type, member.linkname = (tarfile.REGTYPE, "") if change == "path" else (tarfile.SYMTYPE, "/etc")
+            packed.addfile(member, io.BytesIO())
+        content = buffer.getvalue()
+        sent = replace(sent, content=content, sha256=hashlib.sha256(content).hexdigest())
+    with pytest.raises(Damaged) as raised, ship.arriving(sent, results):
+        sent.told()
+    assert "\n" not in str(raised.value)
+    assert not list(results.iterdir()) and not (tmp_path / "outside").exists()
+
+
+def test_an_input_travels_once_a_node_and_is_checked_when_it_arrives(tmp_path: Path) -> None:
+    (tmp_path / "inputs").mkdir()
+    content, asked = b"order", []
+    file = InputFile("inputs/order.npy", hashlib.sha256(content).hexdigest())
+
+    def fetch(wanted: InputFile) -> bytes:
+        asked.append(wanted)
+        return content
+
+    for _ in range(2):
+        node.bring(file, tmp_path, fetch)
+    assert asked == [file] and (tmp_path / file.path).read_bytes() == content
+    with pytest.raises(node.BlockFailed, match="sha256 expected"):
+        node.bring(replace(file, path="inputs/other.npy", sha256="1" * 64), tmp_path, fetch)
+    assert not (tmp_path / "inputs/other.npy").exists()
+
+
+HOLDER = """
+import sys, time
+from runner.machine import locks
+with locks.free_cores(1) as cores:
+    print(*cores, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_two_blocks_on_one_machine_never_have_the_same_core(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(locks.SPACE_VARIABLE, str(tmp_path))
+    allowed = sorted(os.sched_getaffinity(0))
+    holders = [
+        subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(len(allowed) + 1)
+    ]
+    try:
+        taken: list[tuple[subprocess.Popen[str], int]] = []
+        with selectors.DefaultSelector() as waiting:
+            for each in holders:
+                assert each.stdout
+                waiting.register(each.stdout, selectors.EVENT_READ, each)
+            while len(taken) < len(allowed):
+                for key, _ in waiting.select(30):
+                    taken.append((key.data, int(key.data.stdout.readline())))
+                    waiting.unregister(key.fileobj)
+            assert sorted(core for _, core in taken) == allowed
+            assert not waiting.select(1), "one more than there are cores has to wait"
+            first, core = taken[0]
+            first.communicate("\n", timeout=30)
+            [(key, _)] = waiting.select(30)
+            assert int(key.data.stdout.readline()) == core
+    finally:
+        for holder in holders:
+            holder.kill()
+            holder.wait()
+
+
+def test_more_cores_than_there_are_is_no_endless_wait() -> None:
+    with pytest.raises(locks.InUse, match="--threads"), locks.free_cores(len(os.sched_getaffinity(0)) + 1):
+        pass
