@@ -47,11 +47,16 @@ def read(*folders: Path) -> Stored:
     return _stored(itertools.chain.from_iterable(map(_trials, dict.fromkeys(folders))), folders)
 
 
+def processes(folder: Path) -> Stored:
+    """Those of its blocks; none where it has none."""
+    return _stored(_processes(folder / BLOCKS), (folder,))
+
+
 def everything(folder: Path) -> Stored:
     """Its trials and the processes of its blocks, for what is asked of both alike. Raises ReportError, as `read`."""
-    processes = list(_processes(folder / BLOCKS))
-    trials = _trials(folder) if not processes or has_results(folder) else ()
-    return _stored(itertools.chain(trials, processes), (folder,))
+    of_blocks = list(_processes(folder / BLOCKS))
+    trials = _trials(folder) if not of_blocks or has_results(folder) else ()
+    return _stored(itertools.chain(trials, of_blocks), (folder,))
 
 
 def _stored(jobs: Iterable[list[Attempt]], folders: Sequence[Path]) -> Stored:

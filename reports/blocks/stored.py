@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workloads.networks import of_trial
-from workloads.records import stored
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.build import DEFAULT, FLOAT32
-from workloads.records.files import RESULT_FILE
 from workloads.records.job import Placement, Task
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.spec import Workload
 
-from ..frameworks import learn_label, ordered
-from ..load import BLOCKS
+from .. import load
+from ..frameworks import ordered
 
 Rounds = list[dict[int, Block]]
 OTHER_CODE = "measured by another code or environment than the newest of its framework: not mixed with it"
@@ -62,20 +60,15 @@ class Measurement:
 
 def read(results: Path) -> list[Measurement]:
     """One for each conditions; none where no process has a result."""
+    stored = load.processes(results)
     processes: list[Process] = []
-    left_out: list[str] = []
     unplaced: list[TrialResult] = []
-    for folder in sorted((results / BLOCKS).glob("*")):
-        if not (folder / RESULT_FILE).is_file():
+    left_out = [f"{each.path.parent}: {each.reason}." for each in stored.unreadable]
+    for result, folder in zip(stored.results, stored.folders, strict=True):
+        if result.status is not Status.OK:
+            unplaced.append(result)
             continue
         try:
-            result = stored.read_result(folder / RESULT_FILE)
-            if folder.name != result.spec.id:
-                continue  # an earlier attempt
-            learn_label(result.spec.cell.framework, result.machine)
-            if result.status is not Status.OK:
-                unplaced.append(result)
-                continue
             processes.append(Process(result, rounds_of(folder)))
         except ValueError as error:
             left_out.append(f"{folder}: {error}.")

@@ -60,11 +60,13 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: L
 
 
 def svg(chart: Chart, layout: Layout = sizes.USUAL) -> str:
-    """The picture as text, for a page that holds it."""
+    """The picture as text, for a page that holds it: its words in a font of the reader's, or the shapes of letters would
+    be most of it.
+    """
     import matplotlib as mpl
 
     text = io.StringIO()
-    with mpl.rc_context(SETTINGS | layout.size.settings):
+    with mpl.rc_context(SETTINGS | layout.size.settings | {"svg.fonttype": "none"}):
         drawn(chart, layout).savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
 
@@ -95,7 +97,7 @@ def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
     for name, text in about.items():
         info.add_text(name, text)
     few = picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    few.save(path, pnginfo=info, dpi=(DPI, DPI))
+    few.save(path, pnginfo=info, dpi=(DPI, DPI), optimize=True)
 
 
 def drawn(chart: Chart, layout: Layout = sizes.USUAL) -> Figure:

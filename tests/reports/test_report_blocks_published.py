@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import chdir
 from pathlib import Path
 
@@ -111,3 +112,12 @@ def test_attempts_before_the_newest_are_counted_and_no_process_of_their_own(resu
     assert len(everything.results) == 12 and not everything.unfinished
     assert [each.place for each in everything.attempts.values()] == ["2 of 2"]
     assert sum(len(each.processes) for each in stored.read(results)) == 12
+
+
+def test_a_process_whose_newest_result_cannot_be_read_is_shown_as_it_was_before_that(results: Path) -> None:
+    path = process_of(results)
+    shutil.copytree(path, path.with_name(f"{path.name}-1"))
+    (path / RESULT_FILE).write_text("{")
+    [measurement] = stored.read(results)
+    assert len(measurement.processes) == 12
+    assert [line for line in measurement.left_out if line.startswith(f"{path}: ")]
