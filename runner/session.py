@@ -18,7 +18,7 @@ from runner.command.setup import fresh_folder, put_aside
 from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.disturbed import who_can_be_asked
-from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, group, lacks_evidence
+from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, Group, group, lacks_evidence
 from runner.launch import Launcher
 from runner.machine import description
 from runner.memory_worker import MemoryWorker
@@ -51,6 +51,7 @@ class Session:
         self.specs = specs
         self.storage = Storage(request.results)
         self.known: dict[str, TrialResult] = {}
+        self.groups: dict[str, Group] = {}  # by id
 
     def open(self, stored: StoredTrials) -> None:
         """Take over what is there: results that did not come to be, or were lost, are made from their trials' files
@@ -227,10 +228,16 @@ class Session:
             rebuild.keep_end(folder, end)
         result = replace(result, evidence=evidence, end=end)
         self.known.pop(spec.id, None)  # an earlier attempt; the new one is stored as the gate sees it, or not yet
-        others = [trial for trial in self.known.values() if group(trial.spec) == group(spec)]
-        self.judge([*others, result])
+        key = self.group(spec)
+        self.judge([*(trial for trial in self.known.values() if self.group(trial.spec) == key), result])
         (folder / END_FILE).unlink(missing_ok=True)  # what came of it is in the result
         return self.known[spec.id]
+
+    def group(self, spec: TrialSpec) -> Group:
+        """As `judge.group`, reckoned once a trial: it is asked of all for each that ends."""
+        if spec.id not in self.groups:
+            self.groups[spec.id] = group(spec)
+        return self.groups[spec.id]
 
     def attempts(self, spec: TrialSpec) -> int:
         """How many there are at the trial; one that was left out is none."""

@@ -27,8 +27,8 @@ WORDS = 200  # characters of a reason that is Ray's
 class RayEngine:
     """One driver's. What runs ends with it."""
 
-    def __init__(self, address: str, project: Project, results: Path, threads: int) -> None:
-        """`address`: "auto" or HOST:PORT. Raises EngineUnavailable."""
+    def __init__(self, address: str, project: Project, results: Path, threads: int, task: Any = None) -> None:
+        """`address`: "auto" or HOST:PORT; `task`: in place of `run_block`. Raises EngineUnavailable."""
         others = [f"/{path.name}" for path in project.root.iterdir() if path.name not in CODE]  # as .gitignore has them
         os.environ["RAY_IGNORE_UNHANDLED_ERRORS"] = "1"  # each is an arrival, and said once
         try:
@@ -41,7 +41,7 @@ class RayEngine:
         except (ConnectionError, RayError, RuntimeError, ValueError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise EngineUnavailable(f"--ray {address}: {reason}; start one with `ray start --head`") from error
-        self.results, self.threads = results, threads
+        self.results, self.threads, self.task = results, threads, task or run_block
         self.arrivals: SimpleQueue[tuple[Block, Parcel | Over]] = SimpleQueue()
         self.inputs: dict[str, Any] = {}
         if not self._fitting():
@@ -61,7 +61,7 @@ class RayEngine:
     def submit(self, block: Block) -> None:
         """As a task, which Ray's dashboard shows by the block's name."""
         inputs = {sha256: self._put(file) for sha256, file in block.inputs.items()}
-        running = run_block.options(num_cpus=self.threads, name=block.name).remote(block.to_json(), inputs)
+        running = self.task.options(num_cpus=self.threads, name=block.name).remote(block.to_json(), inputs)
         Thread(target=self._follow, args=(block, running), daemon=True).start()
 
     def _put(self, file: InputFile) -> Any:
