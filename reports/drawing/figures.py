@@ -60,8 +60,8 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: L
 
 
 def svg(chart: Chart, layout: Layout = sizes.USUAL) -> str:
-    """The picture as text, for a page that holds it: its words in a font of the reader's, or the shapes of letters would
-    be most of it.
+    """The picture as text, for a page that holds it. Its words are in a font of the reader's: the shapes of letters
+    would be most of it.
     """
     import matplotlib as mpl
 
