@@ -86,7 +86,7 @@ def main() -> None:
             grown = psutil.Process().memory_info().rss - before
             engine.close()
         finally:
-            cluster.shutdown()
+            cluster.shutdown()  # type: ignore[no-untyped-call]
         stored = len(list(Path(results).glob("trials/*/result.json")))
     asleep_s = sum(each.wall_s for each in told)
     print(
