@@ -99,11 +99,12 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     project = with_adapters(project, options.adapters)
     study = _with_repeats(study_of(options), options.until_stable)
     isolation, gpus = _isolation(options.isolation), description.gpus()
+    ray = getattr(options, "ray", None)  # of `python -m runner` alone
     results = options.results or Path("results") / study.name
     models = own_code.named(options.models, project)
     trained = {
         name: _trained(part, options, project, bool(models))
-        | {"placement": placed(part, gpus, options.memory_limit, isolation, results)}
+        | {"placement": placed(part, gpus, options.memory_limit, isolation, results, ray is not None)}
         for name, part in study.parts.items()
     }
     first = next(iter(trained.values()))
@@ -123,7 +124,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         until_stable=options.until_stable,
         retry=frozenset(Status(known("status to retry", status, RETRIED)) for status in options.retry),
         try_all=options.try_all,
-        ray=options.ray,
+        ray=ray,
         results=_results(results, writable=not options.plan),
     )
     return _of_series(asked, study, trained) if study.series else asked

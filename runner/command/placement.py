@@ -14,13 +14,18 @@ LEAST_MEMORY_MIB = 64  # below, Python itself does not start
 
 
 def placed(
-    study: Study, gpus: list[description.Gpu], memory_limit_mib: int | None, isolation: str, results: Path
+    study: Study,
+    gpus: list[description.Gpu],
+    memory_limit_mib: int | None,
+    isolation: str,
+    results: Path,
+    elsewhere: bool = False,
 ) -> Placement:
-    """Of every trial. Raises BadInput."""
+    """Of every trial; `elsewhere`: other machines run them, whose cores are not known here. Raises BadInput."""
     limit_bytes = _memory_limit(memory_limit_mib, isolation, results)
     return Placement(
         device=device_of(study.device, gpus),
-        threads=_threads(study.threads),
+        threads=_threads(study.threads, elsewhere),
         variables=description.deciding_variables(),
         memory_limit_bytes=limit_bytes,
         control_group=isolation != "docker" and limit_bytes is not None and memory_group.possible(),
@@ -46,9 +51,9 @@ def device_of(name: str, gpus: list[description.Gpu]) -> str:
     return uuids[int(index)]
 
 
-def _threads(threads: int | None) -> int:
+def _threads(threads: int | None, elsewhere: bool) -> int:
     cores = description.cores()
-    if threads is not None and threads > cores:
+    if threads is not None and threads > cores and not elsewhere:
         raise BadInput(f"--threads {threads}: this process may use {cores} cores")
     return threads or cores
 
