@@ -13,7 +13,8 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import PATIENT, REAL_FRAMEWORKS, ROOT, TINY, bare_environment, by_cell, run_runner
+from conftest import PATIENT, REAL_FRAMEWORKS, ROOT, TINY, bare_environment, by_cell
+from copied import run_in
 
 from workloads.records.check_name import LATE_NAMES, CheckName
 
@@ -22,10 +23,12 @@ ENDLESS = ("--window", 100)
 
 
 @pytest.mark.real
-def test_one_model_on_two_devices_is_held_equal_by_the_gate_and_stands_in_a_table_of_its_own(tmp_path: Path) -> None:
+def test_one_model_on_two_devices_is_held_equal_by_the_gate_and_stands_in_a_table_of_its_own(
+    tmp_path: Path, forgetful: Path
+) -> None:
     results = tmp_path / "results"
     asked = (*ASKED, "--framework", "all", "--epochs", 2)
-    done = run_runner(*asked, "--devices", 2, "--results", results)
+    done = run_in(forgetful, *asked, "--devices", 2, "--results", results)
     assert done.returncode == 0, done.stdout + done.stderr
     cells = by_cell(results)
     assert {framework for framework, _ in cells} == set(REAL_FRAMEWORKS)
@@ -41,7 +44,7 @@ def test_one_model_on_two_devices_is_held_equal_by_the_gate_and_stands_in_a_tabl
     assert inputs
     report = (results / "report" / "report.md").read_text()
     assert "devices 2 in data parallel, batch sizes are a device's" in report
-    one = run_runner(*asked, "--results", results)
+    one = run_in(forgetful, *asked, "--results", results)
     assert one.returncode == 0, one.stdout + one.stderr
     report = (results / "report" / "report.md").read_text()
     assert "## Several devices: 8 images on each" in report
@@ -56,9 +59,9 @@ def test_one_model_on_two_devices_is_held_equal_by_the_gate_and_stands_in_a_tabl
     (("--precision", "bfloat16"), "nobody has held it against one device"),
 ])  # fmt: skip
 def test_what_several_devices_cannot_do_is_unsupported_with_its_reason(
-    more: tuple[object, ...], said: str, tmp_path: Path
+    more: tuple[object, ...], said: str, tmp_path: Path, forgetful: Path
 ) -> None:
-    run_runner(*ASKED, "--framework", "all", "--epochs", 1, "--devices", 2, *more, "--results", tmp_path)
+    run_in(forgetful, *ASKED, "--framework", "all", "--epochs", 1, "--devices", 2, *more, "--results", tmp_path)
     cells = by_cell(tmp_path)
     assert len(cells) == len(REAL_FRAMEWORKS)
     for result in cells.values():
