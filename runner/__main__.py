@@ -100,8 +100,9 @@ def alone(request: cli.Request, *files: str) -> Iterator[None]:
     OSError where that folder has gone.
     """
     placement = request.placement
+    others = sorted({uuid for part in request.parts.values() for uuid in part.placement.others})
     with (
-        locks.device(placement.device, cores(placement)),
+        locks.device(placement.device, cores(placement), others),
         locks.folder(request.results, placement.device, *files),
         SPARE.keep(),
         REFEREE.keep(),
