@@ -17,6 +17,7 @@ from . import (
     learning_rates,
     load,
     overhead,
+    scaling,
     stable,
     target_time,
 )
@@ -61,7 +62,12 @@ def report(
     side_by_side = chapters.side_by_side(lettered, quantities)
     of_folders = [item for folder in folders for item in _of_folder(folder, named=len(folders) > 1)]
     retried = attempts.table(stored.attempts.values())
-    appendix = [*([retried] if retried else []), *accumulation.of_sections(parts), *of_folders]
+    appendix = [
+        *([retried] if retried else []),
+        *accumulation.of_sections(parts),
+        *scaling.of_sections(parts),
+        *of_folders,
+    ]
     every = [
         chapters.chapter(section, f"{number}. {heading}", quantities, not aside, baseline_batch)
         for number, (section, heading) in enumerate(zip(parts, headings, strict=True), start=1)

@@ -12,13 +12,19 @@ from workloads.records.status import Status
 from workloads.records.stored import started
 
 from . import series
-from .conditions import ACCUMULATION, COOL_DOWN, VARIABLES, Condition, Section, mode_said, model_words
+from .conditions import ACCUMULATION, COOL_DOWN, DEVICES, VARIABLES, Condition, Section, mode_said, model_words
 from .frameworks import display_name, ordered
 from .training_text import accumulation_label, optimizer_label
 from .words import counted
 
 # Parts that are told where they are something else.
-SELDOM = {"network": "of the catalogue", "augmentation": "none", ACCUMULATION: "none", COOL_DOWN: "none"}
+SELDOM = {
+    "network": "of the catalogue",
+    "augmentation": "none",
+    ACCUMULATION: "none",
+    COOL_DOWN: "none",
+    DEVICES: "one",
+}
 NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
 
 
@@ -96,9 +102,11 @@ def setting(section: Section) -> str:
     times = "one repeat" if repeats == 1 else f"{repeats} repeats"
     task = condition.task
     parts = f", {accumulation_label(task)}" if task.accumulate > 1 else ""
+    device += f" in {condition.placement.devices} devices" if condition.placement.devices > 1 else ""
+    updates = task.accumulate * condition.placement.devices
     return (
         f"{model_words(task)} on {task.dataset}{augmented}, {counted(condition.passes.epochs, 'epoch')} of "
-        f"{optimizer_label(task.optimizer, task.accumulate)}{parts}; {batches}, {times}; {device}; {software}"
+        f"{optimizer_label(task.optimizer, updates)}{parts}; {batches}, {times}; {device}; {software}"
     )
 
 
@@ -147,7 +155,7 @@ def provenance(section: Section) -> str:
     host = f", driver {words['GPU driver']}, {words['processor']}" if on_gpu else ""
     kept = "" if section.condition.passes.last_batch == "keep" else ", last partial batch dropped"
     augmented = f", augmented ({words['augmentation']})" if "augmentation" in words else ""
-    parts = f", {words[ACCUMULATION]}" if ACCUMULATION in words else ""
+    parts = "".join(f", {words[part]}" for part in (ACCUMULATION, DEVICES) if part in words)
     load, commit = _load_range(results), distinct(result.machine.get("commit") for result in results)
     return (
         f"{words['device']}{host}, {words['cores']} cores, {counted(words['threads'], 'thread')}. {versions}. "

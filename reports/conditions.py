@@ -19,11 +19,11 @@ from workloads.records.status import Status
 from workloads.records.stored import started
 
 from .image_source import source_words
-from .training_text import accumulation_label, augmentation_label, in_use, optimizer_label
+from .training_text import accumulation_label, augmentation_label, devices_label, in_use, optimizer_label
 
 VARIABLES = "caller's variables"
 OWN_CODE = "own code, not compared"
-ACCUMULATION, COOL_DOWN = "accumulation", "cool-down"
+ACCUMULATION, COOL_DOWN, DEVICES, DEVICE_ID = "accumulation", "cool-down", "devices", "device id"
 
 
 @dataclass(frozen=True)
@@ -153,13 +153,14 @@ def _stated(result: TrialResult, profile: str, said: Mode) -> dict[str, str | No
         **(source_words(task.source) if task.source else {}),
         **({"augmentation": augmentation_label(task)} if task.augment != "none" else {}),
         **({ACCUMULATION: accumulation_label(task)} if task.accumulate > 1 else {}),
-        "optimizer": optimizer_label(task.optimizer, task.accumulate),
+        "optimizer": optimizer_label(task.optimizer, task.accumulate * placement.devices),
         "epochs": str(passes.epochs),
         "last batch": {"keep": "kept", "drop": "dropped"}.get(passes.last_batch, passes.last_batch),
         "profile": profile,
         "feed": task.feed,
         "device": cpu_model if placement.device_kind == "cpu" else _text(gpu.get("name")),
-        "device id": placement.device,
+        DEVICE_ID: ", ".join([placement.device, *placement.others]),
+        **({DEVICES: devices_label(placement)} if placement.devices > 1 else {}),
         "processor": cpu_model,
         "processor's flags": processor.listed(flags) if isinstance(flags, list) else None,
         "cores": str(cores) if isinstance(cores, int) and cores else None,

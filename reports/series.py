@@ -25,7 +25,8 @@ def is_of(spec: TrialSpec, part: Study) -> bool:
     """Whether it trains what the study does: an option may have asked for something else."""
     task, asked = spec.task, part.task
     settings = ((each.workload, each.dataset, each.optimizer, each.augment, each.accumulate) for each in (task, asked))
-    return len(set(settings)) == 1 and spec.passes.epochs == part.epochs
+    alike = spec.passes.epochs == part.epochs and spec.placement.devices == part.devices
+    return len(set(settings)) == 1 and alike
 
 
 def name_of(section: Section) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from workloads.records.job import Task
+from workloads.records.job import Placement, Task
 from workloads.spec import OptimizerSpec
 
 # Of each update rule: those of its settings that it uses, and its label.
@@ -61,6 +61,16 @@ def augmentation_label(task: Task) -> str:
     if task.feed == "device":
         return f"{task.augment}, before each epoch: the speed is without its cost"
     return f"{task.augment}, in every step: the speed is with its cost"
+
+
+def devices_label(placement: Placement) -> str:
+    """How many devices train one model, and what each of them is on a CPU."""
+    words = f"{placement.devices} in data parallel, batch sizes are a device's"
+    if placement.device_kind == "cuda":
+        return words
+    each = placement.device_threads
+    shared = ", which share cores" if placement.devices > placement.threads else ""
+    return f"{words}; {each} thread{'s' * (each > 1)} each{shared}"
 
 
 def accumulation_label(task: Task) -> str:

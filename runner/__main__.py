@@ -17,7 +17,9 @@ from rich.console import Console
 
 from runner import owned, stored
 from runner.batch_size import command as batch_size
-from runner.command import blocks, cli, elsewhere, inputs, machine_noise, overhead, own_data, parser, show, stable
+from runner.cluster.engine import Engine
+from runner.cluster.sweep import Sweep
+from runner.command import away, blocks, cli, inputs, machine_noise, overhead, own_data, parser, show, stable
 from runner.command.plan import Plan, plan_of_series
 from runner.command.setup import installations, make_environments
 from runner.doctor import command as doctor
@@ -85,7 +87,7 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
     if request.study.blocks:
         request = blocks.checked(request, options)
     if request.ray is not None:
-        elsewhere.check(request)
+        away.check(request)
     if request.plan_only and request.study.blocks:
         blocks.plan(own_data.prepared(request, console), console)
         return 0
@@ -93,8 +95,8 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
         show.plan(own_data.prepared(request, console), console)
         return 0
     files = [] if request.until_stable is None else [stable.STABLE_FILE]
-    with alone(request, *files, elsewhere=request.ray is not None):
-        return run(own_data.prepared(request, console), console)
+    with alone(request, *files, elsewhere=request.ray is not None), away.engine_of(request) as engine:
+        return run(own_data.prepared(request, console), console, engine)
 
 
 @contextmanager
@@ -103,8 +105,9 @@ def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterato
     and CannotGoOn in place of an OSError where that folder has gone.
     """
     placement = request.placement
+    others = sorted({uuid for part in request.parts.values() for uuid in part.placement.others})
     with (
-        nullcontext() if elsewhere else locks.device(placement.device, cores(placement)),
+        nullcontext() if elsewhere else locks.device(placement.device, cores(placement), others),
         locks.folder(request.results, placement.device, *files),
         SPARE.keep(),
         REFEREE.keep(),
@@ -118,9 +121,9 @@ def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterato
             raise
 
 
-def run(request: cli.Request, console: Console) -> int:
-    """Everything between a checked request and the exit code."""
-    results = (blocks.measure if request.study.blocks else train)(request, console)
+def run(request: cli.Request, console: Console, engine: Engine | None) -> int:
+    """Everything between a checked request and the exit code; trials run on the engine's machines, if there is one."""
+    results = blocks.measure(request, console) if request.study.blocks else train(request, console, engine)
     reported = report(request, console)  # whatever became of the trials
     show.went_wrong(results, console)
     if request.until_stable is not None:
@@ -128,7 +131,7 @@ def run(request: cli.Request, console: Console) -> int:
     return EXIT_FAILED if any(result.status not in EXPECTED for result in results) else reported
 
 
-def train(request: cli.Request, console: Console) -> list[TrialResult]:
+def train(request: cli.Request, console: Console, engine: Engine | None = None) -> list[TrialResult]:
     """Every trial of the request, those of earlier runs among them."""
     clear_parts(request.results)
     data = inputs.write_all_data(request, console)
@@ -144,8 +147,8 @@ def train(request: cli.Request, console: Console) -> list[TrialResult]:
         session.complete(plan.trials)
         plan = plan.with_stored(session.known.values())
         show.left_out(plan, request.results, console)
-        if request.ray is not None:
-            return elsewhere.run(session, plan)
+        if engine is not None:
+            return Sweep(session, plan, engine).run()
         if plan.to_run and not noise:
             noise.update(machine_noise.before(request, console))
         return session.run(plan, noise)

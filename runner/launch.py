@@ -57,7 +57,7 @@ class Outcome:
 
 def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[str, str]:
     """Small and the same for every framework: thread counts, the device by UUID, the definition's variables."""
-    threads = str(placement.threads)
+    threads = str(placement.device_threads)
     environment = {
         "PYTHONUNBUFFERED": "1",
         "PYTHONHASHSEED": "0",
@@ -65,7 +65,7 @@ def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": "" if placement.device == "cpu" else placement.device,
+        "CUDA_VISIBLE_DEVICES": "" if placement.device == "cpu" else ",".join([placement.device, *placement.others]),
     }
     return environment | placement.variables | variables
 

@@ -26,6 +26,7 @@ MOST_TRIALS = 100_000  # in a results folder: so many it is tried with
 EPOCH_S = 10e-6
 SHOWN = 60  # characters of a key
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")  # of a series
+MOST_DEVICES = 16  # of one machine; on a CPU each is a thread or more
 INT32 = 2**31 - 1  # what the frameworks take for a size or a seed (MXNet's seed is a C int)
 
 Count = Annotated[int, Meta(ge=1, le=INT32)]
@@ -87,6 +88,7 @@ class Study:
     base_batch_size: Count = BASE_BATCH_SIZE
     augment: AugmentName = "none"
     accumulate: Count = 1  # batches that make one update
+    devices: Annotated[int, Meta(ge=1, le=MOST_DEVICES)] = 1  # that train one model in data parallel
     last_batch: Literal["keep", "drop"] = "keep"
     fit: Fit | None = None  # None: a published data set as the catalogue brings it to the network, else "stretch"
     skip_unreadable: bool = False  # images of one's own that cannot be decoded are left out
@@ -214,11 +216,11 @@ class Study:
         return replace(self, **changes)
 
 
-# What one trial of a study may have otherwise than the next: its task, passes and threads. All else is one run's.
+# What one trial of a study may have otherwise than the next: its task, passes and placement. All else is one run's.
 OF_SERIES = (
     "workload", "dataset", "batch_sizes", "epochs", "optimizer", "learning_rate", "weight_decay", "schedule", "warm_up",
     "scale_learning_rate", "base_batch_size", "augment", "accumulate", "last_batch", "fit", "skip_unreadable", "feed",
-    "test_all", "threads",
+    "test_all", "threads", "devices",
 )  # fmt: skip
 
 

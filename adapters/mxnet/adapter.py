@@ -53,7 +53,7 @@ class Adapter:
             except mx.MXNetError as error:
                 cause = str(error).strip().splitlines()[-1]
                 raise Unsupported(f"MXNet {mx.__version__} cannot compute on this GPU: {cause}") from error
-        self.resident = feed == "device"
+        self.resident, self.contexts = feed == "device", [self.context]
         return {
             "framework_version": mx.__version__,
             "cuda_version": version("libcudart.so.11.0", "cudaRuntimeGetVersion") if device == "cuda" else None,
@@ -100,7 +100,7 @@ class Adapter:
         net.add(gluon.nn.HybridLambda(lambda F, x: F.cast(x, "float32") * scale))
         if model is None:
             self._sequence(net, workload.layers, workload.input_shape)
-            net.initialize(mx.init.Zero(), ctx=self.context)
+            net.initialize(mx.init.Zero(), ctx=self.contexts)
         else:
             net.add(model)
         if self.mixed:
@@ -217,16 +217,16 @@ class Adapter:
         states = [state for updater in self.trainer._updaters for state in updater.states.values()]
         counts: dict[str, Count] = dict.fromkeys(MEMORY_KINDS, "MXNet tells it to its profiler alone")
         return counts | {
-            "parameters": sum(_bytes(p.data()) for p in self._trained()),
+            "parameters": sum(bytes_of(p.data()) for p in self._trained()),
             "gradients": self._gradient_bytes(),
-            "optimizer": sum(_bytes(state) for state in states),
+            "optimizer": sum(bytes_of(state) for state in states),
         }
 
     def _trained(self) -> list[gluon.Parameter]:
         return [p for p in self.net.collect_params().values() if p.grad_req != "null"]
 
     def _gradient_bytes(self) -> int:
-        return sum(_bytes(p.grad()) for p in self._trained())
+        return sum(bytes_of(p.grad()) for p in self._trained())
 
     def count_memory(self, folder: Path) -> None:
         # MXNet removes a file of this name and writes it anew: it must be one of our own.
@@ -242,7 +242,7 @@ class Adapter:
             loss = self.losses(images, labels)
         held = self._in_use()
         loss.backward()
-        inputs = _bytes([images, labels])
+        inputs = bytes_of([images, labels])
         del images, labels, loss
         peaks = []
         for steps in (*order[:ALONE, None], order):
@@ -286,10 +286,10 @@ class Adapter:
         return isinstance(error, MemoryError) or (isinstance(error, mx.MXNetError) and exhausted)
 
 
-def _bytes(state: Any) -> int:
+def bytes_of(state: Any) -> int:
     """Bytes of an optimizer state: None, an array, or a tuple of arrays."""
     if state is None:
         return 0
     if isinstance(state, list | tuple):
-        return sum(_bytes(item) for item in state)
+        return sum(bytes_of(item) for item in state)
     return int(state.size * np.dtype(state.dtype).itemsize)

@@ -10,6 +10,7 @@ import numpy as np
 
 from adapters import kernels
 from adapters.base import MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
+from adapters.devices import shares
 from adapters.numpy.layers import sequence
 from adapters.numpy.optimizers import Optimizer
 from adapters.numpy.passes import Array, Parameters, Pass
@@ -119,6 +120,17 @@ class Adapter:
             mean += loss * share
             sums = {key: gradient * share + sums.get(key, 0) for key, gradient in run.gradients.items()}
             self.state |= run.statistics
+        return mean, sums
+
+    def divide(self, images: Images, labels: Labels, devices: int) -> tuple[float, Parameters]:
+        """The same of so many devices at once: running statistics are the first one's."""
+        mean, sums, first = 0.0, Parameters(), Parameters()
+        for share in shares(np.arange(len(labels), dtype=np.int32), devices):
+            loss, run = self.differentiate(images[share.rows], labels[share.rows])
+            mean += loss * share.weight
+            sums = {key: gradient * share.weight + sums.get(key, 0) for key, gradient in run.gradients.items()}
+            first = first or run.statistics
+        self.state |= first
         return mean, sums
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:

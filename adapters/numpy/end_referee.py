@@ -18,7 +18,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from adapters.base import parts
+from adapters.base import Order, parts
+from adapters.devices import shares
 from adapters.numpy.adapter import Adapter
 from adapters.numpy.end_updates import Step, update_differences
 from adapters.numpy.layers import sequence
@@ -100,21 +101,33 @@ def _step(asked: Asked, number: int, precision: str) -> Step:
     """From the weights before it; of a large batch the last layer's gradients alone."""
     batch = asked.batch(number)
     images, labels = asked.images[batch], asked.labels[batch]
-    adapter, rule = _built(asked, number, precision), asked.rule.name
+    adapter, rule, devices = _built(asked, number, precision), asked.rule.name, asked.spec.placement.devices
     # The first step of two is needed for its loss alone where the state of the optimizer hides its update.
     if follows_whole_gradient(asked.workload, len(batch)) and (number or rule in ("sgd", "nesterov", "rmsprop")):
-        loss, gradients = adapter.accumulate(images, labels, asked.spec.part)
+        if devices > 1:
+            loss, gradients = adapter.divide(images, labels, devices)
+        else:
+            loss, gradients = adapter.accumulate(images, labels, asked.spec.part)
         return Step(loss, gradients, {key: adapter.state[key] for key in asked.workload.statistic_shapes()})
     *front, last = asked.workload.layers
-    # BatchNorm wants what went through at once.
-    size = (asked.spec.part or len(batch)) if asked.workload.statistic_shapes() else _chunk(asked.workload)
     features = []
-    for piece in parts(np.arange(len(batch), dtype=np.int32), size):
+    for number_of_piece, piece in enumerate(_at_once(asked, len(batch))):
         run = adapter.new_pass(training=True)
         features.append(sequence(tuple(front), adapter.rescaled(images[piece]), run)[0])
-        adapter.state |= run.statistics
+        if number_of_piece == 0 or devices == 1:
+            adapter.state |= run.statistics
     loss, run = adapter.differentiate_behind((last,), np.concatenate(features), labels)
     return Step(loss, run.gradients, {key: adapter.state[key] for key in asked.workload.statistic_shapes()})
+
+
+def _at_once(asked: Asked, images: int) -> list[Order]:
+    """The pieces of an update of so many images: BatchNorm wants what went through at once, a device's share."""
+    every = np.arange(images, dtype=np.int32)
+    if not asked.workload.statistic_shapes():
+        return parts(every, _chunk(asked.workload))
+    if (devices := asked.spec.placement.devices) > 1:
+        return [share.rows for share in shares(every, devices) if share.weight]
+    return parts(every, asked.spec.part or images)
 
 
 def evaluation_apart(logits: Array, expected: Array) -> float:

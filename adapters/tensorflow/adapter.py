@@ -23,7 +23,7 @@ from adapters.own_code import without_layers
 from adapters.tensorflow import optimizers, own_model
 from adapters.tensorflow.accumulation import Accumulation
 from adapters.tensorflow.layers import ROLES, apply
-from adapters.tensorflow.libraries import compute_in, convolve, facts_of, onednn_is_on
+from adapters.tensorflow.libraries import compute_in, convolve, facts_of, onednn_is_on, take_gpus
 from adapters.tensorflow.loops import in_a_loop
 from workloads.datasets import Images, Labels
 from workloads.records.build import FLOAT16, TUNED
@@ -36,11 +36,12 @@ LOSSES: dict[str, Callable[[], keras.losses.Loss]] = {
     "binary-cross-entropy": lambda: keras.losses.BinaryCrossentropy(from_logits=True),
 }
 
-
 STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at")  # compiled, by their names in an adapter
 
 
 class Adapter:
+    devices = 1
+
     def open(
         self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
     ) -> dict[str, Any]:
@@ -51,9 +52,7 @@ class Adapter:
         gpus = tf.config.list_physical_devices("GPU")
         if device == "cuda" and not gpus:
             raise Unsupported("TensorFlow finds no GPU")
-        tf.config.set_visible_devices(gpus[:1] if device == "cuda" else [], "GPU")
-        if device == "cuda" and allocator == "on-demand":
-            tf.config.experimental.set_memory_growth(gpus[0], True)
+        take_gpus(gpus[: self.devices] if device == "cuda" else [], allocator)
         compute_in(precision)
         self.scales = precision == FLOAT16
         self.device = "/GPU:0" if device == "cuda" else "/CPU:0"

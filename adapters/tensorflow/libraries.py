@@ -18,6 +18,13 @@ def compute_in(precision: str) -> None:
     keras.mixed_precision.set_global_policy(f"mixed_{precision}" if precision in MIXED else FLOAT32)
 
 
+def take_gpus(gpus: list[Any], allocator: str) -> None:
+    """These and no others, before anything is computed."""
+    tf.config.set_visible_devices(gpus, "GPU")
+    for gpu in gpus if allocator == "on-demand" else []:
+        tf.config.experimental.set_memory_growth(gpu, True)
+
+
 def facts_of(device: str, precision: str, allocator: str) -> dict[str, Any]:
     """Versions and settings, as they are."""
     build, threading = tf.sysconfig.get_build_info(), tf.config.threading

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import importlib.util
 import json
 import os
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from adapters.base import Adapter, Unsupported
 from adapters.worker import (
@@ -60,7 +62,7 @@ def main(folder: Path) -> bool:
     events.write(Event.STARTED)
     adapter: Adapter | None = None
     try:
-        adapter = importlib.import_module(f"adapters.{adapter_of(job.trial.cell.framework)}.adapter").Adapter()
+        adapter = adapter_for(adapter_of(job.trial.cell.framework), job.trial.placement.devices)
         events.write(Event.IMPORTED)
         KINDS[job.kind](adapter, job, folder, events)
     except Unsupported as error:
@@ -73,6 +75,17 @@ def main(folder: Path) -> bool:
             return True
         events.write(Event.ENDED, status=Status.FAILED, reason=in_a_line(error))
     return job.trial.task.own_code is None
+
+
+def adapter_for(framework: str, devices: int) -> Adapter:
+    """Of one device, or of several, which train one model together. Raises Unsupported, and what its import raises."""
+    if devices == 1:
+        module = importlib.import_module(f"adapters.{framework}.adapter")
+        return cast(Adapter, module.Adapter())
+    if importlib.util.find_spec(f"adapters.{framework}.data_parallel") is None:
+        raise Unsupported(f"{framework} has no adapter for several devices (adapters/{framework}/data_parallel.py)")
+    module = importlib.import_module(f"adapters.{framework}.data_parallel")
+    return cast(Adapter, module.DataParallel(devices))
 
 
 def out_of_memory(error: BaseException, adapter: Adapter | None) -> BaseException | None:

@@ -76,7 +76,7 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     """Open the adapter and load the data; raises what the adapter raises, ValueError for an input that was changed."""
     spec, task, placement = job.trial, job.trial.task, job.trial.placement
     facts = adapter.open(
-        placement.device_kind, placement.threads, task.profile, task.precision, task.feed, spec.cell.allocator
+        placement.device_kind, placement.device_threads, task.profile, task.precision, task.feed, spec.cell.allocator
     )
     # What an installation left that broke off has no name.
     packages = {name: each.version for each in importlib.metadata.distributions() if (name := each.metadata["Name"])}

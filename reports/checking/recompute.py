@@ -52,7 +52,7 @@ def differences(result: TrialResult, events: Events, samples: Samples) -> list[s
     if result.status is not Status.OK and not result.figures:
         return []  # its launch failed, and nothing was assembled
     window = segments_of(events)
-    values = from_events(events, result.spec.passes.epochs)
+    values = from_events(events, result.spec.passes.epochs, result.spec.placement.devices)
     if window:
         values = from_samples(samples, window, result.spec.placement.threads) | values
     of_window = (*OF_WINDOW, registry.HOST_MEMORY.name, *USAGE) if window else ()
@@ -77,8 +77,10 @@ def _tolerance(name: str, recomputed: float) -> float:
     return USAGE_POINTS if name in USAGE else RELATIVE * abs(recomputed)
 
 
-def from_events(events: Events, epochs: int) -> Values:
-    """Start-up times and accuracy; and of the window its length, the speed, and the kernel's peak of memory."""
+def from_events(events: Events, epochs: int, devices: int = 1) -> Values:
+    """Start-up times and accuracy; and of the window its length, the speed, and the kernel's peak of memory, which of
+    several devices is the first one's alone.
+    """
     by_name = {event["event"]: event for event in events}
     values = {}
     for name, (start, end) in START_UP.items():
@@ -94,7 +96,7 @@ def from_events(events: Events, epochs: int) -> Values:
         window_s, ended = sum(end - start for start, end in window) / 1e9, by_name[Event.WINDOW_ENDED]
         values |= {registry.WINDOW.name: window_s, registry.SPEED.name: ended["images"] / window_s}
         values[registry.STEP_TIME.name] = window_s / ended["steps"]
-        if ended.get("peak_resident_bytes") is not None:
+        if devices == 1 and ended.get("peak_resident_bytes") is not None:
             values[registry.HOST_MEMORY.name] = ended["peak_resident_bytes"]
     return values
 

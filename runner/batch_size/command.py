@@ -78,7 +78,10 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, Questi
         options.global_batch,
         window_s,
     )
-    return cli.request(options, project), question
+    asked = cli.request(options, project)
+    if any(part.study.devices > 1 for part in asked.parts.values()):
+        raise BadInput("--devices: not for batch-size, whose answers are of one device")
+    return asked, question
 
 
 def _parser() -> Parser:

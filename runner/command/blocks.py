@@ -62,7 +62,8 @@ def checked(request: Request, options: argparse.Namespace) -> Request:
     for one, other in combinations(study.blocks, 2):
         if shared := sorted(set(one) & set(other)):
             raise BadInput(f"blocks: {shared[0]} is in two groups; name it in one of them")
-    single = {"schedule": "constant", "warm_up": 0, "augment": "none", "accumulate": 1, "scale_learning_rate": "none"}
+    single = {"schedule": "constant", "warm_up": 0, "augment": "none", "accumulate": 1, "devices": 1,
+              "scale_learning_rate": "none"}  # fmt: skip
     for name, usual in single.items():
         if getattr(study, name) != usual:
             raise BadInput(f"{name} {getattr(study, name)}: not for blocks of steps, which know {usual} alone")

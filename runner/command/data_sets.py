@@ -74,8 +74,9 @@ def check(study: Study, dataset: Dataset, are_pictures: bool, workload: Workload
     shape = workload.input_shape
     if (are_pictures or study.fit) and (len(shape) != 3 or shape[2] not in (1, 3)):
         raise BadInput(f"workload {workload.name} takes {shape}; pictures have 1 channel or 3")
-    if study.last_batch == "drop" and study.accumulate * max(study.batch_sizes) > dataset.train_count:
-        accumulated = f"{study.accumulate} x " if study.accumulate > 1 else ""
+    times = study.accumulate * study.devices
+    if study.last_batch == "drop" and times * max(study.batch_sizes) > dataset.train_count:
+        accumulated = f"{times} x " if times > 1 else ""
         raise BadInput(
             f"batch size {accumulated}{max(study.batch_sizes)} is larger than the training split of {dataset.name} "
             f"({dataset.train_count} images) and last_batch is drop: nothing would be trained"

@@ -143,6 +143,8 @@ def add_axes(parser: Parser) -> None:
     training.add_argument("--augment", metavar="NAME", help=f"of the training images: {', '.join(AUGMENTATIONS)}")
     training.add_argument("--accumulate", type=whole, metavar="K", help="batches that make one update: gradients of K "
                        "times the batch size, in the memory of one batch (default: 1)")  # fmt: skip
+    training.add_argument("--devices", type=whole, metavar="N", help="that train one model in data parallel, each on "
+                          "the batch size: GPUs, on a CPU parts of the threads (default: 1)")  # fmt: skip
     measuring = parser.add_argument_group("measuring")
     measuring.add_argument(
         "--repeat", dest="repeats", type=whole, metavar="N", help="fresh-process repeats of every cell"

@@ -23,12 +23,15 @@ def placed(
 ) -> Placement:
     """Of every trial; `elsewhere`: other machines run them, whose cores are not known here. Raises BadInput."""
     limit_bytes = _memory_limit(memory_limit_mib, isolation, results)
+    device = device_of(study.device, gpus)
     return Placement(
-        device=device_of(study.device, gpus),
+        device=device,
         threads=_threads(study.threads, elsewhere),
         variables=description.deciding_variables(),
         memory_limit_bytes=limit_bytes,
         control_group=isolation != "docker" and limit_bytes is not None and memory_group.possible(),
+        devices=study.devices,
+        others=_others(device, study.devices, gpus, isolation),
     )
 
 
@@ -49,6 +52,18 @@ def device_of(name: str, gpus: list[description.Gpu]) -> str:
     if int(index) >= len(gpus):
         raise BadInput(f"--device {name}: this machine has {len(gpus)} GPU(s), cuda:0 to cuda:{len(gpus) - 1}")
     return uuids[int(index)]
+
+
+def _others(device: str, devices: int, gpus: list[description.Gpu], isolation: str) -> tuple[str, ...]:
+    """UUIDs of the GPUs that train beside this one: the first of the machine's others. Raises BadInput."""
+    if device == "cpu" or devices == 1:
+        return ()
+    if isolation == "docker":
+        raise BadInput(f"--devices {devices}: a container is given one GPU here; use --isolation venv")
+    others = [gpu.uuid for gpu in gpus if gpu.uuid != device]
+    if len(others) < devices - 1:
+        raise BadInput(f"--devices {devices}: this machine has {len(gpus)} GPU(s)")
+    return tuple(others[: devices - 1])
 
 
 def _threads(threads: int | None, elsewhere: bool) -> int:

@@ -172,10 +172,13 @@ def plan(request: Request, console: Console) -> None:
 
 
 def _accumulated(request: Request) -> Iterator[str]:
-    """A line for each series whose updates have several batches."""
+    """A line for each series whose updates have several batches, or are made on several devices."""
     for name, part in request.parts.items():
         if part.study.accumulate > 1:
             yield f"{_of(name)}an update is made of {part.study.accumulate} batches"
+        if part.study.devices > 1:
+            threads = f", {part.placement.device_threads} thread(s) each" * (part.placement.device == "cpu")
+            yield f"{_of(name)}one model on {part.study.devices} devices{threads}: batch sizes are a device's"
 
 
 def _memory(planned: Plan, lines: Mapping[str, Line]) -> Iterator[str]:

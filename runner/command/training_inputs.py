@@ -23,7 +23,7 @@ def rates(study: Study, images: int) -> dict[str, NDArray[np.float32]]:
         return {}
     computed = {}
     for batch_size in study.batch_sizes:
-        of_update = study.accumulate * batch_size
+        of_update = study.accumulate * study.devices * batch_size
         steps = study.epochs * schedules.steps_of(images, of_update, study.last_batch)
         try:
             computed[f"{RATES}/{batch_size}"] = schedules.rates(study.optimizer_spec.at(of_update), steps)

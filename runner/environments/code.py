@@ -14,8 +14,8 @@ from pathlib import Path
 from runner.project import Project
 from workloads.records.build import adapter_of
 
-# What `python -m adapters.worker` runs. It finds its framework's adapter by name.
-PROGRAM = "adapters.worker.__main__"
+# What `python -m adapters.worker` runs. It finds its framework's adapter by name, and that of several devices if any.
+PROGRAM, BY_NAME = "adapters.worker.__main__", ("adapter", "data_parallel")
 
 
 def code_digest(project: Project, framework: str) -> str:
@@ -28,7 +28,7 @@ def code_digest(project: Project, framework: str) -> str:
 def worker_modules(project: Project, framework: str) -> dict[str, Path]:
     """{dotted name: file} of all of our modules that its workers import, directly or not."""
     modules: dict[str, Path] = {}
-    names = [PROGRAM, f"adapters.{adapter_of(framework)}.adapter"]
+    names = [PROGRAM, *(f"adapters.{adapter_of(framework)}.{module}" for module in BY_NAME)]
     while names:
         name = names.pop()
         path = _file(project, name)

@@ -256,7 +256,7 @@ class Gate:
         where there is none and nobody to ask.
         """
         cell = replace(spec.cell, batch_size=PROBE_BATCH, allocator=ON_DEMAND)
-        job = Job(Kind.PROBE, replace(spec, cell=cell))
+        job = Job(Kind.PROBE, replace(spec, cell=cell, placement=spec.placement.first))
         events = {event["event"]: event for event in answered(job, job.folder(self.results), launcher)}
         evidence: dict[str, Any] = events[Event.PROBED]["evidence"]
         return evidence

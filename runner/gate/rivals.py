@@ -23,9 +23,9 @@ def framework_of(trial: TrialResult) -> str:
     return trial.spec.cell.framework
 
 
-def batches(spec: TrialSpec) -> tuple[int, int, str]:
+def batches(spec: TrialSpec) -> tuple[int, int, int, str]:
     """What decides, within a group, which images a step sees."""
-    return spec.cell.batch_size, spec.task.accumulate, spec.passes.last_batch
+    return spec.cell.batch_size, spec.task.accumulate, spec.placement.devices, spec.passes.last_batch
 
 
 def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult]:

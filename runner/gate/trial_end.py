@@ -92,7 +92,7 @@ def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
         return
     needed = speed.value * workload.step_flop / FAST_ALGORITHMS
     reduced = trial.spec.task.precision in REDUCED
-    most = REDUCED_GPU_FLOP_S if reduced else GPU_FLOP_S
+    most = (REDUCED_GPU_FLOP_S if reduced else GPU_FLOP_S) * trial.spec.placement.devices
     if trial.spec.placement.device == "cpu":
         most = CORE_HERTZ * (REDUCED_CORE_FLOP if reduced else CORE_FLOP) * trial.spec.placement.threads
     device = f"{trial.spec.placement.threads} cores" if trial.spec.placement.device == "cpu" else "any GPU"

@@ -32,11 +32,12 @@ class InUse(Exception):
 
 
 @contextmanager
-def device(device: str, cores: Sequence[int]) -> Iterator[None]:
-    """A GPU by its UUID; of the device "cpu" these cores. Raises InUse."""
+def device(device: str, cores: Sequence[int], others: Sequence[str] = ()) -> Iterator[None]:
+    """A GPU by its UUID, and others beside it; of the device "cpu" these cores. Raises InUse."""
     with ExitStack() as stack:
         if device != "cpu":
-            stack.enter_context(_name(f"device-{device}", f"GPU {device}", "name another --device"))
+            for uuid in (device, *others):
+                stack.enter_context(_name(f"device-{uuid}", f"GPU {uuid}", "name another --device"))
         else:
             for core in cores:
                 advice = "keep this one to other cores (taskset --cpu-list, --threads)"

@@ -118,7 +118,7 @@ def memory(
 ) -> dict[str, Figure]:
     """Bytes, by who counted them: the kernel, NVML, the framework's allocator. `account`: None before it was asked."""
     counts = counts_of(events)
-    figures = parts(NOT_ASKED if account is None else account, counts) | host(events, samples)
+    figures = parts(NOT_ASKED if account is None else account, counts) | host(events, samples, spec.placement.devices)
     figures |= allocator(counts, figures[registry.STEPS_PEAK.name])
     figures[registry.EXACT_ACTIVATIONS.name] = exact_activations(spec, workload)
     return figures if spec.placement.device == "cpu" else figures | device(events, samples)
@@ -140,12 +140,14 @@ def allocator(counts: dict[str, Count], steps_peak: Figure) -> dict[str, Figure]
     }
 
 
-def host(events: dict[str, Any], samples: Samples) -> dict[str, Figure]:
-    """Figures of the worker's resident memory, bytes; the peak by the kernel, all else by the samples."""
+def host(events: dict[str, Any], samples: Samples, devices: int = 1) -> dict[str, Figure]:
+    """Figures of the worker's resident memory, bytes; the peak by the kernel, all else by the samples. Of several
+    devices, which may be processes each, all by the samples: the kernel tells of the first.
+    """
     window = SteadyWindow.of(events)
     inside = in_window(samples, window) if window else np.zeros(len(samples["t_ns"]), bool)
     before = events.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
-    peak = events.get(Event.WINDOW_ENDED, {}).get("peak_resident_bytes")
+    peak = events.get(Event.WINDOW_ENDED, {}).get("peak_resident_bytes") if devices == 1 else None
     sampled = samples["host_memory_bytes"]
     # A copy of the worker may run until `opened` (adapters.kernels); what is asked behind `finished` takes memory, too.
     opened, finished = (events.get(event, {}).get("t_ns") for event in (Event.OPENED, Event.FINISHED))
@@ -159,6 +161,8 @@ def host(events: dict[str, Any], samples: Samples) -> dict[str, Figure]:
         window_peak = replace(highest(sampled[inside], polled), method=Method.POLLED)
     missing = "this kernel did not tell, or the trial did not get that far"
     proportional = events.get(Event.HOST_COUNTED, {}).get("proportional_bytes") or missing
+    if devices > 1:
+        proportional = "the trial has several devices, which may be processes each: the worker's own was asked alone"
     context = events.get(Event.OPENED, {}).get("resident_bytes") or missing
     return {
         registry.HOST_MEMORY.name: window_peak,

@@ -3,8 +3,8 @@
 Asked for by a line of JSON on its standard input, it samples the idle device, prints "ready", reads the worker's
 process id, and samples at 10 Hz until standard input says that it is over, or closes. Times are those of the monotonic
 clock. CPU times are sums since the start, so a mean over any window is a difference. An empty cell is a value the
-machine did not give; beside the samples, meter.json says why the GPU's and the packages' are empty, and what the
-sampling itself cost.
+machine did not give; beside the samples, meter.json says why the GPU's and the packages' are empty, what the sampling
+itself cost, and of each process of the worker's tree its processor time and highest resident size.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class ProcessTree:
     cores: list[int]  # its affinity, which its children inherit
     processes: list[psutil.Process] = field(default_factory=list)
     renewed_at: float = float("-inf")
+    seen: dict[int, dict[str, float]] = field(default_factory=dict)  # by process id; PyTorch's ranks are one each
 
     @property
     def ids(self) -> set[int]:
@@ -53,8 +54,11 @@ class ProcessTree:
             with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied), process.oneshot():
                 times = process.cpu_times()
                 resident = process.memory_info().rss
-                cpu_s += times.user + times.system + times.children_user + times.children_system
+                own_s = times.user + times.system + times.children_user + times.children_system
+                cpu_s += own_s
                 memory_bytes += resident
+                peak_bytes = max(resident, self.seen.get(process.pid, {}).get("peak_resident_bytes", 0))
+                self.seen[process.pid] = {"cpu_s": round(own_s, 2), "peak_resident_bytes": peak_bytes}
                 alive += resident > 0  # a zombie has none
         if not alive:
             return {}
@@ -98,6 +102,7 @@ class Sampler:
         self.packages = PackageEnergy(powercap)
         self.clocks = [clocks()]
         self.rows = 0
+        self.processes: dict[int, dict[str, float]] = {}
 
     def write(self, row: Row) -> None:
         """Append and flush: what is read meanwhile is whole."""
@@ -109,12 +114,14 @@ class Sampler:
         """meter.json; `cost` is the sampler's own, None while it runs."""
         gpu = self.gpu.account() if self.gpu else None
         packages = self.packages.account()
-        write_json(self.account, {"gpu": gpu, "package_energy": packages, "clocks": self.clocks, "sampler": cost})
+        told = {"gpu": gpu, "package_energy": packages, "clocks": self.clocks, "sampler": cost}
+        write_json(self.account, told | {"processes": [{"pid": pid, **seen} for pid, seen in self.processes.items()]})
 
     def follow(self, tree: ProcessTree, owner: Owner) -> None:
         """Sample until it is over; then what is left on the device, and the account."""
         started_s, cpu_before_s, rows_before = time.monotonic(), time.process_time(), self.rows
         due = started_s
+        self.processes = tree.seen
         while not owner.over.is_set():
             self.write(sample(tree, self.gpu, self.packages))
             due = max(due + PERIOD_S, time.monotonic())

@@ -135,6 +135,8 @@ def test_24_trials_are_there_once_and_as_at_home_though_a_node_and_the_driver_we
     ("options", "told"),
     [
         (("--ray", "127.0.0.1:1"), "ray start --head"),
+        (("--ray", "auto"), "ray start --head"),
+        (("--ray", "here"), "neither auto nor HOST:PORT"),
         (("--ray", "auto", "--isolation", "here"), "leave --isolation and --python out"),
         (("--ray", "auto", "--memory-limit", 512), "leave --memory-limit out"),
         (("--ray", "auto", "--study", "powers-of-two-cpu"), "blocks of steps"),

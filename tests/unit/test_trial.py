@@ -102,6 +102,8 @@ CHANGED: dict[str, Any] = {
     "inputs": {**SPEC.inputs, "order": InputFile("inputs/order.npy", "01")},
     "memory_limit_bytes": 2**30,
     "control_group": True,
+    "devices": 2,
+    "others": ("GPU-2",),
 }
 HARMLESS: dict[str, Any] = {"study": "other", "timeout_s": 61.0}
 
@@ -167,9 +169,10 @@ def test_one_memory_worker_is_asked_for_all_that_changes_no_memory_and_one_probe
     alike = {"batch_size": 64, "allocator": "default", "epochs": 9, "last_batch": "drop", "window_s": 9.0, **HARMLESS}
     alike["cool_down_s"] = 9.0
     drawn = {"repeat": 2, "seed": 1, "inputs": CHANGED["inputs"]}
+    of_one = ("devices", "others")  # a probe is of the first alone
     for name in leaves(SPEC):
         other = varied(SPEC, **{name: (CHANGED | HARMLESS)[name]})
-        assert (other.probe_id == SPEC.probe_id) == (name in alike), name
+        assert (other.probe_id == SPEC.probe_id) == (name in (*alike, *of_one)), name
         assert (other.memory_id == SPEC.memory_id) == (name in {**alike, **drawn}), name
 
 

@@ -94,11 +94,24 @@ class Placement:
     variables: dict[str, str] = field(hash=False)  # the caller's: runner.machine.description.deciding_variables
     memory_limit_bytes: int | None = None  # of the worker's container or control group, or of its data segment
     control_group: bool = False  # whether a local worker's limit is that of a group of its own
+    # That train one model in data parallel, each on `Cell.batch_size` images; on a CPU, parts of the threads.
+    devices: int = 1
+    others: tuple[str, ...] = ()  # UUIDs of the GPUs beside `device`
 
     @property
     def device_kind(self) -> str:
         """ "cpu" or "cuda"."""
         return "cpu" if self.device == "cpu" else "cuda"
+
+    @property
+    def device_threads(self) -> int:
+        """Of each device: one at least, so that more devices than threads share cores."""
+        return max(1, self.threads // self.devices)
+
+    @property
+    def first(self) -> Placement:
+        """With its first device alone."""
+        return replace(self, devices=1, others=())
 
 
 @dataclass(frozen=True)
@@ -157,13 +170,13 @@ class TrialSpec(Record):
     @property
     def global_batch(self) -> int:
         """Images of an update."""
-        return self.cell.batch_size * self.task.accumulate
+        return self.cell.batch_size * self.task.accumulate * self.placement.devices
 
     @property
     def probe_id(self) -> str:
-        """The same for all trials whose frameworks are probed alike: in parts or not, however many."""
+        """The same for all trials whose frameworks are probed alike: in parts or not, however many, on one device."""
         task = replace(self.task, accumulate=min(self.task.accumulate, 2))
-        parts = (task, self.placement, self.installation, self.draw)
+        parts = (task, self.placement.first, self.installation, self.draw)
         probed = {name: file for name, file in self.inputs.items() if name != RATES}  # `evidence.probe_rates`
         return f"{self._prefix}-r{self.draw.repeat}-{_digest(*parts, inputs=_hashes(probed))}"
 

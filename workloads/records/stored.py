@@ -92,6 +92,7 @@ def refuse_counts(result: TrialResult) -> None:
     least_one = {
         "cell.batch_size": spec.cell.batch_size,
         "placement.threads": spec.placement.threads,
+        "placement.devices": spec.placement.devices,
         "task.accumulate": spec.task.accumulate,
         "task.optimizer.base_batch_size": spec.task.optimizer.base_batch_size,
     }

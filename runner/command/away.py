@@ -1,16 +1,19 @@
-"""--ray: the plan's trials on other machines."""
+"""--ray: trials on other machines."""
 
 from __future__ import annotations
 
 import importlib.util
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from runner.cluster.engine import Engine, EngineUnavailable
 from runner.command.cli import Request
 from runner.command.parser import BadInput
-from runner.command.plan import Plan
-from runner.session import Session
-from workloads.records.result import TrialResult
 
 REQUIREMENTS = "requirements-ray.txt"
+AUTO = "auto"
+ANSWER_S = 5.0  # Ray itself would try for minutes
 
 
 def check(request: Request) -> None:
@@ -29,19 +32,33 @@ def check(request: Request) -> None:
         raise BadInput("--ray: what a limit is made of is this machine's: leave --memory-limit out")
 
 
-def run(session: Session, plan: Plan) -> list[TrialResult]:
-    """As Session.run. Raises BadInput where there is no such cluster."""
-    from runner.cluster.engine import EngineUnavailable
+@contextmanager
+def engine_of(request: Request) -> Iterator[Engine | None]:
+    """Connected to the cluster that is asked for; None where trials run here. Raises BadInput."""
+    if request.ray is None:
+        yield None
+        return
+    _answers(request.ray)
     from runner.cluster.ray_engine import RayEngine  # a run at home needs no Ray
-    from runner.cluster.sweep import Sweep
 
-    request = session.request
-    assert request.ray is not None
     try:
         engine = RayEngine(request.ray, request.project, request.results, request.placement.threads)
     except EngineUnavailable as error:
         raise BadInput(str(error)) from error
     try:
-        return Sweep(session, plan, engine).run()
+        yield engine
     finally:
         engine.close()
+
+
+def _answers(address: str) -> None:
+    """Raises BadInput where nobody listens there."""
+    host, _, port = address.rpartition(":")
+    if address == AUTO:
+        return
+    if not host or not port.isdecimal():
+        raise BadInput(f"--ray {address}: neither auto nor HOST:PORT")
+    try:
+        socket.create_connection((host, int(port)), ANSWER_S).close()
+    except (OSError, OverflowError) as error:
+        raise BadInput(f"--ray {address}: nobody answers there ({error}); start one with `ray start --head`") from error

@@ -1,0 +1,92 @@
+"""MXNet on several devices: Gluon's parameters on a context for each, gradients summed by the Trainer's kvstore.
+
+GPUs: written as Gluon's guide has it, never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+
+from adapters.base import Count, Floats, Order, Unsupported
+from adapters.devices import refuse, refuse_parts, shares
+from adapters.mxnet import adapter, optimizers
+from workloads.records.own_code import OwnCode
+from workloads.spec import OptimizerSpec, Workload
+from workloads.weights import Weights
+
+NAME = "MXNet"
+
+
+class DataParallel(adapter.Adapter):
+    """`devices` contexts in one process, each with its own copy of all parameters and of the optimizer's state.
+
+    Evaluation, weights and running statistics are the first context's.
+    """
+
+    def __init__(self, devices: int) -> None:
+        self.devices = devices
+
+    def open(
+        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
+    ) -> dict[str, Any]:
+        refuse(profile, precision, feed, NAME)
+        facts = super().open(device, threads, profile, precision, feed, allocator)
+        kind = mx.gpu if device == "cuda" else mx.cpu
+        if device == "cuda" and mx.context.num_gpus() < self.devices:
+            raise Unsupported(f"MXNet finds {mx.context.num_gpus()} GPUs, {self.devices} are asked for")
+        self.contexts = [kind(number) for number in range(self.devices)]
+        return facts | {"devices": self.devices, "data_parallel": "Gluon's Trainer, kvstore device"}
+
+    def build(
+        self,
+        workload: Workload,
+        optimizer: OptimizerSpec,
+        weights: Weights,
+        seed: int,
+        model: gluon.Block | None = None,
+    ) -> None:
+        super().build(workload, optimizer, weights, seed, model)
+        # The optimizer stays with the Trainer: in the kvstore nobody could put its velocities right where rates change.
+        self.trainer = gluon.Trainer(
+            self.net.collect_params(), optimizers.make_optimizer(optimizer), kvstore="device", update_on_kvstore=False
+        )
+
+    def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
+        raise Unsupported("MXNet on several devices: nobody has tried own code there")
+
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[mx.nd.NDArray]:
+        refuse_parts(part, NAME)
+        self._gradients("write")
+        losses = []
+        for number, batch in enumerate(order):
+            if rates is not None:
+                optimizers.set_rate(self.trainer, self.rule, float(rates[number]))
+            losses.append(self._summed(batch) / len(batch))
+            self.trainer.step(len(batch))
+        if rates is not None:
+            optimizers.set_rate(self.trainer, self.rule, self.trainer.learning_rate)  # a step without rates keeps it
+        return losses
+
+    def _summed(self, batch: np.ndarray) -> mx.nd.NDArray:
+        """The sum of all images' losses; each context has its images' summed gradient, which `step` adds up."""
+        divided = list(zip(shares(batch, self.devices), self.contexts, strict=True))
+        inputs = [tuple(each.as_in_context(place) for each in self._gathered(share.rows)) for share, place in divided]
+        with autograd.record():
+            each = [self.losses(images, labels) for images, labels in inputs]
+            each = [loss if share.weight else loss * 0 for loss, (share, _) in zip(each, divided, strict=True)]
+        autograd.backward(each)
+        first, *others = [loss.sum().as_in_context(self.context) for loss in each]
+        return sum(others, start=first)
+
+    def memory(self) -> dict[str, Count]:
+        """Of one device, as of an adapter that has no more."""
+        state = self.trainer._updaters[0].states.values() if self.trainer._updaters else ()
+        return super().memory() | {"optimizer": sum(adapter.bytes_of(each) for each in state)}
+
+    def memory_use(self, order: Order, part: int | None = None) -> Any:
+        raise Unsupported("what memory holds is told of one device alone")

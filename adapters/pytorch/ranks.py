@@ -1,0 +1,75 @@
+"""The processes of the ranks behind the first: python -m adapters.pytorch.ranks PARENT RANK DEVICES MEETING.
+
+Each does what its leader, the worker, tells it through its standard input, verb by verb, and ends with it: where the
+worker dies, the kernel kills it (prctl), and no process is left.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from workloads.lifeline import die_with_parent
+
+OUT_OF_MEMORY = 77  # exit code of a rank that had none left
+
+
+class Others:
+    """All ranks but the first, which makes this: they import the framework meanwhile."""
+
+    def __init__(self, devices: int) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="ranks-")  # the worker's own temporary files end with it
+        self.meeting = str(Path(self.folder.name) / "meeting")
+        command = [sys.executable, "-m", "adapters.pytorch.ranks", str(os.getpid())]
+        self.processes = [
+            subprocess.Popen([*command, str(rank), str(devices), self.meeting], stdin=subprocess.PIPE)
+            for rank in range(1, devices)
+        ]
+
+    def tell(self, verb: str, *arguments: Any) -> None:
+        """What each of them is to do next. Raises BrokenPipeError where one has ended."""
+        told = pickle.dumps((verb, arguments), protocol=pickle.HIGHEST_PROTOCOL)
+        for process in self.processes:
+            assert process.stdin
+            process.stdin.write(told)
+            process.stdin.flush()
+
+    def out_of_memory(self) -> bool:
+        """Whether one of them ended so; to be asked of an error that may come of it."""
+        ends = []
+        for process in self.processes:
+            try:
+                ends.append(process.wait(1.0))
+            except subprocess.TimeoutExpired:
+                continue
+        return OUT_OF_MEMORY in ends
+
+
+def main(parent: int, rank: int, devices: int, meeting: str) -> None:
+    """Returns when the leader tells no more."""
+    die_with_parent(parent)
+    from adapters.pytorch.data_parallel import DataParallel
+
+    adapter = DataParallel(devices, rank, meeting)
+
+    def end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        traceback.print_exception(kind, error, trace)
+        os._exit(OUT_OF_MEMORY if adapter.out_of_memory(error) else 1)
+
+    sys.excepthook = end  # the leader tells the two apart
+    told = io.BufferedReader(io.FileIO(sys.stdin.fileno()))
+    while told.peek(1):
+        verb, arguments = pickle.load(told)
+        getattr(adapter, verb)(*arguments)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

@@ -1,0 +1,103 @@
+"""TensorFlow on several devices: MirroredStrategy in a step of one's own, on logical CPUs or GPUs, in one process.
+
+GPUs: written as TensorFlow's guide has it, never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from adapters.base import Floats, Order, Probe, Unsupported
+from adapters.devices import refuse, refuse_parts, shares
+from adapters.tensorflow import adapter, optimizers
+from workloads.datasets import Images, Labels
+from workloads.records.own_code import OwnCode
+from workloads.spec import OptimizerSpec, Workload
+from workloads.weights import Weights
+
+NAME = "TensorFlow"
+
+
+class DataParallel(adapter.Adapter):
+    """A replica on each of `devices`. Evaluation, weights and running statistics are the first one's."""
+
+    def __init__(self, devices: int) -> None:
+        self.devices = devices
+
+    def open(
+        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
+    ) -> dict[str, Any]:
+        refuse(profile, precision, feed, NAME)
+        kind = "GPU" if device == "cuda" else "CPU"
+        if device == "cpu":
+            (processor,) = tf.config.list_physical_devices("CPU")
+            logical = [tf.config.LogicalDeviceConfiguration() for _ in range(self.devices)]
+            tf.config.set_logical_device_configuration(processor, logical)
+        elif (found := len(tf.config.list_physical_devices("GPU"))) < self.devices:
+            raise Unsupported(f"TensorFlow finds {found} GPUs, {self.devices} are asked for")
+        # Logical CPUs share one pool of threads.
+        facts = super().open(device, threads * self.devices, profile, precision, feed, allocator)
+        self.strategy = tf.distribute.MirroredStrategy([f"/{kind}:{number}" for number in range(self.devices)])
+        return facts | {"devices": self.devices, "data_parallel": "MirroredStrategy"}
+
+    def build(
+        self,
+        workload: Workload,
+        optimizer: OptimizerSpec,
+        weights: Weights,
+        seed: int,
+        model: keras.Model | None = None,
+    ) -> None:
+        with self.strategy.scope():
+            super().build(workload, optimizer, weights, seed, model)
+        rule, variables = self.optimizer, self.model.trainable_variables
+        images_spec, labels_spec = self.step.input_signature
+
+        def update(images: tuple[tf.Tensor, ...], labels: tuple[tf.Tensor, ...], weight: tf.Tensor) -> tf.Tensor:
+            number = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
+            loss, gradients = self.differentiated(images[number], labels[number], weight[number])
+            rule.apply_gradients(zip(gradients, variables, strict=True))  # sums those of all replicas
+            return loss
+
+        @tf.function(
+            input_signature=(
+                *[images_spec] * self.devices,
+                *[labels_spec] * self.devices,
+                tf.TensorSpec((self.devices,), tf.float32),
+            )
+        )
+        def step(*inputs: tf.Tensor) -> tf.Tensor:
+            *arrays, weight = inputs
+            losses = self.strategy.run(
+                update, args=(tuple(arrays[: self.devices]), tuple(arrays[self.devices :]), weight)
+            )
+            return self.strategy.reduce("SUM", losses, axis=None)
+
+        self.train_step, self.train_step_at = step, optimizers.at_rates(step, self.inner)
+
+    def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
+        raise Unsupported("TensorFlow on several devices: nobody has tried own code there")
+
+    def probe(self, images: Images, labels: Labels) -> Probe:
+        raise Unsupported("TensorFlow on several devices is asked for steps alone: a probe is of one device")
+
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[tf.Tensor]:
+        refuse_parts(part, NAME)
+        return super().train(order, rates)
+
+    def _inputs(self, batch: np.ndarray) -> tuple[Any, ...]:
+        """Each device's images, then each one's labels, then their weights (devices,), times the devices: in a replica
+        Keras' own loss divides by their number.
+        """
+        divided = shares(batch, self.devices)
+        images = [tf.constant(self.images[share.rows]) for share in divided]
+        labels = [tf.constant(self.labels[share.rows]) for share in divided]
+        return *images, *labels, tf.constant([share.weight * self.devices for share in divided], tf.float32)
+
+    def memory_use(self, order: Order, part: int | None = None) -> Any:
+        raise Unsupported("what memory holds is told of one device alone")

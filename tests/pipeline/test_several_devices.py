@@ -1,0 +1,128 @@
+"""Several devices by the real command line, with the three real frameworks."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from conftest import REAL_FRAMEWORKS, ROOT, TINY, bare_environment, by_cell
+from copied import copy_project, replace_in, run_in, without_memory_workers
+
+from workloads.records.check_name import LATE_NAMES, CheckName
+
+ASKED = (*TINY, "--device", "cpu", "--batch-size", 8, "--window", 1)
+ENDLESS = ("--window", 100)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project for which no neighbour takes too much: what is asked is not the speed."""
+    project = copy_project(tmp_path_factory.mktemp("project"))
+    (project / ".envs").symlink_to(ROOT / ".envs")
+    without_memory_workers(project)
+    replace_in(project / "workloads" / "records" / "checks.py", "CONTENDED_PERCENT = 25.0", "CONTENDED_PERCENT = 1e9")
+    return project
+
+
+@pytest.mark.real
+def test_one_model_on_two_devices_is_held_equal_by_the_gate_and_stands_in_a_table_of_its_own(
+    tmp_path: Path, undisturbed: Path
+) -> None:
+    results = tmp_path / "results"
+    asked = (*ASKED, "--framework", "all", "--epochs", 2)
+    done = run_in(undisturbed, *asked, "--devices", 2, "--results", results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = by_cell(results)
+    assert {framework for framework, _ in cells} == set(REAL_FRAMEWORKS)
+    for result in cells.values():
+        assert result["status"] == "ok", result["reason"]
+        assert [epoch["steps"] for epoch in result["epochs"]] == [4, 4]  # of 64 images: 16 an update
+        assert all(check["passed"] for check in result["checks"] if check["name"] in (CheckName.GATE, *LATE_NAMES))
+        assert result["facts"]["devices"] == 2
+        (meter,) = results.glob(f"trials/{framework_of(result)}-*/meter.json")
+        computing = [each for each in json.loads(meter.read_text())["processes"] if each["cpu_s"] > 0.5]
+        assert len(computing) == (2 if framework_of(result) == "pytorch" else 1)
+    (inputs,) = {str(result["spec"]["inputs"]) for result in cells.values()}
+    assert inputs
+    report = (results / "report" / "report.md").read_text()
+    assert "devices 2 in data parallel, batch sizes are a device's" in report
+    one = run_in(undisturbed, *asked, "--results", results)
+    assert one.returncode == 0, one.stdout + one.stderr
+    report = (results / "report" / "report.md").read_text()
+    assert "## Several devices: 8 images on each" in report
+    with (results / "report" / "scaling-8.csv").open() as file:
+        rows = {(row["framework"], row["devices"]) for row in csv.DictReader(file)}
+    assert rows == {(name, count) for name in REAL_FRAMEWORKS for count in ("1", "2")}
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("more", "said"), [
+    (("--accumulate", 2), "accumulates no gradients here"),
+    (("--precision", "bfloat16"), "nobody has held it against one device"),
+])  # fmt: skip
+def test_what_several_devices_cannot_do_is_unsupported_with_its_reason(
+    more: tuple[object, ...], said: str, tmp_path: Path, undisturbed: Path
+) -> None:
+    run_in(undisturbed, *ASKED, "--framework", "all", "--epochs", 1, "--devices", 2, *more, "--results", tmp_path)
+    cells = by_cell(tmp_path)
+    assert len(cells) == len(REAL_FRAMEWORKS)
+    for result in cells.values():
+        assert result["status"] == "unsupported" and said in result["reason"], result["reason"]
+
+
+def framework_of(result: dict[str, Any]) -> str:
+    return str(result["spec"]["cell"]["framework"])
+
+
+def ranks_of(runner: psutil.Process, count: int, within_s: float) -> list[psutil.Process]:
+    """Of the worker that is measured, once there are so many."""
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        every = runner.children(recursive=True)
+        found = [each for each in every if each.is_running() and "adapters.pytorch.ranks" in _command(each)]
+        if len(found) == count:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{count} ranks were not there within {within_s} s")
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+@pytest.mark.real
+def test_no_rank_outlives_a_runner_that_was_killed_and_the_sampler_saw_all_of_them(tmp_path: Path) -> None:
+    asked = (*ASKED, *ENDLESS, "--framework", "pytorch", "--devices", 4, "--results", tmp_path)
+    runner = subprocess.Popen(
+        [sys.executable, "-m", "runner", *map(str, asked)],
+        cwd=ROOT, env=bare_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    ranks = ranks_of(psutil.Process(runner.pid), 3, within_s=300)
+    worker = ranks[0].parent()
+    assert worker is not None
+    until = time.monotonic() + 120
+    alone, summed = 0, 0
+    while time.monotonic() < until and summed <= 2 * alone:
+        time.sleep(0.5)
+        alone = worker.memory_info().rss
+        for path in tmp_path.glob("trials/*/samples.csv"):
+            with path.open() as file:
+                rows = [row for row in csv.DictReader(file) if row["host_memory_bytes"]]
+            summed = max([summed, *(int(row["host_memory_bytes"]) for row in rows)])
+    assert summed > 2 * alone, "four processes of one framework are more than two of them"
+    runner.send_signal(signal.SIGKILL)
+    runner.communicate(timeout=30)
+    psutil.wait_procs([worker, *ranks], timeout=5)
+    for process in (worker, *ranks):
+        assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE

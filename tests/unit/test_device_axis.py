@@ -1,0 +1,80 @@
+"""Several devices as an axis: what a trial of them is, where it runs, and whom it is held against."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import make_spec, varied
+
+from adapters.base import Unsupported
+from adapters.worker.__main__ import adapter_for
+from runner.command import training_inputs
+from runner.command.parser import BadInput
+from runner.command.placement import placed
+from runner.gate.rivals import batches
+from runner.launch import worker_environment
+from runner.machine.description import Gpu
+from workloads.records.job import Placement, TrialSpec
+from workloads.study import MOST_DEVICES, Study, StudyError, read, studies
+
+
+def test_a_trial_stored_before_there_were_devices_keeps_its_id_and_another_has_another() -> None:
+    spec = make_spec()
+    stored = json.loads(json.dumps(spec.to_json()))
+    del stored["placement"]["devices"], stored["placement"]["others"]
+    assert TrialSpec.from_json(stored).id == spec.id
+    several = [varied(spec, devices=count) for count in (1, 2, 4)]
+    assert len({each.id for each in several}) == len({each.memory_id for each in several}) == 3
+    assert len({each.probe_id for each in several}) == 1, "a probe is of one device"
+    assert [(each.part, each.global_batch) for each in several] == [(None, 32), (None, 64), (None, 128)]
+    assert len({batches(each) for each in several}) == 3, "losses are held against those of the same batches alone"
+
+
+def test_a_placement_of_several_gpus_comes_back_from_its_file() -> None:
+    spec = varied(make_spec(), device="GPU-0", devices=2, others=("GPU-1",))
+    assert TrialSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+@pytest.mark.parametrize(("threads", "devices", "each"), [(8, 1, 8), (8, 2, 4), (8, 3, 2), (2, 4, 1)])
+def test_devices_of_a_cpu_are_parts_of_its_threads_one_at_least(threads: int, devices: int, each: int) -> None:
+    placement = Placement("cpu", threads, {}, devices=devices)
+    assert placement.device_threads == each
+    variables = worker_environment(placement, {})
+    assert variables["OMP_NUM_THREADS"] == str(each) and variables["CUDA_VISIBLE_DEVICES"] == ""
+    assert placement.first == Placement("cpu", threads, {})
+
+
+def test_further_gpus_are_the_machines_others_and_too_few_are_one_line(tmp_path: Path) -> None:
+    gpus = [Gpu(f"GPU-{number}", "H100", "570.1", "12.8", None) for number in range(3)]
+    placement = placed(Study("s", device="cuda:1", devices=2), gpus, None, "venv", tmp_path)
+    assert (placement.device, placement.others) == ("GPU-1", ("GPU-0",))
+    assert worker_environment(placement, {})["CUDA_VISIBLE_DEVICES"] == "GPU-1,GPU-0"
+    with pytest.raises(BadInput, match="--devices 4: this machine has 3 GPU"):
+        placed(Study("s", device="cuda:1", devices=4), gpus, None, "venv", tmp_path)
+
+
+@pytest.mark.parametrize("devices", [0, MOST_DEVICES + 1])
+def test_a_study_of_no_device_or_too_many_is_refused(devices: int) -> None:
+    with pytest.raises(StudyError, match="devices"):
+        Study("s", devices=devices)
+
+
+def test_a_rate_is_scaled_by_the_images_of_all_devices() -> None:
+    study = Study("s", batch_sizes=(16,), devices=4, scale_learning_rate="linear", learning_rate=0.1)
+    whole = study.changed(batch_sizes=(64,), devices=1)
+    (divided,), (one,) = (training_inputs.rates(each, 640).values() for each in (study, whole))
+    assert divided.tolist() == one.tolist()
+    assert varied(make_spec(optimizer=study.optimizer_spec), batch_size=16, devices=4).rule.learning_rate == 0.1
+
+
+def test_a_framework_without_an_adapter_for_several_says_so() -> None:
+    with pytest.raises(Unsupported, match="numpy has no adapter for several devices"):
+        adapter_for("numpy", 2)
+
+
+def test_the_study_of_scaling_differs_in_its_devices_alone() -> None:
+    parts = read(studies()["scaling-cpu"]).parts
+    assert [part.devices for part in parts.values()] == [1, 2]
+    assert len({part.changed(devices=1) for part in parts.values()}) == 1
