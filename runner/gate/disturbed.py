@@ -17,7 +17,7 @@ from runner.ask import answered
 from runner.gate.sizes import relative
 from runner.input_files import write
 from runner.launch import Launcher, LaunchFailed
-from runner.results.assemble import read_epochs
+from runner.results.assemble import first_losses_of, read_epochs
 from workloads import weights
 from workloads.records.events import Event, Events
 from workloads.records.job import Installation, Job, Kind, TrialSpec
@@ -85,7 +85,7 @@ def _trainings(events: Events) -> list[Training]:
     trainings = []
     for start, end in pairwise([*starts, len(events)]):
         part = events[start:end]
-        losses = [event["first_losses"] for event in part if "first_losses" in event]
+        losses = first_losses_of(part)
         trainings.append(Training(losses[-1] if losses else [], read_epochs(part)))
     return trainings
 

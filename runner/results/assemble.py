@@ -97,10 +97,16 @@ def measured(result: TrialResult, records: Records, parts: MemoryAccount | None)
         reason=reason,
         phases_s=phases(events),
         epochs=epochs,
-        first_losses=next((event["first_losses"] for event in reversed(events) if "first_losses" in event), []),
+        first_losses=next(reversed(first_losses_of(events)), []),
         figures=figures,
         checks=checks,
     )
+
+
+def first_losses_of(events: Events) -> list[list[float | None]]:
+    """Of each training that tells them. An event of another kind may call anything so: nobody has read what."""
+    return [event["first_losses"] for event in events
+            if event["event"] == Event.EPOCH_TRAINED and "first_losses" in event]  # fmt: skip
 
 
 def figures_of(records: Records, parts: MemoryAccount | None) -> dict[str, Figure]:

@@ -12,6 +12,7 @@ from conftest import PROJECT, make_spec
 from runner import ask as asking
 from runner.launch import Launcher, Local, Outcome
 from runner.memory_worker import MemoryWorker
+from runner.results.assemble import first_losses_of
 from runner.trial import run_trial
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, LOG_FILE, METER_FILE, SAMPLES_FILE, without_nan
@@ -19,6 +20,7 @@ from workloads.records.job import Job, Kind
 from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
 from workloads.records.stored import result_of
+from workloads.records.stored_events import read_events
 
 SPEC = make_spec()
 LAUNCHER = Local("python", {}, PROJECT)
@@ -64,3 +66,16 @@ def test_events_of_a_memory_worker_that_are_none_are_the_reason_why_nothing_is_k
     (folder / EVENTS_FILE).write_text("no event\n")
     account = MemoryWorker(tmp_path, [SPEC]).gather(SPEC, LAUNCHER)
     assert "events.jsonl: line 1: " in account["reason"] and folder.name in account["reason"]
+
+
+@pytest.mark.parametrize("stranger", [{"first_losses": None}, {"first_losses": ["2.3"]}, {"copied_s": None}])
+def test_an_event_of_a_kind_that_nobody_knows_gives_no_figure_whatever_it_says(
+    tmp_path: Path, stranger: dict[str, object]
+) -> None:
+    lines: list[dict[str, object]] = [
+        {"event": "started", "t_ns": 0},
+        {"event": "epoch_trained", "t_ns": 1, "steps": 1, "images": 1, "train_loss": 1.0, "first_losses": [2.3]},
+        {"event": "of a later version", "t_ns": 2, **stranger},
+    ]
+    (tmp_path / EVENTS_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert first_losses_of(read_events(tmp_path / EVENTS_FILE)) == [[2.3]]

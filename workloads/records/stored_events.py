@@ -265,7 +265,8 @@ def _follows(event: dict[str, Any], before: Events) -> None:
         return
     if before and event["t_ns"] < before[-1]["t_ns"]:
         raise ValueError(f"t_ns {event['t_ns']} is before that of the line before")
-    if "copied_s" in event and (not before or event["copied_s"] > (event["t_ns"] - before[-1]["t_ns"]) / 1e9):
+    copied_s = event.get("copied_s", 0.0) if event["event"] == Event.EPOCH_TRAINED else 0.0
+    if copied_s and (not before or copied_s > (event["t_ns"] - before[-1]["t_ns"]) / 1e9):
         raise ValueError("copies took longer than the epoch")
     if event["event"] == Event.WINDOW_ENDED:
         begun = [other["t_ns"] for other in before if other["event"] == Event.WINDOW_STARTED]
