@@ -38,7 +38,7 @@ def variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]
     environments = node.project_of(ROOT).environments
     environments.parent.mkdir(parents=True)
     environments.symlink_to(PROJECT.environments)
-    chosen = {"RAY_memory_monitor_refresh_ms": "0", "RAY_DISABLE_IMPORT_WARNING": "1", "PYTHONPATH": str(ROOT)}
+    chosen = {"RAY_memory_monitor_refresh_ms": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
     for name, value in chosen.items():
         monkeypatch.setenv(name, value)
     return {**chosen, "XDG_CACHE_HOME": str(tmp_path / "cache")}
