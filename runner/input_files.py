@@ -31,7 +31,7 @@ def write_array(results: Path, stem: str, array: NDArray[Any]) -> InputFile:
 def write(results: Path, stem: str, suffix: str, content: memoryview) -> InputFile:
     """These bytes."""
     sha256 = hashlib.sha256(content).hexdigest()
-    return _placed(results, f"{stem}-{sha256[:12]}{suffix}", sha256, lambda path: path.write_bytes(content))
+    return placed(results, f"{stem}-{sha256[:12]}{suffix}", sha256, lambda path: path.write_bytes(content))
 
 
 def link(results: Path, stem: str, source: Path, sha256: str) -> InputFile:
@@ -43,11 +43,13 @@ def link(results: Path, stem: str, source: Path, sha256: str) -> InputFile:
         except OSError:
             shutil.copyfile(source, path)
 
-    return _placed(results, f"{stem}-{sha256[:12]}.npy", sha256, make)
+    return placed(results, f"{stem}-{sha256[:12]}.npy", sha256, make)
 
 
-def _placed(results: Path, name: str, sha256: str, make: Callable[[Path], object]) -> InputFile:
-    """What is there already, and whole, is left alone; on a full disk nothing half-written is left."""
+def placed(results: Path, name: str, sha256: str, make: Callable[[Path], object]) -> InputFile:
+    """The file of this name, by `make` under another one; what is there already, and whole, is left alone. On a full
+    disk nothing half-written is left.
+    """
     path = results / INPUTS / name
     with FileLock(path.with_name(".lock")):  # of runs on two devices, which may share a folder
         if not path.exists() or file_digest(path, "sha256") != sha256:

@@ -216,10 +216,16 @@ class Session:
             self.storage.whole(spec, launcher)
             doing("gate")
             result = self.conclude(spec, folder, result, evidence)
-            if result.status not in self.request.retry or not retries_left or lacks_evidence(result):
+            if not self.runs_again(folder, result, retries_left):
                 return
-            shown = row(result, self.attempts(spec))
-            self.console.print(f"{shown}\n  run again; this attempt is kept in {put_aside(folder)}")
+
+    def runs_again(self, folder: Path, result: TrialResult, retries_left: int) -> bool:
+        """Whether it ended as one that is to be run again; then it is shown, and this attempt put aside."""
+        if result.status not in self.request.retry or not retries_left or lacks_evidence(result):
+            return False
+        shown = row(result, self.attempts(result.spec))
+        self.console.print(f"{shown}\n  run again; this attempt is kept in {put_aside(folder)}")
+        return True
 
     def conclude(self, spec: TrialSpec, folder: Path, result: TrialResult, evidence: dict[str, Any]) -> TrialResult:
         """Judge and store what was measured in the trial's folder, with all that is held against it."""

@@ -20,6 +20,7 @@ from filelock import FileLock
 
 from runner.cluster.block import BLOCK_FILE, Block
 from runner.cluster.node import host_folder, project_of
+from runner.cluster.ship import probe_folder
 from runner.command.setup import local, refused
 from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
@@ -81,7 +82,7 @@ def trials(
     for spec in block.trials:
         launcher = launchers[spec.cell.framework]
         conditions = machine | {"framework_label": definition.label(project, spec.cell.framework)}
-        folder, probe = work / ROOMS[Kind.TRIAL] / spec.id, host / ROOMS[Kind.PROBE] / spec.probe_id
+        folder, probe = work / ROOMS[Kind.TRIAL] / spec.id, probe_folder(host, spec.probe_id)
         evidence: dict[str, Any] = {}
         if isinstance(launcher, str):
             result = TrialResult(spec, Status.UNSUPPORTED, launcher, now(), 0.0, machine=conditions)

@@ -14,15 +14,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from filelock import FileLock
-
 from runner.cluster.block import BLOCK_FILE, Block
 from runner.cluster.ship import Parcel
-from runner.input_files import INPUTS
+from runner.input_files import INPUTS, placed
 from runner.log import last_lines
 from runner.owned import Owned
 from runner.project import Project
-from workloads.datasets import file_digest
 from workloads.records.files import LOG_FILE, write_json
 from workloads.records.job import InputFile
 from workloads.temporary import temporary_folder
@@ -94,13 +91,11 @@ def run(block: Block, root: Path, fetch: Fetch) -> Iterator[Parcel]:
 
 def bring(file: InputFile, host: Path, fetch: Fetch) -> None:
     """Once a node, whoever asks first; checked on arrival. Raises BlockFailed, OSError."""
-    path = host / file.path
-    with FileLock(host / INPUTS / f".{file.sha256[:16]}.lock"):
-        if path.exists() and file_digest(path, "sha256") == file.sha256:
-            return
-        part = path.with_name(f"{path.name}.part")
-        part.write_bytes(fetch(file))
-        if (found := file_digest(part, "sha256")) != file.sha256:
-            part.unlink()
+
+    def make(path: Path) -> None:
+        content = fetch(file)
+        if (found := hashlib.sha256(content).hexdigest()) != file.sha256:
             raise BlockFailed(f"{file.path}: sha256 expected {file.sha256}, {found} arrived")
-        part.replace(path)
+        path.write_bytes(content)
+
+    placed(host, Path(file.path).name, file.sha256, make)

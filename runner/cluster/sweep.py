@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import replace
-from pathlib import Path
 
 from runner.cluster import ship
 from runner.cluster.block import Block, blocks
@@ -12,10 +11,9 @@ from runner.cluster.engine import Engine, Over
 from runner.cluster.ship import ARRIVING, Damaged, Parcel
 from runner.command.parser import RETRIES
 from runner.command.plan import Plan
-from runner.command.progress import Display, row
-from runner.command.setup import fresh_folder, put_aside
+from runner.command.progress import Display
+from runner.command.setup import fresh_folder
 from runner.environments import definition
-from runner.gate.judge import lacks_evidence
 from runner.machine import description
 from runner.session import Session
 from runner.too_large import TooLarge
@@ -115,18 +113,12 @@ class Sweep:
             self.finish(spec, 0.0)
             return
         judged = self.session.conclude(spec, folder, result, parcel.evidence)
+        retries_left = RETRIES - self.tries[spec.id]
         self.tries[spec.id] += 1
-        wanted = judged.status in self.session.request.retry and not lacks_evidence(judged)
-        if wanted and self.tries[spec.id] <= RETRIES:
-            self.run_again(spec, judged, folder)
+        if self.session.runs_again(folder, judged, retries_left):
+            self.waiting.append(Block((spec,), self.commit))
         else:
             self.finish(spec, judged.wall_s)
-
-    def run_again(self, spec: TrialSpec, judged: TrialResult, folder: Path) -> None:
-        """As this status was asked to be; the attempt is kept."""
-        shown = row(judged, self.session.attempts(spec))
-        self.console.print(f"{shown}\n  run again; this attempt is kept in {put_aside(folder)}")
-        self.waiting.append(Block((spec,), self.commit))
 
     def leave_out(self, spec: TrialSpec, status: Status, reason: str) -> None:
         """For a reason that this machine knows."""
