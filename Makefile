@@ -63,8 +63,8 @@ style: .venv/.complete-test
 	@$(PIP) check --quiet
 	@touch $@
 
-.venv/.complete-test: .venv/.complete requirements-test.txt requirements-ray.txt
+.venv/.complete-test: .venv/.complete requirements-test.txt requirements-ray.txt requirements-slurm.txt
 	@echo "tests: adding pytest, ruff and mypy to .venv"
-	$(INSTALL) -r requirements.txt -r requirements-test.txt -r requirements-ray.txt
+	$(INSTALL) -r requirements.txt -r requirements-test.txt -r requirements-ray.txt -r requirements-slurm.txt
 	@$(PIP) check --quiet
 	@touch $@

@@ -93,7 +93,7 @@ COLUMNS = (
     _of_spec("learning_rate", "at this batch size; of a schedule the highest", lambda spec: spec.rule.learning_rate),
     _of_spec("schedule", "of the learning rate", lambda spec: spec.task.optimizer.schedule),
     _of_spec("augment", "what is done to the training images", lambda spec: spec.task.augment),
-    _of_spec("profile", "the loop: default or tuned", lambda spec: spec.task.profile),
+    _of_spec("profile", "the loop: default, tuned, autotune or no-autotune", lambda spec: spec.task.profile),
     _of_spec("precision", "of the layers", lambda spec: spec.task.precision),
     _of_spec("feed", "where the images lie: host or device", lambda spec: spec.task.feed),
     _of_spec("own_code", "whether the model is somebody's own code", lambda spec: spec.task.own_code is not None),

@@ -86,7 +86,7 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
     request = cli.request(options, project)
     if request.study.blocks:
         request = blocks.checked(request, options)
-    if request.ray is not None:
+    if request.elsewhere:
         away.check(request)
     if request.plan_only and request.study.blocks:
         blocks.plan(own_data.prepared(request, console), console)
@@ -95,7 +95,7 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
         show.plan(own_data.prepared(request, console), console)
         return 0
     files = [] if request.until_stable is None else [stable.STABLE_FILE]
-    with alone(request, *files, elsewhere=request.ray is not None), away.engine_of(request) as engine:
+    with alone(request, *files, elsewhere=request.elsewhere), away.engine_of(request) as engine:
         return run(own_data.prepared(request, console), console, engine)
 
 

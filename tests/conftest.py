@@ -165,7 +165,11 @@ def turn(item: pytest.Function) -> int:
 
 
 def group(item: pytest.Function) -> str:
-    """Of tests that share what is started once: the quick run, a framework's answers to the suite, a module's own."""
+    """Of tests that share what is started once: the quick run, a framework's answers to the suite, a module's own; or
+    what a test says of itself.
+    """
+    if said := item.get_closest_marker("xdist_group"):
+        return str(said.args[0])
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     if "quick_run" in item.fixturenames:
         return f"quick run {parameters.get('framework', parameters.get('told', ''))}"

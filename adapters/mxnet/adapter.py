@@ -58,6 +58,7 @@ class Adapter:
             "framework_version": mx.__version__,
             "cuda_version": version("libcudart.so.11.0", "cudaRuntimeGetVersion") if device == "cuda" else None,
             "cudnn_version": version("libcudnn.so.8", "cudnnGetVersion") if device == "cuda" else None,
+            "cudnn_autotune": os.environ.get("MXNET_CUDNN_AUTOTUNE_DEFAULT") != "0" if device == "cuda" else None,
             "precision": precision,
             "tf32": device == "cuda" and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0",
             "intra_op_threads": int(os.environ["OMP_NUM_THREADS"]),  # MXNet has no call for it

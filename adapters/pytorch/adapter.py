@@ -37,7 +37,7 @@ from adapters.pytorch.libraries import chosen_kernels
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import BatchNorm, Join, Layer, Shape
-from workloads.records.build import BFLOAT16, FLOAT16, TF32, TUNED
+from workloads.records.build import AUTOTUNE, BFLOAT16, FLOAT16, TF32, TUNED
 from workloads.records.own_code import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
@@ -57,6 +57,7 @@ class Adapter:
         chosen = chosen_kernels() if device == "cpu" else {}
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(threads)
+        torch.backends.cudnn.benchmark = profile == AUTOTUNE  # by itself it is off
         if device == "cuda":
             if not torch.cuda.is_available():
                 raise Unsupported("PyTorch finds no GPU that this build can use")
@@ -75,6 +76,7 @@ class Adapter:
             "framework_version": torch.__version__,
             "cuda_version": torch.version.cuda if device == "cuda" else None,
             "cudnn_version": torch.backends.cudnn.version() if device == "cuda" else None,
+            "cudnn_autotune": torch.backends.cudnn.benchmark if device == "cuda" else None,
             "multiprocessors": torch.cuda.get_device_properties(0).multi_processor_count if device == "cuda" else None,
             "precision": precision,
             "tf32": torch.backends.cudnn.allow_tf32 if device == "cuda" else False,

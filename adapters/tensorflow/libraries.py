@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import keras
@@ -33,6 +34,7 @@ def facts_of(device: str, precision: str, allocator: str) -> dict[str, Any]:
         "keras_version": keras.__version__,
         "cuda_version": build.get("cuda_version") if device == "cuda" else None,
         "cudnn_version": build.get("cudnn_version") if device == "cuda" else None,
+        "cudnn_autotune": os.environ.get("TF_CUDNN_USE_AUTOTUNE") != "0" if device == "cuda" else None,
         "precision": precision,
         "tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
         "intra_op_threads": threading.get_intra_op_parallelism_threads(),

@@ -42,7 +42,7 @@ TRIAL_FILES = (
     BLOCKS_FILE,
 )  # fmt: skip
 LOGS = (files.LOG_FILE, files.SAMPLER_LOG_FILE)  # free text
-NOT_READ = ("overhead", "report", files.INDEX_FILE)  # known, and left out without a word
+NOT_READ = ("overhead", "report", "jobs", files.INDEX_FILE)  # known, and left out without a word
 NETWORK = re.compile(r".+-network-(?P<digest>[0-9a-f]{12})\.json")  # in INPUTS, named by its content
 INPUTS = "inputs"
 

@@ -31,3 +31,6 @@ class Engine(Protocol):
 
     def arrival(self) -> tuple[Block, Parcel | Over]:
         """The next thing that comes of any block that was handed out; blocks until there is one."""
+
+    def close(self) -> None:
+        """Ends whatever still runs."""

@@ -56,6 +56,7 @@ class Request:
     retry: frozenset[Status]  # a trial that ends so is run again at once, RETRIES times at most
     try_all: bool = False  # also batch sizes larger than one that ran out of memory
     ray: str | None = None  # address of the cluster that trials run on
+    slurm: str | None = None  # partition that they run on
     source: ImageSource | None = None  # this and what follows: as command.own_data.prepared found it
     arrays: dict[str, CachedFile] | None = None  # None: of a published data set, or of a plan
     series: dict[str, Request] = field(default_factory=dict)  # of a study that has some: each as one of its own
@@ -64,6 +65,11 @@ class Request:
     def parts(self) -> dict[str, Request]:
         """{series: what it asks for}; {"": this one} of a study without series."""
         return self.series or {"": self}
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether its trials run on other machines."""
+        return bool(self.ray or self.slurm)
 
     @property
     def installed(self) -> tuple[str, ...]:
@@ -99,12 +105,12 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     project = with_adapters(project, options.adapters)
     study = _with_repeats(study_of(options), options.until_stable)
     isolation, gpus = _isolation(options.isolation), description.gpus()
-    ray = getattr(options, "ray", None)  # of `python -m runner` alone
+    ray, slurm = (getattr(options, name, None) for name in ("ray", "slurm"))  # of `python -m runner` alone
     results = options.results or Path("results") / study.name
     models = own_code.named(options.models, project)
     trained = {
         name: _trained(part, options, project, bool(models))
-        | {"placement": placed(part, gpus, options.memory_limit, isolation, results, ray is not None)}
+        | {"placement": placed(part, gpus, options.memory_limit, isolation, results, bool(ray or slurm))}
         for name, part in study.parts.items()
     }
     first = next(iter(trained.values()))
@@ -125,6 +131,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         retry=frozenset(Status(known("status to retry", status, RETRIED)) for status in options.retry),
         try_all=options.try_all,
         ray=ray,
+        slurm=slurm,
         results=_results(results, writable=not options.plan),
     )
     return _of_series(asked, study, trained) if study.series else asked

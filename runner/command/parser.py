@@ -90,6 +90,8 @@ def run_parser() -> Parser:
                         help="of a study that has several: these alone")  # fmt: skip
     parser.add_argument("--ray", metavar="auto|HOST:PORT", help="run the trials on the machines of this Ray cluster, "
                         "on CPUs (needs requirements-ray.txt)")  # fmt: skip
+    parser.add_argument("--slurm", metavar="PARTITION", help="run the trials as jobs of this partition of Slurm, on "
+                        "CPUs (needs requirements-slurm.txt)")  # fmt: skip
     add_shared(parser)
     add_axes(parser)
     again = parser.add_argument_group("trials that are run again")
@@ -153,7 +155,8 @@ def add_axes(parser: Parser) -> None:
         "--seed", type=whole, metavar="N", help="repeat r draws weights and batch order with seed + r"
     )
     measuring.add_argument("--profile", dest="profiles", nargs="+", metavar="NAME", help="default, the loop of the "
-                       "framework's guide; tuned, the fastest known with the same numbers; or both")  # fmt: skip
+                       "framework's guide; tuned, the fastest known with the same numbers; on a GPU autotune or "
+                       "no-autotune, cuDNN's choice of convolutions; or several")  # fmt: skip
     measuring.add_argument("--precision", dest="precisions", nargs="+", metavar="NAME", help=f"of the layers: "
                        f"{', '.join(PRECISIONS)}, or several; weights and updates stay in float32")  # fmt: skip
     measuring.add_argument("--feed", metavar="host|device", help="where the training split lives (default: host)")

@@ -23,7 +23,7 @@ from runner.machine import description
 from runner.machine.description import Gpu
 from runner.project import DEFINITION_FILE, Project
 from workloads.records import attempts, processor
-from workloads.records.build import installed_of, mode_of
+from workloads.records.build import OF_CUDNN, installed_of, mode_of
 from workloads.records.files import ATTEMPTS
 from workloads.records.job import OF_THE_CALLER, Installation, Job, Kind
 
@@ -69,6 +69,8 @@ def refused(project: Project, framework: str, device_kind: str, gpu: Gpu | None)
     if mode.profile not in definition.profiles(project, framework):
         return f"its {DEFINITION_FILE} has no [profile.{mode.profile}]"
     if device_kind == "cpu":
+        if mode.profile in OF_CUDNN:
+            return f"profile {mode.profile}: it is cuDNN that tries its convolutions, and a CPU has none of it"
         return processor.lacks(mode.precision, description.cpu_flags(processor.COMPUTES))
     return processor.gpu_lacks(mode.precision, gpu.capability if gpu else None)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENT, PROJECT, TINY, run_runner
+from conftest import PATIENT, PROJECT, ROOT, TINY, run_runner
 from copied import run_in
 
 from runner.environments.definition import read
@@ -71,6 +72,45 @@ def test_a_worker_finds_the_variables_of_its_profile_alone() -> None:
     tuned = launcher.environment(placement, "tuned")
     assert environment.profile_variables["tuned"].items() <= tuned.items()
     assert not environment.profile_variables["tuned"].keys() & launcher.environment(placement).keys()
+
+
+ASKED = """
+import json, sys, torch
+from adapters.pytorch.adapter import Adapter
+Adapter().open("cpu", 1, sys.argv[1], "float32", "host", "on-demand")
+print(json.dumps(torch.backends.cudnn.benchmark))
+"""
+
+
+@pytest.mark.parametrize(("profile", "on"), [("default", False), ("autotune", True), ("no-autotune", False)])
+def test_pytorch_tries_its_convolutions_in_profile_autotune_alone(profile: str, on: bool) -> None:
+    environment = read(PROJECT, "pytorch", "cpu")
+    done = subprocess.run(
+        [environment.interpreter, "-c", ASKED, profile], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) is on
+
+
+@pytest.mark.parametrize(
+    ("framework", "name"), [("tensorflow", "TF_CUDNN_USE_AUTOTUNE"), ("mxnet", "MXNET_CUDNN_AUTOTUNE_DEFAULT")]
+)
+def test_a_worker_is_told_whether_cudnn_tries_its_convolutions_whatever_the_caller_has(
+    framework: str, name: str
+) -> None:
+    environment = read(PROJECT, framework, "cuda")
+    launcher = Local("python", environment.variables, PROJECT, profile_variables=environment.profile_variables)
+    for profile, value, of_the_caller in (("autotune", "1", "0"), ("no-autotune", "0", "1")):
+        assert launcher.environment(Placement("GPU-1", 1, {name: of_the_caller}), profile)[name] == value
+    assert name not in launcher.environment(Placement("GPU-1", 1, {}))
+
+
+def test_on_a_cpu_there_is_nothing_that_cudnn_could_try(tmp_path: Path) -> None:
+    done = run_runner(*WORDS, "--profile", "autotune", "--results", tmp_path)
+    assert done.returncode == 1
+    results = [json.loads(path.read_text()) for path in tmp_path.glob(f"trials/*/{RESULT_FILE}")]
+    assert results and {(each["status"], each["reason"]) for each in results} == {
+        ("unsupported", "profile autotune: it is cuDNN that tries its convolutions, and a CPU has none of it")
+    }
 
 
 def test_a_framework_without_the_profile_is_unsupported_in_it_and_runs_in_the_other(tmp_path: Path) -> None:

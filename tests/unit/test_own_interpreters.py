@@ -17,7 +17,7 @@ from runner.command.parser import BadInput
 from runner.environments import interpreter
 from runner.environments.definition import read
 from runner.environments.interpreter import BadInterpreter, Interpreter, check
-from workloads.records.build import Mode, installed_of, mode_of
+from workloads.records.build import PRECISIONS, PROFILES, Mode, in_mode, installed_of, mode_of
 from workloads.records.job import Placement
 
 HERE = Placement("cpu", 1, {})
@@ -165,6 +165,8 @@ def test_each_build_is_a_column_in_each_mode_and_is_installed_once() -> None:
     modes = [Mode(profile, precision) for profile in ("default", "tuned") for precision in ("float32", "bfloat16")]
     assert [mode_of(column) for column in columns] == modes * 2
     assert [installed_of(column) for column in columns] == ["pytorch"] * 4 + ["pytorch@a.b"] * 4
+    for column in builds.in_modes(["pytorch@a.b"], PROFILES, PRECISIONS):
+        assert installed_of(column) == "pytorch@a.b" and in_mode("pytorch@a.b", mode_of(column)) == column
     for build in ("pytorch@detuned", "pytorch@bfloat16.a", "pytorch@float32"):
         assert (mode_of(build), installed_of(build)) == (Mode(), build)
 

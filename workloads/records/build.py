@@ -12,10 +12,12 @@ from typing import Literal, get_args
 MARK, DOT = "@", "."
 LABEL = re.compile(r"[a-z0-9.-]{1,20}")  # of the caller's; it stands in names of folders
 
-# How an adapter trains: as its framework's guide teaches, or as fast as it is known to with the same numbers.
-Profile = Literal["default", "tuned"]
+# How an adapter trains: as its framework's guide teaches, or as fast as it is known to with the same numbers; or as the
+# guide teaches, with cuDNN's convolutions chosen by trying them, or by rule.
+Profile = Literal["default", "tuned", "autotune", "no-autotune"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
-DEFAULT, TUNED = PROFILES
+DEFAULT, TUNED, AUTOTUNE, NO_AUTOTUNE = PROFILES
+OF_CUDNN: tuple[str, ...] = (AUTOTUNE, NO_AUTOTUNE)
 # What it computes its layers in: all but the first with weights, losses and updates in float32.
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
@@ -67,5 +69,5 @@ def _named(adapter: str, *label: str) -> str:
 def _split(build: str) -> tuple[str, Mode]:
     label = label_of(build).split(DOT)
     precision = label.pop() if label[-1] in REDUCED else FLOAT32
-    profile = label.pop() if label[-1:] == [TUNED] else DEFAULT
+    profile = label.pop() if label[-1:] and label[-1] in PROFILES[1:] else DEFAULT
     return _named(adapter_of(build), *label), Mode(profile, precision)

@@ -1,0 +1,82 @@
+"""What the tests of sweeps share: a command at work, what it stored, and what still runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+from conftest import PROJECT, ROOT, bare_environment
+
+from runner.cluster import node
+
+LONG_S = 600
+
+
+def keep_environments(cache: Path) -> None:
+    """The project's own, where nodes look for theirs. XDG_CACHE_HOME is `cache` by then."""
+    environments = node.project_of(ROOT).environments
+    assert environments.is_relative_to(cache)
+    environments.parent.mkdir(parents=True)
+    environments.symlink_to(PROJECT.environments)
+
+
+def begin(command: list[object], variables: dict[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        list(map(str, command)), cwd=ROOT, env=bare_environment() | variables, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def stored(results: Path) -> dict[str, Path]:
+    return {path.parent.name: path for path in results.glob("trials/*/result.json")}
+
+
+def wait_for(what: Callable[[], bool], driver: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + LONG_S
+    while not what():
+        assert driver.poll() is None, driver.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def workers() -> list[psutil.Process]:
+    """Processes of trials on any node."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if "adapters.worker" in words and any("/block-" in word for word in words):
+            found.append(process)
+    return found
+
+
+def none_outlives() -> bool:
+    until = time.monotonic() + 30
+    while workers() and time.monotonic() < until:
+        time.sleep(0.2)
+    return not workers()
+
+
+def measured(folder: Path) -> dict[str, bytes]:
+    """All but the verdict, which others that arrive may change."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "result.json"}
+
+
+def ended_ok(results: Path) -> dict[str, dict[str, bytes]]:
+    """By id: contended ones are the next run's, too."""
+    found = stored(results).items()
+    return {name: measured(path.parent) for name, path in found if json.loads(path.read_text())["status"] == "ok"}
+
+
+def computed(results: Path) -> dict[str, Any]:
+    """{id: losses and accuracies}"""
+    found = {}
+    for name, path in stored(results).items():
+        result = json.loads(path.read_text())
+        epochs = [{name: epoch[name] for name in epoch if not name.endswith("_s")} for epoch in result["epochs"]]
+        found[name] = result["first_losses"], epochs
+    return found
