@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import subprocess
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import submitit
-from submitit.core.utils import FailedJobError, FailedSubmissionError, UncompletedJobError
+from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from runner.cluster import node
 from runner.cluster.block import Block
@@ -22,15 +23,24 @@ from runner.cluster.engine import EngineUnavailable, Over
 from runner.cluster.ship import Damaged, Parcel
 from runner.project import Project
 from runner.storage import CannotGoOn
-from workloads.records.files import sync
+from runner.stored import TRIALS
+from workloads.records.files import ATTEMPTS, RESULT_FILE, sync
 from workloads.records.job import InputFile
+from workloads.records.stored import result_of
 
-CLUSTER = "slurm"  # submitit's other one, "local", is processes of this machine: the tests'
-JOBS = "jobs"  # of a results folder: what jobs were given, and what they left there
+SLURM = "slurm"
+CLUSTER = SLURM  # of submitit's; "local", processes of this machine, is the tests'
+JOBS = "jobs"  # of a results folder: what jobs are given, and what they leave there
 PARCELS = "*.parcel"
 MAKING_S = 3600  # for environments and inputs, beside a block's trials
-LOOK_S, ASK_S = 1.0, 30.0  # between looks at the shared folder, and questions to Slurm
+LOOK_S, ASK_S = 1.0, 15.0  # between looks at the shared folder, and questions to Slurm
+LATE_S = 120.0  # until what a job has written on its machine is seen here: NFS tells of new files a minute late
 WORDS = 200  # characters of a reason that is Slurm's
+UNDER_WAY = {
+    "PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "STAGE_OUT", "SIGNALING", "RESIZING",
+    "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD",
+}  # fmt: skip
+Answer = tuple[int, str | None]  # of a job: parcels that it left, and what ended it, None where that was its own end
 
 
 @dataclass
@@ -38,36 +48,49 @@ class Running:
     """A block and its job; `folder` is where its parcels come to lie."""
 
     block: Block
-    job: submitit.Job[str | None]
+    job: submitit.Job[Answer]
     folder: Path
+    arrived: int = 0  # parcels
+    ended_s: float | None = None  # when this was first seen
 
 
 class SlurmEngine:
-    """One driver's. What a killed one left in the folder arrives first; what of it still runs is ended."""
+    """One driver's. What the jobs of a killed one left arrives first; those that still run are ended."""
 
     def __init__(self, partition: str, project: Project, results: Path, threads: int) -> None:
         """Raises EngineUnavailable."""
         self.partition, self.project, self.results, self.threads = partition, project, results.resolve(), threads
         self.cores = cores_of(partition)
         if self.cores < threads:
-            raise EngineUnavailable(f"--slurm {partition}: it has {self.cores} CPUs for {threads} threads")
+            raise EngineUnavailable(f"--slurm {partition}: {self.cores} CPUs for {threads} threads: give --threads")
         jobs = self.results / JOBS
         self.name = f"batchwise-{uuid.uuid5(uuid.NAMESPACE_URL, str(jobs)).hex[:12]}"  # the same for this folder
-        self._cancel()
-        self.kept = {path.name.partition("=")[0]: path for path in sorted(jobs.glob(f"*/*/{PARCELS}"))}
+        self._end_all()
+        self.kept = {trial_of(path): path for path in sorted(jobs.glob(f"*/*/{PARCELS}")) if self._is_new(path)}
         self.folder = jobs / uuid.uuid4().hex
         self.folder.mkdir(parents=True)
         self.running: list[Running] = []
-        self.here: list[tuple[Block, Path]] = []
         self.taken: Path | None = None
-        self.asked_s = time.monotonic()
+        self.states: dict[str, str] = {}
+        self.asked_s = 0.0
+
+    def _is_new(self, path: Path) -> bool:
+        """Whether this parcel of an earlier driver was not stored by it; one that was is removed."""
+        trial, began = trial_of(path), None
+        with suppress(Damaged):
+            began = Parcel.from_bytes(path.read_bytes()).told().started_at
+        known = [self.results / TRIALS / trial, *(self.results / ATTEMPTS).glob(f"{glob.escape(trial)}-*")]
+        if began and any(began_at(folder / RESULT_FILE) == began for folder in known):
+            path.unlink()
+            return False
+        return began is not None
 
     def slots(self) -> int:
         """Blocks that the partition has CPUs for."""
         return self.cores // self.threads
 
     def submit(self, block: Block) -> None:
-        """As a job; its comment is the block's name. Raises CannotGoOn where Slurm takes none."""
+        """As a job with the block's name for a comment. Raises CannotGoOn where no more are taken, OSError."""
         folder = self.folder / uuid.uuid4().hex
         folder.mkdir()
         kept = [self.kept.pop(spec.id) for spec in block.trials if spec.id in self.kept]
@@ -81,53 +104,99 @@ class SlurmEngine:
             timeout_min=int(limit_s / 60) + 1,
             slurm_partition=self.partition,
             slurm_comment=block.name,
+            slurm_additional_parameters={"no-requeue": True},  # what is lost is handed out again from here
         )
+        done = set(map(trial_of, kept))
         try:
             with importable(self.project.root):
-                done = {path.name.partition("=")[0] for path in kept}
                 job = executor.submit(run_block, block.to_json(), done, self.project.root, self.results, folder)
-        except (FailedSubmissionError, OSError) as error:
+        except (FailedSubmissionError, subprocess.CalledProcessError) as error:
             raise CannotGoOn(f"--slurm {self.partition}: no more jobs are taken: {in_a_line(error)}") from error
-        self.running.append(Running(block, job, folder))
+        self.running.append(Running(block, job, folder, arrived=-len(kept)))
 
     def arrival(self) -> tuple[Block, Parcel | Over]:
         """Blocks until there is one. What it gave before is stored by now."""
         if self.taken:
             self.taken.unlink(missing_ok=True)
         while True:
-            ask = time.monotonic() - self.asked_s > ASK_S
-            if ask:
-                self.asked_s = time.monotonic()
+            self._ask()
             for each in self.running:
-                over = each.job.done(force_check=ask)  # first: what it left before its end is there then
-                ask = False  # the answer is of all
+                over = self._over(each)  # first: what it left before its end is looked for then
                 for path in sorted(each.folder.glob(PARCELS)):
                     self.taken = path
+                    each.arrived += 1
                     try:
                         return each.block, Parcel.from_bytes(path.read_bytes())
                     except Damaged:
                         path.unlink()
-                if over:
+                if over and (end := self._whole(each)):
                     self.running.remove(each)
-                    return each.block, Over(reason_of(each.job))
+                    return each.block, end
             time.sleep(LOOK_S)
 
+    def _ask(self) -> None:
+        """Slurm for the states of all jobs, if it is time to; where it does not answer, they stay as they were."""
+        if CLUSTER != SLURM or time.monotonic() - self.asked_s < ASK_S:
+            return
+        self.asked_s = time.monotonic()
+        command = ["squeue", "--noheader", "--me", "--name", self.name, "--states", "all", "--format", "%i %T"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            told = dict(line.split() for line in done.stdout.splitlines() if line.strip())
+            self.states = {each.job.job_id: told.get(each.job.job_id, "gone") for each in self.running}
+
+    def _over(self, running: Running) -> bool:
+        job = running.job
+        if job.paths.result_pickle.exists():
+            return True
+        if CLUSTER != SLURM:
+            return job.done()
+        return self.states.get(job.job_id, "PENDING") not in UNDER_WAY
+
+    def _whole(self, running: Running) -> Over | None:
+        """None where more may be seen of a job that has ended."""
+        running.ended_s = running.ended_s or time.monotonic()
+        late = time.monotonic() - running.ended_s > LATE_S
+        job = running.job
+        if not job.paths.result_pickle.exists():
+            known = CLUSTER != SLURM or self.states.get(job.job_id) not in (None, "COMPLETED", "gone")
+            state = self.states.get(job.job_id, "INTERRUPTED")
+            return Over(f"its job {job.job_id} ended without a word ({state})") if known or late else None
+        try:
+            left, reason = job.result()
+        except FailedJobError as error:
+            return Over(f"its job {job.job_id}: {in_a_line(error)}")
+        return Over(reason) if late or running.arrived >= left else None
+
     def close(self) -> None:
-        """Ends whatever still runs. What of it has not arrived stays for the next driver."""
+        """Ends whatever still runs. What of it is not stored stays for the next driver."""
         for each in self.running:
             each.job.cancel(check=False)
-        if not any(self.folder.glob(f"*/{PARCELS}")):
-            shutil.rmtree(self.folder, ignore_errors=True)
+        for folder in self.folder.parent.iterdir():
+            if not any(folder.glob(f"*/{PARCELS}")):
+                shutil.rmtree(folder, ignore_errors=True)
 
-    def _cancel(self) -> None:
-        """The jobs of a driver that was killed."""
-        if CLUSTER == "slurm":
+    def _end_all(self) -> None:
+        """The jobs of this results folder."""
+        if CLUSTER == SLURM:
             subprocess.run(["scancel", "--me", "--name", self.name], capture_output=True, check=False)
+
+
+def began_at(path: Path) -> str | None:
+    """When this result's trial was begun, if it can be read."""
+    with suppress(OSError, ValueError):
+        return result_of(path.read_bytes()).started_at
+    return None
+
+
+def trial_of(path: Path) -> str:
+    """Of which this is a parcel."""
+    return path.name.partition("=")[0]
 
 
 def cores_of(partition: str) -> int:
     """CPUs of its nodes. Raises EngineUnavailable."""
-    if CLUSTER != "slurm":
+    if CLUSTER != SLURM:
         return len(os.sched_getaffinity(0))
     command = ["sinfo", "--noheader", "--partition", partition, "--format", "%C"]
     try:
@@ -137,24 +206,14 @@ def cores_of(partition: str) -> int:
     except subprocess.CalledProcessError as error:
         raise EngineUnavailable(f"--slurm {partition}: sinfo: {in_a_line(error.stderr)}") from error
     if not told.strip():
-        raise EngineUnavailable(f"--slurm {partition}: Slurm knows no such partition: sinfo lists them")
+        raise EngineUnavailable(f"--slurm {partition}: Slurm knows no such partition; sinfo lists them")
     return int(told.split()[0].split("/")[-1])  # allocated/idle/other/total
 
 
 def in_a_line(said: object) -> str:
-    """The first that is none but white space."""
+    """The first that is more than white space."""
     lines = (line.strip() for line in str(said).splitlines())
     return next((line[:WORDS] for line in lines if line), type(said).__name__)
-
-
-def reason_of(job: submitit.Job[str | None]) -> str | None:
-    """What ended it, None where that was its own end."""
-    try:
-        return job.result()
-    except UncompletedJobError:
-        return f"its job {job.job_id} ended as {job.state}"
-    except FailedJobError as error:
-        return f"its job {job.job_id}: {in_a_line(error)}"
 
 
 @contextmanager
@@ -170,9 +229,9 @@ def importable(root: Path) -> Iterator[None]:
             os.environ["PYTHONPATH"] = before
 
 
-def run_block(block: dict[str, Any], done: set[str], root: Path, results: Path, folder: Path) -> str | None:
-    """On a node: its trials but for those that are done, left in `folder` one by one. What ended it, if not its end."""
-    whole = Block.from_json(block)
+def run_block(block: dict[str, Any], done: set[str], root: Path, results: Path, folder: Path) -> Answer:
+    """On a node: its trials but for those that are done, left in `folder` one by one."""
+    whole, left = Block.from_json(block), 0
     wanted = replace(whole, trials=tuple(spec for spec in whole.trials if spec.id not in done))
 
     def fetch(file: InputFile) -> bytes:
@@ -181,9 +240,10 @@ def run_block(block: dict[str, Any], done: set[str], root: Path, results: Path, 
     try:
         for parcel in node.run(wanted, root, fetch) if wanted.trials else ():
             leave(parcel, folder)
+            left += 1
     except (node.BlockFailed, OSError) as error:
-        return in_a_line(error)
-    return None
+        return left, in_a_line(error)
+    return left, None
 
 
 def leave(parcel: Parcel, folder: Path) -> None:
