@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from workloads.networks import WORKLOADS
 from workloads.records import network, processor
 from workloads.records.build import DEFAULT, FLOAT32, TF32, Mode, mode_of
-from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
+from workloads.records.job import ANY_GPU, AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import started
@@ -259,7 +259,8 @@ def _gpu(result: TrialResult) -> dict[str, Any]:
     """What the machine told of the trial's GPU; empty on a CPU, and where nothing was told."""
     gpus = result.machine.get("gpus")
     known = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
-    return next((gpu for gpu in known if gpu.get("uuid") == result.spec.placement.device), {})
+    device = result.spec.placement.device  # of a sweep: the machine told of the one that was given
+    return next((gpu for gpu in known if device in (ANY_GPU, gpu.get("uuid"))), {})
 
 
 def _container(result: TrialResult) -> str | None:

@@ -19,7 +19,19 @@ from runner import owned, stored
 from runner.batch_size import command as batch_size
 from runner.cluster.engine import Engine
 from runner.cluster.sweep import Sweep
-from runner.command import away, blocks, cli, inputs, machine_noise, overhead, own_data, parser, show, stable
+from runner.command import (
+    away,
+    blocks,
+    cli,
+    inputs,
+    machine_noise,
+    node_types,
+    overhead,
+    own_data,
+    parser,
+    show,
+    stable,
+)
 from runner.command.plan import Plan, plan_of_series
 from runner.command.setup import installations, make_environments
 from runner.doctor import command as doctor
@@ -86,14 +98,15 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
     request = cli.request(options, project)
     if request.study.blocks:
         request = blocks.checked(request, options)
-    if request.elsewhere:
-        away.check(request)
+    away.check(request)
     if request.plan_only and request.study.blocks:
         blocks.plan(own_data.prepared(request, console), console)
         return 0
     if request.plan_only:
         show.plan(own_data.prepared(request, console), console)
         return 0
+    if request.per_node_type and not request.node:
+        return node_types.run(request, arguments, away.types_of(request), console)
     files = [] if request.until_stable is None else [stable.STABLE_FILE]
     with alone(request, *files, elsewhere=request.elsewhere), away.engine_of(request) as engine:
         return run(own_data.prepared(request, console), console, engine)

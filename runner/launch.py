@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from runner.attendance import Attendance
 from runner.family import Family, descendants
 from runner.log import CappedLog
+from runner.machine.description import device_here
 from runner.machine.memory_group import MemoryGroup
 from runner.owned import GRACE_S, Owned
 from runner.project import Project
@@ -58,6 +59,7 @@ class Outcome:
 def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[str, str]:
     """Small and the same for every framework: thread counts, the device by UUID, the definition's variables."""
     threads = str(placement.device_threads)
+    gpus = ",".join([device_here(placement.device), *placement.others])
     environment = {
         "PYTHONUNBUFFERED": "1",
         "PYTHONHASHSEED": "0",
@@ -65,7 +67,7 @@ def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": "" if placement.device == "cpu" else ",".join([placement.device, *placement.others]),
+        "CUDA_VISIBLE_DEVICES": "" if placement.device == "cpu" else gpus,
     }
     return environment | placement.variables | variables
 
@@ -281,7 +283,7 @@ def ask_sampler(process: Sampling, folder: Path, placement: Placement) -> None:
     asked = {
         "samples": str((folder / SAMPLES_FILE).absolute()),
         "errors": str((folder / SAMPLER_LOG_FILE).absolute()),
-        "gpu": None if placement.device == "cpu" else placement.device,
+        "gpu": None if placement.device == "cpu" else device_here(placement.device),
     }
     with suppress(BrokenPipeError):  # it has ended, and does not answer
         print(json.dumps(asked), file=process.stdin, flush=True)

@@ -12,7 +12,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,13 @@ from filelock import FileLock
 from runner.cluster.block import BLOCK_FILE, Block
 from runner.cluster.node import host_folder, project_of
 from runner.cluster.ship import probe_folder
-from runner.command.setup import local, refused
+from runner.command.setup import environment_for, local, refused
 from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
 from runner.gate.judge import Gate
 from runner.launch import Launcher
 from runner.machine import description, locks
+from runner.machine.description import Gpu
 from runner.memory_worker import MemoryWorker
 from runner.project import Project
 from runner.spare import SPARE
@@ -37,6 +38,12 @@ from workloads.records.job import ROOMS, Kind, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
+VENV = "venv"  # the isolation of every trial here
+
+
+class GpuMissing(Exception):
+    """The message is one line."""
+
 
 def main(work: Path) -> None:
     """Raises what the runner's own parts raise: the engine's worker tells the last line of the log."""
@@ -45,15 +52,20 @@ def main(work: Path) -> None:
     os.dup2(2, 1)  # whatever else is printed is the log's
     block = Block.from_json(json.loads((work / BLOCK_FILE).read_text(encoding="utf-8")))
     project = project_of(Path(__file__).resolve().parents[2])
-    launchers = launchers_of(project, block.trials)
-    with locks.free_cores(block.threads) as cores:
+    gpu = description.given_gpu() if block.on_gpu else None
+    if block.on_gpu and gpu is None:
+        raise GpuMissing("no GPU with a working driver was given to this block")
+    launchers = launchers_of(project, block.trials, gpu)
+    machine = description.describe(project, *((gpu.uuid, [gpu]) if gpu else ("cpu", [])))  # before it keeps to a part
+    machine |= {"commit": block.commit, "node": platform.node()}
+    with locks.free_gpu(gpu.uuid) if gpu else nullcontext(), locks.free_cores(block.threads) as cores:
         os.sched_setaffinity(0, cores)
         with SPARE.keep():
-            for told in trials(block, launchers, project, work):
+            for told in trials(block, launchers, project, work, machine):
                 print(json.dumps(told), file=answer, flush=True)
 
 
-def launchers_of(project: Project, trials: Sequence[TrialSpec]) -> dict[str, Launcher | str]:
+def launchers_of(project: Project, trials: Sequence[TrialSpec], gpu: Gpu | None) -> dict[str, Launcher | str]:
     """{column: how its workers are started here, or why they cannot be}; environments are made where they are not."""
     kind = trials[0].placement.device_kind
     columns = dict.fromkeys(spec.cell.framework for spec in trials)
@@ -61,24 +73,22 @@ def launchers_of(project: Project, trials: Sequence[TrialSpec]) -> dict[str, Lau
     environments = {}
     for name in dict.fromkeys(map(installed_of, columns)):
         try:
-            environments[name] = definition.read(project, name, kind)
-            found[name] = local(environments[name], "venv")
+            environments[name] = environment_for(project, name, kind, gpu, VENV)
+            found[name] = local(environments[name], VENV)
         except EnvironmentUnavailable as error:
             found[name] = str(error)
     if environments:
         project.environments.mkdir(parents=True, exist_ok=True)
     found |= venv.make_side_by_side(environments.values(), lambda line: print(line, flush=True))
-    return {name: refused(project, name, kind, None) or found[installed_of(name)] for name in columns}
+    return {name: refused(project, name, kind, gpu) or found[installed_of(name)] for name in columns}
 
 
 def trials(
-    block: Block, launchers: dict[str, Launcher | str], project: Project, work: Path
+    block: Block, launchers: dict[str, Launcher | str], project: Project, work: Path, machine: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """What is told of each."""
     host = host_folder()
     gate, memory = Gate(host, project), MemoryWorker(host, list(block.trials))
-    machine = description.describe(project, block.trials[0].placement.device, ())
-    machine |= {"commit": block.commit, "node": platform.node()}
     for spec in block.trials:
         launcher = launchers[spec.cell.framework]
         conditions = machine | {"framework_label": definition.label(project, spec.cell.framework)}

@@ -31,6 +31,11 @@ class Block(Record):
         return f"{first.task.workload} b{first.cell.batch_size} r{first.draw.repeat}: {frameworks}"
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether its trials, one at a time, have a GPU."""
+        return any(spec.placement.device != "cpu" for spec in self.trials)
+
+    @property
     def threads(self) -> int:
         """Cores that each of its trials, one at a time, has to itself."""
         return max(spec.placement.threads for spec in self.trials)

@@ -14,6 +14,14 @@ class EngineUnavailable(Exception):
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """What a block has to itself while it runs."""
+
+    threads: int
+    gpus: int = 0
+
+
+@dataclass(frozen=True)
 class Over:
     """Nothing more comes of a block; `reason` says what ended it, None where that was its own end."""
 

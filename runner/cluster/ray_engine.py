@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
@@ -12,11 +13,13 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from runner.cluster import node
 from runner.cluster.block import Block
-from runner.cluster.engine import EngineUnavailable, Over
+from runner.cluster.engine import EngineUnavailable, Over, Wanted
 from runner.cluster.ship import Parcel
+from runner.machine import description
 from runner.project import Project
 from workloads.records.job import InputFile
 
@@ -27,8 +30,18 @@ WORDS = 200  # characters of a reason that is Ray's
 class RayEngine:
     """One driver's. What runs ends with it."""
 
-    def __init__(self, address: str, project: Project, results: Path, threads: int, task: Any = None) -> None:
-        """`address`: "auto" or HOST:PORT; `task`: in place of `run_block`. Raises EngineUnavailable."""
+    def __init__(
+        self,
+        address: str,
+        project: Project,
+        results: Path,
+        wanted: Wanted,
+        node_id: str | None = None,
+        task: Any = None,
+    ) -> None:
+        """`address`: "auto" or HOST:PORT; `node_id`: where all blocks run; `task`: in place of `run_block`. Raises
+        EngineUnavailable.
+        """
         others = [f"/{path.name}" for path in project.root.iterdir() if path.name not in CODE]  # as .gitignore has them
         os.environ["RAY_IGNORE_UNHANDLED_ERRORS"] = "1"  # each is an arrival, and said once
         try:
@@ -41,27 +54,53 @@ class RayEngine:
         except (ConnectionError, RayError, RuntimeError, ValueError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise EngineUnavailable(f"--ray {address}: {reason}; start one with `ray start --head`") from error
-        self.results, self.threads, self.task = results, threads, task or run_block
+        self.results, self.task, self.node_id = results, task or run_block, node_id
+        self.wanted = {"CPU": wanted.threads, **({"GPU": wanted.gpus} if wanted.gpus else {})}
         self.arrivals: SimpleQueue[tuple[Block, Parcel | Over]] = SimpleQueue()
         self.inputs: dict[str, Any] = {}
         if not self._fitting():
             ray.shutdown()
-            raise EngineUnavailable(f"--ray {address}: no node has {threads} CPUs for a trial: give --threads")
+            what = f"{wanted.threads} CPUs" + (" and a GPU" if wanted.gpus else "")
+            who = f"no node {node_id} of it" if node_id else "no node"
+            raise EngineUnavailable(f"--ray {address}: {who} has {what} for a trial: give --threads or --device")
 
     def slots(self) -> int:
         """Of the nodes that are alive just now."""
         return max(1, self._fitting())
 
     def _fitting(self) -> int:
-        """Trials that the nodes which are alive have CPUs for."""
+        """Blocks that these nodes have CPUs, and GPUs if they want one, for."""
+        return sum(self._fit(each) for each in self._nodes())
+
+    def _fit(self, node: dict[str, Any]) -> int:
+        return min(int(node["Resources"].get(name, 0) // count) for name, count in self.wanted.items())
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        """Those that are alive, of which blocks may run."""
         nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-        alive = (each["Resources"].get("CPU", 0) for each in nodes if each["Alive"])
-        return sum(int(cores // self.threads) for cores in alive)
+        return [each for each in nodes if each["Alive"] and self.node_id in (None, each["NodeID"])]
+
+    def node_types(self) -> dict[str, str]:
+        """{type, as the name of a folder: the first node of it}, of those that can run a block. A type is what reports
+        hold apart: GPUs, processor, cores. Raises EngineUnavailable.
+        """
+        fitting = [each for each in self._nodes() if self._fit(each)]
+        asked = [computer.options(scheduling_strategy=on(each["NodeID"])).remote() for each in fitting]
+        found: dict[str, str] = {}
+        try:
+            for each, told in zip(fitting, ray.get(asked), strict=True):
+                found.setdefault(re.sub(r"[^a-z0-9]+", "-", told.lower()).strip("-"), each["NodeID"])
+        except RayError as error:
+            raise EngineUnavailable(f"--per-node-type: {said(error)}") from error
+        return found
 
     def submit(self, block: Block) -> None:
         """As a task, which Ray's dashboard shows by the block's name."""
         inputs = {sha256: self._put(file) for sha256, file in block.inputs.items()}
-        running = self.task.options(num_cpus=self.threads, name=block.name).remote(block.to_json(), inputs)
+        where = {"scheduling_strategy": on(self.node_id)} if self.node_id else {}
+        running = self.task.options(
+            num_cpus=self.wanted["CPU"], num_gpus=self.wanted.get("GPU", 0), name=block.name, **where
+        ).remote(block.to_json(), inputs)
         Thread(target=self._follow, args=(block, running), daemon=True).start()
 
     def _put(self, file: InputFile) -> Any:
@@ -94,6 +133,18 @@ def said(error: RayError) -> str:
     cause = getattr(error, "cause", None) or error
     first = next((line.strip() for line in str(cause).splitlines() if line.strip()), "")
     return first if isinstance(cause, node.BlockFailed) else f"{type(cause).__name__}: {first[:WORDS]}"
+
+
+def on(node_id: str) -> NodeAffinitySchedulingStrategy:
+    """There and nowhere else."""
+    return NodeAffinitySchedulingStrategy(node_id, soft=False)
+
+
+@ray.remote(num_cpus=0, max_retries=0)
+def computer() -> str:
+    """What a node is, in words."""
+    gpus = [gpu.name for gpu in description.gpus()]
+    return " ".join([*gpus, description.cpu_model() or "unknown processor", f"{description.cores()} cores"])
 
 
 @ray.remote(max_retries=0, num_returns="streaming")

@@ -19,7 +19,7 @@ from submitit.core.utils import FailedJobError, FailedSubmissionError
 
 from runner.cluster import node
 from runner.cluster.block import Block
-from runner.cluster.engine import EngineUnavailable, Over
+from runner.cluster.engine import EngineUnavailable, Over, Wanted
 from runner.cluster.ship import Damaged, Parcel
 from runner.project import Project
 from runner.storage import CannotGoOn
@@ -57,12 +57,15 @@ class Running:
 class SlurmEngine:
     """One driver's. What the jobs of a killed one left arrives first; those that still run are ended."""
 
-    def __init__(self, partition: str, project: Project, results: Path, threads: int) -> None:
+    def __init__(self, partition: str, project: Project, results: Path, wanted: Wanted) -> None:
         """Raises EngineUnavailable."""
-        self.partition, self.project, self.results, self.threads = partition, project, results.resolve(), threads
+        self.partition, self.project, self.results = partition, project, results.resolve()
+        self.threads, self.gpus = wanted.threads, wanted.gpus
         self.cores = cores_of(partition)
-        if self.cores < threads:
-            raise EngineUnavailable(f"--slurm {partition}: {self.cores} CPUs for {threads} threads: give --threads")
+        if self.cores < self.threads:
+            raise EngineUnavailable(
+                f"--slurm {partition}: {self.cores} CPUs for {self.threads} threads: give --threads"
+            )
         jobs = self.results / JOBS
         self.name = f"batchwise-{uuid.uuid5(uuid.NAMESPACE_URL, str(jobs)).hex[:12]}"  # the same for this folder
         self._end_all()
@@ -101,6 +104,7 @@ class SlurmEngine:
         executor.update_parameters(
             name=self.name,
             cpus_per_task=self.threads,
+            **({"gpus_per_node": self.gpus} if self.gpus else {}),
             timeout_min=int(limit_s / 60) + 1,
             slurm_partition=self.partition,
             slurm_comment=block.name,

@@ -57,6 +57,8 @@ class Request:
     try_all: bool = False  # also batch sizes larger than one that ran out of memory
     ray: str | None = None  # address of the cluster that trials run on
     slurm: str | None = None  # partition that they run on
+    node: str | None = None  # of the Ray cluster, by its id: they run there alone
+    per_node_type: bool = False  # the study once on each type of its nodes
     source: ImageSource | None = None  # this and what follows: as command.own_data.prepared found it
     arrays: dict[str, CachedFile] | None = None  # None: of a published data set, or of a plan
     series: dict[str, Request] = field(default_factory=dict)  # of a study that has some: each as one of its own
@@ -132,6 +134,8 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         try_all=options.try_all,
         ray=ray,
         slurm=slurm,
+        node=getattr(options, "node", None),
+        per_node_type=getattr(options, "per_node_type", False),
         results=_results(results, writable=not options.plan),
     )
     return _of_series(asked, study, trained) if study.series else asked

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runner.command.parser import BadInput, known
 from runner.machine import cgroups, description, memory_group
-from workloads.records.job import Placement
+from workloads.records.job import ANY_GPU, Placement
 from workloads.study import Study
 
 LEAST_MEMORY_MIB = 64  # below, Python itself does not start
@@ -23,7 +23,7 @@ def placed(
 ) -> Placement:
     """Of every trial; `elsewhere`: other machines run them, whose cores are not known here. Raises BadInput."""
     limit_bytes = _memory_limit(memory_limit_mib, isolation, results)
-    device = device_of(study.device, gpus)
+    device = _elsewhere(study.device, gpus) if elsewhere else device_of(study.device, gpus)
     return Placement(
         device=device,
         threads=_threads(study.threads, elsewhere),
@@ -54,10 +54,21 @@ def device_of(name: str, gpus: list[description.Gpu]) -> str:
     return uuids[int(index)]
 
 
+def _elsewhere(name: str, gpus: list[description.Gpu]) -> str:
+    """ "cpu" or ANY_GPU; of auto what this machine would take. Raises BadInput."""
+    if name.startswith(("GPU-", "cuda:")):
+        raise BadInput(f"--device {name}: on other machines whichever GPU is free is taken: give --device cuda")
+    if name == "auto":
+        return ANY_GPU if gpus else "cpu"
+    return known("device", name, ["auto", "cpu", ANY_GPU])
+
+
 def _others(device: str, devices: int, gpus: list[description.Gpu], isolation: str) -> tuple[str, ...]:
     """UUIDs of the GPUs that train beside this one: the first of the machine's others. Raises BadInput."""
     if device == "cpu" or devices == 1:
         return ()
+    if device == ANY_GPU:
+        raise BadInput(f"--devices {devices}: on other machines a trial is given one GPU: leave it out")
     if isolation == "docker":
         raise BadInput(f"--devices {devices}: a container is given one GPU here; use --isolation venv")
     others = [gpu.uuid for gpu in gpus if gpu.uuid != device]

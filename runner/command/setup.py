@@ -25,8 +25,9 @@ from runner.project import DEFINITION_FILE, Project
 from workloads.records import attempts, processor
 from workloads.records.build import OF_CUDNN, installed_of, mode_of
 from workloads.records.files import ATTEMPTS
-from workloads.records.job import OF_THE_CALLER, Installation, Job, Kind
+from workloads.records.job import ANY_GPU, OF_THE_CALLER, Installation, Job, Kind
 
+ELSEWHERE = "its trials run on GPUs of other machines"
 NEWER_GPUS = {"cuda": "cuda-nvidia"}  # the image for GPUs that the environment on the left holds no code for
 
 
@@ -35,6 +36,8 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
     and the engine, its GPU runtime or an image is missing.
     """
     launchers: dict[str, Launcher | str] = {}
+    if request.placement.device == ANY_GPU:
+        return dict.fromkeys(request.frameworks, ELSEWHERE)
     in_venv: dict[str, Environment] = {}
     for framework in request.installed:
         if framework in request.interpreters:
@@ -82,19 +85,25 @@ def gpu_of(request: Request) -> Gpu | None:
 
 def environment_of(framework: str, request: Request) -> Environment:
     """The one for the request's device. Raises EnvironmentUnavailable where it holds no code for this GPU."""
-    environment = definition.read(request.project, framework, request.placement.device_kind)
-    gpu = gpu_of(request)
+    return environment_for(
+        request.project, framework, request.placement.device_kind, gpu_of(request), request.isolation
+    )
+
+
+def environment_for(project: Project, framework: str, kind: str, gpu: Gpu | None, isolation: str) -> Environment:
+    """The same of a kind of device, and of this GPU of it."""
+    environment = definition.read(project, framework, kind)
     if gpu is None or not environment.lacks(gpu.capability):
         return environment
     reason = (
         f"{environment.label}'s {environment.device_kind} build holds code for GPUs up to compute capability "
         f"{environment.newest_capability}; this {gpu.name} has {gpu.capability}"
     )
-    newer = NEWER_GPUS[request.placement.device_kind]
-    if newer in definition.variants(request.project, framework):
-        environment = definition.read(request.project, framework, newer)
+    newer = NEWER_GPUS[kind]
+    if newer in definition.variants(project, framework):
+        environment = definition.read(project, framework, newer)
         if not environment.lacks(gpu.capability):
-            if request.isolation == "docker":
+            if isolation == "docker":
                 return environment
             reason += f"; with --isolation docker the image {newer} is taken, which holds it"
     raise EnvironmentUnavailable(reason)

@@ -19,6 +19,7 @@ from runner.machine import cgroups
 from runner.measurement import MEASUREMENT_VERSION
 from runner.project import Project
 from workloads.records import processor
+from workloads.records.job import ANY_GPU
 
 # Variables of the caller that can change a figure. Those that a worker's environment sets for every framework alike
 # (thread counts, the device) are not among them: they are the trial's.
@@ -94,6 +95,26 @@ def gpus() -> list[Gpu]:
             pynvml.nvmlShutdown()
 
 
+def given_gpu() -> Gpu | None:
+    """The first that this process was given (CUDA_VISIBLE_DEVICES: numbers in PCI order, or UUIDs), of all where
+    nothing is said; None where there is none.
+    """
+    every = gpus()
+    said = os.environ.get("CUDA_VISIBLE_DEVICES")
+    first = "0" if said is None else said.split(",")[0].strip()
+    if first.isdecimal():
+        return every[int(first)] if int(first) < len(every) else None
+    return next((gpu for gpu in every if first and gpu.uuid.startswith(first)), None)
+
+
+def device_here(device: str) -> str:
+    """A trial's device, with the GPU that this process was given for ANY_GPU."""
+    if device != ANY_GPU:
+        return device
+    gpu = given_gpu()
+    return gpu.uuid if gpu else device
+
+
 def _gpu(index: int, driver: str, cuda_driver: str | None) -> Gpu:
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     memory = _answer(pynvml.nvmlDeviceGetMemoryInfo, handle)  # none with unified memory, MIG
@@ -129,7 +150,7 @@ def cpu_flags(wanted: Iterable[str] = processor.FLAGS) -> list[str] | None:
 def describe(project: Project, device: str, gpus: Iterable[Gpu]) -> dict[str, Any]:
     """Conditions to put beside every number; null where this machine does not tell."""
     return {
-        "cpu_model": _cpu_model(),
+        "cpu_model": cpu_model(),
         "cpu_flags": cpu_flags(),
         "cores": cores(),
         "cpu_limit_cores": cgroups.cpu_limit(),
@@ -182,7 +203,8 @@ def _cpuinfo() -> str:
         return ""
 
 
-def _cpu_model() -> str | None:
+def cpu_model() -> str | None:
+    """As the system names the processor; None where it does not."""
     lines = _cpuinfo().splitlines() or [f"model name: {platform.processor()}"]
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None) or None
 

@@ -46,6 +46,19 @@ def device(device: str, cores: Sequence[int], others: Sequence[str] = ()) -> Ite
 
 
 @contextmanager
+def free_gpu(uuid: str) -> Iterator[None]:
+    """This one, as soon as nobody has it."""
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(device(uuid, ()))
+                break
+            except InUse:
+                time.sleep(ASKED_AGAIN_S)
+        yield
+
+
+@contextmanager
 def free_cores(count: int) -> Iterator[list[int]]:
     """So many of those that this process may use, as soon as nobody has them. Raises InUse where it may use fewer."""
     allowed = sorted(os.sched_getaffinity(0))

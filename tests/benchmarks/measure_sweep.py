@@ -27,6 +27,7 @@ if __name__ == "__main__":
 
 from runner.cluster import ray_engine  # noqa: E402
 from runner.cluster.block import Block  # noqa: E402
+from runner.cluster.engine import Wanted  # noqa: E402
 from runner.cluster.ship import Parcel  # noqa: E402
 from runner.cluster.sweep import Sweep  # noqa: E402
 from runner.command import cli, parser  # noqa: E402
@@ -78,7 +79,9 @@ def main() -> None:
             for _ in range(asked.nodes):
                 cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20, include_dashboard=False)
             cluster.wait_for_nodes()
-            engine = ray_engine.RayEngine(cluster.address, request.project, Path(results), 1, sleeping(asked.seconds))
+            engine = ray_engine.RayEngine(
+                cluster.address, request.project, Path(results), Wanted(1), task=sleeping(asked.seconds)
+            )
             before, spent = psutil.Process().memory_info().rss, time.process_time()
             started = time.monotonic()
             told = Sweep(session, plan, engine).run()

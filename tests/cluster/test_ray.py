@@ -88,6 +88,41 @@ def test_24_trials_are_there_once_and_as_at_home_though_a_node_and_the_driver_we
     assert computed(home) == computed(results)
 
 
+SMALL = (
+    *("--framework", "all", *TINY, "--device", "cpu", "--threads", 1, "--epochs", 1, "--window", 0.2),
+    *("--batch-size", "16"),
+)
+
+
+def test_a_study_runs_once_on_each_type_of_machine_with_a_chapter_for_each_and_one_table(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
+    """Two of the three may use one core, the third all."""
+    allowed = os.sched_getaffinity(0)
+    every = set(range(os.cpu_count() or 1))
+    if len(every) < 2:
+        pytest.skip("this machine has one core")
+    made = cluster_utils.Cluster()
+    try:
+        for cores in ({min(every)}, {min(every)}, every):
+            os.sched_setaffinity(0, cores)
+            made.add_node(num_cpus=1, object_store_memory=100 * 2**20, include_dashboard=False)
+        made.wait_for_nodes()
+        os.sched_setaffinity(0, every)
+        command = [sys.executable, "-m", "runner", *SMALL, "--ray", made.address, "--per-node-type"]
+        done = begin([*command, "--results", tmp_path / "results"], variables)
+        printed, _ = done.communicate(timeout=LONG_S)
+    finally:
+        made.shutdown()
+        os.sched_setaffinity(0, allowed)
+    folders = sorted(path.name for path in (tmp_path / "results").iterdir() if path.name != "report")
+    assert len(folders) == 2 and folders[0].endswith("1-cores"), printed
+    assert all(len(stored(tmp_path / "results" / name)) == 3 for name in folders), printed
+    assert all(f"{name}: framework" in printed for name in folders)
+    page = (tmp_path / "results" / "report" / "report.md").read_text()
+    assert page.count("\n## ") >= 3 and "Side by side" in page
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -98,6 +133,10 @@ def test_24_trials_are_there_once_and_as_at_home_though_a_node_and_the_driver_we
         (("--ray", "auto", "--memory-limit", 512), "leave --memory-limit out"),
         (("--ray", "auto", "--study", "powers-of-two-cpu"), "blocks of steps"),
         (("--ray", "auto", "--slurm", "long"), "one of them"),
+        (("--per-node-type",), "give --ray"),
+        (("--slurm", "long", "--node", "abc"), "give --ray"),
+        (("--ray", "auto", "--device", "cuda:1"), "give --device cuda"),
+        (("--ray", "auto", "--device", "cuda", "--devices", 2), "leave it out"),
     ],
 )
 def test_what_cannot_be_handed_out_is_one_line_before_anything_is_started(

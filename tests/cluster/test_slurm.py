@@ -13,6 +13,7 @@ import psutil
 import pytest
 from conftest import TINY, run_runner
 from sweeps import (
+    LOCALLY,
     LONG_S,
     begin,
     computed,
@@ -36,14 +37,6 @@ STUDY = (
     *("--batch-size", "16,32,64"),
 )
 TRIALS = 9
-# The command as it is given, but for whose jobs they are.
-LOCALLY = """
-import sys
-from runner.cluster import slurm_engine
-slurm_engine.CLUSTER = "local"
-from runner.__main__ import main
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ AugmentName = Literal["none", "flip-crop", "copy", "zoom-copy"]
 AUGMENTATIONS: tuple[AugmentName, ...] = get_args(AugmentName)
 ANEW: tuple[AugmentName, ...] = ("flip-crop",)
 RATES, AUGMENTATION = "rates", "augmentation"  # inputs that not every trial has
+ANY_GPU = "cuda"  # a trial's device in a sweep: the GPU that it is given where it runs
 ON_DEMAND, AS_BY_ITSELF = "on-demand", "default"  # memory is taken as it is needed | as the framework does by itself
 
 
@@ -89,7 +90,7 @@ class Passes:
 class Placement:
     """Where a trial runs, and what it may use there."""
 
-    device: str  # "cpu" or the UUID of a GPU
+    device: str  # "cpu", the UUID of a GPU, or ANY_GPU
     threads: int
     variables: dict[str, str] = field(hash=False)  # the caller's: runner.machine.description.deciding_variables
     memory_limit_bytes: int | None = None  # of the worker's container or control group, or of its data segment

@@ -15,6 +15,14 @@ from conftest import PROJECT, ROOT, bare_environment
 from runner.cluster import node
 
 LONG_S = 600
+# The command as it is given, but for whose jobs they are.
+LOCALLY = """
+import sys
+from runner.cluster import slurm_engine
+slurm_engine.CLUSTER = "local"
+from runner.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 def keep_environments(cache: Path) -> None:

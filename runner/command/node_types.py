@@ -1,0 +1,92 @@
+"""--per-node-type: a study on one machine of each type that a cluster has, at the same time, and a report over all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
+
+from rich.console import Console
+
+from runner import owned
+from runner.command.cli import Request
+from runner.owned import Owned
+
+ENDING_S = 60.0  # for the studies of an interrupted command
+Lines = SimpleQueue[tuple[str, str | None]]  # what a type's study prints; None behind its last line
+
+
+def run(request: Request, arguments: Sequence[str], nodes: dict[str, str], console: Console) -> int:
+    """Of {type: a node of it}, each into a results folder of its own below the request's. The largest of their exit
+    codes and the report's. Raises OSError, KeyboardInterrupt.
+    """
+    for name, node in nodes.items():
+        console.print(f"{name}: node {node}, into {request.results / name}")
+    studies = {name: begun(request, arguments, name, node) for name, node in nodes.items()}
+    try:
+        show(studies, console)
+        codes = [study.wait() for study in studies.values()]
+    except KeyboardInterrupt:
+        for study in studies.values():
+            study.send_signal(signal.SIGINT)
+        for study in studies.values():
+            with suppress(subprocess.TimeoutExpired):
+                study.wait(ENDING_S)
+        raise
+    finally:
+        for study in studies.values():
+            study.end()
+    return max(*codes, reported(request, list(nodes)))
+
+
+def begun(request: Request, arguments: Sequence[str], name: str, node: str) -> Owned:
+    """The command that was given, on this node alone."""
+    chosen = ("--node", node, "--results", str(request.results / name))  # the last of an option holds
+    study = Owned(
+        [sys.executable, "-m", "runner", *arguments, *chosen],
+        env=os.environ | {"PYTHONPATH": str(request.project.root)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    study.go()
+    return study
+
+
+def show(studies: dict[str, Owned], console: Console) -> None:
+    """Their lines as they come, each behind its type, until the last has ended."""
+    lines: Lines = SimpleQueue()
+    for name, study in studies.items():
+        Thread(target=follow, args=(name, study, lines), daemon=True).start()
+    left = set(studies)
+    while left:
+        name, line = lines.get()
+        if line is None:
+            left.discard(name)
+        else:
+            console.print(f"{name}: {line.rstrip()}")
+
+
+def follow(name: str, study: Owned, lines: Lines) -> None:
+    """Hand on what it prints."""
+    try:
+        for line in study.stdout or ():
+            lines.put((name, line))
+    finally:
+        lines.put((name, None))
+
+
+def reported(request: Request, names: Sequence[str]) -> int:
+    """A chapter for each type, and their figures in one table beside each other; the report's exit code."""
+    folders = [str(request.results / name) for name in names if any((request.results / name).glob("trials/*"))]
+    if not folders:
+        return 1
+    beside = ["--columns"] if len(folders) > 1 else []
+    command = [sys.executable, "-m", "reports", *folders, *beside, "--out", str((request.results / "report").resolve())]
+    return int(owned.run(command, env=os.environ | {"PYTHONPATH": str(request.project.root)}).returncode)
