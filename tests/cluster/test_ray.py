@@ -94,10 +94,9 @@ SMALL = (
 )
 
 
-def test_a_study_runs_once_on_each_type_of_machine_with_a_chapter_for_each_and_one_table(
-    tmp_path: Path, variables: dict[str, str]
-) -> None:
-    """Two of the three may use one core, the third all."""
+@pytest.fixture
+def two_types(variables: dict[str, str]) -> Iterator[Any]:
+    """Three raylets, two of which may use one core, the third all."""
     allowed = os.sched_getaffinity(0)
     every = set(range(os.cpu_count() or 1))
     if len(every) < 2:
@@ -109,17 +108,34 @@ def test_a_study_runs_once_on_each_type_of_machine_with_a_chapter_for_each_and_o
             made.add_node(num_cpus=1, object_store_memory=100 * 2**20, include_dashboard=False)
         made.wait_for_nodes()
         os.sched_setaffinity(0, every)
-        command = [sys.executable, "-m", "runner", *SMALL, "--ray", made.address, "--per-node-type"]
-        done = begin([*command, "--results", tmp_path / "results"], variables)
-        printed, _ = done.communicate(timeout=LONG_S)
+        yield made
     finally:
         made.shutdown()
         os.sched_setaffinity(0, allowed)
-    folders = sorted(path.name for path in (tmp_path / "results").iterdir() if path.name != "report")
+
+
+def test_a_study_runs_once_on_each_type_of_machine_with_a_chapter_for_each_and_one_table(
+    tmp_path: Path, two_types: Any, variables: dict[str, str]
+) -> None:
+    """Interrupted by Ctrl-C in between: what was finished stays, nothing else does, and the same command goes on."""
+    results = tmp_path / "results"
+    command = [sys.executable, "-m", "runner", *SMALL, "--ray", two_types.address, "--per-node-type"]
+    driver = begin([*command, "--results", results], variables)
+    wait_for(lambda: bool(list(results.glob("*/trials/*/result.json"))), driver)
+    driver.send_signal(signal.SIGINT)
+    printed, _ = driver.communicate(timeout=LONG_S)
+    assert driver.returncode == 130 and "every finished trial is kept" in printed, printed
+    assert none_outlives(), "a trial outlives its command"
+    kept = {path.name: ended_ok(path) for path in results.iterdir()}
+    assert any(kept.values())
+    printed, _ = begin([*command, "--results", results], variables).communicate(timeout=LONG_S)
+    folders = sorted(path.name for path in results.iterdir() if path.name != "report")
     assert len(folders) == 2 and folders[0].endswith("1-cores"), printed
-    assert all(len(stored(tmp_path / "results" / name)) == 3 for name in folders), printed
+    assert all(len(stored(results / name)) == 3 for name in folders), printed
+    for folder, trials in kept.items():
+        assert {name: measured(results / folder / "trials" / name) for name in trials} == trials
     assert all(f"{name}: framework" in printed for name in folders)
-    page = (tmp_path / "results" / "report" / "report.md").read_text()
+    page = (results / "report" / "report.md").read_text()
     assert page.count("\n## ") >= 3 and "Side by side" in page
 
 
