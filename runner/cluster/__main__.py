@@ -21,6 +21,7 @@ from filelock import FileLock
 from runner.cluster.block import BLOCK_FILE, Block
 from runner.cluster.node import host_folder, project_of
 from runner.cluster.ship import probe_folder
+from runner.command import machine_noise
 from runner.command.setup import environment_for, local, refused
 from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
@@ -60,6 +61,7 @@ def main(work: Path) -> None:
     machine |= {"commit": block.commit, "node": platform.node()}
     with locks.free_gpu(gpu.uuid) if gpu else nullcontext(), locks.free_cores(block.threads) as cores:
         os.sched_setaffinity(0, cores)
+        machine |= machine_noise.of_cores(cores, block.trials[0].window_s)
         with SPARE.keep():
             for told in trials(block, launchers, project, work, machine):
                 print(json.dumps(told), file=answer, flush=True)

@@ -31,6 +31,16 @@ def before(request: Request, console: Console) -> dict[str, Any]:
     for each in found:
         if each.state is State.WARNING:
             console.print(f"machine: {each.name}: {each.text}: {each.advice}", style="yellow")
+    return conditions(calibration, turbo)
+
+
+def of_cores(used: list[int], window_s: float) -> dict[str, Any]:
+    """The same conditions of these, without a word."""
+    return conditions(noise.calibrate(used, min(noise.LOOP_S, window_s)), clocks.turbo(ROOT))
+
+
+def conditions(calibration: noise.Calibration, turbo: bool | None) -> dict[str, Any]:
+    """As they stand beside a trial's figures."""
     return {
         "noise_spread_percent": calibration.spread_percent,
         "noise_foreign_percent": calibration.foreign_percent,
