@@ -7,9 +7,12 @@ from functools import partial
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from adapters.base import Unsupported
 from workloads import layers
+
+DRAWS_APART = 2**27  # of the masks of replicas, of which there are 16 at most, in a counter of 32 bits
 
 
 def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, seeds: Iterator[int]) -> keras.layers.Layer:
@@ -34,6 +37,28 @@ class PositionEmbedding(keras.layers.Layer):
         return x + self.embedding
 
 
+class Masks(keras.random.SeedGenerator):
+    """Of a Dropout: Keras has one seed for all replicas of a strategy, and so would have the same masks on each."""
+
+    def next(self, ordered: bool = True) -> tf.Tensor:
+        """(2,): the seed, and the number of the draw, far from those of other replicas. Without a strategy Keras's."""
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        drawn = super().next(ordered)
+        return drawn + tf.cast(tf.stack([0, number * DRAWS_APART]), drawn.dtype)
+
+
+class Dropout(keras.layers.Layer):
+    """As Keras's, which takes no generator, with `Masks`."""
+
+    def __init__(self, rate: float, seed: int, name: str) -> None:
+        super().__init__(name=name)
+        self.rate, self.masks = rate, Masks(seed)
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        """As `x` is."""
+        return keras.random.dropout(x, self.rate, seed=self.masks) if training and self.rate else x
+
+
 def pool(kind: type[keras.layers.Layer]) -> Callable[[Any, Iterator[int]], keras.layers.Layer]:
     """What makes a pooling layer of this kind."""
     return lambda layer, seeds: kind(layer.size, layer.stride, layer.padding, name=layer.name)
@@ -55,7 +80,7 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, Iterator[int]], keras.layers.Lay
         momentum=layer.momentum, epsilon=layer.epsilon, name=layer.name
     ),
     layers.LayerNorm: lambda layer, seeds: keras.layers.LayerNormalization(epsilon=layer.epsilon, name=layer.name),
-    layers.Dropout: lambda layer, seeds: keras.layers.Dropout(layer.rate, seed=next(seeds), name=layer.name),
+    layers.Dropout: lambda layer, seeds: Dropout(layer.rate, next(seeds), layer.name),
     layers.Relu: lambda layer, seeds: keras.layers.ReLU(name=layer.name),
     layers.Relu6: activation("relu6"),
     layers.HardSigmoid: activation("hard_sigmoid"),

@@ -10,7 +10,7 @@ import pytest
 from accumulated import NORMALISED, RULES
 from conftest import PROJECT, once
 from divided import every
-from settings import LOSSES, WEIGHTS, Arrays
+from settings import DROPOUT_SIGMAS, LOSSES, WEIGHTS, Arrays
 from suite import FRAMEWORKS, HERE, Found, apart, load, run_in, under
 
 from adapters.devices import FILLED, shares
@@ -84,6 +84,18 @@ def test_batchnorm_is_of_each_device_and_its_running_statistics_are_the_first_on
         print(f"\n{framework}, BatchNorm on {devices} devices: losses {losses:.1e}, weights {weights:.1e}", end="")
     assert alike[0] <= LOSSES and alike[1] <= 10 * WEIGHTS
     assert APART < losses < 0.1 and APART < weights < 1
+
+
+@pytest.mark.parametrize("framework", PARALLEL)
+def test_each_device_draws_masks_of_its_own(framework: str, found: Found) -> None:
+    """A row of the kernel behind a dropout is left as it was where all devices drop its value."""
+    devices, out = 2, found.folder / f"masks-{framework}.npz"
+    once(out, lambda: run_in(framework, HERE / "masks.py", str(out), framework, str(devices)))
+    arrays = load(out)
+    untouched = (arrays["before"] == arrays["after"]).all(axis=1)
+    share = 0.5**devices
+    sigma = (share * (1 - share) / len(untouched)) ** 0.5
+    assert abs(untouched.mean() - share) < DROPOUT_SIGMAS * sigma
 
 
 @pytest.mark.parametrize("mode", [("tuned", "host"), ("default", "device")])

@@ -126,3 +126,27 @@ def test_no_rank_outlives_a_runner_that_was_killed_and_the_sampler_saw_all_of_th
     psutil.wait_procs([worker, *ranks], timeout=5)
     for process in (worker, *ranks):
         assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.real
+def test_a_rank_that_dies_fails_its_trial_at_once_with_a_reason(tmp_path: Path) -> None:
+    asked = (*ASKED, *ENDLESS, "--framework", "pytorch", "--devices", 3, "--epochs", 1, "--results", tmp_path)
+    runner = subprocess.Popen(
+        [sys.executable, "-m", "runner", *map(str, asked)],
+        cwd=ROOT, env=bare_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True,
+    )  # fmt: skip
+    ranks = ranks_of(psutil.Process(runner.pid), 2, within_s=300)
+    events = list(tmp_path.glob("trials/*/events.jsonl"))
+    until = time.monotonic() + 120
+    while not any("window_started" in path.read_text() for path in events) and time.monotonic() < until:
+        time.sleep(0.1)
+        events = list(tmp_path.glob("trials/*/events.jsonl"))
+    ranks[0].kill()
+    killed_s = time.monotonic()
+    printed, _ = runner.communicate(timeout=90)
+    assert runner.returncode == 1 and time.monotonic() - killed_s < 60, printed
+    (result,) = by_cell(tmp_path).values()
+    assert result["status"] == "failed" and result["reason"], printed
+    assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in ranks)
+    print(result["reason"])

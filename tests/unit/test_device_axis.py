@@ -74,7 +74,8 @@ def test_a_framework_without_an_adapter_for_several_says_so() -> None:
         adapter_for("numpy", 2)
 
 
-def test_the_study_of_scaling_differs_in_its_devices_alone() -> None:
-    parts = read(studies()["scaling-cpu"]).parts
-    assert [part.devices for part in parts.values()] == [1, 2]
+@pytest.mark.parametrize(("study", "devices"), [("scaling-cpu", [1, 2]), ("scaling", [1, 2, 4, 8])])
+def test_a_study_of_scaling_differs_in_its_devices_alone(study: str, devices: list[int]) -> None:
+    parts = read(studies()[study]).parts
+    assert [part.devices for part in parts.values()] == devices
     assert len({part.changed(devices=1) for part in parts.values()}) == 1

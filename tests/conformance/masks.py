@@ -1,0 +1,31 @@
+"""Run inside a framework's environment: python masks.py OUT_FILE FRAMEWORK DEVICES
+
+One update of as many white images as there are devices, through a dropout of half of all values: what it left of each
+row of the kernel behind it, before and after.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from adapters.worker.__main__ import adapter_for
+from workloads import weights
+from workloads.layers import Dense, Dropout, Flatten
+from workloads.spec import OptimizerSpec, Workload
+
+WORKLOAD = Workload("masks", "", (16, 12, 3), (Flatten("flatten"), Dropout("dropout", 0.5), Dense("dense", 4)))
+
+if __name__ == "__main__":
+    out, framework, devices = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    adapter = adapter_for(framework, devices)
+    adapter.open("cpu", 1, "default", "float32", "host", "on-demand")
+    adapter.load(np.full((devices, *WORKLOAD.input_shape), 255, np.uint8), np.arange(devices, dtype=np.int32))
+    adapter.build(WORKLOAD, OptimizerSpec("sgd", 0.1), weights.draw(WORKLOAD, 3), 5)
+    before = adapter.weights()["dense/kernel"].copy()
+    adapter.read(adapter.train(np.arange(devices, dtype=np.int32)[None]))
+    np.savez(out, before=before, after=adapter.weights()["dense/kernel"])
