@@ -283,7 +283,7 @@ def ask_sampler(process: Sampling, folder: Path, placement: Placement) -> None:
     asked = {
         "samples": str((folder / SAMPLES_FILE).absolute()),
         "errors": str((folder / SAMPLER_LOG_FILE).absolute()),
-        "gpu": None if placement.device == "cpu" else device_here(placement.device),
+        "gpus": [] if placement.device == "cpu" else [device_here(placement.device), *placement.others],
     }
     with suppress(BrokenPipeError):  # it has ended, and does not answer
         print(json.dumps(asked), file=process.stdin, flush=True)

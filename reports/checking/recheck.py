@@ -9,7 +9,7 @@ from workloads.networks import of_trial
 from workloads.records.check_name import MADE_AGAIN
 from workloads.records.checks import as_asked, clock_checks, figure_checks, sample_checks
 from workloads.records.figures import WINDOW
-from workloads.records.files import EVENTS_FILE, METER_FILE, SAMPLES_FILE
+from workloads.records.files import EVENTS_FILE, METER_FILE, OTHER_SAMPLES_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, TrialResult
 from workloads.records.samples import read_samples
@@ -73,7 +73,11 @@ def trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]
         segments = recompute.segments_of(events)
         if segments:
             repeated += sample_checks((segments[0][0], segments[-1][1]), samples)
-        findings += recompute.differences(result, events, samples)
+        others = [
+            read_samples(trial_dir / OTHER_SAMPLES_FILE.format(number))
+            for number, _ in enumerate(result.spec.placement.others, start=1)
+        ]
+        findings += recompute.differences(result, events, samples, others)
     except (ValueError, ArithmeticError) as error:
         findings.append(f"{EVENTS_FILE} or {SAMPLES_FILE} cannot be read: {error}")
         repeated += [check for check in result.checks if check.name not in {other.name for other in repeated}]

@@ -5,6 +5,8 @@ Written apart from the runner: a slip in the one is then no slip in the other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from workloads.records import figures as registry
@@ -44,7 +46,9 @@ def segments_of(events: Events) -> list[Segment]:
     return [(float(start), float(end)) for start, end in ended.get("segments", [whole])]
 
 
-def differences(result: TrialResult, events: Events, samples: Samples) -> list[str]:
+def differences(
+    result: TrialResult, events: Events, samples: Samples, of_other_gpus: Sequence[Samples] = ()
+) -> list[str]:
     """A line for each figure that is not what the files give, and one that names those they do not give.
 
     Without a window in the events its figures are left alone: that it is gone is a finding of its own.
@@ -55,6 +59,7 @@ def differences(result: TrialResult, events: Events, samples: Samples) -> list[s
     values = from_events(events, result.spec.passes.epochs, result.spec.placement.devices)
     if window:
         values = from_samples(samples, window, result.spec.placement.threads) | values
+        values |= gpu_usage([samples, *of_other_gpus], window)
     of_window = (*OF_WINDOW, registry.HOST_MEMORY.name, *USAGE) if window else ()
     lines, silent = [], []
     for name in dict.fromkeys((*START_UP, registry.ACCURACY.name, *of_window, *values)):
@@ -102,7 +107,7 @@ def from_events(events: Events, epochs: int, devices: int = 1) -> Values:
 
 
 def from_samples(samples: Samples, window: list[Segment], threads: int) -> Values:
-    """Usage of CPU and GPU, %, the processor's energy, and the highest resident size of the process tree."""
+    """Usage of the CPU, %, the processor's energy, and the highest resident size of the process tree."""
     values = {}
     cpu, cores = (_increases(samples, column, window) for column in ("cpu_s", "cores_cpu_s"))
     if cpu is not None:
@@ -122,10 +127,15 @@ def from_samples(samples: Samples, window: list[Segment], threads: int) -> Value
     resident = _readings(samples, "host_memory_bytes", window, PERIOD_S)
     if len(resident):
         values[registry.HOST_MEMORY.name] = resident.max()
-    polled = _readings(samples, "gpu_percent", window, GPU_PERIOD_S)
-    if len(polled) >= FEWEST_SAMPLES:
-        values[registry.GPU_USAGE.name] = polled.mean()
     return {name: float(value) for name, value in values.items()}
+
+
+def gpu_usage(every: Sequence[Samples], window: list[Segment]) -> Values:
+    """In %, the mean of all GPUs, where each has readings enough."""
+    polled = [_readings(samples, "gpu_percent", window, GPU_PERIOD_S) for samples in every]
+    if min(map(len, polled)) < FEWEST_SAMPLES:
+        return {}
+    return {registry.GPU_USAGE.name: float(np.mean([each.mean() for each in polled]))}
 
 
 def _increases(samples: Samples, column: str, window: list[Segment]) -> tuple[np.ndarray, np.ndarray] | None:

@@ -41,6 +41,7 @@ TRIAL_FILES = (
     files.METER_FILE, files.LOG_FILE, files.SAMPLER_LOG_FILE, files.RESULT_FILE, files.ATTEMPT_FILE,
     BLOCKS_FILE,
 )  # fmt: skip
+OF_OTHER_GPU = re.compile(r"(driver_)?samples-gpu\d{1,2}\.csv")
 LOGS = (files.LOG_FILE, files.SAMPLER_LOG_FILE)  # free text
 NOT_READ = ("overhead", "report", "jobs", files.INDEX_FILE)  # known, and left out without a word
 NETWORK = re.compile(r".+-network-(?P<digest>[0-9a-f]{12})\.json")  # in INPUTS, named by its content
@@ -85,7 +86,7 @@ def _copy_trials(folder: Path, into: Path) -> list[str]:
             continue
         (into / trial_dir.name).mkdir(parents=True)  # an empty one is an unfinished trial, and shown as such
         for path in sorted(trial_dir.iterdir()):
-            if path.name in TRIAL_FILES and _is_plain(path):
+            if (path.name in TRIAL_FILES or OF_OTHER_GPU.fullmatch(path.name)) and _is_plain(path):
                 content = path.read_bytes()
                 _write(into / trial_dir.name / path.name, nameless(content) if path.name in LOGS else content)
             else:

@@ -10,8 +10,8 @@ from typing import Any
 
 from runner.ask import Ended
 from runner.results.gpu import gpu_figures, memory_accounts
-from runner.results.gpu_contention import alone, foreign_processes
-from runner.results.memory import MemoryAccount, memory
+from runner.results.gpu_devices import Readings, alone_on_all, company, of_others, together
+from runner.results.memory import OF_DEVICE, MemoryAccount, memory
 from runner.results.pace import pace
 from runner.results.package_energy import package_energy
 from runner.results.window import calls, divergence, speed, start_up, unknown, usage
@@ -42,17 +42,25 @@ class Records:
     samples: Samples
     driver: Samples  # the driver's own
     meter: dict[str, Any]
+    others: tuple[Readings, ...] = ()  # of the GPUs beside the first
+
+    @property
+    def gpus(self) -> tuple[Readings, ...]:
+        """Of all GPUs."""
+        return Readings(self.samples, self.driver, self.meter), *self.others
 
     @staticmethod
     def read(trial_dir: Path, spec: TrialSpec, ended: Ended) -> Records:
         """Of this folder. Raises ValueError with file and reason for one that is none of a sampler's."""
+        meter = read_meter(trial_dir / METER_FILE)
         return Records(
             spec,
             of_trial(spec, trial_dir.parent.parent),
             ended,
             read_samples(trial_dir / SAMPLES_FILE),
             read_samples(trial_dir / DRIVER_SAMPLES_FILE, DRIVER_COLUMNS),
-            read_meter(trial_dir / METER_FILE),
+            meter,
+            of_others(trial_dir, spec, meter),
         )
 
 
@@ -118,7 +126,8 @@ def figures_of(records: Records, parts: MemoryAccount | None) -> dict[str, Figur
     if spec.placement.device == "cpu":
         return figures | {GPU_USAGE.name: unknown("NVML", "the trial ran on the CPU")}
     device = gpu_figures(events, samples, records.driver, records.meter)
-    return figures | device | memory_accounts(figures, records.meter)
+    device |= {name: figures[name] for name in OF_DEVICE} | memory_accounts(figures, records.meter)
+    return figures | together(events, device, records.others)
 
 
 def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch]) -> list[Check]:
@@ -130,7 +139,7 @@ def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch])
     if (window := SteadyWindow.of(ended.last)) is not None:
         checks += sample_checks(window.edges, samples)
     if records.spec.placement.device != "cpu":
-        checks.append(alone(samples, meter, ended.events))
+        checks.append(alone_on_all(records.gpus, ended.events))
     if Event.FINISHED in ended.last:
         checks.append(ended_well(ended))
     return [*checks, *precision_check(records.spec.task.precision, ended.last.get(Event.OPENED, {}).get("facts", {}))]
@@ -165,7 +174,7 @@ def ending(records: Records, figures: dict[str, Figure], checks: list[Check]) ->
     """(status, reason): how the worker ended; where that was well, what its figures are worth."""
     if records.ended.status != Status.OK:
         return records.ended.status, records.ended.reason
-    others = foreign_processes(records.samples, records.meter) or neighbours(records.spec, figures)
+    others = company(records.gpus) or neighbours(records.spec, figures)
     if others:
         return Status.CONTENDED, others
     if wrong := next((check for check in checks if check.name in COUNTS and not check.passed), None):

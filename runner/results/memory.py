@@ -26,6 +26,10 @@ WHOLE_STEP_TOLERANCE = 0.05  # of one step's activations and inputs
 
 # Of one batch size: a MEMORY_TOLD event, in it the PRODUCT_TIMED of the same worker; or the "reason" why there is none.
 MemoryAccount = dict[str, Any]
+OF_DEVICE = tuple(spec.name for spec in (
+    registry.PROCESS_GPU_MEMORY, registry.DEVICE_MEMORY, registry.DEVICE_BASELINE, registry.DEVICE_RISE,
+    registry.DEVICE_CONTEXT,
+))  # fmt: skip
 NOT_ASKED: MemoryAccount = {
     "reason": "it had not been asked yet, which is done behind the trials: the same command asks it"
 }

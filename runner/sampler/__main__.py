@@ -10,4 +10,4 @@ from runner.sampler.owner import line
 if asked := line():  # nothing: the runner has ended, or needs it no more
     request = json.loads(asked)
     os.dup2(os.open(request["errors"], os.O_WRONLY | os.O_APPEND), 2)
-    main(Path(request["samples"]), request["gpu"])
+    main(Path(request["samples"]), request["gpus"])

@@ -17,7 +17,6 @@ import pynvml
 from runner.results.gpu_contention import RISE_BYTES
 from runner.sampler.nvml_buffers import DriverBuffer, Gpm
 from runner.sampler.nvml_query import UNANSWERED, Implausible, Metric, Query, Row, refusal
-from workloads.records.files import DRIVER_SAMPLES_FILE
 from workloads.records.samples import PERIOD_S
 
 SLOW_PERIOD_S = 1.0  # a process list takes milliseconds and a driver-wide lock; clocks and temperature change slowly
@@ -131,9 +130,9 @@ class Processes:
 
 
 class GpuMeter:
-    """Samples of one GPU. `folder` gets the driver's own samples."""
+    """Samples of one GPU. `driver_samples` is the file of the driver's own."""
 
-    def __init__(self, uuid: str, folder: Path) -> None:
+    def __init__(self, uuid: str, driver_samples: Path) -> None:
         self.uuid = uuid
         self.metrics: dict[str, Metric] = {}
         self.remark = ""
@@ -159,7 +158,7 @@ class GpuMeter:
             **{name: Metric(queries, PERIOD_S) for name, queries in quick_queries().items()},
             **{name: Metric(queries, SLOW_PERIOD_S) for name, queries in slow_queries().items()},
             "gpm": Gpm(SLOW_PERIOD_S).metric,
-            "driver_samples": DriverBuffer(folder / DRIVER_SAMPLES_FILE, SLOW_PERIOD_S).metric,
+            "driver_samples": DriverBuffer(driver_samples, SLOW_PERIOD_S).metric,
             "processes": self.processes.metric,  # last: it takes longest
         }
         for metric in self.metrics.values():

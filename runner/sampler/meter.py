@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -22,7 +23,13 @@ from runner.sampler.gpu_meter import GpuMeter
 from runner.sampler.nvml_query import Row
 from runner.sampler.owner import Owner
 from runner.sampler.package_energy import POWERCAP, PackageEnergy
-from workloads.records.files import METER_FILE, write_json
+from workloads.records.files import (
+    DRIVER_SAMPLES_FILE,
+    METER_FILE,
+    OTHER_DRIVER_SAMPLES_FILE,
+    OTHER_SAMPLES_FILE,
+    write_json,
+)
 from workloads.records.samples import COLUMNS, PERIOD_S
 
 RENEW_S = 1.0  # finding the descendants is a walk through /proc
@@ -87,18 +94,38 @@ def clocks() -> dict[str, int]:
     return {"monotonic_ns": time.monotonic_ns(), "epoch_ns": time.time_ns()}
 
 
+class OtherGpu:
+    """One beside the first, with samples of its own: the columns of a processor are empty."""
+
+    def __init__(self, uuid: str, number: int, folder: Path) -> None:
+        self.meter = GpuMeter(uuid, folder / OTHER_DRIVER_SAMPLES_FILE.format(number))
+        self.file = (folder / OTHER_SAMPLES_FILE.format(number)).open("w", newline="", encoding="utf-8")
+        self.writer = csv.DictWriter(self.file, COLUMNS, restval="")
+        self.writer.writeheader()
+
+    def sample(self, worker_ids: set[int] | None) -> None:
+        """A row of what is due now."""
+        self.write(self.meter.sample(worker_ids))
+
+    def write(self, row: Row) -> None:
+        """Append and flush."""
+        self.writer.writerow({"t_ns": time.monotonic_ns()} | row)
+        self.file.flush()
+
+
 class Sampler:
     """Appends rows to the samples; each has left the process before the next is taken.
 
     The first row is from before the worker. Its end is where `clocks` of the account has its second pair.
     """
 
-    def __init__(self, samples: Path, file: TextIO, uuid: str | None, powercap: Path = POWERCAP) -> None:
+    def __init__(self, samples: Path, file: TextIO, uuids: Sequence[str], powercap: Path = POWERCAP) -> None:
         self.file = file
         self.writer = csv.DictWriter(file, COLUMNS, restval="")
         self.writer.writeheader()
         self.account = samples.parent / METER_FILE
-        self.gpu = GpuMeter(uuid, samples.parent) if uuid else None
+        self.gpu = GpuMeter(uuids[0], samples.parent / DRIVER_SAMPLES_FILE) if uuids else None
+        self.others = [OtherGpu(uuid, number, samples.parent) for number, uuid in enumerate(uuids[1:], start=1)]
         self.packages = PackageEnergy(powercap)
         self.clocks = [clocks()]
         self.rows = 0
@@ -115,6 +142,8 @@ class Sampler:
         gpu = self.gpu.account() if self.gpu else None
         packages = self.packages.account()
         told = {"gpu": gpu, "package_energy": packages, "clocks": self.clocks, "sampler": cost}
+        if self.others:
+            told["other_gpus"] = [other.meter.account() for other in self.others]
         write_json(self.account, told | {"processes": [{"pid": pid, **seen} for pid, seen in self.processes.items()]})
 
     def follow(self, tree: ProcessTree, owner: Owner) -> None:
@@ -124,6 +153,8 @@ class Sampler:
         self.processes = tree.seen
         while not owner.over.is_set():
             self.write(sample(tree, self.gpu, self.packages))
+            for other in self.others:
+                other.sample(tree.ids)
             due = max(due + PERIOD_S, time.monotonic())
             owner.over.wait(max(0.0, due - time.monotonic()))
         cost = {
@@ -139,17 +170,21 @@ class Sampler:
         self.store_account(cost)
         if self.gpu:
             self.write({"t_ns": time.monotonic_ns()} | self.gpu.last())
+            for other in self.others:
+                other.write(other.meter.last())
             self.store_account(cost)
 
 
-def main(samples: Path, uuid: str | None) -> None:
+def main(samples: Path, uuids: Sequence[str]) -> None:
     """Says "ready", is told the worker's process id (or that there is none) and samples until it has ended."""
     trees: list[ProcessTree] = []
     owner = Owner(lambda: [process for tree in trees for process in tree.processes])
     with samples.open("w", newline="", encoding="utf-8") as file:
-        sampler = Sampler(samples, file, uuid)
+        sampler = Sampler(samples, file, uuids)
         sampler.store_account(None)
         sampler.write(sample(None, sampler.gpu, sampler.packages))
+        for other in sampler.others:
+            other.sample(None)
         print("ready", flush=True)
         pid = owner.worker()
         if pid is None:

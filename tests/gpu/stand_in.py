@@ -117,7 +117,7 @@ class Replay:
         os.environ["NVML_CLOCK_MS"] = str(ahead_ms)
 
     def run(
-        self, seconds: float, uuid: str = UUID, at: Moments | None = None, stalled: Collection[int] = ()
+        self, seconds: float, *uuids: str, at: Moments | None = None, stalled: Collection[int] = ()
     ) -> dict[str, Any]:
         """A row every 100 ms, the last one after the worker's end; `at` maps a time in ms to what happens then.
 
@@ -125,9 +125,11 @@ class Replay:
         Returns meter.json. The worker is this process.
         """
         with (self.folder / "samples.csv").open("w", newline="") as file:
-            sampler = Sampler(self.folder / "samples.csv", file, uuid)
+            sampler = Sampler(self.folder / "samples.csv", file, uuids or (UUID,))
             assert sampler.gpu
             sampler.write({"t_ns": self.now_ns()} | sampler.gpu.sample(None))
+            for other in sampler.others:
+                other.sample(None)
             self.pid_file.write_text(str(os.getpid()))
             for tick in range(1, int(seconds * 10) + 1):
                 self.set(tick * 100)
@@ -135,6 +137,8 @@ class Replay:
                     happens()
                 if tick * 100 not in stalled:
                     sampler.write({"t_ns": self.now_ns()} | sampler.gpu.sample({os.getpid()}))
+                    for other in sampler.others:
+                        other.sample({os.getpid()})
             self.pid_file.write_text(str(ended_process()))
             self.set(self.now_ms + 50)
             sampler.end({"cpu_s": 0.1, "wall_s": seconds, "samples": sampler.rows})

@@ -217,7 +217,7 @@ import json, sys, time
 from pathlib import Path
 from runner.sampler.gpu_meter import GpuMeter
 folder = Path(sys.argv[1])
-meter = GpuMeter(sys.argv[2], folder)
+meter = GpuMeter(sys.argv[2], folder / "driver_samples.csv")
 rows = [meter.sample(None), meter.sample({1}), meter.last()]
 print(json.dumps([rows, meter.account()]))
 """

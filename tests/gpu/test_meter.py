@@ -57,7 +57,7 @@ def sampled(driver: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         ) as meter:  # fmt: skip
             assert meter.stdin and meter.stdout
-            asked = {"samples": str(samples), "errors": str(errors), "gpu": UUID}
+            asked = {"samples": str(samples), "errors": str(errors), "gpus": [UUID]}
             print(json.dumps(asked), file=meter.stdin, flush=True)
             assert meter.stdout.readline() == "ready\n"
             Path(driver["NVML_PID_FILE"]).write_text(str(sleeper.pid))

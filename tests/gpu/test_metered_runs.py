@@ -21,7 +21,7 @@ import psutil
 import pytest
 from conftest import REAL_FRAMEWORKS, ROOT, TINY
 from copied import copy_project
-from stand_in import FOREVER_MS, MIB, UUID, Trace, write_trace
+from stand_in import FOREVER_MS, MIB, UUID, UUID_B, Trace, write_trace
 
 from runner.results.gpu import NAMES
 from workloads.records.check_name import CheckName
@@ -31,14 +31,14 @@ from workloads.records.samples import Samples, read_samples
 # Appended to an adapter: it takes the CPU where the trial says the card, and tells the stand-in who it is.
 ON_THE_HOST = """
 
-class OnTheHost(Adapter):
+class OnTheHost({name}):
     def open(self, device, *arguments):
         with open({pid_file!r}, "w") as file:
             file.write(str(__import__("os").getpid()))
         return super().open("cpu", *arguments)
 
 
-Adapter = OnTheHost
+{name} = OnTheHost
 """
 
 
@@ -48,8 +48,10 @@ def put_on_the_host(project: Path, framework: str, pid_file: Path) -> None:
     text = (folder / "environment.toml").read_text()
     everything, _, cpu = text.partition("[cuda]")[0].partition("[cpu]")
     (folder / "environment.toml").write_text(f"{everything}[cpu]{cpu}[cuda]{cpu}")
-    with (folder / "adapter.py").open("a") as file:
-        file.write(ON_THE_HOST.format(pid_file=str(pid_file)))
+    for module, name in (("adapter.py", "Adapter"), ("data_parallel.py", "DataParallel")):
+        if (folder / module).exists():
+            with (folder / module).open("a") as file:
+                file.write(ON_THE_HOST.format(name=name, pid_file=str(pid_file)))
     made = ROOT / ".envs" / f"{framework}-cpu"
     if made.exists():
         (project / ".envs").mkdir(exist_ok=True)
@@ -135,6 +137,28 @@ def test_a_real_frameworks_trial_tells_what_the_trace_says(project: Path, librar
         at_ms = {event["event"]: (event["t_ns"] - zero_ns) / 1e6 for event in events}
         compare(result["figures"], at_ms, steps, CheckName.COVERED in failed_checks(result))
         assert not failed_checks(result) - {CheckName.LONG_ENOUGH, CheckName.COVERED}, result["checks"]
+
+
+@pytest.mark.real
+def test_one_model_on_two_cards_has_the_energy_of_both(project: Path, library: Path, tmp_path: Path) -> None:
+    first = write_trace(tmp_path / "trace.csv", [(0, {"gpu": 80, "power": 250, "used": 3000, "process": 2400})])
+    second = write_trace(tmp_path / "trace-b.csv", [(0, {"gpu": 40, "power": 150, "used": 2000, "process": 1400})])
+    runner, _ = start(
+        project, library, first,
+        "--framework", "tensorflow", "mxnet", "--batch-size", "8", "--window", "3", "--devices", "2",
+        NVML_DEVICES="2", NVML_TRACE_B=str(second),
+    )  # fmt: skip
+    printed, _ = runner.communicate(timeout=300)
+    trials = {path.parent: json.loads(path.read_text()) for path in project.glob("results/trials/*/result.json")}
+    assert {result["spec"]["cell"]["framework"] for result in trials.values()} == {"tensorflow", "mxnet"}, printed
+    for folder, result in trials.items():
+        assert result["status"] == "ok", result["reason"]
+        assert result["spec"]["placement"]["others"] == [UUID_B]
+        value = {name: figure["value"] for name, figure in result["figures"].items()}
+        assert value["power_w"] == pytest.approx(400) and value["gpu_percent"] == pytest.approx(60, abs=3)
+        assert value["energy_j"] == pytest.approx(400 * value["window_s"], rel=0.02)
+        assert value["process_gpu_memory_bytes"] == (2400 + 1400) * MIB
+        assert len(read_samples(folder / "samples-gpu1.csv")["t_ns"]) > 20
 
 
 def compare(figures: dict[str, dict[str, Any]], at_ms: dict[str, float], steps: Trace, holes: bool) -> None:

@@ -131,7 +131,7 @@ def test_a_reading_that_fails_is_counted_and_the_sum_goes_on(powercap: Path) -> 
 def test_the_sampler_writes_the_sum_and_the_account(powercap: Path, tmp_path: Path) -> None:
     path = tmp_path / "samples.csv"
     with path.open("w", newline="") as file:
-        sampler = Sampler(path, file, None, powercap)
+        sampler = Sampler(path, file, (), powercap)
         sampler.write(sample(None, None, sampler.packages))
         (powercap / "intel-rapl:0/energy_uj").write_text("8000\n")
         sampler.write(sample(None, None, sampler.packages))

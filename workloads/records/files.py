@@ -15,6 +15,8 @@ TRIAL_FILE = "trial.json"  # in its place up to schema version 3: the trial alon
 EVENTS_FILE = "events.jsonl"
 SAMPLES_FILE = "samples.csv"
 DRIVER_SAMPLES_FILE = "driver_samples.csv"
+# Of the GPUs beside the first, counted from 1.
+OTHER_SAMPLES_FILE, OTHER_DRIVER_SAMPLES_FILE = "samples-gpu{}.csv", "driver_samples-gpu{}.csv"
 METER_FILE = "meter.json"
 LOG_FILE = "log.txt"
 SAMPLER_LOG_FILE = "sampler.txt"  # what the sampler said; none where it said nothing

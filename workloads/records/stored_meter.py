@@ -48,6 +48,7 @@ class Meter(TypedDict, total=False):
     """What is read of it; it may say more."""
 
     gpu: _Gpu | None
+    other_gpus: list[_Gpu]  # of a trial on several, those beside the first
     package_energy: _Metric | None
     clocks: Required[list[Clocks]]
 
@@ -62,7 +63,8 @@ def meter_of(content: bytes, name: str = "meter.json") -> dict[str, Any]:
     """Of a file's content. Raises ValueError with `name`."""
     try:
         meter = cast(dict[str, Any], msgspec.json.decode(content, type=Meter))
-        metrics = (meter.get("gpu") or {}).get("metrics", {}).values()
+        accounts = [meter.get("gpu") or {}, *meter.get("other_gpus", [])]
+        metrics = [metric for account in accounts for metric in account.get("metrics", {}).values()]
         if any(each["failures"] and not each["first_failure"] for each in metrics):
             raise ValueError("calls failed, and the first that did is not there")
     except (ValueError, RecursionError) as error:

@@ -1,0 +1,101 @@
+"""The figures of a trial on several GPUs: what each one's readings give, and what they are together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from runner.results.gpu import gpu_figures, memory_accounts
+from runner.results.gpu_contention import alone, foreign_processes
+from runner.results.memory import device
+from runner.results.window import unknown
+from workloads.records import figures as registry
+from workloads.records.events import Events
+from workloads.records.figures import Figure
+from workloads.records.files import OTHER_DRIVER_SAMPLES_FILE, OTHER_SAMPLES_FILE
+from workloads.records.job import TrialSpec
+from workloads.records.result import Check
+from workloads.records.samples import DRIVER_COLUMNS, Samples, read_samples
+
+ADDED = {spec.name for spec in (
+    registry.ENERGY, registry.ENERGY_INTEGRATED, registry.ENERGY_PER_IMAGE, registry.POWER, registry.POWER_BUSY,
+    registry.POWER_LIMIT, registry.PROCESS_GPU_MEMORY, registry.DEVICE_MEMORY, registry.DEVICE_BASELINE,
+    registry.DEVICE_RISE, registry.DEVICE_CONTEXT,
+)}  # fmt: skip
+HIGHEST = {registry.TEMPERATURE.name}  # of what is in neither, the mean
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What a sampler told of one GPU; `meter` is the account of it, with the clocks of all."""
+
+    samples: Samples
+    driver: Samples
+    meter: dict[str, Any]
+
+
+def of_others(trial_dir: Path, spec: TrialSpec, meter: dict[str, Any]) -> tuple[Readings, ...]:
+    """Of the GPUs beside the trial's first. Raises ValueError with file and reason for a file that is none of a
+    sampler's.
+    """
+    accounts = [*meter.get("other_gpus", []), *[None] * len(spec.placement.others)]
+    return tuple(
+        Readings(
+            read_samples(trial_dir / OTHER_SAMPLES_FILE.format(number)),
+            read_samples(trial_dir / OTHER_DRIVER_SAMPLES_FILE.format(number), DRIVER_COLUMNS),
+            {**meter, "gpu": accounts[number - 1]},
+        )
+        for number in range(1, 1 + len(spec.placement.others))
+    )
+
+
+def together(events: dict[str, Any], first: dict[str, Figure], others: Sequence[Readings]) -> dict[str, Figure]:
+    """`first`: the figures of the first GPU, which alone are told where there are no others."""
+    every = [first]
+    for each in others:
+        memory = device(events, each.samples)
+        figures = gpu_figures(events, each.samples, each.driver, each.meter)
+        every.append(memory | figures | memory_accounts(memory, each.meter))
+    return {name: combined(name, [figures[name] for figures in every]) for name in first} if others else first
+
+
+def combined(name: str, figures: Sequence[Figure]) -> Figure:
+    """Unknown where that of one is."""
+    how, reduce = _rule(name)
+    for number, figure in enumerate(figures, start=1):
+        if figure.value is None:
+            return unknown(figure.source, f"GPU {number} of {len(figures)}: {figure.reason}")
+    values = [figure.value for figure in figures if figure.value is not None]
+    each = ", ".join(f"{value:.6g}" for value in values)
+    source = f"{how} of {len(figures)} GPUs ({each}): {figures[0].source}"
+    methods = {figure.method for figure in figures}
+    return replace(
+        figures[0], value=reduce(values), source=source, method=figures[0].method if len(methods) == 1 else None
+    )
+
+
+def _rule(name: str) -> tuple[str, Callable[[Sequence[float]], float]]:
+    if name in ADDED:
+        return "sum", sum
+    return ("highest", max) if name in HIGHEST else ("mean", mean)
+
+
+def company(readings: Sequence[Readings]) -> str | None:
+    """Who else was on any of them; None where nobody was seen."""
+    for number, each in enumerate(readings, start=1):
+        if others := foreign_processes(each.samples, each.meter):
+            return others if len(readings) == 1 else f"GPU {number} of {len(readings)}: {others}"
+    return None
+
+
+def alone_on_all(readings: Sequence[Readings], events: Events) -> Check:
+    """Whether the worker had each to itself."""
+    checks = [alone(each.samples, each.meter, events) for each in readings]
+    if len(checks) == 1:
+        return checks[0]
+    told = [f"GPU {number}: {check.detail}" for number, check in enumerate(checks, start=1)]
+    failed = [line for line, check in zip(told, checks, strict=True) if not check.passed]
+    return Check(checks[0].name, not failed, "; ".join(failed or told))
