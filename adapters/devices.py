@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from adapters.base import Order, Unsupported
-from workloads.records.build import DEFAULT, FLOAT32, TF32
+from workloads.records.build import FLOAT32, TF32, TUNED
 
 # A device that gets no image of an update computes these many all the same, for all devices must take part; BatchNorm
 # wants two values of a channel.
@@ -38,7 +38,7 @@ def shares(batch: Order, devices: int) -> list[Share]:
 def refuse(profile: str, precision: str, feed: str, name: str) -> None:
     """Raises Unsupported for what this framework's data parallel has not been held against one device in."""
     unheld = [
-        *([f"profile {profile}"] if profile != DEFAULT else []),
+        *([f"profile {profile}"] if profile == TUNED else []),
         *([precision] if precision not in (FLOAT32, TF32) else []),
         *([f"feed {feed}"] if feed != "host" else []),
     ]

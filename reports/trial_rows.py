@@ -98,7 +98,7 @@ COLUMNS = (
     _of_spec("feed", "where the images lie: host or device", lambda spec: spec.task.feed),
     _of_spec("own_code", "whether the model is somebody's own code", lambda spec: spec.task.own_code is not None),
     _of_spec("epochs", "passes over the training split", lambda spec: spec.passes.epochs),
-    _of_spec("device", "cpu, or the UUID of a GPU", lambda spec: spec.placement.device),
+    _of_spec("device", "cpu, the UUID of a GPU, or cuda: any, in a sweep", lambda spec: spec.placement.device),
     _of_spec("devices", "that train one model", lambda spec: spec.placement.devices),
     _of_spec("threads", "cores allotted", lambda spec: spec.placement.threads),
     _of_spec("memory_limit_bytes", "that the worker had", lambda spec: spec.placement.memory_limit_bytes),

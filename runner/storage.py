@@ -91,7 +91,12 @@ def needed_bytes(results: Path, spec: TrialSpec) -> int:
         passing = KEPT_WEIGHTS * (results / spec.inputs["weights"].path).stat().st_size
     largest = max(itertools.islice(_finished_bytes(results), LOOKED_AT), default=None)
     if largest is None:
-        largest = log.HEAD_BYTES + log.TAIL_BYTES + round(SAMPLE_BYTES_S * spec.timeout_s) + OTHER_BYTES
+        largest = (
+            log.HEAD_BYTES
+            + log.TAIL_BYTES
+            + round(SAMPLE_BYTES_S * spec.timeout_s) * (1 + len(spec.placement.others))
+            + OTHER_BYTES
+        )
     return passing + round(MARGIN * largest)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -24,6 +26,7 @@ from runner.project import Project
 from workloads.records.job import InputFile
 
 CODE = ("workloads", "adapters", "runner")  # what a node needs of the project
+LONGEST_NAME = 100
 WORDS = 200  # characters of a reason that is Ray's
 
 
@@ -89,7 +92,7 @@ class RayEngine:
         found: dict[str, str] = {}
         try:
             for each, told in zip(fitting, ray.get(asked), strict=True):
-                found.setdefault(re.sub(r"[^a-z0-9]+", "-", told.lower()).strip("-"), each["NodeID"])
+                found.setdefault(folder_name(told), each["NodeID"])
         except RayError as error:
             raise EngineUnavailable(f"--per-node-type: {said(error)}") from error
         return found
@@ -135,6 +138,12 @@ def said(error: RayError) -> str:
     return first if isinstance(cause, node.BlockFailed) else f"{type(cause).__name__}: {first[:WORDS]}"
 
 
+def folder_name(words: str) -> str:
+    """No two for the same words, and no word's end cut off where it fits."""
+    name = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}-{sha256(words.encode()).hexdigest()[:8]}"
+
+
 def on(node_id: str) -> NodeAffinitySchedulingStrategy:
     """There and nowhere else."""
     return NodeAffinitySchedulingStrategy(node_id, soft=False)
@@ -143,8 +152,9 @@ def on(node_id: str) -> NodeAffinitySchedulingStrategy:
 @ray.remote(num_cpus=0, max_retries=0)
 def computer() -> str:
     """What a node is, in words."""
-    gpus = [gpu.name for gpu in description.gpus()]
-    return " ".join([*gpus, description.cpu_model() or "unknown processor", f"{description.cores()} cores"])
+    gpus = Counter(gpu.name for gpu in description.gpus())
+    named = [f"{count} {name}" for name, count in sorted(gpus.items())]
+    return " ".join([*named, description.cpu_model() or "unknown processor", f"{description.cores()} cores"])
 
 
 @ray.remote(max_retries=0, num_returns="streaming")

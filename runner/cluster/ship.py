@@ -73,7 +73,7 @@ class Parcel:
         """The result. Raises Damaged."""
         try:
             result = stored.result_of(json.dumps(without_nan(self.result)).encode())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Damaged(f"{self.trial}: {error}") from error
         if result.spec.id != self.trial:
             raise Damaged(f"{self.trial}: its result is of {result.spec.id}")

@@ -6,8 +6,10 @@ import glob
 import os
 import shutil
 import subprocess
+import sys
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -16,11 +18,13 @@ from typing import Any
 
 import submitit
 from submitit.core.utils import FailedJobError, FailedSubmissionError
+from submitit.helpers import clean_env
 
 from runner.cluster import node
 from runner.cluster.block import Block
-from runner.cluster.engine import EngineUnavailable, Over, Wanted
+from runner.cluster.engine import Over, Wanted
 from runner.cluster.ship import Damaged, Parcel
+from runner.cluster.slurm_partition import SLURM, here, in_a_line, told_of
 from runner.project import Project
 from runner.storage import CannotGoOn
 from runner.stored import TRIALS
@@ -28,14 +32,12 @@ from workloads.records.files import ATTEMPTS, RESULT_FILE, sync
 from workloads.records.job import InputFile
 from workloads.records.stored import result_of
 
-SLURM = "slurm"
 CLUSTER = SLURM  # of submitit's; "local", processes of this machine, is the tests'
 JOBS = "jobs"  # of a results folder: what jobs are given, and what they leave there
 PARCELS = "*.parcel"
 MAKING_S = 3600  # for environments and inputs, beside a block's trials
 LOOK_S, ASK_S = 1.0, 15.0  # between looks at the shared folder, and questions to Slurm
 LATE_S = 120.0  # until what a job has written on its machine is seen here: NFS tells of new files a minute late
-WORDS = 200  # characters of a reason that is Slurm's
 UNDER_WAY = {
     "PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "STAGE_OUT", "SIGNALING", "RESIZING",
     "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD",
@@ -50,7 +52,8 @@ class Running:
     block: Block
     job: submitit.Job[Answer]
     folder: Path
-    arrived: int = 0  # parcels
+    expected: int  # parcels of the job's own
+    arrived: int  # of those; below 0 while parcels of an earlier job are still to come
     ended_s: float | None = None  # when this was first seen
 
 
@@ -59,19 +62,16 @@ class SlurmEngine:
 
     def __init__(self, partition: str, project: Project, results: Path, wanted: Wanted) -> None:
         """Raises EngineUnavailable."""
-        self.partition, self.project, self.results = partition, project, results.resolve()
-        self.threads, self.gpus = wanted.threads, wanted.gpus
-        self.cores = cores_of(partition)
-        if self.cores < self.threads:
-            raise EngineUnavailable(
-                f"--slurm {partition}: {self.cores} CPUs for {self.threads} threads: give --threads"
-            )
-        jobs = self.results / JOBS
+        self.partition, self.project, self.results, self.wanted = partition, project, results.resolve(), wanted
+        self.told = told_of(partition, wanted) if CLUSTER == SLURM else here(wanted)
+        jobs = self.results / JOBS / ("cuda" if wanted.gpus else "cpu")  # a run on each may share a results folder
         self.name = f"batchwise-{uuid.uuid5(uuid.NAMESPACE_URL, str(jobs)).hex[:12]}"  # the same for this folder
         self._end_all()
         self.kept = {trial_of(path): path for path in sorted(jobs.glob(f"*/*/{PARCELS}")) if self._is_new(path)}
+        clear(jobs)
         self.folder = jobs / uuid.uuid4().hex
         self.folder.mkdir(parents=True)
+        self.waiting: deque[Block] = deque()
         self.running: list[Running] = []
         self.taken: Path | None = None
         self.states: dict[str, str] = {}
@@ -80,7 +80,7 @@ class SlurmEngine:
     def _is_new(self, path: Path) -> bool:
         """Whether this parcel of an earlier driver was not stored by it; one that was is removed."""
         trial, began = trial_of(path), None
-        with suppress(Damaged):
+        with suppress(Damaged, OSError):
             began = Parcel.from_bytes(path.read_bytes()).told().started_at
         known = [self.results / TRIALS / trial, *(self.results / ATTEMPTS).glob(f"{glob.escape(trial)}-*")]
         if began and any(began_at(folder / RESULT_FILE) == began for folder in known):
@@ -89,34 +89,53 @@ class SlurmEngine:
         return began is not None
 
     def slots(self) -> int:
-        """Blocks that the partition has CPUs for."""
-        return self.cores // self.threads
+        """Of the partition's nodes."""
+        return self.told.slots
 
     def submit(self, block: Block) -> None:
-        """As a job with the block's name for a comment. Raises CannotGoOn where no more are taken, OSError."""
+        """As a job with the block's name for a comment, as soon as Slurm takes one more. Raises CannotGoOn where it
+        takes none, OSError.
+        """
+        self.waiting.append(block)
+        self._begin()
+
+    def _begin(self) -> None:
+        while self.waiting:
+            try:
+                self._begin_one(self.waiting[0])
+            except (FailedSubmissionError, FailedJobError, subprocess.CalledProcessError) as error:
+                if not self.running:
+                    raise CannotGoOn(f"--slurm {self.partition}: no job is taken: {in_a_line(error)}") from error
+                return  # a limit of jobs: again when one has ended
+            self.waiting.popleft()
+
+    def _begin_one(self, block: Block) -> None:
         folder = self.folder / uuid.uuid4().hex
-        folder.mkdir()
-        kept = [self.kept.pop(spec.id) for spec in block.trials if spec.id in self.kept]
-        for path in kept:
-            path.rename(folder / path.name)
         executor = submitit.AutoExecutor(folder=folder / "job", cluster=CLUSTER)
+        threads, gpus = self.wanted.threads, self.wanted.gpus
         limit_s = MAKING_S + sum(spec.timeout_s + spec.cool_down_s for spec in block.trials)
         executor.update_parameters(
             name=self.name,
-            cpus_per_task=self.threads,
-            **({"gpus_per_node": self.gpus} if self.gpus else {}),
-            timeout_min=int(limit_s / 60) + 1,
+            cpus_per_task=threads,
+            **({"gpus_per_node": gpus} if gpus else {}),
+            timeout_min=min(int(limit_s / 60) + 1, self.told.limit_min or sys.maxsize),
             slurm_partition=self.partition,
             slurm_comment=block.name,
+            slurm_srun_args=[f"--cpus-per-task={threads}"],  # srun does not take it over from sbatch (Slurm 22.05)
             slurm_additional_parameters={"no-requeue": True},  # what is lost is handed out again from here
         )
-        done = set(map(trial_of, kept))
+        kept = [spec.id for spec in block.trials if spec.id in self.kept]
         try:
-            with importable(self.project.root):
-                job = executor.submit(run_block, block.to_json(), done, self.project.root, self.results, folder)
-        except (FailedSubmissionError, subprocess.CalledProcessError) as error:
-            raise CannotGoOn(f"--slurm {self.partition}: no more jobs are taken: {in_a_line(error)}") from error
-        self.running.append(Running(block, job, folder, arrived=-len(kept)))
+            with clean_env(), importable(self.project.root):
+                job = executor.submit(run_block, block.to_json(), set(kept), self.project.root, self.results, folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        for name in kept:
+            path = self.kept.pop(name)
+            path.rename(folder / path.name)
+        expected = len(block.trials) - len(kept)
+        self.running.append(Running(block, job, folder, expected, arrived=-len(kept)))
 
     def arrival(self) -> tuple[Block, Parcel | Over]:
         """Blocks until there is one. What it gave before is stored by now."""
@@ -135,6 +154,7 @@ class SlurmEngine:
                         path.unlink()
                 if over and (end := self._whole(each)):
                     self.running.remove(each)
+                    self._begin()
                     return each.block, end
             time.sleep(LOOK_S)
 
@@ -160,30 +180,38 @@ class SlurmEngine:
     def _whole(self, running: Running) -> Over | None:
         """None where more may be seen of a job that has ended."""
         running.ended_s = running.ended_s or time.monotonic()
-        late = time.monotonic() - running.ended_s > LATE_S
-        job = running.job
-        if not job.paths.result_pickle.exists():
-            known = CLUSTER != SLURM or self.states.get(job.job_id) not in (None, "COMPLETED", "gone")
-            state = self.states.get(job.job_id, "INTERRUPTED")
-            return Over(f"its job {job.job_id} ended without a word ({state})") if known or late else None
-        try:
-            left, reason = job.result()
-        except FailedJobError as error:
-            return Over(f"its job {job.job_id}: {in_a_line(error)}")
+        late = CLUSTER != SLURM or time.monotonic() - running.ended_s > LATE_S
+        job, left = running.job, running.expected
+        if job.paths.result_pickle.exists():
+            try:
+                left, reason = job.result()
+            except FailedJobError as error:  # before `run_block` began
+                reason = f"its job {job.job_id}: {in_a_line(error)}"
+        else:
+            reason = f"its job {job.job_id} ended without a word ({self.states.get(job.job_id, 'INTERRUPTED')})"
         return Over(reason) if late or running.arrived >= left else None
 
     def close(self) -> None:
-        """Ends whatever still runs. What of it is not stored stays for the next driver."""
-        for each in self.running:
+        """Ends whatever still runs. What of it is not stored, or not seen here yet, stays for the next driver."""
+        self._end_all()
+        for each in self.running if CLUSTER != SLURM else ():
             each.job.cancel(check=False)
-        for folder in self.folder.parent.iterdir():
-            if not any(folder.glob(f"*/{PARCELS}")):
-                shutil.rmtree(folder, ignore_errors=True)
+        if not self.running and not any(self.folder.glob(f"*/{PARCELS}")):
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _end_all(self) -> None:
-        """The jobs of this results folder."""
+        """The jobs of this results folder, at once."""
         if CLUSTER == SLURM:
             subprocess.run(["scancel", "--me", "--name", self.name], capture_output=True, check=False)
+
+
+def clear(jobs: Path) -> None:
+    """Remove folders of earlier drivers without a parcel, in which nothing can appear any more."""
+    for folder in jobs.glob("*"):
+        with suppress(OSError):
+            changed_s = max(path.stat().st_mtime for path in (folder, *folder.glob("*")))
+            if not any(folder.glob(f"*/{PARCELS}")) and time.time() - changed_s > MAKING_S:
+                shutil.rmtree(folder)
 
 
 def began_at(path: Path) -> str | None:
@@ -196,28 +224,6 @@ def began_at(path: Path) -> str | None:
 def trial_of(path: Path) -> str:
     """Of which this is a parcel."""
     return path.name.partition("=")[0]
-
-
-def cores_of(partition: str) -> int:
-    """CPUs of its nodes. Raises EngineUnavailable."""
-    if CLUSTER != SLURM:
-        return len(os.sched_getaffinity(0))
-    command = ["sinfo", "--noheader", "--partition", partition, "--format", "%C"]
-    try:
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    except OSError as error:
-        raise EngineUnavailable(f"--slurm {partition}: no Slurm here: {error.filename}: {error.strerror}") from error
-    except subprocess.CalledProcessError as error:
-        raise EngineUnavailable(f"--slurm {partition}: sinfo: {in_a_line(error.stderr)}") from error
-    if not told.strip():
-        raise EngineUnavailable(f"--slurm {partition}: Slurm knows no such partition; sinfo lists them")
-    return int(told.split()[0].split("/")[-1])  # allocated/idle/other/total
-
-
-def in_a_line(said: object) -> str:
-    """The first that is more than white space."""
-    lines = (line.strip() for line in str(said).splitlines())
-    return next((line[:WORDS] for line in lines if line), type(said).__name__)
 
 
 @contextmanager
@@ -245,8 +251,10 @@ def run_block(block: dict[str, Any], done: set[str], root: Path, results: Path, 
         for parcel in node.run(wanted, root, fetch) if wanted.trials else ():
             leave(parcel, folder)
             left += 1
-    except (node.BlockFailed, OSError) as error:
+    except node.BlockFailed as error:
         return left, in_a_line(error)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the driver is told in a line
+        return left, f"{type(error).__name__}: {in_a_line(error)}"
     return left, None
 
 

@@ -23,6 +23,9 @@ ANSWER_S = 5.0  # Ray itself would try for minutes
 
 def check(request: Request) -> None:
     """Raises BadInput for what cannot be handed out, before anything is started."""
+    named = {"--ray": request.ray, "--slurm": request.slurm, "--node": request.node}
+    if empty := [option for option, value in named.items() if value == ""]:
+        raise BadInput(f"{empty[0]}: it is given nothing: is a variable not set?")
     if (request.per_node_type or request.node) and not request.ray:
         raise BadInput("--per-node-type, --node: they are of a Ray cluster: give --ray, or leave them out")
     if not request.elsewhere:

@@ -71,7 +71,7 @@ class Request:
     @property
     def elsewhere(self) -> bool:
         """Whether its trials run on other machines."""
-        return bool(self.ray or self.slurm)
+        return self.ray is not None or self.slurm is not None
 
     @property
     def installed(self) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     models = own_code.named(options.models, project)
     trained = {
         name: _trained(part, options, project, bool(models))
-        | {"placement": placed(part, gpus, options.memory_limit, isolation, results, bool(ray or slurm))}
+        | {"placement": placed(part, gpus, options.memory_limit, isolation, results, (ray, slurm) != (None, None))}
         for name, part in study.parts.items()
     }
     first = next(iter(trained.values()))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from queue import SimpleQueue
@@ -17,6 +17,7 @@ from runner import owned
 from runner.command.cli import Request
 from runner.owned import Owned
 
+KILLED = 1  # the exit code that stands for a signal
 ENDING_S = 60.0  # for the studies of an interrupted command
 Lines = SimpleQueue[tuple[str, str | None]]  # what a type's study prints; None behind its last line
 
@@ -32,16 +33,17 @@ def run(request: Request, arguments: Sequence[str], nodes: dict[str, str], conso
         show(studies, console)
         codes = [study.wait() for study in studies.values()]
     except KeyboardInterrupt:
+        until = time.monotonic() + ENDING_S
         for study in studies.values():
-            study.send_signal(signal.SIGINT)
+            study.terminate()  # SIGINT is ignored by what was started in the background of a script
         for study in studies.values():
             with suppress(subprocess.TimeoutExpired):
-                study.wait(ENDING_S)
+                study.wait(max(0.0, until - time.monotonic()))
         raise
     finally:
         for study in studies.values():
             study.end()
-    return max(*codes, reported(request, list(nodes)))
+    return max([*(code if code >= 0 else KILLED for code in codes), reported(request, list(nodes))])
 
 
 def begun(request: Request, arguments: Sequence[str], name: str, node: str) -> Owned:

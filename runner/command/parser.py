@@ -89,12 +89,12 @@ def run_parser() -> Parser:
     parser.add_argument("--series", dest="chosen_series", nargs="+", default=[], metavar="NAME",
                         help="of a study that has several: these alone")  # fmt: skip
     parser.add_argument("--ray", metavar="auto|HOST:PORT", help="run the trials on the machines of this Ray cluster, "
-                        "on CPUs (needs requirements-ray.txt)")  # fmt: skip
+                        "(needs requirements-ray.txt)")  # fmt: skip
     parser.add_argument("--per-node-type", action="store_true", help="with --ray: the whole study on one machine of "
                         "each type that the cluster has, and a report over all")  # fmt: skip
     parser.add_argument("--node", metavar="ID", help="with --ray: on this machine alone (ray list nodes)")
-    parser.add_argument("--slurm", metavar="PARTITION", help="run the trials as jobs of this partition of Slurm, on "
-                        "CPUs (needs requirements-slurm.txt)")  # fmt: skip
+    parser.add_argument("--slurm", metavar="PARTITION", help="run the trials as jobs of this partition of Slurm "
+                        "(needs requirements-slurm.txt)")  # fmt: skip
     add_shared(parser)
     add_axes(parser)
     again = parser.add_argument_group("trials that are run again")
