@@ -108,7 +108,7 @@ def test_what_a_job_left_behind_a_killed_driver_is_taken_in_and_not_measured_aga
     driver.communicate()
 
     def left() -> list[Path]:
-        return list(results.glob("jobs/*/*/*.parcel"))
+        return list(results.glob("jobs/cpu/*/*/*.parcel"))
 
     until = time.monotonic() + LONG_S
     while not left() and time.monotonic() < until:  # the job goes on by itself
