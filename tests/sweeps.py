@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from conftest import PROJECT, ROOT, bare_environment
+import pytest
+from conftest import PROJECT, ROOT, TINY, bare_environment
 
 from runner.cluster import node
 
 LONG_S = 600
+STUDY = ("--framework", "all", *TINY, "--device", "cpu", "--threads", 1, "--epochs", 1, "--window", 0.2)
 # The command as it is given, but for whose jobs they are.
 LOCALLY = """
 import sys
@@ -25,12 +27,16 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def keep_environments(cache: Path) -> None:
-    """The project's own, where nodes look for theirs. XDG_CACHE_HOME is `cache` by then."""
+def node_variables(cache: Path, monkeypatch: pytest.MonkeyPatch, **more: str) -> dict[str, str]:
+    """Of nodes and driver, and of this process: a cache of their own, in which the project's environments are found."""
+    chosen = {"XDG_CACHE_HOME": str(cache), **more}
+    for name, value in chosen.items():
+        monkeypatch.setenv(name, value)
     environments = node.project_of(ROOT).environments
     assert environments.is_relative_to(cache)
     environments.parent.mkdir(parents=True)
     environments.symlink_to(PROJECT.environments)
+    return chosen
 
 
 def begin(command: list[object], variables: dict[str, str]) -> subprocess.Popen[str]:

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, TINY, run_runner
+import sweeps
+from conftest import ROOT, run_runner
 from sweeps import (
     LONG_S,
     begin,
     computed,
     ended_ok,
-    keep_environments,
     measured,
+    node_variables,
     none_outlives,
     stored,
     wait_for,
@@ -30,23 +31,14 @@ cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("clusters")]
 
-STUDY = (
-    *("--framework", "all", *TINY, "--device", "cpu", "--threads", 1, "--epochs", 1, "--window", 0.2),
-    *("--batch-size", "8,16,32,64", "--repeat", 2),
-)
+STUDY = (*sweeps.STUDY, "--batch-size", "8,16,32,64", "--repeat", 2)
 TRIALS = 24
 
 
 @pytest.fixture
 def variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Of nodes and driver: a cache of their own, in which the project's environments are found."""
-    cache = tmp_path / "cache"
-    chosen = {"RAY_memory_monitor_refresh_ms": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
-    chosen["XDG_CACHE_HOME"] = str(cache)
-    for name, value in chosen.items():
-        monkeypatch.setenv(name, value)
-    keep_environments(cache)
-    return chosen
+    told = {"RAY_memory_monitor_refresh_ms": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
+    return node_variables(tmp_path / "cache", monkeypatch, **told)
 
 
 @pytest.fixture
@@ -89,10 +81,7 @@ def test_24_trials_are_there_once_and_as_at_home_though_a_node_and_the_driver_we
     assert computed(home) == computed(results)
 
 
-SMALL = (
-    *("--framework", "all", *TINY, "--device", "cpu", "--threads", 1, "--epochs", 1, "--window", 0.2),
-    *("--batch-size", "16"),
-)
+SMALL = (*sweeps.STUDY, "--batch-size", "16")
 
 
 @pytest.fixture

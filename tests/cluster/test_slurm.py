@@ -11,15 +11,16 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import TINY, run_runner
+import sweeps
+from conftest import run_runner
 from sweeps import (
     LOCALLY,
     LONG_S,
     begin,
     computed,
     ended_ok,
-    keep_environments,
     measured,
+    node_variables,
     none_outlives,
     stored,
     wait_for,
@@ -32,20 +33,13 @@ pytest.importorskip("submitit", reason="submitit is not installed: requirements-
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("clusters")]
 
-STUDY = (
-    *("--framework", "all", *TINY, "--device", "cpu", "--threads", 1, "--epochs", 1, "--window", 0.2),
-    *("--batch-size", "16,32,64"),
-)
+STUDY = (*sweeps.STUDY, "--batch-size", "16,32,64")
 TRIALS = 9
 
 
 @pytest.fixture
 def variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """A cache of their own, in which the project's environments are found."""
-    cache = tmp_path / "cache"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    keep_environments(cache)
-    return {"XDG_CACHE_HOME": str(cache)}
+    return node_variables(tmp_path / "cache", monkeypatch)
 
 
 @pytest.fixture
