@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from runner.ask import Ended
-from runner.results.gpu import gpu_figures, memory_accounts
-from runner.results.gpu_devices import Readings, alone_on_all, company, of_others, together
-from runner.results.memory import OF_DEVICE, MemoryAccount, memory
+from runner.results.gpu_devices import OfGpu, alone_on_all, company, of_gpus, of_others
+from runner.results.memory import MemoryAccount, memory
 from runner.results.pace import pace
 from runner.results.package_energy import package_energy
 from runner.results.window import calls, divergence, speed, start_up, unknown, usage
@@ -42,12 +41,12 @@ class Records:
     samples: Samples
     driver: Samples  # the driver's own
     meter: dict[str, Any]
-    others: tuple[Readings, ...] = ()  # of the GPUs beside the first
+    others: tuple[OfGpu, ...] = ()  # of the GPUs beside the first
 
     @property
-    def gpus(self) -> tuple[Readings, ...]:
+    def gpus(self) -> tuple[OfGpu, ...]:
         """Of all GPUs."""
-        return Readings(self.samples, self.driver, self.meter), *self.others
+        return OfGpu(self.samples, self.driver, self.meter), *self.others
 
     @staticmethod
     def read(trial_dir: Path, spec: TrialSpec, ended: Ended) -> Records:
@@ -125,9 +124,7 @@ def figures_of(records: Records, parts: MemoryAccount | None) -> dict[str, Figur
     figures |= usage(events, samples, spec) | memory(events, samples, spec, records.workload, parts)
     if spec.placement.device == "cpu":
         return figures | {GPU_USAGE.name: unknown("NVML", "the trial ran on the CPU")}
-    device = gpu_figures(events, samples, records.driver, records.meter)
-    device |= {name: figures[name] for name in OF_DEVICE} | memory_accounts(figures, records.meter)
-    return figures | together(events, device, records.others)
+    return figures | of_gpus(events, records.gpus)
 
 
 def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch]) -> list[Check]:

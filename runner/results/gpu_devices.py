@@ -29,7 +29,7 @@ HIGHEST = {registry.TEMPERATURE.name}  # of what is in neither, the mean
 
 
 @dataclass(frozen=True)
-class Readings:
+class OfGpu:
     """What a sampler told of one GPU; `meter` is the account of it, with the clocks of all."""
 
     samples: Samples
@@ -37,13 +37,13 @@ class Readings:
     meter: dict[str, Any]
 
 
-def of_others(trial_dir: Path, spec: TrialSpec, meter: dict[str, Any]) -> tuple[Readings, ...]:
+def of_others(trial_dir: Path, spec: TrialSpec, meter: dict[str, Any]) -> tuple[OfGpu, ...]:
     """Of the GPUs beside the trial's first. Raises ValueError with file and reason for a file that is none of a
     sampler's.
     """
     accounts = [*meter.get("other_gpus", []), *[None] * len(spec.placement.others)]
     return tuple(
-        Readings(
+        OfGpu(
             read_samples(trial_dir / OTHER_SAMPLES_FILE.format(number)),
             read_samples(trial_dir / OTHER_DRIVER_SAMPLES_FILE.format(number), DRIVER_COLUMNS),
             {**meter, "gpu": accounts[number - 1]},
@@ -52,14 +52,16 @@ def of_others(trial_dir: Path, spec: TrialSpec, meter: dict[str, Any]) -> tuple[
     )
 
 
-def together(events: dict[str, Any], first: dict[str, Figure], others: Sequence[Readings]) -> dict[str, Figure]:
-    """`first`: the figures of the first GPU, which alone are told where there are no others."""
-    every = [first]
-    for each in others:
-        memory = device(events, each.samples)
-        figures = gpu_figures(events, each.samples, each.driver, each.meter)
-        every.append(memory | figures | memory_accounts(memory, each.meter))
+def of_gpus(events: dict[str, Any], gpus: Sequence[OfGpu]) -> dict[str, Figure]:
+    """The figures of them together; of one its own."""
+    first, *others = every = [of_gpu(events, each) for each in gpus]
     return {name: combined(name, [figures[name] for figures in every]) for name in first} if others else first
+
+
+def of_gpu(events: dict[str, Any], gpu: OfGpu) -> dict[str, Figure]:
+    """Of one alone."""
+    held = device(events, gpu.samples)
+    return held | gpu_figures(events, gpu.samples, gpu.driver, gpu.meter) | memory_accounts(held, gpu.meter)
 
 
 def combined(name: str, figures: Sequence[Figure]) -> Figure:
@@ -83,17 +85,17 @@ def _rule(name: str) -> tuple[str, Callable[[Sequence[float]], float]]:
     return ("highest", max) if name in HIGHEST else ("mean", mean)
 
 
-def company(readings: Sequence[Readings]) -> str | None:
+def company(gpus: Sequence[OfGpu]) -> str | None:
     """Who else was on any of them; None where nobody was seen."""
-    for number, each in enumerate(readings, start=1):
+    for number, each in enumerate(gpus, start=1):
         if others := foreign_processes(each.samples, each.meter):
-            return others if len(readings) == 1 else f"GPU {number} of {len(readings)}: {others}"
+            return others if len(gpus) == 1 else f"GPU {number} of {len(gpus)}: {others}"
     return None
 
 
-def alone_on_all(readings: Sequence[Readings], events: Events) -> Check:
+def alone_on_all(gpus: Sequence[OfGpu], events: Events) -> Check:
     """Whether the worker had each to itself."""
-    checks = [alone(each.samples, each.meter, events) for each in readings]
+    checks = [alone(each.samples, each.meter, events) for each in gpus]
     if len(checks) == 1:
         return checks[0]
     told = [f"GPU {number}: {check.detail}" for number, check in enumerate(checks, start=1)]

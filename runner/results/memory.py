@@ -26,10 +26,6 @@ WHOLE_STEP_TOLERANCE = 0.05  # of one step's activations and inputs
 
 # Of one batch size: a MEMORY_TOLD event, in it the PRODUCT_TIMED of the same worker; or the "reason" why there is none.
 MemoryAccount = dict[str, Any]
-OF_DEVICE = tuple(spec.name for spec in (
-    registry.PROCESS_GPU_MEMORY, registry.DEVICE_MEMORY, registry.DEVICE_BASELINE, registry.DEVICE_RISE,
-    registry.DEVICE_CONTEXT,
-))  # fmt: skip
 NOT_ASKED: MemoryAccount = {
     "reason": "it had not been asked yet, which is done behind the trials: the same command asks it"
 }
@@ -120,12 +116,11 @@ def no_split(account: MemoryAccount) -> str:
 def memory(
     events: dict[str, Any], samples: Samples, spec: TrialSpec, workload: Workload | None, account: MemoryAccount | None
 ) -> dict[str, Figure]:
-    """Bytes, by who counted them: the kernel, NVML, the framework's allocator. `account`: None before it was asked."""
+    """Bytes, by who counted them: the kernel, the framework's allocator. `account`: None before it was asked."""
     counts = counts_of(events)
     figures = parts(NOT_ASKED if account is None else account, counts) | host(events, samples, spec.placement.devices)
     figures |= allocator(counts, figures[registry.STEPS_PEAK.name])
-    figures[registry.EXACT_ACTIVATIONS.name] = exact_activations(spec, workload)
-    return figures if spec.placement.device == "cpu" else figures | device(events, samples)
+    return figures | {registry.EXACT_ACTIVATIONS.name: exact_activations(spec, workload)}
 
 
 def counts_of(events: dict[str, Any]) -> dict[str, Count]:
