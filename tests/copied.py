@@ -29,6 +29,13 @@ def without_memory_workers(project: Path) -> None:
     replace_in(project / "runner" / "memory_worker.py", "return self._told(spec, launcher)", f"return {told}")
 
 
+def with_cpu_flags(project: Path, *flags: str) -> None:
+    """Make the copy read these flags of the processor, and no others, whatever processor the test runs on."""
+    (project / "cpuinfo").write_text(f"model name : made up\nflags : {' '.join(flags)}\n")
+    description = project / "runner" / "machine" / "description.py"
+    replace_in(description, 'Path("/proc/cpuinfo")', f"Path({str(project / 'cpuinfo')!r})")
+
+
 def run_in(project: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     return run_runner(*arguments, cwd=project, PYTHONPATH=str(project))
 

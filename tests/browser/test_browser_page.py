@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -504,7 +505,8 @@ def test_the_printed_page_has_every_table_and_chart_and_nothing_to_operate(
     pypdf = pytest.importorskip("pypdf", reason="pypdf is not installed: requirements-test.txt")
     page = opened(color_scheme="dark")
     page.pdf(path=tmp_path / "report.pdf", format="A4")
-    text = "\n".join(sheet.extract_text() for sheet in pypdf.PdfReader(tmp_path / "report.pdf").pages)
+    sheets = pypdf.PdfReader(tmp_path / "report.pdf").pages
+    text = unicodedata.normalize("NFKC", "\n".join(sheet.extract_text() for sheet in sheets))  # fonts have ligatures
     assert MARK in text
     for title in page.locator("main :is(h2, h3, h4):not(.unseen)").all_inner_texts():
         assert re.sub(r"\s+", "", title) in re.sub(r"\s+", "", text), title

@@ -14,8 +14,9 @@ from typing import Any
 import psutil
 import pytest
 from conftest import REAL_FRAMEWORKS, ROOT, TINY, bare_environment, by_cell
-from copied import copy_project, replace_in, run_in, without_memory_workers
+from copied import copy_project, replace_in, run_in, with_cpu_flags, without_memory_workers
 
+from workloads.records import processor
 from workloads.records.check_name import LATE_NAMES, CheckName
 
 ASKED = (*TINY, "--device", "cpu", "--batch-size", 8, "--window", 1)
@@ -25,10 +26,23 @@ ENDLESS = ("--window", 100)
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project for which no neighbour takes too much: what is asked is not the speed."""
-    project = copy_project(tmp_path_factory.mktemp("project"))
+    return copy_undisturbed(tmp_path_factory.mktemp("project"))
+
+
+def copy_undisturbed(folder: Path) -> Path:
+    """Copy the project, with its environments, without memory workers and without a limit for neighbours."""
+    project = copy_project(folder)
     (project / ".envs").symlink_to(ROOT / ".envs")
     without_memory_workers(project)
     replace_in(project / "workloads" / "records" / "checks.py", "CONTENDED_PERCENT = 25.0", "CONTENDED_PERCENT = 1e9")
+    return project
+
+
+@pytest.fixture(scope="module")
+def with_bfloat16(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for a processor that computes in bfloat16: one that does not is refused for that, before its devices."""
+    project = copy_undisturbed(tmp_path_factory.mktemp("project"))
+    with_cpu_flags(project, *processor.FLAGS)
     return project
 
 
@@ -69,9 +83,9 @@ def test_one_model_on_two_devices_is_held_equal_by_the_gate_and_stands_in_a_tabl
     (("--precision", "bfloat16"), "nobody has held it against one device"),
 ])  # fmt: skip
 def test_what_several_devices_cannot_do_is_unsupported_with_its_reason(
-    more: tuple[object, ...], said: str, tmp_path: Path, undisturbed: Path
+    more: tuple[object, ...], said: str, tmp_path: Path, with_bfloat16: Path
 ) -> None:
-    run_in(undisturbed, *ASKED, "--framework", "all", "--epochs", 1, "--devices", 2, *more, "--results", tmp_path)
+    run_in(with_bfloat16, *ASKED, "--framework", "all", "--epochs", 1, "--devices", 2, *more, "--results", tmp_path)
     cells = by_cell(tmp_path)
     assert len(cells) == len(REAL_FRAMEWORKS)
     for result in cells.values():
