@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 from conftest import PROJECT, ROOT, TINY, bare_environment
+from copied import copy_project, ignore_neighbours
 
 from runner.cluster import node
 
@@ -28,8 +29,12 @@ sys.exit(main(sys.argv[1:]))
 
 
 def node_variables(cache: Path, monkeypatch: pytest.MonkeyPatch, **more: str) -> dict[str, str]:
-    """Of nodes and driver, and of this process: a cache of their own, in which the project's environments are found."""
-    chosen = {"XDG_CACHE_HOME": str(cache), **more}
+    """Variables of nodes and driver, and of this process: a cache of their own with the project's environments, and a
+    copy of the project (PYTHONPATH) that ignores neighbours.
+    """
+    project = copy_project(cache.with_name("project"))
+    ignore_neighbours(project)
+    chosen = {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(project), **more}
     for name, value in chosen.items():
         monkeypatch.setenv(name, value)
     environments = node.project_of(ROOT).environments
@@ -41,8 +46,8 @@ def node_variables(cache: Path, monkeypatch: pytest.MonkeyPatch, **more: str) ->
 
 def begin(command: list[object], variables: dict[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        list(map(str, command)), cwd=ROOT, env=bare_environment() | variables, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+        list(map(str, command)), cwd=variables["PYTHONPATH"], env=bare_environment() | variables, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
 

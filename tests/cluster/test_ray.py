@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import sweeps
-from conftest import ROOT, run_runner
+from conftest import run_runner
 from sweeps import (
     LONG_S,
     begin,
@@ -37,7 +37,7 @@ TRIALS = 24
 
 @pytest.fixture
 def variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    told = {"RAY_memory_monitor_refresh_ms": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
+    told = {"RAY_memory_monitor_refresh_ms": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     return node_variables(tmp_path / "cache", monkeypatch, **told)
 
 

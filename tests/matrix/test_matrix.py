@@ -120,6 +120,8 @@ def test_a_trial_says_which_code_its_framework_ran_on_another_processor(made: ma
         expected = made.machine.kernels[framework]
         assert {name: result["facts"].get(name) for name in expected} == expected, framework
         assert result["spec"]["placement"]["variables"] == made.machine.forced
+        if made.machine.flags:
+            assert result["machine"]["cpu_flags"] == list(made.machine.flags)
 
 
 def test_every_framework_runs_on_one_core_without_a_home_in_the_locale_c_below_a_path_with_umlauts(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PROJECT, REAL_FRAMEWORKS, ROOT
-from copied import copy_project, replace_in, run_in, without_memory_workers
+from copied import copy_project, ignore_neighbours, replace_in, run_in, without_memory_workers
 
 from runner.environments.definition import read
 from workloads.records.check_name import LATE_NAMES, CheckName
@@ -63,13 +63,6 @@ def share_environment(project: Path, name: str, framework: str) -> None:
     (project / ".envs" / f"{name}-cpu").symlink_to(read(PROJECT, framework, "cpu").folder.resolve())
 
 
-def whatever_the_neighbours_do(project: Path) -> None:
-    """No trial is `contended`, which would not be judged: no speed is asked here."""
-    replace_in(
-        project / "workloads" / "records" / "checks.py", "CONTENDED_PERCENT = 25.0", "CONTENDED_PERCENT = 1000.0"
-    )
-
-
 def cut_epochs_however_fast_they_are(project: Path) -> None:
     """One step a call, and no segment is too short."""
     worker = project / "adapters" / "worker"
@@ -87,7 +80,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, TrialRes
     for name in CHEATS:
         add_cheat(project, name)
     without_memory_workers(project)
-    whatever_the_neighbours_do(project)
+    ignore_neighbours(project)
     cut_epochs_however_fast_they_are(project)
     done = run_in(project, "--framework", *REAL_FRAMEWORKS, *CHEATS, *CONDITIONS, "--results", results)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -8,42 +8,57 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENT, TINY
-from copied import run_in
+from conftest import ROOT, TINY
+from copied import copy_project, ignore_neighbours, run_in, with_cpu_flags, without_memory_workers
 
-from runner.machine.description import cpu_flags
 from workloads.records import processor
 from workloads.records.figures import EXACT_ACTIVATIONS
 from workloads.records.files import RESULT_FILE
 
 WORDS = ("--framework", "pytorch", *TINY, "--device", "cpu", "--batch-size", 16, "--epochs", 2, "--window", 0.3)
-REFUSED = processor.lacks("bfloat16", cpu_flags(processor.COMPUTES))
+AVX2 = ("fma", "avx2")
+Columns = tuple[Path, dict[str, Any]]  # results folder, result by column
+
+
+def run_precisions(flags: tuple[str, ...], folder: Path) -> Columns:
+    """Train in three precisions on a processor that has these flags, as the project reads them."""
+    project = copy_project(folder / "project")
+    (project / ".envs").symlink_to(ROOT / ".envs")
+    without_memory_workers(project)
+    ignore_neighbours(project)
+    with_cpu_flags(project, *flags)
+    results = folder / "results"
+    done = run_in(project, *WORDS, "--precision", "float32", "bfloat16", "tf32", "--results", results)
+    assert done.returncode == 1, done.stdout + done.stderr  # no CPU has TF32
+    stored = [json.loads(path.read_text()) for path in results.glob(f"trials/*/{RESULT_FILE}")]
+    return results, {result["spec"]["cell"]["framework"]: result for result in stored}
 
 
 @pytest.fixture(scope="module")
-def reduced(tmp_path_factory: pytest.TempPathFactory, forgetful: Path) -> tuple[Path, dict[str, Any]]:
-    """(results folder, result by column)."""
-    folder = tmp_path_factory.mktemp("precisions")
-    done = run_in(forgetful, *WORDS, *PATIENT, "--precision", "float32", "bfloat16", "tf32", "--results", folder)
-    assert done.returncode == 1, done.stdout + done.stderr  # no CPU has TF32
-    results = [json.loads(path.read_text()) for path in folder.glob(f"trials/*/{RESULT_FILE}")]
-    return folder, {result["spec"]["cell"]["framework"]: result for result in results}
+def reduced(tmp_path_factory: pytest.TempPathFactory) -> Columns:
+    """On a processor that says it computes in bfloat16."""
+    return run_precisions((*AVX2, *processor.COMPUTING["bfloat16"]), tmp_path_factory.mktemp("with"))
 
 
-def test_each_precision_is_a_column_or_says_why_it_is_none(reduced: tuple[Path, dict[str, Any]]) -> None:
-    _, columns = reduced
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> Columns:
+    """On one that does not."""
+    return run_precisions(AVX2, tmp_path_factory.mktemp("without"))
+
+
+@pytest.mark.parametrize("asked", ["reduced", "refused"])
+def test_each_precision_is_a_column_or_says_why_it_is_none(asked: str, request: pytest.FixtureRequest) -> None:
+    _, columns = request.getfixturevalue(asked)
+    missing = processor.lacks("bfloat16", AVX2) if asked == "refused" else None
     told = {name: (each["spec"]["task"]["precision"], each["status"], each["reason"]) for name, each in columns.items()}
     assert told == {
         "pytorch": ("float32", "ok", None),
-        "pytorch@bfloat16": ("bfloat16", "unsupported" if REFUSED else "ok", REFUSED),
+        "pytorch@bfloat16": ("bfloat16", "unsupported" if missing else "ok", missing),
         "pytorch@tf32": ("tf32", "unsupported", "TF32 is a precision of NVIDIA's GPUs, no CPU has it"),
     }
 
 
-@pytest.mark.skipif(bool(REFUSED), reason=REFUSED or "")
-def test_bfloat16_learns_the_same_within_its_rounding_and_says_that_it_was_held_against_it(
-    reduced: tuple[Path, dict[str, Any]],
-) -> None:
+def test_bfloat16_learns_the_same_within_its_rounding_and_says_that_it_was_held_against_it(reduced: Columns) -> None:
     folder, columns = reduced
     full, half = columns["pytorch"], columns["pytorch@bfloat16"]
     checks = {check["name"]: check for check in half["checks"]}

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from conftest import REAL_FRAMEWORKS, ROOT, TINY, bare_environment, by_cell
-from copied import copy_project, replace_in, run_in, with_cpu_flags, without_memory_workers
+from copied import copy_project, ignore_neighbours, run_in, with_cpu_flags, without_memory_workers
 
 from workloads.records import processor
 from workloads.records.check_name import LATE_NAMES, CheckName
@@ -34,7 +34,7 @@ def copy_undisturbed(folder: Path) -> Path:
     project = copy_project(folder)
     (project / ".envs").symlink_to(ROOT / ".envs")
     without_memory_workers(project)
-    replace_in(project / "workloads" / "records" / "checks.py", "CONTENDED_PERCENT = 25.0", "CONTENDED_PERCENT = 1e9")
+    ignore_neighbours(project)
     return project
 
 
