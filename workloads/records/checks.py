@@ -26,7 +26,7 @@ CLOCK_DRIFT_S = 0.05
 CONTENDED_PERCENT = 25.0  # of a CPU trial's cores, taken by others: its speed is not its own
 # A worker that stood still: its longest call took this many times the median one, and this share of the window more.
 STALL_TIMES, STALL_SHARE = 5.0, 0.05
-# Epochs after the first train at the window's speed: at 0.6 to 1.8 times it in all 709 calm trials among those that were
+# Epochs after the first train at the window's speed: at 0.6 to 1.8 times it in all 709 calm trials of those that were
 # published, and beyond twice in 2 disturbed ones. Fixed costs of an epoch decide what is shorter than EPOCHS_S in all.
 EPOCHS_APART, EPOCHS_S = 2.0, 1.0
 # What is nothing but zeros through a window of training was not measured; nor was a sum that stands still.
