@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from workloads.records.blocks import main_size
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.checks import SHORTEST_S, as_asked, failed
-from workloads.records.disturbance import SPANS
+from workloads.records.disturbance import taken_above
 from workloads.records.figures import FOREIGN_CPU
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -43,10 +43,9 @@ def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, 
             if result.status is not Status.OK
         ),
         "Trials disturbed by other processes": (
-            f"{result.spec.id}: they took {share:.0f} % of the cores in the {span}"
+            f"{result.spec.id}: they took {taken}"
             for result in stored.results
-            for foreign, span in SPANS.items()
-            if (share := tables.figure_of(result, foreign.name).value or 0) > tables.TOLERATED_PERCENT
+            if (taken := taken_above(tables.TOLERATED_PERCENT, result.figures))
         ),
         "Checks that failed": (
             f"{result.spec.id}: {check.name}: {check.detail}" for result in stored.results for check in failed(result)

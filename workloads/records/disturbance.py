@@ -26,9 +26,15 @@ def disturbance(spec: TrialSpec, figures: Mapping[str, Figure], checks: Iterable
             return None
         details = [check.detail for check in checks if check.name == CheckName.ALONE]
         return details[0] if details else "other processes were on the device"
-    shares = {span: _value(figures, share) or 0.0 for share, span in SPANS.items()}
-    taken = [f"{share:.0f} % of the cores in the {span}" for span, share in shares.items() if share > CONTENDED_PERCENT]
-    return f"other processes took {' and '.join(taken)} (more than {CONTENDED_PERCENT:g} %)" if taken else None
+    taken = taken_above(CONTENDED_PERCENT, figures)
+    return f"other processes took {taken} (more than {CONTENDED_PERCENT:g} %)" if taken else None
+
+
+def taken_above(percent: float, figures: Mapping[str, Figure]) -> str:
+    """ "30 % of the cores in the steady window, 28 % in the epochs": the shares above this one; "" without any."""
+    shares = [(_value(figures, share) or 0.0, span) for share, span in SPANS.items()]
+    taken = [f"{share:.0f} % in the {span}" for share, span in shares if share > percent]
+    return ", ".join(taken).replace("%", "% of the cores", 1)
 
 
 def withheld(result: TrialResult, spec: FigureSpec) -> bool:
