@@ -126,7 +126,7 @@ def _speeds(section: Section) -> _Speeds:
         speeds[place] = {}
         for result in results:
             value = tables.figure_of(result, spec.name).value
-            if result.status in tables.measured_statuses(spec) and value is not None and value > 0:
+            if tables.is_shown(result, spec) and value is not None and value > 0:
                 speeds[place][result.spec.draw.repeat] = value, result.spec.id
     return speeds
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from workloads.records.blocks import main_size
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.checks import SHORTEST_S, as_asked, failed
+from workloads.records.disturbance import taken_above
 from workloads.records.figures import FOREIGN_CPU
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -42,9 +43,9 @@ def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, 
             if result.status is not Status.OK
         ),
         "Trials disturbed by other processes": (
-            f"{result.spec.id}: they took {share:.0f} % of the cores in the steady window"
+            f"{result.spec.id}: they took {taken}"
             for result in stored.results
-            if (share := foreign_percent(result) or 0) > tables.TOLERATED_PERCENT
+            if (taken := taken_above(tables.TOLERATED_PERCENT, result.figures))
         ),
         "Checks that failed": (
             f"{result.spec.id}: {check.name}: {check.detail}" for result in stored.results for check in failed(result)
@@ -78,7 +79,9 @@ def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) 
     sentences += [say(WORDING, "not_run", lacking=phrase) for phrase in not_run(stored.results)]
     if len({result.spec.draw.repeat for result in stored.results}) == 1:
         sentences.append(say(WORDING, "one_repeat"))
-    left_out = _by_status(result for result in stored.results if result.status is not Status.OK)
+    if contended := sum(result.status is Status.CONTENDED for result in stored.results):
+        sentences.append(say(WORDING, "contended", number=contended, trials=len(stored.results)))
+    left_out = _by_status(r for r in stored.results if r.status not in (Status.OK, Status.CONTENDED))
     if left_out := left_out + _without_result(stored):
         sentences.append(say(WORDING, "left_out", numbers=left_out))
     if later := sum(each.shown not in (None, 0) for each in stored.attempts.values()):

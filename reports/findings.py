@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from workloads.records.checks import failed
+from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 from . import caveats, headline, order, parity, tables
@@ -34,14 +35,14 @@ Cells = dict[Place, Mapping[str, Any]]
 
 def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
     """`sections` in the order of their chapters, which are numbered from 1."""
-    ok = [sum(result.status is Status.OK for result in section.results) for section in sections]
-    if not any(ok):
-        any_ok = any(result.status is Status.OK for result in stored.results)
-        nothing = say(headline.WORDING, "nothing_on_demand" if any_ok else "nothing")
+    shown = [_shown(section.results) for section in sections]
+    if not any(map(any, shown)):
+        elsewhere = any(_shown(stored.results))
+        nothing = say(headline.WORDING, "nothing_on_demand" if elsewhere else "nothing")
         unverified = caveats.not_verified(stored, sections, None)
         findings = (f"{nothing}.", *filter(None, map(_silent, sections[:MOST_SECTIONS])))
         return Summary(nothing, SPEED.name, _ran(stored, sections), findings, unverified, None)
-    place = ok.index(max(ok))
+    place = shown.index(max(shown))
     main = sections[place]
     sentences = [_speed(main), _silent(main), _memory(main), _accuracy(main), published.finding(sections)]
     every = (claims_across.finding(sections), *sentences, _checks(stored))
@@ -50,6 +51,12 @@ def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
     of_claims = claims_across.headline(sections)
     first, about = published.headline(main) or of_claims or (headline.headline(main), SPEED.name)
     return Summary(first, about, _ran(stored, sections), findings, unverified, place)
+
+
+def _shown(results: Sequence[TrialResult]) -> tuple[int, int]:
+    """Trials that are ok, and those that others disturbed, of which a part is shown."""
+    statuses = Counter(result.status for result in results)
+    return statuses[Status.OK], statuses[Status.CONTENDED]
 
 
 def _ran(stored: Stored, sections: Sequence[Section]) -> tuple[str, ...]:
@@ -191,8 +198,10 @@ def _accuracy(section: Section) -> str:
 
 
 def _checks(stored: Stored) -> str:
-    """Trials with a check that failed, and trials that others disturbed, of those that are ok."""
+    """Trials with a check that failed, and trials that others disturbed, of those that are ok; "" without any."""
     ok = [result for result in stored.results if result.status is Status.OK]
+    if not ok:
+        return ""
     shares = [caveats.foreign_percent(result) for result in ok]
     return say(
         WORDING,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from workloads.records.result import TrialResult
+from workloads.records.status import Status
 
 from . import order, tables
 from .conditions import Section
@@ -73,7 +74,9 @@ def headline(section: Section) -> str:
     """Without a full stop; plain text."""
     of_section = race(section)
     if not of_section.points:
-        return say(WORDING, "no_speed")
+        trials = section.results
+        disturbed = sum(result.status is Status.CONTENDED for result in trials)
+        return say(WORDING, "no_speed", disturbed=disturbed, trials=len(trials))
     text = _of_several(of_section, section) if of_section.fastest else _of_one(of_section)
     if not of_section.silent:
         return text
@@ -142,5 +145,5 @@ def _reason(result: TrialResult) -> str:
     spec = SPEED.figures[0]
     reason = result.reason or tables.figure_of(result, spec.name).reason or "no reason was stored"
     text = textwrap.shorten(reason, LONGEST_REASON, placeholder=" ...")
-    ended = "unknown" if result.status in tables.measured_statuses(spec) else status_words(result.status)
+    ended = "unknown" if tables.is_shown(result, spec) else status_words(result.status)
     return f"{ended}: {text}"

@@ -116,8 +116,7 @@ def _drawn(result: TrialResult) -> tuple[object, ...]:
 
 
 def _value(result: TrialResult, spec: FigureSpec) -> float | None:
-    measured = result.status in tables.measured_statuses(spec)
-    value = tables.figure_of(result, spec.name).value if measured else None
+    value = tables.figure_of(result, spec.name).value if tables.is_shown(result, spec) else None
     return None if value is None else value * spec.factor
 
 

@@ -20,14 +20,13 @@ import pandas as pd
 from workloads.records.figures import ACCURACY
 from workloads.records.intervals import CONFIDENCE_PERCENT, accuracy_step
 from workloads.records.result import TrialResult
-from workloads.records.status import Status
 
 from .conditions import Section
 from .frameworks import display_name, ordered
 from .order import ERROR, benjamini_hochberg, p_beyond
 from .spread import spread
 from .table import Cell, Table, Theme
-from .tables import JOINED
+from .tables import JOINED, is_shown
 from .words import status_words
 
 NAME = "parity"
@@ -84,7 +83,7 @@ def _obstacles(frameworks: tuple[str, str], pair: Sequence[TrialResult | None]) 
     for name, trial in zip(map(display_name, frameworks), pair, strict=True):
         if trial is None:
             obstacles.append(f"{name} not run")
-        elif trial.status is not Status.OK:
+        elif not is_shown(trial, ACCURACY):
             obstacles.append(f"{name} {status_words(trial.status)}")
         elif math.isnan(_accuracy(trial)):
             obstacles.append(f"{name} accuracy unknown")

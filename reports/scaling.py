@@ -126,8 +126,7 @@ def _speeds(scaled: Scaled) -> dict[int, float]:
     speeds = {}
     for result in scaled.results:
         figure = result.figures.get(registry.SPEED.name)
-        measured = result.status in tables.measured_statuses(registry.SPEED)
-        if measured and figure and figure.value and figure.value > 0:
+        if tables.is_shown(result, registry.SPEED) and figure and figure.value and figure.value > 0:
             speeds[result.spec.draw.repeat] = figure.value
     return speeds
 

@@ -18,7 +18,15 @@ import pandas as pd
 
 from workloads.records.check_name import CheckName
 from workloads.records.checks import FEWEST_SAMPLES, SHORTEST_S
-from workloads.records.figures import DIVERGED_STEP, FOREIGN_CPU, Figure, FigureSpec, Method
+from workloads.records.disturbance import withheld
+from workloads.records.figures import (
+    DIVERGED_STEP,
+    FOREIGN_CPU,
+    FOREIGN_CPU_EPOCHS,
+    Figure,
+    FigureSpec,
+    Method,
+)
 from workloads.records.intervals import CONFIDENCE_PERCENT
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -41,7 +49,7 @@ SHORT_WORDS = {UNKNOWN: "\N{EN DASH}", Status.OUT_OF_MEMORY.value: "OOM"}
 MOST_DECIMALS = 9  # a stranger's file may hold 1e-300
 TOLERATED_PERCENT = 10.0  # of the cores, taken by others
 NOISY_ABOVE_PERCENT = 3.0
-MEASURED = frozenset((Status.OK, Status.DIVERGED))  # trials with figures to show
+MEASURED = frozenset((Status.OK, Status.DIVERGED, Status.CONTENDED))  # trials with figures to show
 
 
 class Doubt(Enum):
@@ -56,8 +64,7 @@ class Doubt(Enum):
 
 
 DOUBTS_IN_WORDS = {
-    Doubt.DISTURBED: f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the steady "
-    "window",
+    Doubt.DISTURBED: f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the {{span}}",
     Doubt.SHORT: f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples of the usage",
     Doubt.STALLED: "stalled: the worker stood still for a part of the steady window",
     Doubt.DIVERGED: "diverged: the loss of step {step:.0f} is no number",
@@ -127,9 +134,14 @@ def places(section: Section) -> Mapping[Place, list[TrialResult]]:
     return repeats
 
 
-def measured_statuses(spec: FigureSpec) -> frozenset[Status]:
-    """How a trial may have ended whose figure is shown."""
-    return MEASURED - {Status.DIVERGED} if spec.learnt else MEASURED
+def is_shown(result: TrialResult, spec: FigureSpec) -> bool:
+    """True where the trial was measured and this figure counts: one that diverged learnt nothing, and what other
+    processes may have changed is withheld.
+    """
+    diverged = result.status is Status.DIVERGED
+    if result.status is Status.CONTENDED:
+        diverged = figure_of(result, DIVERGED_STEP.name).value is not None
+    return result.status in MEASURED and not (spec.learnt and diverged) and not withheld(result, spec)
 
 
 def cell(
@@ -141,10 +153,9 @@ def cell(
     low and high are the interval of the mean. status: "ok", else "unknown" (the figure is null), "not_run", or how the
     trials ended, joined by "+".
     """
-    measured = measured_statuses(spec)
-    ok = [(result, read(result, spec.name)) for result in results if result.status in measured]
+    ok = [(result, read(result, spec.name)) for result in results if is_shown(result, spec)]
     known = [(result, figure) for result, figure in ok if figure.value is not None]
-    ended = [result for result in results if result.status not in measured]
+    ended = [result for result in results if not is_shown(result, spec)]
     notes = [OWN_CODE] if any(result.spec.task.own_code for result in results) else []
     notes += sorted({f"unknown: {figure.reason}" for _, figure in ok if figure.value is None})
     numbers = _statistics([figure.value * spec.factor for _, figure in known if figure.value is not None])
@@ -178,10 +189,9 @@ def _statistics(values: list[float]) -> dict[str, float]:
 def _doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent: float) -> dict[Doubt, str]:
     """What makes the value of these trials worth less, each with its sentence."""
     results = [result for result, _ in known]
-    foreign, steps = (
-        [value for result in results if (value := figure_of(result, name).value) is not None]
-        for name in (FOREIGN_CPU.name, DIVERGED_STEP.name)
-    )
+    foreign = [foreign_percent(result, spec) or 0.0 for result in results]
+    steps = [step for result in results if (step := figure_of(result, DIVERGED_STEP.name).value) is not None]
+    span = "steady window" if spec.windowed else "epochs"
     failed = {check.name for result in results for check in result.checks if not check.passed}
     doubted = {
         Doubt.DISTURBED: spec.timed and any(share > TOLERATED_PERCENT for share in foreign),
@@ -192,10 +202,19 @@ def _doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percen
         Doubt.CHUNKED: any(figure.method is Method.CHUNKS for _, figure in known),
     }
     return {
-        doubt: DOUBTS_IN_WORDS[doubt].format(step=min(steps, default=0), cv_percent=cv_percent)
+        doubt: DOUBTS_IN_WORDS[doubt].format(step=min(steps, default=0), cv_percent=cv_percent, span=span)
         for doubt, is_doubted in doubted.items()
         if is_doubted
     }
+
+
+def foreign_percent(result: TrialResult, spec: FigureSpec) -> float | None:
+    """What other processes took of the cores while this figure was measured; None where it is unknown.
+
+    Results that were stored before the epochs had a share of their own tell the steady window's.
+    """
+    in_window, in_epochs = (figure_of(result, share.name).value for share in (FOREIGN_CPU, FOREIGN_CPU_EPOCHS))
+    return in_window if spec.windowed or in_epochs is None else in_epochs
 
 
 def of(frame: pd.DataFrame, quantity: Quantity, title: str) -> Table | str:

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from workloads.records.check_name import CheckName
+from workloads.records.disturbance import withheld
 from workloads.records.figures import FIGURES, TARGET_TIME, FigureSpec
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
@@ -59,7 +60,7 @@ def _of_result(name: str, meaning: str, value: Callable[[TrialResult], Any]) -> 
 def _of_figure(spec: FigureSpec) -> Column:
     def value(row: Row) -> int | float | None:
         figure = row.result.figures.get(spec.name) if row.result else None
-        return figure.value if figure else None
+        return figure.value if figure and not (row.result and withheld(row.result, spec)) else None
 
     shown = f"; in tables {spec.factor:g} times it, in {spec.unit}" if spec.factor != 1 else ""
     return Column(spec.name, f"{spec.label}{shown}", value)

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from runner import rebuild
+from runner.command import neighbours
 from runner.command.cli import Request
 from runner.command.parser import RETRIES
 from runner.command.plan import Plan, read_result
@@ -52,6 +53,7 @@ class Session:
         self.storage = Storage(request.results)
         self.known: dict[str, TrialResult] = {}
         self.groups: dict[str, Group] = {}  # by id
+        self.advice = neighbours.Advice(console)
 
     def open(self, stored: StoredTrials) -> None:
         """Take over what is there: results that did not come to be, or were lost, are made from their trials' files
@@ -120,8 +122,8 @@ class Session:
                 self.known[result.spec.id] = result
 
     def run(self, plan: Plan, noise: Mapping[str, Any] | None = None) -> list[TrialResult]:
-        """One after another, each stored as soon as it is known; a failed one never stops the run. Behind them it is
-        asked what their memory holds.
+        """One after another, each stored as soon as it is known; a failed one never stops the run. Behind them those
+        that others disturbed are tried once more, and it is asked what their memory holds.
 
         After each, the gate looks again at all in the folder that it may be held against. `noise` is a condition of all
         (`machine_noise.before`). Returns the plan's trials.
@@ -134,21 +136,37 @@ class Session:
             too_large = TooLarge(plan.finished.values())
             with Display(self.console, plan.estimates_s, plan.series) as display:
                 for spec in plan.to_run:
-                    display.begin(spec)
-                    label = definition.label(self.request.project, spec.cell.framework)
-                    conditions = machine | {"framework_label": label}
-                    launcher = self.launchers[spec.cell.framework]
-                    reason = None if self.request.try_all else too_large.reason(spec)
-                    if isinstance(launcher, str):
-                        self.leave_out(spec, Status.UNSUPPORTED, launcher, conditions)
-                    elif reason:
-                        self.leave_out(spec, Status.SKIPPED, reason, conditions)
-                    else:
-                        self.attempt(spec, launcher, conditions, memory, display.doing)
-                    too_large.learn(self.known[spec.id])
-                    display.finish(self.known[spec.id], self.attempts(spec))
+                    self.next(spec, machine, memory, too_large, display)
+                disturbed = self.disturbed(plan.to_run)
+                neighbours.again(disturbed, self.console)
+                for spec in disturbed:
+                    self.next(spec, machine, memory, too_large, display)
         self.ask_memory(plan, memory)
         return [self.known[spec.id] for spec in plan.trials]
+
+    def next(
+        self, spec: TrialSpec, machine: dict[str, Any], memory: MemoryWorker, too_large: TooLarge, display: Display
+    ) -> None:
+        """Measure this trial, or say why not, and show what came of it."""
+        display.begin(spec)
+        conditions = machine | {"framework_label": definition.label(self.request.project, spec.cell.framework)}
+        launcher = self.launchers[spec.cell.framework]
+        reason = None if self.request.try_all else too_large.reason(spec)
+        if isinstance(launcher, str):
+            self.leave_out(spec, Status.UNSUPPORTED, launcher, conditions)
+        elif reason:
+            self.leave_out(spec, Status.SKIPPED, reason, conditions)
+        else:
+            self.attempt(spec, launcher, conditions, memory, display.doing)
+        too_large.learn(self.known[spec.id])
+        display.finish(self.known[spec.id], self.attempts(spec))
+        self.advice.give(self.known[spec.id])
+
+    def disturbed(self, specs: Iterable[TrialSpec]) -> list[TrialSpec]:
+        """Those to be tried once more when the others are done; none where `--retry contended` tried them at once."""
+        if Status.CONTENDED in self.request.retry:
+            return []
+        return [spec for spec in specs if self.known[spec.id].status is Status.CONTENDED]
 
     def ask_memory(self, plan: Plan, memory: MemoryWorker) -> None:
         """What the trials' memory holds, where that was not known when they were measured, in this run or in one that
@@ -225,6 +243,7 @@ class Session:
             return False
         shown = row(result, self.attempts(result.spec))
         self.console.print(f"{shown}\n  run again; this attempt is kept in {put_aside(folder)}")
+        self.advice.give(result)
         return True
 
     def conclude(self, spec: TrialSpec, folder: Path, result: TrialResult, evidence: dict[str, Any]) -> TrialResult:

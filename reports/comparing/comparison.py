@@ -27,6 +27,7 @@ from .estimates import Shift
 from .pairing import Pair, pair, pair_columns
 
 Values = list[tuple[TrialResult, float]]
+WELL_ENDED = (Status.OK, Status.CONTENDED)  # neighbours are no property of what is compared
 LEFT_OUT = "left out, for want of a counterpart: {} of the repeats"
 
 
@@ -217,10 +218,10 @@ def _cell(pair: Pair, quantity: Quantity, place: Place) -> CellTest:
 
 
 def _known(section: Section, quantity: Quantity, place: Place) -> Values:
-    """The trials that are ok and have a value, in the quantity's unit."""
+    """The trials that have a value to compare, in the quantity's unit."""
     spec = quantity.figure(section.condition)
     assert spec is not None  # such a quantity is compared with nothing
-    results = [result for result in tables.places(section)[place] if result.status is Status.OK]
+    results = [r for r in tables.places(section)[place] if r.status in WELL_ENDED and tables.is_shown(r, spec)]
     figures = [(result, tables.figure_of(result, spec.name)) for result in results]
     return [(result, figure.value * spec.factor) for result, figure in figures if figure.value is not None]
 
@@ -261,12 +262,12 @@ def _inputs(result: TrialResult) -> tuple[int, frozenset[tuple[str, str]]]:
 
 def _ending(place: Place, a: list[TrialResult], b: list[TrialResult]) -> Ending | None:
     """None where both sides ended equally well. The share counts, for A and B may have different numbers of repeats."""
-    shares = [sum(result.status is Status.OK for result in side) / len(side) for side in (a, b)]
+    shares = [sum(result.status in WELL_ENDED for result in side) / len(side) for side in (a, b)]
     if shares[0] == shares[1]:
         return None
     worse = b if shares[1] < shares[0] else a
     reasons = dict.fromkeys(
-        result.reason or "no reason was stored" for result in worse if result.status is not Status.OK
+        result.reason or "no reason was stored" for result in worse if result.status not in WELL_ENDED
     )
     kind = Verdict.REGRESSION if worse is b else Verdict.IMPROVEMENT
     return Ending(*place, _ended(a), _ended(b), kind, "; ".join(reasons))

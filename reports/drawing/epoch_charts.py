@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import zip_longest
 
+from workloads.records.figures import ACCURACY
 from workloads.records.result import Epoch, TrialResult
-from workloads.records.status import Status
 
 from .. import tables
 from ..charts import Chart, Panel, Scale, Series
@@ -31,7 +31,7 @@ def of_section(section: Section) -> list[Chart]:
     """NAMES; none where no trial tells its epochs."""
     trained: Trained = {}
     for place, results in tables.places(section).items():
-        if complete := [result for result in results if result.status is Status.OK and result.epochs]:
+        if complete := [result for result in results if tables.is_shown(result, ACCURACY) and result.epochs]:
             trained[place] = complete
     if not trained:
         return []

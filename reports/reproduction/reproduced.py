@@ -97,7 +97,8 @@ class Reproduced:
             return known
         for place, results in tables.places(self.section).items():
             for result in results:
-                value = tables.figure_of(result, spec.name).value if result.status is Status.OK else None
+                compared = result.status is not Status.DIVERGED and tables.is_shown(result, spec)
+                value = tables.figure_of(result, spec.name).value if compared else None
                 if value is not None:
                     known.setdefault(place, {})[result.spec.draw.repeat] = value * spec.factor
         return known

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workloads.records.figures import FIGURES, FigureSpec
+from workloads.records.disturbance import WITHHELD, withheld
+from workloads.records.figures import EPOCH_TIME, FIGURES, FigureSpec
 from workloads.records.files import LOG_FILE, RESULT_FILE, SAMPLES_FILE
 from workloads.records.result import TrialResult
 
@@ -104,7 +105,7 @@ def table_data(trials: list[Trial], sections: list[Section]) -> dict[str, Any]:
 def _value(result: TrialResult, spec: FigureSpec) -> float | None:
     """As the figure's table rounds it."""
     figure = result.figures.get(spec.name)
-    if figure is None or figure.value is None:
+    if figure is None or figure.value is None or withheld(result, spec):
         return None
     value = figure.value * spec.factor
     shown: float | None = rounded(
@@ -158,12 +159,17 @@ def _result(trial: Trial) -> dict[str, Any]:
 
 def _epochs(result: TrialResult) -> list[list[Any]]:
     """Seconds, training loss, test loss and test accuracy in percent of each."""
-    epochs = [(epoch.train_s, epoch.train_loss, epoch.test_loss, 100 * epoch.test_accuracy) for epoch in result.epochs]
+    untimed = withheld(result, EPOCH_TIME)
+    epochs = [
+        (None if untimed else epoch.train_s, epoch.train_loss, epoch.test_loss, 100 * epoch.test_accuracy)
+        for epoch in result.epochs
+    ]
     return [[rounded(value, EPOCHS_DIGITS) for value in values] for values in epochs]
 
 
 def _figure(result: TrialResult, spec: FigureSpec) -> dict[str, Any]:
     figure = result.figures[spec.name]
-    value = None if figure.value is None else rounded(float(figure.value) * spec.factor, DIGITS)
-    known = {"source": figure.source, "samples": figure.samples, "reason": figure.reason}
+    silent = WITHHELD if withheld(result, spec) else figure.reason
+    value = None if figure.value is None or silent else rounded(float(figure.value) * spec.factor, DIGITS)
+    known = {"source": figure.source, "samples": figure.samples, "reason": silent}
     return {"label": spec.label, "unit": spec.unit, "value": value} | known

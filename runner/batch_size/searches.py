@@ -18,6 +18,7 @@ from runner.batch_size.target import ENERGIES
 from runner.command.parser import RETRIES
 from workloads.records import figures
 from workloads.records.batch_answers import Best, Largest, Point
+from workloads.records.disturbance import withheld
 from workloads.records.figures import FigureSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -125,7 +126,8 @@ def no_counter(result: TrialResult) -> str:
 
 def line(result: TrialResult, peak: int | None) -> str:
     """What a person sees of a trial as it ends."""
-    cell, speed = result.spec.cell, result.first_known(figures.SPEED)
+    cell = result.spec.cell
+    speed = None if withheld(result, figures.SPEED) else result.first_known(figures.SPEED)
     parts = [f"  {cell.framework} batch {cell.batch_size:,}: {result.status}"]
     parts += [f"{speed:,.0f} images/s"] if speed is not None else []
     parts += [f"{peak / 2**20:,.0f} MiB"] if peak is not None else []

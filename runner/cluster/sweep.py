@@ -9,6 +9,7 @@ from runner.cluster import ship
 from runner.cluster.block import Block, blocks
 from runner.cluster.engine import Engine, Over
 from runner.cluster.ship import ARRIVING, Damaged, Parcel
+from runner.command import neighbours
 from runner.command.parser import RETRIES
 from runner.command.plan import Plan
 from runner.command.progress import Display
@@ -37,6 +38,7 @@ class Sweep:
         self.left: dict[int, set[str]] = {}  # by the identity of each block that is handed out: what is to arrive
         self.lost: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
+        self.disturbed: list[TrialSpec] = []  # to be handed out once more when the others are done
 
     def run(self) -> list[TrialResult]:
         """The plan's trials. Raises CannotGoOn, OSError, KeyboardInterrupt: what has arrived is stored."""
@@ -45,11 +47,18 @@ class Sweep:
         self.waiting.extend(blocks(self.plan.to_run, self.commit))
         if self.waiting:
             with Display(self.console, self.plan.estimates_s, self.plan.series) as self.display:
-                while self.waiting or self.left:
-                    self.hand_out()
-                    if self.left:
-                        self.take(*self.engine.arrival())
+                self.until_done()
+                neighbours.again(self.disturbed, self.console)
+                self.waiting.extend(blocks(self.disturbed, self.commit))
+                self.until_done()
         return [self.session.known[spec.id] for spec in self.plan.trials]
+
+    def until_done(self) -> None:
+        """Hand out what waits, and take what arrives, until nothing is left."""
+        while self.waiting or self.left:
+            self.hand_out()
+            if self.left:
+                self.take(*self.engine.arrival())
 
     def hand_out(self) -> None:
         """As many blocks as keep every node busy, without what need not be tried."""
@@ -118,6 +127,8 @@ class Sweep:
         if self.session.runs_again(folder, judged, retries_left):
             self.waiting.append(Block((spec,), self.commit))
         else:
+            if self.tries[spec.id] == 1:
+                self.disturbed += self.session.disturbed([spec])
             self.finish(spec, judged.wall_s)
 
     def leave_out(self, spec: TrialSpec, status: Status, reason: str) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from runner.command import inputs
+from runner.command import inputs, neighbours
 from runner.command.cli import Request
 from runner.command.parser import RETRIES, BadInput
 from runner.command.plan import counts, estimate_s, plan_of, read_result
@@ -208,7 +208,7 @@ def ended(result: TrialResult, path: Path) -> TrialResult:
         return replace(result, status=Status.FAILED, reason=str(error))
     if (others := foreign_percent(blocks)) > CONTENDED_PERCENT and result.spec.placement.device == "cpu":
         reason = f"other processes took {others:.0f} % of the cores in the middle block (more than "
-        return replace(result, status=Status.CONTENDED, reason=f"{reason}{CONTENDED_PERCENT:g} %): run it again")
+        return replace(result, status=Status.CONTENDED, reason=f"{reason}{CONTENDED_PERCENT:g} %)")
     return result
 
 
@@ -239,13 +239,27 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
         finished = len(specs) - len(to_run)
         console.print(f"{finished} of {len(specs)} processes are finished in {request.results}: left out")
     with Display(console, estimates_s(request, to_run, before), {}) as display:
-        for spec in to_run:
-            display.begin(spec)
-            result = processes.run(spec, display.doing)
-            for _ in range(RETRIES):
-                if result.status not in request.retry:
-                    break
-                console.print(f"{row(result)}\n  run again; this attempt is kept beside the next")
-                result = processes.run(spec, display.doing)
-            display.finish(result)
+        run_each(processes, to_run, display, console)
     return [processes.known[spec.id] for spec in specs]
+
+
+def run_each(processes: Processes, specs: list[TrialSpec], display: Display, console: Console) -> None:
+    """One after another, with the retries that were asked for; else disturbed ones once more at the end."""
+    advice, retried = neighbours.Advice(console), processes.request.retry
+    for spec in specs:
+        display.begin(spec)
+        result = processes.run(spec, display.doing)
+        for _ in range(RETRIES):
+            if result.status not in retried:
+                break
+            console.print(f"{row(result)}\n  run again; this attempt is kept beside the next")
+            advice.give(result)
+            result = processes.run(spec, display.doing)
+        display.finish(result)
+        advice.give(result)
+    disturbed = [spec for spec in specs if processes.known[spec.id].status is Status.CONTENDED]
+    if Status.CONTENDED not in retried:
+        neighbours.again(disturbed, console)
+        for spec in disturbed:
+            display.begin(spec)
+            display.finish(processes.run(spec, display.doing), attempt=2)

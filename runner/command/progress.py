@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from workloads.records import figures as registry
+from workloads.records.disturbance import withheld
 from workloads.records.figures import FigureSpec
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
@@ -54,7 +55,10 @@ class Display(Progress):
 
     def finish(self, result: TrialResult, attempt: int = 1, took_s: float | None = None) -> None:
         """Print its row; what it took against its estimate corrects the time left. None: since it began here."""
-        estimate_s = self.left_s.pop(result.spec.id)
+        estimate_s = self.left_s.pop(result.spec.id, None)  # of one that is tried once more: it was counted before
+        if estimate_s is None:
+            self.console.print(self._of_series(result.spec) + row(result, attempt))
+            return
         if result.status == Status.OK:  # one that ended early says nothing about the others
             self.estimated_s += estimate_s
             self.measured_s += time.monotonic() - self.began_s if took_s is None else took_s
@@ -79,8 +83,8 @@ def duration(seconds: float) -> str:
 
 
 def row(result: TrialResult, attempt: int = 1) -> str:
-    """One aligned line; a dash where the trial has no figure, behind it which attempt it is, where it is not the first,
-    and the reason of a trial that is not ok.
+    """One aligned line; a dash where the trial has no figure, or a withheld one. After it which attempt it is, where it
+    is not the first, and the reason of a trial that is not ok.
     """
     spec, cpu = result.spec, result.spec.placement.device == "cpu"
     usage = _cell(result, registry.CPU_USAGE if cpu else registry.GPU_USAGE, 1)
@@ -97,4 +101,8 @@ def row(result: TrialResult, attempt: int = 1) -> str:
 
 def _cell(result: TrialResult, spec: FigureSpec, digits: int) -> str:
     figure = result.figures.get(spec.name)
-    return "-" if figure is None or figure.value is None else f"{figure.value * spec.factor:,.{digits}f}"
+    return (
+        "-"
+        if figure is None or figure.value is None or withheld(result, spec)
+        else f"{figure.value * spec.factor:,.{digits}f}"
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from runner import rebuild
-from runner.command import builds, training_inputs
+from runner.command import builds, neighbours, training_inputs
 from runner.command.cli import Request
 from runner.command.plan import Plan, plan_of_series
 from runner.command.progress import NAME_WIDTH, duration
@@ -29,23 +29,24 @@ from workloads.networks import WORKLOADS
 from workloads.records.job import AUGMENTATIONS, Placement
 from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT, Line
 from workloads.records.result import TrialResult
-from workloads.records.status import FINDINGS
+from workloads.records.status import FINDINGS, Status
 from workloads.spec import OPTIMIZER_NAMES, SCHEDULE_NAMES, Workload
 from workloads.study import Study, read, studies
 
 
 def went_wrong(results: list[TrialResult], console: Console) -> None:
-    """How many trials ended how, and a line for each that went wrong; nothing where none did, for the report's first
-    lines say how many there are.
+    """How many trials ended how, a line for each that went wrong, and one for all that were disturbed; nothing where
+    none was, for the report's first lines say how many there are.
     """
-    wrong = [result for result in results if result.status not in FINDINGS]
-    if not wrong:
-        return
-    counts = Counter(str(result.status) for result in results)
-    counted = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    console.print(f"{len(results)} trials: {counted}")
+    wrong = [result for result in results if result.status not in (*FINDINGS, Status.CONTENDED)]
+    if wrong:
+        counts = Counter(str(result.status) for result in results)
+        counted = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+        console.print(f"{len(results)} trials: {counted}")
     for result in wrong:
         console.print(f"  {result.spec.id}: {result.status}: {result.reason}")
+    if disturbed := neighbours.summary(results):
+        console.print(disturbed)
 
 
 def left_out(plan: Plan, results: Path, console: Console) -> None:

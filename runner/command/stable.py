@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workloads.records.disturbance import withheld
 from workloads.records.figures import SPEED
 from workloads.records.intervals import mean_interval
 from workloads.records.job import ON_DEMAND
@@ -99,7 +100,7 @@ def cells(results: list[TrialResult]) -> list[Cell]:
 
 
 def _cell(key: Key, trials: list[TrialResult]) -> Cell:
-    speeds = [t.figures[SPEED.name].value for t in trials if t.status is Status.OK]
+    speeds = [t.figures[SPEED.name].value for t in trials if t.status in PASSING and not withheld(t, SPEED)]
     last = trials[-1]
     stopped = None if last.status in PASSING else f"{last.status.replace('_', ' ')} in repeat {last.spec.draw.repeat}"
     return Cell(key, tuple(speed for speed in speeds if speed is not None), stopped)

@@ -26,7 +26,7 @@ from runner.gate.rivals import Disagreement, batches, framework_of, held_against
 from runner.gate.tolerances import Truth, difference, losses_differ
 from runner.launch import Launcher, LaunchFailed, Local
 from runner.project import Project
-from runner.results.assemble import as_it_converged
+from runner.results.assemble import as_it_was
 from workloads.networks import of_trial
 from workloads.records.build import DEFAULT, FLOAT64, REDUCED
 from workloads.records.check_name import JUDGE, LATE_NAMES, CheckName
@@ -43,7 +43,7 @@ REFEREE = "numpy"
 REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above, the referee takes more than a minute for each repeat
 REFEREE_TIMEOUT_S = 300.0
 
-JUDGED = (Status.OK, Status.UNVERIFIED, Status.DIVERGED)
+JUDGED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)
 
 Group = tuple[Any, ...]
 Pair = tuple[Evidence, Evidence]
@@ -140,8 +140,8 @@ class Gate:
             return replace(trial, status=Status.UNVERIFIED, reason=differs, checks=checks)
         held = held_against(against) if against else "nothing to hold it against"
         held += "" if against or trial.spec.task.precision in REDUCED else ": no other framework"
-        status, reason = as_it_converged(trial.figures)
-        if failed := [check for check in late if not check.passed and not epochs.untold(check)]:
+        status, reason = _undisputed(trial)
+        if failed := [check for check in late if not check.passed and not _excused(check, status)]:
             status, reason = Status.UNVERIFIED, failed[0].detail
         checks = [*before, *late, Check(CheckName.GATE, bool(against), held + doubt, tuple(against))]
         return replace(trial, status=status, reason=reason, checks=checks)
@@ -260,6 +260,18 @@ class Gate:
         events = {event["event"]: event for event in answered(job, job.folder(self.results), launcher)}
         evidence: dict[str, Any] = events[Event.PROBED]["evidence"]
         return evidence
+
+
+def _undisputed(trial: TrialResult) -> tuple[Status, str | None]:
+    """(status, reason) of a trial that nothing speaks against."""
+    if trial.status is Status.CONTENDED:  # by what figures may not say: blocks, results of earlier versions
+        return trial.status, trial.reason
+    return as_it_was(trial.spec, trial.figures, trial.checks)
+
+
+def _excused(check: Check, status: Status) -> bool:
+    """True for a late check that makes no trial unverified. Neighbours' work may be what was left behind a window."""
+    return epochs.untold(check) or (status is Status.CONTENDED and check.name == CheckName.NOTHING_LEFT)
 
 
 def unrounded(trial: TrialResult) -> Truth:

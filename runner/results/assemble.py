@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from runner.ask import Ended
-from runner.results.gpu_devices import OfGpu, alone_on_all, company, of_gpus, of_others
+from runner.results.gpu_devices import OfGpu, alone_on_all, of_gpus, of_others, others_on
 from runner.results.memory import MemoryAccount, memory
 from runner.results.pace import pace
 from runner.results.package_energy import package_energy
-from runner.results.window import calls, divergence, speed, start_up, unknown, usage
+from runner.results.window import calls, divergence, foreign_in_epochs, speed, start_up, unknown, usage
 from workloads.networks import of_trial
 from workloads.records.build import REDUCED, TF32
 from workloads.records.check_name import COUNTS, CheckName
-from workloads.records.checks import CONTENDED_PERCENT, clock_checks, figure_checks, sample_checks
+from workloads.records.checks import clock_checks, figure_checks, sample_checks
+from workloads.records.disturbance import disturbance
 from workloads.records.events import Event, Events
-from workloads.records.figures import ACCURACY, AUGMENT, DIVERGED_STEP, FOREIGN_CPU, GPU_USAGE, Figure
+from workloads.records.figures import ACCURACY, AUGMENT, DIVERGED_STEP, GPU_USAGE, Figure
 from workloads.records.files import DRIVER_SAMPLES_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Epoch, TrialResult
@@ -121,10 +122,11 @@ def figures_of(records: Records, parts: MemoryAccount | None) -> dict[str, Figur
     spec, events, samples = records.spec, records.ended.last, records.samples
     figures = {**start_up(events), **speed(events), **calls(events), **divergence(events)}
     figures |= augmentation(records.ended.events) | package_energy(events, samples, records.meter)
-    figures |= usage(events, samples, spec) | memory(events, samples, spec, records.workload, parts)
+    figures |= usage(events, samples, spec) | foreign_in_epochs(records.ended.events, samples, spec)
+    figures |= memory(events, samples, spec, records.workload, parts)
     if spec.placement.device == "cpu":
         return figures | {GPU_USAGE.name: unknown("NVML", "the trial ran on the CPU")}
-    return figures | of_gpus(events, records.gpus)
+    return figures | of_gpus(events, records.gpus) | others_on(records.gpus)
 
 
 def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch]) -> list[Check]:
@@ -171,12 +173,9 @@ def ending(records: Records, figures: dict[str, Figure], checks: list[Check]) ->
     """(status, reason): how the worker ended; where that was well, what its figures are worth."""
     if records.ended.status != Status.OK:
         return records.ended.status, records.ended.reason
-    others = company(records.gpus) or neighbours(records.spec, figures)
-    if others:
-        return Status.CONTENDED, others
     if wrong := next((check for check in checks if check.name in COUNTS and not check.passed), None):
         return Status.UNVERIFIED, f"{wrong.name}: {wrong.detail}"
-    return as_it_converged(figures)
+    return as_it_was(records.spec, figures, checks)
 
 
 def augmentation(events: Events) -> dict[str, Figure]:
@@ -197,15 +196,10 @@ def accuracy(spec: TrialSpec, epochs: list[Epoch]) -> Figure:
     return Figure(epochs[-1].test_accuracy, "worker: argmax of the logits, test split, after the last epoch")
 
 
-def neighbours(spec: TrialSpec, figures: Mapping[str, Figure]) -> str | None:
-    """What other processes took of a CPU trial's cores, where that is more than CONTENDED_PERCENT."""
-    share = figures[FOREIGN_CPU.name].value
-    if spec.placement.device != "cpu" or share is None or share <= CONTENDED_PERCENT:
-        return None
-    return (
-        f"other processes took {share:.0f} % of the cores in the steady window (more than {CONTENDED_PERCENT:g} %): "
-        "--retry contended runs it again"
-    )
+def as_it_was(spec: TrialSpec, figures: Mapping[str, Figure], checks: Iterable[Check]) -> tuple[Status, str | None]:
+    """(status, reason) of a trial in which nothing is wrong: `contended` where others disturbed it."""
+    others = disturbance(spec, figures, checks)
+    return (Status.CONTENDED, others) if others else as_it_converged(figures)
 
 
 def as_it_converged(figures: Mapping[str, Figure]) -> tuple[Status, str | None]:

@@ -8,8 +8,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import numpy as np
+
 from runner.results.gpu import gpu_figures, memory_accounts
-from runner.results.gpu_contention import alone, foreign_processes
+from runner.results.gpu_contention import alone
 from runner.results.memory import device
 from runner.results.window import unknown
 from workloads.records import figures as registry
@@ -85,12 +87,13 @@ def _rule(name: str) -> tuple[str, Callable[[Sequence[float]], float]]:
     return ("highest", max) if name in HIGHEST else ("mean", mean)
 
 
-def company(gpus: Sequence[OfGpu]) -> str | None:
-    """Who else was on any of them; None where nobody was seen."""
-    for number, each in enumerate(gpus, start=1):
-        if others := foreign_processes(each.samples, each.meter):
-            return others if len(gpus) == 1 else f"GPU {number} of {len(gpus)}: {others}"
-    return None
+def others_on(gpus: Sequence[OfGpu]) -> dict[str, Figure]:
+    """FOREIGN_PROCESSES: the most that were on one of them; who was there when is a detail of `alone_on_all`."""
+    source = "NVML: lists of the processes on the device, the most before, during and after the worker's life"
+    counts = np.concatenate([each.samples["foreign_processes"] for each in gpus])
+    known = counts[~np.isnan(counts)]
+    figure = Figure(int(known.max()), source, len(known)) if len(known) else unknown(source, "there was no such list")
+    return {registry.FOREIGN_PROCESSES.name: figure}
 
 
 def alone_on_all(gpus: Sequence[OfGpu], events: Events) -> Check:

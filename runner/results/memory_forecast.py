@@ -8,6 +8,7 @@ import psutil
 
 from runner.machine import cgroups
 from runner.machine.description import Gpu
+from workloads.records.disturbance import withheld
 from workloads.records.figures import HOST_MEMORY_PEAK, PROCESS_GPU_MEMORY
 from workloads.records.job import ON_DEMAND, TrialSpec
 from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT, Line, fit_line
@@ -25,12 +26,11 @@ def capacity_bytes(device: str, gpus: tuple[Gpu, ...], limit_bytes: int | None =
 
 def peak(result: TrialResult) -> float | None:
     """Of the process, in bytes; None where the trial tells nothing of what its batch size needs."""
-    if result.status != Status.OK or result.spec.cell.allocator != ON_DEMAND:
+    if result.status not in (Status.OK, Status.CONTENDED) or result.spec.cell.allocator != ON_DEMAND:
         return None
-    figure = result.figures.get(
-        (HOST_MEMORY_PEAK if result.spec.placement.device == "cpu" else PROCESS_GPU_MEMORY).name
-    )
-    return figure.value or None if figure else None
+    spec = HOST_MEMORY_PEAK if result.spec.placement.device == "cpu" else PROCESS_GPU_MEMORY
+    figure = result.figures.get(spec.name)
+    return figure.value or None if figure and not withheld(result, spec) else None
 
 
 def lines(stored: Iterable[tuple[str, int, float | None]]) -> dict[str, Line]:

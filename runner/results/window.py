@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.records import figures as registry
-from workloads.records.events import Event
+from workloads.records.checks import FEWEST_SAMPLES
+from workloads.records.events import Event, Events
 from workloads.records.figures import Figure, FigureSpec
 from workloads.records.job import TrialSpec
 from workloads.records.memory_counts import Count
 from workloads.records.samples import PERIOD_S, Samples
 from workloads.records.steady_window import SteadyWindow
 
+FOREIGN_SOURCE = "sampler at 10 Hz: busy time of the allotted cores less the trial's"
 NO_WINDOW = "the trial did not reach the end of its steady window"
 
 
@@ -151,9 +153,8 @@ def usage(events: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str
         return all_unknown(specs, source, few)
     intervals, count = tree
     busy = intervals[intervals[:, 1] > 0]
-    tree_cores, all_cores = (float(sums[:, 1].sum() / sums[:, 0].sum()) for sums in (intervals, machine[0]))
     return {
-        registry.CPU_USAGE.name: Figure(100 * tree_cores / spec.placement.threads, source, count),
+        registry.CPU_USAGE.name: Figure(100 * _rate(intervals) / spec.placement.threads, source, count),
         registry.CPU_BUSY.name: Figure(
             100 * float(busy[:, 1].sum() / busy[:, 0].sum()) / spec.placement.threads,
             f"{source}; intervals between samples in which there was any",
@@ -161,9 +162,29 @@ def usage(events: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str
         )
         if len(busy)
         else unknown(source, "the process tree used no CPU in any interval between samples"),
-        registry.FOREIGN_CPU.name: Figure(
-            100 * max(0.0, all_cores - tree_cores) / spec.placement.threads,
-            "sampler at 10 Hz: busy time of the allotted cores less the trial's",
-            count,
-        ),
+        registry.FOREIGN_CPU.name: Figure(_taken_percent(intervals, machine[0], spec), FOREIGN_SOURCE, count),
     }
+
+
+def foreign_in_epochs(events: Events, samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
+    """FOREIGN_CPU_EPOCHS, from the first epoch's start to the last evaluation's end; null in short epochs."""
+    name, source = registry.FOREIGN_CPU_EPOCHS.name, f"{FOREIGN_SOURCE}, over all epochs and their evaluations"
+    starts = [event["t_ns"] for event in events if event["event"] == Event.BUILT]
+    ends = [event["t_ns"] for event in events if event["event"] == Event.EPOCH_EVALUATED]
+    if not starts or not ends:
+        return {name: unknown(source, "no epoch was evaluated")}
+    epochs = SteadyWindow(((starts[-1], ends[-1]),))
+    tree, machine = growth(samples, "cpu_s", epochs), growth(samples, "cores_cpu_s", epochs)
+    if tree is None or machine is None or tree[1] < FEWEST_SAMPLES:
+        return {name: unknown(source, f"fewer than {FEWEST_SAMPLES} samples in the epochs")}
+    return {name: Figure(_taken_percent(tree[0], machine[0], spec), source, tree[1])}
+
+
+def _rate(intervals: NDArray[np.float64]) -> float:
+    """Increase per second over all of the intervals."""
+    return float(intervals[:, 1].sum() / intervals[:, 0].sum())
+
+
+def _taken_percent(tree: NDArray[np.float64], cores: NDArray[np.float64], spec: TrialSpec) -> float:
+    """What others than the process tree took of the allotted cores, % of these."""
+    return 100 * max(0.0, _rate(cores) - _rate(tree)) / spec.placement.threads

@@ -120,9 +120,9 @@ def test_somebody_else_on_either_card_makes_the_trial_contended(
     row = samples[20].split(",")
     row[place] = "1"
     (tmp_path / "samples-gpu1.csv").write_text("\n".join([*samples[:20], ",".join(row), *samples[21:]]) + "\n")
-    result = replay.result(on_two, *WINDOW, **BATCH)
-    assert result.status == Status.CONTENDED
-    assert (result.reason or "").startswith("GPU 2 of 2: 1 other process(es) on the device (during")
+    result = replay.result(on_two, *WINDOW, images=IMAGES)
+    assert result.status == Status.CONTENDED and result.figures["foreign_processes"].value == 1
+    assert (result.reason or "").startswith("GPU 2: 1 other process(es) on the device (during")
 
 
 def test_a_trial_on_several_cards_without_the_other_ones_files_has_no_sum(

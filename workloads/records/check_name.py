@@ -12,6 +12,7 @@ class CheckName(Word):
 
     SPEED_IDENTITY = "images/s x step time = batch size"
     STEPS_IDENTITY = "steps of an epoch"
+    EPOCHS_SPEED = "epochs train at the window's speed"
     LONG_ENOUGH = "window is long enough"
     COVERED = "samples cover the window"
     INCREASING = "samples' times increase"

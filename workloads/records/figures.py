@@ -56,7 +56,8 @@ class FigureSpec:
     title: str = ""
     device: Literal["cuda"] | None = None
     windowed: bool = False  # cut from the steady window: a short one makes it worth less
-    timed: bool = False  # other work on the machine changes it: repeats that differ are noise
+    timed: bool = False  # repeats that differ are noise
+    disturbable: bool = False  # other processes can change it: withheld where they did (`disturbance.withheld`)
     learnt: bool = False  # what the network learnt decides it: a trial that diverged has none
     better: Literal[-1, 0, 1] = 0  # 1: more is better, -1: less is, 0: neither, or the same finding as another figure
     full_scale: float | None = None  # the value at the top of a chart's axis; None = the data decide
@@ -68,13 +69,14 @@ def _bytes(name: str, label: str, **more: Any) -> FigureSpec:
 
 
 def _seconds(name: str, label: str, title: str = "", windowed: bool = False) -> FigureSpec:
-    return FigureSpec(f"{name}_s", label, "s", title=title, windowed=windowed)
+    return FigureSpec(f"{name}_s", label, "s", title=title, windowed=windowed, disturbable=True)
 
 
 def _window(name: str, label: str, unit: str, decimals: int | None = None, title: str = "", **more: Any) -> FigureSpec:
     """A percentage, power, energy or speed of the steady window."""
     heading = f"{title} the steady window" if title else ""
-    return FigureSpec(name, label, unit, decimals=decimals, title=heading, windowed=True, timed=True, **more)
+    own = {"windowed": True, "timed": True, "disturbable": True}
+    return FigureSpec(name, label, unit, decimals=decimals, title=heading, **(own | more))
 
 
 def _gpu(name: str, label: str, unit: str, decimals: int | None = None, how: str = "", **more: Any) -> FigureSpec:
@@ -106,7 +108,7 @@ WORK = _window(
     "work_flop_per_s", "Work", "GFLOP/s", None, "Work of the layers, GFLOP/s, mean over", factor=1e-9, rare=True
 )
 PRODUCT = FigureSpec(
-    "product_flop_per_s", "Product of matrices", "GFLOP/s", 1e-9, timed=True, rare=True,
+    "product_flop_per_s", "Product of matrices", "GFLOP/s", 1e-9, timed=True, disturbable=True, rare=True,
     title="Fastest product of matrices by the framework, GFLOP/s",
 )  # fmt: skip
 PRODUCT_SHARE = _window(
@@ -116,14 +118,15 @@ PRODUCT_SHARE = _window(
 # Of whole epochs. What is left of an epoch beside its training is evaluation.
 EPOCH_TIME = FigureSpec(
     "epoch_s", "Time per epoch", "s", title="Time of an epoch's training, s, mean of those after the first",
-    timed=True, rare=True,
+    timed=True, disturbable=True, rare=True,
 )  # fmt: skip
 TARGET_TIME = FigureSpec(  # made for a report, which names a target
-    "target_s", "Time to the target accuracy", "s", timed=True, learnt=True, better=-1
+    "target_s", "Time to the target accuracy", "s", timed=True, disturbable=True, learnt=True, better=-1
 )
 EVALUATION_SPEED = FigureSpec(
     "evaluation_images_per_s", "Evaluation speed", "images/s",
-    title="Evaluation (inference) speed, images/s, mean of the epochs after the first", timed=True, better=1, rare=True,
+    title="Evaluation (inference) speed, images/s, mean of the epochs after the first", timed=True, disturbable=True,
+    better=1, rare=True,
 )  # fmt: skip
 
 AUGMENT = _seconds("augment", "Augmentation", "Augmentation of the images, s an epoch")
@@ -141,14 +144,17 @@ CPU_USAGE = _window("cpu_percent", "CPU usage", "%", 1, "CPU usage, % of the {co
 CPU_BUSY = FigureSpec(
     "cpu_busy_percent", "CPU usage when busy", "%", 1.0, 1,
     "CPU usage, % of the {cores} allotted, mean over the busy samples of the steady window alone",
-    windowed=True, timed=True,
+    windowed=True, timed=True, disturbable=True,
 )  # fmt: skip
-FOREIGN_CPU = _window("foreign_cpu_percent", "Foreign CPU", "%", 1)  # of the cores allotted, taken by others
+# What the other processes themselves took: of the cores allotted, and how many were on the GPU.
+FOREIGN_CPU = _window("foreign_cpu_percent", "Foreign CPU", "%", 1, disturbable=False)
+FOREIGN_CPU_EPOCHS = FigureSpec("foreign_cpu_epochs_percent", "Foreign CPU in the epochs", "%", decimals=1, rare=True)
+FOREIGN_PROCESSES = FigureSpec("foreign_processes", "Other processes on the GPU", device="cuda", rare=True)
 GPU_USAGE = _gpu("gpu_percent", "GPU usage", "%", 1, "% of the time with work on the GPU, mean over", full_scale=100)
 GPU_BUSY = FigureSpec(
     "gpu_busy_percent", "GPU usage when busy", "%", 1.0, 1,
     "GPU usage, % of the time with work on the GPU, mean over the busy samples of the steady window alone",
-    "cuda", windowed=True, timed=True,
+    "cuda", windowed=True, timed=True, disturbable=True,
 )  # fmt: skip
 SM_ACTIVE = _gpu("sm_active_percent", "SMs active", "%", 1, "% of their cycles with a warp resident, mean over")
 SM_OCCUPANCY = _gpu("sm_occupancy_percent", "SM occupancy", "%", 1, "% of the warps that fit, mean over")
@@ -159,7 +165,7 @@ GPM = (SM_ACTIVE, SM_OCCUPANCY, TENSOR_ACTIVE, DRAM_ACTIVE)  # the driver's own 
 # Energy and what decides it.
 POWER = _gpu("power_w", "GPU power", "W", None, "W, mean over")
 POWER_BUSY = _gpu("power_busy_w", "GPU power when busy", "W")
-POWER_LIMIT = _gpu("power_limit_w", "GPU power limit", "W")
+POWER_LIMIT = _gpu("power_limit_w", "GPU power limit", "W", disturbable=False)  # a setting of the card
 ENERGY = _gpu("energy_j", "GPU energy of the window", "J")
 ENERGY_INTEGRATED = _gpu("energy_integrated_j", "GPU energy of the window, integrated", "J")
 ENERGY_PER_IMAGE = _gpu("energy_per_image_j", "GPU energy", "J", None, "J an image, over", better=-1)
@@ -180,16 +186,17 @@ HOST_MEMORY = _bytes(
     title="Host memory, MiB, peak resident size of the worker in the steady window",
 )  # fmt: skip
 HOST_MEMORY_PEAK = _bytes("host_memory_peak", "Host memory peak")  # of the whole trial
-HOST_MEMORY_PSS = _bytes("host_memory_pss", "PSS at the end")
+HOST_MEMORY_PSS = _bytes("host_memory_pss", "PSS at the end", disturbable=True)  # shared pages count in part
 HOST_CONTEXT = _bytes("host_context", "Resident after import")
 PROCESS_GPU_MEMORY = _bytes(
     "process_gpu_memory", "GPU memory", decimals=0, device="cuda", better=-1,
     title="GPU memory of the process, MiB, highest of the trial",
 )  # fmt: skip
-DEVICE_MEMORY = _bytes("device_memory", "Device memory", device="cuda")
-DEVICE_BASELINE = _bytes("device_memory_baseline", "Device memory before the trial", device="cuda")
-DEVICE_RISE = _bytes("device_memory_rise", "Device peak minus baseline", device="cuda")
-DEVICE_CONTEXT = _bytes("device_context", "Context", device="cuda")
+# Of the whole device, whoever took it.
+DEVICE_MEMORY = _bytes("device_memory", "Device memory", device="cuda", disturbable=True)
+DEVICE_BASELINE = _bytes("device_memory_baseline", "Device memory before the trial", device="cuda", disturbable=True)
+DEVICE_RISE = _bytes("device_memory_rise", "Device peak minus baseline", device="cuda", disturbable=True)
+DEVICE_CONTEXT = _bytes("device_context", "Context", device="cuda", disturbable=True)
 
 # Memory, as the framework's allocator counts it.
 ALLOCATOR_PEAK = _bytes("allocator_peak", "Allocator peak in use")

@@ -8,8 +8,8 @@ from .word import Word
 class Status(Word):
     """How a trial ended. `ok` enters the tables; every other status carries a reason.
 
-    What `diverged` was measured whole, but a loss was no number: its speed and memory are shown with a mark, its
-    accuracy is not.
+    A trial that `diverged` was measured whole, but a loss was no number: its speed and memory are shown with a mark,
+    its accuracy is not. Of a `contended` trial tables show what other processes cannot change (`disturbance`).
     """
 
     OK = "ok"
@@ -25,3 +25,4 @@ class Status(Word):
 
 FINDINGS = (Status.OK, Status.OUT_OF_MEMORY, Status.DIVERGED)  # what was asked has an answer: not tried again
 EXPECTED = (*FINDINGS, Status.SKIPPED)  # nothing went wrong
+HARMLESS = (*EXPECTED, Status.CONTENDED)  # exit code 0: other processes are no fault of a run

@@ -1,0 +1,55 @@
+"""What a run says of trials that other processes disturbed: once what helps, and at its end how many they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from workloads.records.job import TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+
+KEPT = "their speed, usage, energy and times are withheld, their accuracy, losses and memory are shown"
+
+
+class Advice:
+    """Given once, behind the first trial of a run that was disturbed."""
+
+    def __init__(self, console: Console) -> None:
+        """Nothing is said yet."""
+        self.console, self.given = console, False
+
+    def give(self, result: TrialResult) -> None:
+        """Say what helps, where this trial was disturbed and nothing was said before."""
+        if result.status is Status.CONTENDED and not self.given:
+            self.given = True
+            self.console.print(f"  other processes disturbed this trial. What helps: {what_helps(result.spec)}")
+
+
+def what_helps(spec: TrialSpec) -> str:
+    """The means, by what the trial ran on."""
+    if spec.placement.device != "cpu":
+        return "end the other processes on the GPU (nvidia-smi lists them), or name another --device"
+    means = ["end what else computes"]
+    if "OMP_WAIT_POLICY" not in spec.placement.variables:
+        means.append("OMP_WAIT_POLICY=PASSIVE before the command (waiting threads sleep)")
+    if spec.placement.threads > 1:
+        means.append(f"fewer --threads than {spec.placement.threads} (a core is left to others)")
+    return "; ".join([*means, "--retry contended (tries again at once)"])
+
+
+def again(specs: Sequence[TrialSpec], console: Console) -> None:
+    """Say that these are tried once more."""
+    if specs:
+        trials = "1 disturbed trial is" if len(specs) == 1 else f"{len(specs)} disturbed trials are"
+        console.print(f"{trials} tried once more; each attempt is kept")
+
+
+def summary(results: Sequence[TrialResult]) -> str | None:
+    """How many stayed disturbed, in a line; None where none did."""
+    disturbed = [result for result in results if result.status is Status.CONTENDED]
+    if not disturbed:
+        return None
+    counted = f"{len(disturbed)} of {len(results)} trials contended: {KEPT}"
+    return f"{counted} ({disturbed[0].spec.id}: {disturbed[0].reason}); the same command tries them again"

@@ -1,0 +1,59 @@
+"""Whether other processes disturbed a trial, and which of its figures are withheld for it.
+
+The trial is then `contended`. What others cannot change stays: accuracy, losses, the allocator's and the process's
+memory, the gate's verdict. Each `FigureSpec` says whether it is `disturbable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from .check_name import CheckName
+from .checks import CONTENDED_PERCENT
+from .figures import FOREIGN_CPU, FOREIGN_CPU_EPOCHS, FOREIGN_PROCESSES, Figure, FigureSpec, Method
+from .job import TrialSpec
+from .result import Check, TrialResult
+from .status import Status
+
+WITHHELD = "withheld: other processes disturbed the trial"
+SPANS = {FOREIGN_CPU: "steady window", FOREIGN_CPU_EPOCHS: "epochs"}
+
+
+def disturbance(spec: TrialSpec, figures: Mapping[str, Figure], checks: Iterable[Check]) -> str | None:
+    """What others took of a CPU trial's cores above CONTENDED_PERCENT, or who else was on its GPU; None for nobody."""
+    if spec.placement.device != "cpu":
+        if not _value(figures, FOREIGN_PROCESSES):
+            return None
+        details = [check.detail for check in checks if check.name == CheckName.ALONE]
+        return details[0] if details else "other processes were on the device"
+    taken = taken_above(CONTENDED_PERCENT, figures)
+    return f"other processes took {taken} (more than {CONTENDED_PERCENT:g} %)" if taken else None
+
+
+def taken_above(percent: float, figures: Mapping[str, Figure]) -> str:
+    """ "30 % of the cores in the steady window, 28 % in the epochs": the shares above this one; "" without any."""
+    shares = [(_value(figures, share) or 0.0, span) for share, span in SPANS.items()]
+    taken = [f"{share:.0f} % in the {span}" for share, span in shares if share > percent]
+    return ", ".join(taken).replace("%", "% of the cores", 1)
+
+
+def withheld(result: TrialResult, spec: FigureSpec) -> bool:
+    """True where other processes may have changed this figure of the trial.
+
+    Figures of the steady window stay where a CPU trial's window was calm and only its epochs were disturbed.
+    """
+    if result.status is not Status.CONTENDED:
+        return False
+    figure = result.figures.get(spec.name)
+    device_wide = figure is not None and figure.method is Method.DEVICE_RISE
+    return device_wide or (spec.disturbable and not (spec.windowed and _window_was_calm(result)))
+
+
+def _window_was_calm(result: TrialResult) -> bool:
+    share = _value(result.figures, FOREIGN_CPU)
+    return result.spec.placement.device == "cpu" and share is not None and share <= CONTENDED_PERCENT
+
+
+def _value(figures: Mapping[str, Figure], spec: FigureSpec) -> float | None:
+    figure = figures.get(spec.name)
+    return None if figure is None else figure.value
