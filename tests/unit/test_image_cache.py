@@ -35,9 +35,9 @@ def decodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     before = folder_images._decode
 
-    def counted(array: Path, fit: Fit, items: list[tuple[int, str]]) -> list[str]:
+    def counted(array: Path, fit: Fit, pixel_range: Any, items: list[tuple[int, str]]) -> list[tuple[str, str]]:
         counts.append(len(items))
-        return before(array, fit, items)
+        return before(array, fit, pixel_range, items)
 
     monkeypatch.setattr(folder_images, "_decode", counted)
     return counts
