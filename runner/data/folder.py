@@ -97,7 +97,7 @@ def _nothing_to_test(root: Path, chosen: Splits) -> str:
         return f"no image to test with: no class of {chosen.train}/ has two that differ; put some in test/CLASS/"
     reason = f"no image to test with; put some in {chosen.test}/CLASS/"
     if loose := count_images(root / chosen.test):
-        reason += f" ({images_of(loose)} lie in no class folder of it)"
+        reason += f" ({images_of(loose)} of it in no class folder)"
     others = [name for name, count in chosen.unused.items() if count]
     return reason + (f", or say --test-folder {shown(others[0])}" if others else "")
 
