@@ -48,7 +48,7 @@ def _prepared(request: Request, console: Console) -> Request:
     if request.images is None:
         return _published(request) if request.study.fit or request.study.test_all else request
     images, fit, skip = request.images, request.study.fit or DEFAULT_FIT, request.study.skip_unreadable
-    folder = _cache_folder(request)
+    folder = cache_folder(request)
     survey = images.survey(console)
     if not survey.sizes:
         reasons = [] if skip else images.listed(survey.unreadable)
@@ -66,7 +66,7 @@ def _prepared(request: Request, console: Console) -> Request:
     return _with(request, wanted, cached)
 
 
-def _cache_folder(request: Request) -> Path:
+def cache_folder(request: Request) -> Path:
     """Where decoded images are kept, made and tried out: the caller's cache, else in the results folder. Raises
     BadInput where it cannot be written.
     """

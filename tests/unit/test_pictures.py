@@ -9,8 +9,8 @@ import pytest
 from pictured import noise, save
 from PIL import Image
 
-from runner.data.own import stored_size
 from runner.data import pictures
+from runner.data.own import stored_size
 from runner.data.pictures import Unreadable, fitted, look
 from workloads.datasets import Images
 from workloads.records.job import Fit, PixelRange
