@@ -16,6 +16,7 @@ from workloads.study import studies
 
 from . import series, tables
 from .conditions import Replaced, Section
+from .image_source import finding_words
 from .load import Stored
 from .reproduction import summary
 from .sentences import say
@@ -86,9 +87,20 @@ def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) 
         sentences.append(say(WORDING, "left_out", numbers=left_out))
     if later := sum(each.shown not in (None, 0) for each in stored.attempts.values()):
         sentences.append(say(WORDING, "later_attempts", trials=later))
+    sentences += _doubtful_images(stored.results)
     doubts = _doubts(ok).items()
     sentences += [say(WORDING, "doubt", what=what, number=number, ok=len(ok)) for what, number in doubts if number]
     return (*sentences, *summary.caveats(sections))
+
+
+def _doubtful_images(results: Sequence[TrialResult]) -> list[str]:
+    """A sentence for each data set whose images make its accuracies doubtful."""
+    sentences = {}
+    for result in results:
+        source, name = result.spec.task.source, result.spec.task.dataset
+        if source and source.findings and (found := finding_words(source.findings)):
+            sentences[name, source.content] = say(WORDING, "doubtful_images", dataset=name, found=found)
+    return list(sentences.values())
 
 
 def not_run(results: Sequence[TrialResult]) -> list[str]:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from .records.build import DEFAULT, Precision, Profile
-from .records.job import AugmentName, Fit, Passes, Task
+from .records.job import AugmentName, Fit, Passes, PixelRange, Task
 from .records.validation import one_line
 from .spec import BASE_BATCH_SIZE, DECAYING, OptimizerName, OptimizerSpec, ScaleName, ScheduleName
 from .study_text import choices, line_of, offer
@@ -93,6 +93,8 @@ class Study:
     fit: Fit | None = None  # None: a published data set as the catalogue brings it to the network, else "stretch"
     skip_unreadable: bool = False  # images of one's own that cannot be decoded are left out
     test_all: bool = False  # of a data set that leaves images over: these are tested with, too
+    test_folder: str | None = None  # of a folder of one's own: which of its folders is the test split
+    pixel_range: PixelRange | None = None  # values of one's own images that become 0 and 255; None: the type's
     profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = ("default",)
     precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = ("float32",)
     feed: Literal["host", "device"] = "host"
@@ -127,6 +129,8 @@ class Study:
             raise StudyError("one-cycle has a rise of its own: leave it out", "warm_up")
         if self.base_batch_size != BASE_BATCH_SIZE and self.scale_learning_rate == "none":
             raise StudyError("nothing is scaled: give scale_learning_rate, too", "base_batch_size")
+        if self.pixel_range and not -1e9 <= self.pixel_range[0] < self.pixel_range[1] <= 1e9:
+            raise StudyError("is two numbers, the lower one first", "pixel_range")
         self._refuse_endless()
         self._refuse_series()
 
@@ -196,7 +200,8 @@ class Study:
     @property
     def images(self) -> tuple[Any, ...]:
         """All that decides which images are trained and tested with: two series that are alike in it share them."""
-        return self.dataset, self.fit, self.skip_unreadable, self.test_all, self.augment
+        alone = self.test_folder, self.pixel_range
+        return self.dataset, self.fit, self.skip_unreadable, self.test_all, self.augment, *alone
 
     def part(self, series: Series) -> Study:
         """The study of one series that this series is."""
@@ -220,7 +225,7 @@ class Study:
 OF_SERIES = (
     "workload", "dataset", "batch_sizes", "epochs", "optimizer", "learning_rate", "weight_decay", "schedule", "warm_up",
     "scale_learning_rate", "base_batch_size", "augment", "accumulate", "last_batch", "fit", "skip_unreadable", "feed",
-    "test_all", "threads", "devices",
+    "test_all", "test_folder", "pixel_range", "threads", "devices",
 )  # fmt: skip
 
 

@@ -60,7 +60,7 @@ class Request:
     node: str | None = None  # of the Ray cluster, by its id: they run there alone
     per_node_type: bool = False  # the study once on each type of its nodes
     source: ImageSource | None = None  # this and what follows: as command.own_data.prepared found it
-    arrays: dict[str, CachedFile] | None = None  # None: of a published data set, or of a plan
+    arrays: dict[str, CachedFile] | None = None  # None: of a published data set
     series: dict[str, Request] = field(default_factory=dict)  # of a study that has some: each as one of its own
 
     @property
@@ -146,7 +146,7 @@ def _trained(study: Study, options: argparse.Namespace, project: Project, own_co
     workload = _workload(study)
     data_dir = data_sets.data_dir(options.data_dir)
     dataset, images = data_sets.chosen(study, data_dir or project.data)
-    data_sets.check(study, dataset, images is not None or study.test_all, workload, own_code)
+    data_sets.check(study, dataset, images, workload, own_code)
     study = study.changed(workload=workload.name, dataset=dataset.name)  # those of files have names of their own
     _refuse_inputs(study, dataset)
     data_sets.need_files(data_dir, dataset)

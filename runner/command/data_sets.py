@@ -7,8 +7,9 @@ from pathlib import Path
 
 from runner.command.parser import BadInput, known
 from runner.data import twice
+from runner.data.array_text import shift_advice
 from runner.data.find import find
-from runner.data.own import OwnImages, need_pillow
+from runner.data.own import Asked, OwnImages, need_pillow
 from runner.machine import description
 from workloads.datasets import DATASETS, DataError, Dataset, Split
 from workloads.spec import Workload
@@ -36,18 +37,22 @@ def _found(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
     if is_path(study.dataset):
         if study.test_all:
             raise _nothing_left(study.dataset)
-        images: OwnImages = find(Path(study.dataset))
+        images: OwnImages = find(Path(study.dataset), Asked(study.test_folder, study.pixel_range))
         return _of_images(images), images
     if study.dataset not in DATASETS and Path(study.dataset).is_dir():
         raise BadInput(f"unknown data set {study.dataset!r}: for the folder of that name say ./{study.dataset}")
     dataset = DATASETS[known("data set", study.dataset, DATASETS)]
+    if study.test_folder is not None:
+        raise BadInput(f"--test-folder: data set {dataset.name} is published with a test split")
+    if study.pixel_range is not None and not dataset.own_archive:
+        raise BadInput(f"--pixel-range: data set {dataset.name} is published, in 8 bits; leave it out")
     if study.test_all and dataset.test_all is None:
         raise _nothing_left(dataset.name)
     if dataset.own_archive:
         need_pillow(f"data set {dataset.name}")
         from runner.data.cats_dogs import of_archive  # an image of a container has no Pillow
 
-        images = of_archive(dataset, folder, study.test_all)
+        images = of_archive(dataset, folder, study.test_all, study.pixel_range)
         return _of_images(images), images
     return (dataset.test_all if study.test_all and dataset.test_all else dataset), None
 
@@ -62,17 +67,18 @@ def _of_images(images: OwnImages) -> Dataset:
     return Dataset(images.name, "", len(labels["train"]), len(labels["test"]), images.classes, _unread)
 
 
-def check(study: Study, dataset: Dataset, are_pictures: bool, workload: Workload, own_code: bool) -> None:
+def check(study: Study, dataset: Dataset, images: OwnImages | None, workload: Workload, own_code: bool) -> None:
     """Raises BadInput where its workload or batch sizes do not go with the images. `own_code`, not the workload, gives
     the logits.
     """
     if not own_code and dataset.classes > workload.classes:
+        advice = "" if images is None else shift_advice(images.labels["train"], workload.classes)
         raise BadInput(
             f"data set {dataset.name} has {dataset.classes} classes, more than the {workload.classes} that workload "
-            f"{workload.name} tells apart"
+            f"{workload.name} tells apart{advice}"
         )
     shape = workload.input_shape
-    if (are_pictures or study.fit) and (len(shape) != 3 or shape[2] not in (1, 3)):
+    if (images is not None or study.test_all or study.fit) and (len(shape) != 3 or shape[2] not in (1, 3)):
         raise BadInput(f"workload {workload.name} takes {shape}; pictures have 1 channel or 3")
     times = study.accumulate * study.devices
     if study.last_batch == "drop" and times * max(study.batch_sizes) > dataset.train_count:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from runner.command import image_notes
 from runner.command.cli import Request
+from runner.command.parser import BadInput
 from runner.data import cache, own
 from runner.data.cache import Cached, Wanted
-from runner.data.own import SPLITS, OwnImages, Size
+from runner.data.own import OwnImages, Size
+from runner.data.words import listed
 from workloads.datasets import DataError, Dataset, Split
 from workloads.layers import Resize, Shape
+from workloads.records.files import CACHE_FOLDER
 from workloads.records.job import Fit, ImageSource
 from workloads.spec import Workload
 
 DEFAULT_FIT: Fit = "stretch"
 RESIZE = "resize_images"  # the layer that the runner puts in front
-CACHE = "cache"  # in the project's data folder
+CACHE_VARIABLE, XDG_VARIABLE = "BATCHWISE_CACHE", "XDG_CACHE_HOME"  # of the caller; the first one says it exactly
 
 
 def prepared(request: Request, console: Console) -> Request:
     """With the images' real counts, what was made of them, and the network that takes them at the size at which they
-    are stored, of each series; a plan decodes nothing. Raises DataError, OSError.
+    are stored, of each series. A plan decodes what a run would. Raises BadInput, DataError, OSError.
     """
     made: dict[Any, Request] = {}
     series: dict[str, Request] = {}
@@ -41,54 +47,72 @@ def _prepared(request: Request, console: Console) -> Request:
     """Of one that has no series."""
     if request.images is None:
         return _published(request) if request.study.fit or request.study.test_all else request
-    images, fit = request.images, request.study.fit or DEFAULT_FIT
-    for note in images.notes:
-        console.print(f"data set {images.name}: {note}")
+    images, fit, skip = request.images, request.study.fit or DEFAULT_FIT, request.study.skip_unreadable
+    folder = cache_folder(request)
     survey = images.survey(console)
-    if not request.study.skip_unreadable:
-        cache.refuse(images.name, images.listed(survey.unreadable))
     if not survey.sizes:
+        reasons = [] if skip else images.listed(survey.unreadable)
+        cache.refuse(images.name, reasons, folder)
         raise DataError(f"data set {images.name}: no image of it can be decoded")
-    rows, columns = own.stored_size(survey.sizes, request.workload.input_shape, fit)
-    wanted = Wanted(
-        images, survey, (rows, columns, request.workload.input_shape[2]), fit, request.study.skip_unreadable
-    )
-    folder = request.project.data / CACHE
-    if request.plan_only:
-        cached = cache.stored(folder / cache.key(images, survey, wanted.shape, fit))
-    else:
-        cached = cache.arrays(wanted, folder, console)
-    if cached and not wanted.skip:
-        cache.refuse(images.name, cached.unreadable)
+    channels = request.workload.input_shape[2]
+    shape = (*own.stored_size(survey.sizes, request.workload.input_shape, fit), channels)
+    wanted = Wanted(images, survey, shape, fit, skip)
+    cached = cache.arrays(wanted, folder, console)
+    if not skip:
+        cache.refuse(images.name, cached.unreadable, folder)
+    _check_classes(images, cached)
+    for line in image_notes.lines(images, cached):
+        console.print(f"data set {images.name}: {line}")
     return _with(request, wanted, cached)
 
 
-def _with(request: Request, wanted: Wanted, cached: Cached | None) -> Request:
-    """The request with these arrays, or with what a plan knows of them."""
-    images, survey = wanted.images, wanted.survey
-    counts, skipped = {split: len(images.labels[split]) for split in SPLITS}, len(images.listed(survey.unreadable))
-    for split, _ in survey.unreadable:
-        counts[split] -= 1
-    if cached is not None:
-        counts, skipped = cached.counts, len(cached.unreadable)
-        _check_classes(images, cached)
-    dataset = replace(request.dataset, train_count=counts["train"], test_count=counts["test"])
-    source = _source(request, wanted.shape, wanted.fit, dataset)
-    rows, columns, _ = wanted.shape
-    return replace(
-        request,
-        dataset=dataset,
-        source=replace(source, content=survey.content, drawn_test=images.drawn_test, skipped=skipped),
-        workload=resized(request.workload, (rows, columns)),
-        arrays=None if cached is None else cached.files,
+def cache_folder(request: Request) -> Path:
+    """Where decoded images are kept, made and tried out: the caller's cache, else in the results folder. Raises
+    BadInput where it cannot be written.
+    """
+    shared, general = (os.environ.get(name, "") for name in (CACHE_VARIABLE, XDG_VARIABLE))
+    if shared:
+        folder, told = Path(shared), CACHE_VARIABLE
+    elif os.path.isabs(general):  # a relative one is to be ignored, says the specification
+        folder, told = Path(general) / "batchwise", XDG_VARIABLE
+    else:
+        folder, told = request.results / CACHE_FOLDER, "--results"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        advice = f"set {CACHE_VARIABLE} to a folder that can be written"
+        reason = error.strerror or error
+        raise BadInput(f"decoded images cannot be kept in {folder} ({told}): {reason}; {advice}") from error
+    return folder
+
+
+def _with(request: Request, wanted: Wanted, cached: Cached) -> Request:
+    """The request with these arrays."""
+    images = wanted.images
+    dataset = replace(request.dataset, train_count=cached.counts["train"], test_count=cached.counts["test"])
+    source = replace(
+        _source(request, wanted.shape, wanted.fit, dataset),
+        content=wanted.survey.content,
+        drawn_test=images.drawn_test,
+        skipped=len(cached.unreadable),
+        pixel_range=images.pixel_range,
+        test_folder=images.test_folder,
+        findings=cached.findings,
     )
+    rows, columns, _ = wanted.shape
+    workload = resized(request.workload, (rows, columns))
+    return replace(request, dataset=dataset, source=source, workload=workload, arrays=cached.files)
 
 
 def _check_classes(images: OwnImages, cached: Cached) -> None:
     """Raises DataError where leaving out left a class without an image to train on, or nothing to test with."""
-    _, labels = cached.split("train")
-    if cached.counts["test"] == 0 or len(set(labels.tolist())) < len(set(images.labels["train"].tolist())):
-        raise DataError(f"data set {images.name}: a class, or the test, has no image that can be decoded")
+    lost = set(images.labels["train"].tolist()) - set(cached.split("train")[1].tolist())
+    what = [f"class {images.class_name(label)}" for label in sorted(lost)]
+    what += ["the test"] if cached.counts["test"] == 0 else []
+    if what:
+        raise DataError(f"data set {images.name}: no image can be decoded of {listed(what)}")
 
 
 def _published(request: Request) -> Request:

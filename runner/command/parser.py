@@ -129,6 +129,10 @@ def add_axes(parser: Parser) -> None:
                        "interpolation (default: stretch; published ones by whole factors)")  # fmt: skip
     what.add_argument("--skip-unreadable", action="store_true", default=None, help="leave out, and count, images of "
                        "your own that cannot be decoded")  # fmt: skip
+    what.add_argument("--test-folder", metavar="NAME", help="which folder of your own images is the test split "
+                       "(default: test/, else the only one of val/, valid/, validation/, dev/, eval/)")  # fmt: skip
+    what.add_argument("--pixel-range", nargs=2, type=number, metavar=("LOW", "HIGH"), help="values of your own images "
+                       "that become 0 and 255, as 0 4095 of 12 bits (default: all of the file's type)")  # fmt: skip
     what.add_argument("--test-all", action="store_true", default=None, help="of a data set that leaves images over "
                        "(cats-dogs, cifar10-cats-dogs): test with these, too")  # fmt: skip
     what.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "

@@ -11,50 +11,56 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from runner.data import pool
-from runner.data.folder import shown
-from runner.data.own import SPLITS, OwnImages, Place, SplitName, Survey, digest, in_shape, rows_of
+from runner.data import pixel_values, pool
+from runner.data.array_text import label_advice, range_advice
+from runner.data.own import SPLITS, Filled, OwnImages, Place, SplitName, Survey, digest, in_shape, rows_of
+from runner.data.words import listed, shown
 from workloads.datasets import DataError, Images, Labels, file_digest
-from workloads.records.job import Fit
+from workloads.records.job import Fit, PixelRange
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 PIECE_BYTES = 2**22
 MOST_TIMES, SLACK_BYTES = 1040, 4096  # deflate makes of one byte no more than 1032
+NUMBERS = "biuf"  # kinds of numpy's types that values of pixels may have
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of numpy.savez and numpy.savez_compressed
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError)
 
 
 @dataclass(frozen=True)
 class Archive:
-    """Images as (n, h, w, c), c 1 or 3; labels from 0 upwards."""
+    """Images as (n, h, w, c), c 1 or 3, of values as the file has them; labels from 0 upwards."""
 
     path: Path
+    types: dict[SplitName, np.dtype[np.generic]]  # of the images
     shapes: dict[SplitName, tuple[int, int, int, int]]  # by split
     labels: dict[SplitName, Labels]
 
-    def pieces(self, split: SplitName) -> Iterator[Images]:
+    def pieces(self, split: SplitName) -> Iterator[NDArray[Any]]:
         """The images in their order, some at a time. Raises DataError."""
-        count, *shape = self.shapes[split]
-        row_bytes = math.prod(shape)
-        rows = max(1, PIECE_BYTES // row_bytes)
-        key = f"x_{split}"
-        with _damage_named(self.path, key), zipfile.ZipFile(self.path) as file, file.open(f"{key}.npy") as member:
-            _header(member)
-            for start in range(0, count, rows):
-                size = min(rows, count - start) * row_bytes
-                if len(content := member.read(size)) < size:
-                    raise EOFError("it ends too early")
-                yield np.frombuffer(content, np.uint8).reshape(-1, *shape)
-            member.read(1)  # the end: its checksum is looked at
+        return _pieces(self.path, f"x_{split}", self.shapes[split], self.types[split])
 
 
-def archive(path: Path) -> Archive:
+def _pieces(path: Path, key: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Iterator[NDArray[Any]]:
+    """A member's rows, some at a time. Raises DataError."""
+    count, row_bytes = shape[0], math.prod(shape[1:]) * dtype.itemsize
+    rows = max(1, PIECE_BYTES // max(1, row_bytes))
+    with _damage_named(path, key), zipfile.ZipFile(path) as file, file.open(f"{key}.npy") as member:
+        _header(member)
+        for start in range(0, count, rows):
+            size = min(rows, count - start) * row_bytes
+            if len(content := member.read(size)) < size:
+                raise EOFError("it ends too early")
+            yield np.frombuffer(content, dtype).reshape(-1, *shape[1:])
+        member.read(1)  # the end: its checksum is looked at
+
+
+def archive(path: Path, pixel_range: PixelRange | None = None) -> Archive:
     """Raises DataError for a file that holds something else."""
     try:
         with zipfile.ZipFile(path) as file:
@@ -63,9 +69,12 @@ def archive(path: Path) -> Archive:
     except (zipfile.BadZipFile, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "no .npz file, or a damaged one"
         raise DataError(f"data set {path}: {reason}") from error
-    shapes = {split: _image_shape(path, f"x_{split}", *arrays[f"x_{split}"]) for split in labels}
+    shapes = {split: _image_shape(path, f"x_{split}", arrays[f"x_{split}"][0]) for split in labels}
+    types = {split: arrays[f"x_{split}"][1] for split in labels}
+    for split, dtype in types.items():
+        _check_type(path, f"x_{split}", arrays[f"x_{split}"][0], dtype, pixel_range)
     _check(path, shapes, labels)
-    return Archive(path, shapes, labels)
+    return Archive(path, types, shapes, labels)
 
 
 @contextmanager
@@ -114,7 +123,10 @@ def _member(path: Path, file: zipfile.ZipFile, key: str) -> tuple[tuple[int, ...
 def _labels(path: Path, file: zipfile.ZipFile, key: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Labels:
     """(n,) of an array (n,) or, as Keras has CIFAR's, (n, 1)."""
     if len(shape) not in (1, 2) or shape[1:] not in ((), (1,)) or dtype.kind not in "iu":
-        raise DataError(f"data set {path}: {key} is {shape} of {dtype}; labels are whole numbers, (n,) or (n, 1)")
+        raise DataError(
+            f"data set {path}: {key} is {shape} of {dtype}; labels are whole numbers, (n,) or (n, 1)"
+            f"{label_advice(key, shape, dtype)}"
+        )
     with _damage_named(path, key), file.open(f"{key}.npy") as member:
         _header(member)
         values: NDArray[np.generic] = np.frombuffer(member.read(), dtype).reshape(-1)
@@ -125,12 +137,24 @@ def _labels(path: Path, file: zipfile.ZipFile, key: str, shape: tuple[int, ...],
     return values.astype(np.int32)
 
 
-def _image_shape(
-    path: Path, key: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]
-) -> tuple[int, int, int, int]:
-    if dtype != np.uint8:
-        hint = f"({key} * 255).round().astype('uint8') makes it of 0..1" if dtype.kind == "f" else "save it as uint8"
-        raise DataError(f"data set {path}: {key} is of {dtype}; images are uint8, 0 to 255: {hint}")
+def _check_type(
+    path: Path, key: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], pixel_range: PixelRange | None
+) -> None:
+    """Raises DataError for values that are no numbers, or of which nobody says which are black and white."""
+    if dtype == np.uint8 or (pixel_range and dtype.kind in NUMBERS):
+        return
+    wrong = f"data set {path}: {key} is of {dtype}; images are uint8, 0 to 255"
+    if dtype.kind not in NUMBERS or not math.prod(shape):
+        raise DataError(wrong)
+    low, high = math.inf, -math.inf
+    for piece in _pieces(path, key, shape, dtype):
+        low, high = min(low, float(piece.min())), max(high, float(piece.max()))
+    if not math.isfinite(low + high):
+        raise DataError(f"{wrong}: it holds values that are no finite numbers")
+    raise DataError(f"{wrong}: {range_advice(key, low, high, dtype.kind == 'f')}")
+
+
+def _image_shape(path: Path, key: str, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     whole = (*shape, 1) if len(shape) == 3 else shape
     if len(whole) != 4 or whole[3] not in (1, 3) or min(whole[1:3]) < 2:
         raise DataError(f"data set {path}: {key} is {shape}; images are (n, h, w), (n, h, w, 1) or (n, h, w, 3)")
@@ -147,9 +171,10 @@ def _check(path: Path, shapes: dict[SplitName, tuple[int, int, int, int]], label
     known = np.unique(labels["train"])
     if len(known) < 2:
         raise DataError(f"data set {path}: y_train has one class, two are the least")
-    strange = np.setdiff1d(labels["test"], known)
-    if len(strange):
-        raise DataError(f"data set {path}: class {strange[0]} is in y_test and not in y_train")
+    strange = np.setdiff1d(labels["test"], known).tolist()
+    if strange:
+        which = f"class {strange[0]} is" if len(strange) == 1 else f"classes {listed(strange)} are"
+        raise DataError(f"data set {path}: {which} in y_test and not in y_train")
 
 
 @dataclass(frozen=True)
@@ -168,20 +193,34 @@ class ArchiveImages(OwnImages):
         content = digest("arrays", file_digest(self.file.path, "sha256"))[:16]
         return Survey(content, frozenset({(rows, columns)}), {})
 
-    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> dict[Place, str]:
+    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
         """All of them: each is an image."""
+        faded: dict[Place, str] = {}
         for split, path in arrays.items():
             images, done = rows_of(path), 0
             with pool.bar(console) as progress:
                 task = progress.add_task(f"{self.name}: {split}", total=len(images))
                 for piece in self.file.pieces(split):
-                    images[done : done + len(piece)] = in_shape(piece, images.shape[1:], fit)
+                    stored = in_shape(self._in_bytes(piece, f"x_{split}"), images.shape[1:], fit)
+                    images[done : done + len(piece)] = stored
+                    for number, (before, after) in enumerate(zip(piece, stored, strict=True), start=done):
+                        if words := pixel_values.extent_of(before).lost_in(pixel_values.extent_of(after)):
+                            faded[split, number] = words
                     done += len(piece)
                     progress.advance(task, len(piece))
-        return {}
+        return Filled({}, faded)
+
+    def _in_bytes(self, piece: NDArray[Any], key: str) -> Images:
+        """As 8 bits a value. Raises DataError for what is no number."""
+        if self.pixel_range is None:
+            return piece
+        if piece.dtype.kind == "f" and not np.isfinite(piece).all():
+            raise DataError(f"data set {self.file.path}: {key} holds values that are no finite numbers")
+        return pixel_values.in_bytes(piece, self.pixel_range)
 
 
-def of_archive(name: str, path: Path) -> ArchiveImages:
+def of_archive(name: str, path: Path, pixel_range: PixelRange | None = None) -> ArchiveImages:
     """Raises DataError for a file that holds something else. As many classes as the highest label says."""
-    file = archive(path)
-    return ArchiveImages(name, file.labels, int(file.labels["train"].max()) + 1, False, (), file)
+    file = archive(path, pixel_range)
+    classes = int(file.labels["train"].max()) + 1
+    return ArchiveImages(name, file.labels, classes, False, (), file, pixel_range=pixel_range)

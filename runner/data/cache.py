@@ -11,7 +11,7 @@ import importlib.metadata
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +20,14 @@ from rich.console import Console
 
 from runner.data.archive import ArchiveImages
 from runner.data.own import SPLITS, OwnImages, Place, SplitName, Survey, digest, reserve
+from runner.data.repeats import find_repeats
+from runner.data.words import NAMES_SHOWN, images_of, listed
 from workloads.datasets import DataError, Images, Labels, file_digest
 from workloads.layers import Shape
-from workloads.records.job import Fit
+from workloads.records.job import Fit, ImageFindings
 
-FORMAT = 1  # of the cache, and of how a picture becomes pixels: what was made otherwise is made again
-META = "meta.json"
-NAMES_SHOWN = 10
+FORMAT = 2  # of the cache, and of how a picture becomes pixels: what was made otherwise is made again
+META, UNREADABLE = "meta.json", "unreadable.txt"
 COPY_ROWS = 64
 
 
@@ -45,6 +46,8 @@ class Cached:
     files: dict[str, CachedFile]
     counts: dict[SplitName, int]
     unreadable: tuple[str, ...]  # what could not be decoded, each with its reason; it is left out
+    findings: ImageFindings
+    firsts: dict[str, str]  # {field of `findings`: the first image of it, and what is known of that}
 
     def split(self, split: SplitName) -> tuple[Images, Labels]:
         """The images as a map of their file."""
@@ -57,7 +60,7 @@ def key(images: OwnImages, survey: Survey, shape: Shape, fit: Fit) -> str:
     decoder = ""
     if not isinstance(images, ArchiveImages):
         decoder = importlib.metadata.version("pillow")
-    return f"{images.name}-{digest(FORMAT, survey.content, shape, fit, decoder)[:16]}"
+    return f"{images.name}-{digest(FORMAT, survey.content, shape, fit, images.pixel_range, decoder)[:16]}"
 
 
 def stored(folder: Path) -> Cached | None:
@@ -73,7 +76,8 @@ def stored(folder: Path) -> Cached | None:
 def _read(folder: Path) -> Cached:
     meta = json.loads((folder / META).read_text(encoding="utf-8"))
     files = {name: CachedFile(folder / f"{name}.npy", sha256) for name, sha256 in meta["files"].items()}
-    return Cached(files, meta["counts"], tuple(meta["unreadable"]))
+    findings = ImageFindings(**meta["findings"])
+    return Cached(files, meta["counts"], tuple(meta["unreadable"]), findings, meta["firsts"])
 
 
 @dataclass(frozen=True)
@@ -107,15 +111,19 @@ def arrays(wanted: Wanted, cache: Path, console: Console) -> Cached:
         return cached
 
 
-def refuse(name: str, reasons: Sequence[str]) -> None:
-    """Raises DataError where there is one that cannot be decoded."""
-    if reasons:
-        more = f", and {len(reasons) - NAMES_SHOWN} more" if len(reasons) > NAMES_SHOWN else ""
-        count = "1 image" if len(reasons) == 1 else f"{len(reasons)} images"
-        raise DataError(
-            f"data set {name}: {count} cannot be decoded: {', '.join(reasons[:NAMES_SHOWN])}{more}; mend or remove "
-            "them, or leave them out by --skip-unreadable"
-        )
+def refuse(name: str, reasons: Sequence[str], cache: Path) -> None:
+    """Raises DataError where there is one that cannot be decoded; more than a line holds are listed in a file."""
+    if not reasons:
+        return
+    where = ""
+    if len(reasons) > NAMES_SHOWN:
+        file = cache / f"{name}-{UNREADABLE}"
+        file.write_text("".join(f"{reason}\n" for reason in reasons), encoding="utf-8")
+        where = f" (all of them in {file})"
+    raise DataError(
+        f"data set {name}: {images_of(len(reasons))} cannot be decoded: {listed(reasons)}{where}; mend or remove "
+        "them, or leave them out by --skip-unreadable"
+    )
 
 
 def _make(wanted: Wanted, folder: Path, console: Console) -> None:
@@ -128,22 +136,51 @@ def _make(wanted: Wanted, folder: Path, console: Console) -> None:
     paths: dict[SplitName, Path] = {split: folder / f"{split}_images.npy" for split in SPLITS}
     for split, path in paths.items():
         reserve(path, (sum(place[0] == split for place in places), *wanted.shape))
-    failed = images.fill(places, paths, wanted.fit, console)
+    filled = images.fill(places, paths, wanted.fit, console)
+    unreadable = images.listed(dict(sorted((survey.unreadable | filled.failed).items())))
     if not wanted.skip:
-        refuse(images.name, images.listed(failed))
-    good = [place for place in places if place not in failed]
+        refuse(images.name, unreadable, folder.parent)
+    kept = {split: [p for p in places if p[0] == split and p not in filled.failed] for split in SPLITS}
     files, counts = {}, {}
     for split, path in paths.items():
-        if any(place[0] == split for place in failed):
-            _leave_out(path, [place not in failed for place in places if place[0] == split])
-        kept = labels[split][[n for s, n in good if s == split]]
-        np.save(folder / f"{split}_labels.npy", kept, allow_pickle=False)
-        counts[split] = len(kept)
+        if any(place[0] == split for place in filled.failed):
+            _leave_out(path, [place not in filled.failed for place in places if place[0] == split])
+        kept_labels = labels[split][[number for _, number in kept[split]]]
+        np.save(folder / f"{split}_labels.npy", kept_labels, allow_pickle=False)
+        counts[split] = len(kept[split])
         for kind in ("images", "labels"):
             files[f"{split}_{kind}"] = file_digest(folder / f"{split}_{kind}.npy", "sha256")
-    unreadable = dict(sorted((survey.unreadable | failed).items()))
-    meta = {"files": files, "counts": counts, "unreadable": images.listed(unreadable)}
+    findings, firsts = _found(images, paths, kept, filled.faded)
+    known = {"files": files, "counts": counts, "unreadable": unreadable}
+    meta = known | {"findings": asdict(findings), "firsts": firsts}
     (folder / META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
+
+
+def _found(
+    images: OwnImages, paths: dict[SplitName, Path], kept: dict[SplitName, list[Place]], faded: dict[Place, str]
+) -> tuple[ImageFindings, dict[str, str]]:
+    """(how many images there are of each finding, the first of each in words). Copies that were asked for are none."""
+    originals = {split: [place for place in kept[split] if not images.is_copy(place)] for split in SPLITS}
+    labels = {split: images.labels[split][[number for _, number in originals[split]]] for split in SPLITS}
+    repeats = find_repeats(paths, labels, originals)
+    pairs = {
+        "tested_on_trained": repeats.tested_on_trained,
+        "two_labels": repeats.two_labels,
+        "repeated_train": repeats.within["train"],
+        "repeated_test": repeats.within["test"],
+    }
+    described = images.described
+    firsts = {name: f"{described(each[0][0])} = {described(each[0][1])}" for name, each in pairs.items() if each}
+    if faded:
+        place, words = min(faded.items(), key=_in_order)
+        firsts["faded"] = f"{described(place)}: {words}"
+    return ImageFindings(**{name: len(each) for name, each in pairs.items()}, faded=len(faded)), firsts
+
+
+def _in_order(item: tuple[Place, str]) -> tuple[int, int]:
+    """The order of the images: those of train first."""
+    (split, number), _ = item
+    return SPLITS.index(split), number
 
 
 def _leave_out(path: Path, kept: list[bool]) -> None:

@@ -15,12 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from runner.data.folder import shown
 from runner.data.folder_images import PictureImages
 from runner.data.own import SPLITS, Place, SplitName
 from runner.data.packed import METHODS, Packed
+from runner.data.words import shown
 from workloads import pets
 from workloads.datasets import DataError, Dataset
+from workloads.records.job import PixelRange
 
 MEMBER = re.compile(rf"PetImages/({'|'.join(pets.CLASSES)})/[0-9]+\.jpg")
 HEADER_BYTES, MARK = 10, b"JFIF"
@@ -36,6 +37,10 @@ class CatsDogs(PictureImages):
     changed_ns: int
     members: dict[SplitName, tuple[str, ...]]
 
+    def class_name(self, label: int) -> str:
+        """Name of the class's folder in the archive."""
+        return pets.CLASSES[label]
+
     def described(self, place: Place) -> str:
         """The member's name."""
         split, number = place
@@ -46,7 +51,7 @@ class CatsDogs(PictureImages):
         return Packed(str(self.path), self.changed_ns, self.described(place))
 
 
-def of_archive(dataset: Dataset, folder: Path, test_all: bool) -> CatsDogs:
+def of_archive(dataset: Dataset, folder: Path, test_all: bool, pixel_range: PixelRange | None = None) -> CatsDogs:
     """Of the archive in this folder, or of this archive. Raises DataError where there is none, or not all of it."""
     path = _found(dataset, folder)
     where = f"data set {dataset.name}: {shown(str(path))}"
@@ -75,6 +80,7 @@ def of_archive(dataset: Dataset, folder: Path, test_all: bool) -> CatsDogs:
         path.resolve(),
         changed_ns,
         {split: tuple(name for members in parts[split] for name in members) for split in SPLITS},
+        pixel_range=pixel_range,
     )
 
 

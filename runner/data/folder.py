@@ -1,19 +1,23 @@
-"""A folder of images: train/CLASS/*.jpg and, where it is there, test/CLASS/*.jpg; classes in alphabetical order."""
+"""A folder of images: train/CLASS/*.jpg and, where it is there, test/CLASS/*.jpg; classes in alphabetical order.
+
+Which folders are the two splits is decided in `splits`.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from workloads.datasets import DataError
+from runner.data.splits import SUFFIXES, TEST, TEST_NAMES, TRAIN, Splits, count_images, find_splits, is_passed_over
+from runner.data.words import counted, images_of, shown
+from workloads.datasets import DataError, file_digest
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
-OF_SYSTEMS = ("thumbs.db", "desktop.ini")  # hidden ones begin with a dot
-TRAIN, TEST, VALIDATION = "train", "test", "validation"
 DRAWN_SHARE, DRAW_SEED = 5, 14  # one in five of each class is test, where there is no test split
 
 
@@ -27,51 +31,85 @@ class Picture:
 
 @dataclass(frozen=True)
 class Listing:
-    """What a folder holds. `left_out`: files that are no images by their names; `validation`: images, not read."""
+    """What a folder holds. `left_out`: files in its splits that are no images by their names; `loose`: images in a
+    split and in none of its classes.
+    """
 
     classes: tuple[str, ...]
     train: tuple[Picture, ...]
     test: tuple[Picture, ...]
     drawn_test: bool
     left_out: int
-    validation: int
+    loose: int
+    splits: Splits
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A line for each folder of the root, and for what is not looked at."""
+        train, test, all_images = shown(self.splits.train), self.splits.test, len(self.train) + len(self.test)
+        notes = [f"{train}/: {images_of(all_images if self.drawn_test else len(self.train))} to train on"]
+        if test is None:
+            notes[0] += f"; no test/: one in {DRAWN_SHARE} images of each class of {train}/ is drawn for the test"
+        else:
+            why = "" if self.splits.named or test.lower() in TEST_NAMES else ", for there is no test/"
+            notes.append(f"{shown(test)}/: {images_of(len(self.test))} to test with{why}")
+        for name, count in self.splits.unused.items():
+            notes.append(f"{shown(name)}/ is not read: nothing is trained or judged on its {images_of(count)}")
+        if files := self.splits.files:
+            notes.append(f"{counted(len(files), 'file')} beside the folders not read: {shown(', '.join(files[:3]))}")
+        if self.loose:
+            notes.append(f"{images_of(self.loose)} in no class folder of a split left out")
+        if self.left_out:
+            notes.append(f"{self.left_out} files are no {', '.join(SUFFIXES)} and left out")
+        return tuple(notes)
 
 
-def listing(folder: Path) -> Listing:
-    """Raises DataError for a folder that is laid out otherwise."""
-    root, left_out = folder.resolve(), 0
+def listing(folder: Path, test_folder: str | None = None) -> Listing:
+    """Raises DataError for a folder that is laid out otherwise. `test_folder` is the caller's word for the test."""
+    root, left_out, loose = folder.resolve(), 0, 0
+    chosen = find_splits(folder, root, test_folder)
     classes: tuple[str, ...] = ()
     splits: dict[str, list[Picture]] = {TRAIN: [], TEST: []}
-    if not (root / TRAIN).is_dir():
-        raise DataError(f"data set {folder}: no folder train/ in it; images lie in train/CLASS/ and test/CLASS/")
-    for split in splits:
-        if not (root / split).is_dir():
+    for split, place in ((TRAIN, chosen.train), (TEST, chosen.test)):
+        if place is None:
             continue
-        _stays(root, root / split)
-        names, others = _classes(root, root / split)
-        left_out += others
+        _stays(root, root / place)
+        names, others, images = _classes(root, root / place)
+        left_out, loose = left_out + others, loose + images
         if split == TRAIN:
             classes = names
             if len(classes) < 2:
-                raise DataError(f"data set {folder}: train/ has {len(classes)} class folders, two are the least")
-        for name in names:
-            if name not in classes:
-                raise DataError(f"data set {folder}: class {shown(name)} is in {split}/ and not in train/")
-            files, others = _pictures(root, root / split / name)
-            left_out += others
-            splits[split] += [Picture(file, classes.index(name)) for file in files]
-    drawn = not (root / TEST).is_dir()
-    train, test = _drawn(splits[TRAIN]) if drawn else (splits[TRAIN], splits[TEST])
+                raise DataError(f"data set {folder}: {place}/ has {len(classes)} class folders, two are the least")
+        if strange := [shown(name) for name in names if name not in classes]:
+            which = f"class {strange[0]} is" if len(strange) == 1 else f"classes {', '.join(strange)} are"
+            raise DataError(f"data set {folder}: {which} in {place}/ and not in {chosen.train}/")
+        splits[split], others = _of_classes(root, root / place, classes, names)
+        left_out += others
+    train, test = (splits[TRAIN], splits[TEST]) if chosen.test else _drawn(splits[TRAIN])
     if not test:
-        raise DataError(f"data set {folder}: no image to test with; put some in test/CLASS/")
-    validation = sum(name.lower().endswith(SUFFIXES) for *_, names in os.walk(root / VALIDATION) for name in names)
-    return Listing(classes, tuple(train), tuple(test), drawn, left_out, validation)
+        raise DataError(f"data set {folder}: {_nothing_to_test(root, chosen)}")
+    return Listing(classes, tuple(train), tuple(test), chosen.test is None, left_out, loose, chosen)
 
 
-def shown(name: str) -> str:
-    """A name as one line of text, whatever bytes it has."""
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+def _nothing_to_test(root: Path, chosen: Splits) -> str:
+    """Say what is lacking, and what there is in its place."""
+    if chosen.test is None:
+        return f"no image to test with: no class of {chosen.train}/ has two that differ; put some in test/CLASS/"
+    reason = f"no image to test with; put some in {chosen.test}/CLASS/"
+    if loose := count_images(root / chosen.test):
+        reason += f" ({images_of(loose)} of it in no class folder)"
+    others = [name for name, count in chosen.unused.items() if count]
+    return reason + (f", or say --test-folder {shown(others[0])}" if others else "")
+
+
+def _of_classes(root: Path, split: Path, classes: tuple[str, ...], names: tuple[str, ...]) -> tuple[list[Picture], int]:
+    """(images of the classes that the split has, how many other files there are). Raises DataError."""
+    found = {name: _pictures(root, split / name) for name in names}
+    if empty := [_below(root, str(split / name)) for name, (files, _) in found.items() if not files]:
+        which = f"class {empty[0]} has" if len(empty) == 1 else f"classes {', '.join(empty)} have"
+        raise DataError(f"data set {root}: {which} no {', '.join(SUFFIXES)} file in it")
+    pictures = [Picture(file, classes.index(name)) for name, (files, _) in found.items() for file in files]
+    return pictures, sum(others for _, others in found.values())
 
 
 def _entries(root: Path, folder: Path) -> Iterator[os.DirEntry[str]]:
@@ -79,7 +117,7 @@ def _entries(root: Path, folder: Path) -> Iterator[os.DirEntry[str]]:
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
         for entry in entries:
-            if entry.name.startswith(".") or entry.name.lower() in OF_SYSTEMS:
+            if is_passed_over(entry.name):
                 continue
             _stays(root, Path(entry.path))
             yield entry
@@ -104,16 +142,17 @@ def _below(root: Path, path: str) -> str:
     return shown(os.path.relpath(path, root))
 
 
-def _classes(root: Path, split: Path) -> tuple[tuple[str, ...], int]:
-    """(names of the folders in it, how many other files there are)."""
+def _classes(root: Path, split: Path) -> tuple[tuple[str, ...], int, int]:
+    """(names of the folders in it, how many other files there are, how many images of no class)."""
     entries = list(_entries(root, split))
     names = tuple(entry.name for entry in entries if entry.is_dir())
+    images = sum(entry.name.lower().endswith(SUFFIXES) for entry in entries if entry.name not in names)
     for name in names:
         try:
             os.fsencode(name).decode("utf-8")
         except UnicodeDecodeError as error:
             raise DataError(f"data set {root}: the class name {split.name}/{shown(name)} is no UTF-8") from error
-    return names, len(entries) - len(names)
+    return names, len(entries) - len(names) - images, images
 
 
 def _pictures(root: Path, folder: Path) -> tuple[list[str], int]:
@@ -123,22 +162,63 @@ def _pictures(root: Path, folder: Path) -> tuple[list[str], int]:
     if inner is not None:
         raise DataError(f"data set {root}: {_below(root, inner.path)} is a folder inside a class; a class has none")
     files = [e.path for e in entries if e.name.lower().endswith(SUFFIXES) and e.is_file()]
-    if not files:
-        raise DataError(f"data set {root}: class {_below(root, str(folder))} has no {', '.join(SUFFIXES)} file in it")
     return files, len(entries) - len(files)
 
 
 def _drawn(pictures: list[Picture]) -> tuple[list[Picture], list[Picture]]:
-    """(train, test): a fifth of each class, at least one where there are two, is test; the same every time."""
+    """(train, test): a fifth of each class, at least one where there are two, is test; the same every time.
+
+    Identical files stay together. One that is in several classes is in train: nobody knows its class.
+    """
     test: set[int] = set()
+    twins = _twins(pictures)
     labels = np.array([picture.label for picture in pictures])
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
         wanted = max(1, round(len(members) / DRAWN_SHARE)) if len(members) > 1 else 0
         generator = np.random.Generator(np.random.PCG64([DRAW_SEED, int(label)]))
-        test |= set(generator.permutation(members)[:wanted].tolist())
-    split = [index in test for index in range(len(pictures))]
+        test |= _whole_groups(generator.permutation(members).tolist(), wanted, twins, labels)
     return (
-        [picture for picture, is_test in zip(pictures, split, strict=True) if not is_test],
-        [picture for picture, is_test in zip(pictures, split, strict=True) if is_test],
+        [picture for index, picture in enumerate(pictures) if index not in test],
+        [picture for index, picture in enumerate(pictures) if index in test],
     )
+
+
+def _whole_groups(members: list[int], wanted: int, twins: list[list[int]], labels: NDArray[np.int64]) -> set[int]:
+    """The first of these that are so many, each with its twins; where that is none, the smallest group of twins."""
+    groups = [twins[member] for member in members if len(set(labels[twins[member]])) == 1]
+    drawn: set[int] = set()
+    for group in groups:
+        if drawn.isdisjoint(group) and len(drawn) + len(group) <= wanted:
+            drawn |= set(group)
+    if not drawn and wanted and groups:
+        smallest = min(groups, key=len)
+        return set(smallest) if len(smallest) < len(members) else set()
+    return drawn
+
+
+def _twins(pictures: list[Picture]) -> list[list[int]]:
+    """Numbers of the files that are identical to each of these, its own among them. Only equal sizes are read."""
+    sizes = [_size(picture) for picture in pictures]
+    often = Counter(sizes)
+    groups: dict[object, list[int]] = {}
+    keys: list[object] = []
+    for index, (picture, size) in enumerate(zip(pictures, sizes, strict=True)):
+        keys.append(_content(picture, index) if often[size] > 1 else index)
+        groups.setdefault(keys[-1], []).append(index)
+    return [groups[key] for key in keys]
+
+
+def _size(picture: Picture) -> int:
+    try:
+        return os.stat(picture.path).st_size
+    except OSError:
+        return -1  # the survey says why
+
+
+def _content(picture: Picture, index: int) -> object:
+    """The file's checksum; the picture's own number where it cannot be read."""
+    try:
+        return file_digest(Path(picture.path), "sha256")
+    except OSError:
+        return index

@@ -12,10 +12,12 @@ import numpy as np
 from rich.console import Console
 
 from runner.data import folder, pictures, pool
-from runner.data.folder import Listing, Picture, shown
-from runner.data.own import SPLITS, OwnImages, Place, Size, SplitName, Survey, digest, rows_of
+from runner.data.folder import Picture
+from runner.data.own import SPLITS, Asked, Filled, OwnImages, Place, Size, SplitName, Survey, digest, rows_of
 from runner.data.packed import Packed
-from workloads.records.job import Fit
+from runner.data.splits import TEST
+from runner.data.words import shown
+from workloads.records.job import Fit, PixelRange
 
 Seen = tuple[str, Size | None, str]  # sha256, size, ""; or "", None, why it cannot be read
 
@@ -40,15 +42,21 @@ class PictureImages(OwnImages):
             {place: reason for place, (_, _, reason) in zip(places, seen, strict=True) if reason},
         )
 
-    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> dict[Place, str]:
+    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
         """Each process writes what it decodes into its rows."""
-        failed: dict[Place, str] = {}
+        filled = Filled({}, {})
         for split, path in arrays.items():
             wanted = [place for place in places if place[0] == split]
             items = [(row, self.source(place)) for row, place in enumerate(wanted)]
-            reasons = pool.in_order(partial(_decode, path, fit), items, f"{self.name}: decoding {split}", console)
-            failed |= {place: reason for place, reason in zip(wanted, reasons, strict=True) if reason}
-        return failed
+            work = partial(_decode, path, fit, self.pixel_range)
+            answers = dict(
+                zip(wanted, pool.in_order(work, items, f"{self.name}: decoding {split}", console), strict=True)
+            )
+            filled |= Filled(
+                {place: reason for place, (reason, _) in answers.items() if reason},
+                {place: faded for place, (_, faded) in answers.items() if faded},
+            )
+        return filled
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,11 @@ class FolderImages(PictureImages):
 
     path: Path
     files: dict[SplitName, tuple[Picture, ...]]
+    class_names: tuple[str, ...]
+
+    def class_name(self, label: int) -> str:
+        """Name of the class's folder."""
+        return shown(self.class_names[label])
 
     def described(self, place: Place) -> str:
         """The file's path below the folder."""
@@ -68,25 +81,14 @@ class FolderImages(PictureImages):
         return self.files[split][number].path
 
 
-def of_folder(name: str, path: Path) -> FolderImages:
+def of_folder(name: str, path: Path, asked: Asked) -> FolderImages:
     """Raises DataError for a folder that is laid out otherwise."""
-    listing = folder.listing(path)
+    listing = folder.listing(path, asked.test_folder)
     files: dict[SplitName, tuple[Picture, ...]] = {"train": listing.train, "test": listing.test}
     labels = {split: np.array([each.label for each in files[split]], np.int32) for split in SPLITS}
-    return FolderImages(
-        name, labels, len(listing.classes), listing.drawn_test, _notes(listing), path.resolve(), files
-    )  # fmt: skip
-
-
-def _notes(listing: Listing) -> tuple[str, ...]:
-    notes = []
-    if listing.drawn_test:
-        notes.append(f"no test/: one in {folder.DRAWN_SHARE} images of each class of train/ is drawn for the test")
-    if listing.validation:
-        notes.append(f"validation/ is not read: nothing is trained or judged on its {listing.validation} images")
-    if listing.left_out:
-        notes.append(f"{listing.left_out} files are no {', '.join(folder.SUFFIXES)} and left out")
-    return tuple(notes)
+    found = name, labels, len(listing.classes), listing.drawn_test, listing.notes, path.resolve(), files
+    test_folder = "" if listing.splits.test in (None, TEST) else shown(listing.splits.test)
+    return FolderImages(*found, listing.classes, pixel_range=asked.pixel_range, test_folder=test_folder)
 
 
 def _looks(sources: Sequence[str | Packed]) -> list[Seen]:
@@ -100,13 +102,16 @@ def _looks(sources: Sequence[str | Packed]) -> list[Seen]:
     return [look(source) for source in sources]
 
 
-def _decode(array: Path, fit: Fit, items: Sequence[tuple[int, str | Packed]]) -> list[str]:
-    """Write each picture into its row; "" for each, or why not."""
-    rows, reasons = rows_of(array), []
+def _decode(
+    array: Path, fit: Fit, pixel_range: PixelRange | None, items: Sequence[tuple[int, str | Packed]]
+) -> list[tuple[str, str]]:
+    """Write each picture into its row; (why not, what became of its values), "" where there is nothing to say."""
+    rows, answers = rows_of(array), []
     for row, source in items:
         try:
-            rows[row] = pictures.decoded(source, rows.shape[1:], fit)
-            reasons.append("")
+            decoded = pictures.decoded(source, rows.shape[1:], fit, pixel_range)
+            rows[row] = decoded.pixels
+            answers.append(("", decoded.faded))
         except pictures.Unreadable as error:
-            reasons.append(str(error))
-    return reasons
+            answers.append((str(error), ""))
+    return answers

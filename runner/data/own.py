@@ -8,7 +8,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,12 +17,20 @@ from rich.console import Console
 
 from workloads.datasets import DataError, Images, Labels
 from workloads.layers import Shape
-from workloads.records.job import Fit
+from workloads.records.job import Fit, PixelRange
 
 SplitName = Literal["train", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "test")
 Place = tuple[SplitName, int]  # an image: its number in its split
 Size = tuple[int, int]  # rows, columns
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How the caller wants images of one's own to be read."""
+
+    test_folder: str | None = None  # of a folder
+    pixel_range: PixelRange | None = None
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,18 @@ class Survey:
 
 
 @dataclass(frozen=True)
+class Filled:
+    """What decoding showed."""
+
+    failed: dict[Place, str]  # could not be decoded, and why
+    faded: dict[Place, str]  # lost nearly all contrast, and what became of the values
+
+    def __or__(self, other: Filled) -> Filled:
+        """Both together."""
+        return Filled(self.failed | other.failed, self.faded | other.faded)
+
+
+@dataclass(frozen=True)
 class OwnImages(ABC):
     """A folder or an array file. `notes` are what a reader should know of what was not read."""
 
@@ -43,18 +63,28 @@ class OwnImages(ABC):
     classes: int
     drawn_test: bool
     notes: tuple[str, ...]
+    pixel_range: PixelRange | None = field(default=None, kw_only=True)  # values that become 0 and 255
+    test_folder: str = field(default="", kw_only=True)  # of a folder whose test split is not in test/
 
     @abstractmethod
     def survey(self, console: Console) -> Survey:
         """Reads all of it once."""
 
     @abstractmethod
-    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> dict[Place, str]:
-        """Write these images, in their order, into .npy files (n, *shape); which could not be decoded, and why."""
+    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
+        """Write these images, in their order, into .npy files (n, *shape)."""
 
     @abstractmethod
     def described(self, place: Place) -> str:
         """The image's name, on one line."""
+
+    def class_name(self, label: int) -> str:
+        """Name of the class that has this label."""
+        return str(label)
+
+    def is_copy(self, place: Place) -> bool:
+        """True if the image was made of another one, which the caller asked for."""
+        return False
 
     def listed(self, reasons: dict[Place, str]) -> list[str]:
         """Each image with the reason why it cannot be decoded."""

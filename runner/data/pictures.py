@@ -13,13 +13,14 @@ from typing import BinaryIO, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from runner.data import deep, pixel_values
 from runner.data.packed import Packed
+from runner.data.pixel_values import Extent
 from workloads.datasets import Images
 from workloads.layers import Shape
-from workloads.records.job import Fit
+from workloads.records.job import Fit, PixelRange
 
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP")
 LEAST_SIDE = 2  # pixels
@@ -64,12 +65,22 @@ def look(source: str | Packed) -> Look:
     return _of_file(source, seen)
 
 
-def decoded(source: str | Packed, shape: Shape, fit: Fit) -> Images:
+@dataclass(frozen=True)
+class Decoded:
+    """Pixels as they are stored, and what became of the file's values where nearly all contrast was lost."""
+
+    pixels: Images
+    faded: str
+
+
+def decoded(source: str | Packed, shape: Shape, fit: Fit, pixel_range: PixelRange | None = None) -> Decoded:
     """(rows, columns, channels) as `shape` says; one channel is grey, three are colour. Raises Unreadable."""
 
-    def pixels(file: BinaryIO) -> Images:
+    def pixels(file: BinaryIO) -> Decoded:
         with Image.open(file, formats=FORMATS) as image:
-            return _sized(_flat(image, shape[2]), shape, fit)
+            upright, extent = _in_bytes(image, file, pixel_range)
+            stored = _sized(_flat(upright, shape[2]), shape, fit)
+        return Decoded(stored, extent.lost_in(pixel_values.extent_of(stored)))
 
     return _of_file(source, pixels)
 
@@ -102,23 +113,32 @@ def _of_file(source: str | Packed, work: Callable[[BinaryIO], Answer]) -> Answer
         raise Unreadable(reason or type(error).__name__) from error
 
 
-def _flat(image: Image.Image, channels: int) -> Image.Image:
-    """Upright, 8 bits a value, grey or RGB, what is transparent over white."""
+def _in_bytes(image: Image.Image, file: BinaryIO, pixel_range: PixelRange | None) -> tuple[Image.Image, Extent]:
+    """Upright, 8 bits a value; and the extent of the file's own values, of its palette's colours where it has one."""
+    if (wide := deep.values_of(image, file)) is not None:
+        return ImageOps.exif_transpose(deep.in_bytes(wide, image, pixel_range)), pixel_values.extent_of(wide)
     image = ImageOps.exif_transpose(image)
-    if image.mode.startswith("I"):
-        image = Image.fromarray(_eight_bits(np.asarray(image)))
+    plain = image
+    if image.mode not in ("L", "LA", "RGB", "RGBA", "CMYK"):
+        plain = image.convert("RGBA" if image.has_transparency_data else "RGB")
+    extent = pixel_values.extent_of_histogram(plain.histogram())
+    return image if pixel_range is None else _in_range(image, pixel_range), extent
+
+
+def _in_range(image: Image.Image, pixel_range: PixelRange) -> Image.Image:
+    """The image with its colours mapped by the range; what is transparent stays so."""
+    image = image.convert("RGBA" if image.has_transparency_data else "L" if image.mode in ("1", "L") else "RGB")
+    colours, clear = (image.split()[:3], image.split()[3:]) if image.mode == "RGBA" else (image.split(), ())
+    table = pixel_values.in_bytes(np.arange(256), pixel_range).tolist()
+    return Image.merge(image.mode, [*(each.point(table) for each in colours), *clear])
+
+
+def _flat(image: Image.Image, channels: int) -> Image.Image:
+    """Grey or RGB, what is transparent over white."""
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return image.convert("L" if channels == 1 else "RGB")
-
-
-def _eight_bits(values: NDArray[np.generic]) -> NDArray[np.uint8]:
-    """Of 16 bits. Raises ValueError for a picture of more."""
-    wide = values.astype(np.int64)
-    if wide.min() < 0 or wide.max() > 65535:
-        raise ValueError("more than 16 bits a pixel")
-    return ((wide * 255 + 32767) // 65535).astype(np.uint8)
 
 
 def _sized(image: Image.Image, shape: Shape, fit: Fit) -> Images:

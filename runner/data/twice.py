@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from runner.data import own
-from runner.data.own import OwnImages, Place, SplitName, Survey, digest, reserve, rows_of
+from runner.data.own import Filled, OwnImages, Place, SplitName, Survey, digest, reserve, rows_of
 from workloads.datasets import Dataset, Images, Labels, Split
 from workloads.layers import Shape
 from workloads.records.job import Fit
@@ -47,6 +47,14 @@ class Twice(OwnImages):
         """As the image of which it is a copy."""
         return self.inner.described(self._original(place))
 
+    def class_name(self, label: int) -> str:
+        """Name of the class that has this label."""
+        return self.inner.class_name(label)
+
+    def is_copy(self, place: Place) -> bool:
+        """True of the second half of the training split."""
+        return place != self._original(place)
+
     def listed(self, reasons: dict[Place, str]) -> list[str]:
         """Each image once."""
         return super().listed({place: why for place, why in reasons.items() if place == self._original(place)})
@@ -57,7 +65,7 @@ class Twice(OwnImages):
         content = digest(self.copies, survey.content)[:16]
         return replace(survey, content=content, unreadable=self._with_copies(survey.unreadable))
 
-    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> dict[Place, str]:
+    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
         """Originals by `inner`, then the copies, each by way of a file beside `arrays`."""
         originals = [place for place in places if place == self._original(place)]
         mine = [place for place in originals if place[0] == "train"]
@@ -65,13 +73,13 @@ class Twice(OwnImages):
         with tempfile.TemporaryDirectory(dir=arrays["train"].parent) as folder:
             made = Path(folder) / "train_images.npy"
             reserve(made, (len(mine), *rows.shape[1:]))
-            failed = self.inner.fill(originals, arrays | {"train": made}, fit, console)
+            filled = self.inner.fill(originals, arrays | {"train": made}, fit, console)
             _copy(made, rows, 0)
             if self.copies == "zoom-copy":
                 reserve(made, (len(mine), *larger(rows.shape[1:])))
-                failed |= self.inner.fill(mine, {"train": made}, fit, console)
+                filled |= self.inner.fill(mine, {"train": made}, fit, console)
             _copy(made, rows, len(mine))
-        return self._with_copies(failed)
+        return Filled(self._with_copies(filled.failed), filled.faded)
 
     def _original(self, place: Place) -> Place:
         split, number = place
@@ -94,7 +102,9 @@ def _copy(source: Path, rows: Images, first: int) -> None:
 def of_own(images: OwnImages, copies: Copies) -> Twice:
     """With every training image twice."""
     labels: dict[SplitName, Labels] = {**images.labels, "train": np.tile(images.labels["train"], 2)}
-    return Twice(images.name, labels, images.classes, images.drawn_test, images.notes, images, copies)
+    known = images.name, labels, images.classes, images.drawn_test, images.notes
+    ways = {"pixel_range": images.pixel_range, "test_folder": images.test_folder}
+    return Twice(*known, images, copies, **ways)
 
 
 def of_published(dataset: Dataset, copies: Copies) -> Dataset:

@@ -6,18 +6,18 @@ import resource
 import shutil
 import subprocess
 import sys
-import uuid
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pets_archive
 import pytest
-from conftest import ROOT, by_cell, run_runner
+from conftest import ROOT, bare_environment, by_cell, run_runner
 from PIL import Image
 
+from runner.command.own_data import CACHE_VARIABLE, XDG_VARIABLE
 from workloads.records import network
 from workloads.records.check_name import CheckName
 
@@ -57,17 +57,19 @@ def a_folder(root: Path, size: Callable[[int], tuple[int, int]], modes: tuple[st
     return root
 
 
+@pytest.fixture(autouse=True)
+def no_cache_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (CACHE_VARIABLE, XDG_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
-def photos(tmp_path: Path) -> Iterator[Path]:
-    """A path of a name that nothing else has; what the cache keeps of it is removed."""
-    name = f"photos-{uuid.uuid4().hex[:8]}"
-    yield tmp_path / name
-    for path in (ROOT / "data" / "cache").glob(f"{name}-*"):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+def photos(tmp_path: Path) -> Path:
+    return tmp_path / "photos"
 
 
 def cached(photos: Path) -> list[Path]:
-    return [path for path in (ROOT / "data" / "cache").glob(f"{photos.stem}-*") if path.is_dir()]
+    return [path for path in (photos.parent / "results" / "cache").glob("*") if path.is_dir()]
 
 
 def asked(tmp_path: Path, *more: object, framework: str = "numpy") -> tuple[object, ...]:
@@ -93,9 +95,12 @@ def test_a_folder_of_many_modes_and_sizes_is_trained_judged_and_reported(photos:
     (photos / "train" / "cat" / "notes.txt").write_text("none")
     command = asked(tmp_path, "--dataset", photos, "--fit", "crop")
     planned = run_runner(*command, "--plan")
-    assert planned.returncode == 0 and "1 trials to run" in planned.stdout and not cached(photos)
+    assert planned.returncode == 0 and "to run, about" in planned.stdout and len(cached(photos)) == 1
+    written = cached(photos)[0].stat().st_mtime_ns
     done = run_runner(*command)
+    assert cached(photos)[0].stat().st_mtime_ns == written  # a plan has decoded what the run takes
     assert "validation/ is not read" in done.stdout and "1 files are no .jpg" in done.stdout, done.stderr
+    assert "train/: 40 images to train on" in done.stdout and "test/: 10 images to test with" in done.stdout
     result = the_trial(tmp_path / "results")
     source = result["spec"]["task"]["source"]
     assert (source["train"], source["test"], source["rows"], source["columns"]) == (40, 10, 24, 24)
@@ -115,7 +120,8 @@ def test_a_test_split_that_was_drawn_and_images_left_out_stand_in_the_report(pho
     refused = run_runner(*asked(tmp_path, "--dataset", photos))
     assert refused.returncode == 2 and len(refused.stderr.splitlines()) == 1
     assert "1 image cannot be decoded: train/cat/broken.png (no JPEG" in refused.stderr and not cached(photos)
-    run_runner(*asked(tmp_path, "--dataset", photos, "--skip-unreadable"))
+    done = run_runner(*asked(tmp_path, "--dataset", photos, "--skip-unreadable"))
+    assert "1 image cannot be decoded and left out: train/cat/broken.png (no JPEG" in done.stdout
     result = the_trial(tmp_path / "results")
     source = result["spec"]["task"]["source"]
     assert (source["train"], source["test"], source["skipped"], source["drawn_test"]) == (
@@ -133,13 +139,8 @@ def test_the_users_own_cats_and_dogs_are_trained_on_twice_an_epoch_and_tested_wi
 ) -> None:
     archive = pets_archive.write(tmp_path / "data", count=1002, size=(24, 24))
     more = ("--dataset", "cats-dogs", "--data-dir", archive, "--augment", "zoom-copy", "--test-all", "--epochs", 2)
-    before = set((ROOT / "data" / "cache").glob("cats-dogs-*"))
-    try:
-        done = run_runner(*asked(tmp_path, *more, "--batch-size", 64))
-        result = the_trial(tmp_path / "results")
-    finally:
-        for path in set((ROOT / "data" / "cache").glob("cats-dogs-*")) - before:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    done = run_runner(*asked(tmp_path, *more, "--batch-size", 64))
+    result = the_trial(tmp_path / "results")
     source = result["spec"]["task"]["source"]
     assert (source["train"], source["test"], source["rows"], source["skipped"]) == (2400, 404, 24, 0), done.stderr
     assert [(epoch["images"], epoch["steps"]) for epoch in result["epochs"]] == [(2400, 38)] * 2
@@ -248,6 +249,56 @@ def test_bad_images_are_one_line_and_nothing_is_started(name: str, photos: Path,
     (line,) = done.stderr.splitlines()
     assert line.startswith("runner: data set") and telling in line
     assert not (tmp_path / "results" / "trials").exists() and not cached(photos)
+
+
+def test_doubtful_images_are_data_of_the_trial_and_stand_in_the_report(photos: Path, tmp_path: Path) -> None:
+    """Every test image is a training image; all are of 12 bits in 16."""
+    for split, count in (("train", 8), ("val", 3)):
+        for label, name in enumerate(CLASSES):
+            for number in range(count):
+                grey = np.random.default_rng([label, number]).integers(0, 4096, (24, 24), np.uint16)
+                (photos / split / name).mkdir(parents=True, exist_ok=True)
+                Image.fromarray(grey).save(photos / split / name / f"{number}.png")
+    done = run_runner(*asked(tmp_path, "--dataset", photos))
+    assert "6 of 6 images of the test are identical to training images" in done.stdout, done.stderr
+    assert "22 of 22 images lost nearly all of their contrast" in done.stdout
+    source = the_trial(tmp_path / "results")["spec"]["task"]["source"]
+    assert source["findings"] == {
+        "tested_on_trained": 6, "two_labels": 0, "repeated_train": 0, "repeated_test": 0, "faded": 22,
+    }  # fmt: skip
+    assert source["test_folder"] == "val" and source["pixel_range"] is None
+    report = (tmp_path / "results" / "report" / "report.md").read_text()
+    assert "test split as given, in val/" in report
+    assert "doubtful images 6 of the test identical to training images, 22 without nearly all" in report
+    assert f"Accuracies on {photos.name} are doubtful: of its images there are 6 of the test identical" in report
+    ranged = run_runner(*asked(tmp_path, "--dataset", photos, "--pixel-range", 0, 4095, "--plan"))
+    assert "contrast" not in ranged.stdout and len(cached(photos)) == 2, ranged.stderr
+
+
+def in_a_file_system_of_its_own(root: Path, command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command where `root` cannot be written: to the superuser permissions say nothing."""
+    read_only = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && cd "$0" && exec "$@"'
+    return subprocess.run(
+        ["unshare", "--mount", "--map-root-user", "sh", "-c", read_only, str(root), *command],
+        env=bare_environment() | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_an_installation_that_cannot_be_written_trains_on_ones_own_images(photos: Path, tmp_path: Path) -> None:
+    if in_a_file_system_of_its_own(ROOT, ["true"]).returncode:
+        pytest.skip("this user may make no mount namespace")
+    a_folder(photos, lambda number: (24, 24))
+    command = [sys.executable, "-B", "-m", "runner", *map(str, asked(tmp_path, "--dataset", photos))]
+    done = in_a_file_system_of_its_own(ROOT, command)
+    the_trial(tmp_path / "results")
+    assert len(cached(photos)) == 1, done.stderr
+    inside = ROOT / "cache-that-nobody-can-make"
+    refused = in_a_file_system_of_its_own(ROOT, command, **{CACHE_VARIABLE: str(inside)})
+    assert refused.returncode == 2 and len(refused.stderr.splitlines()) == 1
+    assert f"cannot be kept in {inside} ({CACHE_VARIABLE}): Read-only file system" in refused.stderr
 
 
 def test_a_folder_named_without_a_slash_is_told_how_to_name_it(tmp_path: Path) -> None:

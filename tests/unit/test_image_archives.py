@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,14 @@ import numpy as np
 import pytest
 from pictured import QUIET, noise
 
+from runner.command.data_sets import check
+from runner.command.parser import BadInput
 from runner.data.archive import of_archive
 from runner.data.find import find
-from workloads.datasets import DataError
+from workloads.datasets import DATASETS, DataError
+from workloads.layers import Dense, Flatten
+from workloads.spec import Workload
+from workloads.study import Study
 
 GOOD: dict[str, Any] = {
     "x_train": np.stack([noise(8, 6, seed) for seed in range(6)]),
@@ -65,12 +71,14 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "other sizes in the test": ({"x_test": np.zeros((2, 9, 6, 3), np.uint8)}, "x_train and x_test differ"),
     "fewer labels": ({"y_train": GOOD["y_train"][:5]}, "x_train has 6 images, y_train 5 labels"),
     "one-hot labels": ({"y_train": np.eye(3, dtype=int)[GOOD["y_train"]]}, "y_train is (6, 3) of int64"),
-    "labels as floats": ({"y_train": GOOD["y_train"] * 1.0}, "labels are whole numbers"),
-    "labels as text": ({"y_train": np.array(list("abcabc"))}, "labels are whole numbers"),
+    "one-hot labels, what helps": ({"y_train": np.eye(3, dtype=int)[GOOD["y_train"]]}, "y_train.argmax(axis=1)"),
+    "labels as floats": ({"y_train": GOOD["y_train"] * 1.0}, "whole numbers, (n,) or (n, 1): y_train.astype('int32')"),
+    "labels as text": ({"y_train": np.array(list("abcabc"))}, "numpy.unique(y_train, return_inverse=True)[1]"),
     "a label below 0": ({"y_train": GOOD["y_train"] - 1}, "y_train has labels from -1"),
     "a label beyond all": ({"y_train": GOOD["y_train"] + 2**40}, "y_train has labels from"),
     "one class": ({"y_train": np.zeros(6, int), "y_test": np.zeros(2, int)}, "y_train has one class"),
     "a class of the test alone": ({"y_test": np.array([0, 3])}, "class 3 is in y_test and not in y_train"),
+    "two classes of the test alone": ({"y_test": np.array([4, 3])}, "classes 3, 4 are in y_test and not in y_train"),
     "no array": ({"y_test": np.array(3)}, "y_test is () of int64"),
 }
 
@@ -82,6 +90,31 @@ def test_a_file_that_holds_something_else_is_refused_in_one_line(name: str, tmp_
     with pytest.raises(DataError) as told:
         find(path)
     assert telling in str(told.value) and "\n" not in str(told.value) and str(path) in str(told.value)
+
+
+def refusal(folder: Path, first: int, last: int, outputs: int) -> str:
+    """What is said of labels from `first` to `last` for a network of so many outputs; "" where they are taken."""
+    labels = np.arange(first, last + 1)
+    x = np.stack([noise(8, 8, seed) for seed in range(len(labels))])
+    images = find(written(folder, x_train=x, y_train=labels, x_test=x[:1], y_test=labels[:1]))
+    layers = Flatten("flatten"), Dense("dense", units=outputs)
+    workload = Workload(name="ten", summary="", input_shape=(8, 8, 3), layers=layers)
+    dataset = replace(DATASETS["digits"], name="mine", classes=images.classes)
+    try:
+        check(Study("s", batch_sizes=(1,)), dataset, images, workload, own_code=False)
+    except BadInput as error:
+        return str(error)
+    return ""
+
+
+def test_labels_that_begin_at_1_are_told_what_to_subtract(tmp_path: Path) -> None:
+    assert refusal(tmp_path, 1, 10, outputs=10) == (
+        "data set mine has 11 classes, more than the 10 that workload ten tells apart; its labels are 1 to 10: subtract "
+        "1 so that they are 0 to 9"
+    )
+    assert refusal(tmp_path, 0, 9, outputs=10) == "" == refusal(tmp_path, 1, 10, outputs=11)
+    assert "subtract 5 so that they are 0 to 9" in refusal(tmp_path, 5, 14, outputs=10)
+    assert refusal(tmp_path, 1, 11, outputs=10).endswith("tells apart")  # nothing that is subtracted would help
 
 
 def header(shape: str, kind: str = "|u1") -> bytes:

@@ -35,9 +35,9 @@ def decodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     before = folder_images._decode
 
-    def counted(array: Path, fit: Fit, items: list[tuple[int, str]]) -> list[str]:
+    def counted(array: Path, fit: Fit, pixel_range: Any, items: list[tuple[int, str]]) -> list[tuple[str, str]]:
         counts.append(len(items))
-        return before(array, fit, items)
+        return before(array, fit, pixel_range, items)
 
     monkeypatch.setattr(folder_images, "_decode", counted)
     return counts
@@ -139,8 +139,19 @@ def test_what_cannot_be_decoded_is_listed_and_nothing_is_left(tmp_path: Path) ->
         made(wanted(folder), tmp_path)
     text = str(told.value)
     assert text.startswith("data set photos: 12 images cannot be decoded: train/cat/0.png (") and "\n" not in text
-    assert text.count("train/cat/") == 10 and "and 2 more; mend or remove them" in text and "--skip-unreadable" in text
-    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+    whole = tmp_path / "cache" / "photos-unreadable.txt"
+    assert text.count("train/cat/") == 10 and f"and 2 more (all of them in {whole}); mend or remove them" in text
+    assert "--skip-unreadable" in text
+    assert [line.partition(" ")[0] for line in whole.read_text().splitlines()] == [
+        f"train/cat/{number}.png" for number in range(12)
+    ]
+    assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".lock", ".txt"}
+
+
+def test_files_that_are_no_image_and_those_that_end_too_early_are_listed_at_once(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="2 images cannot be decoded") as told:
+        made(wanted(broken(tmp_path)), tmp_path)
+    assert "test/dog/x.jpg (no JPEG" in str(told.value) and "train/cat/0.png (" in str(told.value)
 
 
 def test_what_is_skipped_is_counted_and_the_rest_keeps_its_order(tmp_path: Path) -> None:

@@ -51,14 +51,6 @@ def test_suffixes_may_be_written_large(tmp_path: Path) -> None:
     assert len(listing(folder).train) == 8
 
 
-def test_a_validation_split_is_counted_and_not_read(tmp_path: Path) -> None:
-    folder = a_folder(tmp_path / "photos")
-    (folder / "validation" / "bird").mkdir(parents=True)
-    (folder / "validation" / "bird" / "a.png").write_bytes(b"nothing")
-    assert listing(folder).validation == 1
-    assert any("validation/ is not read" in note for note in find(folder).notes)
-
-
 def test_without_a_test_split_a_fifth_of_each_class_is_drawn_the_same_every_time(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos", train=20, test=None, classes=("a", "b", "c"))
     (folder / "train/c/19.png").unlink()
@@ -133,17 +125,24 @@ def file_for_train(folder: Path) -> None:
     (folder / "train").touch()
 
 
+def two_emptied(folder: Path) -> None:
+    emptied(folder)
+    for path in (folder / "train/cat").iterdir():
+        path.unlink()
+
+
 def emptied_test(folder: Path) -> None:
     for number in range(2):
         (folder / f"test/cat/{number}.png").unlink()
 
 
 BAD: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no train folder": (lambda f: (f / "train").rename(f / "training"), "no folder train/ in it"),
+    "no train folder": (lambda f: (f / "train").rename(f / "all"), "it has all/ (8 images), test/ (4 images)"),
     "a file for train": (file_for_train, "no folder train/ in it"),
     "one class": (one_class, "train/ has 1 class folders"),
     "no class": (empty_train, "train/ has 0 class folders"),
     "an empty class": (emptied, "class train/dog has no .jpg"),
+    "two empty classes": (two_emptied, "classes train/cat, train/dog have no .jpg"),
     "an empty class of the test": (emptied_test, "test/cat has no"),
     "an empty test": (empty_test, "no image to test with"),
     "a class of the test alone": (lambda f: save(f / "test/emu/0.png", noise(8, 8)), "class emu is in test/"),

@@ -9,11 +9,18 @@ import pytest
 from pictured import noise, save
 from PIL import Image
 
+from runner.data import pictures
 from runner.data.own import stored_size
-from runner.data.pictures import Unreadable, decoded, fitted, look
+from runner.data.pictures import Unreadable, fitted, look
+from workloads.datasets import Images
+from workloads.records.job import Fit, PixelRange
 
 PIXELS = noise(6, 4)
 SHAPE = (6, 4, 3)
+
+
+def decoded(path: str, shape: tuple[int, int, int], fit: Fit, pixel_range: PixelRange | None = None) -> Images:
+    return pictures.decoded(path, shape, fit, pixel_range).pixels
 
 
 @pytest.mark.parametrize("suffix", [".png", ".bmp", ".webp"])

@@ -26,6 +26,7 @@ ATTEMPT_FILE = "attempt.json"  # what the runner alone knows of a trial, for a r
 UNREADABLE_FILE = "result-unreadable-{number}.json"  # a result that another one was made in place of
 INDEX_FILE = ".index.sqlite"  # of a results folder: what runner.index knows of its trials; may be removed
 
+CACHE_FOLDER = "cache"  # of a results folder: decoded images, where the caller names no cache; may be removed
 LOCK_FILE = ".lock-{}"  # of a results folder: of a device or of a file that only one run at a time writes
 LOCK_FILES = ".lock*"  # all of them; earlier versions had one, ".lock"
 

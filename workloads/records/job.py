@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ..spec import OptimizerSpec
+from ..spec import LATER, OptimizerSpec
 from .build import FLOAT32, MARK
 from .own_code import OwnCode
 from .record import Record
@@ -18,6 +18,7 @@ from .word import Word
 
 Fit = Literal["stretch", "crop", "pad"]  # how an image is brought to a size, by interpolation
 FITS: tuple[Fit, ...] = get_args(Fit)
+PixelRange = tuple[float, float]  # values of an image's file that become 0 and 255
 ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")  # a trial's folder; no separator, so it stays where it is put
 OF_THE_CALLER = "python"  # the isolation of a build that an interpreter of the caller's has
 # Of the training images: anew in each epoch, or all of them once more, made by the runner before anything is trained.
@@ -26,6 +27,7 @@ AUGMENTATIONS: tuple[AugmentName, ...] = get_args(AugmentName)
 ANEW: tuple[AugmentName, ...] = ("flip-crop",)
 RATES, AUGMENTATION = "rates", "augmentation"  # inputs that not every trial has
 ANY_GPU = "cuda"  # a trial's device in a sweep: the GPU that it is given where it runs
+DERIVED = {"derived": True}  # of a field that follows from others: no id counts it
 ON_DEMAND, AS_BY_ITSELF = "on-demand", "default"  # memory is taken as it is needed | as the framework does by itself
 
 
@@ -47,6 +49,17 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class ImageFindings:
+    """What decoding the images showed: identical ones by their stored pixels, and lost contrast. Numbers of images."""
+
+    tested_on_trained: int  # of the test, identical to one of train
+    two_labels: int  # of both splits, identical to one of another class
+    repeated_train: int  # identical to an earlier one of train
+    repeated_test: int
+    faded: int  # of both splits, without nearly all of the contrast that their files have
+
+
+@dataclass(frozen=True)
 class ImageSource:
     """What was made of the images before any worker saw them."""
 
@@ -59,6 +72,10 @@ class ImageSource:
     test: int
     drawn_test: bool  # a share of each class, drawn by the runner, for there was no test split
     skipped: int  # images that could not be decoded
+    pixel_range: PixelRange | None = field(default=None, metadata=LATER)  # None: that of the file's type
+    test_folder: str = field(default="", metadata=LATER)  # the folder that is the test split, unless it is test/
+    # None: nobody looked. It follows from `content`, so neither an id nor a condition counts it.
+    findings: ImageFindings | None = field(default=None, compare=False, metadata=DERIVED)
 
 
 @dataclass(frozen=True)
@@ -215,9 +232,10 @@ def _digest(*parts: Any, **others: Any) -> str:
 
 
 def _counted(record: Any) -> dict[str, Any]:
-    """A record inside of a part: all but what came later and is not used."""
+    """A record inside of a part: all but what came later and is not used, and what follows from the rest."""
     later = {f.name for f in fields(record) if "later" in f.metadata and getattr(record, f.name) == f.default}
-    return {name: value for name, value in asdict(record).items() if name not in later}
+    derived = {f.name for f in fields(record) if "derived" in f.metadata}
+    return {name: value for name, value in asdict(record).items() if name not in later | derived}
 
 
 class Kind(Word):

@@ -1,0 +1,61 @@
+"""Pictures of 16 bits a value, which Pillow has for grey alone: of colours it reads the upper half of each value."""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from runner.data import pixel_values
+from workloads.records.job import PixelRange
+
+MOST = 65535
+LOWER_HALVES = {"RGB;16B": "RGB;16L", "RGBA;16B": "RGBA;16L"}  # how to read a PNG's values to get their other half
+PAIRS = "LA;16B"  # four bytes a pixel: both halves of grey, both of its opacity
+
+
+def values_of(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
+    """(rows, columns, channels) of the file's own values; None of a picture of 8 bits. Raises what Pillow does, and
+    ValueError for more than 16 bits.
+    """
+    if image.mode.startswith("I"):
+        grey = np.asarray(image)[..., None]
+        if grey.min() < 0 or grey.max() > MOST:
+            raise ValueError("more than 16 bits a pixel")
+        return grey.astype(np.uint16)
+    layout = image.tile[0].args if image.format == "PNG" and image.tile else None
+    if layout == PAIRS:
+        parts = _read(file, "RGBA").astype(np.uint16)
+        return parts[..., 0::2] << 8 | parts[..., 1::2]
+    if layout in LOWER_HALVES:
+        upper = np.asarray(image).astype(np.uint16)
+        return upper << 8 | _read(file, LOWER_HALVES[layout])
+    return None
+
+
+def in_bytes(wide: NDArray[Any], image: Image.Image, pixel_range: PixelRange | None) -> Image.Image:
+    """A picture of 8 bits a value, with the EXIF of `image`. Opacity is of the whole range in any case."""
+    channels = wide.shape[2]
+    colours = channels - 1 if channels in (2, 4) else channels
+    parts = _scaled(wide) if pixel_range is None else pixel_values.in_bytes(wide, pixel_range)
+    if colours < channels:
+        parts[..., colours:] = _scaled(wide[..., colours:])
+    made = Image.fromarray(parts[..., 0] if channels == 1 else parts)
+    if "exif" in image.info:
+        made.info["exif"] = image.info["exif"]
+    return made
+
+
+def _scaled(wide: NDArray[Any]) -> NDArray[np.uint8]:
+    """From the whole range of 16 bits."""
+    return ((wide.astype(np.int64) * pixel_values.LEVELS + MOST // 2) // MOST).astype(np.uint8)
+
+
+def _read(file: BinaryIO, layout: str) -> NDArray[np.uint8]:
+    """The picture's bytes, read as if it were laid out so."""
+    file.seek(0)
+    with Image.open(file, formats=["PNG"]) as image:
+        image.tile = [each._replace(args=layout) for each in image.tile]
+        return np.asarray(image)

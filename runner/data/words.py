@@ -1,0 +1,30 @@
+"""Words for names and numbers of images."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+NAMES_SHOWN = 10
+
+
+def shown(name: str) -> str:
+    """A name as one line of text, whatever bytes it has."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def counted(count: int, noun: str) -> str:
+    """The number with its noun, in the plural where it is not one."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def images_of(count: int) -> str:
+    """A number of images."""
+    return counted(count, "image")
+
+
+def listed(names: Sequence[object]) -> str:
+    """The first names, and how many more there are."""
+    more = f", and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(map(str, names[:NAMES_SHOWN])) + more

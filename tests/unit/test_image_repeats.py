@@ -1,0 +1,147 @@
+"""Identical images are counted, whatever their files, and stay on one side of a test split that is drawn."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pictured import QUIET, a_folder, noise, save
+from PIL import Image
+
+from reports.image_source import source_words
+from runner.command import image_notes
+from runner.data import cache, twice
+from runner.data.cache import Cached, Wanted
+from runner.data.find import find
+from runner.data.folder import listing
+from runner.data.own import OwnImages
+from workloads.records.job import ImageFindings, ImageSource
+
+CLEAN = ImageFindings(0, 0, 0, 0, 0)
+
+
+def made(images: OwnImages, tmp_path: Path, skip: bool = False) -> Cached:
+    return cache.arrays(Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", skip), tmp_path / "cache", QUIET)
+
+
+def lines(folder: Path, tmp_path: Path) -> list[str]:
+    images = find(folder)
+    return [
+        line for line in image_notes.lines(images, made(images, tmp_path)) if not line.startswith(("train/", "test/"))
+    ]
+
+
+def test_a_set_without_any_has_zeros_and_no_line(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path / "photos")
+    assert made(find(folder), tmp_path).findings == CLEAN and lines(folder, tmp_path) == []
+
+
+def test_test_images_that_are_training_images_are_counted_by_their_pixels(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path / "photos")
+    shutil.copy(folder / "train/cat/1.png", folder / "test/cat/0.png")
+    Image.open(folder / "train/dog/2.png").save(folder / "test/dog/1.bmp")  # the same pixels in another file
+    assert made(find(folder), tmp_path).findings == replace(CLEAN, tested_on_trained=2)
+    (line,) = lines(folder, tmp_path)
+    assert line.startswith("2 of 5 images of the test are identical to training images")
+    assert line.endswith("the first: test/cat/0.png = train/cat/1.png")
+
+
+def test_identical_images_of_two_classes_and_repeats_within_a_split_are_counted(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path / "photos")
+    shutil.copy(folder / "train/cat/1.png", folder / "train/dog/x.png")
+    for name in ("y", "z"):
+        shutil.copy(folder / "test/cat/0.png", folder / f"test/cat/{name}.png")
+    assert made(find(folder), tmp_path).findings == ImageFindings(0, 2, 1, 2, 0)
+    assert [line.partition("; ")[0] for line in lines(folder, tmp_path)] == [
+        "2 images identical to one of another class, so one of the labels is wrong",
+        "train: 1 image identical to an earlier one",
+        "test: 2 images identical to an earlier one",
+    ]
+
+
+def test_images_that_are_left_out_shift_no_comparison(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path / "photos")
+    (folder / "train/cat/0.png").write_bytes(b"no image")
+    damaged = save(folder / "train/cat/1.png", noise(60, 60))
+    damaged.write_bytes(damaged.read_bytes()[:-4000])
+    shutil.copy(folder / "train/dog/3.png", folder / "test/dog/0.png")
+    cached = made(find(folder), tmp_path, skip=True)
+    assert cached.findings.tested_on_trained == 1
+    assert cached.firsts["tested_on_trained"] == "test/dog/0.png = train/dog/3.png"
+
+
+def test_images_of_an_array_file_are_compared_too(tmp_path: Path) -> None:
+    x = np.stack([noise(8, 8, seed) for seed in range(6)])
+    test = np.stack([x[3], noise(8, 8, 9), x[5]])
+    np.savez(tmp_path / "mine.npz", x_train=x, y_train=[0, 1, 0, 1, 0, 1], x_test=test, y_test=[1, 0, 0])
+    cached = made(find(tmp_path / "mine.npz"), tmp_path)
+    assert cached.findings == replace(CLEAN, tested_on_trained=2, two_labels=2)
+    assert cached.firsts["tested_on_trained"] == "x_test[0] = x_train[3]"
+
+
+@pytest.mark.parametrize("copies", ["copy", "zoom-copy"])
+def test_copies_that_were_asked_for_are_no_repeats(copies: twice.Copies, tmp_path: Path) -> None:
+    assert made(twice.of_own(find(a_folder(tmp_path / "photos")), copies), tmp_path).findings == CLEAN
+
+
+def repeated(root: Path) -> Path:
+    """Two classes of 20 files, of which each two are identical; no test split."""
+    a_folder(root, train=20, test=None)
+    for name in ("cat", "dog"):
+        for number in range(0, 20, 2):
+            shutil.copy(root / f"train/{name}/{number}.png", root / f"train/{name}/{number + 1}.png")
+    return root
+
+
+def test_a_drawn_test_split_keeps_identical_images_on_one_side(tmp_path: Path) -> None:
+    folder = repeated(tmp_path / "photos")
+    found = listing(folder)
+    assert [sum(each.label == label for each in found.test) for label in (0, 1)] == [4, 4]
+    assert found == listing(folder)
+    assert made(find(folder), tmp_path).findings == ImageFindings(0, 0, 16, 4, 0)
+
+
+def test_an_image_of_two_classes_is_not_drawn_for_the_test(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path / "photos", train=20, test=None)
+    before = {Path(each.path).name for each in listing(folder).test if each.label == 0}
+    for number in range(20):
+        if f"{number}.png" in before:
+            shutil.copy(folder / f"train/cat/{number}.png", folder / f"train/dog/twin{number}.png")
+    drawn = {Path(each.path).name for each in listing(folder).test if each.label == 0}
+    assert len(drawn) == 4 and not drawn & before
+    assert made(find(folder), tmp_path).findings.tested_on_trained == 0
+
+
+def test_a_class_of_few_pairs_still_has_an_image_to_test_with(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path / "photos", train=4, test=None)
+    for number in (0, 2):
+        shutil.copy(folder / f"train/cat/{number}.png", folder / f"train/cat/{number + 1}.png")
+    test = [Path(each.path).name for each in listing(folder).test if each.label == 0]
+    assert test in (["0.png", "1.png"], ["2.png", "3.png"])
+
+
+def test_a_class_without_an_image_is_named(tmp_path: Path) -> None:
+    x = np.stack([noise(8, 8, seed) for seed in range(4)])
+    np.savez(tmp_path / "mine.npz", x_train=x, y_train=[0, 3, 0, 3], x_test=x[:1] // 2, y_test=[3])
+    assert lines(tmp_path / "mine.npz", tmp_path) == [
+        "train: no image of 2 classes: 1, 2",
+        "test: no image of 3 classes: 0, 1, 2",
+    ]
+    folder = a_folder(tmp_path / "photos")
+    shutil.rmtree(folder / "test/dog")
+    assert lines(folder, tmp_path) == ["test: no image of class dog"]
+
+
+def test_what_was_found_stands_in_a_reports_conditions() -> None:
+    source = ImageSource("f00d", 8, 8, False, "stretch", 64, 64, drawn_test=False, skipped=0, test_folder="val")
+    assert "doubtful images" not in source_words(source) | source_words(replace(source, findings=CLEAN))
+    found = replace(source, findings=ImageFindings(64, 2, 0, 1, 3), pixel_range=(0.0, 4095.0))
+    assert source_words(found)["doubtful images"] == (
+        "64 of the test identical to training images, 2 identical to one of another class, 1 of the test identical to "
+        "an earlier one, 3 without nearly all of their files' contrast"
+    )
+    assert source_words(found)["pixel range"] == "0 becomes 0, 4095 becomes 255"
+    assert source_words(found)["test split"] == "as given, in val/"

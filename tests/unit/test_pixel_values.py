@@ -1,0 +1,222 @@
+"""Values of other ranges than 8 bits: mapped as the caller says, and lost contrast is counted."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from pictured import QUIET, noise, save
+from PIL import Image
+
+from runner.data import cache, pixel_values
+from runner.data.cache import Wanted
+from runner.data.find import find
+from runner.data.own import Asked
+from runner.data.pictures import Decoded, decoded
+from workloads.datasets import DataError
+from workloads.records.job import PixelRange
+
+SHAPE = (32, 32, 3)
+TWELVE = np.linspace(0, 4095, 1024).reshape(32, 32).astype(np.uint16)
+
+
+def seen(path: Path, pixel_range: PixelRange | None = None, channels: int = 3) -> Decoded:
+    return decoded(str(path), (32, 32, channels), "stretch", pixel_range)
+
+
+def write_deep(path: Path, values: NDArray[Any], exif: bytes = b"") -> Path:
+    """A PNG of 16 bits a value, (rows, columns, channels), which Pillow writes of grey alone."""
+    rows, columns, channels = values.shape
+    colour = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
+    lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in values)
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", columns, rows, 16, colour, 0, 0, 0))]
+    chunks += [(b"eXIf", exif)] if exif else []
+    chunks += [(b"IDAT", zlib.compress(lines)), (b"IEND", b"")]
+    content = b"\x89PNG\r\n\x1a\n"
+    for name, data in chunks:
+        content += struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    path.write_bytes(content)
+    return path
+
+
+def test_twelve_bits_in_sixteen_have_lost_their_contrast_unless_their_range_is_given(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.png", TWELVE)
+    plain, ranged = seen(path), seen(path, (0, 4095))
+    assert plain.pixels.max() == 16 and plain.faded == "values from 40 to 4054 became 0 to 16"
+    assert np.abs(ranged.pixels[..., 0] - TWELVE / 4095 * 255).max() <= 0.5 and ranged.faded == ""
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_colours_of_sixteen_bits_are_read_with_both_halves(channels: int, tmp_path: Path) -> None:
+    values = np.random.default_rng(channels).integers(0, 4096, (32, 32, channels))
+    opaque = channels in (2, 4)
+    if opaque:
+        values[..., -1] = 65535
+    path = write_deep(tmp_path / "a.png", values)
+    ranged = seen(path, (0, 4095))
+    expected = np.broadcast_to((values[..., :-1] if opaque else values) / 4095 * 255, SHAPE)
+    assert np.abs(ranged.pixels - expected).max() <= 0.5 and ranged.faded == ""
+    assert "became 0 to 16" in seen(path).faded or channels == 2  # over white, by opacity
+    values[..., -1] = 0
+    assert not opaque or (seen(write_deep(tmp_path / "b.png", values), (0, 4095)).pixels == 255).all()
+
+
+def test_sixteen_bits_are_upright_too(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    values = np.random.default_rng(0).integers(0, 65536, (32, 32, 3))
+    plain = seen(write_deep(tmp_path / "a.png", values)).pixels
+    turned = seen(write_deep(tmp_path / "b.png", values, exif.tobytes()[6:])).pixels
+    assert np.array_equal(turned, plain[::-1, ::-1])
+
+
+def clear(folder: Path) -> Path:
+    return save(folder / "a.png", np.concatenate([noise(32, 32), np.zeros((32, 32, 1), np.uint8)], axis=2))
+
+
+def white_on_nothing(folder: Path) -> Path:
+    pixels = np.full((32, 32, 4), 255, np.uint8)
+    pixels[..., 3] = noise(32, 32, channels=1)
+    return save(folder / "a.png", pixels)
+
+
+def under_black_ink(folder: Path) -> Path:
+    pixels = np.full((32, 32, 4), 255, np.uint8)
+    pixels[..., 3] = noise(32, 32, channels=1)
+    path = folder / "a.jpg"
+    Image.fromarray(pixels, "CMYK").save(path, quality=100)
+    return path
+
+
+def fine_lines(folder: Path) -> Path:
+    lines = np.zeros((512, 512), np.uint8)
+    lines[::2] = 255
+    return save(folder / "a.png", lines)
+
+
+def equally_bright(folder: Path) -> Path:
+    red = noise(32, 32, channels=1) > 127
+    pixels = np.where(red[..., None], np.array([255, 0, 0]), np.array([0, 130, 0])).astype(np.uint8)
+    return save(folder / "a.png", pixels)
+
+
+@pytest.mark.parametrize("made", [clear, white_on_nothing, under_black_ink, fine_lines])
+def test_whatever_takes_the_contrast_is_seen(made: Any, tmp_path: Path) -> None:
+    assert seen(made(tmp_path)).faded
+
+
+def test_colours_that_are_one_grey_are_seen_where_the_network_takes_grey(tmp_path: Path) -> None:
+    path = equally_bright(tmp_path)
+    assert seen(path, channels=1).faded and not seen(path).faded
+
+
+def test_what_had_no_contrast_has_lost_none(tmp_path: Path) -> None:
+    for name, value in (("black", 0), ("white", 255), ("grey", 90)):
+        assert not seen(save(tmp_path / f"{name}.png", np.full((32, 32, 3), value, np.uint8))).faded
+    dim = noise(32, 32) // 16
+    assert not seen(save(tmp_path / "dim.png", dim)).faded
+    palette = Image.fromarray(noise(32, 32)).quantize(16)
+    palette.save(tmp_path / "palette.png")
+    assert not seen(tmp_path / "palette.png").faded
+    Image.fromarray(noise(32, 32, channels=1) > 127).save(tmp_path / "bits.png")
+    assert not seen(tmp_path / "bits.png").faded
+
+
+def test_a_few_hot_pixels_hide_nothing(tmp_path: Path) -> None:
+    hot = TWELVE.copy()
+    hot[0, :3] = 65535
+    assert seen(save(tmp_path / "a.png", hot)).faded
+
+
+def test_a_range_maps_eight_bits_as_well_and_leaves_opacity(tmp_path: Path) -> None:
+    pixels = np.concatenate([noise(32, 32), np.full((32, 32, 1), 255, np.uint8)], axis=2)
+    pixels[:3, :, 3] = 0
+    ranged = seen(save(tmp_path / "a.png", pixels), (16, 235)).pixels
+    assert (ranged[:3] == 255).all()
+    assert np.array_equal(ranged[3:], pixel_values.in_bytes(pixels[3:, :, :3], (16, 235)))
+    grey = seen(save(tmp_path / "b.png", pixels[..., 0]), (0, 4095))
+    assert grey.faded and grey.pixels.max() == 16
+
+
+def test_a_range_ends_at_0_and_255() -> None:
+    values = np.array([-5, 10, 15, 20, 900])
+    assert pixel_values.in_bytes(values, (10, 20)).tolist() == [0, 0, 128, 255, 255]
+
+
+def arrays(path: Path, x: NDArray[Any]) -> Path:
+    np.savez(path, x_train=x, y_train=np.arange(len(x)) % 2, x_test=x[:2], y_test=[0, 1])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "pixel_range"),
+    [
+        ("<u2", 1.0, (0, 4095)),
+        (">u2", 1.0, (0, 4095)),
+        ("<f4", 1 / 4095, (0, 1)),
+        ("<f8", 2 / 4095, (0, 2)),
+        ("<i4", 1.0, (0, 4095)),
+    ],
+)
+def test_arrays_of_other_types_become_images_by_their_range(
+    kind: str, scale: float, pixel_range: tuple[float, float], tmp_path: Path
+) -> None:
+    x = np.random.default_rng(0).integers(0, 4096, (4, 8, 8, 3))
+    images = find(arrays(tmp_path / "mine.npz", (x * scale).astype(kind)), Asked(pixel_range=pixel_range))
+    cached = cache.arrays(Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", False), tmp_path / "cache", QUIET)
+    assert np.abs(cached.split("train")[0] - x / 4095 * 255).max() <= 0.501 and cached.findings.faded == 0
+
+
+def test_arrays_that_lose_their_contrast_by_a_range_are_counted(tmp_path: Path) -> None:
+    path = arrays(tmp_path / "mine.npz", np.random.default_rng(0).integers(0, 4096, (4, 8, 8, 3)).astype(np.uint16))
+    keys = set()
+    for pixel_range, faded in (((0, 65535), 6), ((0, 4095), 0)):
+        images = find(path, Asked(pixel_range=pixel_range))
+        wanted = Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", False)
+        cached = cache.arrays(wanted, tmp_path / "cache", QUIET)
+        assert cached.findings.faded == faded
+        keys.add(cached.files["train_images"].path)
+    assert len(keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("x", "advice"),
+    [
+        (np.full((4, 8, 8), 4000, np.uint16), "--pixel-range 0 4095, or save (x_train * (255 / 4095)).round()"),
+        (np.full((4, 8, 8), 0.5), "--pixel-range 0 1, or save (x_train * 255).round().astype('uint8')"),
+        (np.full((4, 8, 8), 200.0, np.float32), "--pixel-range 0 255, or save (x_train * (255 / 255)).round()"),
+        (np.linspace(-1, 1, 256).reshape(4, 8, 8), "--pixel-range -1 1, or save ((x_train + 1) * (255 / 2)).round()"),
+        (np.full((4, 8, 8), 70000, np.int32), "--pixel-range 0 70000"),
+        (np.zeros((4, 8, 8), bool), "--pixel-range 0 1"),
+    ],
+)
+def test_arrays_of_other_types_are_told_the_range_that_they_have(x: NDArray[Any], advice: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as told:
+        find(arrays(tmp_path / "mine.npz", x))
+    assert advice in str(told.value) and "save it as uint8" not in str(told.value) and "\n" not in str(told.value)
+
+
+def test_the_advised_expression_is_the_range_itself() -> None:
+    x = np.arange(4096, dtype=np.uint16)
+    assert np.array_equal((x * (255 / 4095)).round().astype("uint8"), pixel_values.in_bytes(x, (0, 4095)))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("pixel_range", [None, (0.0, 1.0)])
+def test_values_that_are_no_finite_numbers_are_refused(
+    value: float, pixel_range: PixelRange | None, tmp_path: Path
+) -> None:
+    x = np.full((4, 8, 8), 0.5)
+    x[2, 3, 3] = value
+
+    def decode() -> None:
+        images = find(arrays(tmp_path / "mine.npz", x), Asked(pixel_range=pixel_range))
+        cache.arrays(Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", False), tmp_path / "cache", QUIET)
+
+    with pytest.raises(DataError, match="values that are no finite numbers"):
+        decode()
