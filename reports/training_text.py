@@ -18,6 +18,7 @@ SETTINGS = {
 }
 OF_ALL = ("schedule", "warm_up", "scale", "base_batch_size")
 SCALED = {"linear": " x {}batch size / {}", "sqrt": " x sqrt({}batch size / {})"}
+SCHEDULED = {"one-cycle": " (PyTorch's OneCycleLR with cycle_momentum=False)"}
 MADE_ONCE = {
     "copy": "each training image twice, so twice the updates",
     "zoom-copy": "each training image, and once more at five quarters of its size, cut to its top left; so twice the "
@@ -45,7 +46,7 @@ def optimizer_label(optimizer: OptimizerSpec, parts: int = 1) -> str:
     scaled = SCALED.get(optimizer.scale, "").format(times, optimizer.base_batch_size)
     words = [LABELS[optimizer.name].format(**asdict(optimizer)), f"learning rate {optimizer.learning_rate}{scaled}"]
     if optimizer.schedule != "constant":
-        words.append(f"{optimizer.schedule} schedule")
+        words.append(f"{optimizer.schedule} schedule{SCHEDULED.get(optimizer.schedule, '')}")
     if optimizer.warm_up:
         steps = "% of the steps" if optimizer.warm_up < 1 else " steps"
         words.append(f"warm-up of {optimizer.warm_up * (100 if optimizer.warm_up < 1 else 1):g}{steps}")

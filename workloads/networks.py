@@ -13,6 +13,7 @@ from .activations import activation_bytes
 from .records import network
 from .records.job import TrialSpec
 from .spec import Workload
+from .weights import refuse_unordered
 
 CATALOGUE = Path(__file__).parent / "catalogue"
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,40}")  # of a workload: it stands in names of files
@@ -128,6 +129,7 @@ def refuse_impossible(workload: Workload) -> None:
             raise ValueError(f"{str(size)[:SHOWN]} {name}: no machine trains that")
     if not workload.output_shape:
         raise ValueError("it has no output")
+    refuse_unordered(workload)
     network.to_text(workload)
 
 

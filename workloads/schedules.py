@@ -3,15 +3,14 @@
 With T steps behind the warm-up and t = 0 ... T - 1 among them, as parts of the learning rate:
     constant    1
     cosine      LEAST + (1 - LEAST) (1 + cos(pi t / (T - 1))) / 2
-    one-cycle   (RISE T rounded up, R, at least 1) from FIRST to 1 in equal steps over t = 0 ... R, then cosine to LEAST
-    step        1, 1/10 from half of all steps on, 1/100 from three quarters on
+    one-cycle   PyTorch's OneCycleLR of T steps as it is by default, with cycle_momentum=False: half a cosine up from
+                1/RISE_FACTOR at t = 0 to 1 at t = RISE T - 1, half a cosine down to 1/(RISE_FACTOR FALL_FACTOR) at T - 1
+    step        1, 1/10 from half of all steps on, 1/100 from three quarters on; the warm-up's steps count
 Warm-up of W steps comes before: (t + 1) / W, for t = 0 ... W - 1. One-cycle has a rise of its own, and no warm-up.
 No rate is 0. After the last step the last rate holds.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,8 @@ from numpy.typing import NDArray
 from .spec import OptimizerSpec
 
 LEAST = 0.01  # not 0: what is measured behind the epochs still has to train
-FIRST, RISE = 0.04, 0.3  # Smith & Topin 2018, as PyTorch's OneCycleLR has it: a 25th, over 30 % of the steps
+# Smith & Topin 2018; OneCycleLR's pct_start, div_factor and final_div_factor.
+RISE, RISE_FACTOR, FALL_FACTOR = 0.3, 25.0, 1e4
 
 Rates = NDArray[np.float32]
 
@@ -41,19 +41,27 @@ def rates(optimizer: OptimizerSpec, steps: int) -> Rates:
     warm_up = warm_up_steps(optimizer, steps)
     if warm_up >= steps:
         raise ValueError(f"a warm-up of {warm_up} steps leaves none of the {steps} steps")
-    parts = np.concatenate([np.arange(1, warm_up + 1) / max(1, warm_up), _parts(optimizer.schedule, steps - warm_up)])
+    parts = np.concatenate([np.arange(1, warm_up + 1) / max(1, warm_up), _parts(optimizer.schedule, steps, warm_up)])
     return (optimizer.learning_rate * parts).astype(np.float32)
 
 
-def _parts(schedule: str, steps: int) -> NDArray[np.float64]:
-    """(steps,) in float64."""
+def _parts(schedule: str, steps: int, warm_up: int) -> NDArray[np.float64]:
+    """(steps - warm_up,) in float64: those behind the warm-up."""
     if schedule == "cosine":
-        return _cosine(steps)
+        return _cosine(steps - warm_up)
     if schedule == "one-cycle":
-        rise = max(1, math.ceil(RISE * steps))
-        return np.concatenate([np.linspace(FIRST, 1, rise + 1)[:-1], _cosine(steps - rise)])[:steps]
-    passed = np.arange(steps) / steps
-    return np.where(passed < 0.5, 1.0, np.where(passed < 0.75, 0.1, 0.01)) if schedule == "step" else np.ones(steps)
+        return _one_cycle(steps)
+    passed = np.arange(warm_up, steps) / steps
+    stepped = np.where(passed < 0.5, 1.0, np.where(passed < 0.75, 0.1, 0.01))
+    return stepped if schedule == "step" else np.ones(steps - warm_up)
+
+
+def _one_cycle(steps: int) -> NDArray[np.float64]:
+    """The highest is at a step only where RISE of the steps is a whole number."""
+    first, last, peak, t = 1 / RISE_FACTOR, 1 / RISE_FACTOR / FALL_FACTOR, RISE * steps - 1, np.arange(steps)
+    up = 1 + (first - 1) * (1 + np.cos(np.pi * t / peak)) / 2
+    down = last + (1 - last) * (1 + np.cos(np.pi * (t - peak) / (steps - 1 - peak))) / 2
+    return np.where(t <= peak, up, down)
 
 
 def _cosine(steps: int) -> NDArray[np.float64]:

@@ -13,8 +13,10 @@ from .layers import Concatenate, Conv2D, Dense, DepthwiseConv2D, Flatten, Initia
 from .spec import Workload
 
 Weights = dict[str, NDArray[np.float32]]
-Order = NDArray[np.intp] | None
-Features = dict[str, NDArray[np.intp]]
+Piece = tuple[int, int]  # pixels and channels of flattened features; (n, 1): n features in the canonical order
+Order = tuple[Piece, ...]  # of all features of a layer
+Orders = dict[str, Order]  # by layer
+CANONICAL: Order = ()
 
 # 16 half units in the last place of float32: what a sum of some 256 rounded products is off by.
 DISTURBANCE = 2.0**-20
@@ -88,7 +90,7 @@ def channels_first(workload: Workload, weights: Weights) -> Weights:
     for key, array in weights.items():
         layer, role = key.split("/")
         if layer in entering and role != "bias":
-            array = array[entering[layer]]
+            array = array[_places(entering[layer])]
         if role.endswith("kernel"):
             array = array.transpose(CHANNELS_FIRST[array.ndim])
         native[key] = np.ascontiguousarray(array)
@@ -104,7 +106,7 @@ def channels_last(workload: Workload, native: Weights) -> Weights:
         if role.endswith("kernel"):
             array = array.transpose(np.argsort(CHANNELS_FIRST[array.ndim]))
         if layer in entering and role != "bias":
-            array = array[np.argsort(entering[layer])]
+            array = array[np.argsort(_places(entering[layer]))]
         weights[key] = np.ascontiguousarray(array)
     return weights
 
@@ -117,49 +119,80 @@ def outputs_channels_last(workload: Workload, native: Weights) -> Weights:
         if array.ndim == 4:
             array = array.transpose(0, 2, 3, 1)
         elif layer in leaving:
-            array = array[:, np.argsort(leaving[layer])]
+            array = array[:, np.argsort(_places(leaving[layer]))]
         outputs[layer] = np.ascontiguousarray(array)
     return outputs
 
 
-def _flattened(workload: Workload) -> tuple[Features, Features]:
-    """({layer: order} whose input, {layer: order} whose output) is an image that a Flatten has flattened: the places of
-    its features, channel by channel, in the canonical order.
+def refuse_unordered(workload: Workload) -> None:
+    """Raises ValueError where features would leave the network, or be added, in two orders: channels first runs channel
+    by channel, channels last pixel by pixel.
+    """
+    _, leaving = _flattened(workload)
+    if workload.layers and workload.layers[-1].name in leaving:
+        name = [layer.name for layer, shape in workload.walk() if isinstance(layer, Flatten) and len(shape) == 3][-1]
+        raise ValueError(
+            f"layer {name}: a Flatten of several pixels and channels needs a Dense behind it, or the logits of "
+            "frameworks have different orders"
+        )
+
+
+def _flattened(workload: Workload) -> tuple[Orders, Orders]:
+    """({layer: order} whose input, {layer: order} whose output) is an image that a Flatten has flattened.
 
     From the Flatten up to the next dense layer. ValueError where branches add or multiply features in two orders.
     """
-    entering: Features = {}
-    leaving: Features = {}
+    entering: Orders = {}
+    leaving: Orders = {}
 
     def follow(chain: tuple[Layer, ...], shape: Shape, order: Order) -> Order:
-        """The order in which features leave the chain, None: the canonical one."""
+        """The order in which features leave the chain."""
         for layer in chain:
-            if order is not None:
+            if order:
                 entering[layer.name] = order
             if isinstance(layer, Join):
                 order = _joined(layer, shape, [follow(branch, shape, order) for branch in layer.branches])
             elif isinstance(layer, Flatten) and len(shape) == 3:
-                order = np.arange(math.prod(shape)).reshape(shape).transpose(2, 0, 1).ravel()
+                order = _tidied([(shape[0] * shape[1], shape[2])])
             elif isinstance(layer, Dense):
-                order = None
+                order = CANONICAL
             shape = layer.output_shape(shape)
-            if order is not None:
+            if order:
                 leaving[layer.name] = order
         return order
 
-    follow(workload.layers, workload.input_shape, None)
+    follow(workload.layers, workload.input_shape, CANONICAL)
     return entering, leaving
 
 
 def _joined(layer: Join, shape: Shape, orders: list[Order]) -> Order:
     """The order of what the branches make together."""
-    if all(order is None for order in orders):
-        return None
-    sizes = [math.prod(leaving) for leaving in layer.branch_shapes(shape)]
-    places = [np.arange(size) if order is None else order for order, size in zip(orders, sizes, strict=True)]
+    if not any(orders):
+        return CANONICAL
     if isinstance(layer, Concatenate):
-        starts = np.cumsum([0, *sizes[:-1]])
-        return np.concatenate([place + start for place, start in zip(places, starts, strict=True)])
-    if any(order is None or not np.array_equal(order, places[0]) for order in orders):
+        sizes = [math.prod(leaving) for leaving in layer.branch_shapes(shape)]
+        return _tidied([piece for order, size in zip(orders, sizes, strict=True) for piece in order or ((size, 1),)])
+    if any(order != orders[0] for order in orders):
         raise ValueError(f"layer {layer.name}: a Flatten before or at the end of a branch needs a Dense behind it")
-    return places[0]
+    return orders[0]
+
+
+def _tidied(pieces: list[Piece]) -> Order:
+    """The same order, written in one way: of one pixel, or one channel, both orders are the same."""
+    tidied: list[Piece] = []
+    for pixels, channels in pieces:
+        in_order = pixels == 1 or channels == 1
+        if in_order and tidied and tidied[-1][1] == 1:
+            tidied[-1] = (tidied[-1][0] + pixels * channels, 1)
+        else:
+            tidied.append((pixels * channels, 1) if in_order else (pixels, channels))
+    return CANONICAL if len(tidied) == 1 and tidied[0][1] == 1 else tuple(tidied)
+
+
+def _places(order: Order) -> NDArray[np.intp]:
+    """The places of the features, as channels first has them, in the canonical order."""
+    places, start = [], 0
+    for pixels, channels in order:
+        places.append(start + np.arange(pixels * channels).reshape(pixels, channels).T.ravel())
+        start += pixels * channels
+    return np.concatenate(places)

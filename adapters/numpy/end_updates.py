@@ -23,6 +23,8 @@ from workloads.spec import OptimizerSpec
 SMALL_CHANGE = 1e-3  # a change is held against this part of all changes' norm where it is smaller
 FLOAT32 = 2.0**-22  # what a few operations in float32 round off, relatively
 CLEAR = 4  # times what rounding may make of it: from there on the direction of a weight's change is known
+FAINT = 0.1  # of the rate: what such rules change a weight by at the end of training, at the least
+SEEN_SHARE = 0.5  # of all gradients: where float32 could hold a FAINT change of fewer, the update is not judged
 CLEAR_SHARE = 0.01  # of all gradients: where fewer weights change clearly, none does
 # Below, what is left to learn is the difference of a probability and 1, which float32 rounds; and Adam divides next to
 # nothing by the memory of more. Such an update is not judged.
@@ -97,20 +99,23 @@ def _turned(
     kept = 0.0 if rule.name == "rmsprop" else rule.beta1
     decay = rule.learning_rate * rule.weight_decay if rule.name == "adamw" else 0.0
     rates = [_adams_rate(rule, taken + number + behind) if kept else rule.learning_rate for behind in (0, 1)]
-    clear = against = total = rounded = 0.0
+    clear = against = total = rounded = seen = 0.0
     for key, gradient in step.gradients.items():
         w1, w2 = (each[key].astype(np.float64) for each in weights[number : number + 2])
         change = (w1 - w2 - decay * w1) / rates[1]
         if kept:
             w0 = weights[number - 1][key].astype(np.float64)
             change -= kept * (w0 - w1 - decay * w0) / rates[0]
-        sizes, known = np.abs(gradient), np.abs(change) > CLEAR * 2 * _spacing(w1) / rates[1]
+        sizes, least = np.abs(gradient), CLEAR * 2 * _spacing(w1) / rates[1]
+        known = np.abs(change) > least
+        seen += float(sizes[least < FAINT].sum())
         total += float(sizes.sum())
         rounded += float(sizes[gradient * quick.gradients[key] < 0].sum())
         clear += float(sizes[known].sum())
         against += float(sizes[known & (change * gradient < 0)].sum())
     apart = against / clear if clear > CLEAR_SHARE * total else 1.0
-    return Difference(apart, rounded / total if total else 0.0, float(step.loss < SMALL_LOSS))
+    untold = step.loss < SMALL_LOSS or seen < SEEN_SHARE * total
+    return Difference(apart, rounded / total if total else 0.0, float(untold))
 
 
 def _adams_rate(rule: OptimizerSpec, steps: int) -> float:

@@ -130,7 +130,7 @@ class Adapter:
             block = LAYERS[type(layer)](layer, shape)
             if isinstance(layer, Join):
                 block.branches.extend(self._sequence(nn.Sequential(), branch, shape) for branch in layer.branches)
-            sequence.add_module(layer.name, block)
+            sequence.append(block)  # under a number: a module cannot have every layer's name (train, float, type)
             self.blocks[layer.name], shape = block, layer.output_shape(shape)
         return sequence
 

@@ -84,7 +84,7 @@ class Adapter:
         with tf.device(self.device):
             if model is None:
                 seeds = count(1000 * seed)  # one for each Dropout: the same seed would be the same mask
-                entering = keras.Input(workload.input_shape)
+                entering = keras.Input(workload.input_shape, name="images.")
                 model = keras.Model(entering, apply(workload.layers, entering, seeds))
             self.model = model
             for key, array in weights.items():

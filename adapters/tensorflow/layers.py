@@ -114,7 +114,7 @@ def apply(chain: tuple[layers.Layer, ...], x: Any, seeds: Iterator[int]) -> Any:
             axes = max(len(part.shape) for part in parts)
             for number, part in enumerate(parts):
                 if len(part.shape) < axes:  # a vector (n, c) among images
-                    spread = keras.layers.Reshape((1, 1, part.shape[-1]), name=f"{layer.name}_broadcast{number}")
+                    spread = keras.layers.Reshape((1, 1, part.shape[-1]), name=f"{layer.name}.broadcast{number}")
                     parts[number] = spread(part)
             x = LAYERS[type(layer)](layer, seeds)(parts)
         elif isinstance(layer, layers.Tokens):

@@ -308,6 +308,23 @@ SMOOTH = Workload(
         Dense("dense2", 4),
     ),
 )
+FLATTENED = Workload(  # what may stand between a Flatten and its Dense; names that some framework has for its own
+    "flattened",
+    "",
+    (6, 4, 3),
+    (
+        Conv2D("train", 4, (2, 2)),  # (5, 3)
+        Multiply("gate", ((), (Conv2D("type", 4, (5, 3)), Flatten("float"), Sigmoid("forward")))),  # of one pixel
+        Add("sum", ((Flatten("0"),), (Tanh("tanh"), Flatten("flatten")))),
+        LayerNorm("norm"),
+        Concatenate("both", ((Silu("silu"),), (Dense("gate_broadcast1", 5),), ())),
+        Multiply("parameters", ((Sigmoid("sigmoid"),), ())),
+        BatchNorm("half"),
+        Softmax("softmax"),
+        Dense("input_layer", 4),
+        Flatten("end"),
+    ),
+)
 BINARY = Workload(
     "binary",
     "",
@@ -396,7 +413,7 @@ def _cases() -> list[Case]:
             for rule, optimizer in OPTIMIZERS.items():
                 cases.append(Case(f"{network.name}-{rule}{tag}", network, optimizer, 16, (1, 10, 100), profile))
         cases += [Case(f"plain-{rule}-changing{tag}", PLAIN, changing(rule), profile=profile) for rule in CHANGING]
-        for network in (PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, SMOOTH):
+        for network in (PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, SMOOTH, FLATTENED):
             cases.append(Case(f"{network.name}{tag}", network, OPTIMIZERS["momentum"], profile=profile))
         for batch_size in (2, 32):
             name = f"{STATISTICS.name}-{batch_size}{tag}"

@@ -23,7 +23,7 @@ from adapters.numpy.passes import Array
 from adapters.worker import end_probe
 from adapters.worker.prepare import Prepared
 from runner.gate.end_referee import EndReferee
-from workloads import weights
+from workloads import schedules, weights
 from workloads.augmentation import draw
 from workloads.datasets import Images, Labels, Split
 from workloads.layers import BatchNorm
@@ -220,6 +220,19 @@ def test_at_the_end_the_last_rate_holds_and_another_is_seen(
     assert max(excess(step.update) for step in right.steps if step.update) < allowed
     if rule in ("sgd", "momentum", "nesterov"):
         assert max(excess(step.update) for step in wrong.steps if step.update) > 1
+
+
+@pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
+def test_a_last_rate_too_small_for_float32_is_no_fault_of_the_adapter(
+    rule: OptimizerName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = replace(OptimizerSpec.named(rule), schedule="one-cycle")
+    right = ended(tmp_path, capsys, rule=spec, more={RATES: schedules.rates(spec, 10)})
+    updates = [step.update for step in right.steps if step.update]
+    assert updates and right.idle_steps == 0
+    assert all(apart(each) <= each.resolution for each in updates if apart(each) > 0.03)
+    if rule in ("adam", "adamw", "rmsprop"):
+        assert {each.resolution for each in updates} == {1.0}, "an update that nobody could see was judged"
 
 
 def test_at_the_end_images_are_those_of_the_last_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -100,6 +100,23 @@ def test_a_workload_that_is_imported_or_named_twice_is_one(tmp_path: Path) -> No
             "needs one logit",
         ),
         (FILE.replace('Flatten("flatten")', 'Flatten("conv")'), "layer names repeat"),
+        *(
+            (FILE.replace('Flatten("flatten")', f"Flatten({name!r})"), "a layer's name must be 1 to 80 of")
+            for name in ("r1/a", "r1.a", "", " ", "-a", "_a", "a b", "\u00e4", 81 * "a", "a\n", 1)
+        ),
+        (FILE.replace(', Dense("dense", units=CLASSES)', ""), "layer flatten: a Flatten of several pixels and"),
+        (
+            FILE.replace(
+                'Flatten("flatten"), Dense("dense", units=CLASSES)', 'Dropout("d", 0.1), Flatten("flat"), Relu("end")'
+            ).replace("import Conv2D, ", "import Conv2D, Dropout, Relu, "),
+            "layer flat: a Flatten of several pixels and",
+        ),
+        (
+            FILE.replace(
+                'Dense("dense"', 'residual("sum", (Dense("d", 72),)), Dense("dense"'
+            ).replace("import Conv2D, ", "import Conv2D, residual, "),
+            "layer sum: a Flatten before or at the end of a branch needs a Dense behind it",
+        ),
     ],
 )
 def test_a_file_that_is_no_network_is_one_line_that_says_where_and_what(text: str, reason: str, tmp_path: Path) -> None:
@@ -108,6 +125,24 @@ def test_a_file_that_is_no_network_is_one_line_that_says_where_and_what(text: st
         networks.find(str(path))
     message = str(caught.value)
     assert str(path) in message and reason in message and "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        'Conv2D("a", 3, (6, 6)), Flatten("end")',  # of one pixel
+        'Conv2D("a", 1, (6, 6)), Flatten("flat"), Dense("d", 3), Flatten("end")',
+        'Conv2D("a", 1, (3, 3)), Flatten("end")',  # of one channel
+    ],
+)
+def test_a_flatten_at_the_end_that_has_one_order_alone_is_a_network(end: str, tmp_path: Path) -> None:
+    text = FILE.replace('Flatten("flatten"), Dense("dense", units=CLASSES)', end)
+    assert networks.read(written(tmp_path, text)).layers[-1] == Flatten("end")
+
+
+def test_every_network_of_the_catalogue_passes_as_a_file_of_ones_own() -> None:
+    for path in networks.CATALOGUE.glob("[!_]*.py"):
+        assert networks.read(path) in WORKLOADS.values()
 
 
 def test_a_file_that_is_not_there_or_a_folder_is_one_line(tmp_path: Path) -> None:

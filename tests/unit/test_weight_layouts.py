@@ -238,6 +238,15 @@ def test_outputs_come_back_as_images_and_features_in_the_canonical_order(workloa
     assert all(array.flags.c_contiguous for array in found.values())
 
 
+def test_a_flatten_of_one_pixel_or_one_channel_changes_no_order() -> None:
+    gate = squeeze_excite("gate", (Conv2D("c", 3, (2, 2)), Flatten("f")))
+    inside = Workload("w", "", (2, 2, 3), (gate, Conv2D("one", 1, (1, 1)), Flatten("f2"), BatchNorm("n"), Dense("d", 2)))
+    weights = filled(inside)
+    native = channels_first(inside, weights)
+    assert np.array_equal(native["d/kernel"].T, weights["d/kernel"])
+    assert np.array_equal(native["n/gamma"], weights["n/gamma"])
+
+
 @pytest.mark.parametrize(
     "layers",
     [
