@@ -11,7 +11,7 @@ from .. import caveats, load
 from ..load import ReportError
 from ..publishing import checksums
 from ..publishing.checksums import CHECKSUMS
-from . import completeness, log_checks, recheck
+from . import completeness, log_checks, log_columns, recheck
 from .log_checks import SUFFIXES
 
 
@@ -24,11 +24,12 @@ def main(arguments: list[str]) -> int:
     notes: list[str] = []
     subjects: list[str] = []  # what was looked at
     try:
-        paths = _parser().parse_args(arguments).paths
+        options = _parser().parse_args(arguments)
+        paths, columns = options.paths, _columns(options.columns)
         for sealed in (path for path in paths if (path / CHECKSUMS).is_file()):
             findings += checksums.differences(sealed)
             subjects.append(f"{sealed}: {CHECKSUMS}")
-        folders, logs, left_alone = _sorted_out([path for path in paths if not (path / CHECKSUMS).is_file()])
+        folders, files, left_alone = _sorted_out([path for path in paths if not (path / CHECKSUMS).is_file()])
         for folder in folders:
             stored = load.everything(folder)
             findings += [f"{path}: a run is still writing into it" for path in stored.in_use]
@@ -39,10 +40,10 @@ def main(arguments: list[str]) -> int:
     except (ReportError, OSError) as error:
         print(f"reports: {error}", file=sys.stderr)
         return 2
-    if logs:
-        kinds = log_checks.examine(logs, findings, notes)
+    if files:
+        kinds = log_checks.examine(files, findings, notes, columns)
         counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-        subjects.append(f"{len(logs)} log{'s' if len(logs) > 1 else ''}: {counts}")
+        subjects.append(f"{len(files)} log{'s' if len(files) > 1 else ''}: {counts}")
     notes += _left_alone(left_alone)
     for line in (*findings, *(f"note: {note}" for note in notes)):
         print(line)
@@ -64,7 +65,22 @@ def _parser() -> argparse.ArgumentParser:
         help="a folder that python -m runner wrote, a publication, or a log or folder of logs "
         f"({', '.join(SUFFIXES)}): samples of a device, or what a training program printed",
     )
+    parser.add_argument(
+        "--columns",
+        metavar="NAME,NAME,...",
+        help="the columns of logs without a header, in their order, as time,gpu_percent,power_w,memory_mib",
+    )
     return parser
+
+
+def _columns(text: str | None) -> list[str]:
+    """The names. Raises ReportError where one is empty or there twice, or where none names a quantity."""
+    names = [name.strip() for name in text.split(",")] if text is not None else []
+    if text is not None and (not all(names) or len(set(names)) < len(names)):
+        raise ReportError(f"--columns {text}: a name is empty or there twice; name each column once")
+    if text is not None and not any(map(log_columns.kind_of, names)):
+        raise ReportError(f"--columns {text}: none names a usage, memory or power, as gpu_percent, memory_mib, power_w")
+    return names
 
 
 def _sorted_out(paths: list[Path]) -> tuple[list[Path], list[Path], list[Path]]:
@@ -73,13 +89,13 @@ def _sorted_out(paths: list[Path]) -> tuple[list[Path], list[Path], list[Path]]:
     Raises ReportError for a path that is missing or a folder that holds neither results nor a log.
     """
     folders: list[Path] = []
-    logs: list[Path] = []
+    files: list[Path] = []
     left_alone: list[Path] = []
     for path in paths:
         if not path.exists():
             raise ReportError(f"{path}: no such file or folder; give a results folder, a log or a folder of logs")
         if path.is_file():
-            logs.append(path)
+            files.append(path)
         elif any((path / room).is_dir() for room in (load.TRIALS, load.BLOCKS)):
             folders.append(path)
         else:
@@ -90,9 +106,9 @@ def _sorted_out(paths: list[Path]) -> tuple[list[Path], list[Path], list[Path]]:
                 raise ReportError(
                     f"{path}: neither {rooms} nor a log ({', '.join(SUFFIXES)}) is in this folder; give another one"
                 )
-            logs += suited
+            files += suited
             left_alone += [file for file in inside if file.suffix.lower() not in SUFFIXES]
-    unique = [list(dict.fromkeys(group)) for group in (folders, logs, left_alone)]
+    unique = [list(dict.fromkeys(group)) for group in (folders, files, left_alone)]
     return unique[0], unique[1], unique[2]
 
 

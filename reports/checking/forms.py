@@ -1,47 +1,52 @@
-"""Which form a file of others' samples has, and its cells as text: CSV with or without a header, and logs whose every
-line names its own figures (DLBench's loggers, memory_profiler). What had to be assumed is told.
+"""Cells of other people's logs, as text by columns: separated by commas, semicolons, tabs or spaces, with a header or
+without, and logs whose every line names its own figures (DLBench's loggers, memory_profiler).
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from . import logs
+from . import log_columns
+from .logs import RUNNING_NUMBER
 
 SHOWN = 60  # characters of a line that is quoted
-SEPARATORS = (",", ";", "\t")
+SEPARATORS = ("\t", ";", ",")  # the first that the first line has
 NUMBERED = re.compile(r"(\d+), ?(\w+: .*|\w+: ?)")  # "12, memory_percent: 2.8, cpu_percent: 57.1"
 LABELLED = re.compile(r"(\w+): ?([^,]*)")
 DEVICE = re.compile(r" *(?P<usage>\d+|nan)% \| *(?P<memory>\d+|nan)MB")  # one of each GPU, side by side
 PROFILED = re.compile(r"MEM (?P<memory>\d+\.\d+) (?P<time>\d+\.\d+)")
 PROFILE_HEADER = "CMDLINE "
 MOMENT = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S*")
-UNITS = {  # of the cells of a CSV file without a header, with the column that each is taken for
-    "%": "usage [%]", "MiB": "memory [MiB]", "MB": "memory [MB]", "W": "power [W]", "MHz": "clock [MHz]",
-}  # fmt: skip
-WITH_UNIT = re.compile(r"[-+]?[\d.]+ ?([%A-Za-z]+)")
+# A decimal comma in a number, or in the seconds of a time of day.
+DECIMAL_COMMA = re.compile(r"^([-+]?\d+|.*\d\d:\d\d:\d\d),(\d+)(?![\d,.])")
+MONITOR = re.compile(r"\s*#\s*(gpu|date|time|entity)\b|\s*(entity)\b", re.IGNORECASE)  # of nvidia-smi and dcgmi dmon
+ENTITY = re.compile(r"^(\s*GPU[\w-]*) +(?=\d)")  # dcgmi's name of a device has two words: "GPU 0"
 
-
-# The cells of a file as text, by columns; and what the columns were taken for and why, where it has no header.
-Cells = tuple[pd.DataFrame, str | None]
+# The cells of a file as text, by columns; and what had to be assumed to read them.
+Cells = tuple[pd.DataFrame, list[str]]
 
 
 def content(path: Path) -> str:
     """Raises ValueError where the file cannot be read, or has a line that is no text."""
+    encoding = "utf-8-sig"
     try:
         stored = path.read_bytes()
-        return stored.decode("utf-8-sig")
+        if stored.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # PowerShell's `>`
+            encoding = "utf-16"
+            stored = stored[: len(stored) // 2 * 2]
+        return stored.decode(encoding)
     except OSError as error:
         raise ValueError(" ".join(str(error).split())) from error
     except UnicodeDecodeError as error:
         number = stored.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"line {number} is no text in UTF-8") from error
+        raise ValueError(f"line {number} is no text in {encoding.upper().removesuffix('-SIG')}") from error
 
 
 def first_line(text: str) -> tuple[int, str]:
@@ -50,12 +55,23 @@ def first_line(text: str) -> tuple[int, str]:
     return next(((number, line.strip()) for number, line in lines if line.strip()), (1, ""))
 
 
-def parser(text: str) -> Callable[[str], Cells]:
-    """What reads a file whose first line is this one's: the form of log that it is, else CSV."""
+def parser(text: str) -> Callable[[str, Sequence[str]], Cells]:
+    """Return the reader for the form of log that the first line shows."""
     _, line = first_line(text)
     if NUMBERED.fullmatch(line):
         return numbered
     return profiled if PROFILED.fullmatch(line) or line.startswith(PROFILE_HEADER) else separated
+
+
+def is_separated(text: str) -> bool:
+    """True if the first line has cells: a separator, the header of a monitor, or numbers with spaces between them."""
+    _, line = first_line(text)
+    words = line.split()
+    return (
+        any(mark in line for mark in SEPARATORS)
+        or MONITOR.match(line) is not None
+        or (len(words) > 1 and all(map(_is_value, words)))
+    )
 
 
 def unreadable(number: int, line: str) -> ValueError:
@@ -80,15 +96,13 @@ def _parsed(text: str, parse: Callable[[str], list[dict[str, str]] | None], head
     return pd.DataFrame(rows)
 
 
-def numbered(text: str) -> Cells:
+def numbered(text: str, _: Sequence[str]) -> Cells:
     """ "12, gpu_percent:   73% | 7397MB": several GPUs one behind the other, without any nothing behind the colon."""
     table = _parsed(text, _numbered_line)
-    columns = ", ".join(str(name) for name in table.columns if name != logs.RUNNING_NUMBER)
+    columns = ", ".join(str(name) for name in table.columns if name != RUNNING_NUMBER)
     bar = "; behind the bar memory in use, for the unit is MB" if " | " in text else ""
-    return (
-        table,
-        f"its first column is taken for the samples' running number, the lines name the others: {columns}{bar}",
-    )
+    assumed = "its first column is taken for the samples' running number, the lines name the others"
+    return table, [f"no header: {assumed}: {columns}{bar}"]
 
 
 def _numbered_line(line: str) -> list[dict[str, str]] | None:
@@ -96,7 +110,7 @@ def _numbered_line(line: str) -> list[dict[str, str]] | None:
     if whole is None:
         return None
     number, rest = whole.groups()
-    row = {logs.RUNNING_NUMBER: number}
+    row = {RUNNING_NUMBER: number}
     name, _, behind = rest.partition(":")
     if not behind.strip() or "|" in behind:
         devices = [device.groupdict() for device in DEVICE.finditer(behind)]
@@ -112,86 +126,149 @@ def _numbered_line(line: str) -> list[dict[str, str]] | None:
         ]
     for part in rest.split(", "):
         labelled = LABELLED.fullmatch(part)
-        if labelled is None or not logs.is_number(labelled[2].strip()):
+        if labelled is None or not log_columns.is_number(labelled[2].strip()):
             return None
         row[labelled[1]] = labelled[2].strip()
     return [row]
 
 
-def profiled(text: str) -> Cells:
-    """As memory_profiler writes it: "MEM 1109.41 1539876706.5429"; mprof puts the command line in front."""
+def profiled(text: str, _: Sequence[str]) -> Cells:
+    """Lines of memory_profiler: "MEM 1109.41 1539876706.5429"; mprof puts the command line in front."""
     with_header = first_line(text)[1].startswith(PROFILE_HEADER)
-    assumption = (
-        "memory in MiB and seconds since 1970 are assumed, for memory_profiler writes such lines (MEM, MiB, time)"
-    )
-    return _parsed(text, _profiled_line, PROFILE_HEADER), None if with_header else assumption
+    assumed = "memory in MiB and seconds since 1970 are assumed, for memory_profiler writes such lines (MEM, MiB, time)"
+    return _parsed(text, _profiled_line, PROFILE_HEADER), [] if with_header else [f"no header: {assumed}"]
 
 
 def _profiled_line(line: str) -> list[dict[str, str]] | None:
     sample = PROFILED.fullmatch(line)
-    return [{"memory_mib": sample["memory"], "time_s": sample["time"]}] if sample else None
+    return [{"rss_mib": sample["memory"], "time_s": sample["time"]}] if sample else None
 
 
-def separated(text: str) -> Cells:
-    """CSV; a last row that a kill cut short is left out. Raises ValueError with the reason.
+def separated(text: str, columns: Sequence[str]) -> Cells:
+    """Rows of cells; `columns` names them where there is no header. Raises ValueError with the reason.
 
-    A separator at the end of a row is no cell; a row with more cells than the header does not say which is which.
+    Repeated headers are left out, and so is a last row that a kill cut short. A separator at the end of a row is no
+    cell. A row with more cells than the header is an error. Of a cell with several lines the first is read.
     """
-    _, first = first_line(text)
-    separator = next((mark for mark in SEPARATORS if mark in first), ",")
-    header = [cell.strip() for cell in next(csv.reader([first], delimiter=separator), [])]
-    names = assumed = None
-    if header and all(_is_value(cell) for cell in header):
-        names, assumed = _names(header, first)
     try:
-        table = _table(text, separator, len(header), names)
-    except (csv.Error, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        rows, separator = _rows(text)
+    except csv.Error as error:
         raise ValueError(" ".join(str(error).split())) from error
-    if len(table) and table.iloc[-1].isna().any():
-        table = table.iloc[:-1]
-    table.columns = [str(name).strip() for name in table.columns]
-    return table.fillna("").apply(lambda column: column.str.strip()), assumed
+    if not rows:
+        raise ValueError("it is empty")
+    first = rows[0]
+    assumed: list[str] = []
+    if _has_values(first):
+        names, assumed = _given(columns, first) if columns else _names(first)
+        header: list[str] = []
+    else:
+        header, rows = first, rows[1:]
+        names = _with_units(header, rows[0]) if rows and _is_units(header, rows[0]) else header
+    width, kept = len(names), {}
+    for number, cells in enumerate(rows, start=1):
+        if cells == header or (header and _is_units(header, cells)):
+            continue
+        if any(cells[width:]):
+            raise ValueError(f"row {number} has {len(cells)} cells, the {'header' if header else 'first row'} {width}")
+        kept[number - 1] = cells[:width] + [""] * (width - len(cells))
+    if kept and len(rows[-1]) < width and len(rows) - 1 in kept:
+        del kept[len(rows) - 1]
+    table = pd.DataFrame.from_dict(kept, orient="index", columns=_unique(names), dtype=str)
+    return _plain(table, separator, assumed), assumed
 
 
-def _table(text: str, separator: str, width: int, names: list[str] | None) -> pd.DataFrame:
-    rows = (row for row in csv.reader(io.StringIO(text), delimiter=separator) if row)
-    for number, row in enumerate(rows, start=int(names is not None)):
-        if number and any(cell.strip() for cell in row[width:]):
-            raise ValueError(f"row {number} has {len(row)} cells, the {'first row' if names else 'header'} {width}")
-    return pd.read_csv(
-        io.StringIO(text),
-        sep=separator,
-        dtype=str,
-        skipinitialspace=True,
-        keep_default_na=False,
-        # A separator at the end of a row: neither the first column as the index, nor an error.
-        index_col=False,
-        usecols=range(width) if width else None,
-        header=None if names else "infer",
-        names=names,
-    )
+def _rows(text: str) -> tuple[list[list[str]], str]:
+    """(the rows that are not blank, stripped; the separator, a space for columns that spaces hold apart)."""
+    _, first = first_line(text)
+    separator = next((mark for mark in SEPARATORS if mark in first), " " if is_separated(text) else ",")
+    monitor = MONITOR.match(first) is not None
+    if separator == " ":
+        split: Iterator[list[str]] = (ENTITY.sub(r"\1-", line).split() for line in text.splitlines())
+    else:
+        split = csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True)
+    rows: list[list[str]] = []
+    for cells in split:
+        if monitor and cells and cells[0].startswith("#"):  # "# gpu", "#gpu"
+            cells = [*filter(None, [cells[0].strip("# ")]), *cells[1:]]
+        if monitor and separator == " " and rows and len(cells) > len(rows[0]):  # the name of a process
+            cells = [*cells[: len(rows[0]) - 1], " ".join(cells[len(rows[0]) - 1 :])]
+        stripped = [cell.strip() for cell in cells]
+        if any(stripped):
+            rows.append(stripped)
+    return rows, separator
+
+
+def _is_units(header: list[str], cells: list[str]) -> bool:
+    """True for the line below the header of `dmon` or `pmon`: "Idx W C C % %"."""
+    return cells[0].lower() in ("idx", "id", "yyyymmdd", "hh:mm:ss") and header[0].lower() != cells[0].lower()
+
+
+def _with_units(header: list[str], units: list[str]) -> list[str]:
+    if len(units) != len(header):
+        return header
+    return [f"{name} [{unit}]" if log_columns.is_unit(unit) else name for name, unit in zip(header, units, strict=True)]
+
+
+def _plain(table: pd.DataFrame, separator: str, assumed: list[str]) -> pd.DataFrame:
+    """Cells of one line, with decimal points."""
+    for name in table.columns:
+        cells = table[name]
+        several = cells.str.contains("\n", regex=False)
+        if several.any():
+            assumed.append(f"{name}: {several.sum()} cells have several lines; the first line of each is read")
+            cells = cells.str.partition("\n")[0].str.strip()
+        # Between commas a number with a comma may be 1,024 for 1024: it stays, and is refused where it is read.
+        commas = cells.str.extract(DECIMAL_COMMA)[1].dropna()
+        if len(commas) and (separator != "," or (commas.str.len() != 3).any()):
+            cells = cells.str.replace(DECIMAL_COMMA, r"\1.\2", regex=True)
+        table[name] = cells
+    return table
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+    left = dict.fromkeys(seen, 0)
+    result = []
+    for name in names:
+        left[name] += 1
+        result.append(name if left[name] == 1 else f"{name}.{left[name]}")
+    return result
 
 
 def _is_value(cell: str) -> bool:
-    return not cell or logs.is_number(cell) or MOMENT.fullmatch(cell) is not None
+    return not cell or log_columns.is_number(cell.replace(",", ".")) or MOMENT.fullmatch(cell) is not None
 
 
-def _names(cells: list[str], first: str) -> tuple[list[str], str]:
+def _has_values(cells: list[str]) -> bool:
+    """True if the row is no header: all cells are values, or one is a time or a number with a unit."""
+    return all(map(_is_value, cells)) or any(MOMENT.fullmatch(cell) or log_columns.unit_of(cell) for cell in cells)
+
+
+def _given(columns: Sequence[str], cells: list[str]) -> tuple[list[str], list[str]]:
+    while len(cells) > len(columns) and not cells[-1]:  # a separator at the end of a row
+        cells = cells[:-1]
+    if len(cells) != len(columns):
+        raise ValueError(f"it has {len(cells)} columns and no header, --columns names {len(columns)}")
+    return list(columns), [f"no header: columns as given: {', '.join(columns)}"]
+
+
+def _names(cells: list[str]) -> tuple[list[str], list[str]]:
     """What columns without a header are, by the units of their first cells. Raises ValueError where no cell says so."""
     names: list[str] = []
     left: list[str] = []
     for place, cell in enumerate(cells, start=1):
-        unit = WITH_UNIT.fullmatch(cell)
-        name = "timestamp" if MOMENT.fullmatch(cell) else UNITS.get(unit[1] if unit else "", "")
+        name = "timestamp" if MOMENT.fullmatch(cell) else log_columns.column_by_unit(log_columns.unit_of(cell))
         if not name or name in names:
             name = f"column {place}"
             left.append(name)
         names.append(name)
     columns = [f"column {place} as {name}" for place, name in enumerate(names, start=1) if name not in left]
-    if not set(names) & set(UNITS.values()):
+    if not any(" [" in name for name in names):
+        row = ", ".join(cells)[:SHOWN]
         raise ValueError(
-            f"it has no header, and its cells have no units that say what they are: {first.strip()[:SHOWN]!r}"
+            f"it has no header, and its cells have no units that say what they are: {row!r}; name them with --columns"
         )
-    return names, "by the units of its first row: " + ", ".join(columns) + (
-        f"; not read: {', '.join(left)}" if left else ""
-    )
+    not_read = f"; not read: {', '.join(left)}" if left else ""
+    return names, [f"no header: by the units of its first row: {', '.join(columns)}{not_read}"]

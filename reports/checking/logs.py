@@ -1,4 +1,4 @@
-"""Others' samples of a device, by the columns that a file of theirs was read into."""
+"""Other people's samples of a device, by the columns that a file of theirs was read into."""
 
 from __future__ import annotations
 
@@ -11,101 +11,209 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from . import log_columns
+from .log_columns import (
+    HOST,
+    IMPLIED_UNITS,
+    KINDS,
+    NUMBER,
+    PERCENT,
+    SHARE,
+    UNIT_AT_END,
+    UNIT_NAMES,
+    UNKNOWN,
+    ColumnKind,
+)
+
 Values = NDArray[np.float64]
 
-TIMES = ("time", "timestamp", "datetime", "date", "elapsed", "seconds", "t", "epoch")  # the first word of the column
+TIMES = ("time", "timestamp", "datetime", "date", "elapsed", "runtime", "seconds", "t", "epoch", "unix", "ts")
+FILLERS = (*TIMES, "relative", "wall", "process")  # "Relative Time (Process)"
 PER_SECOND = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # its last word
-MOMENTS = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "ISO8601")  # nvidia-smi's first
+DAYLESS = ("%H:%M:%S", "%H:%M:%S.%f")
+MOMENTS = (  # nvidia-smi's first
+    "%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "ISO8601", "%Y%m%d %H:%M:%S", "%d.%m.%Y %H:%M:%S",
+    "%d.%m.%Y %H:%M:%S.%f", *DAYLESS,
+)  # fmt: skip
+DAY_S = 86_400
 SINCE_1970_S = 1e8  # a larger number of seconds is a date: 1973 or later
-# The first that a column's name fits is its kind; what may be zero all along is none of them.
-KINDS = {
-    "": re.compile(r"util\w*[._ ]mem|encoder|decoder|jpeg|ofa|limit|total|count|reason|foreign|name|version|_s$"),
-    "memory": re.compile(r"mem|rss"),
-    "power": re.compile(r"power|watt"),
-    "energy": re.compile(r"energy|joule"),
-    "temperature": re.compile(r"temp"),
-    "clock": re.compile(r"clock|mhz"),
-    "usage": re.compile(r"util|usage|busy|^(gpu|cpu)([^a-z]|$)"),
-}
+
+
 RUNNING_NUMBER = "number"  # of a sample, where a log has no times
-DEVICE = re.compile(r"(gpu_)?(index|uuid|bus_id)|pci\.bus_id")
-UNKNOWN = re.compile(r"|\[?(n/?a|not supported|not available|unknown error|err!?|nan|null|none)\]?", re.IGNORECASE)
-NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*[%a-z/°]*", re.IGNORECASE)
+DEVICE = re.compile(
+    r"((gpu|cpu|card|device|dev|cuda|pci)[ ._]*)?(index|idx|id|uuid|serial|bus[ ._]?id|model|name|ordinal|minor)"
+    r"|(gpu|cpu|card|device)[ ._]*(no|num|number)|device|card|host(name)?|node|pid|entity"
+)
+OWN_NUMBER = re.compile(  # of a device, in the name of its column: "system.gpu.0.gpu", "gpu1_util", "power_2"
+    r"(?:gpu|cuda|card|device)[ ._/:-]?(\d+)(?![\da-z])|(?:util\w*|usage|power|mem\w*|temp\w*|watts?)[ ._]?(\d+)$"
+)
+
+
+@dataclass(frozen=True)
+class LogColumn:
+    """The values of a column of this kind, in `unit`; NaN where the file says that a value is not known. `factor` times
+    a value is in the first unit of its bounds; `most` is the largest possible one in `unit`.
+    """
+
+    kind: str
+    values: Values
+    unit: str
+    factor: float
+    bounds: ColumnKind
+    most: float
+    is_host: bool
 
 
 @dataclass(frozen=True)
 class Log:
     """The samples of one device. `times_s` is None where there is no column of times; `numbers` are their running
-    numbers, None where there are none; `quantities` are {column: values} with NaN where the file says that a value is
-    not known; `usage` names the one that tells how busy the device was, `memories` those of memory; `repeated` are the
-    samples that another one with the same time or number repeats in every column.
+    numbers, None where there are none; `quantities` are {column: what it holds}; `usage` names the one that tells how
+    busy the device was; `repeated` are the samples that another one with the same time or number repeats in every
+    column.
     """
 
     name: str
     times_s: Values | None
     numbers: Values | None
-    quantities: dict[str, Values]
+    quantities: dict[str, LogColumn]
     usage: str | None
-    memories: tuple[str, ...]
     repeated: int
+
+    def columns(self, kind: str) -> list[str]:
+        """The columns of this kind."""
+        return [column for column, quantity in self.quantities.items() if quantity.kind == kind]
 
 
 def devices(path: Path, table: pd.DataFrame) -> Iterator[Log]:
     """Raises ValueError for a file without rows, without a quantity, or with a cell that cannot be read."""
     if not len(table):
         raise ValueError("it has no rows")
-    column = next((name for name in table.columns if DEVICE.fullmatch(name.lower())), None)
-    if column is None or table[column].nunique() * 2 > len(table):  # a number of its own for every row is no device
-        yield _log(str(path), table)
+    table = _with_moments(table)
+    keys = _device_columns(table)
+    numbers = {column: next(filter(None, found.groups())) for column in table.columns
+               if column not in keys and (found := OWN_NUMBER.search(column.lower()))}  # fmt: skip
+    if len(set(numbers.values())) > 1:
+        for number in dict.fromkeys(numbers.values()):
+            others = [column for column, own in numbers.items() if own != number]
+            shared = [column for column in table.columns if column in numbers or _is_time(column)]
+            yield _log(f"{path}, device {number}", table[[each for each in shared if each not in others]], keys)
+        table = table.drop(columns=list(numbers))
+        if any(map(log_columns.kind_of, table.columns)):
+            yield _log(str(path), table, keys)
         return
-    groups = list(table.groupby(column, sort=False))
-    for label, rows in groups:
-        yield _log(f"{path}, {column} {label}" if len(groups) > 1 else str(path), rows)
+    if not keys:
+        yield _log(str(path), table, keys)
+        return
+    groups = [rows for _, rows in table.groupby(keys, sort=False)]
+    telling = [column for column in keys if table[column].nunique() > 1]
+    telling = next(([column] for column in telling if table[column].nunique() == len(groups)), telling)
+    for rows in groups:
+        label = ", ".join(f"{column} {rows[column].iloc[0]}" for column in telling)
+        yield _log(f"{path}, {label}" if telling else str(path), rows, keys)
 
 
-def _log(name: str, table: pd.DataFrame) -> Log:
-    times = next((column for column in table.columns if _unit(column) is not None), None)
-    kinds = {column: kind for column in table.columns if column != times and (kind := _kind(column))}
+def _with_moments(table: pd.DataFrame) -> pd.DataFrame:
+    """One column of times in place of a date and a time of day."""
+    day, hour = (next((c for c in table.columns if c.lower() == name), None) for name in ("date", "time"))
+    if day is None or hour is None or not table[hour].str.match(r"\d?\d:").all():
+        return table
+    joined = table[day] + " " + table[hour]
+    return table.drop(columns=hour).assign(**{day: joined})
+
+
+def _device_columns(table: pd.DataFrame) -> list[str]:
+    """Columns that number or name the device; a number of its own for every row is none."""
+    found = [column for column in table.columns if DEVICE.fullmatch(column.lower())]
+    usages = [column for column in table.columns if log_columns.kind_of(column) == "usage" and column not in found]
+    for bare in (column for column in usages if column.lower() in ("gpu", "cpu")):
+        others = [c for c in usages if c != bare and ("cpu" in c.lower()) == (bare.lower() == "cpu")]
+        number = pd.to_numeric(table[bare], errors="coerce")
+        count = number.max() + 1
+        turns = count > 1 and bool((number == np.arange(len(table)) % count).all())
+        if others or turns:
+            found.append(bare)
+    return [column for column in found if table[column].nunique() * 2 <= len(table)]
+
+
+def _log(name: str, table: pd.DataFrame, keys: list[str]) -> Log:
+    times = next((column for column in table.columns if _is_time(column)), None)
+    left = [column for column in table.columns if column != times and column not in keys
+            and not DEVICE.fullmatch(column.lower())]  # fmt: skip
+    kinds = {column: kind for column in left if (kind := log_columns.kind_of(column)) and not _is_text(table[column])}
     if not kinds:
         raise ValueError(f"no column of usage, memory or power; it has {', '.join(table.columns)}")
+    totals = {column: _quantity(column, "memory", table[column]) for column in left if _is_total(column)}
+    card = max((np.nanmax(total.values, initial=0) * total.factor for total in totals.values()), default=0.0)
     usages = [column for column, kind in kinds.items() if kind == "usage"]
-    usage = next((column for column in usages if "gpu" in column.lower()), usages[0] if usages else None)
-    memories = tuple(column for column, kind in kinds.items() if kind == "memory")
+    usage = next((column for column in usages if not HOST.search(column.lower())), usages[0] if usages else None)
     return Log(
         name,
         times_s=None if times is None else _seconds(times, table[times]),
         numbers=_numbers(RUNNING_NUMBER, table[RUNNING_NUMBER]) if RUNNING_NUMBER in table.columns else None,
-        quantities={column: _numbers(column, table[column]) for column in kinds},
+        quantities={column: _quantity(column, kind, table[column], card) for column, kind in kinds.items()},
         usage=usage,
-        memories=memories,
         repeated=int(table.duplicated().sum()) if times is not None or RUNNING_NUMBER in table.columns else 0,
     )
 
 
-def is_number(cell: str) -> bool:
-    """Whether it is one, with or without a unit, or says that it is not known."""
-    return bool(NUMBER.fullmatch(cell) or UNKNOWN.fullmatch(cell))
+def _is_total(column: str) -> bool:
+    return re.search(r"(mem\w*|fb)[._ ]?t(o)?t(a)?l|total[._ ]?mem", column.lower()) is not None
 
 
-def _kind(column: str) -> str:
-    """ "" for a column that is not looked at."""
-    return next((kind for kind, words in KINDS.items() if words.search(column.lower())), "")
+def _is_text(cells: pd.Series) -> bool:
+    """True for a column of names: no cell begins as a number does, and not all are unknown."""
+    known = cells[~cells.map(lambda cell: UNKNOWN.fullmatch(cell) is not None)]
+    return len(known) > 0 and not known.str.match(r"[-+.]?\d").any()
 
 
-def _unit(column: str) -> str | None:
+def _is_time(column: str) -> bool:
+    return _time_unit(column) is not None
+
+
+def _time_unit(column: str) -> str | None:
     """The unit that the name of a column of times ends with, "" where it has none; None for any other column."""
-    first, *more = re.findall(r"[a-z]+", column.lower()) or [""]
-    if first not in TIMES or len(more) > 1 or (more and more[0] not in PER_SECOND) or (first == "epoch" and not more):
+    words = re.findall(r"[a-z]+", column.lower())
+    if not words or words[0] not in FILLERS or not set(words) & set(TIMES):
         return None
-    return more[0] if more else ""
+    unit = words[-1] if words[-1] in PER_SECOND and len(words) > 1 else ""
+    others = words[: len(words) - bool(unit)]
+    if any(word not in FILLERS for word in others) or ("epoch" in words and (others != ["epoch"] or not unit)):
+        return None
+    return unit
+
+
+def _quantity(column: str, kind: str, cells: pd.Series, card: float = 0.0) -> LogColumn:
+    """The column in one unit: that of the cells, else of the name, else the usual one. Raises ValueError as `_numbers`.
+
+    `card` is the card's whole memory in the first unit, 0 where it is not known.
+    """
+    values = _numbers(column, cells)
+    at_end = UNIT_AT_END.search(column)
+    implied = next((unit for words, unit in IMPLIED_UNITS.items() if re.search(words, column.lower())), "")
+    named = UNIT_NAMES[at_end[1].lower()] if at_end else implied
+    behind = cells.str.extract(NUMBER)[1].fillna("").str.lower().map(UNIT_NAMES).fillna("")
+    told = behind[behind != ""]
+    unit = told.iloc[0] if len(told) else named
+    is_share = kind in ("memory", "power") and unit in PERCENT
+    bounds = SHARE if is_share else KINDS[kind]
+    if unit not in bounds.units:
+        unit = next(iter(bounds.units))
+    factor = bounds.units[unit]
+    if behind.nunique() > 1:
+        values = values * behind.map(bounds.units).fillna(factor).to_numpy(np.float64) / factor
+    is_host = HOST.search(column.lower()) is not None
+    most = bounds.most_of_host if is_host else bounds.most
+    if kind == "memory" and not is_share and 0 < card < most:
+        most = card
+    return LogColumn(kind, values, unit, factor, bounds, most / factor, is_host)
 
 
 def _numbers(column: str, cells: pd.Series) -> Values:
     """ "37 %" is 37; "[N/A]" is NaN. Raises ValueError for anything else."""
-    unread = cells[~cells.map(is_number)]
+    unread = cells[~cells.map(log_columns.is_number)]
     if len(unread):
         raise ValueError(f"{column}, row {unread.index[0] + 1}: {unread.iloc[0]!r} is no number")
-    return pd.to_numeric(cells.str.extract(NUMBER, expand=False)).to_numpy(np.float64)
+    return pd.to_numeric(cells.str.extract(NUMBER)[0]).to_numpy(np.float64)
 
 
 def _seconds(column: str, cells: pd.Series) -> Values:
@@ -116,12 +224,15 @@ def _seconds(column: str, cells: pd.Series) -> Values:
     numbers = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
     if not np.isnan(numbers).any():
         since_1970 = (scale for scale in (1e9, 1e6, 1e3) if numbers[0] > SINCE_1970_S * scale)
-        seconds: Values = (numbers - numbers[0]) / (PER_SECOND.get(_unit(column) or "") or next(since_1970, 1.0))
+        scale = PER_SECOND.get(_time_unit(column) or "") or next(since_1970, 1.0)
+        seconds: Values = (numbers - numbers[0]) / scale
         return seconds
     unread = cells[np.isnan(numbers)]
     for form in MOMENTS:
         moments = pd.to_datetime(cells, format=form, errors="coerce", utc=True)
         if moments.notna().all():
-            return np.asarray((moments - moments.iloc[0]).dt.total_seconds(), np.float64)
+            elapsed = np.asarray((moments - moments.iloc[0]).dt.total_seconds(), np.float64)
+            midnights = np.cumsum(np.diff(elapsed, prepend=0) < -DAY_S / 2) if form in DAYLESS else 0
+            return np.asarray(elapsed + DAY_S * midnights, np.float64)
         unread = min(unread, cells[moments.isna()], key=len)
     raise ValueError(f"{column}, row {unread.index[0] + 1}: {unread.iloc[0]!r} is no time")

@@ -34,10 +34,10 @@ def found(capsys: pytest.CaptureFixture[str], *paths: Path) -> tuple[int, list[s
 
 
 def printed(capsys: pytest.CaptureFixture[str], *paths: Path) -> tuple[int, list[str], list[str], str]:
-    """(exit code, findings, notes, last line) of the command."""
+    """(exit code, findings, notes without logs' figures, last line) of the command."""
     code = check.main([str(path) for path in paths])
     *lines, last = capsys.readouterr().out.splitlines()
-    notes = [line.removeprefix("note: ") for line in lines if line.startswith("note: ")]
+    notes = [line.removeprefix("note: ") for line in lines if line.startswith("note: ") and ": figures: " not in line]
     findings = [line for line in lines if not line.startswith("note: ")]
     assert last.endswith(f"{len(findings) or 'nothing'} found")
     assert code == int(bool(findings))
@@ -524,7 +524,7 @@ def test_a_last_line_cut_short_is_no_finding(tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "No columns to parse from file"),
+        ("", "it is empty"),
         ("a,b\n1,2\n", "no column of usage, memory or power; it has a, b"),
         ("time,gpu\n", "it has no rows"),
         ("time,gpu\n1,2\n2,many\n", "gpu, row 2: 'many' is no number"),

@@ -1,0 +1,98 @@
+"""What columns of other people's logs hold, by their names and units, and which values are possible."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+UNKNOWN = re.compile(r"|-|\[.*\]|n/?a|not supported|not available|unknown error|err!?|nan|null|none", re.IGNORECASE)
+NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([%a-z/°]*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ColumnKind:
+    """What columns with these words hold. `units` are {name: how many of the first unit it is}, the first the usual
+    one. Values are possible from 0 to `most`, on a host to `most_of_host`; a peak of `least_peak` or less is too small.
+    """
+
+    words: re.Pattern[str]
+    units: dict[str, float]
+    most: float = np.inf
+    most_of_host: float = np.inf
+    least_peak: float = 0.0
+    other: str = ""  # another unit, where none of `units` brings a value in range
+
+
+PERCENT = {"%": 1.0}
+MEMORY = {"MiB": 1.0, "MB": 1.0, "KiB": 2.0**-10, "KB": 2.0**-10, "bytes": 2.0**-20, "GiB": 2.0**10, "GB": 2.0**10}
+FREQUENCY = {"MHz": 1.0, "kHz": 1e-3, "Hz": 1e-6, "GHz": 1e3}
+POWER = {"W": 1.0, "mW": 1e-3, "kW": 1e3}
+ENERGY = {"J": 1.0, "mJ": 1e-3, "kJ": 1e3, "Wh": 3.6e3, "kWh": 3.6e6}
+TEMPERATURE = {"°C": 1.0, "mC": 1e-3}
+OTHER_NAMES = {
+    "percent": "%", "pct": "%", "b": "bytes", "byte": "bytes", "watt": "W", "watts": "W", "joules": "J", "c": "°C",
+    "celsius": "°C",
+}  # fmt: skip
+# No card holds 400,000 MiB, none draws 2,000 W, no memory of one is clocked at 20,000 MHz.
+IGNORED = re.compile(
+    r"util\w*[._ ]?mem|mem\w*[._ ](copy|contr)|mcutl|^mem \[%\]$|gpu\.\d+\.memory$|(en|de)c(oder|$|[^a-z])"
+    r"|jpe?g|\bofa|limit|total|ttl|count|reason|throttl|foreign|version|free|fre$|error|fan|disk|network|pcie|bar1|ccpm"
+    r"|available|(^|[^a-z])cap|gpu\.process|__m(in|ax)$|_s$"
+)
+# The first that a column's name fits is its kind; what may be zero all along is none of them.
+KINDS = {
+    "energy": ColumnKind(re.compile(r"energy|joule|totec"), ENERGY),
+    "": ColumnKind(IGNORED, {}),
+    "temperature": ColumnKind(re.compile(r"temp|tmptr"), TEMPERATURE, 125, 125, 1, other="K, °F"),
+    "clock": ColumnKind(re.compile(r"clock|clk|mhz"), FREQUENCY, 20_000, 20_000, 10),
+    "power": ColumnKind(re.compile(r"power|watt|pwr"), POWER, 2_000, 20_000, 1),
+    "memory": ColumnKind(re.compile(r"mem|rss|(^|[^a-z])fb([^a-z]|$)|fbusd"), MEMORY, 400_000, 2**26),
+    "usage": ColumnKind(
+        re.compile(
+            r"util|usage|busy|gputl|gract|engine_active|gpu.*load|^sm($| |_)"
+            r"|(^|[^a-z])[gc]pu[ _.:]?\d*[ _.]*[\[(]?(%|percent|pct|active)?[\])]?$"
+        ),
+        PERCENT | {"ratio": 100.0},
+        100,
+        100 * 2**10,  # of a process, summed over cores
+        1,
+        "a sum over several devices",
+    ),
+}
+SHARE = ColumnKind(re.compile(""), PERCENT, 100, 100)  # of memory or power, in percent
+HOST = re.compile(r"cpu|host|rss|system[./]mem|proc|(^|[^a-z])ram")
+IMPLIED_UNITS = {r"total_energy_consumption|totec": "mJ", r"gract|engine_active": "ratio"}  # DCGM's
+UNIT_NAMES = OTHER_NAMES | {name.lower(): name for kind in KINDS.values() for name in kind.units}
+UNIT_AT_END = re.compile(
+    r"(?:(?<![a-zA-Z])|(?<=[a-z])(?=[A-Z])|(?=%))"
+    rf"((?i:{'|'.join(sorted(map(re.escape, UNIT_NAMES), key=len, reverse=True))}))[\])\s]*$"
+)
+
+
+def kind_of(column: str) -> str:
+    """ "" for a column that is not looked at."""
+    return next((kind for kind, each in KINDS.items() if each.words.search(column.lower())), "")
+
+
+def is_unit(text: str) -> bool:
+    """True for the name of a unit that quantities come in."""
+    return text.lower() in UNIT_NAMES
+
+
+def is_number(cell: str) -> bool:
+    """True if it is one, with or without a unit, or says that it is not known."""
+    return bool(NUMBER.fullmatch(cell) or UNKNOWN.fullmatch(cell))
+
+
+def unit_of(cell: str) -> str:
+    """The unit behind a number; "" where there is none that is known."""
+    number = NUMBER.fullmatch(cell)
+    return UNIT_NAMES.get(number[2].lower(), "") if number else ""
+
+
+def column_by_unit(unit: str) -> str:
+    """The name of a column of cells with this unit: "usage [%]"; "" for a unit of no kind."""
+    kinds = ("usage", "memory", "power", "clock")
+    return next((f"{kind} [{unit}]" for kind in kinds if unit in KINDS[kind].units), "")
