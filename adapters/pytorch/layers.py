@@ -68,9 +68,35 @@ class UnevenAveragePool(nn.Module):
         return self.sums(x) / self.pixels
 
 
+class NormOfOneValue(nn.modules.batchnorm._BatchNorm):
+    """Trains a batch of one value per channel, too, which PyTorch refuses because its running variance divides by 0.
+
+    The batch's variance is 0, so the output is beta, and no gradient passes; the contract has it so.
+    """
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, c, h, w) or (n, c), as `x` is."""
+        if not self.training or x.numel() > self.num_features:
+            return super().forward(x)
+        with torch.no_grad():
+            self.running_mean.lerp_(x.reshape(-1).to(self.running_mean.dtype), self.momentum)
+            self.running_var.mul_(1 - self.momentum)
+        return torch.batch_norm(
+            x, self.weight, self.bias, None, None, True, 0.0, self.eps, torch.backends.cudnn.enabled
+        )
+
+
+class ImageBatchNorm(NormOfOneValue, nn.BatchNorm2d):
+    """Of (n, c, h, w)."""
+
+
+class VectorBatchNorm(NormOfOneValue, nn.BatchNorm1d):
+    """Of (n, c)."""
+
+
 def batch_norm(layer: layers.BatchNorm, shape: layers.Shape) -> nn.Module:
     """(n, c, h, w) or (n, c); PyTorch's momentum is the new batch's share, the layer's that of the old mean."""
-    kind = nn.BatchNorm2d if len(shape) == 3 else nn.BatchNorm1d
+    kind = ImageBatchNorm if len(shape) == 3 else VectorBatchNorm
     return kind(shape[-1], layer.epsilon, momentum=1 - layer.momentum)
 
 

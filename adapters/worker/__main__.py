@@ -26,6 +26,7 @@ from adapters.worker import (
     memory_steps,
     noise_steps,
     overhead_pairs,
+    short_memory,
     step_blocks,
     steps,
     trial,
@@ -36,7 +37,7 @@ from workloads.lifeline import ATTENDED
 from workloads.records.build import adapter_of
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE
-from workloads.records.job import Job, Kind
+from workloads.records.job import ON_DEMAND, Job, Kind
 from workloads.records.status import Status
 
 # Each takes the adapter, the job, its folder and the log, writes every event, and raises what the adapter raises.
@@ -69,8 +70,11 @@ def main(folder: Path) -> bool:
         events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=str(error))
     except Exception as error:  # noqa: BLE001  # whatever a framework raises becomes a row with its reason
         traceback.print_exc()
-        if culprit := out_of_memory(error, adapter):
-            memory = refused(error, job.trial.placement.device)
+        spec = job.trial
+        preallocates = spec.cell.allocator != ON_DEMAND
+        culprit = out_of_memory(error, adapter) or short_memory.ran_out(error, spec.placement.device, preallocates)
+        if culprit:
+            memory = refused(error, spec.placement.device)
             events.write(Event.ENDED, status=Status.OUT_OF_MEMORY, reason=in_a_line(culprit), memory=memory)
             return True
         events.write(Event.ENDED, status=Status.FAILED, reason=in_a_line(error))

@@ -33,13 +33,25 @@ def mapped_bytes() -> int | None:
     return _read("status", "VmSize")
 
 
-def counts() -> dict[str, int | None]:
-    """What a limit of the data segment (RLIMIT_DATA, getrlimit(2)) counts, now, and what is resident, now and at most.
+def peak_mapped_bytes() -> int | None:
+    """The most address space since the process began (VmPeak)."""
+    return _read("status", "VmPeak")
 
-    The kernel keeps no peak of the first: it is about that of the resident size, more by the difference of the two.
+
+def anonymous_bytes() -> int | None:
+    """Resident and of no file (RssAnon): what a control group counts of this process for as long as it runs."""
+    return _read("status", "RssAnon")
+
+
+def counts() -> dict[str, int | None]:
+    """What a limit of the data segment (RLIMIT_DATA, getrlimit(2)) counts, what a control group does, and what is
+    resident, now and at most.
+
+    The kernel keeps no peak of the first two: it is about that of the resident size, more by the difference.
     """
     return {
         "data_bytes": data_bytes(),
+        "anonymous_bytes": anonymous_bytes(),
         "resident_bytes": resident_bytes(),
         "peak_resident_bytes": peak_resident_bytes(),
     }

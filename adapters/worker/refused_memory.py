@@ -93,8 +93,8 @@ def available() -> dict[MemoryBound, int | None]:
     return {
         MemoryBound.DATA: _rest_of(resource.RLIMIT_DATA, host.data_bytes()),
         MemoryBound.ADDRESS_SPACE: _rest_of(resource.RLIMIT_AS, host.mapped_bytes()),
-        MemoryBound.CONTROL_GROUP: min(_rests_of_groups(), default=None),
-        MemoryBound.MACHINE: _machine_bytes(),
+        MemoryBound.CONTROL_GROUP: min((rest for rest, _ in groups()), default=None),
+        MemoryBound.MACHINE: machine_bytes("MemAvailable"),
     }
 
 
@@ -103,18 +103,20 @@ def _rest_of(limit: int, used: int | None) -> int | None:
     return None if used is None or soft == resource.RLIM_INFINITY else max(0, soft - used)
 
 
-def _rests_of_groups() -> Iterator[int]:
-    """Of each control group that holds this process; file pages that can be dropped count as free."""
+def groups() -> Iterator[tuple[int, int]]:
+    """(bytes left, limit) of each control group of this process; file pages that can be dropped count as free."""
     for folder in control_groups.folders("memory"):
         for most, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
             with suppress(OSError, ValueError):  # no such file, or "max"
-                rest = int((folder / most).read_text()) - int((folder / used).read_text())
+                limit_bytes = int((folder / most).read_text())
+                rest = limit_bytes - int((folder / used).read_text())
                 inactive = re.search(r"^inactive_file (\d+)$", (folder / "memory.stat").read_text(), re.MULTILINE)
-                yield max(0, rest + (int(inactive.group(1)) if inactive else 0))
+                yield max(0, rest + (int(inactive.group(1)) if inactive else 0)), limit_bytes
 
 
-def _machine_bytes() -> int | None:
+def machine_bytes(name: str) -> int | None:
+    """What the kernel tells under this name of the machine's memory (proc(5), meminfo)."""
     with suppress(OSError):
-        if line := re.search(r"^MemAvailable:\s+(\d+) kB$", MEMINFO.read_text(), re.MULTILINE):
+        if line := re.search(rf"^{name}:\s+(\d+) kB$", MEMINFO.read_text(), re.MULTILINE):
             return int(line.group(1)) * 1024
     return None

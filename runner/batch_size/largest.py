@@ -23,6 +23,7 @@ STEEP = 0.25  # of the counting process's bytes an image: a trial's are no less,
 LARGER = 0.2  # of the largest size: below, memory is not yet a line
 STEP_BACK = 0.05  # of a size that fits only sometimes; doubled each time
 TRIALS = 2  # of the answer, and of one more
+ABOVE = 4  # times an untold size: how far above it one that fits is looked for
 UNTOLD = 4  # sizes, at most, of which no trial says whether they fit: the answer is then looked for below
 
 Attempt = Callable[[int], Tried]
@@ -51,8 +52,16 @@ class Search:
     ends_at: int | None = None  # the size at which that process ran out of memory
     tried: list[Tried] = field(default_factory=list)
     fits: int = 0  # the largest that does, 0 before any
-    fails: int | None = None  # the smallest that does not, or is untold
-    untold: dict[int, str] = field(default_factory=dict)  # sizes of which no trial says it: the last one's folder
+    too_large: int | None = None  # the smallest that the limit ended
+    untold: dict[int, Tried] = field(default_factory=dict)  # sizes of which no trial says whether they fit: the last
+
+    @property
+    def fails(self) -> int | None:
+        """The smallest size above `fits` that does not fit, or is untold. A larger size that fits lifts an untold
+        one: what failed there was not the memory.
+        """
+        untold = (size for size in self.untold if size > self.fits)
+        return min((*untold, *filter(None, [self.too_large])), default=None)
 
     def ask(self, size: int) -> Fit:
         """What one more trial says. One that ends otherwise is tried once more, and where that does not say it either,
@@ -64,19 +73,22 @@ class Search:
             trial = self._noted(self.attempt(size))
         fit = Fit.TOO_LARGE if trial.fit is Fit.UNKNOWN and self._ends_by_limit(size) else trial.fit
         if fit is Fit.UNKNOWN:
-            self.untold[size] = trial.folder
+            self.untold[size] = trial
             if len(self.untold) > UNTOLD:
                 raise self.no_answer(size)
-        if fit is not Fit.FITS:
-            self.fails = size if self.fails is None else min(size, self.fails)
-        elif self.fails is None or size < self.fails:
+        elif fit is Fit.TOO_LARGE:
+            self.too_large = size if self.too_large is None else min(size, self.too_large)
+        elif self.too_large is None or size < self.too_large:
             self.fits = max(size, self.fits)
         return fit
 
     def no_answer(self, size: int) -> NoAnswer:
         """Of a size that is untold."""
-        folder = self.untold[size]
-        return NoAnswer(f"batch size {size}: two trials ended neither well nor by memory, the last in {folder}")
+        last = self.untold[size]
+        why = f" ({last.reason})" if last.reason else ""
+        return NoAnswer(
+            f"batch size {size}: two trials ended neither well nor by memory, the last in {last.folder}{why}"
+        )
 
     def _noted(self, trial: Tried) -> Tried:
         self.tried.append(trial)
@@ -107,11 +119,32 @@ class Search:
         return [each for each in self._of(size) if each.fit in ends and not each.lifted]
 
     def bracket(self) -> None:
-        """Until `fits` + 1 = `fails`. Raises NoAnswer."""
-        while self.fails is None or self.fails - self.fits > 1:
-            if self.fits >= MOST:
-                raise NoAnswer(f"batch size {self.fits} fits; no larger one is looked for")
-            self.ask(self.next_size())
+        """Until `fits` + 1 = `fails`, and that is no untold size above which another fits. Raises NoAnswer."""
+        while True:
+            while self.fails is None or self.fails - self.fits > 1:
+                if self.fits >= MOST:
+                    raise NoAnswer(f"batch size {self.fits} fits; no larger one is looked for")
+                self.ask(self.next_size())
+            if self.fails not in self.untold or not self._passes(self.fails):
+                return
+
+    def _passes(self, untold: int) -> bool:
+        """True if a larger size fits, so that no memory failed at this one: well above it, else the next that says
+        anything. Where the one well above says nothing either, one more is tried. Raises NoAnswer.
+        """
+        far, near = ABOVE * untold, untold + 1
+        if self._is_open(far) and self.ask(far) is Fit.FITS:
+            return True
+        while near in self.untold or self._is_open(near):
+            if near not in self.untold and self.ask(near) is Fit.FITS:
+                return True
+            if far in self.untold:
+                return False
+            near += 1
+        return False
+
+    def _is_open(self, size: int) -> bool:
+        return size not in self.untold and (self.too_large is None or size < self.too_large)
 
     def settle(self) -> int | None:
         """Until `fits` has fitted twice, and `fails` failed twice; the smallest size that did both, None where none.
@@ -207,7 +240,7 @@ def largest(
         unsettled = search.settle()
     except NoAnswer as error:
         known = f"{search.fits} fits" if search.fits else "none is known to fit"
-        known += "" if search.fails is None or search.fails in search.untold else f", {search.fails} does not"
+        known += "" if search.too_large is None else f", {search.too_large} does not"
         return Largest(None, f"{error}; {known}", bound.limit, bound.limit_bytes, tried=tuple(search.tried))
     size = search.fits
     reason = None if unsettled is None else f"batch size {unsettled} fits in one trial and not in another"

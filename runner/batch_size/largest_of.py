@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from runner.batch_size.largest import Attempt, Bound, largest
-from runner.batch_size.memory_limit import ANSWERS, available_bytes, data_peak_bytes, tried
+from runner.batch_size.memory_limit import ANSWERS, BY_WORKER, available_bytes, tried
 from runner.batch_size.steps import StepTrials
 from runner.launch import Launcher
 from runner.memory_worker import MemoryWorker, read_accounts
@@ -18,6 +18,7 @@ from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
 from workloads.records.job import Job, Kind
 from workloads.records.samples import read_samples
+from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 
 # Of the counting process, which ends where memory does: all together cost about twice the last.
@@ -47,7 +48,7 @@ def attempts(trials: StepTrials, framework: str, bound: Bound) -> tuple[Attempt,
         result, folder = trials.run(framework, batch_size, ANSWERS)
         return tried(result, folder, trials.request.results, bound.limit)
 
-    if bound.limit not in (Limit.ASKED, Limit.HOST):
+    if bound.limit not in BY_WORKER:
         return attempt, None
     limit_bytes = lifted_bytes(bound.limit_bytes)
     return attempt, None if limit_bytes is None else partial(attempt, trials=trials.limited(limit_bytes))
@@ -75,11 +76,11 @@ def _peak(account: MemoryAccount, limit: Limit, context: int) -> int | None:
         return account["peak"] + context if "peak" in account else None
     counts = account.get("host", {})
     resident: int | None = counts.get("peak_resident_bytes")
-    return resident if limit is Limit.CONTAINER else data_peak_bytes(counts)
+    return BY_WORKER[limit](counts) if limit in BY_WORKER else resident
 
 
 def count(trials: StepTrials, framework: str, bound: Bound, launcher: Launcher) -> tuple[dict[int, float], int | None]:
-    """({batch size: peak bytes of what the limit counts}, the size at which the counting process ended, if it did).
+    """({batch size: peak bytes of what the limit counts}, the size at which the counting process ran out, if it did).
 
     A first guess and no more: it counts, which takes memory of its own.
     """
@@ -97,6 +98,8 @@ def _counted(folder: Path, bound: Bound) -> tuple[dict[int, float], int | None]:
     context = context_bytes(folder) if bound.limit is Limit.GPU else 0
     accounts = read_accounts(folder).items()
     peaks = {size: float(peak) for size, account in accounts if (peak := _peak(account, bound.limit, context))}
-    finished = any(event["event"] == Event.FINISHED for event in read_events(folder / EVENTS_FILE))
-    ends_at = None if finished else next((size for size in COUNTED if size not in peaks), None)
+    events = read_events(folder / EVENTS_FILE)
+    finished = any(event["event"] == Event.FINISHED for event in events)
+    failed = bool(events) and events[-1].get("status") in (Status.FAILED, Status.UNSUPPORTED)  # not by memory
+    ends_at = None if finished or failed else next((size for size in COUNTED if size not in peaks), None)
     return peaks, ends_at

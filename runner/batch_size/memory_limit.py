@@ -38,18 +38,18 @@ def limit_of(request: Request) -> tuple[Limit, int]:
             raise LookupError(f"{card.name} does not tell how much memory it has")
         return Limit.GPU, card.memory_bytes
     if placement.memory_limit_bytes is not None:
-        return Limit.CONTAINER if request.isolation == "docker" else Limit.ASKED, placement.memory_limit_bytes
+        local = Limit.GROUP if placement.control_group else Limit.ASKED
+        return Limit.CONTAINER if request.isolation == "docker" else local, placement.memory_limit_bytes
     return Limit.HOST, host_limit_bytes(request.results)
 
 
 def bounded(request: Request, limit: Limit, limit_bytes: int) -> Request:
-    """The request whose trials may take no more; a GPU is its own limit. Their data segment is bounded, not a control
-    group: in a group the same size fits in one trial and not in another.
+    """The request whose trials may take no more, by the kind of limit that a run has: a GPU is its own, and what is
+    asked for holds as it is. Where nothing is asked for, their data segment is bounded.
     """
-    placement = replace(request.placement, control_group=False)
-    if limit is not Limit.GPU:
-        placement = replace(placement, memory_limit_bytes=limit_bytes)
-    return replace(request, placement=placement)
+    if limit is not Limit.HOST:
+        return request
+    return replace(request, placement=replace(request.placement, memory_limit_bytes=limit_bytes))
 
 
 def host_limit_bytes(results: Path) -> int:
@@ -83,18 +83,19 @@ def tried(result: TrialResult, folder: Path, results: Path, limit: Limit) -> Tri
     fit = {Status.OUT_OF_MEMORY: Fit.TOO_LARGE}.get(result.status, Fit.UNKNOWN)
     fit = Fit.FITS if result.status in MEASURED else fit
     name = str(folder.relative_to(results.resolve()))
-    return Tried(result.spec.cell.batch_size, fit, name, peak_bytes(result, folder, limit))
+    reason = result.reason if fit is Fit.UNKNOWN else None
+    return Tried(result.spec.cell.batch_size, fit, name, peak_bytes(result, folder, limit), reason=reason)
 
 
 def peak_bytes(result: TrialResult, folder: Path, limit: Limit) -> int | None:
     """The most that the trial had of what the limit counts; None where nobody can tell."""
-    if limit in (Limit.ASKED, Limit.HOST):
+    if limit in BY_WORKER:
         try:
             events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
         except ValueError:  # the trial's result says it
             return None
         before = events.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
-        return data_peak_bytes(events.get(Event.HOST_COUNTED, {}), before)
+        return BY_WORKER[limit](events.get(Event.HOST_COUNTED, {}), before)
     specs = (PROCESS_GPU_MEMORY, DEVICE_MEMORY) if limit is Limit.GPU else (HOST_MEMORY_PEAK,)
     value = result.first_known(*specs)
     return None if value is None else round(value)
@@ -105,7 +106,20 @@ def data_peak_bytes(counts: Mapping[str, Any], before: int | None = None) -> int
 
     `before`: peak of what was resident until that was counted anew.
     """
-    data, resident, peak = (counts.get(name) for name in ("data_bytes", "resident_bytes", "peak_resident_bytes"))
-    if data is None or resident is None or peak is None:
+    return _peak_bytes(counts, "data_bytes", before)
+
+
+def group_peak_bytes(counts: Mapping[str, Any], before: int | None = None) -> int | None:
+    """About the most of what a control group counts and cannot drop: the same with what is of no file."""
+    return _peak_bytes(counts, "anonymous_bytes", before)
+
+
+def _peak_bytes(counts: Mapping[str, Any], name: str, before: int | None) -> int | None:
+    present, resident, peak = (counts.get(key) for key in (name, "resident_bytes", "peak_resident_bytes"))
+    if present is None or resident is None or peak is None:
         return None
-    return int(data + max(peak, before or 0) - resident)
+    return int(present + max(peak, before or 0) - resident)
+
+
+# What a worker tells of what each limit counts; of the others the sampler's figures say it.
+BY_WORKER = {Limit.ASKED: data_peak_bytes, Limit.HOST: data_peak_bytes, Limit.GROUP: group_peak_bytes}

@@ -146,6 +146,20 @@ STATISTICS = Workload(  # of two images: normalising vectors of two would leave 
         Dense("dense", 4),
     ),
 )
+NORM_OF_ONE = Workload(  # one value per channel in a batch of one image: of images, and of vectors
+    "norm-of-one",
+    "",
+    (11, 7, 3),
+    (
+        Conv2D("conv", 5, (11, 7)),  # (1, 1)
+        BatchNorm("norm1"),
+        Relu("relu"),
+        Flatten("flatten"),
+        Dense("dense1", 9),
+        BatchNorm("norm2", momentum=0.75, epsilon=2**-6),
+        Dense("dense2", 4),
+    ),
+)
 PADDING = Workload(
     "padding",
     "",
@@ -355,6 +369,7 @@ BATCH_SIZES = {"vgg-11": 8}
 # A norm's weights are 1 and get little gradient here: at 0.001 an update is their rounding (seen: 1.1e-3).
 RATES = {"vit-tiny": 0.01}
 PARTIAL, PARTIAL_SIZES = "partial", (32, 32, 13, 7, 1)  # an epoch's last batch is smaller than the others
+ONES = (16, 1, 13, 1, 1, 16)  # batches of one image between others, so that what they leave is seen
 
 
 @dataclass(frozen=True)
@@ -421,6 +436,8 @@ def _cases() -> list[Case]:
         for network, rule in ((PLAIN, "momentum"), (STATISTICS, "sgd")):
             name, sizes = f"{network.name}-{PARTIAL}{tag}", PARTIAL_SIZES
             cases.append(Case(name, network, OPTIMIZERS[rule], sizes[0], (1, len(sizes)), profile, sizes))
+        ones = Case(f"{NORM_OF_ONE.name}{tag}", NORM_OF_ONE, OPTIMIZERS["sgd"], ONES[0], (1, 4, 6), profile, ONES)
+        cases.append(ones)
         for name, workload in WORKLOADS.items():
             gentle = OptimizerSpec("momentum", RATES.get(name, 0.001))
             network = replace(workload.without_dropout(), input_shape=SMALLER.get(name, workload.input_shape))

@@ -143,12 +143,54 @@ def test_a_crash_or_a_hang_at_every_trial_from_some_size_on_does_not_count_as_to
     machine = Machine(use, limit_for(use, size, 0.5), ends=lambda s, _: Fit.UNKNOWN if s >= crashing else None)
     answer = machine.answer(lifted=lambda s: Tried(s, Fit.UNKNOWN if s >= crashing else Fit.FITS, "lifted", None))
     if answer.batch_size is None:
-        asked = [each.batch_size for each in answer.tried if each.fit is Fit.UNKNOWN]
-        assert min(asked) >= crashing and (answer.reason or "").startswith(f"batch size {asked[-1]}: ")
-        assert asked.count(asked[-1]) == 3, "tried once more, and with more memory"
-        assert f"{asked[-1]} does not" not in (answer.reason or "")
+        asked = Counter(each.batch_size for each in answer.tried if each.fit is Fit.UNKNOWN)
+        named = [size for size in asked if (answer.reason or "").startswith(f"batch size {size}: ")]
+        assert min(asked) >= crashing and len(named) == 1
+        assert set(asked.values()) == {3}, "tried once more, and with more memory"
+        assert not any(f"{size} does not" in (answer.reason or "") for size in asked)
     else:
         assert answer.batch_size + 1 < crashing and not machine.fits(answer.batch_size + 1)
+
+
+GROWING = st.builds(osu_cnn, st.floats(0, 4e9), st.sampled_from((1, 512, 2 * MIB)), st.floats(0.01, 30))
+
+
+@settings(SAME_EVERYWHERE, max_examples=60)
+@given(GROWING, st.integers(3, 20_000), st.sampled_from(((1,), (1, 2), (1, 2, 3), (2,))), st.booleans())
+def test_what_fails_otherwise_at_small_sizes_is_no_upper_limit(
+    use: Callable[[int], float], size: int, failing: tuple[int, ...], counts: bool
+) -> None:
+    """A batch norm of one value per channel, in PyTorch: no trial of a batch of one ends well, 2 to `size` do."""
+    assume(use(size) < use(size + 1) and size > max(failing))
+    machine = Machine(use, limit_for(use, size, 0.5), ends=lambda s, _: Fit.UNKNOWN if s in failing else None)
+    bound, counted = Bound(Limit.ASKED, machine.limit_bytes), {16: use(16)} if counts and machine.fits(16) else {}
+    attempt = lambda s: replace(each := machine.attempt(s), reason="it says why" * (each.fit is Fit.UNKNOWN))  # noqa: E731
+    answer = largest(attempt, bound, counted, lifted=lambda s: attempt(s), look_around=False)
+    assume(answer.batch_size != MOST)
+    assert proven(answer, machine) >= size
+    assert set(answer.failed_otherwise) <= set(failing)
+    assert all(reason == "it says why" for reason in answer.failed_otherwise.values())
+
+
+def test_a_size_that_fails_otherwise_right_above_one_that_fits_is_passed_and_named() -> None:
+    machine = Machine(lambda size: 1000 + size, 1000 + 400, ends=lambda size, _: Fit.UNKNOWN if size == 1 else None)
+    reasons = {Fit.UNKNOWN: "ValueError: Expected more than 1 value per channel"}
+    attempt = lambda s: replace(each := machine.attempt(s), reason=reasons.get(each.fit))  # noqa: E731
+    answer = largest(attempt, Bound(Limit.ASKED, 1400), {}, ends_at=1, look_around=False)
+    assert (answer.batch_size, answer.failed_otherwise) == (400, {1: reasons[Fit.UNKNOWN]})
+    machine.ends = lambda size, _: Fit.UNKNOWN
+    answer = largest(attempt, Bound(Limit.ASKED, 1400), {}, look_around=False)
+    assert answer.batch_size is None and reasons[Fit.UNKNOWN] in (answer.reason or "")
+
+
+def test_an_answer_has_the_counts_of_the_sizes_around_it() -> None:
+    """646 fitted 3 of 3 times, 647 failed once of 3, 648 fitted once: all of it is told."""
+    fits = [(646, Fit.FITS)] * 3 + [(647, Fit.FITS), (647, Fit.TOO_LARGE), (647, Fit.FITS), (300, Fit.FITS)]
+    tried = tuple(Tried(size, fit, "", None) for size, fit in fits)
+    around = (Tried(648, Fit.FITS, "", None), Tried(704, Fit.TOO_LARGE, "", None))
+    lifted = (Tried(647, Fit.FITS, "", None, lifted=True),)
+    answer = Largest(646, None, Limit.GROUP, 1, around=around, tried=(*tried, *lifted))
+    assert answer.counts_around == {646: (3, 3), 647: (2, 3), 648: (1, 1)}
 
 
 def test_one_size_far_beyond_of_which_nothing_can_be_said_does_not_end_the_search() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from .word import Word
 
 ANSWERS_FILE, SCHEMA_VERSION = "batch-size.json", 1
+NEAR = 0.05  # of the answer: the sizes around it that are told with it
 
 
 class Limit(Word):
@@ -18,7 +19,8 @@ class Limit(Word):
 
     GPU = "gpu-memory"
     CONTAINER = "container"
-    ASKED = "memory-limit"
+    GROUP = "control-group"  # what is asked for, by a control group of the worker
+    ASKED = "memory-limit"  # what is asked for, by RLIMIT_DATA
     HOST = "host-memory"
 
 
@@ -39,6 +41,7 @@ class Tried:
     folder: str
     peak_bytes: int | None  # of what the limit counts
     lifted: bool = False  # under a higher limit: where it fits, the limit is what ended those before it
+    reason: str | None = None  # of a trial that ended neither well nor by memory
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,30 @@ class Largest:
     def larger_that_fit(self) -> tuple[int, ...]:
         """Findings: sizes above the answer that fitted in one trial. Memory does not grow with the batch size there."""
         return tuple(sorted(each.batch_size for each in self.around if self._fits_above(each)))
+
+    @property
+    def failed_otherwise(self) -> dict[int, str]:
+        """{batch size: the last reason} of sizes below the answer that no trial fitted, and that no limit ended."""
+        below = [each for each in self.tried if each.batch_size < (self.batch_size or 0)]
+        ended = {each.batch_size: each.reason or "" for each in below if each.fit is Fit.UNKNOWN}
+        told = {each.batch_size for each in below if each.fit is not Fit.UNKNOWN}
+        return {size: reason for size, reason in ended.items() if size not in told}
+
+    @property
+    def counts_around(self) -> dict[int, tuple[int, int]]:
+        """{batch size: (trials that fitted, trials under the limit)} of the answer and of what was tried next to it,
+        NEAR of it at most.
+        """
+        size = self.batch_size
+        if size is None:
+            return {}
+        trials = [each for each in (*self.tried, *self.around) if not each.lifted]
+        near = [each for each in trials if abs(each.batch_size - size) <= max(1, NEAR * size)]
+        return {
+            other: (sum(each.fit is Fit.FITS for each in same), len(same))
+            for other in sorted({each.batch_size for each in near})
+            if (same := [each for each in near if each.batch_size == other])
+        }
 
     def _fits_above(self, trial: Tried) -> bool:
         return self.batch_size is not None and trial.fit is Fit.FITS and trial.batch_size > self.batch_size

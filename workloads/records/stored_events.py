@@ -78,6 +78,7 @@ class _WindowSettled(_Line, total=False):
 class _HostCounted(_Line, total=False):
     proportional_bytes: Number | None
     data_bytes: Number | None
+    anonymous_bytes: Number | None
     resident_bytes: Number | None
     peak_resident_bytes: Number | None
     reason: str

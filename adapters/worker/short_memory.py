@@ -1,0 +1,103 @@
+"""Errors that may be a way of running out of memory, and whether memory was short enough for that.
+
+The libraries below the frameworks say the same where memory was refused and where a kernel does not exist. So their
+words decide nothing: what counts is how much memory was left when the process had the most.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import resource
+from collections.abc import Iterator
+
+from adapters.worker import host
+from adapters.worker.refused_memory import available, chain, groups, machine_bytes
+from workloads.records.events import MemoryBound
+
+# oneDNN's, of PyTorch and MXNet: oneDNN #1500 and pytorch #89104 are other causes of the first.
+ON_THE_HOST = (
+    "could not create a primitive",
+    "could not execute a primitive",
+    "could not create a memory object",
+    "failed to map segment from shared object",  # ld.so's
+    "can't start new thread",  # CPython's, for pthread_create(3)
+    "Resource temporarily unavailable",  # the same of C++, as MXNet passes it on
+    "Cannot allocate memory",  # strerror(3) of ENOMEM
+)
+# cuDNN's and cuBLAS's, and what frameworks make of them. Running out: pytorch #108645, DiffBIR #59, tensorflow #9489 and
+# #24828, mxnet #11176, CNTK #1516. Other causes: pytorch #2917 and #4107 (CUDNN_STATUS_NOT_SUPPORTED by size alone).
+ON_THE_DEVICE = (
+    "CUDNN_STATUS_NOT_SUPPORTED",
+    "CUDNN_STATUS_NOT_INITIALIZED",
+    "CUDNN_STATUS_INTERNAL_ERROR",
+    "CUDNN_STATUS_EXECUTION_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+    "CUBLAS_STATUS_EXECUTION_FAILED",
+    "unable to find an engine to execute this computation",
+    "Unable to find a valid cuDNN algorithm",
+    "Failed to get convolution algorithm",
+    "No algorithm worked!",
+    "Failed to find any forward convolution algorithm",
+    "Failed to find any backward",
+)
+SHORT = {MemoryBound.MACHINE: 0.02}  # share that is left at most where memory was short, of each bound
+SHORT_OF_LIMIT = 0.25  # the same of a limit: what is refused is of the size of what a step holds already
+SHORT_OF_DEVICE = 0.1  # the same of a GPU, whose libraries ask for workspaces of hundreds of MiB
+
+
+def ran_out(error: BaseException, device: str, preallocates: bool) -> BaseException | None:
+    """The error, or one it came of, that memory explains; None where none does, or memory was not short.
+
+    `device` is "cpu" or a GPU's UUID. Of one whose framework `preallocates`, what is free says nothing.
+    """
+    for each in chain(error):
+        if isinstance(each, OSError) and each.errno == errno.ENOMEM:
+            return each
+        if device != "cpu" and not preallocates and _says(each, ON_THE_DEVICE) and is_device_short():
+            return each
+        if _says(each, ON_THE_HOST) and any(left < SHORT.get(bound, SHORT_OF_LIMIT) for bound, left in shares_left()):
+            return each
+    return None
+
+
+def _says(error: BaseException, signs: tuple[str, ...]) -> bool:
+    return any(sign in str(error) for sign in signs)
+
+
+def shares_left() -> Iterator[tuple[MemoryBound, float]]:
+    """Each bound of this process's memory, and the share of it that was left when the process had the most.
+
+    What failed has given its memory back by now, so the peaks count: of what is resident, of the address space's own.
+    """
+    freed = _difference(host.peak_resident_bytes(), host.resident_bytes())
+    unmapped = _difference(host.peak_mapped_bytes(), host.mapped_bytes())
+    rests = available()
+    bounds = [
+        (MemoryBound.DATA, rests[MemoryBound.DATA], _limit(resource.RLIMIT_DATA), freed),
+        (MemoryBound.ADDRESS_SPACE, rests[MemoryBound.ADDRESS_SPACE], _limit(resource.RLIMIT_AS), unmapped),
+        *((MemoryBound.CONTROL_GROUP, rest, limit_bytes, freed) for rest, limit_bytes in groups()),
+        (MemoryBound.MACHINE, rests[MemoryBound.MACHINE], machine_bytes("MemTotal"), freed),
+    ]
+    for bound, rest, limit_bytes, given_back in bounds:
+        if limit_bytes and rest is not None:
+            yield bound, (rest - given_back) / limit_bytes
+
+
+def _limit(kind: int) -> int | None:
+    soft, _ = resource.getrlimit(kind)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def _difference(peak: int | None, now: int | None) -> int:
+    return max(0, peak - now) if peak is not None and now is not None else 0
+
+
+def is_device_short() -> bool:
+    """True if less than SHORT_OF_DEVICE of the current GPU is free, as CUDA's driver tells it (cuMemGetInfo)."""
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    try:
+        refused = ctypes.CDLL("libcuda.so.1").cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    except (OSError, AttributeError):
+        return False
+    return not refused and free.value < SHORT_OF_DEVICE * total.value
