@@ -19,8 +19,9 @@ HOW_TO_READ = (
     "Means are over all samples of the window, idle ones included. Those over the busy samples alone have a table of "
     "their own where they differ.",
     "Accuracy is that of the test split after the last epoch.",
-    "A trial that did not end ok gives no number: its cell says what happened (OOM: out of memory). A dash is a figure "
-    "that could not be measured; the reason stands below the table.",
+    "A trial that did not end ok gives no number: its cell says what happened (OOM: out of memory). A contended one, "
+    "which other processes disturbed, keeps its accuracy and memory. A dash is a figure that could not be measured; "
+    "the reason stands below the table.",
     "With repeats a cell is their mean [its 95 % interval].",
     '[1] is a footnote. "noisy": the standard deviation of the repeats is more than 3 % of their mean. "short window": '
     "too few samples.",

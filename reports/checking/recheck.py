@@ -98,7 +98,8 @@ def _differences(spec: TrialSpec, stored: list[Check], repeated: list[Check], sh
         if name not in MADE_AGAIN:  # made by the run alone: how a process ended, what the gate found
             now = before
         verdict = ", ".join(PASSED[check.passed] for check in before) or "not stored"
-        differs = [check.passed for check in before] != [check.passed for check in now]
+        newer = not before and not shown  # a check that was unknown when the attempt was stored
+        differs = not newer and [check.passed for check in before] != [check.passed for check in now]
         failed = [check for check in now if not check.passed]
         findings += [
             f"{name}: failed: {check.detail}" + f" (stored: {verdict})" * differs

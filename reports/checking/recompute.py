@@ -21,6 +21,7 @@ RELATIVE = 1e-6
 USAGE_POINTS, GPU_POINTS = 1.0, 5.0  # the driver's own samples, preferred to the polled ones, are others
 GPU_PERIOD_S = 1.0  # the longest that NVML's utilisation looks back
 USAGE = (registry.CPU_USAGE.name, registry.CPU_BUSY.name, registry.FOREIGN_CPU.name)
+OF_EPOCHS = registry.FOREIGN_CPU_EPOCHS.name
 START_UP = {
     registry.IMPORT.name: (Event.STARTED, Event.IMPORTED),
     registry.OPEN.name: (Event.IMPORTED, Event.OPENED),
@@ -57,6 +58,7 @@ def differences(
         return []  # its launch failed, and nothing was assembled
     window = segments_of(events)
     values = from_events(events, result.spec.passes.epochs, result.spec.placement.devices)
+    values |= foreign_in_epochs(events, samples, result.spec.placement.threads)
     if window:
         values = from_samples(samples, window, result.spec.placement.threads) | values
         values |= gpu_usage([samples, *of_other_gpus], window)
@@ -79,7 +81,7 @@ def differences(
 def _tolerance(name: str, recomputed: float) -> float:
     if name == registry.GPU_USAGE.name:
         return GPU_POINTS
-    return USAGE_POINTS if name in USAGE else RELATIVE * abs(recomputed)
+    return USAGE_POINTS if name in (*USAGE, OF_EPOCHS) else RELATIVE * abs(recomputed)
 
 
 def from_events(events: Events, epochs: int, devices: int = 1) -> Values:
@@ -128,6 +130,19 @@ def from_samples(samples: Samples, window: list[Segment], threads: int) -> Value
     if len(resident):
         values[registry.HOST_MEMORY.name] = resident.max()
     return {name: float(value) for name, value in values.items()}
+
+
+def foreign_in_epochs(events: Events, samples: Samples, threads: int) -> Values:
+    """What others took of the cores from `built` to the last evaluation, %; nothing in fewer than FEWEST_SAMPLES."""
+    by_name = {event["event"]: event for event in events}
+    if not {Event.BUILT, Event.EPOCH_EVALUATED} <= by_name.keys():
+        return {}
+    span = [(float(by_name[Event.BUILT]["t_ns"]), float(by_name[Event.EPOCH_EVALUATED]["t_ns"]))]
+    cpu, cores = (_increases(samples, column, span) for column in ("cpu_s", "cores_cpu_s"))
+    if cpu is None or cores is None or len(_readings(samples, "cpu_s", span, PERIOD_S)) < FEWEST_SAMPLES:
+        return {}
+    taken = (cores[1].sum() / cores[0].sum() - cpu[1].sum() / cpu[0].sum()) * 100 / threads
+    return {OF_EPOCHS: float(max(0.0, taken))}
 
 
 def gpu_usage(every: Sequence[Samples], window: list[Segment]) -> Values:

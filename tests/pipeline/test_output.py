@@ -30,7 +30,7 @@ def exit_code(results: Path) -> int:
     """That of a run to its end, whose two trials are all there: a neighbour may have been on the cores."""
     statuses = [result["status"] for result in by_cell(results).values()]
     assert len(statuses) == 2 and {*statuses} <= {"ok", "contended"}
-    return int("contended" in statuses)
+    return 0
 
 
 def test_a_reader_that_has_seen_enough_changes_neither_the_run_nor_its_report(tmp_path: Path) -> None:

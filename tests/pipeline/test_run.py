@@ -324,6 +324,32 @@ def test_a_contended_trial_is_run_again_at_once_and_the_first_attempt_is_kept(tm
     assert all((path.parent / "samples.csv").is_file() for path in tmp_path.glob("attempts/*/result.json"))
 
 
+def test_disturbed_trials_are_tried_once_more_at_the_end_and_alone_they_are_no_failure_of_a_run(tmp_path: Path) -> None:
+    """The neighbour computes on the worker's core all the time."""
+    neighbour = busy_neighbour()
+    asked = ("--framework", "numpy", *TINY, "--device", "cpu", "--isolation", "here", "--batch-size", 16, 32)
+    try:
+        done = run_runner(*asked, "--epochs", 200, "--threads", 1, "--window", 0.5, "--results", tmp_path)
+    finally:
+        neighbour.kill()
+        neighbour.wait()
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = by_cell(tmp_path)
+    assert [result["status"] for result in cells.values()] == ["contended"] * 2, done.stdout
+    assert done.stdout.count("What helps: ") == done.stdout.count("OMP_WAIT_POLICY=PASSIVE") == 1
+    assert "2 disturbed trials are tried once more; each attempt is kept" in done.stdout
+    aside = [json.loads(path.read_text()) for path in tmp_path.glob("attempts/*/result.json")]
+    assert [attempt["status"] for attempt in aside] == ["contended"] * 2
+    assert "2 of 2 trials contended: their speed, usage, energy and times are withheld" in done.stdout
+    for result in cells.values():
+        assert result["figures"]["foreign_cpu_epochs_percent"]["value"] > 25
+        assert result["figures"]["test_accuracy"]["value"] is not None
+        gate = [check for check in result["checks"] if check["name"] == CheckName.GATE]
+        assert [check["passed"] for check in gate] == [True]
+    page = (tmp_path / "report" / "report.md").read_text()
+    assert page.startswith("# No training speed: other processes disturbed 2 of 2 trials; accuracy and memory are")
+
+
 def test_two_runs_do_not_write_into_one_results_folder(tmp_path: Path) -> None:
     first = start_runner(*NUMPY, *ENDLESS, "--results", tmp_path)
     worker_of(first, "numpy")

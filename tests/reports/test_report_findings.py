@@ -218,6 +218,29 @@ def test_failed_checks_and_disturbed_trials_are_counted() -> None:
     assert "1 of 3 ok trials do not tell whether other processes disturbed them." in lines
 
 
+def test_trials_that_were_all_disturbed_are_still_compared_in_what_neighbours_cannot_change() -> None:
+    busy = {"status": Status.CONTENDED, "reason": "other processes took 40 % of the cores in the steady window"}
+    summary = told(*(trial(name, 4, repeat, **busy) for name in ("pytorch", "mxnet") for repeat in range(3)))
+    assert summary.headline == (
+        "No training speed: other processes disturbed 6 of 6 trials; accuracy and memory are compared"
+    )
+    assert one(summary.findings, "Training speed") == "Training speed: no trial gave a value."
+    assert one(summary.findings, "Without a number").count("other processes took 40 %") == 2
+    assert "MXNet takes most" in one(summary.findings, "Host memory")
+    assert one(summary.findings, "Test accuracy to 1 point")
+    assert one(summary.not_verified, "6 of 6 trials were disturbed by other processes (contended).")
+    assert not [line for line in (*summary.findings, *summary.not_verified) if "give no number" in line]
+
+
+def test_the_section_of_the_findings_has_most_ok_trials_and_of_none_most_disturbed_ones() -> None:
+    busy = {"status": Status.CONTENDED, "reason": "others"}
+    ok, disturbed = trial("pytorch", 4), [trial("pytorch", size, epochs=3, **busy) for size in (4, 8, 16)]
+    assert "PyTorch: " in told(ok, *disturbed).headline
+    assert told(*disturbed, trial("mxnet", 4, status=Status.FAILED, reason="it fell")).headline.startswith(
+        "No training speed: other processes disturbed 3 of 3 trials"
+    )
+
+
 def test_a_window_as_short_as_was_asked_for_is_no_check_that_failed() -> None:
     short = trial("pytorch", 4, window_s=0.3)
     told_of = told(checked(short, CheckName.LONG_ENOUGH, False, "0.3 s"), trial("tensorflow", 4)).findings[-1]

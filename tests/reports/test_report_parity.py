@@ -113,12 +113,22 @@ def test_a_pair_of_two_repeats_has_no_verdict_and_says_its_n_and_why(tmp_path: P
     ) in (out / "parity.md").read_text()
 
 
+def test_a_repeat_that_neighbours_disturbed_is_a_pair_like_any_other(tmp_path: Path) -> None:
+    first, *others = apart("pytorch", [0.0] * 4)
+    disturbed = replace(first, status=Status.CONTENDED, reason="others took 40 %")
+    calm, beside = (
+        report(tmp_path / name, *apart("tensorflow", [0.1, 0.2, 0.3, 0.2]), pytorch, *others)
+        for name, pytorch in (("calm", first), ("beside", disturbed))
+    )
+    assert cell(beside / "parity.csv") == cell(calm / "parity.csv") and cell(calm / "parity.csv")[0] == 4
+
+
 @pytest.mark.parametrize(
     ("second", "note"),
     [
         ([], "PyTorch not run"),
         ([ended(Status.OUT_OF_MEMORY, "full", repeat=1, **DATA)], "PyTorch out of memory"),
-        ([trial(repeat=1, status=Status.CONTENDED, reason="busy", **DATA)], "PyTorch contended"),
+        ([trial(repeat=1, status=Status.UNVERIFIED, reason="wrong", **DATA)], "PyTorch unverified"),
         (
             [trial(repeat=1, figures={"test_accuracy": Figure(None, "w", reason="no")}, **DATA)],
             "PyTorch accuracy unknown",
@@ -129,7 +139,7 @@ def test_a_pair_of_two_repeats_has_no_verdict_and_says_its_n_and_why(tmp_path: P
             "TensorFlow and PyTorch had different inputs",
         ),
     ],
-    ids=["absent", "out of memory", "contended", "null", "no figure", "inputs"],
+    ids=["absent", "out of memory", "unverified", "null", "no figure", "inputs"],
 )
 def test_a_repeat_that_is_no_pair_is_left_out_with_its_reason(
     tmp_path: Path, second: list[TrialResult], note: str

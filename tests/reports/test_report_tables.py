@@ -208,7 +208,6 @@ def test_the_csv_holds_numbers_unrounded_and_one_row_a_cell(tmp_path: Path) -> N
         (Status.FAILED, "failed"),
         (Status.UNSUPPORTED, "unsupported"),
         (Status.UNVERIFIED, "unverified"),
-        (Status.CONTENDED, "contended"),
     ],
 )
 def test_a_cell_without_an_ok_trial_says_how_it_ended(tmp_path: Path, status: Status, cell: str) -> None:
@@ -217,6 +216,35 @@ def test_a_cell_without_an_ok_trial_says_how_it_ended(tmp_path: Path, status: St
     for quantity in ("usage", "memory", "accuracy", "speed", "step-time"):
         assert rows(out / f"{quantity}.md")["MXNet"] == ["not run", cell]
         assert number(out / f"{quantity}.csv", "mxnet", 64)["status"] == status.value
+
+
+def test_a_contended_trial_shows_what_neighbours_cannot_change_and_withholds_the_rest(tmp_path: Path) -> None:
+    disturbed = trial("mxnet", 64, status=Status.CONTENDED, reason="others took 40 %")
+    calm = trial("mxnet", 64)
+    out, same = report(tmp_path / "a", trial("pytorch", 64), disturbed), report(tmp_path / "b", calm)
+    for quantity in ("usage", "speed", "step-time", "import-time", "first-step"):
+        assert rows(out / f"{quantity}.md")["MXNet"] == ["contended"], quantity
+        assert number(out / f"{quantity}.csv", "mxnet", 64)["status"] == "contended"
+    for quantity in ("memory", "accuracy"):
+        assert rows(out / f"{quantity}.md")["MXNet"] == rows(same / f"{quantity}.md")["MXNet"], quantity
+    kinds, parts = (f"| {name} " for name in ("Process peak", "Parameters"))
+    assert kinds in (out / "memory-kinds.md").read_text() and parts in (out / "memory-parts.md").read_text()
+    diverged = replace(disturbed, figures=disturbed.figures | {"diverged_step": Figure(3, "worker")})
+    assert rows(report(tmp_path / "c", diverged) / "accuracy.md")["MXNet"] == ["contended"]
+
+
+def test_times_of_epochs_that_others_disturbed_say_so(tmp_path: Path) -> None:
+    shares = {"foreign_cpu_percent": Figure(2.0, "sampler"), "foreign_cpu_epochs_percent": Figure(20.0, "sampler")}
+    disturbed = trial("pytorch", 8, figures=shares | {"epoch_s": Figure(3.0, "worker")})
+    out = report(tmp_path, disturbed)
+    assert (
+        "[1] disturbed: other processes took more than 10 % of the cores in the epochs"
+        in (out / "epoch-time.md").read_text()
+    )
+    assert (
+        rows(out / "speed.md")["PyTorch"]
+        == rows(report(tmp_path / "calm", trial("pytorch", 8)) / "speed.md")["PyTorch"]
+    )
 
 
 def test_a_null_figure_is_a_dash_with_its_reason_below(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from written import run
 import reports
 from reports.trial_rows import COLUMNS, documentation
 from workloads.records.check_name import CheckName
-from workloads.records.figures import FIGURES, TARGET_TIME
+from workloads.records.figures import FIGURES, TARGET_TIME, Figure
 from workloads.records.result import Check
 from workloads.records.status import Status
 
@@ -50,6 +50,14 @@ def test_every_trial_and_every_attempt_is_a_row_whatever_became_of_it(tmp_path: 
     assert shown["folder"] == f"trials/{ok.spec.id}", "no path of whoever measured it"
     assert named["images_per_s"].count() == 1, "a figure of a trial that has none"
     assert list(frame[frame["trial"] == full.spec.id]["reason"]) == ["asked 9"]
+
+
+def test_a_row_of_a_contended_trial_has_no_figure_that_others_may_have_changed(tmp_path: Path) -> None:
+    disturbed = trial(status=Status.CONTENDED, reason="others", figures={"foreign_cpu_percent": Figure(40.0, "s")})
+    row = reports.trials(store(tmp_path, disturbed)).iloc[0].to_dict()
+    assert all(pd.isna(row[name]) for name in ("images_per_s", "cpu_percent", "import_s", "host_memory_pss_bytes"))
+    assert (row["test_accuracy"], row["foreign_cpu_percent"]) == (disturbed.figures["test_accuracy"].value, 40.0)
+    assert row["host_memory_bytes"] == disturbed.figures["host_memory_bytes"].value
 
 
 def test_the_files_say_the_same_and_no_spreadsheet_runs_them(tmp_path: Path) -> None:

@@ -14,8 +14,20 @@ from runner.ask import Ended, ending
 from runner.launch import Outcome
 from runner.results.assemble import assemble
 from workloads.records.check_name import CheckName
+from workloads.records.disturbance import withheld
 from workloads.records.events import Event
-from workloads.records.figures import CALL_TIMES, MEMORY_PARTS
+from workloads.records.figures import (
+    ACCURACY,
+    CALL_TIMES,
+    CPU_USAGE,
+    DEVICE_MEMORY,
+    EPOCH_TIME,
+    EVALUATION_SPEED,
+    IMPORT,
+    MEMORY_PARTS,
+    PROCESS_GPU_MEMORY,
+    SPEED,
+)
 from workloads.records.files import EVENTS_FILE, LOG_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
@@ -207,6 +219,45 @@ def test_a_cpu_trial_beside_a_neighbour_with_more_than_a_quarter_of_its_cores_is
     assert result.figures["images_per_s"].value == 800, "the figure is kept"
 
 
+def beside(in_epochs: float, in_window: float) -> list[dict[str, float]]:
+    """The samples of a trial that has 1.5 cores in its window, with so many cores taken by others in each span."""
+    samples = busy_window()
+    for sample in samples:
+        t = sample["t_ns"] / SECOND
+        others = in_epochs * min(max(t - 2, 0), 4.5) + in_window * min(max(t - 7, 0), 5)
+        sample["cores_cpu_s"] = 50 + 1.5 * min(max(t - 7, 0), 5) + others
+    return samples
+
+
+def test_neighbours_of_the_epochs_alone_make_a_trial_contended_and_its_windows_figures_stay(tmp_path: Path) -> None:
+    result = result_of(tmp_path, trained(), beside(in_epochs=0.8, in_window=0.1))
+    assert result.status == Status.CONTENDED
+    assert result.reason == "other processes took 40 % of the cores in the epochs (more than 25 %)"
+    assert result.figures["foreign_cpu_epochs_percent"].value == pytest.approx(40)
+    assert result.figures["foreign_cpu_percent"].value == pytest.approx(5)
+    assert withheld(result, EPOCH_TIME) and withheld(result, EVALUATION_SPEED) and withheld(result, IMPORT)
+    assert not withheld(result, SPEED) and not withheld(result, CPU_USAGE) and not withheld(result, ACCURACY)
+    in_both = result_of(tmp_path / "both", trained(), beside(in_epochs=0.8, in_window=0.6))
+    assert "took 30 % of the cores in the steady window, 40 % in the epochs (" in (in_both.reason or "")
+    assert withheld(in_both, SPEED) and withheld(in_both, CPU_USAGE) and not withheld(in_both, ACCURACY)
+    calm = result_of(tmp_path / "calm", trained(), beside(in_epochs=0.4, in_window=0.1))
+    assert calm.status == Status.OK and not withheld(calm, EPOCH_TIME)
+
+
+def test_epochs_too_short_for_ten_samples_tell_no_share_of_others(tmp_path: Path) -> None:
+    short = [(event, 2.8 if event == Event.EPOCH_TRAINED else 2.9 if event == Event.EPOCH_EVALUATED else t, data)
+             for event, t, data in trained()]  # fmt: skip
+    result = result_of(tmp_path, short, beside(in_epochs=2.0, in_window=0.0))
+    figure = result.figures["foreign_cpu_epochs_percent"]
+    assert figure.value is None and figure.reason == "fewer than 10 samples in the epochs"
+    assert result.status == Status.OK
+
+
+def test_a_disturbed_trial_that_miscounts_is_unverified_for_its_accuracy_would_be_shown(tmp_path: Path) -> None:
+    result = result_of(tmp_path, trained(1, 4000), beside(in_epochs=0.8, in_window=0.8))
+    assert result.status == Status.UNVERIFIED and "batch size 32" in (result.reason or "")
+
+
 def with_window(**data: Any) -> Timed:
     return [(event, t, more | data if event == Event.WINDOW_ENDED else more) for event, t, more in trained()]
 
@@ -284,6 +335,7 @@ def test_company_on_the_device_is_marked(tmp_path: Path, gpu_spec: TrialSpec) ->
     }
     result = result_of(tmp_path, trained(), busy_window(extra), spec=gpu_spec)
     assert result.status == Status.CONTENDED and "1 other process" in (result.reason or "")
+    assert withheld(result, DEVICE_MEMORY) and not withheld(result, PROCESS_GPU_MEMORY)
     assert "process memory <= device memory" in [check.name for check in result.checks if not check.passed]
 
 

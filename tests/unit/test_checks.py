@@ -9,7 +9,7 @@ from workloads.records.check_name import LATE_NAMES, MADE_AGAIN, CheckName
 from workloads.records.checks import clock_checks, figure_checks, sample_checks
 from workloads.records.figures import Figure, Method
 from workloads.records.job import TrialSpec
-from workloads.records.result import Check
+from workloads.records.result import Check, Epoch
 from workloads.records.samples import COLUMNS, Samples
 from workloads.spec import OptimizerSpec
 
@@ -143,6 +143,29 @@ def test_what_a_run_alone_can_tell_is_not_made_again_from_its_files() -> None:
     of_the_run = {CheckName.PRECISION, CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE, *LATE_NAMES}
     assert set(MADE_AGAIN) == set(CheckName) - of_the_run
     assert len(MADE_AGAIN) == 14
+
+
+def trained(seconds: float, images: int = 1000) -> Epoch:
+    return Epoch(seconds, 32, images, 1.0, 0.1, 1.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "passed"),
+    [
+        ([trained(9.0), trained(1.0), trained(1.1)], True),  # the first compiles
+        ([trained(1.0), trained(1.8), trained(2.1)], True),
+        ([trained(1.0), trained(4.0), trained(4.5)], False),  # the neighbour's: a calm moment was the window's
+        ([trained(1.0), trained(0.3), trained(0.8)], True),
+        ([trained(1.0), trained(0.2), trained(0.3), trained(0.6)], False),  # faster than the window by more
+        ([trained(1.0), trained(0.4), trained(0.5)], None),  # too short in all: fixed costs decide
+        ([trained(4.0)], None),
+    ],
+)
+def test_epochs_several_times_off_the_windows_speed_fail_a_check(epochs: list[Epoch], passed: bool | None) -> None:
+    figures = {"images_per_s": Figure(1000.0, "worker")}
+    found = [each for each in figure_checks(make_spec(), OSU, figures, epochs) if each.name == CheckName.EPOCHS_SPEED]
+    assert [check.passed for check in found] == ([] if passed is None else [passed])
+    assert all("images/s in the epochs after the first, 1,000 in the steady window" in each.detail for each in found)
 
 
 def test_a_window_of_no_time_is_judged_without_an_error() -> None:

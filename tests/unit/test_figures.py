@@ -14,6 +14,7 @@ from reports import load
 from reports.quantities import MEMORY_KINDS, QUANTITIES, Quantity
 from workloads.records import checks, figures
 from workloads.records.check_name import JUDGE, CheckName
+from workloads.records.disturbance import withheld
 from workloads.records.figures import FIGURES, Figure, Method
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import Placement, Task
@@ -67,6 +68,27 @@ def test_a_figure_has_a_label_and_the_unit_of_its_name(spec: figures.FigureSpec)
     ending = spec.name.rpartition("_")[2]
     if ending in units:
         assert spec.unit == units[ending]
+
+
+def test_what_other_processes_can_change_is_marked_in_the_registry() -> None:
+    steady = {
+        *("test_accuracy", "diverged_step", "foreign_cpu_percent", "foreign_cpu_epochs_percent", "foreign_processes"),
+        *("power_limit_w", "host_memory_bytes", "host_memory_peak_bytes", "host_context_bytes"),
+        *("process_gpu_memory_bytes", "allocator_peak_bytes", "allocator_reserved_bytes", "steps_peak_bytes"),
+        *("waited_step_peak_bytes", "queued_steps_bytes", "pool_indices_bytes", "activations_exact_bytes"),
+        *(spec.name for spec in figures.MEMORY_PARTS.values()),
+    }
+    assert {spec.name for spec in FIGURES.values() if not spec.disturbable} == steady
+
+
+def test_a_process_memory_that_is_a_rise_of_the_whole_device_is_withheld_beside_others() -> None:
+    listed, risen = (
+        replace(result(GPU, figures={"process_gpu_memory_bytes": Figure(9, "NVML", method=method)}),
+                status=Status.CONTENDED, reason="others")
+        for method in (Method.PROCESS_LIST, Method.DEVICE_RISE)
+    )  # fmt: skip
+    assert not withheld(listed, figures.PROCESS_GPU_MEMORY) and withheld(risen, figures.PROCESS_GPU_MEMORY)
+    assert not withheld(replace(risen, status=Status.OK), figures.PROCESS_GPU_MEMORY)
 
 
 def test_every_figure_is_in_the_description_of_the_files() -> None:

@@ -29,7 +29,7 @@ from workloads.networks import WORKLOADS
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.events import Event
 from workloads.records.evidence import PROBE_BATCH, Evidence
-from workloads.records.figures import DIVERGED_STEP, Figure
+from workloads.records.figures import DIVERGED_STEP, FOREIGN_CPU, Figure
 from workloads.records.files import EVENTS_FILE, JOB_FILE, RESULT_FILE, write_json
 from workloads.records.job import InputFile, Job, Kind, TrialSpec
 from workloads.records.result import Check, TrialResult
@@ -256,6 +256,28 @@ def test_a_trial_that_diverged_stays_so_where_it_agrees_and_is_unverified_where_
     assert (judged[0].status, judged[0].reason) == (Status.DIVERGED, "the loss of step 3 is no number")
     assert judged[0].checks[-1].passed
     assert judged[1].status == Status.UNVERIFIED
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_trial_that_others_disturbed_is_judged_and_stays_contended_where_it_agrees() -> None:
+    """What a neighbour took of the cores is in the figures: the verdict may change back and forth."""
+    figures, reason = {FOREIGN_CPU.name: Figure(40.0, "sampler")}, "other processes took 40 % of the cores"
+    disturbed = replace(trial("one"), status=Status.CONTENDED, reason=reason, figures=figures)
+    (agrees,) = judge(disturbed)
+    assert (agrees.status, agrees.reason) == (Status.CONTENDED, reason) and verdict(agrees).passed
+    (differs,) = judge(replace(disturbed, evidence=wrong().to_json()))
+    assert differs.status == Status.UNVERIFIED and (differs.reason or "").startswith("differs from the referee")
+    (again,) = judge(replace(differs, evidence=disturbed.evidence))
+    assert again.status == Status.CONTENDED and (again.reason or "").startswith(reason) and verdict(again).passed
+
+
+@pytest.mark.usefixtures("no_referee")
+def test_a_trial_that_others_disturbed_has_a_vote() -> None:
+    busy = {"status": Status.CONTENDED, "reason": "others"}
+    one, odd, third = judge(
+        replace(trial("one"), **busy), replace(trial("odd", wrong()), **busy), replace(trial("third"), **busy)
+    )
+    assert [each.status for each in (one, odd, third)] == [Status.CONTENDED, Status.UNVERIFIED, Status.CONTENDED]
 
 
 @pytest.mark.usefixtures("asked")
