@@ -17,8 +17,17 @@ from typing import Any
 import pandas as pd
 
 from workloads.records.check_name import CheckName
-from workloads.records.checks import FEWEST_SAMPLES, SHORTEST_S
-from workloads.records.figures import DIVERGED_STEP, FOREIGN_CPU, Figure, FigureSpec, Method
+from workloads.records.checks import FEWEST_SAMPLES, SHORTEST_S, THROTTLED_PERCENT
+from workloads.records.figures import (
+    CPU_BUSY,
+    CPU_QUOTA,
+    CPU_USAGE,
+    DIVERGED_STEP,
+    FOREIGN_CPU,
+    Figure,
+    FigureSpec,
+    Method,
+)
 from workloads.records.intervals import CONFIDENCE_PERCENT
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -50,6 +59,8 @@ class Doubt(Enum):
     DISTURBED = auto()
     SHORT = auto()
     STALLED = auto()
+    THROTTLED = auto()
+    QUOTA = auto()
     DIVERGED = auto()
     NOISY = auto()
     CHUNKED = auto()
@@ -60,6 +71,8 @@ DOUBTS_IN_WORDS = {
     "window",
     Doubt.SHORT: f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples of the usage",
     Doubt.STALLED: "stalled: the worker stood still for a part of the steady window",
+    Doubt.THROTTLED: f"throttled: a CPU quota withheld more than {THROTTLED_PERCENT:g} % of the cores' time",
+    Doubt.QUOTA: "a share of the CPU quota, which is below the cores allotted",
     Doubt.DIVERGED: "diverged: the loss of step {step:.0f} is no number",
     Doubt.NOISY: "noisy: coefficient of variation {cv_percent:.1f} %",
     Doubt.CHUNKED: "the sum of the allocator's chunks, each up to twice what was asked for: too high, and different "
@@ -187,6 +200,11 @@ def _doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percen
         Doubt.DISTURBED: spec.timed and any(share > TOLERATED_PERCENT for share in foreign),
         Doubt.SHORT: spec.windowed and CheckName.LONG_ENOUGH in failed,
         Doubt.STALLED: spec.windowed and CheckName.NO_STALL in failed,
+        Doubt.THROTTLED: spec.windowed and CheckName.NOT_THROTTLED in failed,
+        Doubt.QUOTA: spec in (CPU_USAGE, CPU_BUSY)
+        and any(
+            (figure_of(result, CPU_QUOTA.name).value or math.inf) < result.spec.placement.threads for result in results
+        ),
         Doubt.DIVERGED: bool(steps),
         Doubt.NOISY: spec.timed and cv_percent > NOISY_ABOVE_PERCENT,
         Doubt.CHUNKED: any(figure.method is Method.CHUNKS for _, figure in known),

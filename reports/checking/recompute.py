@@ -5,6 +5,7 @@ Written apart from the runner: a slip in the one is then no slip in the other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -58,7 +59,7 @@ def differences(
     window = segments_of(events)
     values = from_events(events, result.spec.passes.epochs, result.spec.placement.devices)
     if window:
-        values = from_samples(samples, window, result.spec.placement.threads) | values
+        values = from_samples(samples, window, result.spec.placement.threads, _quota_cores(result)) | values
         values |= gpu_usage([samples, *of_other_gpus], window)
     of_window = (*OF_WINDOW, registry.HOST_MEMORY.name, *USAGE) if window else ()
     lines, silent = [], []
@@ -106,20 +107,32 @@ def from_events(events: Events, epochs: int, devices: int = 1) -> Values:
     return values
 
 
-def from_samples(samples: Samples, window: list[Segment], threads: int) -> Values:
-    """Usage of the CPU, %, the processor's energy, and the highest resident size of the process tree."""
+def _quota_cores(result: TrialResult) -> float:
+    """Of the worker's control groups; without end where there is none."""
+    figure = result.figures.get(registry.CPU_QUOTA.name)
+    return math.inf if figure is None or figure.value is None else float(figure.value)
+
+
+def from_samples(samples: Samples, window: list[Segment], threads: int, quota_cores: float = math.inf) -> Values:
+    """Usage of the CPU and what its quota withheld, %, the processor's energy, and the highest resident size of the
+    process tree.
+    """
     values = {}
     cpu, cores = (_increases(samples, column, window) for column in ("cpu_s", "cores_cpu_s"))
     if cpu is not None:
         lengths, used = cpu
         busy = used > 0
-        share = 100 / threads
+        share = 100 / min(threads, quota_cores)
         values[registry.CPU_USAGE.name] = share * used.sum() / lengths.sum()
         if busy.any():
             values[registry.CPU_BUSY.name] = share * used[busy].sum() / lengths[busy].sum()
         if cores is not None:
-            foreign = share * cores[1].sum() / cores[0].sum() - values[registry.CPU_USAGE.name]
-            values[registry.FOREIGN_CPU.name] = max(0.0, foreign)
+            foreign_cores = cores[1].sum() / cores[0].sum() - used.sum() / lengths.sum()
+            values[registry.FOREIGN_CPU.name] = 100 / threads * max(0.0, foreign_cores)
+    throttled = _increases(samples, "throttled_s", window)
+    if throttled is not None:
+        share = 100 / threads * throttled[1].sum() / throttled[0].sum()
+        values[registry.CPU_THROTTLED.name] = min(100.0, share)
     energy = _increases(samples, "package_energy_uj", window)
     if energy is not None:
         whole_s = sum(end - start for start, end in window) / 1e9

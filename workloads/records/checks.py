@@ -24,6 +24,7 @@ ENERGY_TOLERANCE = 0.05
 SCALAR_BYTES = 256  # for each parameter tensor, beside its two moments: a step counter, beta's powers
 CLOCK_DRIFT_S = 0.05
 CONTENDED_PERCENT = 25.0  # of a CPU trial's cores, taken by others through the window: its speed is not its own
+THROTTLED_PERCENT = 1.0  # of the window x the cores allotted, withheld by a CPU quota
 # A worker that stood still: its longest call took this many times the median one, and this share of the window more.
 STALL_TIMES, STALL_SHARE = 5.0, 0.05
 # What is nothing but zeros through a window of training was not measured; nor was a sum that stands still.
@@ -56,6 +57,7 @@ def figure_checks(
         *_process_memory(figures),
         *_energy(figures),
         *_stalls(figures),
+        *_throttled(figures),
         *_adam(spec, workload, figures),
     ]
 
@@ -148,6 +150,15 @@ def _stalls(figures: dict[str, Figure]) -> Iterator[Check]:
         stalled = longest_s > STALL_TIMES * usual_s and lost > STALL_SHARE
         detail = f"the longest call took {longest_s:.2f} s, the median one {usual_s:.2f} s: {lost:.0%} of the window"
         yield Check(CheckName.NO_STALL, not stalled, detail)
+
+
+def _throttled(figures: dict[str, Figure]) -> Iterator[Check]:
+    """The speed of a throttled worker is that of its quota."""
+    if pair := _values(figures, registry.CPU_THROTTLED, registry.CPU_QUOTA):
+        percent, quota = pair
+        detail = f"{percent:.1f} % of the cores' time in the window was withheld by a quota of {quota:g} cores; "
+        detail += f"more than {THROTTLED_PERCENT:g} % is too much"
+        yield Check(CheckName.NOT_THROTTLED, percent <= THROTTLED_PERCENT, detail)
 
 
 def _adam(spec: TrialSpec, workload: Workload | None, figures: dict[str, Figure]) -> Iterator[Check]:

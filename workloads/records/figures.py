@@ -144,6 +144,9 @@ CPU_BUSY = FigureSpec(
     windowed=True, timed=True,
 )  # fmt: skip
 FOREIGN_CPU = _window("foreign_cpu_percent", "Foreign CPU", "%", 1)  # of the cores allotted, taken by others
+# Of the worker's control groups. A quota below the cores allotted is what the usage is a share of.
+CPU_QUOTA = FigureSpec("cpu_quota_cores", "CPU quota", "cores", rare=True)
+CPU_THROTTLED = _window("cpu_throttled_percent", "Withheld by the CPU quota", "%", 1, rare=True)
 GPU_USAGE = _gpu("gpu_percent", "GPU usage", "%", 1, "% of the time with work on the GPU, mean over", full_scale=100)
 GPU_BUSY = FigureSpec(
     "gpu_busy_percent", "GPU usage when busy", "%", 1.0, 1,
