@@ -13,6 +13,7 @@ import numpy as np
 from workloads.records import figures as registry
 from workloads.records.checks import FEWEST_SAMPLES
 from workloads.records.events import Event, Events
+from workloads.records.figures import Method
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
 from workloads.records.result import TrialResult
 from workloads.records.samples import PERIOD_S, Samples
@@ -31,6 +32,7 @@ START_UP = {
     registry.WARM_UP.name: (Event.FIRST_STEP, Event.WARMED_UP),
 }
 OF_WINDOW = (registry.WINDOW.name, registry.SPEED.name, registry.STEP_TIME.name)
+COUNTED = (registry.ENERGY.name, registry.POWER.name)
 FROM_EVENTS = (*START_UP, registry.ACCURACY.name, *OF_WINDOW)
 
 Segment = tuple[float, float]  # of the steady window: its edges in ns of the monotonic clock
@@ -61,10 +63,13 @@ def differences(
     if window:
         values = from_samples(samples, window, result.spec.placement.threads, _quota_cores(result)) | values
         values |= gpu_usage([samples, *of_other_gpus], window)
+        values |= gpu_energy([samples, *of_other_gpus], window)
     of_window = (*OF_WINDOW, registry.HOST_MEMORY.name, *USAGE) if window else ()
     lines, silent = [], []
     for name in dict.fromkeys((*START_UP, registry.ACCURACY.name, *of_window, *values)):
         figure = result.figures.get(name)
+        if name in COUNTED and (figure is None or figure.method is not Method.COUNTER):
+            continue  # by readings of the power
         if figure is None or figure.value is None:
             if name in values and name in FROM_EVENTS:
                 lines.append(f"{name}: stored: {'null' if figure else 'nothing'}; recomputed: {values[name]:.9g}")
@@ -149,6 +154,22 @@ def gpu_usage(every: Sequence[Samples], window: list[Segment]) -> Values:
     if min(map(len, polled)) < FEWEST_SAMPLES:
         return {}
     return {registry.GPU_USAGE.name: float(np.mean([each.mean() for each in polled]))}
+
+
+def gpu_energy(every: Sequence[Samples], window: list[Segment]) -> Values:
+    """J over a window of one segment, by the counters of all GPUs, and W; empty where one of them has no counter."""
+    if len(window) > 1:
+        return {}
+    (edges,) = window
+    joules = 0.0
+    for samples in every:
+        known = ~np.isnan(samples["energy_mj"])
+        times, sums = samples["t_ns"][known], samples["energy_mj"][known]
+        if not len(times) or times[0] > edges[0] or times[-1] < edges[1]:
+            return {}
+        first, last = np.interp(edges, times, sums)
+        joules += (last - first) / 1e3
+    return {registry.ENERGY.name: joules, registry.POWER.name: joules / (edges[1] - edges[0]) * 1e9}
 
 
 def _increases(samples: Samples, column: str, window: list[Segment]) -> tuple[np.ndarray, np.ndarray] | None:

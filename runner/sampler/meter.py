@@ -1,10 +1,11 @@
 """The sampler, a process of its own: python -m runner.sampler.
 
 Asked for by a line of JSON on its standard input, it samples the idle device, prints "ready", reads the worker's
-process id, and samples at 10 Hz until standard input says that it is over, or closes. Times are those of the monotonic
-clock. CPU times are sums since the start, so a mean over any window is a difference. An empty cell is a value the
-machine did not give; beside the samples, meter.json says why the GPU's, the packages' and the quota's are empty, what
-the sampling itself cost, and of each process of the worker's tree its processor time and highest resident size.
+process id, and samples at 10 Hz (runner.sampler.schedule) until standard input says that it is over, or closes. Times
+are those of the monotonic clock. CPU times are sums since the start, so a mean over any window is a difference. An
+empty cell is a value the machine did not give; beside the samples, meter.json says why the GPU's, the packages' and the
+quota's are empty, what the sampling itself cost, and of each process of the worker's tree its processor time and
+highest resident size.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from runner.sampler.gpu_meter import GpuMeter
 from runner.sampler.nvml_query import Row
 from runner.sampler.owner import Owner
 from runner.sampler.package_energy import POWERCAP, PackageEnergy
+from runner.sampler.schedule import Schedule, seed_of
 from workloads.records.files import (
     DRIVER_SAMPLES_FILE,
     METER_FILE,
@@ -31,7 +33,7 @@ from workloads.records.files import (
     OTHER_SAMPLES_FILE,
     write_json,
 )
-from workloads.records.samples import COLUMNS, PERIOD_S
+from workloads.records.samples import COLUMNS
 
 RENEW_S = 1.0  # finding the descendants is a walk through /proc
 
@@ -130,6 +132,7 @@ class Sampler:
         self.others = [OtherGpu(uuid, number, samples.parent) for number, uuid in enumerate(uuids[1:], start=1)]
         self.packages = PackageEnergy(powercap)
         self.clocks = [clocks()]
+        self.seed = seed_of(samples.parent.name)  # a trial's folder is called by its id
         self.rows = 0
         self.processes: dict[int, dict[str, float]] = {}
         self.quota: CpuQuota | None = None  # known once there is a worker
@@ -145,6 +148,7 @@ class Sampler:
         gpu = self.gpu.account() if self.gpu else None
         packages = self.packages.account()
         told = {"gpu": gpu, "package_energy": packages, "clocks": self.clocks, "sampler": cost}
+        told["schedule_seed"] = self.seed
         if self.others:
             told["other_gpus"] = [other.meter.account() for other in self.others]
         if self.quota:
@@ -154,14 +158,12 @@ class Sampler:
     def follow(self, tree: ProcessTree, owner: Owner) -> None:
         """Sample until it is over; then what is left on the device, and the account."""
         started_s, cpu_before_s, rows_before = time.monotonic(), time.process_time(), self.rows
-        due = started_s
+        schedule = Schedule(self.seed, started_s)
         self.processes, self.quota = tree.seen, tree.quota
-        while not owner.over.is_set():
+        while not owner.over.wait(schedule.next_s(now_s := time.monotonic()) - now_s):
             self.write(sample(tree, self.gpu, self.packages))
             for other in self.others:
                 other.sample(tree.ids)
-            due = max(due + PERIOD_S, time.monotonic())
-            owner.over.wait(max(0.0, due - time.monotonic()))
         cost = {
             "cpu_s": time.process_time() - cpu_before_s,
             "wall_s": time.monotonic() - started_s,

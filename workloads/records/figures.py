@@ -161,10 +161,15 @@ GPM = (SM_ACTIVE, SM_OCCUPANCY, TENSOR_ACTIVE, DRAM_ACTIVE)  # the driver's own 
 
 # Energy and what decides it.
 POWER = _gpu("power_w", "GPU power", "W", None, "W, mean over")
+POWER_ERROR = _gpu("power_error_w", "GPU power, may be off by", "W", rare=True)
 POWER_BUSY = _gpu("power_busy_w", "GPU power when busy", "W")
 POWER_LIMIT = _gpu("power_limit_w", "GPU power limit", "W")
 ENERGY = _gpu("energy_j", "GPU energy of the window", "J")
+# What the counter's steps may hide of the energy: a reading is as old as the last step.
+ENERGY_RESOLUTION = _gpu("energy_resolution_percent", "GPU energy, resolution of the counter", "%", 1, rare=True)
 ENERGY_INTEGRATED = _gpu("energy_integrated_j", "GPU energy of the window, integrated", "J")
+# Half of the 95 % interval, from the spread of the power's readings.
+ENERGY_INTEGRATED_ERROR = _gpu("energy_integrated_error_j", "GPU energy, integrated, may be off by", "J", rare=True)
 ENERGY_PER_IMAGE = _gpu("energy_per_image_j", "GPU energy", "J", None, "J an image, over", better=-1)
 # Of the processor's whole packages, whoever used them; on few machines may a user read it.
 CPU_ENERGY = _window("cpu_energy_j", "CPU energy of the window", "J")
