@@ -31,12 +31,15 @@ CALLS: dict[str, tuple[Any, list[str] | tuple[str, ...], dict[str, str]]] = {
     "nvmlDeviceGetMemoryInfo": ([], [], {}),
     "nvmlDeviceGetMemoryInfo_v2": ([], [], {}),
     "nvmlDeviceGetTotalEnergyConsumption": (
-        ["energy_mj"], ["energy_resolution_percent"],
+        ["energy_mj"],
+        ["energy_resolution_percent"],
         {"energy_j": "integrated", "power_w": "NVML_FI_DEV_POWER_INSTANT"},
     ),
     # Each mean is one of whole seconds then: the window has too few of them.
     "nvmlDeviceGetFieldValues": (
-        [], ["energy_integrated_error_j"], {"energy_integrated_j": "nvmlDeviceGetPowerUsage"},
+        [],
+        ["energy_integrated_error_j"],
+        {"energy_integrated_j": "nvmlDeviceGetPowerUsage"},
     ),
     "FIELD_186": ([], ["energy_integrated_error_j"], {"energy_integrated_j": "nvmlDeviceGetPowerUsage"}),
     "nvmlDeviceGetPowerUsage": ([], [], {"energy_integrated_j": "NVML_FI_DEV_POWER_INSTANT"}),
