@@ -17,9 +17,12 @@ from typing import Any
 import pandas as pd
 
 from workloads.records.check_name import CheckName
-from workloads.records.checks import FEWEST_SAMPLES, SHORTEST_S
+from workloads.records.checks import FEWEST_SAMPLES, SHORTEST_S, THROTTLED_PERCENT
 from workloads.records.disturbance import withheld
 from workloads.records.figures import (
+    CPU_BUSY,
+    CPU_QUOTA,
+    CPU_USAGE,
     DIVERGED_STEP,
     FOREIGN_CPU,
     FOREIGN_CPU_EPOCHS,
@@ -58,6 +61,8 @@ class Doubt(Enum):
     DISTURBED = auto()
     SHORT = auto()
     STALLED = auto()
+    THROTTLED = auto()
+    QUOTA = auto()
     DIVERGED = auto()
     NOISY = auto()
     CHUNKED = auto()
@@ -67,6 +72,8 @@ DOUBTS_IN_WORDS = {
     Doubt.DISTURBED: f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the {{span}}",
     Doubt.SHORT: f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples of the usage",
     Doubt.STALLED: "stalled: the worker stood still for a part of the steady window",
+    Doubt.THROTTLED: f"throttled: a CPU quota withheld more than {THROTTLED_PERCENT:g} % of the cores' time",
+    Doubt.QUOTA: "a share of the CPU quota, which is below the cores allotted",
     Doubt.DIVERGED: "diverged: the loss of step {step:.0f} is no number",
     Doubt.NOISY: "noisy: coefficient of variation {cv_percent:.1f} %",
     Doubt.CHUNKED: "the sum of the allocator's chunks, each up to twice what was asked for: too high, and different "
@@ -197,6 +204,11 @@ def _doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percen
         Doubt.DISTURBED: spec.timed and any(share > TOLERATED_PERCENT for share in foreign),
         Doubt.SHORT: spec.windowed and CheckName.LONG_ENOUGH in failed,
         Doubt.STALLED: spec.windowed and CheckName.NO_STALL in failed,
+        Doubt.THROTTLED: spec.windowed and CheckName.NOT_THROTTLED in failed,
+        Doubt.QUOTA: spec in (CPU_USAGE, CPU_BUSY)
+        and any(
+            (figure_of(result, CPU_QUOTA.name).value or math.inf) < result.spec.placement.threads for result in results
+        ),
         Doubt.DIVERGED: bool(steps),
         Doubt.NOISY: spec.timed and cv_percent > NOISY_ABOVE_PERCENT,
         Doubt.CHUNKED: any(figure.method is Method.CHUNKS for _, figure in known),

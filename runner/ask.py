@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from runner import last_words
 from runner.attendance import WORDS
 from runner.launch import Launcher, LaunchFailed, Outcome, run_worker
 from runner.log import last_lines
@@ -15,7 +16,7 @@ from runner.machine import description
 from workloads.records import attempts
 from workloads.records.events import Event, Events, MemoryBound
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, settle, write_json
-from workloads.records.job import Job
+from workloads.records.job import Job, TrialSpec
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 from workloads.temporary import clear_parts
@@ -69,7 +70,23 @@ def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
     except ValueError as error:  # what a framework's process wrote is a stranger's file, too
         return Ended([], outcome, Status.FAILED, str(error))
     limit_bytes = job.trial.placement.memory_limit_bytes
-    return Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, killed_for_memory, limit_bytes))
+    status, reason = ending(events, outcome, folder / LOG_FILE, killed_for_memory, limit_bytes)
+    if status is Status.FAILED and outcome.sampler_lost is None:
+        reason = with_refused_thread(reason or "", folder / LOG_FILE, job.trial)
+    return Ended(events, outcome, status, reason)
+
+
+def with_refused_thread(reason: str, log: Path, trial: TrialSpec) -> str:
+    """The reason and, where a library was refused a thread, its words and the limits. A container has others."""
+    line = last_words.refused_thread([reason]) or last_words.refused_thread(last_lines(log))
+    if line is None:
+        return reason
+    said = "" if line.strip()[-WORDS:] in reason else f"; before that: {line.strip()[-WORDS:]}"
+    limits = "" if trial.installation.isolation == "docker" else last_words.thread_limits()
+    allowed = f"at most {limits}" if limits else "no limit is known"
+    limit_bytes = trial.placement.memory_limit_bytes
+    memory = "" if limit_bytes is None else f"; a thread's stack needs memory, limited to {_mib(limit_bytes)}"
+    return f"{reason}{said}; it was refused a thread (threads and processes: {allowed}{memory})"
 
 
 def refusal(memory: object) -> str:
@@ -124,7 +141,7 @@ def _finished(folder: Path) -> Events:
 def ending(
     events: Events, outcome: Outcome, log: Path, killed_for_memory: bool, limit_bytes: int | None = None
 ) -> tuple[Status, str | None]:
-    """How the worker ended, by its events first, then by its exit code and the last line of its log."""
+    """How the worker ended, by its events first, then by its exit code or signal and what its log says of it."""
     last = events[-1] if events else {}
     lost = outcome.sampler_lost
     if lost is None and any(event["event"] == Event.FINISHED for event in events):  # nothing behind it loses what was
@@ -145,7 +162,9 @@ def ending(
         if any(outcome.exit_code == code and sign in line for code, sign in OUT_OF_MEMORY_ENDS):
             return Status.OUT_OF_MEMORY, f"{line[-WORDS:]}; last event: {last.get('event', 'none')}"
     if outcome.exit_code < 0:
-        reason = f"the worker was killed by {signal_name(-outcome.exit_code)}"
+        line = last_words.telling_line(lines)
+        said = "" if line is None else f"; it last said: {line.strip()[-WORDS:]}"
+        reason = f"the worker was killed by {signal_name(-outcome.exit_code)}{said}"
     else:
         reason = f"the worker ended with exit code {outcome.exit_code}: {lines[-1][-WORDS:] if lines else 'no output'}"
     return Status.FAILED, f"{reason}; last event: {last.get('event', 'none')}"

@@ -1,4 +1,4 @@
-"""The control groups of this process, of both versions (cgroups(7)): its own and all above it."""
+"""The control groups of a process, of both versions (cgroups(7)): its own and all above it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ CGROUPS = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")
 
 
-def folders(controller: str) -> Iterator[Path]:
-    """Folders of this process's group and of all above it; the root of the tree is what a container sees as its own."""
+def folders(controller: str, groups: Path | None = None) -> Iterator[Path]:
+    """Folders of a process's group and of all above it; the root of the tree is what a container sees as its own.
+
+    `groups` is /proc/PID/cgroup of another process; None: this one's.
+    """
     try:
-        lines = OWN.read_text().splitlines()
+        lines = (groups or OWN).read_text().splitlines()
     except OSError:
         return
     for line in lines:

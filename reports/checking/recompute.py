@@ -5,6 +5,7 @@ Written apart from the runner: a slip in the one is then no slip in the other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from workloads.records import figures as registry
 from workloads.records.checks import FEWEST_SAMPLES
 from workloads.records.events import Event, Events
+from workloads.records.figures import Method
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
 from workloads.records.result import TrialResult
 from workloads.records.samples import PERIOD_S, Samples
@@ -31,6 +33,7 @@ START_UP = {
     registry.WARM_UP.name: (Event.FIRST_STEP, Event.WARMED_UP),
 }
 OF_WINDOW = (registry.WINDOW.name, registry.SPEED.name, registry.STEP_TIME.name)
+COUNTED = (registry.ENERGY.name, registry.POWER.name)
 FROM_EVENTS = (*START_UP, registry.ACCURACY.name, *OF_WINDOW)
 
 Segment = tuple[float, float]  # of the steady window: its edges in ns of the monotonic clock
@@ -60,12 +63,15 @@ def differences(
     values = from_events(events, result.spec.passes.epochs, result.spec.placement.devices)
     values |= foreign_in_epochs(events, samples, result.spec.placement.threads)
     if window:
-        values = from_samples(samples, window, result.spec.placement.threads) | values
+        values = from_samples(samples, window, result.spec.placement.threads, _quota_cores(result)) | values
         values |= gpu_usage([samples, *of_other_gpus], window)
+        values |= gpu_energy([samples, *of_other_gpus], window)
     of_window = (*OF_WINDOW, registry.HOST_MEMORY.name, *USAGE) if window else ()
     lines, silent = [], []
     for name in dict.fromkeys((*START_UP, registry.ACCURACY.name, *of_window, *values)):
         figure = result.figures.get(name)
+        if name in COUNTED and (figure is None or figure.method is not Method.COUNTER):
+            continue  # by readings of the power
         if figure is None or figure.value is None:
             if name in values and name in FROM_EVENTS:
                 lines.append(f"{name}: stored: {'null' if figure else 'nothing'}; recomputed: {values[name]:.9g}")
@@ -108,20 +114,32 @@ def from_events(events: Events, epochs: int, devices: int = 1) -> Values:
     return values
 
 
-def from_samples(samples: Samples, window: list[Segment], threads: int) -> Values:
-    """Usage of the CPU, %, the processor's energy, and the highest resident size of the process tree."""
+def _quota_cores(result: TrialResult) -> float:
+    """Of the worker's control groups; without end where there is none."""
+    figure = result.figures.get(registry.CPU_QUOTA.name)
+    return math.inf if figure is None or figure.value is None else float(figure.value)
+
+
+def from_samples(samples: Samples, window: list[Segment], threads: int, quota_cores: float = math.inf) -> Values:
+    """Usage of the CPU and what its quota withheld, %, the processor's energy, and the highest resident size of the
+    process tree.
+    """
     values = {}
     cpu, cores = (_increases(samples, column, window) for column in ("cpu_s", "cores_cpu_s"))
     if cpu is not None:
         lengths, used = cpu
         busy = used > 0
-        share = 100 / threads
+        share = 100 / min(threads, quota_cores)
         values[registry.CPU_USAGE.name] = share * used.sum() / lengths.sum()
         if busy.any():
             values[registry.CPU_BUSY.name] = share * used[busy].sum() / lengths[busy].sum()
         if cores is not None:
-            foreign = share * cores[1].sum() / cores[0].sum() - values[registry.CPU_USAGE.name]
-            values[registry.FOREIGN_CPU.name] = max(0.0, foreign)
+            foreign_cores = cores[1].sum() / cores[0].sum() - used.sum() / lengths.sum()
+            values[registry.FOREIGN_CPU.name] = 100 / threads * max(0.0, foreign_cores)
+    throttled = _increases(samples, "throttled_s", window)
+    if throttled is not None:
+        share = 100 / threads * throttled[1].sum() / throttled[0].sum()
+        values[registry.CPU_THROTTLED.name] = min(100.0, share)
     energy = _increases(samples, "package_energy_uj", window)
     if energy is not None:
         whole_s = sum(end - start for start, end in window) / 1e9
@@ -151,6 +169,22 @@ def gpu_usage(every: Sequence[Samples], window: list[Segment]) -> Values:
     if min(map(len, polled)) < FEWEST_SAMPLES:
         return {}
     return {registry.GPU_USAGE.name: float(np.mean([each.mean() for each in polled]))}
+
+
+def gpu_energy(every: Sequence[Samples], window: list[Segment]) -> Values:
+    """J over a window of one segment, by the counters of all GPUs, and W; empty where one of them has no counter."""
+    if len(window) > 1:
+        return {}
+    (edges,) = window
+    joules = 0.0
+    for samples in every:
+        known = ~np.isnan(samples["energy_mj"])
+        times, sums = samples["t_ns"][known], samples["energy_mj"][known]
+        if not len(times) or times[0] > edges[0] or times[-1] < edges[1]:
+            return {}
+        first, last = np.interp(edges, times, sums)
+        joules += (last - first) / 1e3
+    return {registry.ENERGY.name: joules, registry.POWER.name: joules / (edges[1] - edges[0]) * 1e9}
 
 
 def _increases(samples: Samples, column: str, window: list[Segment]) -> tuple[np.ndarray, np.ndarray] | None:

@@ -1,4 +1,4 @@
-"""What this process's control groups, a container's among them, allow it: processor time and memory.
+"""What this process's control groups, a container's among them, allow it: processor time, processes and memory.
 
 Both versions of control groups (cgroups(7)); the tightest of a group and those above it holds.
 """
@@ -6,6 +6,7 @@ Both versions of control groups (cgroups(7)); the tightest of a group and those 
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -14,15 +15,29 @@ from workloads import control_groups
 
 def cpu_limit() -> float | None:
     """In cores; None where there is none."""
-    limits = []
-    for folder in control_groups.folders("cpu"):
+    return min(cpu_quotas().values(), default=None)
+
+
+def cpu_quotas(groups: Path | None = None) -> dict[Path, float]:
+    """{folder: cores} of each control group that has a quota; `groups` as for control_groups.folders."""
+    quotas = {}
+    for folder in control_groups.folders("cpu", groups):
         with suppress(OSError, ValueError):
             quota, period = (folder / "cpu.max").read_text().split()
-            limits.append(int(quota) / int(period))
+            quotas[folder] = int(quota) / int(period)
         with suppress(OSError, ValueError):
             quota_us = int((folder / "cpu.cfs_quota_us").read_text())
             period_us = int((folder / "cpu.cfs_period_us").read_text())
-            limits += [quota_us / period_us] if quota_us > 0 else []
+            quotas |= {folder: quota_us / period_us} if quota_us > 0 else {}
+    return quotas
+
+
+def process_limit() -> int | None:
+    """Processes and threads that the control groups allow together; None where they set no limit."""
+    limits = []
+    for folder in control_groups.folders("pids"):
+        with suppress(OSError, ValueError):  # no such file, or "max"
+            limits.append(int((folder / "pids.max").read_text()))
     return min(limits, default=None)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.ask import Ended
+from runner.results.cpu_quota import cpu_quota
 from runner.results.gpu_devices import OfGpu, alone_on_all, of_gpus, of_others, others_on
 from runner.results.memory import MemoryAccount, memory
 from runner.results.pace import pace
@@ -20,7 +21,7 @@ from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.checks import clock_checks, figure_checks, sample_checks
 from workloads.records.disturbance import disturbance
 from workloads.records.events import Event, Events
-from workloads.records.figures import ACCURACY, AUGMENT, DIVERGED_STEP, GPU_USAGE, Figure
+from workloads.records.figures import ACCURACY, AUGMENT, CPU_QUOTA, DIVERGED_STEP, GPU_USAGE, Figure
 from workloads.records.files import DRIVER_SAMPLES_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Epoch, TrialResult
@@ -122,7 +123,9 @@ def figures_of(records: Records, parts: MemoryAccount | None) -> dict[str, Figur
     spec, events, samples = records.spec, records.ended.last, records.samples
     figures = {**start_up(events), **speed(events), **calls(events), **divergence(events)}
     figures |= augmentation(records.ended.events) | package_energy(events, samples, records.meter)
-    figures |= usage(events, samples, spec) | foreign_in_epochs(records.ended.events, samples, spec)
+    figures |= cpu_quota(events, samples, spec, records.meter)
+    figures |= usage(events, samples, spec, figures[CPU_QUOTA.name].value)
+    figures |= foreign_in_epochs(records.ended.events, samples, spec)
     figures |= memory(events, samples, spec, records.workload, parts)
     if spec.placement.device == "cpu":
         return figures | {GPU_USAGE.name: unknown("NVML", "the trial ran on the CPU")}

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from runner.results.gpu_power import busy_mean, power_and_energy
 from runner.results.gpu_window import Account, Cut, Floats, Readings, one_a_moment
 from runner.results.window import NO_WINDOW, all_unknown, unknown
 from workloads.records import figures as registry
@@ -45,8 +45,7 @@ def gpu_figures(events: dict[str, Any], samples: Samples, driver: Samples, meter
     return {
         **utilisation(readings),
         **{column: gpm(readings, column) for column in GPM_COLUMNS},
-        **power(readings),
-        **energy(readings, images),
+        **power_and_energy(readings, images),
         registry.SM_CLOCK.name: summary(readings, "sm_clock_mhz", "mean"),
         registry.MEMORY_CLOCK.name: summary(readings, "memory_clock_mhz", "mean"),
         registry.TEMPERATURE.name: summary(readings, "temperature_c", "max"),
@@ -74,14 +73,8 @@ def utilisation(readings: Readings) -> dict[str, Figure]:
     else:
         source, values, method = readings.source("driver_samples"), driver, Method.DRIVER_SAMPLES
     mean = Figure(float(values.mean()), f"{source}, mean over the steady window", len(values), method=method)
-    busy = _busy(values, values > 0, f"{source}, mean of samples above 0")
+    busy = busy_mean(values, values > 0, f"{source}, mean of samples above 0")
     return {registry.GPU_USAGE.name: mean, registry.GPU_BUSY.name: replace(busy, method=method)}
-
-
-def _busy(values: Floats, busy: NDArray[np.bool_], source: str) -> Figure:
-    if not busy.any():
-        return unknown(source, "the GPU was in use in none of the samples")
-    return Figure(float(values[busy].mean()), source, int(busy.sum()))
 
 
 def _driver_samples(readings: Readings) -> Floats | str:
@@ -110,68 +103,6 @@ def gpm(readings: Readings, column: str) -> Figure:
     cut = Cut(times[whole], values[whole], readings.gap(times[:-1][whole[1:]], times[whole], "gpm", column))
     lengths = np.diff(times, prepend=np.nan)[whole]
     return cut.figure(source, lambda means: np.average(means, weights=lengths))
-
-
-def power(readings: Readings) -> dict[str, Figure]:
-    """Over all samples, and over those at which the GPU was in use.
-
-    Where that is known, the samples at which it is not are left out of both: else they could be the highest of all.
-    """
-    mean = summary(readings, "power_mw", "mean", 1e-3)
-    source = f"{readings.source('power_mw')}, mean of samples with utilisation above 0 in the steady window"
-    powers = readings.inside("power_mw")
-    gap = powers.gap or readings.inside("gpu_percent").gap
-    if gap is not None:
-        return {registry.POWER.name: mean, registry.POWER_BUSY.name: unknown(source, gap)}
-    used = readings.samples["gpu_percent"][np.isin(readings.samples["t_ns"], powers.times)]
-    known = ~np.isnan(used)
-    watts = powers.values[known] / 1e3
-    if known.any() and not known.all():
-        reduced = f"{mean.source}; {np.sum(~known)} readings without the utilisation left out"
-        mean = Figure(float(powers.values[known].mean()) / 1e3, reduced, int(known.sum()))
-    return {registry.POWER.name: mean, registry.POWER_BUSY.name: _busy(watts, used[known] > 0, source)}
-
-
-def energy(readings: Readings, images: int) -> dict[str, Figure]:
-    """Joules over the window: by the device's counter where it has one, else integrated from its power."""
-    integrated = _integrated(readings)
-    counted = _counted(readings)
-    if counted.value is None and integrated.value is not None:
-        counted = replace(integrated, source=f"{integrated.source}; no counter: {counted.reason}")
-    if counted.value is None:
-        per_image = counted
-    else:
-        source = f"{counted.source}; by the images of the window"
-        per_image = replace(counted, value=counted.value / images, source=source)
-    return {
-        registry.ENERGY.name: counted,
-        registry.ENERGY_INTEGRATED.name: integrated,
-        registry.ENERGY_PER_IMAGE.name: per_image,
-    }
-
-
-def _counted(readings: Readings) -> Figure:
-    source = f"{readings.source('energy_mj')}, difference between the edges of the steady window"
-    sums = readings.around("energy_mj", holes=True)
-    if sums.gap is None and np.any(np.diff(sums.values) < 0):
-        return unknown(source, "the counter went back")
-    counted = sums.figure(source, lambda values: np.diff(np.interp(readings.edges, sums.times, values))[0] / 1e3)
-    if counted.value is None:
-        return counted
-    return replace(counted, samples=len(readings.inside("energy_mj", holes=True).times), method=Method.COUNTER)
-
-
-def _integrated(readings: Readings) -> Figure:
-    source = f"{readings.source('power_mw')}, integrated over the steady window (trapezoids)"
-    powers = readings.around("power_mw")
-    if powers.gap is not None:
-        return unknown(source, powers.gap)
-    times, edges = powers.times, readings.edges
-    within = (times > edges[0]) & (times < edges[1])
-    at = np.concatenate([[edges[0]], times[within], [edges[1]]])
-    watts = np.interp(at, times, powers.values) / 1e3
-    joules = np.sum((watts[1:] + watts[:-1]) / 2 * np.diff(at / 1e9))  # numpy's own has two names
-    return Figure(float(joules), source, int(within.sum()), method=Method.INTEGRATED)
 
 
 def throttled(readings: Readings) -> Figure:

@@ -25,9 +25,9 @@ from workloads.records.samples import DRIVER_COLUMNS, Samples, read_samples
 ADDED = {spec.name for spec in (
     registry.ENERGY, registry.ENERGY_INTEGRATED, registry.ENERGY_PER_IMAGE, registry.POWER, registry.POWER_BUSY,
     registry.POWER_LIMIT, registry.PROCESS_GPU_MEMORY, registry.DEVICE_MEMORY, registry.DEVICE_BASELINE,
-    registry.DEVICE_RISE, registry.DEVICE_CONTEXT,
+    registry.DEVICE_RISE, registry.DEVICE_CONTEXT, registry.POWER_ERROR, registry.ENERGY_INTEGRATED_ERROR,
 )}  # fmt: skip
-HIGHEST = {registry.TEMPERATURE.name}  # of what is in neither, the mean
+HIGHEST = {registry.TEMPERATURE.name, registry.ENERGY_RESOLUTION.name}  # of what is in neither, the mean
 
 
 @dataclass(frozen=True)

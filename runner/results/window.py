@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -139,10 +140,17 @@ def growth(samples: Samples, column: str, window: SteadyWindow) -> tuple[NDArray
     return (every, int(inside.sum())) if len(every) else None
 
 
-def usage(events: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
-    """CPU %: of the cores allotted (`threads`); foreign CPU %: what others, the sampler too, took of the same cores."""
+def usage(
+    events: dict[str, Any], samples: Samples, spec: TrialSpec, quota_cores: float | None = None
+) -> dict[str, Figure]:
+    """CPU %: of the cores allotted (`threads`), or of a quota below that; foreign CPU %: what others, the sampler too,
+    took of the same cores.
+    """
     specs = (registry.CPU_USAGE, registry.CPU_BUSY, registry.FOREIGN_CPU)
     source = "sampler at 10 Hz: user and system time of the process tree over the steady window"
+    usable = min(float(spec.placement.threads), quota_cores or math.inf)
+    if usable < spec.placement.threads:
+        source += f", as a share of the CPU quota of {usable:g} cores"
     window = SteadyWindow.of(events)
     if window is None:
         return all_unknown(specs, source, NO_WINDOW)
@@ -154,9 +162,9 @@ def usage(events: dict[str, Any], samples: Samples, spec: TrialSpec) -> dict[str
     intervals, count = tree
     busy = intervals[intervals[:, 1] > 0]
     return {
-        registry.CPU_USAGE.name: Figure(100 * _rate(intervals) / spec.placement.threads, source, count),
+        registry.CPU_USAGE.name: Figure(100 * _rate(intervals) / usable, source, count),
         registry.CPU_BUSY.name: Figure(
-            100 * float(busy[:, 1].sum() / busy[:, 0].sum()) / spec.placement.threads,
+            100 * float(busy[:, 1].sum() / busy[:, 0].sum()) / usable,
             f"{source}; intervals between samples in which there was any",
             len(busy),
         )

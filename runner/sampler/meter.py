@@ -1,10 +1,11 @@
 """The sampler, a process of its own: python -m runner.sampler.
 
 Asked for by a line of JSON on its standard input, it samples the idle device, prints "ready", reads the worker's
-process id, and samples at 10 Hz until standard input says that it is over, or closes. Times are those of the monotonic
-clock. CPU times are sums since the start, so a mean over any window is a difference. An empty cell is a value the
-machine did not give; beside the samples, meter.json says why the GPU's and the packages' are empty, what the sampling
-itself cost, and of each process of the worker's tree its processor time and highest resident size.
+process id, and samples at 10 Hz (runner.sampler.schedule) until standard input says that it is over, or closes. Times
+are those of the monotonic clock. CPU times are sums since the start, so a mean over any window is a difference. An
+empty cell is a value the machine did not give; beside the samples, meter.json says why the GPU's, the packages' and the
+quota's are empty, what the sampling itself cost, and of each process of the worker's tree its processor time and
+highest resident size.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from typing import TextIO
 
 import psutil
 
+from runner.sampler.cpu_quota import CpuQuota
 from runner.sampler.gpu_meter import GpuMeter
 from runner.sampler.nvml_query import Row
 from runner.sampler.owner import Owner
 from runner.sampler.package_energy import POWERCAP, PackageEnergy
+from runner.sampler.schedule import Schedule, seed_of
 from workloads.records.files import (
     DRIVER_SAMPLES_FILE,
     METER_FILE,
@@ -30,7 +33,7 @@ from workloads.records.files import (
     OTHER_SAMPLES_FILE,
     write_json,
 )
-from workloads.records.samples import COLUMNS, PERIOD_S
+from workloads.records.samples import COLUMNS
 
 RENEW_S = 1.0  # finding the descendants is a walk through /proc
 
@@ -41,6 +44,7 @@ class ProcessTree:
 
     root: psutil.Process
     cores: list[int]  # its affinity, which its children inherit
+    quota: CpuQuota
     processes: list[psutil.Process] = field(default_factory=list)
     renewed_at: float = float("-inf")
     seen: dict[int, dict[str, float]] = field(default_factory=dict)  # by process id; PyTorch's ranks are one each
@@ -85,7 +89,7 @@ def sample(tree: ProcessTree | None, gpu: GpuMeter | None, packages: PackageEner
         row |= gpu.sample(tree.ids if tree else None)
     row |= packages.sample()
     if tree is not None:
-        row |= {"cores_cpu_s": round(busy_s(tree.cores), 2)} | tree.sample()
+        row |= {"cores_cpu_s": round(busy_s(tree.cores), 2)} | tree.sample() | tree.quota.sample()
     return row
 
 
@@ -128,8 +132,10 @@ class Sampler:
         self.others = [OtherGpu(uuid, number, samples.parent) for number, uuid in enumerate(uuids[1:], start=1)]
         self.packages = PackageEnergy(powercap)
         self.clocks = [clocks()]
+        self.seed = seed_of(samples.parent.name)  # a trial's folder is called by its id
         self.rows = 0
         self.processes: dict[int, dict[str, float]] = {}
+        self.quota: CpuQuota | None = None  # known once there is a worker
 
     def write(self, row: Row) -> None:
         """Append and flush: what is read meanwhile is whole."""
@@ -142,21 +148,22 @@ class Sampler:
         gpu = self.gpu.account() if self.gpu else None
         packages = self.packages.account()
         told = {"gpu": gpu, "package_energy": packages, "clocks": self.clocks, "sampler": cost}
+        told["schedule_seed"] = self.seed
         if self.others:
             told["other_gpus"] = [other.meter.account() for other in self.others]
+        if self.quota:
+            told["cpu_quota"] = self.quota.account()
         write_json(self.account, told | {"processes": [{"pid": pid, **seen} for pid, seen in self.processes.items()]})
 
     def follow(self, tree: ProcessTree, owner: Owner) -> None:
         """Sample until it is over; then what is left on the device, and the account."""
         started_s, cpu_before_s, rows_before = time.monotonic(), time.process_time(), self.rows
-        due = started_s
-        self.processes = tree.seen
-        while not owner.over.is_set():
+        schedule = Schedule(self.seed, started_s)
+        self.processes, self.quota = tree.seen, tree.quota
+        while not owner.over.wait(schedule.next_s(now_s := time.monotonic()) - now_s):
             self.write(sample(tree, self.gpu, self.packages))
             for other in self.others:
                 other.sample(tree.ids)
-            due = max(due + PERIOD_S, time.monotonic())
-            owner.over.wait(max(0.0, due - time.monotonic()))
         cost = {
             "cpu_s": time.process_time() - cpu_before_s,
             "wall_s": time.monotonic() - started_s,
@@ -191,7 +198,7 @@ def main(samples: Path, uuids: Sequence[str]) -> None:
             return
         try:
             worker = psutil.Process(pid)
-            trees.append(ProcessTree(worker, worker.cpu_affinity()))
+            trees.append(ProcessTree(worker, worker.cpu_affinity(), CpuQuota(pid)))
         except psutil.NoSuchProcess:  # it has ended already
             return
         sampler.follow(trees[0], owner)

@@ -10,6 +10,7 @@
  * NVML_TRACE_B     of the second card, which is idle without it; NVML_DEVICES=2 shows it, NVML_SWAPPED=1 shows it first
  * NVML_T0          time zero of the traces, ns of the monotonic clock
  * NVML_NOW_MS      the time since then, for a test that makes its own time; epoch = monotonic + MADE_UP_EPOCH_NS then
+ * NVML_COUNTER_MS  how often the counter of the energy rises; without it, always
  * NVML_CLOCK_MS    how far the driver's clock is ahead of the machine's
  * NVML_PID_FILE    file with the id of the process that holds process MiB, as long as it lives
  * NVML_FOREIGN     before, during, after: when, seen from that process, another one is on the card
@@ -211,7 +212,9 @@ int nvmlDeviceGetPowerUsage(void *handle, unsigned int *mw) {
 
 int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *mj) {
     MAY_FAIL;
-    *mj = value(handle, ENERGY, now_ms());
+    double step_ms = getenv("NVML_COUNTER_MS") ? atof(getenv("NVML_COUNTER_MS")) : 0, t_ms = now_ms();
+    if (step_ms > 0) t_ms = step_ms * (unsigned long long)(t_ms / step_ms);
+    *mj = value(handle, ENERGY, t_ms);
     return SUCCESS;
 }
 

@@ -19,6 +19,7 @@ from runner.ask import Ended
 from runner.launch import Outcome
 from runner.results.assemble import assemble
 from runner.sampler.meter import Sampler
+from runner.sampler.schedule import Schedule
 from workloads.records.events import Event
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
@@ -54,6 +55,7 @@ STEPS: Trace = [
 ]  # fmt: skip
 WINDOW = 1.95, 8.05
 ENERGY_J = 60 * 1.0 + 260 * 3.0 + 160 * 1.0 + 60 * 1.1
+WINDOW_S = 6.1
 
 
 def build(folder: Path, *flags: str) -> Path:
@@ -117,11 +119,16 @@ class Replay:
         os.environ["NVML_CLOCK_MS"] = str(ahead_ms)
 
     def run(
-        self, seconds: float, *uuids: str, at: Moments | None = None, stalled: Collection[int] = ()
+        self,
+        seconds: float,
+        *uuids: str,
+        at: Moments | None = None,
+        stalled: Collection[int] = (),
+        seed: int | None = None,
     ) -> dict[str, Any]:
         """A row every 100 ms, the last one after the worker's end; `at` maps a time in ms to what happens then.
 
-        At the times in `stalled`, also in ms, the sampler does nothing.
+        At the times in `stalled`, also in ms, the sampler does nothing. With a seed its own schedule sets the times.
         Returns meter.json. The worker is this process.
         """
         with (self.folder / "samples.csv").open("w", newline="") as file:
@@ -131,8 +138,9 @@ class Replay:
             for other in sampler.others:
                 other.sample(None)
             self.pid_file.write_text(str(os.getpid()))
+            schedule = None if seed is None else Schedule(seed, self.now_ms / 1000)
             for tick in range(1, int(seconds * 10) + 1):
-                self.set(tick * 100)
+                self.set(tick * 100 if schedule is None else 1000 * schedule.next_s(self.now_ms / 1000))
                 for happens in (at or {}).get(tick * 100, ()):
                     happens()
                 if tick * 100 not in stalled:

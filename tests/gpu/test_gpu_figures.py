@@ -7,20 +7,31 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stand_in import BATCH, ENERGY_J, MIB, STEPS, UUID_B, WINDOW, Replay, load, switched
+from stand_in import BATCH, ENERGY_J, MIB, STEPS, UUID_B, WINDOW, WINDOW_S, Replay, load, switched
 
 from reports.checking import recheck
 from runner.results.gpu import NAMES
 from workloads.records.check_name import CheckName
+from workloads.records.figures import Method
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, read_samples
 from workloads.records.status import Status
 
+NO_COUNTER = "nvmlDeviceGetTotalEnergyConsumption=3"
+
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded(library: Path) -> None:
     load(library)
+
+
+def without_counter(samples: str) -> str:
+    """The same file, from a device that does not count its energy."""
+    head, *rows = [line.split(",") for line in samples.splitlines()]
+    column = head.index("energy_mj")
+    emptied = [[*row[:column], "", *row[column + 1 :]] for row in rows]
+    return "".join(",".join(row) + "\n" for row in [head, *emptied])
 
 
 def values(result: TrialResult) -> dict[str, float | None]:
@@ -45,7 +56,10 @@ def test_every_figure_is_what_the_trace_says(
     assert found["sm_occupancy_percent"] == pytest.approx(25)
     assert found["tensor_active_percent"] == pytest.approx(12.5)
     assert found["dram_active_percent"] == pytest.approx((40 * 3 + 10 * 1) / 6, abs=1e-3)
-    assert found["power_w"] == pytest.approx((10 * 60 + 30 * 260 + 10 * 160 + 11 * 60) / 61)
+    assert found["power_w"] == pytest.approx(ENERGY_J / WINDOW_S)
+    assert result.figures["power_w"].method is Method.COUNTER
+    assert found["power_error_w"] == pytest.approx(60 * 0.1 / WINDOW_S)  # idle at both edges, and read every 0.1 s
+    assert found["energy_resolution_percent"] == pytest.approx(100 * 60 * 0.1 / ENERGY_J)
     assert found["power_busy_w"] == pytest.approx((30 * 260 + 10 * 160) / 40)
     assert found["energy_j"] == pytest.approx(ENERGY_J)
     assert found["energy_integrated_j"] == pytest.approx(ENERGY_J)
@@ -113,7 +127,7 @@ def test_energy_without_a_counter_is_marked_as_integrated(
 def test_average_power_of_the_second_before_the_window_stays_out_of_its_mean(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="FIELD_186=3")
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL=f"FIELD_186=3,{NO_COUNTER}")
     replay.run(9)
     figure = replay.result(gpu_spec, *WINDOW, **BATCH).figures["power_w"]
     assert "nvmlDeviceGetPowerUsage" in figure.source and figure.samples == 51  # 3.0, 3.1, ... 8.0 s
@@ -184,7 +198,7 @@ def test_a_hole_in_the_middle_of_the_window_enters_no_mean(
     )  # fmt: skip
     replay.run(9, at=switched(tmp_path, 2900, 6400))
     figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
-    for name in ("power_w", "power_busy_w", "energy_integrated_j"):
+    for name in ("power_busy_w", "energy_integrated_j", "energy_integrated_error_j"):
         assert figures[name].value is None and (figures[name].reason or "").startswith("no reading for 3.6 s; "), name
         assert "(NVML error 999); 35 of" in (figures[name].reason or ""), name
     assert figures["sm_clock_mhz"].value is None and "no reading for 5.0 s" in (figures["sm_clock_mhz"].reason or "")
@@ -263,6 +277,7 @@ def test_power_read_without_the_utilisation_does_not_count_as_idle(
         NVML_FAIL="nvmlDeviceGetUtilizationRates=999",
     )  # fmt: skip
     replay.run(9, at=switched(tmp_path, 4000, 4200))
+    (tmp_path / "samples.csv").write_text(without_counter((tmp_path / "samples.csv").read_text()))
     figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
     assert figures["power_w"].value == pytest.approx((10 * 60 + 28 * 260 + 10 * 160 + 11 * 60) / 59)
     assert figures["power_w"].samples == 59 and "2 readings without the utilisation" in figures["power_w"].source

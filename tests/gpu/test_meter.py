@@ -81,7 +81,7 @@ def test_sampler_neither_misses_nor_shifts_what_the_driver_says(sampled: tuple[S
     assert set(samples["device_memory_bytes"][late]) == {2500 * MIB}
     assert np.nanmax(samples["process_memory_bytes"]) == 2000 * MIB
     assert samples["foreign_processes"][-1] == 0
-    assert np.median(np.diff(samples["t_ns"])) == pytest.approx(1e8, rel=0.1)
+    assert np.diff(samples["t_ns"][2:-1]).mean() == pytest.approx(1e8, rel=0.1)  # one in each tenth of a second
     first, last = meter["clocks"]
     apart_ns = (last["epoch_ns"] - first["epoch_ns"]) - (last["monotonic_ns"] - first["monotonic_ns"])
     assert abs(apart_ns) < 50e6

@@ -25,6 +25,7 @@ class CheckName(Word):
     PRECISION = "computes in the precision asked for"
     ADAM = "Adam's state = 2 x trainable bytes"
     NO_STALL = "no stall in the window"
+    NOT_THROTTLED = "no CPU quota withheld time in the window"
     ENDED_WELL = "the worker ended well"
     ALONE = "alone on the device"
     GATE = "computes what the others compute"

@@ -21,9 +21,11 @@ from .samples import PERIOD_S, Samples
 
 SHORTEST_S, FEWEST_SAMPLES = 5.0, 10
 ENERGY_TOLERANCE = 0.05
+SURE = 2.0  # times a 95 % interval: what a check of readings leaves to chance, so that it seldom fails by it
 SCALAR_BYTES = 256  # for each parameter tensor, beside its two moments: a step counter, beta's powers
 CLOCK_DRIFT_S = 0.05
 CONTENDED_PERCENT = 25.0  # of a CPU trial's cores, taken by others: its speed is not its own
+THROTTLED_PERCENT = 1.0  # of the window x the cores allotted, withheld by a CPU quota
 # A worker that stood still: its longest call took this many times the median one, and this share of the window more.
 STALL_TIMES, STALL_SHARE = 5.0, 0.05
 # Epochs after the first train at the window's speed: at 0.6 to 1.8 times it in all 709 calm trials of those that were
@@ -41,7 +43,7 @@ SUMS = ("cpu_s", "energy_mj")
 BUSY = (
     (registry.CPU_USAGE, registry.CPU_BUSY, 1e-9),
     (registry.GPU_USAGE, registry.GPU_BUSY, 1e-9),
-    (registry.POWER, registry.POWER_BUSY, 0.05),
+    (registry.POWER, registry.POWER_BUSY, 0.05),  # and what the readings of the power may be off by
 )
 
 
@@ -60,6 +62,7 @@ def figure_checks(
         *_process_memory(figures),
         *_energy(figures),
         *_stalls(figures),
+        *_throttled(figures),
         *_adam(spec, workload, figures),
     ]
 
@@ -135,7 +138,10 @@ def _busy(figures: dict[str, Figure]) -> Iterator[Check]:
     for every, busy, tolerance in BUSY:
         if pair := _values(figures, every, busy):
             detail = f"{busy.name} {pair[1]:.2f}, {every.name} {pair[0]:.2f}"
-            yield Check(CheckName.BUSY_ABOVE_ALL, pair[1] >= pair[0] * (1 - tolerance), detail)
+            least = pair[0] * (1 - tolerance)
+            if every is registry.POWER and (off := _values(figures, registry.ENERGY_INTEGRATED_ERROR, registry.WINDOW)):
+                least -= SURE * off[0] / off[1]
+            yield Check(CheckName.BUSY_ABOVE_ALL, pair[1] >= least, detail)
 
 
 def _process_memory(figures: dict[str, Figure]) -> Iterator[Check]:
@@ -147,12 +153,20 @@ def _process_memory(figures: dict[str, Figure]) -> Iterator[Check]:
 
 
 def _energy(figures: dict[str, Figure]) -> Iterator[Check]:
-    """Of a counter; without one both figures are integrated."""
+    """Compare a counter with the readings of the power, as far as these can say; without one both are integrated.
+
+    Results stored before do not say how far either may be off.
+    """
     pair = _values(figures, registry.ENERGY, registry.ENERGY_INTEGRATED)
     if pair and figures[registry.ENERGY.name].method is not Method.INTEGRATED:
         counter, integrated = pair
+        hidden = (_values(figures, registry.ENERGY_RESOLUTION) or [0.0])[0] / 100 * counter
+        sampled = SURE * (_values(figures, registry.ENERGY_INTEGRATED_ERROR) or [0.0])[0]
         detail = f"{counter:.1f} J by counter, {integrated:.1f} J integrated"
-        yield Check(CheckName.ENERGY, abs(counter - integrated) <= ENERGY_TOLERANCE * integrated, detail)
+        if hidden or sampled:
+            detail += f"; the counter's steps may hide {hidden:.1f} J, the readings {sampled:.1f} J"
+        allowed = ENERGY_TOLERANCE * integrated + hidden + sampled
+        yield Check(CheckName.ENERGY, abs(counter - integrated) <= allowed, detail)
 
 
 def _stalls(figures: dict[str, Figure]) -> Iterator[Check]:
@@ -162,6 +176,15 @@ def _stalls(figures: dict[str, Figure]) -> Iterator[Check]:
         stalled = longest_s > STALL_TIMES * usual_s and lost > STALL_SHARE
         detail = f"the longest call took {longest_s:.2f} s, the median one {usual_s:.2f} s: {lost:.0%} of the window"
         yield Check(CheckName.NO_STALL, not stalled, detail)
+
+
+def _throttled(figures: dict[str, Figure]) -> Iterator[Check]:
+    """The speed of a throttled worker is that of its quota."""
+    if pair := _values(figures, registry.CPU_THROTTLED, registry.CPU_QUOTA):
+        percent, quota = pair
+        detail = f"{percent:.1f} % of the cores' time in the window was withheld by a quota of {quota:g} cores; "
+        detail += f"more than {THROTTLED_PERCENT:g} % is too much"
+        yield Check(CheckName.NOT_THROTTLED, percent <= THROTTLED_PERCENT, detail)
 
 
 def _adam(spec: TrialSpec, workload: Workload | None, figures: dict[str, Figure]) -> Iterator[Check]:

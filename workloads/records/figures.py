@@ -150,6 +150,9 @@ CPU_BUSY = FigureSpec(
 FOREIGN_CPU = _window("foreign_cpu_percent", "Foreign CPU", "%", 1, disturbable=False)
 FOREIGN_CPU_EPOCHS = FigureSpec("foreign_cpu_epochs_percent", "Foreign CPU in the epochs", "%", decimals=1, rare=True)
 FOREIGN_PROCESSES = FigureSpec("foreign_processes", "Other processes on the GPU", device="cuda", rare=True)
+# Of the worker's control groups. A quota below the cores allotted is what the usage is a share of.
+CPU_QUOTA = FigureSpec("cpu_quota_cores", "CPU quota", "cores", rare=True)
+CPU_THROTTLED = _window("cpu_throttled_percent", "Withheld by the CPU quota", "%", 1, rare=True, disturbable=False)
 GPU_USAGE = _gpu("gpu_percent", "GPU usage", "%", 1, "% of the time with work on the GPU, mean over", full_scale=100)
 GPU_BUSY = FigureSpec(
     "gpu_busy_percent", "GPU usage when busy", "%", 1.0, 1,
@@ -164,10 +167,15 @@ GPM = (SM_ACTIVE, SM_OCCUPANCY, TENSOR_ACTIVE, DRAM_ACTIVE)  # the driver's own 
 
 # Energy and what decides it.
 POWER = _gpu("power_w", "GPU power", "W", None, "W, mean over")
+POWER_ERROR = _gpu("power_error_w", "GPU power, may be off by", "W", rare=True)
 POWER_BUSY = _gpu("power_busy_w", "GPU power when busy", "W")
 POWER_LIMIT = _gpu("power_limit_w", "GPU power limit", "W", disturbable=False)  # a setting of the card
 ENERGY = _gpu("energy_j", "GPU energy of the window", "J")
+# What the counter's steps may hide of the energy: a reading is as old as the last step.
+ENERGY_RESOLUTION = _gpu("energy_resolution_percent", "GPU energy, resolution of the counter", "%", 1, rare=True)
 ENERGY_INTEGRATED = _gpu("energy_integrated_j", "GPU energy of the window, integrated", "J")
+# Half of the 95 % interval, from the spread of the power's readings.
+ENERGY_INTEGRATED_ERROR = _gpu("energy_integrated_error_j", "GPU energy, integrated, may be off by", "J", rare=True)
 ENERGY_PER_IMAGE = _gpu("energy_per_image_j", "GPU energy", "J", None, "J an image, over", better=-1)
 # Of the processor's whole packages, whoever used them; on few machines may a user read it.
 CPU_ENERGY = _window("cpu_energy_j", "CPU energy of the window", "J")

@@ -37,8 +37,9 @@ COLUMNS = (
     "tensor_active_percent",
     "dram_active_percent",
     "package_energy_uj",  # of the processor's packages since the sampler's start, a running sum
+    "throttled_s",  # withheld by CPU quotas, summed over cores, a running sum; empty without a quota
 )
-LATER = ("package_energy_uj",)  # samples stored before do not have it
+LATER = ("package_energy_uj", "throttled_s")  # samples stored before do not have them
 NEVER_EMPTY = ("t_ns", "epoch_us")
 LARGEST = 2.0**63  # of a cell: nobody counts further
 SHOWN = 60  # characters of a cell that is wrong

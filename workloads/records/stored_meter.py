@@ -38,6 +38,15 @@ class _Metric(TypedDict, total=False):
     every_s: Period
 
 
+class _Quota(TypedDict):
+    source: str | None
+    reason: str | None
+    quota_cores: Annotated[float, Meta(gt=0, le=1e9)] | None
+    periods: Count
+    throttled_periods: Count
+    first_failure: _Failure | None
+
+
 class _Gpu(TypedDict, total=False):
     reason: str | None
     graphics_processes: Count | None
@@ -50,6 +59,7 @@ class Meter(TypedDict, total=False):
     gpu: _Gpu | None
     other_gpus: list[_Gpu]  # of a trial on several, those beside the first
     package_energy: _Metric | None
+    cpu_quota: _Quota | None  # of meters stored before: not there
     clocks: Required[list[Clocks]]
 
 
