@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from runner.attendance import Attendance
 from runner.family import Family, descendants
 from runner.log import CappedLog
-from runner.machine.description import device_here
+from runner.machine.allotment import device_here
 from runner.machine.memory_group import MemoryGroup
 from runner.owned import GRACE_S, Owned
 from runner.project import Project

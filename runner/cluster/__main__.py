@@ -27,7 +27,7 @@ from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
 from runner.gate.judge import Gate
 from runner.launch import Launcher
-from runner.machine import description, locks
+from runner.machine import allotment, description, locks
 from runner.machine.description import Gpu
 from runner.memory_worker import MemoryWorker
 from runner.project import Project
@@ -53,7 +53,7 @@ def main(work: Path) -> None:
     os.dup2(2, 1)  # whatever else is printed is the log's
     block = Block.from_json(json.loads((work / BLOCK_FILE).read_text(encoding="utf-8")))
     project = project_of(Path(__file__).resolve().parents[2])
-    gpu = description.given_gpu() if block.on_gpu else None
+    gpu = allotment.given_gpu() if block.on_gpu else None
     if block.on_gpu and gpu is None:
         raise GpuMissing("no GPU with a working driver was given to this block")
     launchers = launchers_of(project, block.trials, gpu)

@@ -6,6 +6,7 @@ import sys
 
 from runner.environments.definition import BadDefinition, EnvironmentUnavailable, is_referee, read
 from runner.environments.venv import make_side_by_side, shown
+from runner.machine.allotment import UnclearGpus, visible_gpus
 from runner.machine.description import gpus
 from runner.project import Project
 
@@ -13,7 +14,7 @@ from runner.project import Project
 def main(arguments: list[str]) -> int:
     """python -m runner.environments [cpu|cuda]: make every framework's, by default for this machine's device."""
     project = Project.of_this_code()
-    device_kind = arguments[0] if arguments else "cuda" if gpus() else "cpu"
+    device_kind = arguments[0] if arguments else kind_here()
     unavailable: dict[str, str] = {}
     environments = []
     for framework in project.frameworks:
@@ -30,6 +31,15 @@ def main(arguments: list[str]) -> int:
     for framework, reason in unavailable.items():
         print(f"{framework}: unsupported: {reason}", file=sys.stderr)
     return int(any(not is_referee(project, framework) for framework in unavailable))
+
+
+def kind_here() -> str:
+    """ "cuda" where the caller lets this process see a GPU that can be measured."""
+    try:
+        return "cuda" if visible_gpus(gpus()).gpus else "cpu"
+    except UnclearGpus as error:
+        print(f"environments: {error}; those for the CPU are made", file=sys.stderr)
+        return "cpu"
 
 
 if __name__ == "__main__":
