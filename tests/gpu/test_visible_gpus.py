@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import TINY, run_runner
@@ -28,7 +29,8 @@ def cards(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 def plan(cards: dict[str, str], device: str, folder: Path, *more: str, **said: str) -> subprocess.CompletedProcess[str]:
     words = ("--plan", *TINY, "--framework", "numpy", "--batch-size", "8", "--device", device, *more)
-    return run_runner(*words, "--results", folder / "results", **cards, **said)
+    environment: dict[str, Any] = cards | said  # or its values could be the paths and numbers of other arguments
+    return run_runner(*words, "--results", folder / "results", **environment)
 
 
 @pytest.mark.parametrize(
