@@ -13,6 +13,7 @@ import pytest
 from conftest import PROJECT, ROOT, TINY, by_cell, run_runner
 from copied import add_framework
 
+from runner.environments import venv
 from runner.environments.definition import read
 from runner.project import Project
 from tools import check_adapter
@@ -87,7 +88,7 @@ def test_it_begins_at_the_rung_that_is_named_makes_the_referee_and_says_how_far_
 ) -> None:  # fmt: skip
     made: list[str] = []
     monkeypatch.setattr(check_adapter, "PROGRESS_S", 0.2)
-    monkeypatch.setattr(check_adapter.venv, "make", lambda environment, say: made.append(environment.framework))
+    monkeypatch.setattr(venv, "make", lambda environment, say: made.append(environment.framework))
     assert check_adapter.climb(islice(rungs, DROPOUT), DROPOUT) == 0, capsys.readouterr().out
     printed = capsys.readouterr().out
     assert made == ["fourth", "numpy"]

@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import PATIENT, PROJECT, ROOT, TINY, by_cell, run_runner
 from copied import add_framework
-from test_environments import make, marker, pin, wheel
+from installed import make, marker, pin, wheel
 
 from runner.environments import pip_settings
 from runner.environments.definition import read
@@ -129,9 +130,10 @@ def test_a_run_under_the_callers_python_settings_imports_nothing_of_the_callers(
     python = {name: value for name, value in hostile.items() if name.startswith("PYTHON")}
     (tmp_path / "poisoned" / "sitecustomize.py").write_text("")  # it is run before the first line of any program
     python["PYTHONPATH"] = f"{python['PYTHONPATH']}{os.pathsep}{ROOT}"
+    said: dict[str, Any] = python  # or its values could be the paths and numbers of other arguments
     done = run_runner(
         *("--framework", "numpy", *TINY, *PATIENT, "--device", "cpu", "--batch-size", "64", "--epochs", "1"),
-        *("--window", "0.3", "--results", tmp_path / "results"), **python,
+        *("--window", "0.3", "--results", tmp_path / "results"), **said,
     )  # fmt: skip
     assert "a file of the caller was imported" not in done.stdout + done.stderr
     assert by_cell(tmp_path / "results")["numpy", 64]["status"] in ("ok", "contended"), done.stdout + done.stderr
