@@ -2,25 +2,28 @@
 # all, slower, and which lines none reaches). make setup: the environments alone. make images: as images
 # (FRAMEWORK=pytorch DEVICE=cpu for one; BUILD=... for the engine).
 # make test-images: the tests of those. make test-faults [POINTS=1000] [SEED=1]: failing calls, and signals at any moment.
-# make check-adapter NAME=... [ADAPTERS=DIR]: a new framework, rung by rung.
+# make check-adapter NAME=... [ADAPTERS=DIR] [FROM=8]: a new framework, rung by rung, from that rung on.
 # Each does its own set-up on a fresh machine with Python 3.11 (the runner alone can do with PYTHON=python3.12), and is
 # quick the second time.
 
 PYTHON ?= python3.11
+# What the caller's environment says to Python holds for nothing that is made or run here.
+unexport $(filter-out PYTHON,$(filter PYTHON%,$(.VARIABLES)))
 export PYTHONUNBUFFERED = 1
 
 # Every package is pinned, so nothing is left to be chosen: pip 23 would take a newer one where an extra is asked for.
-PIP = .venv/bin/python -m pip
+# pip, without the caller's settings but for where packages come from.
+PIP = .venv/bin/python -m runner.environments.pip_settings
 INSTALL = $(PIP) install --quiet --no-deps --require-hashes --only-binary=:all:
 
 TESTS = .venv/bin/python -m pytest -n logical --dist loadgroup --no-loadscope-reorder
 
 .PHONY: bench test test-fast coverage setup lint style images test-images test-faults check-adapter
 
-bench: .venv/.complete
+bench: .venv/bin/batchwise
 	.venv/bin/python -m runner --framework all
 
-setup: .venv/.complete
+setup: .venv/bin/batchwise
 	.venv/bin/python -m runner.environments
 
 # mypy is one of the tests: before them, it would leave all cores but one idle.
@@ -46,7 +49,7 @@ test-faults: .venv/.complete-test
 	PYTHONPATH=.:tests .venv/bin/python tests/faults/measure_faults.py $(or $(POINTS),1000) $(or $(SEED),1)
 
 check-adapter: .venv/.complete-test
-	.venv/bin/python -m tools.check_adapter $(NAME) $(if $(ADAPTERS),--adapters $(ADAPTERS))
+	.venv/bin/python -m tools.check_adapter $(NAME) $(if $(ADAPTERS),--adapters $(ADAPTERS)) $(if $(FROM),--from $(FROM))
 
 lint: style
 	.venv/bin/mypy
@@ -63,7 +66,11 @@ style: .venv/.complete-test
 	@$(PIP) check --quiet
 	@touch $@
 
-.venv/.complete-test: .venv/.complete requirements-test.txt requirements-ray.txt requirements-slurm.txt
+# The command, from any folder: .venv/bin/batchwise, or a link to it from a folder of your PATH.
+.venv/bin/batchwise: tools/batchwise.sh .venv/.complete
+	@install -m 755 tools/batchwise.sh $@
+
+.venv/.complete-test: .venv/.complete requirements-test.txt requirements-ray.txt requirements-slurm.txt | .venv/bin/batchwise
 	@echo "tests: adding pytest, ruff and mypy to .venv"
 	$(INSTALL) -r requirements.txt -r requirements-test.txt -r requirements-ray.txt -r requirements-slurm.txt
 	@$(PIP) check --quiet

@@ -66,6 +66,7 @@ def parts(batch: Order, part: int | None) -> list[Order]:
 class Adapter(Protocol):
     """Made by the worker as `adapters.<framework>.adapter.Adapter()`; open first, then load,
     then build, then the others in any order; load, of the same shapes, and build may come again.
+    `synchronize` comes from `load` on, also before `build`; `out_of_memory` at any time.
     """
 
     def open(
@@ -107,7 +108,8 @@ class Adapter(Protocol):
     def probe(self, images: Images, labels: Labels) -> Probe:
         """Forward and backward in training mode, on a batch of the caller's.
 
-        Weights, running statistics and the optimizer stay as they are; Dropout draws masks as in a step.
+        Weights, running statistics and the optimizer stay as they are. Dropout draws masks as in a step; whether they
+        are the next step's, or drawn apart, is left to the framework.
         """
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Any:
@@ -148,7 +150,7 @@ class Adapter(Protocol):
         """
 
     def synchronize(self) -> None:
-        """Returns when all submitted work is done."""
+        """Returns when all submitted work is done. Comes after `load`, too, where there is no model yet."""
 
     def out_of_memory(self, error: BaseException) -> bool:
         """Whether this exception is the framework's way of saying that memory ran out, and nothing else."""

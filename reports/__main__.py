@@ -4,10 +4,11 @@ python -m reports check PATH...: what is wrong with stored results or logs.
 
 from __future__ import annotations
 
-from workloads import interruption, output, packages
+from workloads import interruption, isolation, output, packages
 
 if __name__ == "__main__":
     interruption.at_once()
+    isolation.start_again()
     packages.missing_in_a_line()
 
 import argparse

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from runner.attendance import Attendance
 from runner.family import Family, descendants
 from runner.log import CappedLog
-from runner.machine.description import device_here
+from runner.machine.allotment import device_here
 from runner.machine.memory_group import MemoryGroup
 from runner.owned import GRACE_S, Owned
 from runner.project import Project
@@ -28,6 +28,7 @@ from runner.spare import SPARE, Sampling, end, started
 from workloads.records.build import DEFAULT
 from workloads.records.files import LOG_FILE, SAMPLER_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job, Kind, Placement
+from workloads.records.status import Status
 from workloads.temporary import new_folder
 
 WORKER = "adapters.worker"
@@ -74,6 +75,17 @@ def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[
 
 class LaunchFailed(Exception):
     """Worker or sampler could not be started; the message is the reason of the `failed` trial."""
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """Why no worker of a framework can be started, and how its trials end for that.
+
+    UNSUPPORTED is for what the framework cannot do here, FAILED for what should have been there and is not.
+    """
+
+    reason: str
+    status: Status = Status.UNSUPPORTED
 
 
 class Output(Protocol):

@@ -20,7 +20,7 @@ from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.disturbed import who_can_be_asked
 from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, Group, group, lacks_evidence
-from runner.launch import Launcher
+from runner.launch import Launcher, Unavailable
 from runner.machine import description
 from runner.memory_worker import MemoryWorker
 from runner.results import attempt
@@ -37,7 +37,7 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 
-Launchers = Mapping[str, Launcher | str]  # by framework: how its workers are started, or why they cannot be
+Launchers = Mapping[str, Launcher | Unavailable]  # by framework: how its workers are started, or why they cannot be
 
 
 class Session:
@@ -152,8 +152,8 @@ class Session:
         conditions = machine | {"framework_label": definition.label(self.request.project, spec.cell.framework)}
         launcher = self.launchers[spec.cell.framework]
         reason = None if self.request.try_all else too_large.reason(spec)
-        if isinstance(launcher, str):
-            self.leave_out(spec, Status.UNSUPPORTED, launcher, conditions)
+        if isinstance(launcher, Unavailable):
+            self.leave_out(spec, launcher.status, launcher.reason, conditions)
         elif reason:
             self.leave_out(spec, Status.SKIPPED, reason, conditions)
         else:
@@ -175,7 +175,7 @@ class Session:
         asked: set[str] = set()
         for spec in plan.trials:
             folder, launcher = self.request.results / TRIALS / spec.id, self.launchers[spec.cell.framework]
-            if isinstance(launcher, str) or not self.waits_for_memory(spec, folder):
+            if isinstance(launcher, Unavailable) or not self.waits_for_memory(spec, folder):
                 continue
             if spec.memory_id not in asked and memory.known(spec) is None:
                 self.console.print(f"{spec.cell.framework}: what its memory holds ...")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runner.owned import GRACE_S, end_group
+from workloads.isolation import of_ours
 
 Sampling = subprocess.Popen[str]
 
@@ -51,10 +53,12 @@ SPARE = Spare()
 
 
 def started(command: Sequence[str], folder: Path, errors: int) -> Sampling:
-    """By this command, in this folder; it waits on its standard input. Raises OSError."""
+    """By this command, in this folder, which is a project's root, without the caller's settings of Python; it waits on
+    its standard input. Raises OSError.
+    """
     return subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-        start_new_session=True,
+        command, cwd=folder, env=of_ours(os.environ, folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=errors, text=True, start_new_session=True,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from runner import log
-from runner.launch import Launcher, Local
+from runner.launch import Launcher, Local, Unavailable
 from workloads.records.files import RESULT_FILE
 from workloads.records.job import ROOMS, Kind, TrialSpec
 
@@ -39,7 +39,7 @@ class Storage:
         self.identity = _identity(self.results)
         self.seen: set[Path] = set()
 
-    def need(self, spec: TrialSpec, launcher: Launcher | str) -> None:
+    def need(self, spec: TrialSpec, launcher: Launcher | Unavailable | None) -> None:
         """Before a trial. Raises CannotGoOn where something is gone or the disk has no room for it."""
         self.whole(spec, launcher)
         status = os.statvfs(self.results)
@@ -53,7 +53,7 @@ class Storage:
                 f"{self.results}: room for {status.f_favail} files, the next trial needs {FILES}: {advice}"
             )
 
-    def whole(self, spec: TrialSpec, launcher: Launcher | str) -> None:
+    def whole(self, spec: TrialSpec, launcher: Launcher | Unavailable | None) -> None:
         """Behind a trial, before what came of it is stored. Raises CannotGoOn where something is gone."""
         self.present()
         advice = "what was finished is kept; the same command writes it again and goes on from here"

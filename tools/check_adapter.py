@@ -1,8 +1,9 @@
 """Hold a new framework to the conformance suite, rung by rung.
 
-python -m tools.check_adapter NAME [--adapters DIR]
+python -m tools.check_adapter NAME [--adapters DIR] [--from RUNG]
 
-Stops at the first rung that fails, with what to look at. A rung runs nothing of the later ones.
+Stops at the first rung that fails, with what to look at. A rung runs nothing of the later ones. `--from` leaves out the
+rungs before that one, but for the first three, which take no time once they hold.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from runner.environments import venv
@@ -49,6 +53,8 @@ class Fallen(Exception):
     """A rung does not hold: what is wrong, and what to look at."""
 
 
+ALWAYS = 3  # rungs that are asked wherever one begins: the later ones rest on them
+PROGRESS_S = 10.0
 RUNGS = (PLAIN, LAYERS, OPTIMIZERS, PARTIAL, DROPOUT, LARGE) = (
     "the plain network with plain SGD",
     "every layer of the vocabulary",
@@ -57,6 +63,7 @@ RUNGS = (PLAIN, LAYERS, OPTIMIZERS, PARTIAL, DROPOUT, LARGE) = (
     "Dropout",
     "the networks of the catalogue",
 )
+LAST = ALWAYS + len(RUNGS) + 1
 
 
 def rung_of(case: Any) -> str:
@@ -114,9 +121,10 @@ class Ladder:
                              "adapters.base and numpy may be imported")  # fmt: skip
 
     def environment(self) -> None:
-        """For the CPU; made where it is not ready."""
+        """Its own and the referee's, which it is compared with, for the CPU; made where they are not ready."""
         try:
-            venv.make(read(self.project, self.name, "cpu"), print)
+            for name in dict.fromkeys((self.name, self.suite.REFEREE)):
+                venv.make(read(self.project, name, "cpu"), partial(print, flush=True))
         except EnvironmentUnavailable as error:
             raise Fallen(str(error), "the log, `pins` (python tools/pin.py REQUIREMENT...) and `smoke`") from error
 
@@ -125,14 +133,17 @@ class Ladder:
         suite = self.suite
         cases = {name: suite.CASES[name] for name in names}
         answers = suite.Found(self.folder / names[0], cases)
+        computed = {answers.folder / self.name / f"{name}.npz" for name in names}
+        computed |= {answers.folder / suite.settings.TRUTH / f"{case.twin}.npz" for case in cases.values()}
         for name, case in cases.items():
             try:
-                arrays = answers.of(self.name, case)
+                with progress(computed):
+                    arrays, truth = answers.of(self.name, case), answers.of(suite.settings.TRUTH, case)
             except AssertionError as error:
                 raise Fallen(str(error), "the last line of your own code in the traceback") from error
             if others := answers.modules(self.name) & suite.imports_of_others(self.name):
                 raise Fallen(f"{', '.join(sorted(others))} is loaded beside it", "what adapter.py imports")
-            seen = suite.Seen(case, arrays, answers.of(suite.settings.TRUTH, case), answers.initial(case))
+            seen = suite.Seen(case, arrays, truth, answers.initial(case))
             for check, wrong in suite.checks_of(case).items():
                 known = suite.known_deviations(self.name).get((case.twin, check))
                 if fault := suite.verdict(wrong(seen), known):
@@ -148,9 +159,31 @@ class Ladder:
             raise Fallen("the trial did not end ok", f"what is printed above, and {results}")
 
 
-def climb(rungs: Iterator[Rung]) -> int:
-    """Exit code: 0, or 1 where a rung does not hold."""
+@contextmanager
+def progress(files: Iterable[Path]) -> Iterator[None]:
+    """Say every PROGRESS_S how many of the files are there, and for how long the rung has waited for the others."""
+    files, begun_s, over = list(files), time.monotonic(), Event()
+
+    def say() -> None:
+        while not over.wait(PROGRESS_S):
+            done = sum(path.exists() for path in files)
+            print(f"   {done} of {len(files)} computed, {time.monotonic() - begun_s:.0f} s", flush=True)
+
+    speaker = Thread(target=say, daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        over.set()
+        speaker.join()
+
+
+def climb(rungs: Iterator[Rung], first: int = 1) -> int:
+    """Exit code: 0, or 1 where a rung does not hold. Rungs before `first` are left out, but for the ALWAYS first."""
     for number, (title, ask) in enumerate(rungs, start=1):
+        if ALWAYS < number < first:
+            print(f"{number}. {title}: left out")
+            continue
         print(f"{number}. {title} ...", flush=True)
         try:
             ask()
@@ -159,7 +192,7 @@ def climb(rungs: Iterator[Rung]) -> int:
             print(f"{number}. {title}: NOT YET\n  {wrong}\n  look at: {look_at}")
             return 1
         print(f"{number}. {title}: holds", flush=True)
-    print("All of it holds. make test runs the rest.")
+    print("All of it holds." if first <= ALWAYS + 1 else "All that was asked holds.", "make test runs the rest.")
     return 0
 
 
@@ -168,6 +201,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", metavar="NAME", help="the framework's folder")
     parser.add_argument("--adapters", type=Path, metavar="DIR", help="the folder that it lies in (default: adapters/)")
+    parser.add_argument("--from", dest="first", type=int, default=1, metavar="RUNG", choices=range(1, LAST + 1),
+                        help="the first rung that is asked, by its number")  # fmt: skip
     words = parser.parse_args(arguments)
     folder = (words.adapters or ROOT / "adapters").resolve() / words.name
     if not (folder / "environment.toml").is_file():
@@ -177,7 +212,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ["BATCHWISE_ADAPTERS"] = str(words.adapters.resolve())  # where the suite, too, looks for it
     sys.path[:0] = [str(ROOT / path) for path in ("tests", "tests/conformance", "tests/imports")]
     results = new_folder("check_adapter-")
-    return climb(Ladder(import_module("suite"), words.name, results).rungs())
+    return climb(Ladder(import_module("suite"), words.name, results).rungs(), words.first)
 
 
 if __name__ == "__main__":

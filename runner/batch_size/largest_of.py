@@ -10,7 +10,7 @@ import numpy as np
 from runner.batch_size.largest import Attempt, Bound, largest
 from runner.batch_size.memory_limit import ANSWERS, BY_WORKER, available_bytes, tried
 from runner.batch_size.steps import StepTrials
-from runner.launch import Launcher
+from runner.launch import Launcher, Unavailable
 from runner.memory_worker import MemoryWorker, read_accounts
 from runner.results.memory import MemoryAccount
 from workloads.records.batch_answers import Largest, Limit, Tried
@@ -31,8 +31,8 @@ LIFTED_SHARE, LEAST_LIFTED_TIMES = 0.95, 1.05  # of what is available, at most; 
 def largest_of(trials: StepTrials, framework: str, bound: Bound, look_around: bool = True) -> Largest:
     """By `trials`, whose request is `memory_limit.bounded` by the bound; `look_around` as of `largest`."""
     launcher = trials.launchers[framework]
-    if isinstance(launcher, str):
-        return Largest(None, launcher, bound.limit, bound.limit_bytes)
+    if isinstance(launcher, Unavailable):
+        return Largest(None, launcher.reason, bound.limit, bound.limit_bytes)
     attempt, lifted = attempts(trials, framework, bound)
     counted, ends_at = count(trials, framework, bound, launcher)
     return largest(attempt, bound, counted, ends_at, lifted, look_around)

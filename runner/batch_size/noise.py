@@ -12,7 +12,7 @@ import numpy as np
 from runner.ask import answered
 from runner.batch_size.noise_points import Measured, apart, finder, pooled
 from runner.input_files import write_array
-from runner.launch import Launcher, LaunchFailed
+from runner.launch import Launcher, LaunchFailed, Unavailable
 from workloads.datasets import file_digest
 from workloads.noise_scale import BATCHES, HELD, PARTS, PROGRESS, STEPS, WINDOW, WINDOWS, draw
 from workloads.records import network
@@ -28,7 +28,9 @@ PROBES = len(PROGRESS) * STEPS * PARTS + WINDOWS * WINDOW
 PROBE_LIMIT_S = 1.0  # as a mean
 
 
-def noise(specs: Sequence[TrialSpec], launchers: Mapping[str, Launcher | str], results: Path) -> dict[str, Noise]:
+def noise(
+    specs: Sequence[TrialSpec], launchers: Mapping[str, Launcher | Unavailable], results: Path
+) -> dict[str, Noise]:
     """By framework, of trials that differ in their framework alone: what each says, or the reason why it says nothing.
 
     The first that can trains; who trained in an earlier run of this goes before. What was asked before is read.
@@ -41,7 +43,7 @@ def noise(specs: Sequence[TrialSpec], launchers: Mapping[str, Launcher | str], r
 class Asking:
     """`held` are the weights, once somebody has trained."""
 
-    def __init__(self, results: Path, launchers: Mapping[str, Launcher | str]) -> None:
+    def __init__(self, results: Path, launchers: Mapping[str, Launcher | Unavailable]) -> None:
         self.results, self.launchers = results, launchers
         self.held: dict[str, InputFile] = {}
         self.trained_by: str | None = None
@@ -67,13 +69,13 @@ class Asking:
         job, launcher = self.job(spec), self.launchers[framework]
         folder = job.folder(self.results)
         try:
-            events = answered(job, folder, None if isinstance(launcher, str) else launcher)
+            events = answered(job, folder, None if isinstance(launcher, Unavailable) else launcher)
             if not self.held:
                 self.held = handed_on(events, folder, self.results)
                 self.trained_by = framework
             answer = self._read(events, framework, spec.global_batch)
         except LaunchFailed as error:
-            return Noise(reason=launcher if isinstance(launcher, str) else str(error))
+            return Noise(reason=launcher.reason if isinstance(launcher, Unavailable) else str(error))
         except (ValueError, IndexError) as error:  # its events are not of one training
             return Noise(reason=f"{folder}: {EVENTS_FILE}: {error}")
         workload = network.read(self.results / spec.inputs["network"].path)

@@ -16,6 +16,7 @@ from runner.batch_size.memory_limit import MEASURED, peak_bytes
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.target import ENERGIES
 from runner.command.parser import RETRIES
+from runner.launch import Unavailable
 from workloads.records import figures
 from workloads.records.batch_answers import Best, Largest, Point
 from workloads.records.disturbance import withheld
@@ -58,7 +59,7 @@ class Search:
     def unavailable(self) -> str | None:
         """Why the framework cannot be started, where it cannot."""
         launcher = self.steps.launchers[self.framework]
-        return launcher if isinstance(launcher, str) else None
+        return launcher.reason if isinstance(launcher, Unavailable) else None
 
     def trial(self, batch_size: int) -> TrialResult:
         """One more."""

@@ -13,7 +13,7 @@ from runner.command import training_inputs
 from runner.command.cli import Request
 from runner.command.plan import plan_of, read_result
 from runner.environments import definition
-from runner.launch import Launcher
+from runner.launch import Launcher, Unavailable
 from runner.machine import description
 from runner.storage import Storage
 from runner.trial import now, run_trial
@@ -36,7 +36,7 @@ class StepTrials:
     request: Request
     specs: dict[str, TrialSpec]  # by framework: of any batch size
     inputs: dict[str, InputFile]  # of repeat 0
-    launchers: dict[str, Launcher | str]  # or why a framework's workers cannot be started
+    launchers: dict[str, Launcher | Unavailable]  # or why a framework's workers cannot be started
     machine: dict[str, Any]
     storage: Storage
     given: set[Path] = field(default_factory=set)  # folders of attempts that somebody got
@@ -48,7 +48,7 @@ class StepTrials:
         request: Request,
         installed: dict[str, Installation],
         inputs: dict[int, dict[str, InputFile]],
-        launchers: dict[str, Launcher | str],
+        launchers: dict[str, Launcher | Unavailable],
     ) -> StepTrials:
         """`inputs` by repeat, as command.inputs.write_repeats gives them."""
         plan = plan_of(request, installed, range(1), inputs)
@@ -92,8 +92,8 @@ class StepTrials:
         folder = self.next_folder(spec)
         conditions = self.machine | {"framework_label": definition.label(self.request.project, framework)}
         launcher = self.launchers[framework]
-        if isinstance(launcher, str):
-            result = TrialResult(spec, Status.UNSUPPORTED, launcher, now(), 0.0, machine=conditions)
+        if isinstance(launcher, Unavailable):
+            result = TrialResult(spec, launcher.status, launcher.reason, now(), 0.0, machine=conditions)
         else:
             account = {"reason": "steps alone: the memory worker was not asked"}
             result = run_trial(folder, spec, launcher, conditions, account, Kind.STEPS)

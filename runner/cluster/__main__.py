@@ -22,12 +22,12 @@ from runner.cluster.block import BLOCK_FILE, Block
 from runner.cluster.node import host_folder, project_of
 from runner.cluster.ship import probe_folder
 from runner.command import machine_noise
-from runner.command.setup import environment_for, local, refused
+from runner.command.setup import environment_for, local, refused, unavailable
 from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
 from runner.gate.judge import Gate
-from runner.launch import Launcher
-from runner.machine import description, locks
+from runner.launch import Launcher, Unavailable
+from runner.machine import allotment, description, locks
 from runner.machine.description import Gpu
 from runner.memory_worker import MemoryWorker
 from runner.project import Project
@@ -37,7 +37,6 @@ from workloads import interruption
 from workloads.records.build import installed_of
 from workloads.records.job import ROOMS, Kind, TrialSpec
 from workloads.records.result import TrialResult
-from workloads.records.status import Status
 
 VENV = "venv"  # the isolation of every trial here
 
@@ -53,7 +52,7 @@ def main(work: Path) -> None:
     os.dup2(2, 1)  # whatever else is printed is the log's
     block = Block.from_json(json.loads((work / BLOCK_FILE).read_text(encoding="utf-8")))
     project = project_of(Path(__file__).resolve().parents[2])
-    gpu = description.given_gpu() if block.on_gpu else None
+    gpu = allotment.given_gpu() if block.on_gpu else None
     if block.on_gpu and gpu is None:
         raise GpuMissing("no GPU with a working driver was given to this block")
     launchers = launchers_of(project, block.trials, gpu)
@@ -67,26 +66,27 @@ def main(work: Path) -> None:
                 print(json.dumps(told), file=answer, flush=True)
 
 
-def launchers_of(project: Project, trials: Sequence[TrialSpec], gpu: Gpu | None) -> dict[str, Launcher | str]:
+def launchers_of(project: Project, trials: Sequence[TrialSpec], gpu: Gpu | None) -> dict[str, Launcher | Unavailable]:
     """{column: how its workers are started here, or why they cannot be}; environments are made where they are not."""
     kind = trials[0].placement.device_kind
     columns = dict.fromkeys(spec.cell.framework for spec in trials)
-    found: dict[str, Launcher | str] = {}
+    found: dict[str, Launcher | Unavailable] = {}
     environments = {}
     for name in dict.fromkeys(map(installed_of, columns)):
         try:
             environments[name] = environment_for(project, name, kind, gpu, VENV)
             found[name] = local(environments[name], VENV)
         except EnvironmentUnavailable as error:
-            found[name] = str(error)
+            found[name] = unavailable(error)
     if environments:
         project.environments.mkdir(parents=True, exist_ok=True)
-    found |= venv.make_side_by_side(environments.values(), lambda line: print(line, flush=True))
+    not_made = venv.make_side_by_side(environments.values(), lambda line: print(line, flush=True))
+    found |= {name: unavailable(error) for name, error in not_made.items()}
     return {name: refused(project, name, kind, gpu) or found[installed_of(name)] for name in columns}
 
 
 def trials(
-    block: Block, launchers: dict[str, Launcher | str], project: Project, work: Path, machine: dict[str, Any]
+    block: Block, launchers: dict[str, Launcher | Unavailable], project: Project, work: Path, machine: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """What is told of each."""
     host = host_folder()
@@ -96,8 +96,8 @@ def trials(
         conditions = machine | {"framework_label": definition.label(project, spec.cell.framework)}
         folder, probe = work / ROOMS[Kind.TRIAL] / spec.id, probe_folder(host, spec.probe_id)
         evidence: dict[str, Any] = {}
-        if isinstance(launcher, str):
-            result = TrialResult(spec, Status.UNSUPPORTED, launcher, now(), 0.0, machine=conditions)
+        if isinstance(launcher, Unavailable):
+            result = TrialResult(spec, launcher.status, launcher.reason, now(), 0.0, machine=conditions)
         else:
             with asked_once(probe):
                 evidence = gate.gather(spec, launcher)

@@ -20,6 +20,7 @@ from runner.input_files import INPUTS, placed
 from runner.log import last_lines
 from runner.owned import Owned
 from runner.project import Project
+from workloads.isolation import of_ours
 from workloads.records.files import LOG_FILE, write_json
 from workloads.records.job import InputFile
 from workloads.temporary import temporary_folder
@@ -69,7 +70,7 @@ def run(block: Block, root: Path, fetch: Fetch) -> Iterator[Parcel]:
             process = Owned(
                 [sys.executable, "-m", "runner.cluster", str(work)],
                 cwd=root,
-                env=os.environ | {"PYTHONPATH": str(root)},
+                env=of_ours(os.environ, root),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

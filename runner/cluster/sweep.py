@@ -72,7 +72,7 @@ class Sweep:
                 if reason:
                     self.leave_out(spec, Status.SKIPPED, reason)
                 else:
-                    self.session.storage.need(spec, "")
+                    self.session.storage.need(spec, None)
                     wanted.append(spec)
             if wanted:
                 block = replace(block, trials=tuple(wanted))

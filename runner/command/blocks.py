@@ -28,7 +28,7 @@ from runner.command.setup import fresh_folder, installations, make_environments
 from runner.environments import definition
 from runner.gate.judge import Gate
 from runner.input_files import write_array
-from runner.launch import Launcher
+from runner.launch import Launcher, Unavailable
 from runner.machine import description
 from runner.storage import Storage
 from runner.trial import now, run_trial
@@ -152,7 +152,7 @@ class Processes:
     """Of one command: they are run, and judged by what their frameworks' probes gave."""
 
     request: Request
-    launchers: dict[str, Launcher | str]
+    launchers: dict[str, Launcher | Unavailable]
     gate: Gate
     storage: Storage
     known: dict[str, TrialResult] = field(default_factory=dict)
@@ -165,8 +165,8 @@ class Processes:
         conditions = machine | {"framework_label": label}
         self.storage.need(spec, launcher)
         folder = fresh_folder(self.request.results, Job(Kind.BLOCKS, spec))
-        if isinstance(launcher, str):
-            result = TrialResult(spec, Status.UNSUPPORTED, launcher, now(), 0.0, machine=conditions)
+        if isinstance(launcher, Unavailable):
+            result = TrialResult(spec, launcher.status, launcher.reason, now(), 0.0, machine=conditions)
         else:
             doing("probe")
             evidence = self.gate.gather(probed(spec), launcher)
@@ -229,7 +229,7 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
     able = {
         (spec.cell.framework, spec.installation): launcher
         for spec in specs
-        if not isinstance(launcher := launchers[spec.cell.framework], str)
+        if not isinstance(launcher := launchers[spec.cell.framework], Unavailable)
     }
     processes = Processes(request, launchers, Gate(request.results, request.project, able), Storage(request.results))
     processes.known = {each.spec.id: each for each in before if each.spec.id in names and counts(each)}

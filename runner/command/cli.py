@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ import psutil
 from runner.command import builds, data_sets, own_code, stable, training_inputs
 from runner.command.own_code import OwnModel
 from runner.command.parser import RETRIED, BadInput, known, study_of
-from runner.command.placement import placed
+from runner.command.placement import notes, placed
 from runner.data.cache import CachedFile
 from runner.data.own import OwnImages
 from runner.environments import definition
@@ -138,7 +139,11 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         per_node_type=getattr(options, "per_node_type", False),
         results=_results(results, writable=not options.plan),
     )
-    return _of_series(asked, study, trained) if study.series else asked
+    asked = _of_series(asked, study, trained) if study.series else asked
+    said = (note for part in asked.parts.values() for note in notes(part.study, gpus, asked.elsewhere))
+    for note in dict.fromkeys(said):
+        print(f"runner: {note}", file=sys.stderr)
+    return asked
 
 
 def _trained(study: Study, options: argparse.Namespace, project: Project, own_code: bool) -> dict[str, Any]:

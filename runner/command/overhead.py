@@ -24,7 +24,7 @@ from runner.command.parser import BadInput, Parser, add_shared, run_parser, whol
 from runner.command.plan import plan_of
 from runner.command.progress import duration
 from runner.command.setup import conditions_of, fresh_folder, installations, make_environments
-from runner.launch import Launcher, LaunchFailed
+from runner.launch import Launcher, LaunchFailed, Unavailable
 from runner.project import Project
 from runner.storage import Storage
 from workloads.records.events import Event
@@ -93,8 +93,8 @@ def run(request: Request, pairs: int, console: Console) -> int:
         cell = {"framework": framework, "batch_size": batch_size}
         try:
             launcher = launchers[framework]
-            if isinstance(launcher, str):
-                raise LaunchFailed(f"unsupported: {launcher}")
+            if isinstance(launcher, Unavailable):
+                raise LaunchFailed(f"{launcher.status}: {launcher.reason}")
             storage.need(spec, launcher)
             facts, segments = measure(spec, launcher, pairs, request.results)
         except LaunchFailed as error:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from runner.command.parser import BadInput, known
-from runner.machine import cgroups, description, memory_group
+from runner.machine import allotment, cgroups, description, memory_group
+from runner.machine.allotment import ALLOTTED_THREADS, VISIBLE, WISHED_THREADS, UnclearGpus, VisibleGpus
 from workloads.records.job import ANY_GPU, Placement
 from workloads.study import Study
 
@@ -35,23 +37,63 @@ def placed(
     )
 
 
+def notes(study: Study, gpus: list[description.Gpu], elsewhere: bool = False) -> Iterator[str]:
+    """Lines that say where the caller's environment decides what a study leaves open, or is not followed.
+
+    To be asked once `placed` has raised nothing.
+    """
+    if study.device != "cpu" and gpus:
+        visible = _visible(study.device, gpus)
+        if study.device == "auto" and not visible.gpus:
+            yield f"{visible.setting} leaves none of this machine's {len(gpus)} GPU(s): the CPU is used"
+        elif visible.invalid is not None and visible.gpus:
+            yield f"{visible.setting}: {visible.invalid!r} is no GPU here; what is listed from it on is not visible"
+    if elsewhere:
+        return
+    cores, limits = description.cores(), allotment.thread_limits()
+    wished = limits.get(WISHED_THREADS)
+    if study.threads is None and allotment.threads() < cores:
+        least = min(limits, key=limits.__getitem__)
+        yield f"{least}={limits[least]}: trials use {limits[least]} of {cores} cores"
+    elif study.threads is not None and wished is not None and study.threads > wished:
+        yield f"--threads {study.threads} goes before {WISHED_THREADS}={wished}"
+
+
 def device_of(name: str, gpus: list[description.Gpu]) -> str:
-    """ "cpu" or the UUID of a GPU, for auto | cpu | cuda | cuda:N | UUID. Raises BadInput."""
-    uuids = [gpu.uuid for gpu in gpus]
+    """ "cpu" or the UUID of a GPU, for auto | cpu | cuda | cuda:N | UUID, of those that the caller lets this process
+    see. Raises BadInput.
+    """
     if name == "cpu" or (name == "auto" and not gpus):
         return "cpu"
+    visible = _visible(name, gpus)
+    uuids, there = [gpu.uuid for gpu in visible.gpus], [gpu.uuid for gpu in gpus]
     if name in uuids:
         return name
+    if name in there:
+        raise BadInput(f"--device {name}: {visible.setting} does not list it; list it there, or unset the variable")
     if name.startswith("GPU-"):
         raise BadInput(f"--device {name}: no such GPU; this machine has {uuids or 'none'}")
+    if name == "auto" and not uuids:
+        return "cpu"
     kind, _, index = "cuda:0".partition(":") if name in ("auto", "cuda") else name.partition(":")
     if kind != "cuda" or not index.isdigit():
-        known("device", name, ["auto", "cpu", "cuda", *(f"cuda:{number}" for number in range(len(gpus)))])
+        known("device", name, ["auto", "cpu", "cuda", *(f"cuda:{number}" for number in range(len(uuids)))])
     if not gpus:
         raise BadInput(f"--device {name}: no NVIDIA GPU with a working driver on this machine; use --device cpu")
-    if int(index) >= len(gpus):
-        raise BadInput(f"--device {name}: this machine has {len(gpus)} GPU(s), cuda:0 to cuda:{len(gpus) - 1}")
+    where = "this machine has" if visible.said is None else f"{visible.setting} leaves"
+    if not uuids:
+        raise BadInput(f"--device {name}: {where} no GPU; list one there, unset the variable, or use --device cpu")
+    if int(index) >= len(uuids):
+        raise BadInput(f"--device {name}: {where} {len(uuids)} GPU(s), cuda:0 to cuda:{len(uuids) - 1}")
     return uuids[int(index)]
+
+
+def _visible(name: str, gpus: list[description.Gpu]) -> VisibleGpus:
+    """The GPUs that the caller's variable lists. Raises BadInput where it cannot be followed."""
+    try:
+        return allotment.visible_gpus(gpus)
+    except UnclearGpus as error:
+        raise BadInput(f"--device {name}: {error}") from error
 
 
 def _elsewhere(name: str, gpus: list[description.Gpu]) -> str:
@@ -59,29 +101,39 @@ def _elsewhere(name: str, gpus: list[description.Gpu]) -> str:
     if name.startswith(("GPU-", "cuda:")):
         raise BadInput(f"--device {name}: on other machines whichever GPU is free is taken: give --device cuda")
     if name == "auto":
-        return ANY_GPU if gpus else "cpu"
+        return ANY_GPU if gpus and _visible(name, gpus).gpus else "cpu"
     return known("device", name, ["auto", "cpu", ANY_GPU])
 
 
 def _others(device: str, devices: int, gpus: list[description.Gpu], isolation: str) -> tuple[str, ...]:
-    """UUIDs of the GPUs that train beside this one: the first of the machine's others. Raises BadInput."""
+    """UUIDs of the GPUs that train beside this one: the first others that the caller lets this process see. Raises
+    BadInput.
+    """
     if device == "cpu" or devices == 1:
         return ()
     if device == ANY_GPU:
         raise BadInput(f"--devices {devices}: on other machines a trial is given one GPU: leave it out")
     if isolation == "docker":
         raise BadInput(f"--devices {devices}: a container is given one GPU here; use --isolation venv")
-    others = [gpu.uuid for gpu in gpus if gpu.uuid != device]
+    visible = _visible(device, gpus)
+    others = [gpu.uuid for gpu in visible.gpus if gpu.uuid != device]
     if len(others) < devices - 1:
-        raise BadInput(f"--devices {devices}: this machine has {len(gpus)} GPU(s)")
+        where = "this machine has" if visible.said is None else f"{VISIBLE} leaves"
+        raise BadInput(f"--devices {devices}: {where} {len(visible.gpus)} GPU(s)")
     return tuple(others[: devices - 1])
 
 
 def _threads(threads: int | None, elsewhere: bool) -> int:
+    """Those asked for, else all that this process is left. Raises BadInput for more than the kernel or Slurm gives."""
     cores = description.cores()
-    if threads is not None and threads > cores and not elsewhere:
+    if elsewhere:
+        return threads or cores
+    allotted = allotment.thread_limits().get(ALLOTTED_THREADS, cores)
+    if threads is not None and threads > cores:
         raise BadInput(f"--threads {threads}: this process may use {cores} cores")
-    return threads or cores
+    if threads is not None and threads > allotted:
+        raise BadInput(f"--threads {threads}: {ALLOTTED_THREADS}={allotted}; ask Slurm for more (--cpus-per-task)")
+    return threads or allotment.threads()
 
 
 def _memory_limit(memory_limit_mib: int | None, isolation: str, results: Path) -> int | None:

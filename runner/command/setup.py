@@ -15,10 +15,10 @@ from runner.command.parser import BadInput
 from runner.environments import containers, definition, images, venv
 from runner.environments.code import code_digest
 from runner.environments.containers import ImageMissing
-from runner.environments.definition import Environment, EnvironmentUnavailable
+from runner.environments.definition import Environment, EnvironmentUnavailable, InstallationFailed
 from runner.environments.engine import Engine, EngineError, find_engine
 from runner.environments.images import Image
-from runner.launch import Launcher, Local
+from runner.launch import Launcher, Local, Unavailable
 from runner.machine import description
 from runner.machine.description import Gpu
 from runner.project import DEFINITION_FILE, Project
@@ -26,18 +26,19 @@ from workloads.records import attempts, processor
 from workloads.records.build import OF_CUDNN, installed_of, mode_of
 from workloads.records.files import ATTEMPTS
 from workloads.records.job import ANY_GPU, OF_THE_CALLER, Installation, Job, Kind
+from workloads.records.status import Status
 
 ELSEWHERE = "its trials run on GPUs of other machines"
 NEWER_GPUS = {"cuda": "cuda-nvidia"}  # the image for GPUs that the environment on the left holds no code for
 
 
-def make_environments(request: Request, console: Console) -> dict[str, Launcher | str]:
+def make_environments(request: Request, console: Console) -> dict[str, Launcher | Unavailable]:
     """{framework: how its workers are started, or why they cannot be}. Raises BadInput where containers are asked for
     and the engine, its GPU runtime or an image is missing.
     """
-    launchers: dict[str, Launcher | str] = {}
+    launchers: dict[str, Launcher | Unavailable] = {}
     if request.placement.device == ANY_GPU:
-        return dict.fromkeys(request.frameworks, ELSEWHERE)
+        return dict.fromkeys(request.frameworks, Unavailable(ELSEWHERE))
     in_venv: dict[str, Environment] = {}
     for framework in request.installed:
         if framework in request.interpreters:
@@ -51,14 +52,15 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
             if request.isolation == "venv":
                 in_venv[framework] = environment
             elif not definition.installed(environment):
-                raise EnvironmentUnavailable(f"{environment.label} is not installed in this Python")
+                raise InstallationFailed(f"{environment.label} is not installed in this Python")
             launchers[framework] = local(environment, request.isolation)
         except EnvironmentUnavailable as error:
-            launchers[framework] = str(error)
-    launchers |= venv.make_side_by_side(in_venv.values(), console.print)
+            launchers[framework] = unavailable(error)
+    not_made = venv.make_side_by_side(in_venv.values(), console.print)
+    launchers |= {framework: unavailable(error) for framework, error in not_made.items()}
     for framework, launcher in launchers.items():
-        if isinstance(launcher, str):
-            console.print(f"{framework}: unsupported: {launcher}", style="yellow")
+        if isinstance(launcher, Unavailable):
+            console.print(f"{framework}: {launcher.status}: {launcher.reason}", style="yellow")
     kind, gpu = request.placement.device_kind, gpu_of(request)
     return {
         framework: refused(request.project, framework, kind, gpu) or launchers[installed_of(framework)]
@@ -66,8 +68,18 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
     }
 
 
-def refused(project: Project, framework: str, device_kind: str, gpu: Gpu | None) -> str | None:
+def unavailable(error: EnvironmentUnavailable) -> Unavailable:
+    """What its framework's trials end as: an installation that failed is no word on what the framework can do."""
+    return Unavailable(str(error), Status.FAILED if isinstance(error, InstallationFailed) else Status.UNSUPPORTED)
+
+
+def refused(project: Project, framework: str, device_kind: str, gpu: Gpu | None) -> Unavailable | None:
     """Why this column cannot be measured on this machine, whatever is installed; `gpu` is None on a CPU."""
+    reason = _refusal(project, framework, device_kind, gpu)
+    return None if reason is None else Unavailable(reason)
+
+
+def _refusal(project: Project, framework: str, device_kind: str, gpu: Gpu | None) -> str | None:
     mode = mode_of(framework)
     if mode.profile not in definition.profiles(project, framework):
         return f"its {DEFINITION_FILE} has no [profile.{mode.profile}]"

@@ -13,7 +13,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from runner.machine import description
+from runner.machine import allotment
 from workloads import lifeline
 from workloads.datasets import DataError
 
@@ -46,7 +46,7 @@ def in_order(
                 progress.advance(task, len(chunk))
             return [answer for each in answers for answer in each]
         # "spawn": the progress bar has a thread, which a fork would not take along.
-        pool = ProcessPoolExecutor(description.cores(), get_context("spawn"), _of_the_runner, (os.getpid(),))
+        pool = ProcessPoolExecutor(allotment.threads(), get_context("spawn"), _of_the_runner, (os.getpid(),))
         try:
             numbers: dict[Future[list[Answer]], int] = {pool.submit(work, chunk): n for n, chunk in enumerate(chunks)}
             for future in as_completed(numbers):

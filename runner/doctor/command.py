@@ -44,10 +44,13 @@ def run(arguments: Sequence[str], code: Project, console: Console) -> int:
 def findings(code: Project, results: Path, data_folder: Path) -> Iterator[Finding]:
     """Of every check."""
     real_s, monotonic_s = time.time(), time.monotonic()
-    gpus, cores = description.gpus(), sorted(os.sched_getaffinity(0))
+    there, cores = description.gpus(), sorted(os.sched_getaffinity(0))
     described = description.describe(code, "cpu", [])
     yield machine.processor(described)
-    yield machine.gpu(gpus, ROOT)
+    yield machine.gpu(there, ROOT)
+    listed, gpus = machine.listed_gpus(there)
+    if listed is not None:
+        yield listed
     yield machine.memory(machine.available_bytes(), described)
     yield machine.swap(ROOT)
     yield from project.environments(code, "cuda" if gpus else "cpu")

@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from runner.doctor.finding import Finding, State, mib
+from runner.machine import allotment
 from runner.machine.description import Gpu
 from workloads.records import processor as processors
 
@@ -57,6 +58,19 @@ def gpu(gpus: Sequence[Gpu], root: Path) -> Finding:
         advice = "nvidia-smi says more; a container needs --gpus all; a driver renewed since boot needs a restart"
         return Finding("GPU", State.PROBLEM, f"/{signs[0]} is there, and the driver does not answer", advice)
     return Finding("GPU", State.OK, "none by NVIDIA: runs are on the CPU")
+
+
+def listed_gpus(gpus: Sequence[Gpu]) -> tuple[Finding | None, list[Gpu]]:
+    """(what the caller's list of GPUs leaves of those that are there, the GPUs that it leaves); None without a list."""
+    name = "visible GPUs"
+    try:
+        visible = allotment.visible_gpus(gpus)
+    except allotment.UnclearGpus as error:
+        return Finding(name, State.PROBLEM, str(error), "runs on a GPU are refused until the variable is mended"), []
+    if visible.said is None:
+        return None, list(gpus)
+    shown = ", ".join(gpu.uuid for gpu in visible.gpus) or "none"
+    return Finding(name, State.OK, f"{visible.setting}: {shown}"), list(visible.gpus)
 
 
 def memory(available_bytes: int, machine: dict[str, Any]) -> Finding:

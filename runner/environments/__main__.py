@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from runner.environments.definition import BadDefinition, EnvironmentUnavailable, is_referee, read
+from runner.environments.definition import (
+    BadDefinition,
+    EnvironmentUnavailable,
+    InstallationFailed,
+    is_referee,
+    read,
+)
 from runner.environments.venv import make_side_by_side, shown
+from runner.machine.allotment import UnclearGpus, visible_gpus
 from runner.machine.description import gpus
 from runner.project import Project
 
@@ -13,23 +20,33 @@ from runner.project import Project
 def main(arguments: list[str]) -> int:
     """python -m runner.environments [cpu|cuda]: make every framework's, by default for this machine's device."""
     project = Project.of_this_code()
-    device_kind = arguments[0] if arguments else "cuda" if gpus() else "cpu"
-    unavailable: dict[str, str] = {}
+    device_kind = arguments[0] if arguments else kind_here()
+    unavailable: dict[str, EnvironmentUnavailable] = {}
     environments = []
     for framework in project.frameworks:
         try:
             environments.append(read(project, framework, device_kind))
         except EnvironmentUnavailable as error:
-            unavailable[framework] = str(error)
+            unavailable[framework] = error
         except BadDefinition as error:
             print(f"environments: {error}", file=sys.stderr)
             return 2
     unavailable |= make_side_by_side(environments, print)
     for environment in (each for each in environments if each.framework not in unavailable):
         print(f"{environment.label}: {shown(environment.folder)} is {environment.state}")
-    for framework, reason in unavailable.items():
-        print(f"{framework}: unsupported: {reason}", file=sys.stderr)
-    return int(any(not is_referee(project, framework) for framework in unavailable))
+    failed = {framework for framework, why in unavailable.items() if isinstance(why, InstallationFailed)}
+    for framework, why in unavailable.items():
+        print(f"{framework}: {'failed' if framework in failed else 'unsupported'}: {why}", file=sys.stderr)
+    return int(any(framework in failed or not is_referee(project, framework) for framework in unavailable))
+
+
+def kind_here() -> str:
+    """ "cuda" where the caller lets this process see a GPU that can be measured."""
+    try:
+        return "cuda" if visible_gpus(gpus()).gpus else "cpu"
+    except UnclearGpus as error:
+        print(f"environments: {error}; those for the CPU are made", file=sys.stderr)
+        return "cpu"
 
 
 if __name__ == "__main__":

@@ -28,7 +28,11 @@ class BadDefinition(ValueError):
 
 
 class EnvironmentUnavailable(Exception):
-    """The environment cannot be made here; the message is the reason its trials are `unsupported`."""
+    """The framework has no environment for this device; the message is the reason its trials are `unsupported`."""
+
+
+class InstallationFailed(EnvironmentUnavailable):
+    """Its environment is defined and was not made; the message is the reason its trials are `failed`."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import ctypes
 import fcntl
 import os
@@ -14,11 +13,12 @@ from pathlib import Path
 from threading import Thread
 
 from runner import owned
-from runner.environments.definition import Environment, EnvironmentUnavailable, worker_variables
+from runner.environments import pip_settings
+from runner.environments.definition import Environment, EnvironmentUnavailable, InstallationFailed, worker_variables
 
 
 def make(environment: Environment, say: Callable[[str], None]) -> None:
-    """Make it if it is not ready; safe against another runner doing the same. Raises EnvironmentUnavailable."""
+    """Make it if it is not ready; safe against another runner doing the same. Raises InstallationFailed."""
     if environment.state == "ready":
         return
     environment.folder.parent.mkdir(exist_ok=True)
@@ -35,19 +35,21 @@ def make(environment: Environment, say: Callable[[str], None]) -> None:
         say(f"{environment.label}: ready")
 
 
-def make_side_by_side(environments: Iterable[Environment], say: Callable[[str], None]) -> dict[str, str]:
+def make_side_by_side(
+    environments: Iterable[Environment], say: Callable[[str], None]
+) -> dict[str, EnvironmentUnavailable]:
     """{framework: why its environment could not be made}, of those that could not. Raises what else `make` raises.
 
     Threads that are daemons: what ends this process ends them, and with them what they started.
     """
-    unavailable: dict[str, str] = {}
+    unavailable: dict[str, EnvironmentUnavailable] = {}
     failures: list[Exception] = []
 
     def attempt(environment: Environment) -> None:
         try:
             make(environment, say)
         except EnvironmentUnavailable as error:
-            unavailable[environment.framework] = str(error)
+            unavailable[environment.framework] = error
         except Exception as error:  # noqa: BLE001  # raised again where somebody can catch it
             failures.append(error)
 
@@ -64,23 +66,30 @@ def make_side_by_side(environments: Iterable[Environment], say: Callable[[str], 
 def install(
     environment: Environment, interpreter: str, say: Callable[[str], None], more: tuple[Path, ...] = ()
 ) -> None:
-    """Its pins, and what `more` requirements files pin. Raises EnvironmentUnavailable."""
+    """Its pins, and what `more` requirements files pin, by no setting of the caller's pip and Python but where packages
+    come from. Raises InstallationFailed.
+    """
     log = environment.folder.with_suffix(".log")
     log.write_text("")
     requirements = environment.folder.with_suffix(".txt")
     requirements.write_text(environment.pins)
     run([interpreter, "-m", "venv", str(environment.folder)], log)
-    # Byte code is compiled apart: on every core, and also where PYTHONDONTWRITEBYTECODE would double import times.
+    # Byte code is compiled apart, on every core.
     # Every package is pinned, so nothing is left to choose: pip 23 would take a newer one where an extra is asked for.
     wanted = ["--require-hashes", "--only-binary=:all:", "--no-deps"]
     wanted += [word for path in (requirements, *more) for word in ("-r", str(path))]
     say(f"{environment.label}: installing {len(environment.pins.split()) // 2} packages (log: {shown(log)})")
-    if not installed_by_uv(environment, wanted, log, say):
-        fetch([*pip_of(environment), "install", "--no-compile", "--progress-bar=off", *wanted], environment, log, say)
-    run([*pip_of(environment), "check"], log)
+    try:
+        sources = pip_settings.sources(str(environment.interpreter))
+    except pip_settings.BadPipSettings as error:
+        raise InstallationFailed(f"pip cannot read its settings: {error}") from error
+    if not installed_by_uv(environment, wanted, log, say, sources):
+        command = [*pip_of(environment), "install", "--no-compile", "--progress-bar=off", *wanted]
+        fetch(command, environment, log, say, pip_settings.variables(sources))
+    run([*pip_of(environment), "check"], log, pip_settings.NO_FILE)
     owned.run(
         [
-            *(str(environment.interpreter), "-m", "compileall", "-q", "-j", "0"),
+            *(str(environment.interpreter), "-I", "-m", "compileall", "-q", "-j", "0"),
             *("--invalidation-mode", "unchecked-hash", str(environment.folder / "lib")),  # the same bytes every time
         ],
         stdout=subprocess.DEVNULL,
@@ -92,7 +101,7 @@ def install(
 
 def pip_of(environment: Environment) -> list[str]:
     """The command."""
-    return [str(environment.interpreter), "-m", "pip"]
+    return [str(environment.interpreter), "-I", "-m", "pip"]
 
 
 def fetch(
@@ -100,21 +109,23 @@ def fetch(
     environment: Environment,
     log: Path,
     say: Callable[[str], None],
-    variables: dict[str, str] | None = None,
+    variables: dict[str, str],
 ) -> None:
     """Run an installer; where it finds no pin in what it is configured to ask, the environment's index is asked, too.
-    Raises EnvironmentUnavailable.
+    Raises InstallationFailed.
     """
     try:
         run(command, log, variables)
-    except EnvironmentUnavailable as error:
+    except InstallationFailed as error:
         if environment.index is None:
             raise
         say(f"{environment.label}: {error}; asking {environment.index} too")
         run([*command, "--extra-index-url", environment.index], log, variables)
 
 
-def installed_by_uv(environment: Environment, wanted: list[str], log: Path, say: Callable[[str], None]) -> bool:
+def installed_by_uv(
+    environment: Environment, wanted: list[str], log: Path, say: Callable[[str], None], sources: dict[str, str]
+) -> bool:
     """Whether uv is there and has installed what is wanted; where it could not, that is said.
 
     It asks wherever pip would, and takes a pin from whichever has it: the hash decides.
@@ -124,33 +135,23 @@ def installed_by_uv(environment: Environment, wanted: list[str], log: Path, say:
         return False
     command = [uv, "pip", "install", "--python", str(environment.interpreter), "--no-progress"]
     command += ["--index-strategy", "unsafe-best-match", *wanted]
-    listed = owned.run(
-        [*pip_of(environment), "config", "list"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ).stdout
     try:
-        fetch(command, environment, log, say, places_of(listed))
-    except EnvironmentUnavailable as error:
+        fetch(command, environment, log, say, places_for_uv(sources))
+    except InstallationFailed as error:
         say(f"{environment.label}: {error}; installing by pip")
         return False
     return True
 
 
-def places_of(listed: str) -> dict[str, str]:
-    """Where pip looks for packages, by its `config list`, as variables for uv, which reads no configuration of pip's.
-    What the caller's own variables say stays. No options: an address may hold a password, and a log shows a command.
+def places_for_uv(sources: dict[str, str]) -> dict[str, str]:
+    """Where pip looks for packages, as variables for uv, which reads no configuration of pip's. What the caller's own
+    variables say stays. No options: an address may hold a password, and a log shows a command.
     """
-    found: dict[str, str] = {}
-    for section in ("global", "install", ":env:"):  # each before what is stronger
-        for line in listed.splitlines():
-            name, _, value = line.partition("=")
-            where, _, setting = name.rpartition(".")
-            if where == section:
-                found[setting] = ast.literal_eval(value)
     variables = {
-        "UV_DEFAULT_INDEX": found.get("index-url", ""),
-        "UV_INDEX": " ".join(found.get("extra-index-url", "").split()),
-        "UV_FIND_LINKS": ",".join(found.get("find-links", "").split()),
-        "UV_NO_INDEX": "1" if found.get("no-index", "").lower() in ("1", "true", "yes", "on") else "",
+        "UV_DEFAULT_INDEX": sources.get("index-url", ""),
+        "UV_INDEX": sources.get("extra-index-url", ""),
+        "UV_FIND_LINKS": sources.get("find-links", "").replace(" ", ","),
+        "UV_NO_INDEX": "1" if sources.get("no-index", "").lower() in ("1", "true", "yes", "on") else "",
     }
     return {name: value for name, value in variables.items() if value and name not in os.environ}
 
@@ -161,11 +162,14 @@ def shown(path: Path) -> str:
 
 
 def run(command: list[str], log: Path, variables: dict[str, str] | None = None) -> None:
-    """Raises EnvironmentUnavailable with the last telling line of the output."""
+    """Without the caller's settings of pip and Python. Raises InstallationFailed with the last telling line of the
+    output.
+    """
     with log.open("a") as file:
         file.write(f"$ {' '.join(command)}\n")
     result = owned.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | (variables or {}),
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=pip_settings.bare() | (variables or {}),
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
     output = result.stdout + result.stderr
@@ -175,11 +179,11 @@ def run(command: list[str], log: Path, variables: dict[str, str] | None = None) 
         lines = [line for line in output.splitlines() if line.strip() and not line.startswith("WARNING")]
         errors = [line for line in lines if "error" in line.lower()] or lines or ["no output"]
         what = " ".join([Path(command[0]).name, *command[1:4]])
-        raise EnvironmentUnavailable(f"{what} failed: {errors[-1].strip()} (log: {shown(log)})")
+        raise InstallationFailed(f"{what} failed: {errors[-1].strip()} (log: {shown(log)})")
 
 
 def missing_libraries(environment: Environment) -> None:
-    """Raises EnvironmentUnavailable naming the Debian packages of system libraries that do not load."""
+    """Raises InstallationFailed naming the Debian packages of system libraries that do not load."""
     missing = {}
     for library, package in environment.system_libraries.items():
         try:
@@ -188,7 +192,7 @@ def missing_libraries(environment: Environment) -> None:
             missing[library] = package
     if missing:
         packages = " ".join(missing.values())
-        raise EnvironmentUnavailable(
+        raise InstallationFailed(
             f"{environment.label} needs the system libraries {', '.join(missing)}: apt-get install {packages}"
         )
 
@@ -201,11 +205,12 @@ def find_interpreter(environment: Environment, say: Callable[[str], None]) -> st
     uv = shutil.which("uv")
     if uv:
         say(f"{environment.label}: no Python {environment.python} found, asking uv to fetch one")
-        owned.run([uv, "python", "install", environment.python], stdin=subprocess.DEVNULL)
-        found = subprocess.run([uv, "python", "find", environment.python], capture_output=True, text=True)
+        owned.run([uv, "python", "install", environment.python], stdin=subprocess.DEVNULL, env=pip_settings.bare())
+        asked = [uv, "python", "find", environment.python]
+        found = subprocess.run(asked, capture_output=True, text=True, env=pip_settings.bare())
         if found.returncode == 0 and usable(found.stdout.strip(), environment.python):
             return found.stdout.strip()
-    raise EnvironmentUnavailable(
+    raise InstallationFailed(
         f"{environment.label} needs Python {environment.python} with venv: none on PATH, in pyenv or at uv; install one"
     )
 
@@ -226,7 +231,9 @@ def usable(interpreter: str, version: str) -> bool:
     """Whether it starts, is `version`, and can make an environment with pip."""
     probe = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
     try:
-        answer = subprocess.run([interpreter, "-c", probe], capture_output=True, text=True, timeout=30)
+        answer = subprocess.run(
+            [interpreter, "-c", probe], capture_output=True, text=True, timeout=30, env=pip_settings.bare()
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return answer.returncode == 0 and answer.stdout.strip() == version

@@ -16,7 +16,7 @@ from pathlib import Path
 from runner.ask import answered
 from runner.gate.sizes import relative
 from runner.input_files import write
-from runner.launch import Launcher, LaunchFailed
+from runner.launch import Launcher, LaunchFailed, Unavailable
 from runner.results.assemble import first_losses_of, read_epochs
 from workloads import weights
 from workloads.records.events import Event, Events
@@ -27,12 +27,12 @@ from workloads.records.result import Epoch, TrialResult
 Launchers = Mapping[tuple[str, Installation], Launcher]
 
 
-def who_can_be_asked(specs: Sequence[TrialSpec], launchers: Mapping[str, Launcher | str]) -> Launchers:
+def who_can_be_asked(specs: Sequence[TrialSpec], launchers: Mapping[str, Launcher | Unavailable]) -> Launchers:
     """The frameworks of a plan's trials, but for those that cannot be started."""
     return {
         (spec.cell.framework, spec.installation): launcher
         for spec in specs
-        if not isinstance(launcher := launchers[spec.cell.framework], str)
+        if not isinstance(launcher := launchers[spec.cell.framework], Unavailable)
     }
 
 

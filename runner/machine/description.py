@@ -19,7 +19,6 @@ from runner.machine import cgroups
 from runner.measurement import MEASUREMENT_VERSION
 from runner.project import Project
 from workloads.records import processor
-from workloads.records.job import ANY_GPU
 
 # Variables of the caller that can change a figure. Those that a worker's environment sets for every framework alike
 # (thread counts, the device) are not among them: they are the trial's.
@@ -93,26 +92,6 @@ def gpus() -> list[Gpu]:
     finally:
         with suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
-
-
-def given_gpu() -> Gpu | None:
-    """The first that this process was given (CUDA_VISIBLE_DEVICES: numbers in PCI order, or UUIDs), of all where
-    nothing is said; None where there is none.
-    """
-    every = gpus()
-    said = os.environ.get("CUDA_VISIBLE_DEVICES")
-    first = "0" if said is None else said.split(",")[0].strip()
-    if first.isdecimal():
-        return every[int(first)] if int(first) < len(every) else None
-    return next((gpu for gpu in every if first and gpu.uuid.startswith(first)), None)
-
-
-def device_here(device: str) -> str:
-    """A trial's device, with the GPU that this process was given for ANY_GPU."""
-    if device != ANY_GPU:
-        return device
-    gpu = given_gpu()
-    return gpu.uuid if gpu else device
 
 
 def _gpu(index: int, driver: str, cuda_driver: str | None) -> Gpu:

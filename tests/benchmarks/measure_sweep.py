@@ -32,6 +32,7 @@ from runner.cluster.ship import Parcel  # noqa: E402
 from runner.cluster.sweep import Sweep  # noqa: E402
 from runner.command import cli, parser  # noqa: E402
 from runner.command.plan import plan_of_series  # noqa: E402
+from runner.launch import Unavailable  # noqa: E402
 from runner.project import Project  # noqa: E402
 from runner.session import Session  # noqa: E402
 from runner.trial import now  # noqa: E402
@@ -73,7 +74,7 @@ def main() -> None:
         study += ["--batch-size", *map(str, range(1, sizes + 1)), "--repeat", str(asked.trials // sizes)]
         request = cli.request(parser.run_parser().parse_args(study), Project.at(ROOT))
         plan = plan_of_series(request, {"numpy": Installation("here", "-")}, range(request.study.repeats), {})
-        session = Session(request, {"numpy": "asleep"}, plan.trials, Console(file=io.StringIO()))
+        session = Session(request, {"numpy": Unavailable("asleep")}, plan.trials, Console(file=io.StringIO()))
         cluster = Cluster()
         try:
             for _ in range(asked.nodes):

@@ -67,13 +67,17 @@ def run(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -> Arrays
 
 
 def run_dropout(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -> Arrays:
-    """Evaluation twice; the masks of two steps; the losses from one seed twice, and from another."""
+    """Evaluation twice; what two probes kept; the losses of two steps that change nothing; the losses from one seed
+    twice, and from another.
+    """
     images, labels = given["images"], given["labels"]
     adapter.build(case.workload, case.optimizer, initial, seed=5)
     found = {f"evaluation/{i}": adapter.predict(images) for i in (0, 1)}
     for i in (0, 1):
         outputs = adapter.probe(images, labels).outputs
         found |= {f"{name}/{i}": outputs[name] for name in ("flatten", "dropout1", "dropout2")}
+    same = np.repeat(given["order"][:1], 2, axis=0)
+    found["losses/still"] = adapter.read(adapter.train(same, np.zeros(2, np.float32)))
     for name, seed in (("first", 5), ("again", 5), ("other", 6)):
         adapter.build(case.workload, case.optimizer, initial, seed)
         found[f"losses/{name}"] = adapter.read(adapter.train(given["order"]))
@@ -89,6 +93,7 @@ def main(adapter: Adapter, profile: str, precision: str, inputs: Path, out: Path
             given = {key: archive[key] for key in archive.files}
         initial = {key.removeprefix("initial/"): given[key] for key in given if key.startswith("initial/")}
         adapter.load(given["images"], given["labels"])
+        adapter.synchronize()  # as a worker does, so that what was loaded is there
         if precision not in REDUCED:
             found = (run_dropout if case.workload.draws else run)(adapter, case, given, initial)
             np.savez(out / f"{case.name}.npz", **found)  # type: ignore[arg-type]  # numpy's allow_pickle is no key of these

@@ -286,11 +286,10 @@ def dropout(seen: Seen) -> str:
     if told := excess(under(found, "evaluation/"), under(seen.expected, "evaluation/"), settings.FORWARD):
         return f"in evaluation mode: {told}"
     rates = {layer.name: layer.rate for layer, _ in seen.case.workload.walk() if isinstance(layer, Dropout)}
-    masks = []
-    for step in (0, 1):
-        entering = found[f"flatten/{step}"]
+    for probe in (0, 1):
+        entering = found[f"flatten/{probe}"]
         for layer, rate in rates.items():  # one behind the other: the same mask twice would drop too few
-            leaving = found[f"{layer}/{step}"]
+            leaving = found[f"{layer}/{probe}"]
             telling = entering != 0
             kept = leaving[telling] != 0
             off = abs(float((~kept).mean()) - rate) / np.sqrt(rate * (1 - rate) / kept.size)
@@ -299,9 +298,9 @@ def dropout(seen: Seen) -> str:
             if not np.allclose(leaving[telling][kept], entering[telling][kept] / (1 - rate), rtol=1e-6):
                 return f"what {layer} keeps is not divided by 1 - rate"
             entering = leaving
-        masks.append(entering != 0)
-    if np.array_equal(*masks):
-        return "two steps have the same mask"
+    first, second = found["losses/still"]
+    if first == second:
+        return "two steps on the same images, at the rate 0, have the same loss: their masks are the same"
     if not np.array_equal(found["losses/first"], found["losses/again"]):
         return "the same seed gives other losses"
     return "the seed changes nothing" if np.array_equal(found["losses/first"], found["losses/other"]) else ""

@@ -269,17 +269,15 @@ def test_a_driver_that_goes_away_behind_the_plan_does_not_fail_the_trial(
     project: Path, library: Path, tmp_path: Path
 ) -> None:
     """The runner itself saw the card; its samplers do not."""
-    seen = tmp_path / "seen"
-    sitecustomize = tmp_path / "site" / "sitecustomize.py"
-    sitecustomize.parent.mkdir()
-    sitecustomize.write_text(
-        f"import sys\nif 'runner.sampler' in sys.orig_argv:\n    open({str(seen)!r}, 'w').close()\n"
-    )
-    result, _, meter = interrupted(
-        project, library, tmp_path, lambda _: None,
-        NVML_FAIL="nvmlInitWithFlags=9", NVML_FAIL_FROM=str(seen),
-        PYTHONPATH=f"{sitecustomize.parent}{os.pathsep}{project}",
-    )  # fmt: skip
+    seen, sampler = tmp_path / "seen", project / "runner" / "sampler" / "__init__.py"
+    before = sampler.read_text()
+    sampler.write_text(f"{before}\nopen({str(seen)!r}, 'w').close()\n")  # nobody but a sampler imports it
+    try:
+        result, _, meter = interrupted(
+            project, library, tmp_path, lambda _: None, NVML_FAIL="nvmlInitWithFlags=9", NVML_FAIL_FROM=str(seen)
+        )
+    finally:
+        sampler.write_text(before)
     assert meter["gpu"]["reason"] == "nvmlInit: Driver Not Loaded (NVML error 9)"
     assert result["status"] == "ok" and result["figures"]["cpu_percent"]["value"] > 5
     for name in (*NAMES, "device_memory_bytes"):

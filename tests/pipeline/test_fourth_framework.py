@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -12,12 +13,13 @@ import pytest
 from conftest import PROJECT, ROOT, TINY, by_cell, run_runner
 from copied import add_framework
 
+from runner.environments import venv
 from runner.environments.definition import read
 from runner.project import Project
 from tools import check_adapter
 
 LABEL = "Fourth (four)"
-UP_TO_PLAIN_SGD = 4  # rungs
+UP_TO_PLAIN_SGD, DROPOUT = 4, 8  # rungs
 
 
 @pytest.fixture
@@ -80,6 +82,52 @@ def test_it_climbs_to_plain_sgd_and_no_other_case_is_run(
 
 
 @pytest.mark.real
+def test_it_begins_at_the_rung_that_is_named_makes_the_referee_and_says_how_far_it_is(
+    rungs: Iterator[check_adapter.Rung], adapters: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    made: list[str] = []
+    monkeypatch.setattr(check_adapter, "PROGRESS_S", 0.2)
+    monkeypatch.setattr(venv, "make", lambda environment, say: made.append(environment.framework))
+    assert check_adapter.climb(islice(rungs, DROPOUT), DROPOUT) == 0, capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert made == ["fourth", "numpy"]
+    assert [f"{number}. " in printed and "left out" in printed for number in range(4, DROPOUT)] == [True] * 4
+    assert printed.count("left out") == 4 and f"{DROPOUT}. Dropout: holds" in printed
+    assert re.search(r"^   \d of 2 computed, \d+ s$", printed, re.MULTILINE)
+    assert "All that was asked holds." in printed
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        (  # no trace at all: each probe draws the masks that the next step will draw
+            "    def probe(self, images, labels):\n"
+            "        state = self.generator.bit_generator.state\n"
+            "        probe = super().probe(images, labels)\n"
+            "        self.generator.bit_generator.state = state\n"
+            "        return probe",
+            "",
+        ),
+        (
+            "    def new_pass(self, training):\n"
+            "        self.generator = np.random.Generator(np.random.PCG64(3))\n"
+            "        return super().new_pass(training)",
+            "their masks are the same",
+        ),
+    ],
+    ids=["the same masks in every probe", "the same masks in every step"],
+)
+def test_dropout_draws_new_masks_in_every_step_and_a_probe_may_leave_the_generator_as_it_was(
+    adapters: Path, rungs: Iterator[check_adapter.Rung], capsys: pytest.CaptureFixture[str], body: str, wrong: str
+) -> None:
+    add_to(adapters, body)
+    assert check_adapter.climb(islice(rungs, DROPOUT), DROPOUT) == int(bool(wrong))
+    assert wrong in capsys.readouterr().out
+
+
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("body", "said", "look_at"),
     [
@@ -96,8 +144,9 @@ def test_it_climbs_to_plain_sgd_and_no_other_case_is_run(
             "layers: Probe.outputs is ordered otherwise: dense2 stands where conv1 belongs",
             "workload.walk()",
         ),
+        ("    def synchronize(self):\n        self.workload.layers", "no attribute 'workload'", "traceback"),
     ],
-    ids=["half-written", "another forward pass", "another order"],
+    ids=["half-written", "another forward pass", "another order", "synchronize needs a model"],
 )
 def test_it_stops_at_the_first_check_that_fails_and_says_what_to_look_at(
     adapters: Path,

@@ -16,6 +16,7 @@ from rich.console import Console
 from runner.batch_size.largest import Bound
 from runner.batch_size.searches import MOST, Search
 from runner.batch_size.steps import StepTrials
+from runner.launch import Unavailable
 from workloads.records.batch_answers import Largest, Limit
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
@@ -122,7 +123,7 @@ def test_memory_is_the_mean_of_the_trials_of_each_size() -> None:
 
 def test_a_framework_that_cannot_be_started_is_not_tried_and_says_why() -> None:
     asked, trials, _ = search(saturating)
-    trials.launchers["numpy"] = "no environment for this device"
+    trials.launchers["numpy"] = Unavailable("no environment for this device")
     for answer in (asked.fastest(None), asked.least_energy(None)):
         assert (answer.batch_size, answer.reason) == (None, "no environment for this device")
     assert trials.sizes == []

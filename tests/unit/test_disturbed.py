@@ -18,7 +18,7 @@ from runner.ask import Ended
 from runner.gate import judge as judging
 from runner.gate.disturbed import Disturbed, Training, losses_moved, who_can_be_asked, with_disturbed_weights
 from runner.gate.judge import Gate
-from runner.launch import LaunchFailed, Local, Outcome
+from runner.launch import LaunchFailed, Local, Outcome, Unavailable
 from workloads import weights
 from workloads.networks import WORKLOADS
 from workloads.records.check_name import CheckName
@@ -92,7 +92,9 @@ def test_a_framework_that_is_installed_otherwise_than_in_the_trial_is_not_asked(
 
 def test_the_frameworks_of_a_plan_can_be_asked_as_far_as_they_can_be_started() -> None:
     one, two = trial("one").spec, trial("two").spec
-    asked = who_can_be_asked([one, varied(one, batch_size=64), two], {"one": LAUNCHER, "two": "no wheel for it"})
+    asked = who_can_be_asked(
+        [one, varied(one, batch_size=64), two], {"one": LAUNCHER, "two": Unavailable("no wheel for it")}
+    )
     assert asked == {("one", one.installation): LAUNCHER}
 
 

@@ -225,3 +225,19 @@ def test_what_is_shown_keeps_to_a_hundred_columns_and_says_what_to_do() -> None:
     lines = text.getvalue().splitlines()
     assert max(map(len, lines)) <= 100 and "/a/[b]/" in text.getvalue() and "-> free some space" in text.getvalue()
     assert lines[-1] == "1 ok, 1 problem"
+
+
+def test_a_list_of_gpus_that_cannot_be_followed_is_a_problem_and_one_that_can_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cards = [Gpu(uuid, "H100", "550.54", "12.4", 2**30) for uuid in ("GPU-1", "GPU-2")]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert machine.listed_gpus(cards) == (None, cards)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    finding, seen = machine.listed_gpus(cards)
+    assert finding is not None and seen == [cards[1]]
+    fine(finding, "CUDA_VISIBLE_DEVICES='1': GPU-2")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1")
+    finding, seen = machine.listed_gpus(cards)
+    assert finding is not None and not seen
+    bad(finding, State.PROBLEM, "MIG slice")

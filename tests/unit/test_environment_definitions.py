@@ -17,10 +17,13 @@ import pytest
 from conftest import PROJECT
 
 from runner import __main__ as runner
+from runner.command.setup import unavailable
 from runner.environments import __main__ as environments
 from runner.environments import definition, images, venv
-from runner.environments.definition import NEEDED, BadDefinition, EnvironmentUnavailable
+from runner.environments.definition import NEEDED, BadDefinition, InstallationFailed
+from runner.launch import Unavailable
 from runner.project import Project
+from workloads.records.status import Status
 
 PIN = re.compile(r"[\w.-]+==[\w.+]+( --hash=sha256:[0-9a-f]{64})+")
 
@@ -144,12 +147,13 @@ def test_environments_are_made_side_by_side_and_each_that_cannot_be_is_told(monk
     def make(environment: definition.Environment, say: Callable[[str], None]) -> None:
         together.wait(timeout=30)
         if environment.framework == "numpy":
-            raise EnvironmentUnavailable("no Python")
+            raise InstallationFailed("no Python")
         say(environment.framework)
 
     monkeypatch.setattr(venv, "make", make)
     said: list[str] = []
-    assert venv.make_side_by_side(wanted, said.append) == {"numpy": "no Python"}
+    (not_made,) = venv.make_side_by_side(wanted, said.append).items()
+    assert not_made[0] == "numpy" and unavailable(not_made[1]) == Unavailable("no Python", Status.FAILED)
     assert sorted(said) == sorted(set(PROJECT.frameworks) - {"numpy"})
 
 

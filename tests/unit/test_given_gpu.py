@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.machine import description
+from runner.machine import allotment, description
 from runner.machine.description import Gpu
 from workloads.records.job import ANY_GPU
 
@@ -38,7 +38,7 @@ def test_the_first_that_is_said_is_the_one_that_was_given(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if said is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", said)
-    found = description.given_gpu()
+    found = allotment.given_gpu()
     assert (found and found.uuid) == given
-    assert description.device_here(ANY_GPU) == (given or ANY_GPU)
-    assert description.device_here("cpu") == "cpu" and description.device_here("GPU-9") == "GPU-9"
+    assert allotment.device_here(ANY_GPU) == (given or ANY_GPU)
+    assert allotment.device_here("cpu") == "cpu" and allotment.device_here("GPU-9") == "GPU-9"

@@ -15,7 +15,7 @@ from conftest import PROJECT, make_spec, varied
 from runner.ask import Ended
 from runner.batch_size.noise import SAME, SAME_MEAN, noise
 from runner.input_files import INPUTS, write, write_array
-from runner.launch import LaunchFailed, Local, Outcome
+from runner.launch import LaunchFailed, Local, Outcome, Unavailable
 from workloads import weights
 from workloads.catalogue.tiny import TINY
 from workloads.datasets import batch_order
@@ -102,7 +102,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
     return standing
 
 
-def launchers(*frameworks: str) -> dict[str, Local | str]:
+def launchers(*frameworks: str) -> dict[str, Local | Unavailable]:
     return {name: Local("python", {}, PROJECT) for name in frameworks}
 
 
@@ -152,7 +152,7 @@ def test_where_the_first_cannot_train_the_next_does_and_each_says_why_it_has_no_
     workers: Workers, tmp_path: Path
 ) -> None:
     workers.dying = {"dead"}
-    known = launchers("dead", "two", "three") | {"none": "no wheel for it"}
+    known = launchers("dead", "two", "three") | {"none": Unavailable("no wheel for it")}
     answers = noise(specs_of(tmp_path, "none", "dead", "two", "three"), known, tmp_path)
     assert workers.asked == [("dead", False), ("two", False), ("three", True)]
     assert answers["none"].reason == "no wheel for it" and answers["none"].noise_scale is None

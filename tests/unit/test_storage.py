@@ -11,12 +11,13 @@ from types import SimpleNamespace
 import pytest
 from conftest import PROJECT, make_spec
 
-from runner.launch import Local
+from runner.launch import Local, Unavailable
 from runner.storage import CannotGoOn, Storage, needed_bytes
 from workloads.records.job import InputFile
 
 MIB = 2**20
 SPEC = make_spec(inputs={"order": InputFile("inputs/order.npy", "0"), "weights": InputFile("inputs/weights.npz", "0")})
+UNAVAILABLE = Unavailable("no such environment")
 
 
 @pytest.fixture
@@ -54,13 +55,13 @@ def test_a_trial_that_would_not_fit_is_not_begun(results: Path, monkeypatch: pyt
     storage = Storage(results)
     finish(results, "large", 2 * MIB)
     disk(monkeypatch, 20 * MIB)
-    storage.need(SPEC, "")
+    storage.need(SPEC, None)
     disk(monkeypatch, 14 * MIB)
     with pytest.raises(CannotGoOn, match=rf"^{results}: 14\.0 MiB are free, the next trial may need 15\.\d: free some"):
-        storage.need(SPEC, "")
+        storage.need(SPEC, None)
     disk(monkeypatch, 20 * MIB, files=5)
     with pytest.raises(CannotGoOn, match="room for 5 files"):
-        storage.need(SPEC, "")
+        storage.need(SPEC, None)
 
 
 def test_what_has_gone_in_mid_run_is_named(results: Path, tmp_path: Path) -> None:
@@ -74,13 +75,13 @@ def test_what_has_gone_in_mid_run_is_named(results: Path, tmp_path: Path) -> Non
         storage.whole(SPEC, here)
     (results / "inputs" / "order.npy").unlink()
     with pytest.raises(CannotGoOn, match=r"inputs/order\.npy: removed in mid-run"):
-        storage.whole(SPEC, "unsupported")
+        storage.whole(SPEC, UNAVAILABLE)
     shutil.rmtree(results)
     with pytest.raises(CannotGoOn, match=rf"^{results}: removed or moved in mid-run"):
-        storage.need(SPEC, "unsupported")
+        storage.need(SPEC, UNAVAILABLE)
     results.mkdir()  # another one of its name, as a trial that was at work may make it
     with pytest.raises(CannotGoOn, match="removed"):
-        storage.need(SPEC, "unsupported")
+        storage.need(SPEC, UNAVAILABLE)
 
 
 def test_a_full_disk_or_quota_is_named_with_the_folder(results: Path) -> None:

@@ -1,0 +1,102 @@
+"""What the caller's environment leaves of this machine to this process: GPUs and threads.
+
+CUDA_VISIBLE_DEVICES is read as CUDA reads it. OMP_NUM_THREADS is the caller's wish, SLURM_CPUS_PER_TASK another
+program's allotment; which cores may be used at all is the kernel's to say (`description.cores`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runner.machine import description
+from runner.machine.description import Gpu
+from workloads.records.job import ANY_GPU
+
+VISIBLE, ORDER, PCI_ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
+WISHED_THREADS, ALLOTTED_THREADS = "OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"
+
+
+class UnclearGpus(ValueError):
+    """The variable cannot be followed; the message is one line: what it says, and what to do."""
+
+
+@dataclass(frozen=True)
+class VisibleGpus:
+    """Those that `auto`, `cuda` and `cuda:N` count, in that order; `said` is the variable, None where it is not set.
+
+    `invalid` is the first entry that names none of this machine's GPUs: it and what follows it are not visible.
+    """
+
+    gpus: tuple[Gpu, ...]
+    said: str | None
+    invalid: str | None = None
+
+    @property
+    def setting(self) -> str:
+        """The variable as a shell would show it."""
+        return f"{VISIBLE}={self.said!r}"
+
+
+def visible_gpus(every: Sequence[Gpu], numbers_of_the_driver: bool = False) -> VisibleGpus:
+    """The GPUs of `every`, which is in PCI order, that the caller's variable lists. Raises UnclearGpus.
+
+    Numbers count in PCI order. CUDA itself counts so only where CUDA_DEVICE_ORDER says it, or all cards are alike;
+    `numbers_of_the_driver`: they come from a program that counts as the driver does, such as Slurm or Ray.
+    """
+    said = os.environ.get(VISIBLE)
+    if said is None:
+        return VisibleGpus(tuple(every), None)
+    alike = len({gpu.name for gpu in every}) < 2 or os.environ.get(ORDER) == PCI_ORDER
+    chosen: list[Gpu] = []
+    for entry in (part.strip() for part in said.split(",")):
+        if entry.startswith("MIG-"):
+            raise UnclearGpus(
+                f"{VISIBLE} names {entry}: a MIG slice cannot be measured; name a whole GPU, or use the CPU"
+            )
+        gpu = _named(entry, every)
+        if gpu is None:
+            return VisibleGpus(tuple(chosen), said, entry)
+        if entry.isdecimal() and not alike and not numbers_of_the_driver:
+            raise UnclearGpus(f"{VISIBLE}={said!r}: numbers are unclear with different cards; set {ORDER}={PCI_ORDER}, "
+                              "or name their UUIDs (nvidia-smi -L)")  # fmt: skip
+        if gpu in chosen:
+            raise UnclearGpus(f"{VISIBLE}={said!r} names {gpu.uuid} twice, and CUDA then shows none; name it once")
+        chosen.append(gpu)
+    return VisibleGpus(tuple(chosen), said)
+
+
+def _named(entry: str, every: Sequence[Gpu]) -> Gpu | None:
+    """The GPU with this number, this UUID or the only one with this beginning of a UUID."""
+    if entry.isdecimal():
+        return every[int(entry)] if int(entry) < len(every) else None
+    found = [gpu for gpu in every if entry.startswith("GPU-") and gpu.uuid.startswith(entry)]
+    return found[0] if len(found) == 1 else None
+
+
+def given_gpu() -> Gpu | None:
+    """The first GPU that Slurm or Ray gave to this process; of all where nothing is said, None where there is none."""
+    try:
+        return next(iter(visible_gpus(description.gpus(), numbers_of_the_driver=True).gpus), None)
+    except UnclearGpus:
+        return None
+
+
+def device_here(device: str) -> str:
+    """A trial's device, with the GPU that this process was given for ANY_GPU."""
+    if device != ANY_GPU:
+        return device
+    gpu = given_gpu()
+    return gpu.uuid if gpu else device
+
+
+def thread_limits() -> dict[str, int]:
+    """{variable: threads}, of the two that are set to a number of 1 or more. Of a list, as OpenMP allows, the first."""
+    said = {name: os.environ.get(name, "").split(",")[0].strip() for name in (WISHED_THREADS, ALLOTTED_THREADS)}
+    return {name: int(value) for name, value in said.items() if value.isdecimal() and int(value) > 0}
+
+
+def threads() -> int:
+    """As many as this process is left: by the kernel, by the caller, by Slurm."""
+    return min([description.cores(), *thread_limits().values()])

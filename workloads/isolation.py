@@ -1,0 +1,44 @@
+"""Programs of ours run without the settings of Python that the caller's environment has."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# How text reaches a terminal, and where byte code goes: nothing that is computed or installed depends on them.
+HARMLESS = ("PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+
+
+def without_python(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without every variable that Python reads (PYTHONPATH, PYTHONHOME, PYTHONWARNINGS, ...)."""
+    return {name: value for name, value in environment.items() if not name.startswith("PYTHON")}
+
+
+def of_ours(environment: Mapping[str, str], root: Path = ROOT) -> dict[str, str]:
+    """Return the environment for a program of the project at `root`: only HARMLESS is kept of Python's variables."""
+    kept = {name: environment[name] for name in HARMLESS if name in environment}
+    return without_python(environment) | kept | {"PYTHONPATH": str(root)}
+
+
+def start_again() -> None:
+    """Start this program again, by the same command line, where the caller's variables may have changed Python.
+
+    Returns where they have not, and where the interpreter was told to ignore them: then its children shall, too.
+    """
+    ours = of_ours(os.environ)
+    changing = {name for name in os.environ if name.startswith("PYTHON")} - set(HARMLESS)
+    if changing <= {"PYTHONPATH"} and _is_ours(os.environ.get("PYTHONPATH", "")):
+        return
+    if sys.flags.ignore_environment:
+        for name in changing:
+            del os.environ[name]
+        return
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], ours)
+
+
+def _is_ours(path: str) -> bool:
+    """True where PYTHONPATH is empty or names this project alone."""
+    return not path or Path(path).resolve() == ROOT
