@@ -39,8 +39,8 @@ CLASSES = ("cat", "dog")
 
 
 def save(path: Path, label: int, size: tuple[int, int], mode: str = "RGB") -> None:
-    """A noisy picture of this (height, width) in which one channel tells the class."""
-    pixels = np.random.default_rng([label, *size, len(str(path))]).integers(0, 80, (*size, 3), np.uint8)
+    """A noisy picture of this (height, width) in which one channel tells the class; each path's is its own."""
+    pixels = np.random.default_rng([label, *size, *str(path).encode()]).integers(0, 80, (*size, 3), np.uint8)
     pixels[..., label] += 150
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels).convert(mode).save(path)

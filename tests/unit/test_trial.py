@@ -11,7 +11,7 @@ from conftest import leaves, make_spec, varied
 
 from workloads.records.figures import Figure, Method
 from workloads.records.files import write_json
-from workloads.records.job import RATES, ImageSource, InputFile, Job, Kind, Task, TrialSpec
+from workloads.records.job import RATES, ImageFindings, ImageSource, InputFile, Job, Kind, Task, TrialSpec
 from workloads.records.own_code import OwnCode
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.status import Status
@@ -132,6 +132,21 @@ def test_a_trial_stored_before_there_were_schedules_keeps_its_id_and_each_of_the
     ]  # fmt: skip
     ids = {varied(SPEC, optimizer=replace(SPEC.task.optimizer, **change)).id for change in changes}
     assert len(ids | {SPEC.id}) == 1 + len(changes)
+
+
+def test_what_was_found_in_ones_own_images_is_in_no_id_and_a_range_of_values_is() -> None:
+    source = CHANGED["source"]
+    spec, found = (
+        varied(SPEC, source=each) for each in (source, replace(source, findings=ImageFindings(1, 2, 3, 4, 5)))
+    )
+    before = through_json(spec.to_json())
+    for name in ("findings", "pixel_range", "test_folder"):
+        del before["task"]["source"][name]  # as earlier code stored it
+    assert TrialSpec.from_json(before) == spec and spec.id == found.id == "numpy-cpu-b00032-r1-33d54278"
+    assert TrialSpec.from_json(through_json(found.to_json())).task.source.findings == ImageFindings(1, 2, 3, 4, 5)
+    ranged = varied(SPEC, source=replace(source, pixel_range=(0.0, 4095.0)))
+    assert ranged.id != spec.id and TrialSpec.from_json(through_json(ranged.to_json())).id == ranged.id
+    assert varied(SPEC, source=replace(source, test_folder="val")).id != spec.id
 
 
 def test_a_probe_is_shared_by_trials_whose_rates_differ() -> None:
