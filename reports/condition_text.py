@@ -124,6 +124,7 @@ def conditions_list(section: Section) -> list[str]:
         ("commit", distinct(result.machine.get("commit") for result in results)),
     ]
     lines = [f"Conditions: {'; '.join(f'{key} {value}' for key, value in words.items())}."]
+    digests = {key: software.pop(key) for key in [*software] if key.endswith((" environment", " packages"))}
     lines.append(f"Software: {'; '.join(f'{key} {value}' for key, value in software.items())}; {_packages(results)}.")
     text = "; ".join(f"{key} {value}" for key, value in machine if value)
     lines += [f"Machine: {text}."] if text else []
@@ -131,7 +132,10 @@ def conditions_list(section: Section) -> list[str]:
     commits = {str(commit) for result in results if (commit := result.machine.get("commit"))}
     if len(commits) > 1:
         lines.append(f"These trials come from {len(commits)} commits of this suite: {distinct(sorted(commits))}.")
-    return lines
+    return [
+        *lines,
+        f"Environments and packages, by checksum: {'; '.join(f'{key} {value}' for key, value in digests.items())}.",
+    ]
 
 
 def _packages(results: Iterable[TrialResult]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import textwrap
 from collections.abc import Iterable
 
 import pandas as pd
@@ -15,6 +17,7 @@ from .table import Cell, Table, without_repeats
 
 # Of a chapter's tables, for a terminal.
 PRINTED = (best.NAME, *(quantity.name for quantity in MAIN), parity.NAME, batch_contrasts.NAME, target_time.NAME)
+SHORTEST_COLUMN = 12
 SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 
@@ -35,11 +38,16 @@ def bullets(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def of(shown: Table, heading: str = "###") -> str:
-    """Heading, sentences, table, how to read it, footnotes."""
+def of(shown: Table, heading: str = "###", width: int | None = None) -> str:
+    """Heading, sentences, table, how to read it, footnotes. Cells of a table of words go on in rows below where its
+    lines would be longer than `width`.
+    """
     notes = shown.notes
     head = [escape(name) for name in shown.head]
     rows = [[_cell(cell, notes) for cell in row] for row in shown.rows]
+    if width and shown.words:
+        rows = _wrapped([head, *rows], width)
+        head, rows = rows[0], rows[1:]
     align = "left" if shown.words else "right"
     parts = [
         f"{heading} {escape(shown.title)}",
@@ -49,6 +57,20 @@ def of(shown: Table, heading: str = "###") -> str:
         bullets([f"[{number}] {escape(note)}" for note, number in notes.items()]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _wrapped(rows: list[list[str]], width: int) -> list[list[str]]:
+    """The rows, long cells going on in rows of their own below: the widest columns are narrowed until all fit."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    while sum(widths) + 3 * len(widths) + 1 > width and max(widths) > SHORTEST_COLUMN:
+        widths[widths.index(max(widths))] -= 1
+    wrapped = []
+    for row in rows:
+        cells = [
+            textwrap.wrap(cell, each, break_on_hyphens=False) or [""] for cell, each in zip(row, widths, strict=True)
+        ]
+        wrapped += [list(line) for line in itertools.zip_longest(*cells, fillvalue="")]
+    return wrapped
 
 
 def _cell(cell: Cell, notes: dict[str, int]) -> str:

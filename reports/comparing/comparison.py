@@ -51,7 +51,9 @@ class Ending:
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of one pair; `uncompared`: a line for each quantity that is not the same thing on both sides."""
+    """What came of one pair; `uncompared`: a line for each quantity that is not the same thing on both sides. `names`
+    are what A and B are called.
+    """
 
     pair: Pair
     tests: tuple[AnyTest, ...]
@@ -59,6 +61,12 @@ class Compared:
     only_a: tuple[Place, ...]
     only_b: tuple[Place, ...]
     uncompared: tuple[str, ...]
+    names: tuple[str, str] = ("A", "B")
+
+    @property
+    def against(self) -> str:
+        """ "PyTorch @tuned against PyTorch"."""
+        return f"{self.names[1]} against {self.names[0]}"
 
     @property
     def cells(self) -> list[CellTest]:
@@ -141,6 +149,18 @@ def _read(path: Path) -> tuple[Side, list[Section]]:
     return Side(path, stored, tuple(replaced)), in_sections
 
 
+def _names(a: Side, b: Side) -> tuple[str, str]:
+    """The columns' names; else the ends of the folders' paths by which they differ, and A and B where they are one."""
+    if a.column:
+        return display_name(a.column), display_name(b.column)
+    paths = [(side.path.parent if side.path.name == archive.ARCHIVE else side.path).resolve() for side in (a, b)]
+    for count in range(1, max(len(path.parts) for path in paths)):
+        name_a, name_b = ("/".join(path.parts[-count:]) for path in paths)
+        if name_a != name_b:
+            return name_a, name_b
+    return "A", "B"
+
+
 def _column(side: Side, name: str) -> Side:
     """Its folder's files that cannot be read may be of either column."""
     stored = side.stored
@@ -158,7 +178,8 @@ def _tested(a: Side, b: Side, pairs: Sequence[Pair], alone: Sequence[str]) -> Co
         why = differences or "no framework was run at a batch size that is in both"
         raise ReportError(f"{a.name} and {b.name}: nothing in common: {why}")
     tests = cell_tests.tested(pair.cells for pair in untested)
-    compared = [replace(pair, tests=tuple(tested)) for pair, tested in zip(untested, tests, strict=True)]
+    names = _names(a, b)
+    compared = [replace(pair, tests=tuple(tested), names=names) for pair, tested in zip(untested, tests, strict=True)]
     return Comparison(a, b, tuple(compared), tuple(alone))
 
 

@@ -47,8 +47,8 @@ MEAN_COLUMNS = [
     "verdict",
 ]  # fmt: skip
 CHANGES = (
-    (Verdict.REGRESSION, "regressions", "Regressions: worse in B"),
-    (Verdict.IMPROVEMENT, "improvements", "Improvements: better in B"),
+    (Verdict.REGRESSION, "regressions", "Regressions: worse in {}"),
+    (Verdict.IMPROVEMENT, "improvements", "Improvements: better in {}"),
 )
 WORDS = {Verdict.REGRESSION: " worse", Verdict.IMPROVEMENT: " better"}
 COMMA_WORDS = {verdict: f",{word}" for verdict, word in WORDS.items()}  # behind words
@@ -65,8 +65,9 @@ def tables_of(comparison: Comparison) -> list[Table]:
     tables += [_differences(pair, suffix) for pair, suffix in pairs]
     for verdict, name, title in CHANGES:
         if rows := _changes(comparison, verdict):
-            head = ("Framework", "Batch size", "Quantity", "A", "B", "B against A", "Adjusted p")
-            tables.append(Table(name, title, head, tuple(rows), words=True))
+            first = comparison.pairs[0]
+            head = ("Framework", "Batch size", "Quantity", *first.names, first.against, "Adjusted p")
+            tables.append(Table(name, title.format(first.names[1]), head, tuple(rows), words=True))
     for pair, suffix in pairs:
         tables += [_means(pair, suffix)] if pair.means else []
         tables += [_quantity(pair, name, suffix) for name in dict.fromkeys(cell.quantity.name for cell in pair.cells)]
@@ -101,9 +102,10 @@ def _differences(compared: Compared, suffix: str) -> Table:
         below += [say(WORDING, "only_in", side=side, places=_by_framework(places))] if places else []
     return Table(
         f"compare-conditions{suffix}",
-        f"What differs: {pair.title}",
-        ("What", "A", "B"),
+        "What differs",
+        ("What", *compared.names),
         tuple(tuple(map(Cell, row)) for row in pair.differences),
+        above=(pair.title,),
         below=tuple(below),
         words=True,
     )
@@ -161,7 +163,7 @@ def _means(compared: Compared, suffix: str) -> Table:
     return Table(
         f"compare-frameworks{suffix}",
         "Each framework, mean over its batch sizes",
-        ("Framework", "Quantity", "Batch sizes", "B against A", at_most, "Smallest loss found"),
+        ("Framework", "Quantity", "Batch sizes", compared.against, at_most, "Smallest loss found"),
         tuple(rows),
         above=(compared.pair.title,),
     )
@@ -174,11 +176,11 @@ def _quantity(compared: Compared, name: str, suffix: str) -> Table:
         (Cell(display_name(framework)), *(_cell(cells.get((framework, size))) for size in sizes))
         for framework in ordered(framework for framework, _ in cells)
     ]
-    how = "difference B - A, percentage points" if first.in_points else effect_words.TIMES[name].times
+    how = "difference in percentage points" if first.in_points else effect_words.TIMES[name].times
     label = effect_words.label(compared, first.quantity)
     return Table(
         f"compare-{name}{suffix}",
-        f"{label}, B against A: {how} ({effect_words.BETTER[first.quantity.better]})",
+        f"{label}, {compared.against}: {how} ({effect_words.BETTER[first.quantity.better]})",
         ("Framework / batch size", *map(str, sizes)),
         tuple(rows),
         above=(compared.pair.title,),

@@ -18,7 +18,7 @@ from .cell_tests import CellTest
 from .comparison import Compared
 from .estimates import Estimate
 
-NAME, TITLE = "compare-geometric-mean", "Geometric mean over the batch sizes, B against A"
+NAME, TITLE = "compare-geometric-mean", "Geometric mean over the batch sizes"
 OF_ALL = "All"
 WORDING = "compare"
 
@@ -36,6 +36,7 @@ class GeometricMean:
     cells: int
     shift: float
     estimate: Estimate | None
+    names: tuple[str, str]  # of A and B
 
     @property
     def ratio(self) -> tuple[float, float, float]:
@@ -59,7 +60,13 @@ class GeometricMean:
     def sentence(self) -> str:
         """ "B is 1.95 [1.85, 2.05] times as fast as A, geometric mean over 27 cells"."""
         words = effect_words.TIMES[self.quantity.name]._asdict()
-        seen = {"cells": self.cells, "once": self.estimate is None, "told": self.told}
+        seen = {
+            "a": self.names[0],
+            "b": self.names[1],
+            "cells": self.cells,
+            "once": self.estimate is None,
+            "told": self.told,
+        }
         return say(WORDING, "geometric_mean", ratio=effect_words.ratio(*self.ratio), **words, **seen)
 
     @property
@@ -78,16 +85,17 @@ def of(compared: Compared) -> list[GeometricMean]:
     means = []
     for name in dict.fromkeys(cell.quantity.name for cell in cells if cell.quantity.better):
         alike = [cell for cell in cells if cell.quantity.name == name]
-        means.append(_mean(alike, ""))
+        means.append(_mean(compared, alike, ""))
         for framework in ordered(cell.framework for cell in alike):
-            means.append(_mean([cell for cell in alike if cell.framework == framework], framework))
+            own = [cell for cell in alike if cell.framework == framework]
+            means.append(_mean(compared, own, framework))
     return means
 
 
-def _mean(cells: Sequence[CellTest], framework: str) -> GeometricMean:
+def _mean(compared: Compared, cells: Sequence[CellTest], framework: str) -> GeometricMean:
     used, estimate = _over(cells)
     shift = estimate.value if estimate else statistics.fmean(cell.shift for cell in used)
-    return GeometricMean(cells[0].quantity, framework, len(used), shift, estimate)
+    return GeometricMean(cells[0].quantity, framework, len(used), shift, estimate, compared.names)
 
 
 def _over(cells: Sequence[CellTest]) -> tuple[Sequence[CellTest], Estimate | None]:
@@ -113,6 +121,8 @@ def _accuracy(compared: Compared, cells: Sequence[CellTest]) -> str:
     return say(
         WORDING,
         "mean_points",
+        a=compared.names[0],
+        b=compared.names[1],
         label=effect_words.label(compared, ACCURACY),
         points=f"{shift:+z.2f}",
         ends=ends,
@@ -140,4 +150,10 @@ def table(compared: Compared, suffix: str = "") -> Table | None:
         f"{effect_words.label(compared, quantity)}, {effect_words.TIMES[quantity.name].times}"
         for quantity in quantities
     ]
-    return Table(f"{NAME}{suffix}", TITLE, ("Framework", *labels), tuple(rows), above=(compared.pair.title,))
+    return Table(
+        f"{NAME}{suffix}",
+        f"{TITLE}, {compared.against}",
+        ("Framework", *labels),
+        tuple(rows),
+        above=(compared.pair.title,),
+    )

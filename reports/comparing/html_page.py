@@ -27,6 +27,7 @@ def text(comparison: Comparison, ruling: Ruling | None) -> str:
         title=titles[0] + (f" and {len(titles) - 1} more" if len(titles) > 1 else ""),
         policy=NO_CONNECTION,
         style="".join(map(asset, STYLES)),
+        against=comparison.pairs[0].against,
         sides=markdown_page.sides(comparison),
         headlines=[
             {"title": compared.pair.title if several and not place else "", "text": sentence}

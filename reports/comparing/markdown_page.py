@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from .. import markdown
@@ -10,15 +11,17 @@ from . import comparison_tables, headline
 from .cell_tests import Verdict
 from .comparison import Comparison, Side
 
+WIDTH = 120  # of a table of words
+
 
 def page(comparison: Comparison) -> str:
     """Everything that was found."""
     parts = [
-        "# Batchwise: B against A",
+        f"# Batchwise: {markdown.escape(comparison.pairs[0].against)}",
         markdown.bullets(map(markdown.escape, sides(comparison))),
         *_headline(comparison),
         markdown.bullets(map(markdown.escape, counts(comparison))),
-        *(markdown.of(table, "##").strip("\n") for table in comparison_tables.tables_of(comparison)),
+        *(markdown.of(table, "##", WIDTH).strip("\n") for table in comparison_tables.tables_of(comparison)),
         "## How to read",
         *(markdown.escape(sentence) for sentence in comparison_tables.HOW),
     ]
@@ -59,12 +62,17 @@ def _side(name: str, side: Side) -> str:
     return line
 
 
+def _escaped(sentence: str) -> str:
+    """Safe in Markdown, whatever the names are; the brackets around numbers need no escape."""
+    return re.sub(r"\\([\[\]])", r"\1", markdown.escape(sentence))
+
+
 def _headline(comparison: Comparison) -> list[str]:
-    """Of each pair, under its title where there are several; the brackets around numbers need no escape."""
+    """Of each pair, under its title where there are several."""
     several = len(comparison.pairs) > 1
     lines = []
     for compared in comparison.pairs:
         title = [markdown.escape(f"{compared.pair.title}:")] if several else []
-        told = markdown.bullets([f"**{sentence}.**" for sentence in headline.sentences(compared)])
+        told = markdown.bullets([f"**{_escaped(sentence)}.**" for sentence in headline.sentences(compared)])
         lines += [*title, told] if told else []
     return lines

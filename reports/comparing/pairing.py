@@ -6,6 +6,7 @@ the processor to a package's version, may differ between its sides: that differe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from workloads.records.build import MARK, adapter_of
 from workloads.records.job import Passes, Task
 from workloads.records.result import TrialResult
 
+from .. import series
 from ..condition_text import NOT_REPORTED, described, distinct, software_words
 from ..conditions import Section
 from ..frameworks import display_name, ordered
@@ -26,11 +28,14 @@ PARTS = ("version", "CUDA", "cuDNN", "environment", "packages", "kernels")  # of
 
 @dataclass(frozen=True)
 class Pair:
-    """`a` is the baseline. `columns`: of two columns of one results folder their names; each side holds its own."""
+    """`a` is the baseline. `columns`: of two columns of one results folder their names; each side holds its own.
+    `apart` tells it from the other pairs of the same task.
+    """
 
     a: Section
     b: Section
     columns: tuple[str, str] | None = None
+    apart: str = ""
 
     @property
     def of_two(self) -> bool:
@@ -54,7 +59,7 @@ class Pair:
     def title(self) -> str:
         """What is trained, by which rule, for how long: of the section of A."""
         words = described(self.a.condition)
-        return f"{words['model']} on {words['data set']}, {words['optimizer']}, {words['epochs']} epochs"
+        return f"{words['model']} on {words['data set']}, {words['optimizer']}, {words['epochs']} epochs{self.apart}"
 
     @property
     def differences(self) -> list[tuple[str, str, str]]:
@@ -101,7 +106,7 @@ def pair(a: Sequence[Section], b: Sequence[Section]) -> tuple[list[Pair], list[s
             continue
         for side, sections in sides.items():
             alone += [f"only in {side}: {_named(section)}" for section in sections if section not in paired]
-    return pairs, alone
+    return _told_apart(pairs), alone
 
 
 def pair_columns(every: Sequence[Section], names: tuple[str, str]) -> tuple[list[Pair], list[str]]:
@@ -114,7 +119,25 @@ def pair_columns(every: Sequence[Section], names: tuple[str, str]) -> tuple[list
             pairs.append(_beside(a, b, names))
         else:
             alone += [f"only in {letter}: {_named(section)}" for letter, side in (("A", a), ("B", b)) if side.results]
-    return pairs, alone
+    return _told_apart(pairs), alone
+
+
+def _told_apart(pairs: list[Pair]) -> list[Pair]:
+    """Pairs with titles of their own: with the series' name, else with every condition of A that tells them apart."""
+    alike = Counter(pair.title for pair in pairs)
+    told = []
+    for pair in pairs:
+        apart = ""
+        if alike[pair.title] > 1:
+            group = [each.a for each in pairs if each.title == pair.title]
+            names = [series.name_of(section) for section in group]
+            telling = _telling([group])
+            words = _words(pair.a)
+            name = series.name_of(pair.a)
+            conditions = "".join(f", {key} {words[key]}" for key in telling if key in words)
+            apart = f", series {name}" if name and names.count(name) == 1 else conditions
+        told.append(replace(pair, apart=apart))
+    return told
 
 
 def _beside(a: Section, b: Section, names: tuple[str, str]) -> Pair:

@@ -68,7 +68,7 @@ def of(compared: Compared) -> list[Picture]:
     pictures = []
     for mean in (mean for mean in means if not mean.framework):
         rows = _rows(compared.cells, [each for each in means if each.quantity is mean.quantity], mean.quantity)
-        title = f"{effect_words.label(compared, mean.quantity)}, B against A"
+        title = f"{effect_words.label(compared, mean.quantity)}, {compared.against}"
         axis = f"{effect_words.TIMES[mean.quantity.name].times} ({effect_words.BETTER[mean.quantity.better]})"
         alt = f"{title}: a point for each framework and batch size. {mean.sentence}."
         pictures.append(Picture(_svg(rows, title, axis, alt), alt))

@@ -11,18 +11,19 @@ MESSAGE = "If you use these figures, please cite them as below."
 
 
 def cff(publication: Publication, archive: str, archive_sha256: str) -> str:
-    """YAML. The archive's checksum is an identifier: there is no DOI, and a figure is of exactly these trials."""
+    """YAML. The archive's checksum is an identifier: a figure is of exactly these trials."""
     import yaml
 
     fields: dict[str, Any] = {
         "cff-version": "1.2.0",
         "message": " ".join([*publication.marks, MESSAGE]),
         "type": "dataset",
-        "title": f"Batchwise: {publication.title}",
+        "title": publication.cited_title,
         "abstract": _abstract(publication),
-        "authors": [{"name": AUTHOR}],
+        "authors": [_author(name) for name in publication.authors or (AUTHOR,)],
         "date-released": publication.published_day or publication.last_day,
         "version": publication.name,
+        **{name: value for name, value in (("doi", publication.doi), ("url", publication.url)) if value},
         "keywords": ["benchmark", "deep learning", "batch size", *publication.frameworks],
         "identifiers": [
             {"type": "other", "value": f"sha256:{archive_sha256}", "description": f"of {archive}, the raw trials"}
@@ -34,16 +35,37 @@ def cff(publication: Publication, archive: str, archive_sha256: str) -> str:
 def bibtex(publication: Publication) -> str:
     """One @misc entry."""
     year, month, _ = (publication.published_day or publication.last_day).split("-")
+    authors = (escape(name) if _parts(name) else f"{{{escape(name)}}}" for name in publication.authors or (AUTHOR,))
     values = {
-        "author": f"{{{AUTHOR}}}",
-        "title": f"{{{escape('Batchwise: ' + publication.title)}}}",
+        "author": " and ".join(authors),
+        "title": f"{{{escape(publication.cited_title)}}}",
         "year": year,
         "month": str(int(month)),
         "version": escape(publication.name),
-        "note": escape(_abstract(publication)),
+        "doi": publication.doi,
+        "url": publication.url,
+        "note": escape(_note(publication)),
     }
-    lines = ",\n".join(f"  {key} = {{{value}}}" for key, value in values.items())
+    lines = ",\n".join(f"  {key} = {{{value}}}" for key, value in values.items() if value)
     return f"@misc{{batchwise-{publication.name},\n{lines}\n}}\n"
+
+
+def _author(name: str) -> dict[str, str]:
+    """A person where the name has a comma, "Family, Given"; else an entity."""
+    parts = _parts(name)
+    return {"family-names": parts[0], "given-names": parts[1]} if parts else {"name": name}
+
+
+def _parts(name: str) -> tuple[str, str] | None:
+    family, comma, given = (part.strip() for part in name.partition(","))
+    return (family, given) if comma and family and given else None
+
+
+def _note(publication: Publication) -> str:
+    """What was measured, on which machine, when; a mark's reasons are in the other files."""
+    faults = "published with known faults; " if publication.marks else ""
+    days = " to ".join(dict.fromkeys((publication.first_day, publication.last_day)))
+    return f"{faults}{', '.join(publication.tasks)} on {' and '.join(publication.machines)}, measured {days}"
 
 
 def _abstract(publication: Publication) -> str:

@@ -53,7 +53,8 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Days are ISO 8601, UTC: of the first and the last trial, and of publishing, None in a publication of before that
     was stored. `marks`: why it should not have been published. `headline` is what was found about its question, and
     `picture` the name of the file that shows it; "" in an older publication. `articles`: {name: source} of those whose
-    `claims` it tests; none in an older one.
+    `claims` it tests; none in an older one. `authors` are none in a publication of before they were stored: these are
+    by AUTHOR. `given_title`, `doi` and `url` are "" where nobody gave them.
     """
 
     name: str
@@ -73,7 +74,16 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     picture: str = ""
     articles: dict[str, str] = {}
     claims: list[ClaimOutcome] = []
+    authors: list[str] = []
+    given_title: str = ""
+    doi: str = ""
+    url: str = ""
     schema_version: Literal[1] = 1
+
+    @property
+    def cited_title(self) -> str:
+        """The given title, else one of what was measured."""
+        return self.given_title or f"Batchwise: {self.title}"
 
     @property
     def count(self) -> str:

@@ -34,6 +34,7 @@ from . import archive, checksums, citation, found, publication
 from . import index as published_index
 from .archive import ARCHIVE
 from .checksums import CHECKSUMS
+from .credit import Credit
 from .obstacles import obstacles
 
 INTO = Path(__file__).parent.parent / "published"
@@ -78,9 +79,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--anyway", action="store_true",
                         help="publish what is refused otherwise; report, index and citation then say why")  # fmt: skip
     parser.add_argument("--replace", action="store_true", help="put it in place of another publication of this name")
+    parser.add_argument("--author", action="append", default=[], dest="authors",
+                        help='who measured: "Family, Given", or the name of a group; once for each. Published again, '
+                        "a publication keeps its authors")  # fmt: skip
+    parser.add_argument("--title", help="the title in citations (default: what was measured)")
+    parser.add_argument("--doi", help="the publication's DOI, as 10.5281/zenodo.1234567")
+    parser.add_argument("--url", help="where the publication can be read")
     options = parser.parse_args(arguments)
+    credit = Credit(options.authors, options.title, options.doi, options.url)
     try:
-        published = publish(options.results, options.into, options.name, options.anyway, options.replace)
+        published = publish(options.results, options.into, credit, options.name, options.anyway, options.replace)
     except ReportError as error:
         print(f"reports: {error}", file=sys.stderr)
         return 2
@@ -94,19 +102,20 @@ def main(arguments: list[str]) -> int:
 
 
 def publish(
-    results: Path, into: Path, name: str | None = None, anyway: bool = False, replace: bool = False
+    results: Path, into: Path, credit: Credit, name: str | None = None, anyway: bool = False, replace: bool = False
 ) -> Published:
     """All or nothing: the folder is made beside its place and renamed.
 
     Raises ReportError: `results` hold nothing to report on or, without `anyway`, are not fit to be published; another
-    publication has the name, without `replace`; or `into` cannot be written.
+    publication has the name, without `replace`; `into` cannot be written; or as `Credit.checked`.
     """
     if name is not None and not publication.NAME.fullmatch(name):
         raise ReportError(f"--name {name}: use lower case letters, digits and single hyphens")
     with temporary_folder("batchwise-") as stage:
         packed = archive.packed(results)
-        if packed and (published := publication.of_folder(packed.parent)):
-            name = name or published.name
+        published = publication.of_folder(packed.parent) if packed else None
+        name = name or (published.name if published else None)
+        credit = credit.checked(published)
         source = archive.unpack(packed, stage / "unpacked") if packed else results
         copied = _copied(source, results, stage)
         if copied.obstacles and not anyway:
@@ -116,7 +125,7 @@ def publish(
             into.mkdir(parents=True, exist_ok=True)
             with _alone(into) as warnings:
                 name = name or _name(copied.stored, into)
-                fresh = _place(copied, stage, into / name, replace)
+                fresh = _place(copied, stage, into / name, replace, credit)
                 warnings += published_index.write(into)
         except OSError as error:
             raise ReportError(
@@ -141,12 +150,15 @@ def _copied(source: Path, results: Path, stage: Path) -> Copied:
         return Copied(stored, left_out, [*reasons, *obstacles(stored, RESULTS)])
 
 
-def _place(copied: Copied, stage: Path, folder: Path, replace: bool) -> bool:
+def _place(copied: Copied, stage: Path, folder: Path, replace: bool, credit: Credit) -> bool:
     """Make the publication beside `folder` and rename it; False where the very same is there already."""
     marks = (f"Published with known faults: {'; '.join(copied.obstacles)}.",) if copied.obstacles else ()
     part = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
     try:
         facts = _fill(part.resolve(), stage, copied.stored, folder.name, marks)
+        facts = msgspec.structs.replace(
+            facts, authors=list(credit.authors), given_title=credit.title, doi=credit.doi, url=credit.url
+        )
         earlier = publication.of_folder(folder)  # the same again keeps its day
         _seal(part, facts, earlier.published_day if earlier else None)
         if earlier and not _is_same(part, folder):

@@ -54,7 +54,10 @@ FAULTS = ("error=ENOSPC", "error=EIO", "signal=KILL")
 PUBLISHED = "published"  # beside the results folder
 OF_REPORTS = {  # commands on finished trials, and the file that each is there for
     "report": (("-m", "reports"), "results/report/report.html"),
-    "publish": (("-m", "reports", "publish", "--anyway", "--name", "name", "--into"), f"{PUBLISHED}/name/report.html"),
+    "publish": (
+        ("-m", "reports", "publish", "--anyway", "--author", "A", "--name", "name", "--into"),
+        f"{PUBLISHED}/name/report.html",
+    ),
 }
 ROLES = {"runner": "", "worker": "adapters.worker", "sampler": "runner.sampler"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import stored
 from test_report_check import printed, run_trial
-from test_report_publish import unpacked
+from test_report_publish import CREDIT, unpacked
 from written import make, run
 
 from reports import load
@@ -127,7 +127,7 @@ def test_what_is_published_has_every_attempt_and_its_report_says_so(
     monkeypatch.setattr(publish, "FORMATS", ("md", "csv"))
     result = failed_then_ok(tmp_path / "own")
     before = (tmp_path / "own" / "attempts" / f"{result.spec.id}-1" / "result.json").read_bytes()
-    done = publish.publish(tmp_path / "own", tmp_path / "published")
+    done = publish.publish(tmp_path / "own", tmp_path / "published", CREDIT)
     assert done.warnings == ()
     folder = unpacked(done.folder, tmp_path)
     assert (folder / "attempts" / f"{result.spec.id}-1" / "result.json").read_bytes() == before

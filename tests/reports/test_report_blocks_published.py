@@ -9,6 +9,7 @@ from pathlib import Path
 
 import blocked
 import pytest
+from test_report_publish import CREDIT
 
 from reports import __main__ as command
 from reports import load
@@ -43,7 +44,7 @@ def process_of(results: Path) -> Path:
 def test_a_study_of_blocks_is_published_with_its_page_picture_findings_and_claims(
     results: Path, tmp_path: Path
 ) -> None:
-    folder = publish.publish(results, tmp_path / "published").folder
+    folder = publish.publish(results, tmp_path / "published", CREDIT).folder
     assert {PAGE, "powers-of-two.png", "RULES.md", archive.ARCHIVE, "CITATION.cff"} <= {
         path.name for path in folder.iterdir()
     }
@@ -67,20 +68,20 @@ def test_a_study_of_blocks_is_published_with_its_page_picture_findings_and_claim
 
 
 def test_the_page_can_be_made_again_from_the_archive(results: Path, tmp_path: Path) -> None:
-    folder = publish.publish(results, tmp_path / "published").folder
+    folder = publish.publish(results, tmp_path / "published", CREDIT).folder
     archive.unpack(folder / archive.ARCHIVE, tmp_path / "again")
     with chdir(tmp_path / "again"):
         assert command.run(["results", "--format", "html", "--out", "made"]) == 0
         assert Path("made", PAGE).read_bytes() == (folder / PAGE).read_bytes()
-    assert not publish.publish(folder, tmp_path / "published").fresh
+    assert not publish.publish(folder, tmp_path / "published", CREDIT).fresh
 
 
 def test_a_study_of_blocks_that_lacks_something_is_refused_and_anyway_says_so(results: Path, tmp_path: Path) -> None:
     spec = blocked.spec_of("pytorch", (127, 128, 129), 7)
     blocked.store(results, spec, [], Status.CONTENDED)
     with pytest.raises(ReportError, match="1 trial contended"):
-        publish.publish(results, tmp_path / "published")
-    folder = publish.publish(results, tmp_path / "published", anyway=True).folder
+        publish.publish(results, tmp_path / "published", CREDIT)
+    folder = publish.publish(results, tmp_path / "published", CREDIT, anyway=True).folder
     (mark,) = publication.read(folder / publication.FILE).marks
     assert "1 trial contended" in mark and mark in (folder / PAGE).read_text()
 

@@ -60,7 +60,8 @@ def test_each_build_is_a_row_a_column_of_facts_and_a_pair_of_the_parity(tmp_path
     assert pairs == list(itertools.combinations(BUILDS, 2))
     assert set(compared["verdict"]) == {"agree"}
     assert "PyTorch @nightly" in (folder / "speed.tex").read_text()
-    (software,) = (line for line in section.conditions if line.startswith("Software: "))
+    *_, software = section.conditions
+    assert software.startswith("Environments and packages, by checksum: ")
     assert "PyTorch @nightly environment own interpreter, aaaa-bbbb" in software
     assert "PyTorch environment e1" in software
 

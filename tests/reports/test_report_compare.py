@@ -102,7 +102,7 @@ def test_the_command_line_knows_compare(tmp_path: Path) -> None:
     told = [sys.executable, "-m", "reports", "compare", *map(str, folders(tmp_path, repeats([1, 2]), repeats([1, 2])))]
     ran = subprocess.run(told, cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("# Batchwise: B against A\n")
+    assert ran.stdout.startswith("# Batchwise: b against a\n")
 
 
 def test_the_ratio_is_of_geometric_means_with_the_interval_of_welchs_t_on_logarithms() -> None:
@@ -373,7 +373,7 @@ def test_the_gate_passes_fails_and_says_that_it_cannot_tell(tmp_path: Path) -> N
     assert run(base, slow).returncode == 0
     unsure = run(base, wild, "--fail-on-regression", "5%")
     assert unsure.returncode == 2
-    assert unsure.stdout.startswith("# Batchwise: B against A")
+    assert unsure.stdout.startswith("# Batchwise: Größe 3 against Größe 0\n")
     found = re.search(
         r"cannot be told: a loss of 5 % is not excluded in 1 of 3 values\n"
         r"reports: PyTorch, mean over 1 batch size: speed worse by 3\.\d %, the loss may be up to (\d+\.\d) %; the "
@@ -513,9 +513,9 @@ def test_the_headline_is_the_geometric_mean_over_all_cells_with_the_interval_of_
     of_frameworks = {mean.framework: mean.estimate for mean in pair_.means if mean.quantity is SPEED}
     assert {mean.framework: mean.estimate for mean in speeds[1:]} == of_frameworks
     text = markdown_page.page(found)
-    speed = r"Training speed: B is 1\.95\d \[1\.9\d+, 1\.9\d+\] times as fast as A, geometric mean over 2 cells\."
+    speed = r"Training speed: b is 1\.95\d \[1\.9\d+, 1\.9\d+\] times as fast as a, geometric mean over 2 cells\."
     assert re.search(rf"- \*\*{speed}\*\*", text)
-    assert "Host memory: B takes 1.000 [0.993, 1.007] times the memory of A, geometric mean over 2 cells: no " in text
+    assert "Host memory: b takes 1.000 [0.993, 1.007] times the memory of a, geometric mean over 2 cells: no " in text
 
 
 def test_the_headline_of_accuracy_is_the_mean_difference_in_points_and_told_where_its_interval_leaves_0_out(
@@ -532,19 +532,19 @@ def test_the_headline_of_accuracy_is_the_mean_difference_in_points_and_told_wher
 
     apart = compared(tmp_path / "apart", drawn([0.70, 0.70, 0.70]), drawn([0.75, 0.75, 0.76], **LATER))
     told = headline.sentences(apart.pairs[0])[-1]
-    assert re.fullmatch(r"Test accuracy: B minus A is \+5\.33 \[\+4\.\d\d, \+5\.9\d\] points, mean over 2 cells", told)
+    assert re.fullmatch(r"Test accuracy: b minus a is \+5\.33 \[\+4\.\d\d, \+5\.9\d\] points, mean over 2 cells", told)
     near = compared(tmp_path / "near", drawn([0.70, 0.71, 0.72]), drawn([0.71, 0.70, 0.72], **LATER))
     assert headline.sentences(near.pairs[0])[-1].endswith("mean over 2 cells: no difference can be told")
     once = compared(tmp_path / "once", drawn([0.70]), drawn([0.60], **LATER))
     assert (
-        "B minus A is -10.00 points in this run, mean over 2 cells; one repeat" in headline.sentences(once.pairs[0])[-1]
+        "b minus a is -10.00 points in this run, mean over 2 cells; one repeat" in headline.sentences(once.pairs[0])[-1]
     )
 
 
 def test_the_headline_of_one_repeat_is_of_this_run_and_tells_no_difference(tmp_path: Path) -> None:
     text = markdown_page.page(compared(tmp_path, repeats([100]), repeats([200], **LATER)))
     assert (
-        "Training speed: B is 2.00 times as fast as A in this run, geometric mean over 1 cell; one repeat on a side "
+        "Training speed: b is 2.00 times as fast as a in this run, geometric mean over 1 cell; one repeat on a side "
         "has no interval: no difference can be told.**"
     ) in text
 

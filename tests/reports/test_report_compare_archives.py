@@ -29,8 +29,8 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def published(results: Path) -> Path:
-    folder = results.with_name(f"{results.name}-published")
-    folder.mkdir()
+    folder = results.parent / "published" / results.name
+    folder.mkdir(parents=True)
     archive.pack(results, folder / archive.ARCHIVE)
     return folder
 

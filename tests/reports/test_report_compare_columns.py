@@ -50,7 +50,8 @@ def test_the_page_says_which_column_is_a_and_which_is_b(tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert f"- A: PyTorch in {results}: 3 trials" in ran.stdout
     assert f"- B: PyTorch @old in {results}: 3 trials" in ran.stdout
-    assert "Training speed: B is 0.900 [" in ran.stdout
+    assert "Training speed: PyTorch @old is 0.900 [" in ran.stdout
+    assert " times as fast as PyTorch, geometric mean" in ran.stdout
     data = json.loads(run(results, "--frameworks", "pytorch", OLD, "--format", "json").stdout)
     assert (data["a"]["column"], data["b"]["column"]) == ("pytorch", OLD)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from stored import MACHINE, ended, trial
+from stored import MACHINE, ended, store, trial
 from test_report_compare import LATER, folders, repeats, run
 
 from reports.comparing import picture
@@ -96,9 +96,9 @@ def test_with_the_gate_junit_fails_and_skips_as_the_exit_code_says(
 
 def test_the_page_holds_headline_charts_and_tables_and_loads_and_runs_nothing(tmp_path: Path) -> None:
     page = run(*mixed(tmp_path), "--format", "html").stdout
-    assert "Training speed: B is 0.949 [" in page
+    assert "Training speed: b is 0.949 [" in page
     assert page.count("data:image/svg+xml;base64,") == 2  # speed and memory
-    assert '<h2 id="compare-speed-title">Training speed, B against A: times as fast (more is better)</h2>' in page
+    assert '<h2 id="compare-speed-title">Training speed, b against a: times as fast (more is better)</h2>' in page
     assert "<script" not in page
     assert not re.search(r"(src|href)=\"(?!data:|#)", page)
     assert "default-src 'none'" in html.unescape(page)
@@ -109,7 +109,7 @@ def test_the_charts_have_a_point_for_each_cell_and_a_line_at_1(tmp_path: Path) -
     speed, memory = picture.of(pair)
     root = ElementTree.fromstring(speed.svg)
     assert root.tag.endswith("svg")
-    assert speed.alt.startswith("Training speed, B against A: a point for each framework and batch size. B is 0.949")
+    assert speed.alt.startswith("Training speed, b against a: a point for each framework and batch size. b is 0.949")
     assert "takes" in memory.alt
 
 
@@ -141,5 +141,42 @@ def test_the_page_is_headed_by_what_changed_and_by_how_much(tmp_path: Path) -> N
     page = FORMATS["html"](Asked(compare(*mixed(tmp_path)), None, False, None))
     (heading,) = re.findall(r"<h1>(.*?)</h1>", page)
     assert re.fullmatch(
-        r"Training speed: B is 0\.9\d+ \[[\d., ]+\] times as fast as A, geometric mean over \d+ cells", heading
+        r"Training speed: b is 0\.9\d+ \[[\d., ]+\] times as fast as a, geometric mean over \d+ cells", heading
     )
+
+
+def test_the_sides_have_the_ends_of_their_folders_names_by_which_they_differ(tmp_path: Path) -> None:
+    a, b = (
+        store(tmp_path / "old" / "quick", *repeats([1, 2])),
+        store(tmp_path / "new_" / "quick", *repeats([3, 4], **LATER)),
+    )
+    text = run(a, b).stdout
+    assert text.startswith("# Batchwise: new\\_/quick against old/quick\n")
+    assert re.search(r"\*\*Training speed: new\\_/quick is [\d.]+ \[[\d., ]+\] times as fast as old/quick, ", text)
+    assert "## Training speed, new\\_/quick against old/quick: times as fast" in text
+    same = run(a, a).stdout
+    assert same.startswith("# Batchwise: B against A\n") and "Training speed: B is 1.0" in same
+
+
+def test_no_line_of_what_differs_is_longer_than_120_columns_and_every_word_of_it_is_there(tmp_path: Path) -> None:
+    versions = [{f"package-number-{place}": f"1.{place}.{side}" for place in range(30)} for side in (0, 1)]
+    facts = [trial().facts | {"packages": each} for each in versions]
+    sides = folders(
+        tmp_path, repeats([1, 2], facts=facts[0], environment="a" * 64),
+        repeats([1, 2], facts=facts[1], environment="b" * 64, **LATER)
+    )  # fmt: skip
+    table = run(*sides).stdout.partition("## What differs")[2].partition("\n## ")[0]
+    assert "PyTorch packages" in table
+    assert max(map(len, table.splitlines())) <= 120
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")]
+    for side, column in ((0, 1), (1, 2)):
+        told = " ".join(row[column] for row in rows)
+        assert ", ".join(f"{name} {version}" for name, version in sorted(versions[side].items())) in told
+
+
+def test_series_of_one_task_that_differ_in_another_condition_have_names_of_their_own(tmp_path: Path) -> None:
+    sides = [[*repeats([1, 2], **more), *repeats([3, 4], threads=1, **more)] for more in ({}, LATER)]
+    found = compare(*folders(tmp_path, *sides))
+    titles = [each.pair.title for each in found.pairs]
+    assert len(titles) == len(set(titles)) == 2
+    assert all(", threads " in title for title in titles)

@@ -120,7 +120,9 @@ def test_a_table_of_several_chapters_names_its_own_conditions(tmp_path: Path) ->
     report = build.report([store(tmp_path, trial("mxnet", 32, threads=1), trial("pytorch", 32))])
     export.write(report, tmp_path / "report", ("latex",))
     for number, chapter in enumerate(report.chapters, start=1):
-        assert rf"\ref{{sec:conditions}}, {number}." in (tmp_path / "report" / f"speed-{number}.tex").read_text()
+        text = (tmp_path / "report" / f"speed-{number}.tex").read_text()
+        assert rf"\ref{{sec:conditions}}, {number}." in text
+        assert re.findall(r"\\label\{(.*?)\}", text) == [f"tab:speed-{number}"]  # as docs/commands.md says
         assert escape(chapter.heading) in (tmp_path / "report" / "conditions.tex").read_text()
 
 

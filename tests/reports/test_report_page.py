@@ -196,8 +196,8 @@ def test_the_page_says_on_what_and_with_what_the_numbers_were_made(tmp_path: Pat
         "kernel Linux-6.1-x86_64; libc glibc 2.36; runner's code not reported",
         "; threads 2; caller's variables none set; steady window 3 s; precision float32; TF32 off; seed 0; "
         "container none; limits none",
-        "TensorFlow version 2.16.1; TensorFlow CUDA 12.4; TensorFlow cuDNN 90100; TensorFlow environment e1; "
-        "TensorFlow packages ",
+        "TensorFlow version 2.16.1; TensorFlow CUDA 12.4; TensorFlow cuDNN 90100; ",
+        "Environments and packages, by checksum: TensorFlow environment e1; TensorFlow packages ",
         'package versions under "What the workers reported"',
         "| package torch     | \N{EN DASH}            | 2.13.0    | \N{EN DASH}       |",
         "host memory 4.0 GiB; runner's Python 3.11.7; load average before a trial 0.25 to 0.25; commit afa2864",

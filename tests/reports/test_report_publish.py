@@ -29,6 +29,7 @@ from reports.load import ReportError
 from reports.publishing import archive, citation, cleaning, publication, publish
 from reports.publishing import index as published_index
 from reports.publishing.checksums import CHECKSUMS
+from reports.publishing.credit import Credit
 from reports.publishing.obstacles import obstacles
 from workloads.catalogue.tiny import TINY
 from workloads.records import network
@@ -39,6 +40,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 NAME = "2025-11-21-intel-xeon-processor"
 FRAMEWORKS = ("tensorflow", "pytorch")
+AUTHOR = "Lovelace, Ada"
+CREDIT = Credit((AUTHOR,))
 trial, ended = partial(stored.trial, study="own"), partial(stored.ended, study="own")  # what it asks for nobody knows
 
 
@@ -79,7 +82,7 @@ def test_the_command_publishes_page_pictures_archive_and_citation_and_checksums_
     results: Path, tmp_path: Path
 ) -> None:
     into = tmp_path / "veröffentlicht"
-    told = [sys.executable, "-m", "reports", "publish", str(results), "--into", str(into)]
+    told = [sys.executable, "-m", "reports", "publish", str(results), "--into", str(into), "--author", AUTHOR]
     ran = subprocess.run(told, cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith(f"Published: {into / NAME} (")
@@ -96,7 +99,7 @@ def test_the_command_publishes_page_pictures_archive_and_citation_and_checksums_
 
 
 def test_the_report_can_be_made_again_from_the_archive(results: Path, tmp_path: Path) -> None:
-    done = publish.publish(results, tmp_path / "published")
+    done = publish.publish(results, tmp_path / "published", CREDIT)
     unpacked(done.folder, tmp_path)
     with chdir(tmp_path):
         export.write(build.report([Path("results")]), tmp_path / "again", ("md", "csv"))
@@ -105,7 +108,7 @@ def test_the_report_can_be_made_again_from_the_archive(results: Path, tmp_path: 
 
 
 def test_no_path_of_this_machine_is_published(results: Path, tmp_path: Path) -> None:
-    folder = publish.publish(results, tmp_path / "published").folder
+    folder = publish.publish(results, tmp_path / "published", CREDIT).folder
     shutil.copytree(unpacked(folder, tmp_path), tmp_path / "all")
     shutil.copytree(folder, tmp_path / "all", dirs_exist_ok=True)
     for path in (path for path in (tmp_path / "all").rglob("*") if path.is_file()):
@@ -128,7 +131,7 @@ def test_a_trial_that_did_not_end_well_is_not_published(
     store(results, ended(status, "its reason", "tensorflow", 128), trial("pytorch", 128))
     assert any(line.startswith(f"{told} (tensorflow-cpu-b00128-") and "its reason" in line for line in found(results))
     with pytest.raises(ReportError, match=told):
-        publish.publish(results, tmp_path / "published")
+        publish.publish(results, tmp_path / "published", CREDIT)
     assert not (tmp_path / "published").exists()
 
 
@@ -189,8 +192,8 @@ def test_a_study_that_was_broken_off_between_batch_sizes_or_repeats_is_refused_a
         run_trial(part, trial(framework, 32, study="osu-2020", dataset="cifar10"))
     told = "not run of the study osu-2020 as it is defined: batch size 4, 8, 16, 64, .* and 1024 and 2 of 3 repeats"
     with pytest.raises(ReportError, match=told):
-        publish.publish(part, tmp_path / "published")
-    folder = publish.publish(part, tmp_path / "published", anyway=True).folder
+        publish.publish(part, tmp_path / "published", CREDIT)
+    folder = publish.publish(part, tmp_path / "published", CREDIT, anyway=True).folder
     assert re.search(f"Published with known faults: {told}", (folder / "report.md").read_text())
 
 
@@ -204,59 +207,59 @@ def test_results_still_being_written_are_refused(results: Path, tmp_path: Path) 
         assert holder.stdout is not None
         holder.stdout.readline()
         with pytest.raises(ReportError, match="a run is still writing into the folder"):
-            publish.publish(results, tmp_path / "published")
+            publish.publish(results, tmp_path / "published", CREDIT)
         holder.communicate(b"\n")
 
 
 def test_anyway_publishes_with_a_mark_in_report_index_and_citation(results: Path, tmp_path: Path) -> None:
     edit(results, lambda data: data["machine"].update(commit="afa2864-dirty"))
-    folder = publish.publish(results, tmp_path / "published", anyway=True).folder
+    folder = publish.publish(results, tmp_path / "published", CREDIT, anyway=True).folder
     mark = "Published with known faults: 1 trial of a commit with uncommitted changes"
     assert mark in (folder / "report.md").read_text().split("## How to read")[0]
     assert mark in (folder.parent / "index.html").read_text()
     told = yaml.safe_load((folder / "CITATION.cff").read_text())
     assert told["message"].startswith(mark)
     assert told["abstract"].startswith(mark)
-    assert mark in (folder / "citation.bib").read_text()
+    assert "note = {published with known faults; " in (folder / "citation.bib").read_text()
     assert publication.read(folder / "publication.json").marks[0].startswith(mark)
 
 
 def test_publishing_the_same_again_changes_nothing(results: Path, tmp_path: Path) -> None:
-    first = publish.publish(results, tmp_path / "published")
+    first = publish.publish(results, tmp_path / "published", CREDIT)
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in first.folder.iterdir()}
     for path in results.rglob("*"):
         os.utime(path, (1, 1))
-    again = publish.publish(results, tmp_path / "published")
+    again = publish.publish(results, tmp_path / "published", CREDIT)
     assert (first.fresh, again.fresh, again.folder) == (True, False, first.folder)
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in first.folder.iterdir()} == before
 
 
 def test_another_publication_of_the_name_is_not_overwritten_unasked(results: Path, tmp_path: Path) -> None:
     into = tmp_path / "published"
-    first = publish.publish(results, into).folder
+    first = publish.publish(results, into, CREDIT).folder
     old = (first / "SHA256SUMS").read_bytes()
     edit(results, lambda data: data["machine"].update(commit="bbbbbbb"))
     with pytest.raises(ReportError, match="another publication has this name"):
-        publish.publish(results, into)
+        publish.publish(results, into, CREDIT)
     assert (first / "SHA256SUMS").read_bytes() == old
-    assert publish.publish(results, into, name="second").folder == into / "second"
-    assert publish.publish(results, into, replace=True).folder == first
+    assert publish.publish(results, into, CREDIT, name="second").folder == into / "second"
+    assert publish.publish(results, into, CREDIT, replace=True).folder == first
     assert (first / "SHA256SUMS").read_bytes() != old
     assert sorted(path.name for path in into.iterdir()) == [first.name, "index.html", "second"]
 
 
 def test_a_publication_that_was_changed_is_not_taken_for_the_same(results: Path, tmp_path: Path) -> None:
-    folder = publish.publish(results, tmp_path / "published").folder
+    folder = publish.publish(results, tmp_path / "published", CREDIT).folder
     (folder / "report.md").write_text("better")
     with pytest.raises(ReportError, match="or this one was changed"):
-        publish.publish(results, tmp_path / "published")
+        publish.publish(results, tmp_path / "published", CREDIT)
 
 
 def test_another_study_of_the_same_day_and_machine_carries_its_name(results: Path, tmp_path: Path) -> None:
-    publish.publish(results, tmp_path / "published")
+    publish.publish(results, tmp_path / "published", CREDIT)
     other = run_trial(tmp_path / "other", trial(study="another")).parents[1]
-    assert publish.publish(other, tmp_path / "published").folder.name == f"{NAME}-another"
-    assert publish.publish(results, tmp_path / "published").folder.name == NAME
+    assert publish.publish(other, tmp_path / "published", CREDIT).folder.name == f"{NAME}-another"
+    assert publish.publish(results, tmp_path / "published", CREDIT).folder.name == NAME
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
@@ -268,13 +271,13 @@ def test_a_broken_off_publication_leaves_nothing(
 
     monkeypatch.setattr(citation, "bibtex", fail)
     with pytest.raises((ReportError, KeyboardInterrupt)):
-        publish.publish(results, tmp_path / "published")
+        publish.publish(results, tmp_path / "published", CREDIT)
     assert list((tmp_path / "published").iterdir()) == []
 
 
 def test_what_a_killed_publisher_left_is_removed(results: Path, tmp_path: Path) -> None:
     (tmp_path / "published" / ".publishing-old").mkdir(parents=True)
-    publish.publish(results, tmp_path / "published")
+    publish.publish(results, tmp_path / "published", CREDIT)
     assert sorted(path.name for path in (tmp_path / "published").iterdir()) == [NAME, "index.html"]
 
 
@@ -282,7 +285,7 @@ def test_what_a_killed_publisher_left_is_removed(results: Path, tmp_path: Path) 
 def test_a_replacement_that_is_broken_off_leaves_the_old_one_in_its_place(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    old = publish.publish(results, tmp_path / "published").folder
+    old = publish.publish(results, tmp_path / "published", CREDIT).folder
     before = (old / "SHA256SUMS").read_bytes()
     edit(results, lambda data: data["machine"].update(commit="bbbbbbb"))
     rename = Path.rename
@@ -294,16 +297,16 @@ def test_a_replacement_that_is_broken_off_leaves_the_old_one_in_its_place(
 
     monkeypatch.setattr(Path, "rename", fail)
     with pytest.raises((ReportError, KeyboardInterrupt)):
-        publish.publish(results, tmp_path / "published", replace=True)
+        publish.publish(results, tmp_path / "published", CREDIT, replace=True)
     assert (old / "SHA256SUMS").read_bytes() == before
     assert sorted(path.name for path in old.parent.iterdir()) == [NAME, "index.html"]
 
 
 def test_what_a_killed_replacement_took_away_is_put_back_and_named(results: Path, tmp_path: Path) -> None:
-    old = publish.publish(results, tmp_path / "published").folder
+    old = publish.publish(results, tmp_path / "published", CREDIT).folder
     before = {path.name: path.read_bytes() for path in old.iterdir()}
     old.rename(old.with_name(f"{publish.REPLACED}{NAME}"))
-    done = publish.publish(results, tmp_path / "published", name="second")
+    done = publish.publish(results, tmp_path / "published", CREDIT, name="second")
     assert done.warnings == (f"{old}: put back, for its replacement was killed",)
     assert {path.name: path.read_bytes() for path in old.iterdir()} == before
     assert sorted(path.name for path in old.parent.iterdir()) == [NAME, "index.html", "second"]
@@ -315,8 +318,8 @@ def test_trials_whose_folders_are_links_are_refused_and_anyway_says_so(results: 
     first.symlink_to(elsewhere, target_is_directory=True)
     told = "1 of its trials left out, for their folders are links or hold links"
     with pytest.raises(ReportError, match=told):
-        publish.publish(results, tmp_path / "published")
-    done = publish.publish(results, tmp_path / "published", anyway=True)
+        publish.publish(results, tmp_path / "published", CREDIT)
+    done = publish.publish(results, tmp_path / "published", CREDIT, anyway=True)
     assert told in publication.read(done.folder / "publication.json").marks[0]
     assert first.name not in {path.name for path in (unpacked(done.folder, tmp_path) / "trials").iterdir()}
 
@@ -329,7 +332,7 @@ def test_data_sets_links_and_unknown_files_stay_at_home(results: Path, tmp_path:
     (first / "log.txt").symlink_to(tmp_path / "secret")
     (first / "core").write_text("memory")
     (results / "notes.txt").write_text("mine")
-    done = publish.publish(results, tmp_path / "published")
+    done = publish.publish(results, tmp_path / "published", CREDIT)
     assert done.warnings == (
         f"left out, for no report reads it: {results / 'notes.txt'}, {first / 'core'}, {first / 'log.txt'}",
     )
@@ -346,7 +349,7 @@ def test_networks_are_published_with_the_trials_as_they_were_and_changed_ones_ar
     name = f"tiny-network-{network.digest(TINY)}.json"
     (results / "inputs" / name).write_bytes(text)
     (results / "inputs" / name.replace(network.digest(TINY), 12 * "0")).write_bytes(text)
-    done = publish.publish(results, tmp_path / "published")
+    done = publish.publish(results, tmp_path / "published", CREDIT)
     (published,) = (unpacked(done.folder, tmp_path) / "inputs").iterdir()
     assert published.name == name and network.read(published).layers == TINY.layers
 
@@ -388,7 +391,7 @@ def test_the_citation_file_has_what_its_format_asks_for() -> None:
     told = yaml.safe_load(citation.cff(facts(), "results.tar.xz", "ab" * 32))
     # https://github.com/citation-file-format, schema 1.2.0: required are authors, cff-version, message, title.
     assert (told["cff-version"], told["type"], told["date-released"]) == ("1.2.0", "dataset", "2025-11-21")
-    assert told["authors"] == [{"name": "Batchwise contributors"}]
+    assert told["authors"] == [{"name": "Batchwise contributors"}]  # of one that was published before they were stored
     assert told["title"] == (
         "Batchwise: PyTorch, MXNet: osu-cnn on digits, Intel(R) Xeon(R) Processor, 2 cores, 2025-11-21"
     )
@@ -475,11 +478,14 @@ def test_bad_input_of_publishing_is_one_line_and_exit_code_2(
     (unreadable,) = store(tmp_path / "unreadable", trial()).glob("trials/*/result.json")
     unreadable.write_text("{")
     for arguments, told in [
-        ((tmp_path / "absent",), "no such folder"),
-        ((results, "--into", tmp_path / "file"), "cannot be written"),
-        ((results, "--name", "../up"), "--name ../up: use lower case letters"),
-        ((other, "--into", tmp_path / "p"), "1 trial failed (pytorch-"),
-        ((tmp_path / "unreadable", "--anyway", "--into", tmp_path / "p"), "none of its results can be read"),
+        ((tmp_path / "absent", "--author", AUTHOR), "no such folder"),
+        ((results, "--author", AUTHOR, "--into", tmp_path / "file"), "cannot be written"),
+        ((results, "--author", AUTHOR, "--name", "../up"), "--name ../up: use lower case letters"),
+        ((other, "--author", AUTHOR, "--into", tmp_path / "p"), "1 trial failed (pytorch-"),
+        (
+            (tmp_path / "unreadable", "--author", AUTHOR, "--anyway", "--into", tmp_path / "p"),
+            "none of its results can be read",
+        ),
     ]:
         assert publish.main([str(argument) for argument in arguments]) == 2
         out, errors = capsys.readouterr()
@@ -493,7 +499,7 @@ def test_the_page_carries_the_mark_and_pictures_are_small(
 ) -> None:
     monkeypatch.setattr(publish, "FORMATS", ("html", "md", "png"))
     edit(results, lambda data: data["machine"].update(commit="afa2864-dirty"))
-    folder = publish.publish(results, tmp_path / "published", anyway=True).folder
+    folder = publish.publish(results, tmp_path / "published", CREDIT, anyway=True).folder
     assert "Published with known faults: 1 trial of a commit" in (folder / "report.html").read_text("utf-8")
     with Image.open(folder / "speed.png") as picture:
         assert (picture.mode, picture.info["Title"]) == ("P", "Training speed, images/s, mean over the steady window")
@@ -509,13 +515,13 @@ def test_a_publication_is_made_again_from_its_archive_and_only_the_day_of_publis
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_day(monkeypatch, "2025-11-22")
-    old = publish.publish(results, tmp_path / "published", name="its-name").folder
+    old = publish.publish(results, tmp_path / "published", CREDIT, name="its-name").folder
     before = publication.read(old / publication.FILE)
     packed = (old / archive.ARCHIVE).read_bytes()
     of_day(monkeypatch, "2026-01-02")
     monkeypatch.setattr(publish, "FORMATS", ("md",))  # the code for reports has changed since
     for given in (old, old / archive.ARCHIVE):
-        done = publish.publish(given, tmp_path / "published", replace=True)
+        done = publish.publish(given, tmp_path / "published", CREDIT, replace=True)
         assert done.folder == old
         again = publication.read(old / publication.FILE)
         assert again == msgspec.structs.replace(before, published_day="2026-01-02")
@@ -531,10 +537,10 @@ def test_the_same_published_on_a_later_day_keeps_the_day_of_its_first(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_day(monkeypatch, "2025-11-22")
-    first = publish.publish(results, tmp_path / "published")
+    first = publish.publish(results, tmp_path / "published", CREDIT)
     of_day(monkeypatch, "2026-01-02")
     for given in (results, first.folder):
-        assert publish.publish(given, tmp_path / "published").fresh is False
+        assert publish.publish(given, tmp_path / "published", CREDIT).fresh is False
     assert publication.read(first.folder / publication.FILE).published_day == "2025-11-22"
 
 
@@ -547,16 +553,16 @@ def test_an_incomplete_publication_without_its_mark_gets_it_when_it_is_published
         run_trial(part, trial(framework, 32, study="osu-2020", dataset="cifar10"))
     with monkeypatch.context() as before_marks:
         before_marks.setattr(publish, "obstacles", lambda stored, folder: [])
-        folder = publish.publish(part, into).folder
+        folder = publish.publish(part, into, CREDIT).folder
     assert publication.read(folder / publication.FILE).marks == []
     with pytest.raises(ReportError, match="not run of the study osu-2020 as it is defined"):
-        publish.publish(folder, into, replace=True)
+        publish.publish(folder, into, CREDIT, replace=True)
     assert publication.read(folder / publication.FILE).marks == []
-    assert publish.publish(folder, into, anyway=True, replace=True).folder == folder
+    assert publish.publish(folder, into, CREDIT, anyway=True, replace=True).folder == folder
     (mark,) = publication.read(folder / publication.FILE).marks
     assert mark.startswith("Published with known faults: not run of the study osu-2020 as it is defined: ")
-    for text in (folder / "report.md", folder.parent / "index.html", folder / "citation.bib"):
-        assert mark in text.read_text()
+    for text in (folder / "report.md", folder.parent / "index.html", folder / "CITATION.cff"):
+        assert mark in " ".join(text.read_text().split())
 
 
 @pytest.mark.parametrize(
@@ -566,7 +572,7 @@ def test_an_incomplete_publication_without_its_mark_gets_it_when_it_is_published
 def test_an_archive_that_is_not_the_published_one_is_refused(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str, told: str
 ) -> None:
-    folder = publish.publish(results, tmp_path / "published").folder
+    folder = publish.publish(results, tmp_path / "published", CREDIT).folder
     archived = folder / archive.ARCHIVE
     archived.write_bytes(archived.read_bytes()[:1000])
     if damage == "no archive":
@@ -615,7 +621,7 @@ def test_a_log_is_published_without_secrets_and_without_this_machines_people(mon
 def test_a_publication_whose_files_are_other_ones_is_a_finding_of_the_check(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = publish.publish(results, tmp_path / "published")
+    done = publish.publish(results, tmp_path / "published", CREDIT)
     assert check.main([str(done.folder)]) == 0
     (done.folder / "report.html").write_text("<p>faster</p>")
     (done.folder / "citation.bib").unlink()
@@ -626,3 +632,65 @@ def test_a_publication_whose_files_are_other_ones_is_a_finding_of_the_check(
     named = {line.removeprefix(f"{done.folder}/").partition(":")[0] for line in findings}
     assert named == {"report.html", "citation.bib", "more.txt"}
     assert last.endswith("3 found")
+
+
+def test_the_citation_names_the_given_authors_title_doi_and_address(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    into = tmp_path / "published"
+    given = ["--author", AUTHOR, "--author", "Lab of R&D", "--title", "Ours"]
+    given += ["--doi", "https://doi.org/10.5281/zenodo.17"]
+    assert publish.main([str(results), "--into", str(into), *given, "--url", "https://example.org/a_b"]) == 0
+    told = yaml.safe_load((into / NAME / "CITATION.cff").read_text())
+    assert told["authors"] == [{"family-names": "Lovelace", "given-names": "Ada"}, {"name": "Lab of R&D"}]
+    assert (told["title"], told["doi"], told["url"]) == ("Ours", "10.5281/zenodo.17", "https://example.org/a_b")
+    bibtex = (into / NAME / "citation.bib").read_text()
+    assert r"  author = {Lovelace, Ada and {Lab of R\&D}}," in bibtex
+    assert "  title = {{Ours}}," in bibtex and "  doi = {10.5281/zenodo.17}," in bibtex
+    assert "  url = {https://example.org/a_b}," in bibtex
+    assert "<p>Ours</p>" in (into / "index.html").read_text()
+    assert not [path for path in (into / NAME).iterdir() if b"Batchwise contributors" in path.read_bytes()]
+    capsys.readouterr()
+
+
+def test_a_publication_that_is_published_again_keeps_its_authors_or_gets_others(results: Path, tmp_path: Path) -> None:
+    credit = Credit((AUTHOR,), "Ours", "10.5281/zenodo.17", "https://example.org")
+    folder = publish.publish(results, tmp_path / "published", credit).folder
+    assert publish.publish(folder, tmp_path / "published", Credit()).fresh is False
+    publish.publish(folder, tmp_path / "published", Credit(("Babbage, Charles",)), replace=True)
+    again = publication.read(folder / publication.FILE)
+    assert (again.authors, again.given_title, again.doi) == (["Babbage, Charles"], "Ours", "10.5281/zenodo.17")
+
+
+def test_a_publication_of_before_authors_were_stored_keeps_those_that_it_named(results: Path, tmp_path: Path) -> None:
+    old = publish.publish(results, tmp_path / "published", CREDIT).folder
+    told = json.loads((old / publication.FILE).read_text())
+    for field in ("authors", "given_title", "doi", "url"):
+        del told[field]
+    (old / publication.FILE).write_text(json.dumps(told))
+    publish.publish(old, tmp_path / "published", Credit(), replace=True)
+    assert publication.read(old / publication.FILE).authors == ["Batchwise contributors"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([], "--author is missing: name who measured"),
+        (["--author", " "], "--author ' ': give one line of text"),
+        (["--author", AUTHOR, "--title", "a\nb"], "--title 'a\\nb': give one line of text"),
+        (["--author", AUTHOR, "--doi", "zenodo"], "--doi zenodo: not a DOI; write it as 10.5281/zenodo.1234567"),
+        (["--author", AUTHOR, "--url", "ftp://x"], "--url ftp://x: not an address; write it as https://"),
+    ],
+)
+def test_nobody_or_a_wrong_doi_or_address_is_refused_before_anything_is_written(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], told: str
+) -> None:
+    assert publish.main([str(results), "--into", str(tmp_path / "published"), *given]) == 2
+    out, errors = capsys.readouterr()
+    assert (out, errors.count("\n")) == ("", 1) and told in errors
+    assert not (tmp_path / "published").exists()
+
+
+def test_the_note_of_bibtex_says_what_was_measured_where_and_when_and_no_more() -> None:
+    note = next(line for line in citation.bibtex(facts(findings=["x" * 999])).splitlines() if "note = " in line)
+    assert note == "  note = {osu-cnn on digits on Intel(R) Xeon(R) Processor, 2 cores, measured 2025-11-21}"
