@@ -7,6 +7,7 @@ from pathlib import Path
 
 from runner.command.parser import BadInput, known
 from runner.machine import cgroups, description, memory_group
+from runner.machine.description import LIBRARY_PATH
 from workloads.records.job import ANY_GPU, Placement
 from workloads.study import Study
 
@@ -27,12 +28,18 @@ def placed(
     return Placement(
         device=device,
         threads=_threads(study.threads, elsewhere),
-        variables=description.deciding_variables(),
+        variables=_variables(isolation),
         memory_limit_bytes=limit_bytes,
         control_group=isolation != "docker" and limit_bytes is not None and memory_group.possible(),
         devices=study.devices,
         others=_others(device, study.devices, gpus, isolation),
     )
+
+
+def _variables(isolation: str) -> dict[str, str]:
+    """The caller's that decide; a container has libraries of its own, in folders of its own."""
+    deciding = description.deciding_variables()
+    return {name: value for name, value in deciding.items() if isolation != "docker" or name != LIBRARY_PATH}
 
 
 def device_of(name: str, gpus: list[description.Gpu]) -> str:
