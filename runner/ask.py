@@ -162,8 +162,8 @@ def ending(
         if any(outcome.exit_code == code and sign in line for code, sign in OUT_OF_MEMORY_ENDS):
             return Status.OUT_OF_MEMORY, f"{line[-WORDS:]}; last event: {last.get('event', 'none')}"
     if outcome.exit_code < 0:
-        line = last_words.telling_line(lines)
-        said = "" if line is None else f"; it last said: {line.strip()[-WORDS:]}"
+        telling = last_words.telling_line(lines)
+        said = "" if telling is None else f"; it last said: {telling.strip()[-WORDS:]}"
         reason = f"the worker was killed by {signal_name(-outcome.exit_code)}{said}"
     else:
         reason = f"the worker ended with exit code {outcome.exit_code}: {lines[-1][-WORDS:] if lines else 'no output'}"

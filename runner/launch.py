@@ -39,7 +39,7 @@ SCRATCH = "batchwise-worker-"
 FIRST_TO_BE_KILLED = 1000  # of /proc/PID/oom_score_adj, see proc(5)
 
 # What a worker inherits; everything else it gets is said here or in environment.toml.
-INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from runner.command.parser import BadInput, known
 from runner.machine import allotment, cgroups, description, memory_group
 from runner.machine.allotment import ALLOTTED_THREADS, VISIBLE, WISHED_THREADS, UnclearGpus, VisibleGpus
+from runner.machine.description import LIBRARY_PATH
 from workloads.records.job import ANY_GPU, Placement
 from workloads.study import Study
 
@@ -29,7 +30,7 @@ def placed(
     return Placement(
         device=device,
         threads=_threads(study.threads, elsewhere),
-        variables=description.deciding_variables(),
+        variables=_variables(isolation),
         memory_limit_bytes=limit_bytes,
         control_group=isolation != "docker" and limit_bytes is not None and memory_group.possible(),
         devices=study.devices,
@@ -57,6 +58,12 @@ def notes(study: Study, gpus: list[description.Gpu], elsewhere: bool = False) ->
         yield f"{least}={limits[least]}: trials use {limits[least]} of {cores} cores"
     elif study.threads is not None and wished is not None and study.threads > wished:
         yield f"--threads {study.threads} goes before {WISHED_THREADS}={wished}"
+
+
+def _variables(isolation: str) -> dict[str, str]:
+    """The caller's that decide; a container has libraries of its own, in folders of its own."""
+    deciding = description.deciding_variables()
+    return {name: value for name, value in deciding.items() if isolation != "docker" or name != LIBRARY_PATH}
 
 
 def device_of(name: str, gpus: list[description.Gpu]) -> str:

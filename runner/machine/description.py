@@ -38,8 +38,10 @@ DECIDING_PREFIXES = (
     "MXNET_SUBGRAPH_",
     "MXNET_USE_",
 )
+LIBRARY_PATH = "LD_LIBRARY_PATH"
+LOADER = ("LD_PRELOAD", LIBRARY_PATH)  # which libraries the system's loader takes; empty, they say nothing (ld.so(8))
 DECIDING = (
-    "LD_PRELOAD",
+    *LOADER,
     "GLIBC_TUNABLES",
     # the code that is chosen for a processor
     "TF_ENABLE_ONEDNN_OPTS",
@@ -151,7 +153,8 @@ def deciding_variables() -> dict[str, str]:
 
     A worker gets these and none else of the caller's settings; they are conditions of its trial.
     """
-    return {n: v for n, v in os.environ.items() if n in DECIDING or n.startswith(DECIDING_PREFIXES)}
+    deciding = {n: v for n, v in os.environ.items() if n in DECIDING or n.startswith(DECIDING_PREFIXES)}
+    return {name: value for name, value in deciding.items() if value or name not in LOADER}
 
 
 def runner_digest(project: Project) -> str:

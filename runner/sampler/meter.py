@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import psutil
 
@@ -147,7 +147,7 @@ class Sampler:
         """meter.json; `cost` is the sampler's own, None while it runs."""
         gpu = self.gpu.account() if self.gpu else None
         packages = self.packages.account()
-        told = {"gpu": gpu, "package_energy": packages, "clocks": self.clocks, "sampler": cost}
+        told: dict[str, Any] = {"gpu": gpu, "package_energy": packages, "clocks": self.clocks, "sampler": cost}
         told["schedule_seed"] = self.seed
         if self.others:
             told["other_gpus"] = [other.meter.account() for other in self.others]

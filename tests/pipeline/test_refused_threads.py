@@ -1,4 +1,4 @@
-"""A library that is refused a thread raises SIGINT, as Ctrl-C does: what becomes of it, from the worker to the tables."""
+"""A library that is refused a thread raises SIGINT, as Ctrl-C does: what becomes of it, from worker to tables."""
 
 from __future__ import annotations
 

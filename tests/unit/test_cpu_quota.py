@@ -210,7 +210,7 @@ def test_a_real_quota_of_this_kernel_is_seen_to_withhold_time(fifth_of_a_core: P
             process.stdin.write(b"\n")
             process.stdin.flush()
             until_s = time.monotonic() + 20
-            while quota.sample()["throttled_s"] < 0.2 and time.monotonic() < until_s:
+            while (quota.sample()["throttled_s"] or 0) < 0.2 and time.monotonic() < until_s:
                 time.sleep(0.1)
         finally:
             process.kill()

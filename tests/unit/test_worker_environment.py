@@ -10,17 +10,23 @@ from pathlib import Path
 import pytest
 from conftest import PROJECT, make_spec, varied
 
+from reports.conditions import VARIABLES, condition_of
+from reports.publishing.cleaning import tells
 from runner import ask as asking
 from runner import launch
+from runner.command.placement import placed
 from runner.environments.containers import InContainer, run_line
 from runner.environments.definition import read
 from runner.environments.engine import Engine
 from runner.environments.images import Image
 from runner.gate.judge import Gate
 from runner.launch import Launcher, LaunchFailed, Local, worker_environment
-from runner.machine.description import deciding_variables
+from runner.machine.description import LOADER, deciding_variables
 from runner.memory_worker import MemoryWorker
 from workloads.records.job import Job, Kind
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+from workloads.study import Study
 
 SET = {
     "MALLOC_TRIM_THRESHOLD_": "4294967296",
@@ -142,3 +148,41 @@ def test_a_worker_starts_where_there_is_no_room_for_temporary_files(
         worker.go()
         assert worker.wait(30) == 0
         worker.end()
+
+
+def test_libraries_that_the_loader_is_told_to_take_are_a_condition_and_reach_the_worker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What LD_LIBRARY_PATH held reached every worker, and no trial said so."""
+    told = {"LD_LIBRARY_PATH": "/opt/cuda/lib64:/opt/blas", "LD_PRELOAD": "/opt/lib/libtcmalloc.so"}
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    placement = placed(Study("s", device="cpu"), [], None, "venv", tmp_path)
+    assert placement.variables.items() >= told.items()
+    assert Local("python", {}, PROJECT).environment(placement).items() >= told.items()
+    plain, spec = make_spec(), make_spec(variables=told)
+    assert spec.id != plain.id
+    result = TrialResult(spec, Status.OK, None, "2026-01-01T00:00:00+00:00", 1.0)
+    assert dict(condition_of(result).stated)[VARIABLES] == " ".join(f"{name}={value}" for name, value in told.items())
+
+
+def test_a_worker_gets_no_library_path_that_its_trial_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/set/after/the/plan")
+    assert "LD_LIBRARY_PATH" not in Local("python", {}, PROJECT).environment(make_spec().placement)
+
+
+def test_an_empty_library_path_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in LOADER:
+        monkeypatch.setenv(name, "")
+    assert not deciding_variables().keys() & set(LOADER)
+
+
+def test_a_container_is_given_no_library_path_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/only/here")
+    placement = placed(Study("s", device="cpu"), [], None, "docker", tmp_path)
+    assert "LD_LIBRARY_PATH" not in placement.variables
+
+
+def test_a_home_folder_in_a_library_path_keeps_a_trial_from_being_published_unseen() -> None:
+    spec = make_spec(variables={"LD_LIBRARY_PATH": "/home/alice/miniconda3/lib"})
+    assert tells(json.dumps(TrialResult(spec, Status.OK, None, "2026-01-01", 1.0).to_json()).encode())
