@@ -13,7 +13,7 @@ from runner.results.gpu_devices import OfGpu, alone_on_all, company, of_gpus, of
 from runner.results.memory import MemoryAccount, memory
 from runner.results.pace import pace
 from runner.results.package_energy import package_energy
-from runner.results.window import calls, divergence, speed, start_up, unknown, usage
+from runner.results.window import calls, divergence, interruptions, speed, start_up, unknown, usage
 from workloads.networks import of_trial
 from workloads.records.build import REDUCED, TF32
 from workloads.records.check_name import COUNTS, CheckName
@@ -120,6 +120,7 @@ def figures_of(records: Records, parts: MemoryAccount | None) -> dict[str, Figur
     """All but those that need the epochs."""
     spec, events, samples = records.spec, records.ended.last, records.samples
     figures = {**start_up(events), **speed(events), **calls(events), **divergence(events)}
+    figures |= interruptions(events, spec)
     figures |= augmentation(records.ended.events) | package_energy(events, samples, records.meter)
     figures |= usage(events, samples, spec) | memory(events, samples, spec, records.workload, parts)
     if spec.placement.device == "cpu":
