@@ -77,7 +77,7 @@ class Adapter:
         return mx.nd.array(array, self.context, dtype=array.dtype)
 
     def _taken(self, array: np.ndarray) -> mx.nd.NDArray:
-        """The same memory on a CPU: nobody writes to `array` until it was read. Not where MXNet counts what it takes."""
+        """The same memory on a CPU: nobody writes to `array` until it is read. Not where MXNet counts what it takes."""
         if self.trace is not None:
             return self._array(array)
         return mx.nd.from_numpy(array).as_in_context(self.context)

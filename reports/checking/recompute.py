@@ -103,8 +103,9 @@ def from_events(events: Events, epochs: int, devices: int = 1) -> Values:
         values[registry.STEP_TIME.name] = window_s / ended["steps"]
         if devices == 1 and ended.get("peak_resident_bytes") is not None:
             values[registry.HOST_MEMORY.name] = ended["peak_resident_bytes"]
-        counts = {registry.PAGE_FAULTS: "page_faults", registry.CONTEXT_SWITCHES: "context_switches"}
-        values |= {spec.name: ended[key] / ended["steps"] for spec, key in counts.items() if devices == 1 and key in ended}
+        counts = {"page_faults": registry.PAGE_FAULTS.name, "context_switches": registry.CONTEXT_SWITCHES.name}
+        if devices == 1:
+            values |= {name: ended[key] / ended["steps"] for key, name in counts.items() if key in ended}
     return values
 
 

@@ -1,7 +1,7 @@
 """Run inside a framework's environment: python left_as_found.py ADAPTER_MODULE OUT_FILE [SIZE ...]
 
-Trains as a worker does, and does in between what a worker does around its steps. Writes JSON: by what was done, how many
-threads the process then has, and how often a training step is interrupted. With sizes: the latter by batch size alone.
+Trains as a worker does, and does in between what a worker does around its steps. Writes JSON: by what was done, how
+many threads the process then has, and how often a training step is interrupted. With sizes: the same by batch size.
 """
 
 from __future__ import annotations
