@@ -72,6 +72,7 @@ QUANTITIES = (
     _optional("product-share", Theme.SPEED, figures.PRODUCT_SHARE),
     _optional("power", Theme.USAGE, figures.POWER),
     ENERGY,
+    _optional("page-faults", Theme.USAGE, figures.PAGE_FAULTS),
     _optional("sm-active", Theme.USAGE, figures.SM_ACTIVE),
     _optional("sm-occupancy", Theme.USAGE, figures.SM_OCCUPANCY),
     _optional("tensor-active", Theme.USAGE, figures.TENSOR_ACTIVE),

@@ -19,7 +19,7 @@ from mxnet import autograd, gluon
 from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.mxnet import optimizers, own_model
 from adapters.mxnet.layers import LAYERS, ROLES
-from adapters.mxnet.libraries import chosen_kernels, compute_in, version
+from adapters.mxnet.libraries import chosen_kernels, compute_in, copy_by_one_thread, version
 from adapters.mxnet.losses import Losses, float32, losses_of
 from adapters.own_code import without_layers
 from workloads.activations import pooled_values
@@ -32,7 +32,7 @@ from workloads.weights import Weights, channels_first, channels_last, outputs_ch
 
 
 def turned(images: np.ndarray) -> np.ndarray:
-    """(n, h, w, c) -> (n, c, h, w), of its own memory: by numpy in a tenth of the time that the network would take."""
+    """(n, h, w, c) -> (n, c, h, w), contiguous: by numpy in a tenth of the time that the network would take."""
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
 
 
@@ -42,6 +42,7 @@ class Adapter:
     def open(
         self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
     ) -> dict[str, Any]:
+        copy_by_one_thread()
         self.mixed = compute_in(precision, device)
         self.tuned = profile == TUNED
         self.context = mx.cpu()
@@ -76,7 +77,7 @@ class Adapter:
         return mx.nd.array(array, self.context, dtype=array.dtype)
 
     def _taken(self, array: np.ndarray) -> mx.nd.NDArray:
-        """The same memory on a CPU: `array` is nobody else's from here on. Not where MXNet counts what it takes."""
+        """The same memory on a CPU: nobody writes to `array` until it is read. Not where MXNet counts what it takes."""
         if self.trace is not None:
             return self._array(array)
         return mx.nd.from_numpy(array).as_in_context(self.context)
@@ -152,7 +153,7 @@ class Adapter:
         self._gradients("write")
         self.net.hybridize(active=False)  # a compiled network calls no block
         with autograd.record():
-            loss = self.loss(self.net(self._array(turned(images))), self._array(labels)).mean()
+            loss = self.loss(self.net(self._taken(turned(images))), self._taken(np.array(labels))).mean()
         loss.backward()
         for hook in hooks:
             hook.detach()
@@ -208,7 +209,7 @@ class Adapter:
         return np.array([loss.asscalar() for loss in handle], np.float32)
 
     def predict(self, images: Images) -> Floats:
-        return self.net(self._array(turned(images))).asnumpy()
+        return self.net(self._taken(turned(images))).asnumpy()
 
     def weights(self) -> Weights:
         keys = self.workload.weight_shapes()

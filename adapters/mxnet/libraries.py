@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import mxnet as mx
+from mxnet.base import _LIB
 from mxnet.contrib import amp
 
 from adapters import kernels
@@ -24,6 +25,16 @@ def compute_in(precision: str, device: str) -> bool:
         raise Unsupported(f"MXNet {mx.__version__} in {precision} on {place}: nobody has held it against the referee")
     amp.init(target_dtype=precision)
     return True
+
+
+def copy_by_one_thread() -> None:
+    """Let the calling thread, Python's, copy arrays alone; MXNet's own threads compute with as many as before.
+
+    In 1.9.1 `nd.array` and `asnumpy` copy 200,000 or more elements in the calling thread, by an OpenMP team of its own.
+    That team stays. The process then has more OpenMP threads than cores, so all of them sleep where they would spin,
+    and every later training step is slower.
+    """
+    _LIB.MXSetNumOMPThreads(ctypes.c_int(1))
 
 
 def version(library: str, call: str) -> str | None:

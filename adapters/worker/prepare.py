@@ -75,6 +75,7 @@ class Prepared:
 def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepared:
     """Open the adapter and load the data; raises what the adapter raises, ValueError for an input that was changed."""
     spec, task, placement = job.trial, job.trial.task, job.trial.placement
+    host.settle_heap()
     facts = adapter.open(
         placement.device_kind, placement.device_threads, task.profile, task.precision, task.feed, spec.cell.allocator
     )

@@ -34,6 +34,7 @@ class WindowTrainer:
         self.trainer, self.events, self.window_s = trainer, events, window_s
         self.segments: list[tuple[int, int]] = []
         self.steps = self.images = 0
+        self.interruptions = host.Interruptions(0, 0)
         self.calls_s: list[float] = []
         self.counts_anew = False  # whether the peak of memory is the window's
         self.peak_bytes: int | None = None
@@ -68,11 +69,14 @@ class WindowTrainer:
         peak_before = host.peak_resident_bytes()
         if not self.segments:
             self.counts_anew = host.reset_peak()
-        steps_before, images_before, started_ns = len(trainer.losses), trainer.images, time.monotonic_ns()
+        steps_before, images_before, before = len(trainer.losses), trainer.images, host.interruptions()
+        started_ns = time.monotonic_ns()
         if not self.segments:
             self.events.write(Event.WINDOW_STARTED, t_ns=started_ns, peak_resident_bytes=peak_before)
         trainer.run(calls)
         self.segments.append((started_ns, time.monotonic_ns()))
+        counts = zip(self.interruptions, host.interruptions(), before, strict=True)
+        self.interruptions = host.Interruptions(*(total + now - then for total, now, then in counts))
         self.steps += len(trainer.losses) - steps_before
         self.images += trainer.images - images_before
         self.calls_s += evened(trainer.calls_s)
@@ -109,6 +113,7 @@ class WindowTrainer:
             calls_s=self.calls_s,
             diverged_step=self.trainer.diverged_step,
             peak_resident_bytes=self.peak_bytes,
+            **self.interruptions._asdict(),
         )
 
     def outstanding(self) -> dict[str, Any]:

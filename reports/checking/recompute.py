@@ -111,6 +111,9 @@ def from_events(events: Events, epochs: int, devices: int = 1) -> Values:
         values[registry.STEP_TIME.name] = window_s / ended["steps"]
         if devices == 1 and ended.get("peak_resident_bytes") is not None:
             values[registry.HOST_MEMORY.name] = ended["peak_resident_bytes"]
+        counts = {"page_faults": registry.PAGE_FAULTS.name, "context_switches": registry.CONTEXT_SWITCHES.name}
+        if devices == 1:
+            values |= {name: ended[key] / ended["steps"] for key, name in counts.items() if key in ended}
     return values
 
 

@@ -14,7 +14,16 @@ from runner.results.gpu_devices import OfGpu, alone_on_all, of_gpus, of_others, 
 from runner.results.memory import MemoryAccount, memory
 from runner.results.pace import pace
 from runner.results.package_energy import package_energy
-from runner.results.window import calls, divergence, foreign_in_epochs, speed, start_up, unknown, usage
+from runner.results.window import (
+    calls,
+    divergence,
+    foreign_in_epochs,
+    interruptions,
+    speed,
+    start_up,
+    unknown,
+    usage,
+)
 from workloads.networks import of_trial
 from workloads.records.build import REDUCED, TF32
 from workloads.records.check_name import COUNTS, CheckName
@@ -122,6 +131,7 @@ def figures_of(records: Records, parts: MemoryAccount | None) -> dict[str, Figur
     """All but those that need the epochs."""
     spec, events, samples = records.spec, records.ended.last, records.samples
     figures = {**start_up(events), **speed(events), **calls(events), **divergence(events)}
+    figures |= interruptions(events, spec)
     figures |= augmentation(records.ended.events) | package_energy(events, samples, records.meter)
     figures |= cpu_quota(events, samples, spec, records.meter)
     figures |= usage(events, samples, spec, figures[CPU_QUOTA.name].value)

@@ -76,6 +76,23 @@ def calls(events: dict[str, Any]) -> dict[str, Figure]:
     }
 
 
+def interruptions(events: dict[str, Any], spec: TrialSpec) -> dict[str, Figure]:
+    """Page faults and voluntary context switches of the worker's process, per training step of the steady window."""
+    source = "kernel: getrusage(2) of the worker's process at the edges of the steady window"
+    if Event.WINDOW_ENDED not in events:
+        return all_unknown(registry.INTERRUPTIONS, source, NO_WINDOW)
+    if spec.placement.devices > 1:
+        return all_unknown(registry.INTERRUPTIONS, source, "of several devices' processes only the first is counted")
+    ended = events[Event.WINDOW_ENDED]
+    counts = {registry.PAGE_FAULTS: ended.get("page_faults"), registry.CONTEXT_SWITCHES: ended.get("context_switches")}
+    return {
+        each.name: unknown(source, "the worker did not count them; workers of earlier versions do not")
+        if count is None
+        else Figure(count / ended["steps"], source, samples=ended["steps"])
+        for each, count in counts.items()
+    }
+
+
 def divergence(events: dict[str, Any]) -> dict[str, Figure]:
     """The first step, counted from 1, of which the loss was no number."""
     source = "worker: losses of all epochs and of the steady window"

@@ -1,16 +1,18 @@
 """How fast our worker is beside the loops that people write, in fresh processes, in turn.
 
 python tests/benchmarks/measure_loops.py [--framework NAME ...] [--batch-size N ...] [--rounds N] [--seconds S]
-    [--settings] [--against ROOT] [--with SETTING ...] [--neighbour]
+    [--beside LOOP ...] [--settings] [--against ROOT] [--with SETTING ...] [--neighbour]
 
-Prints, per framework and batch size, images/s (median over the rounds) and ratios: the mean of the rounds' logarithms
-with its 95 % interval by Student's t. Our worker in profile default stands beside the guide's loop by hand and the
-trainers that people use, in profile tuned beside the best loop found by hand. `--settings`: the
+Prints, per framework and batch size, images/s and page faults per step (medians over the rounds) and ratios: the mean
+of the rounds' logarithms with its 95 % interval by Student's t. Our worker in profile default stands beside the guide's
+loop by hand, the same with the guide's own data pipeline (guide-feed), and the trainers that people use; in profile
+tuned beside the best loop found by hand. `--beside`: profile default beside these loops alone. `--settings`: the
 guide's loop with each setting of tuned alone and with all of them stands beside itself without, the best loop with each
 of those that tuned does without beside itself. `--against ROOT`: our worker stands beside that of another checkout.
 `--with SETTING`: our worker with one more setting, NAME=VALUE of its environment or a precision, stands beside itself,
 in both profiles. `--neighbour`: meanwhile a process that only computes has one of the cores.
-Exit code 1 where our worker's ratio to a loop by hand is below BAR with all of its interval, or losses differ.
+Exit code 1 where our worker's ratio to a loop by hand, of either feed, is below BAR with all of its interval, or losses
+differ.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from workloads.records.intervals import mean_interval  # noqa: E402
 from workloads.records.job import Placement  # noqa: E402
 
 BAR, SAME_LOSSES = 0.98, 1e-3
-BY_HAND, OTHER = "by-hand", "other-checkout"
+BY_HAND, GUIDE_FEED, OTHER = "by-hand", "guide-feed", "other-checkout"
 VARIABLES = "variables"  # the setting that is those of [profile.tuned]
 SETTINGS = {
     "pytorch": ("channels-last", "fused", VARIABLES),
@@ -58,6 +60,7 @@ TRAINERS = {"pytorch": ("lightning",), "tensorflow": ("fit",), "mxnet": ("estima
 # Of a trainer that does not come with its framework: beside the framework's environment, in a folder of its own.
 PACKAGES = {"lightning": Path(__file__).with_name("requirements-lightning.txt")}
 
+TOLD = ("images_per_s", "page_faults_per_step")  # of each loop, in the table
 Told = dict[str, Any]
 Pair = tuple[str, str]  # loops: the first's speed is held against the second's
 
@@ -79,7 +82,10 @@ def pairs_of(framework: str, options: argparse.Namespace) -> list[Pair]:
         more = [(f"{best(framework)}+{each}", best(framework)) for each in NOT_TUNED.get(framework, ())]
         return [*alone, (best(framework), BY_HAND), *more]
     usual: str = DEFAULT
-    return [(usual, each) for each in (BY_HAND, *TRAINERS[framework])] + [(TUNED, best(framework))]
+    if options.beside:
+        return [(usual, each) for each in options.beside]
+    others = (BY_HAND, GUIDE_FEED, *TRAINERS[framework])
+    return [(usual, each) for each in others] + [(TUNED, best(framework))]
 
 
 def packages_of(loop: str) -> Path | None:
@@ -177,6 +183,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--batch-size", nargs="+", type=int, default=[4, 32, 128, 1024])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--beside", nargs="+", choices=(BY_HAND, GUIDE_FEED))
     parser.add_argument("--settings", action="store_true")
     parser.add_argument("--against", type=Path)
     parser.add_argument("--with", dest="more", nargs="+", metavar="SETTING")
@@ -185,7 +192,8 @@ def main(words: list[str]) -> int:
     for word in options.more or ():
         if "=" not in word and word not in PRECISIONS:
             parser.error(f"--with {word}: give NAME=VALUE, or one of {', '.join(PRECISIONS)}")
-    table = Table("framework", "batch", "loop", "images/s", "beside", "images/s", "ratio [95 %]", "", box=None)
+    columns = ("framework", "batch", "loop", "images/s", "faults", "beside", "images/s", "faults", "ratio [95 %]", "")
+    table = Table(*columns, box=None)
     console, failed = Console(width=150), False
     cells = [(framework, size) for framework in options.framework for size in options.batch_size]
     for framework, size in track(cells, console=Console(stderr=True)):
@@ -194,12 +202,15 @@ def main(words: list[str]) -> int:
             rounds = in_turn(framework, (loop for pair in pairs for loop in pair), size, options)
         for pair in pairs:
             mean, low, high = ratio(rounds, pair)
-            below = pair[1].startswith(BY_HAND) and not (options.settings or options.more) and high < BAR
+            below = pair[1].startswith((BY_HAND, GUIDE_FEED)) and not (options.settings or options.more) and high < BAR
             wrong = differ(pair, rounds[0])
             failed |= below or wrong
-            speeds = [f"{statistics.median(each[loop]['images_per_s'] for each in rounds):,.0f}" for loop in pair]
+            (speed, faults), (other_speed, other_faults) = (
+                [f"{statistics.median(each[loop][name] for each in rounds):,.0f}" for name in TOLD] for loop in pair
+            )
             verdict = "; ".join(["below the bar"] * below + ["other losses"] * wrong)
-            told = (pair[0], speeds[0], pair[1], speeds[1], f"{mean:.3f} [{low:.3f}, {high:.3f}]", verdict)
+            ours, theirs = (pair[0], speed, faults), (pair[1], other_speed, other_faults)
+            told = (*ours, *theirs, f"{mean:.3f} [{low:.3f}, {high:.3f}]", verdict)
             table.add_row(framework, str(size), *told)
     console.print(table)
     return int(failed)

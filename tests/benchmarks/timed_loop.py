@@ -1,6 +1,7 @@
 """Run inside a framework's environment: python timed_loop.py ROOT FRAMEWORK LOOP PRECISION BATCH_SIZE SECONDS THREADS
 
-Prints JSON: images_per_s of a steady window of so many seconds, `losses` of the first 20 steps. LOOP is a profile:
+Prints JSON: images_per_s of a steady window of so many seconds, with the page faults of the process per step in it, and
+`losses` of the first 20 steps. LOOP is a profile:
 the adapter in the checkout ROOT through the worker's own Trainer; or a loop of loops/FRAMEWORK_loops.py with its
 settings, as "by-hand+fused+channels-last", which is given the same images, labels, weights and order.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -23,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [root, str(HERE)]
 
 from adapters.base import Order  # noqa: E402
+from adapters.worker import host  # noqa: E402
 from adapters.worker.trainer import Trainer, endless_batches, power_of_two  # noqa: E402
 from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402
 from workloads.spec import OptimizerSpec  # noqa: E402
@@ -30,14 +33,18 @@ from workloads.weights import draw  # noqa: E402
 
 COUNT = 8192  # images, random: what they show does not change the time
 COMPARED = 20  # steps, whose losses show that two loops compute the same
+FED = 2048  # of them a call of the guide's own feed: a part of an epoch, so that a run is short
 WARM_UP_S = 1.5
 CALL_S = 0.1  # between two waits for the device, as the worker's calls
 
 Train = Callable[[Order], list[float]]  # (steps, batch) -> losses, when the device is done
+Timed = tuple[list[float], float, float]  # losses of the first steps, images/s, page faults per step
 
 
 def worker(profile: str, threads: int) -> Trainer:
     """Around the checkout's adapter."""
+    if settle := getattr(host, "settle_heap", None):  # another checkout's may know of none
+        settle()
     adapter = import_module(f"adapters.{framework}.adapter").Adapter()
     mode = {"profile": profile, "precision": precision}
     known = inspect.signature(adapter.open).parameters  # another checkout's may know of no precision
@@ -47,32 +54,37 @@ def worker(profile: str, threads: int) -> Trainer:
     return Trainer(adapter)
 
 
-def of_worker(trainer: Trainer, batch_size: int, seconds: float) -> tuple[list[float], float]:
-    """(losses of the first steps, images/s)."""
+def page_faults() -> int:
+    """Minor ones of this process up to now."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def of_worker(trainer: Trainer, batch_size: int, seconds: float) -> Timed:
+    """Train by the worker's own loop."""
     trainer.run_timed(first)
     losses = list(trainer.losses)
     for length_s in (WARM_UP_S, seconds):
-        before, started_s = trainer.images, time.monotonic()
+        before, faults, started_s = trainer.images, page_faults(), time.monotonic()
         trainer.run(endless_batches(order, batch_size, trainer, started_s + length_s))
-        speed = (trainer.images - before) / (time.monotonic() - started_s)
-    return losses, speed
+        seen, took_s = trainer.images - before, time.monotonic() - started_s
+    return losses, seen / took_s, (page_faults() - faults) * batch_size / seen
 
 
-def of_loop(train: Train, batch_size: int, seconds: float, steps: int | None) -> tuple[list[float], float]:
-    """The same of a loop that is given so many steps a call; None: as many as the worker gives an adapter."""
+def of_loop(train: Train, batch_size: int, seconds: float, steps: int | None) -> Timed:
+    """Train by a loop that is given so many steps a call; None: as many as the worker gives an adapter."""
     losses = train(first)
     started_s = time.monotonic()
     train(first[:5])
     steps = steps or power_of_two(max(1, int(CALL_S * 5 / (time.monotonic() - started_s))))
     position = 0
     for length_s in (WARM_UP_S, seconds):
-        seen, started_s = 0, time.monotonic()
+        seen, faults, started_s = 0, page_faults(), time.monotonic()
         while time.monotonic() < started_s + length_s:
             indices = np.arange(position, position + steps * batch_size) % COUNT
             train(order[indices].reshape(steps, batch_size))
             seen, position = seen + len(indices), int(indices[-1]) + 1
-        speed = seen / (time.monotonic() - started_s)
-    return losses, speed
+        took_s = time.monotonic() - started_s
+    return losses, seen / took_s, (page_faults() - faults) * batch_size / seen
 
 
 OPTIMIZER = OptimizerSpec.named("momentum")
@@ -86,10 +98,11 @@ first = np.resize(order, (COMPARED, size))
 
 loops = import_module(f"loops.{framework}_loops")
 name, *settings = loop.split("+")
-if make := (loops.LOOPS | loops.TRAINERS).get(name):
-    epoch = COUNT // size if name in loops.TRAINERS else None  # what a trainer does around an epoch is not a step's
+if make := (loops.LOOPS | loops.FEEDS | loops.TRAINERS).get(name):
+    # What a trainer does around an epoch is not a step's.
+    epoch = COUNT // size if name in loops.TRAINERS else max(1, FED // size) if name in loops.FEEDS else None
     train = make(images, labels, weights, int(threads_text), set(settings))
     told = of_loop(train, size, float(seconds_text), epoch)
 else:
     told = of_worker(worker(loop, int(threads_text)), size, float(seconds_text))
-print(json.dumps({"losses": told[0], "images_per_s": told[1]}))
+print(json.dumps(dict(zip(("losses", "images_per_s", "page_faults_per_step"), told, strict=True))))

@@ -112,6 +112,7 @@ def worked() -> bytes:
         "copied_s": 0.01,
     }
     ended = {"steps": 125, "images": 4000, "calls_s": [0.1] * 50, "diverged_step": None, "peak_resident_bytes": 30}
+    ended |= {"page_faults": 250, "context_switches": 125}
     ended["segments"] = [[7 * SECOND, 9 * SECOND], [9 * SECOND, 12 * SECOND]]
     return lines(
         (Event.STARTED, 0, {}),

@@ -13,14 +13,14 @@ from probed import IMAGES, LABELS, PLAIN
 
 from adapters.base import Floats, Order
 from adapters.numpy.adapter import Adapter
-from adapters.worker import end_probe, steady, trial
+from adapters.worker import end_probe, host, steady, trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
 from adapters.worker.trainer import Trainer
 from reports.checking import recompute
 from runner.results.assemble import read_epochs
 from runner.results.package_energy import package_energy
-from runner.results.window import calls, speed, usage
+from runner.results.window import calls, interruptions, speed, usage
 from workloads import weights
 from workloads.datasets import Split, batch_order
 from workloads.records.events import Event, Events
@@ -69,6 +69,7 @@ class Slow(Adapter):
         super().__init__()
         self.clock, self.left_s, self.step_s, self.open_s = clock, left_s, step_s, 0.0
         self.given: list[int] = []
+        self.copies = 0
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
         self.given += [len(batch) for batch in order]
@@ -79,6 +80,7 @@ class Slow(Adapter):
     def weights(self) -> Weights:
         self.clock.sleep(self.open_s)
         self.open_s = 0.0
+        self.copies += 1
         return super().weights()
 
 
@@ -209,6 +211,8 @@ CUT: dict[str, Any] = {
         "images": 120,
         "calls_s": [0.1] * 30,
         "segments": [[1 * SECOND, 2 * SECOND], [3 * SECOND, 5 * SECOND]],
+        "page_faults": 60,
+        "context_switches": 0,
     },
 }
 
@@ -228,6 +232,46 @@ def test_speed_and_usage_are_those_of_the_segments() -> None:
     assert (value["window_s"], value["images_per_s"], value["step_time_s"]) == (3, 40, 0.1)
     assert value["cpu_percent"] == value["cpu_busy_percent"] == pytest.approx(75)
     assert value["foreign_cpu_percent"] == pytest.approx(0, abs=1e-9)
+
+
+def test_what_interrupts_a_step_is_that_of_the_segments_and_recomputed_alike() -> None:
+    figures = interruptions(CUT, make_spec())
+    value = {name: figure.value for name, figure in figures.items()}
+    assert value == {"page_faults_per_step": 2, "context_switches_per_step": 0}
+    recomputed = recompute.from_events([{"event": name, **event} for name, event in CUT.items()], 1)
+    assert value.items() <= recomputed.items()
+
+
+@pytest.mark.parametrize(
+    ("left_out", "devices", "reason"),
+    [
+        (("page_faults", "context_switches"), 1, "earlier versions"),
+        ((), 2, "only the first is counted"),
+        (tuple(CUT[Event.WINDOW_ENDED]), 1, "did not reach the end"),
+    ],
+)
+def test_interruptions_that_nobody_counted_are_unknown_with_the_reason(
+    left_out: tuple[str, ...], devices: int, reason: str
+) -> None:
+    ended = {key: value for key, value in CUT[Event.WINDOW_ENDED].items() if key not in left_out}
+    figures = interruptions({**CUT, Event.WINDOW_ENDED: ended} if ended else {}, make_spec(devices=devices))
+    assert [(figure.value, reason in (figure.reason or "")) for figure in figures.values()] == [(None, True)] * 2
+
+
+def test_only_what_happens_in_segments_is_counted(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each training step has 3 page faults and sleeps twice; each copy of weights, between segments, more."""
+    adapter = Slow(clock)
+
+    def counted() -> host.Interruptions:
+        steps, copies = len(adapter.given), adapter.copies
+        return host.Interruptions(3 * steps + 1000 * copies, 2 * steps + 1000 * copies)
+
+    monkeypatch.setattr(host, "interruptions", counted)
+    ended = named(trained(tmp_path, adapter, varied(SPEC, window_s=0.5)), Event.WINDOW_ENDED)
+    assert adapter.copies == 2 * len(ended["segments"]) == 4
+    assert (ended["page_faults"], ended["context_switches"]) == (3 * ended["steps"], 2 * ended["steps"])
 
 
 def test_energy_is_that_of_the_segments() -> None:

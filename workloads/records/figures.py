@@ -165,6 +165,16 @@ TENSOR_ACTIVE = _gpu("tensor_active_percent", "Tensor cores active", "%", 1, "% 
 DRAM_ACTIVE = _gpu("dram_active_percent", "DRAM active", "%", 1, "% of the cycles with a transfer, mean over")
 GPM = (SM_ACTIVE, SM_OCCUPANCY, TENSOR_ACTIVE, DRAM_ACTIVE)  # the driver's own counters, Hopper and newer
 
+# What interrupts a step, as the kernel counts it of the worker's process.
+PAGE_FAULTS = FigureSpec(
+    "page_faults_per_step", "Page faults", "per step",
+    title="Minor page faults of the worker per training step, mean over the steady window", windowed=True, rare=True,
+)  # fmt: skip
+CONTEXT_SWITCHES = FigureSpec(
+    "context_switches_per_step", "Voluntary context switches", "per step", windowed=True, timed=True, rare=True
+)
+INTERRUPTIONS = (PAGE_FAULTS, CONTEXT_SWITCHES)
+
 # Energy and what decides it.
 POWER = _gpu("power_w", "GPU power", "W", None, "W, mean over")
 POWER_ERROR = _gpu("power_error_w", "GPU power, may be off by", "W", rare=True)

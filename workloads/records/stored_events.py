@@ -65,6 +65,8 @@ class _WindowEnded(_Line, total=False):
     calls_s: list[Seconds]
     diverged_step: Number | None
     peak_resident_bytes: Number | None
+    page_faults: Number
+    context_switches: Number
 
 
 class _WindowSettled(_Line, total=False):

@@ -69,6 +69,28 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[
     return train
 
 
+def guide_feed(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
+    """The guide's loop over Gluon's DataLoader, which transforms image by image."""
+    net = net_of(weights)
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9})
+    loss_fn = gluon.loss.SoftmaxCrossEntropyLoss()
+    data = gluon.data.ArrayDataset(mx.nd.array(images, dtype="uint8"), labels)
+    data = data.transform_first(gluon.data.vision.transforms.ToTensor())
+
+    def train(order: Any) -> list[float]:
+        losses = []
+        for x, y in gluon.data.DataLoader(data, batch_sampler=order.tolist()):
+            with autograd.record():
+                loss = loss_fn(net(x), y)
+            loss.backward()
+            trainer.step(len(y))
+            losses.append(loss.mean())
+        return [loss.asscalar().item() for loss in losses]
+
+    return train
+
+
 def estimator(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
     """Its `fit` of exactly these batches; the loss that it tells is the mean over them."""
     from mxnet.gluon.contrib.estimator import Estimator
@@ -91,4 +113,5 @@ def estimator(images: Any, labels: Any, weights: Any, threads: int, settings: se
 
 
 LOOPS = {"by-hand": by_hand}
+FEEDS = {"guide-feed": guide_feed}
 TRAINERS = {"estimator": estimator}

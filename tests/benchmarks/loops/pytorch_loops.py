@@ -58,6 +58,28 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[
     return train
 
 
+def guide_feed(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
+    """The guide's loop over a DataLoader of a TensorDataset, which was converted to float once."""
+    torch.set_num_threads(threads)
+    net = with_weights(Net(), weights)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    loss_fn = nn.CrossEntropyLoss()
+    inputs = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
+    data = torch.utils.data.TensorDataset(inputs, torch.from_numpy(labels).long())
+
+    def train(order: Any) -> list[float]:
+        losses = []
+        for x, y in torch.utils.data.DataLoader(data, batch_sampler=order.tolist()):
+            optimizer.zero_grad()
+            loss = loss_fn(net(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        return [loss.item() for loss in losses]
+
+    return train
+
+
 def lightning(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
     """Its `fit` of exactly these batches, once for each call; the loss that it tells is the mean over them."""
     import logging
@@ -95,4 +117,5 @@ def lightning(images: Any, labels: Any, weights: Any, threads: int, settings: se
 
 
 LOOPS = {"by-hand": by_hand}
+FEEDS = {"guide-feed": guide_feed}
 TRAINERS = {"lightning": lightning}

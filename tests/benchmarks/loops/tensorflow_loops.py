@@ -61,6 +61,31 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[
     return train
 
 
+def guide_feed(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
+    """The guide's loop over a tf.data.Dataset of arrays in memory, in batches."""
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    model = model_of(weights)
+    optimizer = keras.optimizers.SGD(learning_rate=0.01, momentum=0.9)
+    loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    @tf.function
+    def train_step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss_value = loss_fn(y, model(x, training=True))
+        grads = tape.gradient(loss_value, model.trainable_weights)
+        optimizer.apply(grads, model.trainable_weights)
+        return loss_value
+
+    def train(order: Any) -> list[float]:
+        rows = order.ravel()
+        data = tf.data.Dataset.from_tensor_slices((images[rows], labels[rows]))
+        batches = data.batch(order.shape[1], drop_remainder=True)
+        return [float(loss) for loss in [train_step(x, y) for x, y in batches]]
+
+    return train
+
+
 def fit(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
     """`fit` of exactly these batches; the loss that it tells is the mean over them."""
     tf.config.threading.set_intra_op_parallelism_threads(threads)
@@ -78,4 +103,5 @@ def fit(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]
 
 
 LOOPS = {"by-hand": by_hand}
+FEEDS = {"guide-feed": guide_feed}
 TRAINERS = {"fit": fit}

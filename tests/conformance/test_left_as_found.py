@@ -1,0 +1,78 @@
+"""What a worker does around its training steps leaves the process as it found it, with every framework.
+
+Bounds are generous: threads that come and go, and a step that is interrupted a few times more, are nobody's fault.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+from suite import FRAMEWORKS, HERE, REFEREE, run_in
+
+Found = dict[str, dict[str, float]]
+
+FACTOR = 1.5
+# More of them than FACTOR times as many, per step, are a finding. PyTorch on a fresh heap has 400 faults and more.
+ALLOWED = {"threads": 0, "page_faults": 100, "context_switches": 60}
+BEFORE = "training"
+SIZES = (4, 32, 128)
+DISTURBING = {path.stem: path for path in sorted((HERE / "broken" / "disturbing").glob("*.py"))}
+FRESH_HEAP = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}  # as they are at first
+REAL = [name for name in FRAMEWORKS if name != REFEREE]
+
+
+def found(framework: str, module: str, folder: Path, *sizes: int, **variables: str) -> Found:
+    out = folder / "found.json"
+    run_in(framework, HERE / "left_as_found.py", module, str(out), *map(str, sizes), **variables)
+    told: Found = json.loads(out.read_text())
+    return told
+
+
+def errors_of(name: str) -> tuple[str, tuple[str, str]]:
+    """(framework, what is found first): read, not imported, for its framework is not here."""
+    for node in ast.parse(DISTURBING[name].read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "(FRAMEWORK, CAUGHT_BY)":
+            framework, caught_by = ast.literal_eval(node.value)
+            return framework, caught_by
+    raise AssertionError(f"{DISTURBING[name]} does not say what it disturbs")
+
+
+def findings(told: Found) -> list[tuple[str, str]]:
+    """(what was done, what there is more of since)."""
+    factor = {"threads": 1.0}
+    return [
+        (done, name)
+        for done, counts in told.items()
+        for name, count in counts.items()
+        if count > factor.get(name, FACTOR) * told[BEFORE][name] + ALLOWED[name]
+    ]
+
+
+@pytest.mark.parametrize("framework", REAL)
+def test_a_step_is_as_it_was_after_evaluations_probes_copies_and_counting_of_memory(
+    framework: str, tmp_path: Path
+) -> None:
+    told = found(framework, f"adapters.{framework}.adapter", tmp_path)
+    assert set(told) == {BEFORE, "memory", "copies", "evaluation", "probe", "network"}
+    assert findings(told) == [], told
+
+
+@pytest.mark.parametrize("name", DISTURBING)
+def test_an_adapter_that_disturbs_its_own_training_is_found_by_what_it_does(name: str, tmp_path: Path) -> None:
+    framework, caught_by = errors_of(name)
+    told = found(framework, f"broken.disturbing.{name}", tmp_path)
+    assert caught_by == findings(told)[0], told
+
+
+@pytest.mark.parametrize("framework", REAL)
+def test_a_step_finds_its_memory_in_the_heap(framework: str, tmp_path: Path) -> None:
+    told = found(framework, f"adapters.{framework}.adapter", tmp_path, *SIZES)
+    assert [size for size in told if told[size]["page_faults"] > ALLOWED["page_faults"]] == [], told
+
+
+def test_a_heap_that_gives_its_memory_back_is_seen_in_the_page_faults_of_a_step(tmp_path: Path) -> None:
+    told = found("pytorch", "adapters.pytorch.adapter", tmp_path, *SIZES, **FRESH_HEAP)
+    assert min(told[size]["page_faults"] for size in told) > 3 * ALLOWED["page_faults"], told
