@@ -73,7 +73,7 @@ def test_a_figure_has_a_label_and_the_unit_of_its_name(spec: figures.FigureSpec)
 def test_what_other_processes_can_change_is_marked_in_the_registry() -> None:
     steady = {
         *("test_accuracy", "diverged_step", "foreign_cpu_percent", "foreign_cpu_epochs_percent", "foreign_processes"),
-        *("cpu_quota_cores", "cpu_throttled_percent"),
+        *("cpu_quota_cores", "cpu_throttled_percent", "page_faults_per_step"),
         *("power_limit_w", "host_memory_bytes", "host_memory_peak_bytes", "host_context_bytes"),
         *("process_gpu_memory_bytes", "allocator_peak_bytes", "allocator_reserved_bytes", "steps_peak_bytes"),
         *("waited_step_peak_bytes", "queued_steps_bytes", "pool_indices_bytes", "activations_exact_bytes"),

@@ -171,7 +171,13 @@ PAGE_FAULTS = FigureSpec(
     title="Minor page faults of the worker per training step, mean over the steady window", windowed=True, rare=True,
 )  # fmt: skip
 CONTEXT_SWITCHES = FigureSpec(
-    "context_switches_per_step", "Voluntary context switches", "per step", windowed=True, timed=True, rare=True
+    "context_switches_per_step",
+    "Voluntary context switches",
+    "per step",
+    windowed=True,
+    timed=True,
+    disturbable=True,
+    rare=True,
 )
 INTERRUPTIONS = (PAGE_FAULTS, CONTEXT_SWITCHES)
 
