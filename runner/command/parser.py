@@ -6,7 +6,7 @@ import argparse
 import difflib
 import textwrap
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -250,6 +250,8 @@ def study_of(options: argparse.Namespace) -> Study:
     changes = {name: value for name, value in (axes | lists).items() if value is not None}
     try:
         study = _chosen(studies.read(path), getattr(options, "chosen_series", []))
+        if any("batch_sizes" in each.keys for each in study.series):
+            study = _of_sizes(study, changes.pop("batch_sizes", ()))
         for key in changes:
             if own := [each.name for each in study.series if key in each.keys]:
                 option, names = OPTIONS.get(key, key.replace("_", "-")), ", ".join(own)
@@ -260,6 +262,26 @@ def study_of(options: argparse.Namespace) -> Study:
         return study.changed(**changes)
     except StudyError as error:
         raise BadInput(str(error)) from error
+
+
+def _of_sizes(study: Study, sizes: tuple[int, ...]) -> Study:
+    """With these of its series' batch sizes alone, and the series that have one of them; all where none is named.
+    Raises BadInput.
+    """
+    if not sizes:
+        return study
+    kept = {name: [size for size in part.batch_sizes if size in sizes] for name, part in study.parts.items()}
+    known_sizes = {size for part in study.parts.values() for size in part.batch_sizes}
+    if unknown := [size for size in sizes if size not in known_sizes]:
+        offer = ", ".join(map(str, sorted(known_sizes)))
+        raise BadInput(f"--batch-size {unknown[0]}: the series of study {study.name} have {offer}: name some of those")
+    return study.changed(
+        series=tuple(
+            replace(each, changes=tuple((dict(each.changes) | {"batch_sizes": tuple(kept[each.name])}).items()))
+            for each in study.series
+            if kept[each.name]
+        )
+    )
 
 
 def _chosen(study: Study, names: list[str]) -> Study:

@@ -32,6 +32,7 @@ from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS
 from workloads.spec import OPTIMIZER_NAMES, SCHEDULE_NAMES, Workload
 from workloads.study import Study, read, studies
+from workloads.words import counted
 
 
 def went_wrong(results: list[TrialResult], console: Console) -> None:
@@ -42,8 +43,8 @@ def went_wrong(results: list[TrialResult], console: Console) -> None:
     if not wrong:
         return
     counts = Counter(str(result.status) for result in results)
-    counted = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    console.print(f"{len(results)} trials: {counted}")
+    ended = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    console.print(f"{counted(len(results), 'trial')}: {ended}")
     for result in wrong:
         console.print(f"  {result.spec.id}: {result.status}: {result.reason}")
 
@@ -51,7 +52,9 @@ def went_wrong(results: list[TrialResult], console: Console) -> None:
 def left_out(plan: Plan, results: Path, console: Console) -> None:
     """What of the plan is not run, for it was measured before."""
     if plan.finished:
-        console.print(f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {results}: left out")
+        verb = "is" if len(plan.trials) == 1 else "are"
+        trials = f"{len(plan.finished)} of {counted(len(plan.trials), 'trial')}"
+        console.print(f"{trials} {verb} finished in {results}: left out")
     if lacking := [result for result in plan.finished.values() if lacks_evidence(result)]:
         console.print(f"{len(lacking)} of those are measured, but not judged: {lacking[0].reason}")
 
@@ -140,7 +143,7 @@ def plan(request: Request, console: Console) -> None:
     unreadable(found, console)
     owed = list(_from_files(found))
     planned = plan_of_series(request, installations(request), range(request.study.repeats), {})
-    planned = planned.with_stored([*found.planned(planned.trials).values(), *owed])
+    planned = planned.with_stored([*found.planned(planned.trials).values(), *owed], found.paces)
     estimates, placement = planned.estimates_s, request.placement
     for framework, model in request.models.items():
         console.print(f"{framework}: {model.path}:{model.function}, own code, not compared")
@@ -165,7 +168,7 @@ def plan(request: Request, console: Console) -> None:
         console.print("  ".join([name, spec.placement.device, *states]))
     for told in (*_memory(planned, lines), *_schedules(request)):
         console.print(told)
-    total = f"{len(planned.to_run)} trials to run, about {duration(sum(estimates.values()))}"
+    total = f"{counted(len(planned.to_run), 'trial')} to run, about {duration(sum(estimates.values()))}"
     console.print(f"{total}; a rough guess where nothing like it has been measured in {request.results}")
     if request.until_stable is not None:
         console.print(f"then, until stable, single repeats up to {request.until_stable} in all: their number is open")
@@ -213,5 +216,8 @@ def _schedules(request: Request) -> Iterator[str]:
     """A line for each batch size; none where all steps have one rate."""
     for series, part in request.parts.items():
         for name, rates in training_inputs.rates(part.study, part.dataset.train_count).items():
-            size, steps = name.rpartition("/")[2], f"{len(rates)} steps, {min(rates):.3g} to {max(rates):.3g}"
+            size, steps = (
+                name.rpartition("/")[2],
+                f"{counted(len(rates), 'step')}, {min(rates):.3g} to {max(rates):.3g}",
+            )
             yield f"{_of(series)}batch {size:>5}: learning rates of {steps}; behind them {rates[-1]:.3g}"

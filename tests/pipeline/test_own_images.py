@@ -93,7 +93,7 @@ def test_a_folder_of_many_modes_and_sizes_is_trained_judged_and_reported(photos:
     (photos / "train" / "cat" / "notes.txt").write_text("none")
     command = asked(tmp_path, "--dataset", photos, "--fit", "crop")
     planned = run_runner(*command, "--plan")
-    assert planned.returncode == 0 and "1 trials to run" in planned.stdout and not cached(photos)
+    assert planned.returncode == 0 and "1 trial to run" in planned.stdout and not cached(photos)
     done = run_runner(*command)
     assert "validation/ is not read" in done.stdout and "1 files are no .jpg" in done.stdout, done.stderr
     result = the_trial(tmp_path / "results")

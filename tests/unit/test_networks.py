@@ -112,9 +112,9 @@ def test_a_workload_that_is_imported_or_named_twice_is_one(tmp_path: Path) -> No
             "layer flat: a Flatten of several pixels and",
         ),
         (
-            FILE.replace(
-                'Dense("dense"', 'residual("sum", (Dense("d", 72),)), Dense("dense"'
-            ).replace("import Conv2D, ", "import Conv2D, residual, "),
+            FILE.replace('Dense("dense"', 'residual("sum", (Dense("d", 72),)), Dense("dense"').replace(
+                "import Conv2D, ", "import Conv2D, residual, "
+            ),
             "layer sum: a Flatten before or at the end of a branch needs a Dense behind it",
         ),
     ],
