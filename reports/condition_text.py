@@ -15,6 +15,7 @@ from workloads.words import counted
 from . import series
 from .conditions import ACCUMULATION, COOL_DOWN, DEVICES, VARIABLES, Condition, Section, mode_said, model_words
 from .frameworks import display_name, ordered
+from .reference_words import REFERENCE
 from .training_text import accumulation_label, optimizer_label
 
 # Parts that are told where they are something else.
@@ -24,6 +25,7 @@ SELDOM = {
     ACCUMULATION: "none",
     COOL_DOWN: "none",
     DEVICES: "one",
+    REFERENCE: "none",
 }
 NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
 

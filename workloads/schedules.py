@@ -61,7 +61,8 @@ def _one_cycle(steps: int) -> NDArray[np.float64]:
     first, last, peak, t = 1 / RISE_FACTOR, 1 / RISE_FACTOR / FALL_FACTOR, RISE * steps - 1, np.arange(steps)
     up = 1 + (first - 1) * (1 + np.cos(np.pi * t / peak)) / 2
     down = last + (1 - last) * (1 + np.cos(np.pi * (t - peak) / (steps - 1 - peak))) / 2
-    return np.where(t <= peak, up, down)
+    parts: NDArray[np.float64] = np.where(t <= peak, up, down)
+    return parts
 
 
 def _cosine(steps: int) -> NDArray[np.float64]:

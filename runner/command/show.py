@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -33,6 +34,8 @@ from workloads.records.status import FINDINGS
 from workloads.spec import OPTIMIZER_NAMES, SCHEDULE_NAMES, Workload
 from workloads.study import Study, read, studies
 from workloads.words import counted
+
+LIST_WIDTH = 120  # characters of a line
 
 
 def went_wrong(results: list[TrialResult], console: Console) -> None:
@@ -111,8 +114,10 @@ def inventory(project: Project, pythons: Sequence[str], console: Console) -> Non
     }
     for heading, lines in sections.items():
         console.print(heading, style="bold")
+        width = max(map(len, lines), default=0) + 4
         for name, text in lines.items():
-            console.print(f"  {name:<14}{text}")
+            first, *others = textwrap.wrap(text, LIST_WIDTH - width, break_on_hyphens=False) or [""]
+            console.print("\n".join([f"  {name}".ljust(width) + first, *(" " * width + line for line in others)]))
 
 
 def _study(study: Study) -> str:
@@ -122,7 +127,7 @@ def _study(study: Study) -> str:
 def _workload(workload: Workload) -> str:
     shape = " x ".join(map(str, workload.input_shape))
     counts = f"{workload.parameter_count:,} parameters, {workload.multiply_adds:,} multiply-adds an image of {shape}"
-    return f"{counts}: {workload.summary}"
+    return f"{counts}: {workload.summary}" + (f"; {workload.differs}" if workload.differs else "")
 
 
 def _framework(project: Project, framework: str) -> str:

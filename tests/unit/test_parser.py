@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,18 @@ def test_some_of_the_batch_sizes_that_series_have_of_their_own_can_be_asked_for(
     assert asked(tmp_path, "--series", "sgd", "--batch-size", "64") == {"sgd": (64,)}, "it has no sizes of its own"
     with pytest.raises(BadInput, match="--batch-size 64: the series of study two have 8, 16, 32: name some of those"):
         asked(tmp_path, "--batch-size", "16,64")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--framwork", "all"], "unknown option --framwork: did you mean --framework?"),
+        (["--batchsize=4"], "unknown option --batchsize=4: did you mean --batch-size?"),
+        (["doctr"], "unknown word doctr: did you mean doctor?"),
+        (["batch-sise"], "unknown word batch-sise: did you mean batch-size?"),
+        (["--xyz"], "unknown option --xyz (see python -m runner --help)"),
+    ],
+)
+def test_a_word_that_is_no_option_is_offered_the_one_that_it_is_close_to(words: list[str], told: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(told)):
+        run_parser().parse_args(words)
