@@ -15,9 +15,10 @@ from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import read_bytes, result_of
+from workloads.words import counted
 
 from .table import Cell, Table
-from .words import counted, status_words
+from .words import status_words
 
 NAME, TITLE = "attempts", "Trials that were tried more than once"
 HEAD = ("Trial", "Attempt", "Ended", "Started", "Reason")

@@ -13,6 +13,7 @@ from workloads.records.figures import FOREIGN_CPU
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.study import studies
+from workloads.words import counted
 
 from . import series, tables
 from .conditions import Replaced, Section
@@ -20,7 +21,7 @@ from .image_source import finding_words
 from .load import Stored
 from .reproduction import summary
 from .sentences import say
-from .words import counted, status_words
+from .words import status_words
 
 WORDING = "caveats"
 

@@ -10,12 +10,13 @@ from workloads.records.build import DEFAULT, FLOAT32, MARK, TF32
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import started
+from workloads.words import counted
 
 from . import series
 from .conditions import ACCUMULATION, COOL_DOWN, DEVICES, VARIABLES, Condition, Section, mode_said, model_words
 from .frameworks import display_name, ordered
+from .reference_words import REFERENCE
 from .training_text import accumulation_label, optimizer_label
-from .words import counted
 
 # Parts that are told where they are something else.
 SELDOM = {
@@ -24,6 +25,7 @@ SELDOM = {
     ACCUMULATION: "none",
     COOL_DOWN: "none",
     DEVICES: "one",
+    REFERENCE: "none",
 }
 NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
 
@@ -209,7 +211,7 @@ def _on_off(told: Any) -> str | None:
 def _throttled(results: Sequence[TrialResult]) -> str:
     """ "2 of 27 trials"; empty where there is none, or no kernel told."""
     hot = sum(bool(result.machine.get("throttled")) for result in results)
-    return f"{hot} of {len(results)} trials" if hot else ""
+    return f"{hot} of {counted(len(results), 'trial')}" if hot else ""
 
 
 def dates(results: Iterable[TrialResult]) -> str:

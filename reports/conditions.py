@@ -19,6 +19,7 @@ from workloads.records.status import Status
 from workloads.records.stored import started
 
 from .image_source import source_words
+from .reference_words import reference
 from .training_text import accumulation_label, augmentation_label, devices_label, in_use, optimizer_label
 
 VARIABLES = "caller's variables"
@@ -147,6 +148,7 @@ def _stated(result: TrialResult, profile: str, said: Mode) -> dict[str, str | No
     cores, flags = machine.get("cores"), machine.get("cpu_flags")
     return {
         "model": model_words(task),
+        **reference(task),
         **({"own code": f"{task.own_code.words}, initial weights by the framework itself"} if task.own_code else {}),
         **({"network": f"digest {digest}"} if (digest := _network(task)) else {}),
         "data set": task.dataset,

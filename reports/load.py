@@ -12,6 +12,7 @@ from workloads.records import attempts as numbered
 from workloads.records.files import ATTEMPTS, LOCK_FILES, RESULT_FILE
 from workloads.records.result import TrialResult
 from workloads.records.stored import Unreadable
+from workloads.words import counted
 
 from . import attempts, frameworks
 from .attempts import Attempt, Attempts
@@ -107,7 +108,7 @@ def _trials(folder: Path) -> Iterator[list[Attempt]]:
     except OSError as error:
         raise ReportError(f"{error.filename}: cannot be listed: {error.strerror}; check its permissions") from error
     if not has_results(folder):
-        state = f"{len(newest)} trials there are unfinished" if newest else "no trial is there"
+        state = f"{counted(len(newest), 'trial')} there without a result" if newest else "no trial is there"
         raise ReportError(f"{folder / TRIALS}: no {RESULT_FILE} found, {state}; run `python -m runner` first")
     for name in sorted({*newest, *earlier}):
         yield [*earlier.get(name, []), *([attempts.read(newest[name])] if name in newest else [])]

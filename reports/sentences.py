@@ -9,8 +9,10 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workloads.words import counted
+
 from .frameworks import display_name
-from .words import counted, listed, spans
+from .words import listed, spans
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from workloads.words import counted
+
 from . import batch_contrasts, best, target_time
 from .report import Report
 from .table import Table
-from .words import counted
 
 SHOWN = (best.NAME, batch_contrasts.NAME, target_time.NAME)  # the second and third are there where they are asked for
 MOST_ROWS = 4  # of the second and third; a longer one is in the report

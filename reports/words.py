@@ -27,11 +27,6 @@ def spans(places: Iterable[int], among: Sequence[int]) -> str:
     return listed(span_list(places, among))
 
 
-def counted(number: int | str, noun: str) -> str:
-    """ "1 trial", "2 trials"."""
-    return f"{number} {noun}" + ("" if str(number) == "1" else "s")
-
-
 def status_words(status: str) -> str:
     """ "out of memory"."""
     return str(status).replace("_", " ")

@@ -159,7 +159,7 @@ def train(request: cli.Request, console: Console, engine: Engine | None = None) 
 
     def run_plan(plan: Plan) -> list[TrialResult]:
         session.complete(plan.trials)
-        plan = plan.with_stored(session.known.values())
+        plan = plan.with_stored(session.known.values(), found.paces)
         show.left_out(plan, request.results, console)
         if engine is not None:
             return Sweep(session, plan, engine).run()

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from runner import estimate
 from runner.gate.judge import group
 from runner.results import memory_forecast
 from workloads.records.files import INDEX_FILE
@@ -40,6 +41,8 @@ class Entry(NamedTuple):
     memory_id: str
     batch_size: int
     peak_bytes: float | None  # what memory_forecast.peak says of it
+    column: str  # estimate.column_of
+    pace: float | None  # estimate.pace_of
 
     @property
     def stamp(self) -> Stamp:
@@ -47,8 +50,8 @@ class Entry(NamedTuple):
         return self.inode, self.size, self.changed_ns
 
     @staticmethod
-    def of(result: TrialResult, stamp: Stamp) -> Entry:
-        """Of a result that lies where its id says."""
+    def of(result: TrialResult, stamp: Stamp, results: Path) -> Entry:
+        """Of a result that lies where its id says, in this results folder."""
         spec = result.spec
         return Entry(
             spec.id,
@@ -59,6 +62,8 @@ class Entry(NamedTuple):
             spec.memory_id,
             spec.cell.batch_size,
             memory_forecast.peak(result),
+            estimate.column_of(spec),
+            estimate.pace_of(result, results),
         )
 
 

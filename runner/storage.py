@@ -16,6 +16,7 @@ from runner import log
 from runner.launch import Launcher, Local, Unavailable
 from workloads.records.files import RESULT_FILE
 from workloads.records.job import ROOMS, Kind, TrialSpec
+from workloads.words import counted
 
 LOOKED_AT = 100  # finished trials whose folders are added up
 MARGIN = 1.5  # times the largest of them
@@ -50,7 +51,7 @@ class Storage:
             raise CannotGoOn(f"{self.results}: {sizes}: {advice}")
         if status.f_files and status.f_favail < FILES:
             raise CannotGoOn(
-                f"{self.results}: room for {status.f_favail} files, the next trial needs {FILES}: {advice}"
+                f"{self.results}: room for {counted(status.f_favail, 'file')}, the next trial needs {FILES}: {advice}"
             )
 
     def whole(self, spec: TrialSpec, launcher: Launcher | Unavailable | None) -> None:

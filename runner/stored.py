@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner import index
+from runner.estimate import Pace, Paces
 from runner.index import Entry, Stamp, stamp_of
 from runner.machine.description import runner_digest
 from runner.project import Project
@@ -30,6 +31,12 @@ class StoredTrials:
     entries: dict[str, Entry]
     unreadable: tuple[Unreadable, ...]
     unfinished: tuple[Path, ...]
+
+    @property
+    def paces(self) -> Paces:
+        """How many times their guess the trials took."""
+        entries = self.entries.values()
+        return Paces(Pace(each.memory_id, each.column, each.pace) for each in entries if each.pace is not None)
 
     def of_groups(self, specs: Iterable[TrialSpec], besides: Container[str] = ()) -> dict[str, TrialResult]:
         """By id, these and those that are held against them; without those of the ids `besides`."""
@@ -67,7 +74,7 @@ def read(results: Path, project: Project) -> StoredTrials:
         else:
             result = _read(room / name)
             if isinstance(result, TrialResult):
-                entries[name] = Entry.of(result, stamp)
+                entries[name] = Entry.of(result, stamp, results)
                 fresh.append(entries[name])
             elif result is not None:
                 unreadable.append(Unreadable.of(room / name / RESULT_FILE, result))

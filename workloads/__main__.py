@@ -33,7 +33,8 @@ def describe(workload: Workload) -> str:
     table = [HEAD, *rows(workload)]
     widths = [max(len(row[column]) for row in table) for column in range(len(HEAD))]
     shape = " x ".join(map(str, workload.input_shape))
-    lines = [f"{workload.name}: {workload.summary}".rstrip(": "), f"input {shape}, loss {workload.loss}", ""]
+    differs = [f"differs from it: {workload.differs}"] if workload.differs else []
+    lines = [f"{workload.name}: {workload.summary}".rstrip(": "), *differs, f"input {shape}, loss {workload.loss}", ""]
     for row in table:
         texts = [cell.ljust(width) for cell, width in zip(row[:3], widths[:3], strict=True)]
         numbers = [cell.rjust(width) for cell, width in zip(row[3:], widths[3:], strict=True)]

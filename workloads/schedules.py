@@ -4,7 +4,7 @@ With T steps behind the warm-up and t = 0 ... T - 1 among them, as parts of the 
     constant    1
     cosine      LEAST + (1 - LEAST) (1 + cos(pi t / (T - 1))) / 2
     one-cycle   PyTorch's OneCycleLR of T steps as it is by default, with cycle_momentum=False: half a cosine up from
-                1/RISE_FACTOR at t = 0 to 1 at t = RISE T - 1, half a cosine down to 1/(RISE_FACTOR FALL_FACTOR) at T - 1
+                1/RISE_FACTOR at t = 0 to 1 at RISE T - 1, half a cosine down to 1/(RISE_FACTOR FALL_FACTOR) at T - 1
     step        1, 1/10 from half of all steps on, 1/100 from three quarters on; the warm-up's steps count
 Warm-up of W steps comes before: (t + 1) / W, for t = 0 ... W - 1. One-cycle has a rise of its own, and no warm-up.
 No rate is 0. After the last step the last rate holds.
@@ -61,7 +61,8 @@ def _one_cycle(steps: int) -> NDArray[np.float64]:
     first, last, peak, t = 1 / RISE_FACTOR, 1 / RISE_FACTOR / FALL_FACTOR, RISE * steps - 1, np.arange(steps)
     up = 1 + (first - 1) * (1 + np.cos(np.pi * t / peak)) / 2
     down = last + (1 - last) * (1 + np.cos(np.pi * (t - peak) / (steps - 1 - peak))) / 2
-    return np.where(t <= peak, up, down)
+    parts: NDArray[np.float64] = np.where(t <= peak, up, down)
+    return parts
 
 
 def _cosine(steps: int) -> NDArray[np.float64]:

@@ -54,6 +54,7 @@ class Workload:
     layers: tuple[Layer, ...]
     scale: float = 1 / 255
     loss: Loss = "softmax-cross-entropy"
+    differs: str = ""  # from what its summary names, in words
 
     def __post_init__(self) -> None:
         names = [layer.name for layer in _every(self.layers)]

@@ -24,6 +24,7 @@ STUDIES = Path(__file__).parent / "studies"
 MOST_TRIALS = 100_000  # in a results folder: so many it is tried with
 # Of an epoch, at the least: a call of the framework, and two lines written and flushed, each a call of the system.
 EPOCH_S = 10e-6
+LIMIT_S = 600.0  # of a trial, at the least, where the study gives none
 SHOWN = 60  # characters of a key
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")  # of a series
 MOST_DEVICES = 16  # of one machine; on a CPU each is a thread or more
@@ -101,7 +102,7 @@ class Study:
     device: str = "auto"
     threads: Count | None = None  # None = every core this process may use
     window_s: Positive = 5.0
-    timeout_s: Positive = 600.0
+    timeout_s: Positive | None = None  # None: LIMIT_S, or more where a trial is estimated to need it
     cool_down_s: NotNegative = 0.0  # before each trial
     # Groups of batch sizes, each measured in blocks of steps in turn, in place of trials of `batch_sizes`.
     blocks: tuple[Annotated[tuple[Count, ...], Meta(min_length=3)], ...] = ()
@@ -160,17 +161,22 @@ class Study:
 
     def _refuse_endless(self) -> None:
         """Raises StudyError for what no machine can bring to its end, however fast it is."""
-        if self.window_s >= self.timeout_s:
-            raise StudyError(f"{self.window_s:g} s do not fit into the {self.timeout_s:g} s of timeout_s", "window_s")
+        if self.window_s >= self.limit_s:
+            raise StudyError(f"{self.window_s:g} s do not fit into the {self.limit_s:g} s of timeout_s", "window_s")
         least_s = self.epochs * EPOCH_S
-        if least_s >= self.timeout_s:
-            detail = f"{self.epochs:,} take {least_s:,.0f} s on any machine, more than the {self.timeout_s:g} s"
+        if least_s >= self.limit_s:
+            detail = f"{self.epochs:,} take {least_s:,.0f} s on any machine, more than the {self.limit_s:g} s"
             raise StudyError(f"{detail} of timeout_s", "epochs")
         cells = len(self.batch_sizes) * len(self.frameworks) * len(self.profiles) * len(self.precisions)
         if self.repeats * cells > MOST_TRIALS:
             key = "batch_sizes" if cells > self.repeats else "repeats"
             trials = f"{self.repeats * cells:,} trials, of {cells:,} cells in {self.repeats:,} repeats"
             raise StudyError(f"{trials}; a results folder is made for {MOST_TRIALS:,}", key)
+
+    @property
+    def limit_s(self) -> float:
+        """The time limit of a trial; where the study gives none, the least one."""
+        return LIMIT_S if self.timeout_s is None else self.timeout_s
 
     @property
     def optimizer_spec(self) -> OptimizerSpec:

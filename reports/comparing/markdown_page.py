@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from workloads.words import counted
+
 from .. import markdown
 from ..condition_text import dates
 from . import comparison_tables, headline
@@ -52,7 +54,7 @@ def sides(comparison: Comparison) -> list[str]:
 
 def _side(name: str, side: Side) -> str:
     stored = side.stored
-    line = f"{name}: {side.name}: {len(stored.results)} trials, started {dates(stored.results)} (UTC)"
+    line = f"{name}: {side.name}: {counted(len(stored.results), 'trial')}, started {dates(stored.results)} (UTC)"
     for number, what in (
         (len(stored.unreadable), "unreadable"),
         (len(stored.unfinished), "unfinished"),

@@ -15,6 +15,7 @@ import msgspec
 from workloads.records import validation
 from workloads.records.result import TrialResult
 from workloads.records.stored import started
+from workloads.words import counted
 
 from ..condition_text import NOT_REPORTED
 from ..conditions import condition_of, model_words, software_of
@@ -88,8 +89,8 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def count(self) -> str:
         """ "27 trials: 26 ok, 1 timeout"."""
-        counted = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in self.trials.items())
-        return f"{sum(self.trials.values())} trials: {counted}"
+        statuses = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in self.trials.items())
+        return f"{counted(sum(self.trials.values()), 'trial')}: {statuses}"
 
 
 NOTHING = Found()

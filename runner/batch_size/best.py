@@ -22,6 +22,7 @@ from typing import Literal
 
 from workloads.records.batch_answers import Best, Compared, Point, Ratio
 from workloads.records.intervals import CONFIDENCE_PERCENT, mean_interval, reach
+from workloads.words import counted
 
 TOLERATED = 0.02  # of the best figure
 NEAR = 0.2  # sizes whose single figure is worse than the best by more than that get no second trial
@@ -47,7 +48,7 @@ def best(
     trials = _Trials(measure, better)
     ladder = _ladder(trials, smallest, largest)
     if not ladder:
-        return Best(None, f"none of the {trials.count} trials gave a figure", trials=trials.count)
+        return Best(None, f"none of {counted(trials.count, 'trial')} gave a figure", trials=trials.count)
     contest = Contest(_candidates(ladder), limit)
     drawn = random.Random(seed)
     while contest.goes_on:
@@ -231,7 +232,7 @@ class Contest:
             reasons += [f"may be smaller still: {_in_words(ratio)}" for ratio in smaller]
         if reasons:
             spread = ": trials spread too much for more to tell" if self.hopeless else ""
-            reasons.append(f"after {len(self.blocks)} blocks{spread}")
+            reasons.append(f"after {counted(len(self.blocks), 'block')}{spread}")
         answer = leader if proven is None else proven
         return Best(answer, "; ".join(reasons) or None, trials.points(), tuple(ratios), trials.count)
 

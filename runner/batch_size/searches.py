@@ -23,6 +23,7 @@ from workloads.records.disturbance import withheld
 from workloads.records.figures import FigureSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.words import counted
 
 MOST = 8192  # nothing faster is looked for beyond it
 FIRST = 32  # tells whether there is a counter, where nothing else was tried
@@ -72,7 +73,7 @@ class Search:
         answer = largest_of(self.steps, self.framework, bound)
         size = "none" if answer.batch_size is None else f"{answer.batch_size:,}"
         self.console.print(
-            f"{self.framework}: {size}, after {len(answer.tried)} trials and {len(answer.around)} around it"
+            f"{self.framework}: {size}, after {counted(len(answer.tried), 'trial')} and {len(answer.around)} around it"
         )
         return answer
 

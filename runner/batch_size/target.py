@@ -16,6 +16,7 @@ from workloads.records.intervals import mean_interval
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult, until
 from workloads.records.status import Status
+from workloads.words import counted
 
 FEWEST = 3  # repeats of an interval
 MEASURED = (Status.OK, Status.DIVERGED)  # a training that diverged is a finding: its accuracy is that of its last epoch
@@ -91,7 +92,7 @@ def _shortfalls(every: Sequence[Reached]) -> list[str]:
 def least(costs: Costs, trials: int) -> tuple[int | None, str | None]:
     """(batch size, what it cannot be told from): the least in the geometric mean of the repeats."""
     if not costs:
-        return None, f"none of {trials} trials reached it at a batch size that did so in every repeat"
+        return None, f"none of {counted(trials, 'trial')} reached it at a batch size that did so in every repeat"
     means = {size: statistics.fmean(math.log(value) for value in repeats.values()) for size, repeats in costs.items()}
     leader = min(sorted(means), key=lambda size: means[size])
     untold = [size for size in sorted(costs) if size != leader and not _below(costs[leader], costs[size])]

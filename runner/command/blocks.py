@@ -22,10 +22,11 @@ from rich.console import Console
 from runner.command import inputs, neighbours
 from runner.command.cli import Request
 from runner.command.parser import RETRIES, BadInput
-from runner.command.plan import counts, estimate_s, plan_of, read_result
+from runner.command.plan import counts, plan_of, read_result
 from runner.command.progress import Display, duration, row
 from runner.command.setup import fresh_folder, installations, make_environments
 from runner.environments import definition
+from runner.estimate import estimate_s
 from runner.gate.judge import Gate
 from runner.input_files import write_array
 from runner.launch import Launcher, Unavailable
@@ -67,10 +68,10 @@ def checked(request: Request, options: argparse.Namespace) -> Request:
     for name, usual in single.items():
         if getattr(study, name) != usual:
             raise BadInput(f"{name} {getattr(study, name)}: not for blocks of steps, which know {usual} alone")
-    if 2 * study.window_s >= study.timeout_s:
+    if 2 * study.window_s >= study.limit_s:
         raise BadInput(
             f"--window {study.window_s:g}: training and evaluation take as long each, and do not fit into the "
-            f"{study.timeout_s:g} s of --timeout"
+            f"{study.limit_s:g} s of --timeout"
         )
     return replace(request, study=study.changed(batch_sizes=tuple(map(main_size, study.blocks)), epochs=1))
 
@@ -144,7 +145,8 @@ def plan(request: Request, console: Console) -> None:
         sizes = ", ".join(map(str, sorted(group)))
         console.print(f"{number:>4}  {spec.cell.framework}  blocks of {sizes}  repeat {spec.draw.repeat}  {state}")
     total = duration(sum(estimates.values()))
-    console.print(f"{len(to_run)} processes to run, about {total}; a rough guess where nothing like it was measured")
+    processes = "1 process" if len(to_run) == 1 else f"{len(to_run)} processes"
+    console.print(f"{processes} to run, about {total}; a rough guess where nothing like it was measured")
 
 
 @dataclass

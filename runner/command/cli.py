@@ -6,7 +6,7 @@ import argparse
 import importlib.util
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import psutil
 
 from runner.command import builds, data_sets, own_code, stable, training_inputs
 from runner.command.own_code import OwnModel
-from runner.command.parser import RETRIED, BadInput, known, study_of
+from runner.command.parser import RETRIED, USUAL_STUDY, BadInput, known, study_of
 from runner.command.placement import notes, placed
 from runner.data.cache import CachedFile
 from runner.data.own import OwnImages
@@ -30,8 +30,11 @@ from workloads.records.build import installed_of
 from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
 from workloads.spec import Workload
-from workloads.study import Study, StudyError
+from workloads.study import Study, StudyError, studies
+from workloads.study import read as read_study
 
+# What frameworks keep trained weights in.
+WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".keras": "tensorflow", ".params": "mxnet"}
 MOUNT_HINT = '; give the container a folder and its owner: -v "$PWD/results:/results" --user "$(id -u):$(id -g)"'
 
 
@@ -109,14 +112,15 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     study = _with_repeats(study_of(options), options.until_stable)
     isolation, gpus = _isolation(options.isolation), description.gpus()
     ray, slurm = (getattr(options, name, None) for name in ("ray", "slurm"))  # of `python -m runner` alone
-    results = options.results or Path("results") / study.name
     models = own_code.named(options.models, project)
-    trained = {
-        name: _trained(part, options, project, bool(models))
-        | {"placement": placed(part, gpus, options.memory_limit, isolation, results, (ray, slurm) != (None, None))}
-        for name, part in study.parts.items()
-    }
+    trained = {name: _trained(part, options, project, bool(models)) for name, part in study.parts.items()}
     first = next(iter(trained.values()))
+    study = study.changed(name=_run_name(study, first["study"], models))
+    results = options.results or Path("results") / study.name
+    for part in trained.values():
+        part["study"] = each = part["study"].changed(name=study.name)
+        elsewhere = (ray, slurm) != (None, None)
+        part["placement"] = placed(each, gpus, options.memory_limit, isolation, results, elsewhere)
     pythons = builds.named(options.pythons, project, isolation)
     installed = _frameworks(project, study.frameworks, isolation, pythons)
     asked = Request(
@@ -144,6 +148,16 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     for note in dict.fromkeys(said):
         print(f"runner: {note}", file=sys.stderr)
     return asked
+
+
+def _run_name(study: Study, trained: Study, models: Mapping[str, OwnModel]) -> str:
+    """The study's name; of the usual study with another network or data set, the names of these: it is another."""
+    usual = read_study(studies()[USUAL_STUDY])
+    if study.name != USUAL_STUDY:
+        return study.name
+    network = next((model.workload for model in models.values()), trained.workload)
+    same = not models and (network, trained.dataset) == (usual.workload, usual.dataset)
+    return study.name if same else f"{network}-{trained.dataset}"
 
 
 def _trained(study: Study, options: argparse.Namespace, project: Project, own_code: bool) -> dict[str, Any]:
@@ -220,12 +234,16 @@ def _refuse_inputs(study: Study, dataset: Dataset) -> None:
 
 def _workload(study: Study) -> Workload:
     """The study's. Raises BadInput."""
-    if not study.workload.endswith(".py"):
+    path = Path(study.workload)
+    if path.suffix in WEIGHTS_OF:
+        raise BadInput(f"--workload {path}: holds trained weights, no network{own_code.offer(WEIGHTS_OF[path.suffix])}")
+    if path.suffix != ".py":
         known("workload", study.workload, WORKLOADS)
     try:
         return find(study.workload)
     except NetworkError as error:
-        raise BadInput(str(error)) from error
+        framework = own_code.framework_of(path)
+        raise BadInput(f"{error}{own_code.offer(framework, path) if framework else ''}") from error
 
 
 def need_scipy(what: str) -> None:

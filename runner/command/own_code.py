@@ -43,6 +43,36 @@ class OwnModel:
         return OwnCode(self.framework, self.path.name, self.function, digest, classes, input_shape)
 
 
+# The packages that code of one's own imports a framework by.
+PACKAGES = {
+    "torch": "pytorch",
+    "torchvision": "pytorch",
+    "keras": "tensorflow",
+    "tensorflow": "tensorflow",
+    "mxnet": "mxnet",
+}
+
+
+def framework_of(path: Path) -> str | None:
+    """The framework that a file of Python imports; None where it imports none, or cannot be read."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return None
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = [
+        name
+        for node in imports
+        for name in ([each.name for each in node.names] if isinstance(node, ast.Import) else [node.module or ""])
+    ]
+    return next((PACKAGES[name.partition(".")[0]] for name in names if name.partition(".")[0] in PACKAGES), None)
+
+
+def offer(framework: str, path: Path = Path("FILE.py")) -> str:
+    """How a model in a framework's own code is trained, to go behind what is wrong."""
+    return f"; a model in code of {framework} is trained by {OPTION} {framework}={path}:FUNCTION"
+
+
 def named(arguments: Sequence[str], project: Project) -> dict[str, OwnModel]:
     """{framework: its own}; the files are read, not run. Raises BadInput."""
     models: dict[str, OwnModel] = {}

@@ -19,8 +19,11 @@ from workloads.records.job import AUGMENTATIONS, FITS
 from workloads.records.status import Status
 from workloads.spec import BASE_BATCH_SIZE, DECAYING, OPTIMIZER_NAMES, SCALE_NAMES, SCHEDULE_NAMES
 from workloads.study import Study, StudyError
+from workloads.study_sizes import of_sizes
 
 RETRIES = 3
+USUAL_STUDY = "quick"
+COMMANDS = ("batch-size", "overhead", "doctor")  # the first word of other commands
 CHOICES = {
     "optimizer": OPTIMIZER_NAMES,
     "schedule": SCHEDULE_NAMES,
@@ -67,6 +70,17 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **words: Any) -> None:
         super().__init__(allow_abbrev=False, formatter_class=_Help, **words)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Raises BadInput, which offers the option or command that an unknown word is close to."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            word = unknown[0].partition("=")[0]
+            names = self._option_string_actions if word.startswith("-") else COMMANDS
+            close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+            meant = f": did you mean {close[0]}?" if close else ""
+            self.error(f"unknown {'option' if word.startswith('-') else 'word'} {unknown[0]}{meant}")
+        return options
+
     def error(self, message: str) -> NoReturn:
         """Raises BadInput."""
         raise BadInput(f"{message} (see {self.prog} --help)")
@@ -83,7 +97,7 @@ def run_parser() -> Parser:
         "--list", action="store_true", help="frameworks, workloads, data sets and studies; runs nothing"
     )
     parser.add_argument("--plan", action="store_true", help="print the trials and an estimate; runs nothing")
-    parser.add_argument("--study", default="quick", metavar="NAME|FILE",
+    parser.add_argument("--study", default=USUAL_STUDY, metavar="NAME|FILE",
                         help=f"{', '.join(sorted(studies.studies()))}, or a TOML file: what it says holds where no "
                         "option says otherwise (default: quick)")  # fmt: skip
     parser.add_argument("--series", dest="chosen_series", nargs="+", default=[], metavar="NAME",
@@ -194,7 +208,12 @@ def add_shared(parser: Parser) -> None:
                        help="100 127, or 100,127 (default: the study's)")  # fmt: skip
     where.add_argument("--device", metavar="auto|cpu|cuda:N|UUID")
     where.add_argument("--threads", type=whole, metavar="N", help="cores and threads of a worker (default: all)")
-    where.add_argument("--results", type=Path, metavar="DIR", help="default: results/STUDY")
+    where.add_argument(
+        "--results",
+        type=Path,
+        metavar="DIR",
+        help="default: results/STUDY, of another network or data set than the study quick's results/NETWORK-DATASET",
+    )
     where.add_argument("--isolation", metavar="venv|docker|here", help="each trial in its framework's virtual "
                        "environment, in a container of its image (Docker or Podman), or in this Python as it is "
                        "(default: venv; in an image: here)")  # fmt: skip
@@ -254,6 +273,8 @@ def study_of(options: argparse.Namespace) -> Study:
     changes = {name: value for name, value in (axes | lists).items() if value is not None}
     try:
         study = _chosen(studies.read(path), getattr(options, "chosen_series", []))
+        if any("batch_sizes" in each.keys for each in study.series):
+            study = of_sizes(study, changes.pop("batch_sizes", ()))
         for key in changes:
             if own := [each.name for each in study.series if key in each.keys]:
                 option, names = OPTIONS.get(key, key.replace("_", "-")), ", ".join(own)

@@ -10,6 +10,7 @@ from pathlib import Path
 from runner.command import own_code, training_inputs
 from runner.command.cli import Request
 from runner.environments import definition
+from runner.estimate import Paces, estimate_s, limit_s
 from runner.gate.judge import lacks_evidence
 from workloads.records import network, stored
 from workloads.records.build import mode_of
@@ -28,12 +29,6 @@ from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS
 from workloads.spec import Workload
 from workloads.study import Study
-
-# The rough guess where nothing has been measured yet: 27 MFLOP an image at 2,000 to 5,000 images/s on two cores.
-GUESS_FLOPS_PER_CORE = 40e9
-GUESS_GPU_FLOPS = 5e12
-GUESS_STEP_S = 0.001
-GUESS_START_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +51,7 @@ class Plan:
     workload: Workload
     train_count: int  # images
     trained: dict[str, Trained] = field(default_factory=dict)
+    paces: Paces = field(default_factory=Paces)  # of the results folder's trials
 
     @property
     def to_run(self) -> list[TrialSpec]:
@@ -69,7 +65,8 @@ class Plan:
         usual = Trained("", self.workload, self.train_count)
         of = {spec.id: self.trained.get(spec.id, usual) for spec in self.to_run}
         return {
-            spec.id: estimate_s(spec, of[spec.id].workload, of[spec.id].train_count, measured) for spec in self.to_run
+            spec.id: estimate_s(spec, of[spec.id].workload, of[spec.id].train_count, measured, self.paces)
+            for spec in self.to_run
         }
 
     @property
@@ -82,15 +79,17 @@ class Plan:
         trials = [spec for spec in self.trials if (spec.cell.framework, spec.cell.batch_size) in cells]
         return replace(self, trials=trials, finished={})
 
-    def with_stored(self, results: Iterable[TrialResult]) -> Plan:
-        """Trials with a stored result that counts are finished. Where the plan has no inputs, as one that runs nothing,
-        stored trials are known by all else.
+    def with_stored(self, results: Iterable[TrialResult], paces: Paces | None = None) -> Plan:
+        """Trials with a stored result that counts are finished; `paces` correct the estimates of the others.
+
+        Where the plan has no inputs, as one that runs nothing, stored trials are known by all else.
         """
         ids = {spec.id for spec in self.trials}
         kept = [result for result in results if counts(result)]
         if not any(spec.inputs for spec in self.trials):
             kept = [replace(result, spec=replace(result.spec, inputs={})) for result in kept]
-        return replace(self, finished={result.spec.id: result for result in kept if result.spec.id in ids})
+        finished = {result.spec.id: result for result in kept if result.spec.id in ids}
+        return replace(self, finished=finished, paces=paces or self.paces)
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class Part:
             Draw(repeat, self.study.seed + repeat),
             training_inputs.of_batch_size(self.inputs.get(repeat, {}), batch_size),
             self.study.window_s,
-            self.study.timeout_s,
+            self.study.limit_s,
             self.study.name,
             self.study.cool_down_s,
         )
@@ -196,6 +195,9 @@ def _whole(spec: TrialSpec, request: Request) -> TrialSpec:
     """With the network and images of its request, or own code, trained as the trial's column says."""
     task = replace(request.study.task, network=network.digest(request.workload), source=request.source)
     spec = _in_its_mode(spec, task)
+    if request.study.timeout_s is None:
+        least_s = request.study.limit_s
+        spec = replace(spec, timeout_s=limit_s(spec, request.workload, request.dataset.train_count, least_s))
     return own_code.trial_of(spec, request.models, request.dataset.classes, request.workload.input_shape)
 
 
@@ -215,16 +217,3 @@ def read_result(path: Path) -> TrialResult | None:
         return stored.read_result(path)
     except ValueError:
         return None
-
-
-def estimate_s(spec: TrialSpec, workload: Workload, train_count: int, measured: list[TrialResult]) -> float:
-    """Seconds that the trial may take: from the same cell measured before, else a guess good to a factor of 2 or 3."""
-    for result in measured:
-        if result.spec.setting == spec.setting:
-            return result.wall_s + spec.cool_down_s
-    images = train_count * spec.passes.epochs
-    flops = workload.step_flop * images
-    rate = GUESS_FLOPS_PER_CORE * spec.placement.threads if spec.placement.device == "cpu" else GUESS_GPU_FLOPS
-    return (
-        GUESS_START_S + flops / rate + images / spec.cell.batch_size * GUESS_STEP_S + spec.window_s + spec.cool_down_s
-    )

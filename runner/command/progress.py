@@ -7,12 +7,14 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from runner.estimate import is_whole
 from workloads.records import figures as registry
 from workloads.records.disturbance import withheld
 from workloads.records.figures import FigureSpec
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.words import counted
 
 NAME_WIDTH = 25  # of the longest column's name: tensorflow@tuned.bfloat16
 HEADER = (
@@ -50,7 +52,7 @@ class Display(Progress):
 
     def handed_out(self, blocks: int) -> None:
         """Show how many blocks run or wait on other machines."""
-        name = f"{blocks} blocks handed out, {self.at_once} at once"
+        name = f"{counted(blocks, 'block')} handed out, {self.at_once} at once"
         self.update(self.trials, description=name, left=self._left())
 
     def finish(self, result: TrialResult, attempt: int = 1, took_s: float | None = None) -> None:
@@ -59,7 +61,7 @@ class Display(Progress):
         if estimate_s is None:
             self.console.print(self._of_series(result.spec) + row(result, attempt))
             return
-        if result.status == Status.OK:  # one that ended early says nothing about the others
+        if is_whole(result):  # one that ended early says nothing about the others
             self.estimated_s += estimate_s
             self.measured_s += time.monotonic() - self.began_s if took_s is None else took_s
         self.console.print(self._of_series(result.spec) + row(result, attempt))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +33,9 @@ from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS, Status
 from workloads.spec import OPTIMIZER_NAMES, SCHEDULE_NAMES, Workload
 from workloads.study import Study, read, studies
+from workloads.words import counted
+
+LIST_WIDTH = 120  # characters of a line
 
 
 def went_wrong(results: list[TrialResult], console: Console) -> None:
@@ -41,8 +45,8 @@ def went_wrong(results: list[TrialResult], console: Console) -> None:
     wrong = [result for result in results if result.status not in (*FINDINGS, Status.CONTENDED)]
     if wrong:
         counts = Counter(str(result.status) for result in results)
-        counted = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-        console.print(f"{len(results)} trials: {counted}")
+        ended = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+        console.print(f"{counted(len(results), 'trial')}: {ended}")
     for result in wrong:
         console.print(f"  {result.spec.id}: {result.status}: {result.reason}")
     if disturbed := neighbours.summary(results):
@@ -52,7 +56,9 @@ def went_wrong(results: list[TrialResult], console: Console) -> None:
 def left_out(plan: Plan, results: Path, console: Console) -> None:
     """What of the plan is not run, for it was measured before."""
     if plan.finished:
-        console.print(f"{len(plan.finished)} of {len(plan.trials)} trials are finished in {results}: left out")
+        verb = "is" if len(plan.trials) == 1 else "are"
+        trials = f"{len(plan.finished)} of {counted(len(plan.trials), 'trial')}"
+        console.print(f"{trials} {verb} finished in {results}: left out")
     if lacking := [result for result in plan.finished.values() if lacks_evidence(result)]:
         console.print(f"{len(lacking)} of those are measured, but not judged: {lacking[0].reason}")
 
@@ -109,8 +115,10 @@ def inventory(project: Project, pythons: Sequence[str], console: Console) -> Non
     }
     for heading, lines in sections.items():
         console.print(heading, style="bold")
+        width = max(map(len, lines), default=0) + 4
         for name, text in lines.items():
-            console.print(f"  {name:<14}{text}")
+            first, *others = textwrap.wrap(text, LIST_WIDTH - width, break_on_hyphens=False) or [""]
+            console.print("\n".join([f"  {name}".ljust(width) + first, *(" " * width + line for line in others)]))
 
 
 def _study(study: Study) -> str:
@@ -120,7 +128,7 @@ def _study(study: Study) -> str:
 def _workload(workload: Workload) -> str:
     shape = " x ".join(map(str, workload.input_shape))
     counts = f"{workload.parameter_count:,} parameters, {workload.multiply_adds:,} multiply-adds an image of {shape}"
-    return f"{counts}: {workload.summary}"
+    return f"{counts}: {workload.summary}" + (f"; {workload.differs}" if workload.differs else "")
 
 
 def _framework(project: Project, framework: str) -> str:
@@ -141,7 +149,7 @@ def plan(request: Request, console: Console) -> None:
     unreadable(found, console)
     owed = list(_from_files(found))
     planned = plan_of_series(request, installations(request), range(request.study.repeats), {})
-    planned = planned.with_stored([*found.planned(planned.trials).values(), *owed])
+    planned = planned.with_stored([*found.planned(planned.trials).values(), *owed], found.paces)
     estimates, placement = planned.estimates_s, request.placement
     for framework, model in request.models.items():
         console.print(f"{framework}: {model.path}:{model.function}, own code, not compared")
@@ -166,7 +174,7 @@ def plan(request: Request, console: Console) -> None:
         console.print("  ".join([name, spec.placement.device, *states]))
     for told in (*_memory(planned, lines), *_schedules(request)):
         console.print(told)
-    total = f"{len(planned.to_run)} trials to run, about {duration(sum(estimates.values()))}"
+    total = f"{counted(len(planned.to_run), 'trial')} to run, about {duration(sum(estimates.values()))}"
     console.print(f"{total}; a rough guess where nothing like it has been measured in {request.results}")
     if request.until_stable is not None:
         console.print(f"then, until stable, single repeats up to {request.until_stable} in all: their number is open")
@@ -214,5 +222,8 @@ def _schedules(request: Request) -> Iterator[str]:
     """A line for each batch size; none where all steps have one rate."""
     for series, part in request.parts.items():
         for name, rates in training_inputs.rates(part.study, part.dataset.train_count).items():
-            size, steps = name.rpartition("/")[2], f"{len(rates)} steps, {min(rates):.3g} to {max(rates):.3g}"
+            size, steps = (
+                name.rpartition("/")[2],
+                f"{counted(len(rates), 'step')}, {min(rates):.3g} to {max(rates):.3g}",
+            )
             yield f"{_of(series)}batch {size:>5}: learning rates of {steps}; behind them {rates[-1]:.3g}"

@@ -75,7 +75,7 @@ def test_a_build_under_its_frameworks_name_needs_no_environment_and_is_another_t
     (own,) = by_cell(results).values()
     assert own["spec"]["installation"]["isolation"] == OF_THE_CALLER
     pinned = run_in(project, *map(str, (*asked, "--plan"))).stdout
-    assert "1 trials to run" in pinned  # what is stored is not of the pinned environment
+    assert "1 trial to run" in pinned  # what is stored is not of the pinned environment
     shutil.rmtree(project)
     assert build.report([results]).chapters  # without the interpreter's machine
 

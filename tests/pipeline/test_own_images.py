@@ -95,7 +95,7 @@ def test_a_folder_of_many_modes_and_sizes_is_trained_judged_and_reported(photos:
     (photos / "train" / "cat" / "notes.txt").write_text("none")
     command = asked(tmp_path, "--dataset", photos, "--fit", "crop")
     planned = run_runner(*command, "--plan")
-    assert planned.returncode == 0 and "to run, about" in planned.stdout and len(cached(photos)) == 1
+    assert planned.returncode == 0 and "1 trial to run" in planned.stdout and len(cached(photos)) == 1
     written = cached(photos)[0].stat().st_mtime_ns
     done = run_runner(*command)
     assert cached(photos)[0].stat().st_mtime_ns == written  # a plan has decoded what the run takes

@@ -40,9 +40,9 @@ def test_a_network_of_ones_own_is_trained_judged_and_reported_as_the_catalogues_
     assert "mine on digits-64" in report and f"digest {network.digest(stored)}" in report
 
     file.write_text(FILE.replace("FILTERS", "3").replace("one convolution", "in other words"))
-    assert "1 of 1 trials are finished" in run_runner(*asked).stdout
+    assert "1 of 1 trial is finished" in run_runner(*asked).stdout
     file.write_text(FILE.replace("FILTERS", "4"))
-    assert "1 trials to run" in run_runner(*asked, "--plan").stdout
+    assert "1 trial to run" in run_runner(*asked, "--plan").stdout
 
 
 def test_a_file_that_is_no_network_is_one_line_and_nothing_is_started(tmp_path: Path) -> None:

@@ -74,6 +74,23 @@ def test_trials_of_different_conditions_are_never_in_one_table(tmp_path: Path, c
     assert headings[0][5:] != headings[1][5:]
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("resnet-18", 'strided convolutions pad like TensorFlow\'s "same"'),
+        ("mobilenet-v3-large", 'strided convolutions pad like TensorFlow\'s "same"'),
+        ("vgg-11", "convolutions have no bias"),
+        ("osu-cnn", None),
+    ],
+)
+def test_conditions_say_how_a_network_differs_from_the_one_it_is_called_by(name: str, told: str | None) -> None:
+    ((section,), *_) = sections([trial("pytorch", 64, workload=name)])
+    conditions, *_ = condition_text.conditions_list(section)
+    assert f"model {name}; " in conditions
+    assert ("difference from its reference" in conditions) is (told is not None)
+    assert told is None or f"difference from its reference {told}" in conditions
+
+
 def test_sections_that_differ_in_a_number_stand_in_the_order_of_the_numbers() -> None:
     split = [trial("pytorch", 64, accumulate=parts) for parts in (16, 2, 1, 4)]
     assert [section.condition.task.accumulate for section in sections(split)[0]] == [1, 2, 4, 16]

@@ -12,7 +12,7 @@ from conftest import make_spec
 
 from workloads import __main__ as program
 from workloads import networks
-from workloads.layers import Conv2D, Dense, Flatten, Layer
+from workloads.layers import Conv2D, Dense, DepthwiseConv2D, Flatten, Layer
 from workloads.networks import WORKLOADS, NetworkError
 from workloads.records import network
 from workloads.records.job import InputFile
@@ -41,13 +41,27 @@ def written(folder: Path, text: str, classes: int = 3) -> Path:
 def test_a_network_comes_back_from_json_as_it_was(name: str) -> None:
     workload = WORKLOADS[name]
     read = network.from_json(json.loads(network.to_text(workload)))
-    assert read == replace(workload, summary="")
+    assert read == replace(workload, summary="", differs="")
     assert network.to_text(read) == network.to_text(workload)
 
 
 def test_a_network_of_the_catalogue_is_a_file_of_its_name() -> None:
     stems = {path.stem.replace("_", "-") for path in networks.CATALOGUE.glob("[!_]*.py")}
     assert set(WORKLOADS) == stems and "osu-cnn" in stems
+
+
+def test_a_network_that_pads_unevenly_where_it_strides_says_how_it_differs_from_its_reference() -> None:
+    """The references are written for PyTorch, which pads alike on both sides."""
+    uneven = set()
+    for workload in WORKLOADS.values():
+        for layer, shape in workload.walk():
+            if isinstance(layer, Conv2D | DepthwiseConv2D) and layer.stride > 1:
+                (above, below), (left, right) = layer.margins(shape)
+                uneven |= {workload.name} if (above, left) != (below, right) else set()
+    assert uneven == {"resnet-18", "mobilenet-v3-large"}
+    assert all('"same"' in WORKLOADS[name].differs for name in uneven)
+    assert "bias" in WORKLOADS["vgg-11"].differs
+    assert WORKLOADS["resnet-18"].differs in program.describe(WORKLOADS["resnet-18"])
 
 
 def test_every_layer_record_can_be_stored() -> None:
@@ -64,7 +78,7 @@ def test_every_layer_record_can_be_stored() -> None:
 def test_what_is_stored_changes_with_what_is_computed_and_not_with_the_summary(tmp_path: Path) -> None:
     workload = networks.read(written(tmp_path, FILE))
     text = network.to_text(workload)
-    assert network.to_text(replace(workload, summary="in other words")) == text
+    assert network.to_text(replace(workload, summary="in other words", differs="not at all")) == text
     assert network.to_text(replace(workload, scale=1.0)) != text
     assert network.to_text(replace(workload, layers=(*workload.layers[:-1], Dense("dense", 4)))) != text
 
@@ -112,9 +126,9 @@ def test_a_workload_that_is_imported_or_named_twice_is_one(tmp_path: Path) -> No
             "layer flat: a Flatten of several pixels and",
         ),
         (
-            FILE.replace(
-                'Dense("dense"', 'residual("sum", (Dense("d", 72),)), Dense("dense"'
-            ).replace("import Conv2D, ", "import Conv2D, residual, "),
+            FILE.replace('Dense("dense"', 'residual("sum", (Dense("d", 72),)), Dense("dense"').replace(
+                "import Conv2D, ", "import Conv2D, residual, "
+            ),
             "layer sum: a Flatten before or at the end of a branch needs a Dense behind it",
         ),
     ],

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from runner.command.parser import BadInput, run_parser
+from runner.command.parser import BadInput, run_parser, study_of
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
 from workloads.study import studies
@@ -32,3 +35,48 @@ def test_the_help_has_groups_examples_and_the_names_that_exist() -> None:
         f"\n{group}:\n" in told for group in (*groups, "examples", "other commands, each with a --help of its own")
     )
     assert max(len(line) for line in told.splitlines() if line.startswith("  python -m")) <= 100
+
+
+STUDY = """
+batch_sizes = [8, 16]
+[[series]]
+name = "sgd"
+optimizer = "sgd"
+[[series]]
+name = "adam"
+optimizer = "adam"
+batch_sizes = [16, 32]
+"""
+
+
+def asked(folder: Path, *words: str) -> dict[str, tuple[int, ...]]:
+    """{series: its batch sizes} of that study with these words."""
+    path = folder / "two.toml"
+    path.write_text(STUDY, encoding="utf-8")
+    study = study_of(run_parser().parse_args(["--study", str(path), *words]))
+    return {name: part.batch_sizes for name, part in study.parts.items()}
+
+
+def test_some_of_the_batch_sizes_that_series_have_of_their_own_can_be_asked_for(tmp_path: Path) -> None:
+    assert asked(tmp_path) == {"sgd": (8, 16), "adam": (16, 32)}
+    assert asked(tmp_path, "--batch-size", "16") == {"sgd": (16,), "adam": (16,)}
+    assert asked(tmp_path, "--batch-size", "8,32") == {"sgd": (8,), "adam": (32,)}
+    assert asked(tmp_path, "--batch-size", "32") == {"adam": (32,)}
+    assert asked(tmp_path, "--series", "sgd", "--batch-size", "64") == {"sgd": (64,)}, "it has no sizes of its own"
+    with pytest.raises(BadInput, match="--batch-size 64: the series of study two have 8, 16, 32: name some of those"):
+        asked(tmp_path, "--batch-size", "16,64")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--framwork", "all"], "unknown option --framwork: did you mean --framework?"),
+        (["--batchsize=4"], "unknown option --batchsize=4: did you mean --batch-size?"),
+        (["doctr"], "unknown word doctr: did you mean doctor?"),
+        (["batch-sise"], "unknown word batch-sise: did you mean batch-size?"),
+        (["--xyz"], "unknown option --xyz (see python -m runner --help)"),
+    ],
+)
+def test_a_word_that_is_no_option_is_offered_the_one_that_it_is_close_to(words: list[str], told: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(told)):
+        run_parser().parse_args(words)

@@ -2,17 +2,77 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from conftest import make_spec
 
-from runner.command.plan import Part, planned_trials
+from runner.command.plan import Part, Plan, planned_trials
 from runner.command.stable import cells
+from runner.estimate import LIMIT_TIMES, Pace, Paces, column_of, estimate_s, guess_s, limit_s, pace_of
+from workloads.networks import WORKLOADS
 from workloads.records.figures import Figure
 from workloads.records.job import Cell, Installation, Placement, TrialSpec
-from workloads.records.result import TrialResult
+from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
-from workloads.study import Study
+from workloads.spec import OptimizerSpec
+from workloads.study import LIMIT_S, Study
+
+CATS_DOGS, IMAGES = WORKLOADS["cats-dogs-cnn"], 1200  # of which Adam at batch size 16 took 350 s for five epochs
+
+
+def cats_dogs(**changes: Any) -> TrialSpec:
+    settings = {"workload": "cats-dogs-cnn", "optimizer": OptimizerSpec.named("adam"), "batch_size": 16, "epochs": 5}
+    return make_spec(**(settings | {"threads": 2, "window_s": 5.0} | changes))
+
+
+def timed(spec: TrialSpec, wall_s: float, status: Status = Status.OK, epochs: int = 5) -> TrialResult:
+    each = Epoch(train_s=1.0, steps=75, images=IMAGES, train_loss=1.0, evaluate_s=1.0, test_loss=1.0, test_accuracy=0.5)
+    return TrialResult(spec, status, None, "2026-01-01T00:00:00+00:00", wall_s, epochs=epochs * [each])
+
+
+def test_a_network_bound_by_memory_is_estimated_by_the_bytes_that_an_update_moves() -> None:
+    by_rule = [
+        guess_s(cats_dogs(optimizer=OptimizerSpec.named(name)), CATS_DOGS, 5 * IMAGES) for name in ("sgd", "adam")
+    ]
+    assert by_rule[0] < by_rule[1] and 350 / 2.5 < by_rule[1] < 350 * 2.5
+    small = make_spec(batch_size=128, epochs=10, threads=2, window_s=5.0)  # 2,000 to 5,000 images/s
+    assert 10 + 14370 / 5000 < guess_s(small, WORKLOADS["osu-cnn"], 14370) < 10 + 14370 / 2000
+
+
+def test_an_estimate_is_corrected_by_the_trials_that_are_most_like_it(tmp_path: Path) -> None:
+    spec = cats_dogs()
+    guess = guess_s(spec, CATS_DOGS, 5 * IMAGES)
+    pace = pace_of(
+        timed(cats_dogs(batch_size=32), 3 * guess_s(cats_dogs(batch_size=32), CATS_DOGS, 5 * IMAGES)), tmp_path
+    )
+    assert pace == pytest.approx(3)
+    alike, column = Pace(spec.memory_id, column_of(spec), pace or 0), Pace("other", column_of(spec), 2.0)
+    other = Pace("other", "mxnet cuda", 0.5)
+    for paces, times in (([alike, column, other], 3), ([column, other], 2), ([other], 0.5), ([], 1)):
+        assert estimate_s(spec, CATS_DOGS, IMAGES, [], Paces(paces)) == pytest.approx(times * guess)
+    assert estimate_s(spec, CATS_DOGS, IMAGES, [timed(spec, 77.0)], Paces([alike])) == 77.0, "as the cell itself took"
+    plan = Plan([spec], {}, CATS_DOGS, IMAGES).with_stored([], Paces([alike]))
+    assert plan.estimates_s == {spec.id: pytest.approx(3 * guess)}
+
+
+@pytest.mark.parametrize(("status", "epochs", "counted"), [
+    (Status.OK, 5, True), (Status.CONTENDED, 5, True), (Status.TIMEOUT, 3, False), (Status.FAILED, 0, False),
+])  # fmt: skip
+def test_a_trial_that_was_trained_to_its_end_says_how_long_others_take(
+    status: Status, epochs: int, counted: bool, tmp_path: Path
+) -> None:
+    assert (pace_of(timed(cats_dogs(), 100.0, status, epochs), tmp_path) is not None) is counted
+
+
+def test_the_time_limit_is_600_s_or_more_where_the_estimate_needs_it() -> None:
+    assert limit_s(make_spec(), WORKLOADS["tiny"], 64, LIMIT_S) == LIMIT_S == Study("s").limit_s == 600
+    estimate = estimate_s(cats_dogs(), CATS_DOGS, 2 * IMAGES, [])
+    assert limit_s(cats_dogs(), CATS_DOGS, 2 * IMAGES, LIMIT_S) == pytest.approx(LIMIT_TIMES * estimate, abs=1)
+    assert LIMIT_TIMES * estimate > 2 * 700, "twice the images took 700 s"
+    assert Study("s", timeout_s=30).limit_s == 30
+
 
 STUDY = Study("test", batch_sizes=(64, 8), repeats=2)
 GPU = "GPU-00000000-1111-2222-3333-444444444444"

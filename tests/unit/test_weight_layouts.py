@@ -240,7 +240,9 @@ def test_outputs_come_back_as_images_and_features_in_the_canonical_order(workloa
 
 def test_a_flatten_of_one_pixel_or_one_channel_changes_no_order() -> None:
     gate = squeeze_excite("gate", (Conv2D("c", 3, (2, 2)), Flatten("f")))
-    inside = Workload("w", "", (2, 2, 3), (gate, Conv2D("one", 1, (1, 1)), Flatten("f2"), BatchNorm("n"), Dense("d", 2)))
+    inside = Workload(
+        "w", "", (2, 2, 3), (gate, Conv2D("one", 1, (1, 1)), Flatten("f2"), BatchNorm("n"), Dense("d", 2))
+    )
     weights = filled(inside)
     native = channels_first(inside, weights)
     assert np.array_equal(native["d/kernel"].T, weights["d/kernel"])

@@ -102,4 +102,6 @@ MOBILENET_V3_LARGE = Workload(
     summary="MobileNetV3-Large (Howard et al. 2019) with a head for ten classes, as in Raschka's batch-size benchmark",
     input_shape=(224, 224, 3),
     layers=_mobilenet_v3_large(classes=10),
+    differs="strided convolutions pad like TensorFlow's \"same\", below and on the right, as the paper's own code; "
+    "torchvision pads alike on each side",
 )

@@ -38,4 +38,6 @@ RESNET_18 = Workload(
     summary="ResNet-18 (He et al. 2016) for 32 x 32: a stem of one 3 x 3 convolution, as in the paper's section 4.2",
     input_shape=(32, 32, 3),
     layers=_resnet_18(),
+    differs="strided convolutions pad like TensorFlow's \"same\", below and on the right; the paper's code and "
+    "torchvision pad 1 on each side",
 )

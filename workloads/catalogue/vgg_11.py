@@ -25,4 +25,5 @@ VGG_11 = Workload(
     summary="VGG-11 (Simonyan & Zisserman 2015, column A) for 32 x 32, with BatchNorm and one dense layer",
     input_shape=(32, 32, 3),
     layers=_vgg_11(),
+    differs="convolutions have no bias, the paper's have one",
 )

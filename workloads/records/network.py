@@ -19,12 +19,13 @@ KINDS: dict[str, type[Layer]] = {
     if isinstance(kind, type) and issubclass(kind, Layer) and not kind.__subclasses__()
 }
 
+WORDS = ("summary", "differs")
 HINTS = {name: get_type_hints(kind) for name, kind in {"Workload": Workload, **KINDS}.items()}
 
 
 def to_json(workload: Workload) -> dict[str, Any]:
-    """All that decides what it computes; its summary does not."""
-    return {f.name: _plain(getattr(workload, f.name)) for f in fields(workload) if f.name != "summary"}
+    """All that decides what it computes; words on it do not."""
+    return {f.name: _plain(getattr(workload, f.name)) for f in fields(workload) if f.name not in WORDS}
 
 
 def to_text(workload: Workload) -> str:

@@ -1,0 +1,107 @@
+"""How long a trial may take: a guess from its work, corrected by what was measured in the same results folder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads import networks
+from workloads.activations import activation_bytes
+from workloads.records.job import TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+from workloads.spec import SLOTS, Workload
+
+# Guesses where nothing has been measured. On two cores osu-cnn's 27 MFLOP per image run at 2,000 to 5,000 images/s. The
+# 41 million parameters of cats-dogs-cnn under Adam move 1.6 GB per step, which took 0.3 to 0.8 s.
+FLOPS_PER_CORE, GPU_FLOPS = 40e9, 5e12
+CPU_BYTES_PER_S, GPU_BYTES_PER_S = 6e9, 400e9
+STEP_S, START_S = 0.001, 5.0
+FLOAT_BYTES = 4
+# Per trained value: read forward and backward, its gradient written; then gradient and value read, the value written;
+# and each value that the optimizer keeps is read and written.
+BATCH_PASSES, UPDATE_PASSES, SLOT_PASSES = 3, 3, 2
+KEPT_PASSES = 5  # of what is kept between forward and backward: written, read twice; its gradient written and read
+LIMIT_TIMES = 5.0  # the estimate: the guess is good to a factor of 2 or 3
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How many times its guess a stored trial took."""
+
+    memory_id: str  # the same for all that differ in the batch size alone
+    column: str  # framework and kind of device
+    times: float
+
+
+class Paces:
+    """The paces of a results folder's trials."""
+
+    def __init__(self, paces: Iterable[Pace] = ()) -> None:
+        self.paces = tuple(paces)
+
+    def times(self, spec: TrialSpec) -> float:
+        """Geometric mean of the trials that are most like this one; 1 where there are none."""
+        alike = (
+            [each.times for each in self.paces if each.memory_id == spec.memory_id],
+            [each.times for each in self.paces if each.column == column_of(spec)],
+            [each.times for each in self.paces],
+        )
+        nearest = next(filter(None, alike), [1.0])
+        return math.exp(sum(map(math.log, nearest)) / len(nearest))
+
+
+def column_of(spec: TrialSpec) -> str:
+    """Framework and kind of device."""
+    return f"{spec.cell.framework} {spec.placement.device_kind}"
+
+
+def is_whole(result: TrialResult) -> bool:
+    """True if the trial was trained to its end, so that its time says something about others."""
+    return result.status == Status.OK or 0 < result.spec.passes.epochs == len(result.epochs)
+
+
+def pace_of(result: TrialResult, results: Path) -> float | None:
+    """How many times its guess a stored trial took; None where it did not come to its end, or its network is gone."""
+    workload = networks.of_trial(result.spec, results)
+    images = sum(epoch.images for epoch in result.epochs)
+    if workload is None or not images or result.wall_s <= 0 or not is_whole(result):
+        return None
+    return result.wall_s / guess_s(result.spec, workload, images)
+
+
+def estimate_s(
+    spec: TrialSpec,
+    workload: Workload,
+    train_count: int,
+    measured: Sequence[TrialResult],
+    paces: Paces | None = None,
+) -> float:
+    """Seconds that the trial may take: as the same cell took before, else a guess, corrected by trials like it."""
+    for result in measured:
+        if result.spec.setting == spec.setting:
+            return result.wall_s + spec.cool_down_s
+    times = (paces or Paces()).times(spec)
+    return times * guess_s(spec, workload, train_count * spec.passes.epochs) + spec.cool_down_s
+
+
+def guess_s(spec: TrialSpec, workload: Workload, images: int) -> float:
+    """Seconds for training on so many images in all: arithmetic or memory, whichever takes longer."""
+    batches = images / spec.cell.batch_size
+    updates = batches / (spec.task.accumulate * spec.placement.devices)
+    update_passes = UPDATE_PASSES + SLOT_PASSES * SLOTS[spec.task.optimizer.name]
+    trained_bytes = FLOAT_BYTES * workload.parameter_count
+    moved = trained_bytes * (BATCH_PASSES * batches + update_passes * updates)
+    moved += KEPT_PASSES * activation_bytes(workload, 1) * images
+    cpu = spec.placement.device == "cpu"
+    flops = FLOPS_PER_CORE * spec.placement.threads if cpu else GPU_FLOPS
+    bandwidth = CPU_BYTES_PER_S if cpu else GPU_BYTES_PER_S
+    training_s = max(workload.step_flop * images / flops, moved / bandwidth)
+    return START_S + training_s + batches * STEP_S + spec.window_s
+
+
+def limit_s(spec: TrialSpec, workload: Workload, train_count: int, least_s: float) -> float:
+    """The time limit of a trial that was given none: LIMIT_TIMES its estimate, and `least_s` at the least."""
+    return max(least_s, math.ceil(LIMIT_TIMES * estimate_s(spec, workload, train_count, [])))

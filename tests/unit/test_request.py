@@ -1,0 +1,66 @@
+"""From the words of the command line to a checked request: what a run is called, and what is no network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from rich.console import Console
+
+from runner.command import cli, show
+from runner.command.own_code import framework_of
+from runner.command.parser import BadInput, run_parser
+from runner.project import Project
+
+NUMPY = ("--framework", "numpy", "--isolation", "here", "--plan")
+MODEL = "import torch\n\n\ndef make(classes):\n    return torch.nn.Linear(64, classes)\n"
+
+
+def request(*words: str) -> cli.Request:
+    return cli.request(run_parser().parse_args([*NUMPY, *words]), Project.of_this_code())
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ((), "quick"),
+        (("--workload", "osu-cnn", "--epochs", "1"), "quick"),
+        (("--workload", "tiny", "--dataset", "digits-64"), "tiny-digits-64"),
+        (("--dataset", "synthetic"), "osu-cnn-synthetic"),
+        (("--workload", str(ROOT / "examples" / "my_cnn.py")), "my-cnn-digits"),
+        (("--study", "scaling-cpu", "--dataset", "synthetic"), "scaling-cpu"),
+    ],
+)
+def test_a_run_of_another_network_or_data_set_is_not_called_quick(words: tuple[str, ...], name: str) -> None:
+    asked = request(*words)
+    assert asked.results == Path("results") / name
+    assert {part.study.name for part in asked.parts.values()} == {asked.study.name} == {name}
+
+
+def test_a_run_of_own_code_is_called_by_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "my_net.py"
+    path.write_text(MODEL)
+    words = ["--framework", "pytorch", "--model", f"pytorch={path}:make", "--plan"]
+    assert cli.request(run_parser().parse_args(words), Project.of_this_code()).study.name == "my-net-digits"
+
+
+def test_code_or_weights_of_a_framework_in_place_of_a_network_point_to_the_option_for_them(tmp_path: Path) -> None:
+    path, weights = tmp_path / "net.py", tmp_path / "net.pt"
+    path.write_text(MODEL)
+    with pytest.raises(BadInput, match=rf"is trained by --model pytorch={path}:FUNCTION"):
+        request("--workload", str(path))
+    with pytest.raises(BadInput, match=r"holds trained weights, no network; .* by --model pytorch=FILE.py:FUNCTION"):
+        request("--workload", str(weights))
+    for text, framework in (("import keras.layers as k", "tensorflow"), ("from mxnet import gluon", "mxnet"),
+                            ("import numpy, torch", "pytorch"), ("x = 'torch'", None), ("def", None)):  # fmt: skip
+        path.write_text(text)
+        assert framework_of(path) == framework
+
+
+def test_the_list_has_columns_and_no_long_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    show.inventory(Project.of_this_code(), [], Console(highlight=False, markup=False, soft_wrap=True))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= show.LIST_WIDTH
+    names = [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "]
+    assert {"mobilenet-v3-large", "cats-dogs-cnn-32", "learning-rates-cpu", "cifar10-cats-dogs"} <= set(names)

@@ -1,0 +1,9 @@
+"""What sentences of the runner and of the reports are made of."""
+
+from __future__ import annotations
+
+
+def counted(number: int | str, noun: str) -> str:
+    """ "1 trial", "2 trials", "1,000 trials"."""
+    words = f"{number:,}" if isinstance(number, int) else number
+    return f"{words} {noun}" + ("" if words == "1" else "s")
