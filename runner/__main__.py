@@ -88,6 +88,9 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
             return overhead.run(request, pairs, console)
     if arguments[:1] == ["batch-size"]:
         request, question = batch_size.request(arguments[1:], project)
+        if request.plan_only:
+            batch_size.plan(request, question, console)
+            return 0
         with alone(request, ANSWERS_FILE):
             answered = batch_size.run(request, question, train, console)
             return report(request, console) or answered

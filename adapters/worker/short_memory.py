@@ -25,8 +25,8 @@ ON_THE_HOST = (
     "Resource temporarily unavailable",  # the same of C++, as MXNet passes it on
     "Cannot allocate memory",  # strerror(3) of ENOMEM
 )
-# cuDNN's and cuBLAS's, and what frameworks make of them. Running out: pytorch #108645, DiffBIR #59, tensorflow #9489 and
-# #24828, mxnet #11176, CNTK #1516. Other causes: pytorch #2917 and #4107 (CUDNN_STATUS_NOT_SUPPORTED by size alone).
+# cuDNN's and cuBLAS's, and what frameworks make of them. Running out: pytorch #108645, DiffBIR #59, tensorflow #9489,
+# tensorflow #24828, mxnet #11176, CNTK #1516. Other causes: pytorch #2917 and #4107, whose batches were too large.
 ON_THE_DEVICE = (
     "CUDNN_STATUS_NOT_SUPPORTED",
     "CUDNN_STATUS_NOT_INITIALIZED",

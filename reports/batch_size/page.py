@@ -95,4 +95,5 @@ def _csv(answers: BatchAnswers, _: list[Path]) -> str:
 
 def printed(answers: BatchAnswers) -> str:
     """For a terminal."""
-    return "\n".join(["", *recommendation.sentences(answers), "", terminal.table(tables.of(answers)), ""])
+    advice = recommendation.sentences(answers)
+    return "\n".join([*(["", *advice] if advice else []), "", terminal.table(tables.of(answers)), ""])

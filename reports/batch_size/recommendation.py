@@ -11,7 +11,9 @@ WORDING = "batch_size"
 
 
 def sentences(answers: BatchAnswers) -> list[str]:
-    """Two: what to do, and what it rests on; one where nothing is known."""
+    """Two: what to do, and what it rests on; one where nothing is known; none where no fastest size was asked for."""
+    if all(each.fastest is None for each in answers.frameworks):
+        return []
     speeds = {
         each.framework: speed
         for each in answers.frameworks

@@ -8,7 +8,17 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.records.batch_answers import Answers, BatchAnswers, Best, Caution, Compared, Largest, Noise, Target
+from workloads.records.batch_answers import (
+    LIMIT_NAMES,
+    Answers,
+    BatchAnswers,
+    Best,
+    Caution,
+    Compared,
+    Largest,
+    Noise,
+    Target,
+)
 from workloads.records.stored import LARGEST
 
 from ..condition_text import ABSENT
@@ -20,10 +30,10 @@ from . import answers as stored
 NAME = "batch-size"
 HEAD = ("Framework", "Largest", "Fastest", "Images/s", "Epoch, s", "Energy", "Noise scale")
 HOW = """\
-Largest: trained twice, and one image more ran out of memory twice. Fastest: the smallest batch size not more than 2 % \
-slower than the best one, with the speed and the time of an epoch there. Energy: the same for joules an image. \
-Noise scale: the batch size about which larger ones begin to learn little more an update, pooled along a training, \
-[95 % interval]. "To ... %": the batch size that reaches this accuracy soonest."""
+Largest: trained in every trial, and one image more ran out of memory twice. Fastest: the smallest batch size not more \
+than 2 % slower than the best one, with the speed and the time of an epoch there. Energy: the same for joules per \
+image. Noise scale: the batch size about which larger ones begin to learn little more per update, pooled along a \
+training, [95 % interval]. "To ... %": the batch size that reaches this accuracy soonest."""
 CAUTIONS = {
     Caution.BATCH_NORM: "with BatchNorm the statistics are those of 16 images, whatever is trained with",
     Caution.DROPOUT: "measured without Dropout: a training with it has more noise",
@@ -75,6 +85,10 @@ def _largest(largest: Largest | None) -> Cell:
     if largest is None:
         return Cell(ABSENT)
     cell = _size(largest.batch_size, largest.reason)
+    limit = f"{largest.limit_bytes / 2**20:,.0f} MiB"
+    notes = [f"{limit}, {LIMIT_NAMES[largest.limit]}" + f": {largest.evidence}" * bool(largest.evidence)]
+    notes += [f"{size:,} failed, and not by memory: {why}" for size, why in largest.failed_otherwise.items()]
+    cell = replace(cell, notes=(*cell.notes, *notes))
     if larger := largest.larger_that_fit:
         finding = f"also fitted once, above it: {listed(f'{size:,}' for size in larger)}"
         cell = replace(cell, notes=(*cell.notes, finding))
@@ -166,8 +180,10 @@ def _tried(each: Answers) -> list[dict[str, Any]]:
             "Trial": number,
             "Batch size": trial.batch_size,
             "Memory": trial.fit.value,
+            "Limit": "lifted" if trial.lifted else "",
             "Peak, MiB": trial.peak_bytes / 2**20 if trial.peak_bytes is not None else None,
             "Folder": trial.folder,
+            "Why": trial.reason or "",
         }
         for number, trial in enumerate(tried, start=1)
     ]

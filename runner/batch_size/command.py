@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from runner.batch_size import searches
+from runner.batch_size import forecast, searches
 from runner.batch_size.claims import trained
 from runner.batch_size.largest import Bound
 from runner.batch_size.memory_limit import bounded, limit_of
 from runner.batch_size.noise import noise
+from runner.batch_size.progress import SearchDisplay
+from runner.batch_size.question import ANSWERS, FASTEST, LARGEST, LEAST_ENERGY, NOISE_SCALE, Question
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.target import FEWEST, target
 from runner.command import cli, inputs, own_data, setup
@@ -30,26 +33,23 @@ from workloads.records.files import write_json
 from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult, no_target
 
-LARGEST, FASTEST, LEAST_ENERGY, NOISE_SCALE = "largest", "fastest", "least-energy", "noise-scale"
-ANSWERS = (LARGEST, FASTEST, LEAST_ENERGY, NOISE_SCALE)
 RESULTS = Path("results") / "batch-size"
 IN_USE = 64  # the batch size of the published work that others are held against
 STEPS_WINDOW_S = 2.0  # of a trial of steps alone, where none is asked for
 
+# Options of a run that are not this command's, by what they are parsed into; its help does not show them.
+REFUSED = {
+    "models": ("--model", "whose gradients and parts need the network"),
+    "devices": ("--devices", "whose answers are of one device"),
+    "blocks": ("--blocks", "which looks for a size itself: give it to python -m runner"),
+}
+OF_THIS_COMMAND = {  # what the help of a shared option says here
+    "batch_sizes": "trained beside the found ones, with --then-train or --target-accuracy: 100 127, or 100,127",
+    "results": f"default: {RESULTS}",
+    "window_s": f"length of the steady window of each trial (default: {STEPS_WINDOW_S:g} while searching)",
+}
+
 Train = Callable[[Request, Console], list[TrialResult]]
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked beside the study."""
-
-    answers: tuple[str, ...]  # of ANSWERS
-    in_use: int
-    sizes: tuple[int, ...]  # to be trained beside the found ones
-    target_accuracy: float | None
-    then_train: bool
-    global_batch: int | None
-    window_s: float  # of a trial of steps alone
 
 
 def request(arguments: Sequence[str], project: Project) -> tuple[Request, Question]:
@@ -61,8 +61,7 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, Questi
     for name in ("in_use", "global_batch"):
         if (value := getattr(options, name)) is not None and value < 1:
             raise BadInput(f"--{name.replace('_', '-')} {value}: must be 1 or more")
-    if options.models:
-        raise BadInput("--model: not for batch-size, whose gradients and parts need the network")
+    _refuse(options)
     cli.need_scipy("batch-size")
     sizes, options.batch_sizes = tuple(options.batch_sizes or ()), [options.in_use]
     options.results = options.results or RESULTS
@@ -78,10 +77,16 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, Questi
         options.global_batch,
         window_s,
     )
-    asked = cli.request(options, project)
-    if any(part.study.devices > 1 for part in asked.parts.values()):
-        raise BadInput("--devices: not for batch-size, whose answers are of one device")
-    return asked, question
+    if question.sizes and not question.trains:
+        raise BadInput("--batch-size: sizes to be trained; add --then-train or --target-accuracy, or leave it out")
+    return cli.request(options, project), question
+
+
+def _refuse(options: argparse.Namespace) -> None:
+    """Raises BadInput for an option that this command has no use for."""
+    for name, (option, reason) in REFUSED.items():
+        if getattr(options, name) not in (None, [], 1):
+            raise BadInput(f"{option}: not for batch-size, {reason}")
 
 
 def _parser() -> Parser:
@@ -90,15 +95,18 @@ def _parser() -> Parser:
         description="Which batch size: the largest that fits, the fastest, that of least energy, and the gradient "
         "noise scale, for each framework, with the trials that prove it.",
     )
+    parser.add_argument("--plan", action="store_true", help="print what will be tried, by which limits, and about how "
+                        "long it takes; runs nothing")  # fmt: skip
     add_shared(parser)
     add_axes(parser)
+    parser.say_of(OF_THIS_COMMAND | dict.fromkeys(REFUSED, argparse.SUPPRESS))
     parser.add_argument("--answer", dest="answers", nargs="+", default=list(ANSWERS), metavar="ANSWER",
                         help=f"some of {', '.join(ANSWERS)} (default: all)")  # fmt: skip
     parser.add_argument("--in-use", type=whole, default=IN_USE, metavar="N",
                         help=f"the batch size that others are held against (default: {IN_USE})")  # fmt: skip
     parser.add_argument("--target-accuracy", type=number, metavar="SHARE", help="train at the found sizes, the one in "
                         "use and those of --batch-size: which reaches this test accuracy soonest, as 0.6")  # fmt: skip
-    parser.add_argument("--then-train", action="store_true", help="train at the found sizes and at the one in use: "
+    parser.add_argument("--then-train", action="store_true", help="train at all found sizes and at the one in use: "
                         "time and accuracy side by side")  # fmt: skip
     parser.add_argument("--global-batch", type=whole, metavar="N", help="wished for one update: in how many parts it "
                         "fits where it does not fit at once")  # fmt: skip
@@ -133,47 +141,63 @@ def conditions_of(request: Request, bound: Bound) -> dict[str, Any]:
     }
 
 
+def bound_of(request: Request) -> Bound:
+    """What the searches' memory is held against. Raises BadInput."""
+    try:
+        return Bound(*limit_of(request))
+    except LookupError as error:
+        raise BadInput(f"{error}: nobody can say what fits; name another --device") from error
+
+
+def plan(request: Request, question: Question, console: Console) -> None:
+    """Print what a run would try; nothing is started. Raises BadInput."""
+    bound = bound_of(request)
+    request = own_data.prepared(request, console)
+    forecast.say(request, question, forecast.expected(request, question, bound), console)
+
+
 def run(request: Request, question: Question, train: Train, console: Console) -> int:
     """Asks, prints and stores; the exit code: 1 where a search had no answer or a training did not end well.
 
     `train` runs the trials of a study.
     """
-    try:
-        bound = Bound(*limit_of(request))
-    except LookupError as error:
-        raise BadInput(f"{error}: nobody can say what fits; name another --device") from error
+    bound = bound_of(request)
     request = own_data.prepared(request, console)
+    expected = forecast.expected(request, question, bound)
+    forecast.say(request, question, expected, console)
     data = inputs.write_data(request, console)
     launchers = make_environments(request, console)
     installed = installations(request)
     written = inputs.write_repeats(request, data, range(1))
     file = AnswersFile(request, question, bound)
     limited = replace(request, study=request.study.changed(window_s=question.window_s))
-    limited = bounded(limited, bound.limit, bound.limit_bytes)
-    if request.placement.memory_limit_bytes is not None:  # what is then trained is bounded as what was searched
-        request = replace(request, placement=limited.placement)
-    steps = StepTrials.of(limited, installed, written, launchers)
-    for framework in request.frameworks:
-        _search(searches.Search(framework, steps, bound, console), question, file)
-    if NOISE_SCALE in question.answers:
-        trials = plan_of(request, installed, range(1), written).trials
-        specs = [spec for spec in trials if spec.cell.allocator == ON_DEMAND]
-        for framework, answer in noise(specs, launchers, request.results).items():
-            file.store(framework, noise=answer)
-    if question.then_train or question.target_accuracy is not None:
+    steps = StepTrials.of(bounded(limited, bound.limit, bound.limit_bytes), installed, written, launchers)
+    with SearchDisplay(console, expected) as display:
+        for framework in request.frameworks:
+            _search(searches.Search(framework, steps, bound, console, display.tried), question, file, display)
+        if NOISE_SCALE in question.answers:
+            display.begin("all", NOISE_SCALE)
+            trials = plan_of(request, installed, range(1), written).trials
+            specs = [spec for spec in trials if spec.cell.allocator == ON_DEMAND]
+            for framework, answer in noise(specs, launchers, request.results).items():
+                file.store(framework, noise=answer)
+    if question.trains:
         _train(request, question, train, file, console)
     return int(any(unanswered(answers, question) for answers in file.answers.values()))
 
 
-def _search(search: searches.Search, question: Question, file: AnswersFile) -> None:
+def _search(search: searches.Search, question: Question, file: AnswersFile, display: SearchDisplay) -> None:
     """Of one framework: what trials of steps alone can tell."""
     framework = search.framework
-    if LARGEST in question.answers or question.global_batch is not None:
+    if LARGEST in question.searches:
+        display.begin(framework, LARGEST)
         file.store(framework, largest=search.largest(), memory=search.memory(), version=search.version)
     fitting = file.answers[framework].largest
-    if FASTEST in question.answers:
+    if FASTEST in question.searches:
+        display.begin(framework, FASTEST)
         file.store(framework, fastest=search.fastest(fitting), memory=search.memory(), version=search.version)
-    if LEAST_ENERGY in question.answers:
+    if LEAST_ENERGY in question.searches:
+        display.begin(framework, LEAST_ENERGY)
         file.store(framework, least_energy=search.least_energy(fitting), memory=search.memory(), version=search.version)
     if question.global_batch is not None and fitting is not None and fitting.batch_size:
         parts, batch_size = parts_of(question.global_batch, fitting.batch_size)
@@ -182,8 +206,12 @@ def _search(search: searches.Search, question: Question, file: AnswersFile) -> N
 
 def _train(request: Request, question: Question, train: Train, file: AnswersFile, console: Console) -> None:
     """At the size in use, the found ones and those that were asked for: every framework at each of them."""
-    found = {size for answers in file.answers.values() for size in found_sizes(answers)}
-    sizes = tuple(sorted({question.in_use, *question.sizes, *found}))
+    images = request.dataset.train_count
+    found = {name: found_sizes(answers, question) for name, answers in file.answers.items()}
+    for line in untrained(file.answers.values(), question, images):
+        console.print(line)
+    every = {question.in_use, *question.sizes, *(size for sizes in found.values() for size in sizes if size <= images)}
+    sizes = tuple(sorted(every))
     console.print(f"training at batch sizes {', '.join(map(str, sizes))}")
     results = train(replace(request, study=request.study.changed(batch_sizes=sizes)), console)
     for framework in request.frameworks:
@@ -195,14 +223,28 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
         if question.target_accuracy is not None:
             file.store(framework, target=target(chosen, question.target_accuracy))
         if question.then_train:
-            others = sorted(found_sizes(file.answers[framework]) - {question.in_use})
+            others = sorted({size for size in found[framework] if size <= images} - {question.in_use})
             file.store(framework, trained=tuple(trained(chosen, question.in_use, size) for size in others))
 
 
-def found_sizes(answers: Answers) -> set[int]:
-    """Batch sizes to train with: the fastest and that of least energy."""
-    sizes = (best.batch_size for best in (answers.fastest, answers.least_energy) if best)
-    return {size for size in sizes if size is not None}
+def found_sizes(answers: Answers, question: Question) -> set[int]:
+    """Batch sizes to train with: all that were asked for and found."""
+    return {size for size in _found(answers, question).values() if size}
+
+
+def _found(answers: Answers, question: Question) -> dict[str, int | None]:
+    every = {LARGEST: answers.largest, FASTEST: answers.fastest, LEAST_ENERGY: answers.least_energy}
+    return {name: found.batch_size for name in question.trained_answers if (found := every[name])}
+
+
+def untrained(every: Iterable[Answers], question: Question, images: int) -> Iterator[str]:
+    """A line for each answer that is not trained: none was found, or it has more images than an epoch."""
+    for answers in every:
+        for name, size in _found(answers, question).items():
+            if not size:
+                yield f"{answers.framework}: {name}: no batch size was found, so none is trained for it"
+            elif size > images:
+                yield f"{answers.framework}: {name}: {size:,} is not trained: an epoch has {images:,} images"
 
 
 def unanswered(answers: Answers, question: Question) -> bool:

@@ -22,7 +22,7 @@ APART = 1.2  # sizes of trials: from there on their memory says more of an image
 STEEP = 0.25  # of the counting process's bytes an image: a trial's are no less, whatever two of them say
 LARGER = 0.2  # of the largest size: below, memory is not yet a line
 STEP_BACK = 0.05  # of a size that fits only sometimes; doubled each time
-TRIALS = 2  # of the answer, and of one more
+TRIALS = 2  # of the answer at least, and of one more
 ABOVE = 4  # times an untold size: how far above it one that fits is looked for
 UNTOLD = 4  # sizes, at most, of which no trial says whether they fit: the answer is then looked for below
 
@@ -39,6 +39,13 @@ class Bound:
 
     limit: Limit
     limit_bytes: int
+
+    @property
+    def trials(self) -> int:
+        """How many trials of the answer must fit. A control group counts pages as they are touched, so chance decides
+        more there.
+        """
+        return TRIALS + (self.limit in (Limit.GROUP, Limit.CONTAINER))
 
 
 @dataclass
@@ -147,7 +154,7 @@ class Search:
         return size not in self.untold and (self.too_large is None or size < self.too_large)
 
     def settle(self) -> int | None:
-        """Until `fits` has fitted twice, and `fails` failed twice; the smallest size that did both, None where none.
+        """Until `fits` has fitted often enough, and `fails` failed twice; the smallest size that did both, if any.
 
         Where a size does both, the answer is a smaller one that fits twice: the sizes between are not searched, for
         chance would decide. Raises NoAnswer.
@@ -156,7 +163,7 @@ class Search:
             raise self.no_answer(self.fails)
         unsettled = None
         back = STEP_BACK
-        while self.fits and len(self.fitted(self.fits)) < TRIALS:
+        while self.fits and len(self.fitted(self.fits)) < self.bound.trials:
             if self.ask(self.fits) is Fit.TOO_LARGE:
                 unsettled = self.fits if self.fitted(self.fits) else unsettled
                 self.fits, back = self._below(self.fits, back), 2 * back

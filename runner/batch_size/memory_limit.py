@@ -40,7 +40,7 @@ def limit_of(request: Request) -> tuple[Limit, int]:
     if placement.memory_limit_bytes is not None:
         local = Limit.GROUP if placement.control_group else Limit.ASKED
         return Limit.CONTAINER if request.isolation == "docker" else local, placement.memory_limit_bytes
-    return Limit.HOST, host_limit_bytes(request.results)
+    return Limit.HOST, host_limit_bytes(request.results, stored=not request.plan_only)
 
 
 def bounded(request: Request, limit: Limit, limit_bytes: int) -> Request:
@@ -52,11 +52,11 @@ def bounded(request: Request, limit: Limit, limit_bytes: int) -> Request:
     return replace(request, placement=replace(request.placement, memory_limit_bytes=limit_bytes))
 
 
-def host_limit_bytes(results: Path) -> int:
+def host_limit_bytes(results: Path, stored: bool = True) -> int:
     """What is available of the machine's memory and of this process's control groups, less a reserve.
 
     That of an earlier search in this results folder, where there is still room for it, if need be in the reserve: its
-    trials count on, and what is available is never twice the same.
+    trials count on, and what is available is never twice the same. Of a plan nothing is `stored`.
     """
     available = available_bytes()
     room = available - round(RESERVE * available)
@@ -67,7 +67,8 @@ def host_limit_bytes(results: Path) -> int:
         before = 0
     if room / 2 < before <= available:
         return before
-    write_json(path, {"limit_bytes": room})
+    if stored:
+        write_json(path, {"limit_bytes": room})
     return room
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -18,7 +19,7 @@ from runner.batch_size.target import ENERGIES
 from runner.command.parser import RETRIES
 from runner.launch import Unavailable
 from workloads.records import figures
-from workloads.records.batch_answers import Best, Largest, Point
+from workloads.records.batch_answers import LIMIT_NAMES, Best, Largest, Point
 from workloads.records.disturbance import withheld
 from workloads.records.figures import FigureSpec
 from workloads.records.result import TrialResult
@@ -32,9 +33,16 @@ FIRST = 32  # tells whether there is a counter, where nothing else was tried
 class Search:
     """Every trial is a line on the console; its figures serve every answer."""
 
-    def __init__(self, framework: str, steps: StepTrials, bound: Bound, console: Console) -> None:
-        """`steps` are trials of all frameworks, which take no more than the bound."""
-        self.framework, self.console = framework, console
+    def __init__(
+        self,
+        framework: str,
+        steps: StepTrials,
+        bound: Bound,
+        console: Console,
+        tried: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`steps` are trials of all frameworks, which take no more than the bound; `tried` hears of each trial."""
+        self.framework, self.console, self.tried = framework, console, tried
         self.steps = replace(steps, show=self.show)
         self.bound = bound
         self.results: list[TrialResult] = []
@@ -42,6 +50,7 @@ class Search:
 
     def show(self, result: TrialResult, folder: Path) -> None:
         """Of every trial, whoever asked for it; one with the limit lifted says nothing of speed or memory under it."""
+        self.tried()
         if result.spec.placement != self.steps.specs[self.framework].placement:
             self.console.print(f"{line(result, None)}, with the limit lifted")
             return
@@ -69,12 +78,18 @@ class Search:
     def largest(self) -> Largest:
         """That fits."""
         bound = self.bound
-        self.console.print(f"{self.framework}: the largest that fits into {bound.limit_bytes / 2**20:,.0f} MiB")
+        limit = f"{bound.limit_bytes / 2**20:,.0f} MiB ({LIMIT_NAMES[bound.limit]})"
+        self.console.print(f"{self.framework}: the largest that fits into {limit}")
         answer = largest_of(self.steps, self.framework, bound)
         size = "none" if answer.batch_size is None else f"{answer.batch_size:,}"
         self.console.print(
             f"{self.framework}: {size}, after {counted(len(answer.tried), 'trial')} and {len(answer.around)} around it"
         )
+        for told in (answer.evidence, answer.reason):
+            if told:
+                self.console.print(f"  {told}")
+        for failed, reason in answer.failed_otherwise.items():
+            self.console.print(f"  {failed:,} failed, and not by memory: {reason}")
         return answer
 
     def memory(self) -> tuple[Point, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -80,6 +80,11 @@ class Parser(argparse.ArgumentParser):
             meant = f": did you mean {close[0]}?" if close else ""
             self.error(f"unknown {'option' if word.startswith('-') else 'word'} {unknown[0]}{meant}")
         return options
+
+    def say_of(self, helps: Mapping[str, str]) -> None:
+        """Give these options another help, by what they are parsed into; argparse.SUPPRESS hides one."""
+        for action in self._actions:
+            action.help = helps.get(action.dest, action.help)
 
     def error(self, message: str) -> NoReturn:
         """Raises BadInput."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
 from runner.estimate import is_whole
 from workloads.records import figures as registry
@@ -23,14 +23,18 @@ HEADER = (
 )
 
 
+def live_columns() -> tuple[ProgressColumn, ...]:
+    """Columns of a live line: what runs, how far it is, since when, and what its field `left` says."""
+    left = TextColumn("{task.fields[left]}")
+    return TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), left
+
+
 class Display(Progress):
     """Rows go through it so that they appear above the live line. Plain lines off a terminal."""
 
     def __init__(self, console: Console, estimates_s: dict[str, float], series: dict[str, str]) -> None:
         """Both by the trials' ids; `series` of a study that has some."""
-        left = TextColumn("{task.fields[left]}")
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), left)
-        super().__init__(*columns, console=console, disable=not console.is_terminal)
+        super().__init__(*live_columns(), console=console, disable=not console.is_terminal)
         self.left_s = dict(estimates_s)
         self.series, self.width = series, max(map(len, ("series", *series.values()))) + 2
         self.estimated_s = self.measured_s = 0.0

@@ -11,10 +11,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from adapters.base import Adapter  # noqa: E402
-from adapters.worker import short_memory  # noqa: E402
-from adapters.worker.__main__ import out_of_memory  # noqa: E402
-from workloads.records.events import MemoryBound  # noqa: E402
+from adapters.base import Adapter
+from adapters.worker import short_memory
+from adapters.worker.__main__ import out_of_memory
+from workloads.records.events import MemoryBound
 
 
 def made(kind: str, message: str) -> BaseException:

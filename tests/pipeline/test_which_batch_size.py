@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,9 @@ BAD = {
     "global batch below 1": (["--global-batch", "-8"], "--global-batch -8: must be 1 or more"),
     "accuracy in percent": (["--target-accuracy", "60"], "must be a share above 0 and up to 1"),
     "unknown framework": (["--framework", "pytorhc"], "did you mean pytorch"),
+    "several devices": (["--devices", "2"], "--devices: not for batch-size"),
+    "blocks of steps": (["--blocks", "127,128,129"], "--blocks: not for batch-size"),
+    "sizes that nothing trains": (["--batch-size", "128"], "add --then-train or --target-accuracy"),
     "own code": (["--model", "pytorch=net.py:make"], "--model: not for batch-size"),
     "unknown option": (["--largest"], "--largest"),
 }
@@ -27,6 +31,28 @@ def test_bad_input_is_one_line_and_starts_nothing(arguments: list[str], telling:
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1 and telling in refused.stderr
     assert not results.exists()
+
+
+def test_its_help_offers_nothing_that_it_refuses() -> None:
+    told = run_runner("batch-size", "--help").stdout
+    shown = set(re.findall(r"--[a-z-]+", told))
+    refused = {"--model", "--devices", "--blocks", "--until-stable", "--study"}
+    assert {"--plan", "--answer", "--memory-limit"} <= shown and not shown & refused
+    assert "results/batch-size" in told and "results/STUDY" not in told
+
+
+def test_a_plan_says_what_is_tried_by_which_limit_and_how_long_and_starts_nothing(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    asked = ("--answer", "largest", "fastest", "--memory-limit", 700, "--then-train", "--in-use", 4, "--plan")
+    done = run_runner("batch-size", *REFEREE, *asked, "--results", results)
+    assert (done.returncode, results.exists()) == (0, False), done.stderr
+    lines = done.stdout.splitlines()
+    assert re.match(
+        r"numpy: largest into 700 MiB by a .+ \(the same in a run\): about \d+ trials .+, about \d+", lines[0]
+    )
+    assert re.match(r"numpy: fastest of 1 to 64 images, .+: about \d+ trials", lines[1])
+    assert lines[2].startswith("then every framework trains at batch sizes 4, the largest, the fastest: up to 9 trials")
+    assert re.match(r"about .+ in all; a rough guess", lines[3]) and len(lines) == 4
 
 
 REFEREE = ("--framework", "numpy", "--isolation", "here", *TINY, "--device", "cpu", "--window", 0.2, "--epochs", 2)
@@ -58,6 +84,7 @@ def test_every_answer_is_stored_printed_and_on_one_page(answered: tuple[Path, st
     assert (stored["in_use"], stored["conditions"]["train_images"]) == (4, 64)
     assert (results / "report" / "batch-size.html").is_file() and (results / "report" / "report.html").is_file()
     assert "Train with numpy referee at batch size" in printed
+    assert re.search(r"^numpy: fastest .+: about \d+ trials", printed, re.MULTILINE), "before it starts"
     row = printed[printed.index("Noise scale") :].splitlines()[2]  # below its heading and the line
     assert row.startswith("numpy referee") and f" {answers['fastest']['batch_size']} " in row
 
@@ -81,6 +108,27 @@ def test_the_same_question_again_measures_nothing_that_is_finished(answered: tup
     # What neighbours disturbed does not count as finished, and what it would have said decides what is tried next.
     disturbed = any(result["status"] == "contended" for result in before.values())
     assert disturbed or after.keys() == before.keys()
+
+
+def test_the_largest_that_was_asked_for_is_trained_under_the_limit_that_it_was_found_by(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    asked = ("--answer", "largest", "--memory-limit", 120, "--then-train", "--in-use", 4, "--repeat", 1)
+    done = run_runner("batch-size", *REFEREE, *asked, "--results", results)
+    (answers,) = json.loads((results / "batch-size.json").read_text())["frameworks"]
+    largest, placements = answers["largest"], []
+    for path in (*results.glob("trials/*/result.json"), *results.glob("steps/*/result.json")):
+        placement = json.loads(path.read_text())["spec"]["placement"]
+        placements.append((placement["memory_limit_bytes"], placement["control_group"]))
+    kinds = {"control-group": True, "memory-limit": False}
+    searched = (120 * 2**20, kinds[largest["limit"]])
+    assert placements.count(searched) >= 4, done.stdout
+    assert {limit for limit, group in placements if group is not searched[1]} == set(), "one kind of limit for both"
+    assert f" fits ({len(largest['fits'])} of " in done.stdout and "Recommendation" not in done.stdout
+    sizes = {size for _, size in by_cell(results)}
+    if largest["batch_size"] <= 64:
+        assert sizes == {4, largest["batch_size"]}
+    else:
+        assert sizes == {4} and f"{largest['batch_size']:,} is not trained: an epoch has 64 images" in done.stdout
 
 
 @pytest.mark.real

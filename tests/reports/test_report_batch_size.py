@@ -14,7 +14,7 @@ from reports.__main__ import main
 from reports.batch_size import recommendation
 from reports.batch_size.answers import advised, read
 from reports.batch_size.picture import marked
-from workloads.records.batch_answers import ANSWERS_FILE, Best, Caution, Fit, Noise, NoisePoint, Tried
+from workloads.records.batch_answers import ANSWERS_FILE, Best, Caution, Fit, Largest, Limit, Noise, NoisePoint, Tried
 
 ALL = (answers("mxnet", 32, 3000), answers("tensorflow", 128, 4600), answers("pytorch", 64, 2600))
 
@@ -88,6 +88,31 @@ def test_an_unknown_answer_is_a_dash_with_its_reason(tmp_path: Path, capsys: pyt
     main([str(stored(tmp_path, crashed)), "--format", "md"])
     printed = capsys.readouterr().out
     assert "every trial crashed" in printed and "Nothing can be recommended" in printed
+
+
+def test_where_no_fastest_size_was_asked_for_nothing_is_recommended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [replace(each, fastest=None, least_energy=None, noise=None) for each in ALL]
+    main([str(stored(tmp_path, *asked)), "--format", "md", "html"])
+    pages = [(tmp_path / "report" / f"batch-size.{ending}").read_text() for ending in ("md", "html")]
+    for text in (capsys.readouterr().out, *pages):
+        assert "2,311" in text and "ecommend" not in text
+
+
+def test_the_largest_says_its_limit_and_what_fitted_and_failed_around_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """646 in 600 MiB, while 647 trained twice of three times: one number alone hid both."""
+    trials = [(646, Fit.FITS)] * 3 + [(647, Fit.FITS), (647, Fit.TOO_LARGE), (647, Fit.FITS)]
+    tried = [Tried(size, fit, f"steps/a-{place}", None) for place, (size, fit) in enumerate(trials)]
+    tried.append(Tried(1, Fit.UNKNOWN, "steps/a-9", None, reason="ValueError: Expected more than 1 value"))
+    around = (Tried(648, Fit.FITS, "steps/a-10", None),)
+    group = Largest(646, None, Limit.GROUP, 600 * 2**20, around=around, tried=tuple(tried))
+    main([str(stored(tmp_path, replace(ALL[2], largest=group))), "--format", "md"])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "600 MiB, a control group: 646 fits (3 of 3), 647 failed 1 of 3, 648 fitted once" in printed
+    assert "1 failed, and not by memory: ValueError: Expected more than 1 value" in printed
 
 
 def test_the_picture_marks_every_answer_that_is_known() -> None:

@@ -23,8 +23,8 @@ UNDER_A_LIMIT = """
 import resource, sys
 from adapters.worker import host
 from adapters.worker.short_memory import ran_out
-limit_bytes = host.data_bytes() + (600 << 20)
-resource.setrlimit(getattr(resource, sys.argv[1]), (limit_bytes + host.mapped_bytes() * (sys.argv[1] == "RLIMIT_AS"),) * 2)
+used_bytes = {"RLIMIT_DATA": host.data_bytes, "RLIMIT_AS": host.mapped_bytes}[sys.argv[1]]()
+resource.setrlimit(getattr(resource, sys.argv[1]), (used_bytes + (600 << 20),) * 2)
 error = RuntimeError("could not create a primitive")
 before = ran_out(error, "cpu", False) is error
 block = b"x" * (590 << 20)

@@ -24,6 +24,15 @@ class Limit(Word):
     HOST = "host-memory"
 
 
+LIMIT_NAMES = {
+    Limit.GPU: "all of the GPU's memory",
+    Limit.CONTAINER: "the container's limit",
+    Limit.GROUP: "a control group",
+    Limit.ASKED: "a limit of private memory (RLIMIT_DATA)",
+    Limit.HOST: "a limit of private memory (RLIMIT_DATA) within what the machine has free",
+}
+
+
 class Fit(Word):
     """What a trial of steps alone says of memory."""
 
@@ -86,8 +95,21 @@ class Largest:
             if (same := [each for each in near if each.batch_size == other])
         }
 
+    @property
+    def evidence(self) -> str:
+        """The counts around the answer in words: "646 fits (3 of 3), 647 failed 1 of 3, 648 fitted once"."""
+        return ", ".join(_told(size, *counts) for size, counts in self.counts_around.items())
+
     def _fits_above(self, trial: Tried) -> bool:
         return self.batch_size is not None and trial.fit is Fit.FITS and trial.batch_size > self.batch_size
+
+
+def _told(size: int, fitted: int, trials: int) -> str:
+    if fitted == trials == 1:
+        return f"{size:,} fitted once"
+    if fitted == trials:
+        return f"{size:,} fits ({fitted} of {trials})"
+    return f"{size:,} failed once" if trials == 1 else f"{size:,} failed {trials - fitted} of {trials}"
 
 
 @dataclass(frozen=True)
