@@ -53,7 +53,7 @@ class Session:
         self.storage = Storage(request.results)
         self.known: dict[str, TrialResult] = {}
         self.groups: dict[str, Group] = {}  # by id
-        self.advice = neighbours.Advice(console)
+        self.advice = neighbours.Advice(console, request.retry)
 
     def open(self, stored: StoredTrials) -> None:
         """Take over what is there: results that did not come to be, or were lost, are made from their trials' files

@@ -247,7 +247,8 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
 
 def run_each(processes: Processes, specs: list[TrialSpec], display: Display, console: Console) -> None:
     """One after another, with the retries that were asked for; else disturbed ones once more at the end."""
-    advice, retried = neighbours.Advice(console), processes.request.retry
+    retried = processes.request.retry
+    advice = neighbours.Advice(console, retried)
     for spec in specs:
         display.begin(spec)
         result = processes.run(spec, display.doing)

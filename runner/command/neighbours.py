@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import Console
 
@@ -16,27 +16,29 @@ KEPT = "their speed, usage, energy and times are withheld, their accuracy, losse
 class Advice:
     """Given once, behind the first trial of a run that was disturbed."""
 
-    def __init__(self, console: Console) -> None:
-        """Nothing is said yet."""
-        self.console, self.given = console, False
+    def __init__(self, console: Console, retried: Collection[Status]) -> None:
+        """`retried`: what is tried again at once."""
+        self.console, self.retried, self.given = console, retried, False
 
     def give(self, result: TrialResult) -> None:
         """Say what helps, where this trial was disturbed and nothing was said before."""
         if result.status is Status.CONTENDED and not self.given:
             self.given = True
-            self.console.print(f"  other processes disturbed this trial. What helps: {what_helps(result.spec)}")
+            means = "; ".join(what_helps(result.spec, Status.CONTENDED in self.retried))
+            self.console.print(f"  other processes disturbed this trial. What helps: {means}")
 
 
-def what_helps(spec: TrialSpec) -> str:
-    """The means, by what the trial ran on."""
+def what_helps(spec: TrialSpec, retried: bool) -> list[str]:
+    """The means, by what the trial ran on and whether disturbed ones are tried again at once."""
+    at_once = [] if retried else ["--retry contended (tries again at once)"]
     if spec.placement.device != "cpu":
-        return "end the other processes on the GPU (nvidia-smi lists them), or name another --device"
+        return ["end the other processes on the GPU (nvidia-smi lists them)", "another --device", *at_once]
     means = ["end what else computes"]
     if "OMP_WAIT_POLICY" not in spec.placement.variables:
         means.append("OMP_WAIT_POLICY=PASSIVE before the command (waiting threads sleep)")
     if spec.placement.threads > 1:
         means.append(f"fewer --threads than {spec.placement.threads} (a core is left to others)")
-    return "; ".join([*means, "--retry contended (tries again at once)"])
+    return [*means, *at_once]
 
 
 def again(specs: Sequence[TrialSpec], console: Console) -> None:

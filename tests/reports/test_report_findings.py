@@ -219,7 +219,10 @@ def test_failed_checks_and_disturbed_trials_are_counted() -> None:
 
 
 def test_trials_that_were_all_disturbed_are_still_compared_in_what_neighbours_cannot_change() -> None:
-    busy = {"status": Status.CONTENDED, "reason": "other processes took 40 % of the cores in the steady window"}
+    busy: dict[str, Any] = {
+        "status": Status.CONTENDED,
+        "reason": "other processes took 40 % of the cores in the steady window",
+    }
     summary = told(*(trial(name, 4, repeat, **busy) for name in ("pytorch", "mxnet") for repeat in range(3)))
     assert summary.headline == (
         "No training speed: other processes disturbed 6 of 6 trials; accuracy and memory are compared"
@@ -233,7 +236,7 @@ def test_trials_that_were_all_disturbed_are_still_compared_in_what_neighbours_ca
 
 
 def test_the_section_of_the_findings_has_most_ok_trials_and_of_none_most_disturbed_ones() -> None:
-    busy = {"status": Status.CONTENDED, "reason": "others"}
+    busy: dict[str, Any] = {"status": Status.CONTENDED, "reason": "others"}
     ok, disturbed = trial("pytorch", 4), [trial("pytorch", size, epochs=3, **busy) for size in (4, 8, 16)]
     assert "PyTorch: " in told(ok, *disturbed).headline
     assert told(*disturbed, trial("mxnet", 4, status=Status.FAILED, reason="it fell")).headline.startswith(

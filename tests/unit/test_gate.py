@@ -273,7 +273,7 @@ def test_a_trial_that_others_disturbed_is_judged_and_stays_contended_where_it_ag
 
 @pytest.mark.usefixtures("no_referee")
 def test_a_trial_that_others_disturbed_has_a_vote() -> None:
-    busy = {"status": Status.CONTENDED, "reason": "others"}
+    busy: dict[str, Any] = {"status": Status.CONTENDED, "reason": "others"}
     one, odd, third = judge(
         replace(trial("one"), **busy), replace(trial("odd", wrong()), **busy), replace(trial("third"), **busy)
     )

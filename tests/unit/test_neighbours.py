@@ -1,0 +1,55 @@
+"""What a run says of trials that other processes disturbed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from conftest import make_spec
+from rich.console import Console
+
+from runner.command import neighbours
+from workloads.records.job import TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.status import HARMLESS, Status
+
+GPU = make_spec(device="GPU-0")
+PASSIVE = make_spec(variables={"OMP_WAIT_POLICY": "PASSIVE"})
+END, SLEEP = "end what else computes", "OMP_WAIT_POLICY=PASSIVE before the command (waiting threads sleep)"
+FEWER, AT_ONCE = "fewer --threads than 2 (a core is left to others)", "--retry contended (tries again at once)"
+
+
+def result(status: Status, spec: TrialSpec = PASSIVE) -> TrialResult:
+    return TrialResult(spec, status, None if status is Status.OK else "others took 40 %", "", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "retried", "means"),
+    [
+        (make_spec(), False, [END, SLEEP, FEWER, AT_ONCE]),
+        (make_spec(threads=1), True, [END, SLEEP]),
+        (PASSIVE, False, [END, FEWER, AT_ONCE]),
+        (GPU, True, ["end the other processes on the GPU (nvidia-smi lists them)", "another --device"]),
+    ],
+)
+def test_what_helps_is_what_the_trial_does_not_have_yet(spec: TrialSpec, retried: bool, means: list[str]) -> None:
+    assert neighbours.what_helps(spec, retried) == means
+
+
+def test_what_helps_is_said_once_and_only_behind_a_disturbed_trial() -> None:
+    shown = StringIO()
+    advice = neighbours.Advice(Console(file=shown, width=300), ())
+    advice.give(result(Status.OK))
+    assert not shown.getvalue()
+    for _ in range(3):
+        advice.give(result(Status.CONTENDED))
+    assert shown.getvalue().count("What helps: ") == 1
+
+
+def test_disturbed_trials_are_one_line_with_an_example_and_no_failure() -> None:
+    results = [result(Status.OK), *[replace(result(Status.CONTENDED), wall_s=s) for s in (1.0, 2.0)]]
+    line = neighbours.summary(results) or ""
+    assert line.startswith("2 of 3 trials contended: ") and f"({PASSIVE.id}: others took 40 %)" in line
+    assert neighbours.summary(results[:1]) is None
+    assert {*Status} - {*HARMLESS} == {Status.FAILED, Status.TIMEOUT, Status.UNSUPPORTED, Status.UNVERIFIED}
