@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageFile
 
 from runner.data import pixel_values
 from workloads.records.job import PixelRange
@@ -25,7 +25,9 @@ def values_of(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
         if grey.min() < 0 or grey.max() > MOST:
             raise ValueError("more than 16 bits a pixel")
         return grey.astype(np.uint16)
-    layout = image.tile[0].args if image.format == "PNG" and image.tile else None
+    layout = None
+    if isinstance(image, ImageFile.ImageFile) and image.format == "PNG" and image.tile:
+        layout = image.tile[0].args
     if layout == PAIRS:
         parts = _read(file, "RGBA").astype(np.uint16)
         return parts[..., 0::2] << 8 | parts[..., 1::2]

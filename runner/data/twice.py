@@ -103,8 +103,7 @@ def of_own(images: OwnImages, copies: Copies) -> Twice:
     """With every training image twice."""
     labels: dict[SplitName, Labels] = {**images.labels, "train": np.tile(images.labels["train"], 2)}
     known = images.name, labels, images.classes, images.drawn_test, images.notes
-    ways = {"pixel_range": images.pixel_range, "test_folder": images.test_folder}
-    return Twice(*known, images, copies, **ways)
+    return Twice(*known, images, copies, pixel_range=images.pixel_range, test_folder=images.test_folder)
 
 
 def of_published(dataset: Dataset, copies: Copies) -> Dataset:
