@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "reports")]
 
 import simulate_compare  # noqa: E402
+import simulate_coverage  # noqa: E402
 import simulate_orders  # noqa: E402
 
 REPEATS, SPREADS_PERCENT = (3, 5, 10), (3, 7, 15)
@@ -101,6 +102,15 @@ def stable(runs: int, seed: int) -> str:
     return table(head, rows)
 
 
+def coverage(runs: int, seed: int) -> str:
+    """100 cells a run."""
+    rows = []
+    for noise in simulate_coverage.NOISES:
+        rates = [simulate_coverage.coverage_percent(noise, repeats, 100 * runs, seed) for repeats in REPEATS]
+        rows.append([noise.name, *(f"{rate:.1f}" for rate in rates)])
+    return table(["spread", *(f"{repeats} repeats" for repeats in REPEATS)], rows)
+
+
 Tables = dict[str, Callable[[int, int], str]]  # name -> (runs, seed) -> Markdown
 TABLES: Tables = {
     "compare": compare,
@@ -109,6 +119,7 @@ TABLES: Tables = {
     "parity": parity,
     "orders": orders,
     "stable": stable,
+    "coverage": coverage,
 }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import simulate_batch_size
 import simulate_compare
+import simulate_coverage
 import simulate_orders
 import simulate_verdicts
 from scipy import stats  # type: ignore[import-untyped]  # it has no stubs of its own
@@ -115,6 +116,14 @@ def test_no_framework_is_named_the_fastest_where_none_is() -> None:
     assert simulate_orders.order_rates(0, 3, 0.07, runs, 1).wrong_stated <= at_most(ERROR, runs)
     assert simulate_orders.order_rates(0, 1, 0.01, runs, 1).wrong_seen == 0, "5 % are five times that spread"
     assert simulate_orders.order_rates(0.3, 5, 0.03, 10, 1).right == 100
+
+
+def test_a_cells_interval_holds_the_true_mean_as_often_as_the_page_says() -> None:
+    """Less often where noise is skewed: docs/verdicts.md has the rates."""
+    covered = {noise.name: simulate_coverage.coverage_percent(noise, 5, 4000, 1) for noise in simulate_coverage.NOISES}
+    assert covered["even, 15 %"] == pytest.approx(95, abs=1.2)
+    assert covered["skewed, 7 %"] == pytest.approx(95, abs=1.5)
+    assert 90 <= covered["skewed, 50 %"] <= 93
 
 
 @pytest.mark.parametrize("spread_percent", [1, 3])

@@ -74,7 +74,7 @@ def test_some_of_the_batch_sizes_that_series_have_of_their_own_can_be_asked_for(
         (["--batchsize=4"], "unknown option --batchsize=4: did you mean --batch-size?"),
         (["doctr"], "unknown word doctr: did you mean doctor?"),
         (["batch-sise"], "unknown word batch-sise: did you mean batch-size?"),
-        (["--xyz"], "unknown option --xyz (see python -m runner --help)"),
+        (["--qqqqqq"], "unknown option --qqqqqq (see python -m runner --help)"),
     ],
 )
 def test_a_word_that_is_no_option_is_offered_the_one_that_it_is_close_to(words: list[str], told: str) -> None:
