@@ -26,6 +26,7 @@ from workloads.weights import Weights  # noqa: E402
 
 EVALUATED = {"one": (1, 1), "odd": (5, 5), "ragged": (13, 5)}  # images, in batches of
 KEPT = 2**20  # values of a larger array
+STILL = 1e-12  # a rate at which no float32 weight moves
 
 
 def kept(tag: str, arrays: Arrays) -> Arrays:
@@ -77,7 +78,7 @@ def run_dropout(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -
         outputs = adapter.probe(images, labels).outputs
         found |= {f"{name}/{i}": outputs[name] for name in ("flatten", "dropout1", "dropout2")}
     same = np.repeat(given["order"][:1], 2, axis=0)
-    found["losses/still"] = adapter.read(adapter.train(same, np.zeros(2, np.float32)))
+    found["losses/still"] = adapter.read(adapter.train(same, np.full(2, STILL, np.float32)))
     for name, seed in (("first", 5), ("again", 5), ("other", 6)):
         adapter.build(case.workload, case.optimizer, initial, seed)
         found[f"losses/{name}"] = adapter.read(adapter.train(given["order"]))
