@@ -143,7 +143,8 @@ def test_what_was_found_in_ones_own_images_is_in_no_id_and_a_range_of_values_is(
     for name in ("findings", "pixel_range", "test_folder"):
         del before["task"]["source"][name]  # as earlier code stored it
     assert TrialSpec.from_json(before) == spec and spec.id == found.id == "numpy-cpu-b00032-r1-33d54278"
-    assert TrialSpec.from_json(through_json(found.to_json())).task.source.findings == ImageFindings(1, 2, 3, 4, 5)
+    again = TrialSpec.from_json(through_json(found.to_json())).task.source
+    assert again is not None and again.findings == ImageFindings(1, 2, 3, 4, 5)
     ranged = varied(SPEC, source=replace(source, pixel_range=(0.0, 4095.0)))
     assert ranged.id != spec.id and TrialSpec.from_json(through_json(ranged.to_json())).id == ranged.id
     assert varied(SPEC, source=replace(source, test_folder="val")).id != spec.id
