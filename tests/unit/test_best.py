@@ -197,7 +197,7 @@ def test_where_not_even_one_image_fits_nothing_is_tried() -> None:
 
 def test_without_any_figure_there_is_no_answer_and_a_reason() -> None:
     answer = best(lambda size: None, 64)
-    assert answer.batch_size is None and answer.reason == "none of the 7 trials gave a figure"
+    assert answer.batch_size is None and answer.reason == "none of 7 trials gave a figure"
     assert not answer.points and not answer.ratios and answer.trials == 7
 
 
