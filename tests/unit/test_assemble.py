@@ -342,7 +342,7 @@ def test_company_on_the_device_is_marked(tmp_path: Path, gpu_spec: TrialSpec) ->
 @pytest.mark.parametrize(
     ("outcome", "killed_for_memory", "status", "telling"),
     [
-        (Outcome(-signal.SIGKILL, False, 5), False, Status.FAILED, "SIGKILL; it last said: last line; last event: built"),
+        (Outcome(-signal.SIGKILL, False, 5), False, Status.FAILED, "SIGKILL; it last said: last line; last event"),
         (Outcome(-signal.SIGKILL, False, 5), True, Status.OUT_OF_MEMORY, "oom_kill"),
         (Outcome(-signal.SIGSEGV, False, 5), False, Status.FAILED, "SIGSEGV"),
         (Outcome(-signal.SIGKILL, True, 5), False, Status.TIMEOUT, "not finished after 5 s; last event: built"),
