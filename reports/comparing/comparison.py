@@ -51,9 +51,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of one pair; `uncompared`: a line for each quantity that is not the same thing on both sides. `names`
-    are what A and B are called.
-    """
+    """What came of one pair; `uncompared`: a line for each quantity that differs in kind. `names`: of A and B."""
 
     pair: Pair
     tests: tuple[AnyTest, ...]
