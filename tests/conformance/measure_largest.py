@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -27,9 +28,10 @@ SHORT = ("--window", "0.3", "--timeout", "120")
 
 
 def step_trials(results: Path, limit_mib: int, framework: str) -> tuple[Bound, StepTrials]:
-    """Under this limit."""
+    """Under this limit of private memory: a control group would kill a worker that could say what it was refused."""
     words = ["--framework", framework, *WORDS, *SHORT, "--memory-limit", str(limit_mib), "--results", str(results)]
     request = own_data.prepared(cli.request(parser.run_parser().parse_args(words), Project.of_this_code()), Console())
+    request = replace(request, placement=replace(request.placement, control_group=False))
     bound = Bound(*limit_of(request))
     request = bounded(request, bound.limit, bound.limit_bytes)
     repeats = inputs.write_repeats(request, inputs.write_data(request, Console()), range(1))

@@ -110,27 +110,6 @@ def test_the_same_question_again_measures_nothing_that_is_finished(answered: tup
     assert disturbed or after.keys() == before.keys()
 
 
-def test_the_largest_that_was_asked_for_is_trained_under_the_limit_that_it_was_found_by(tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    asked = ("--answer", "largest", "--memory-limit", 120, "--then-train", "--in-use", 4, "--repeat", 1)
-    done = run_runner("batch-size", *REFEREE, *asked, "--results", results)
-    (answers,) = json.loads((results / "batch-size.json").read_text())["frameworks"]
-    largest, placements = answers["largest"], []
-    for path in (*results.glob("trials/*/result.json"), *results.glob("steps/*/result.json")):
-        placement = json.loads(path.read_text())["spec"]["placement"]
-        placements.append((placement["memory_limit_bytes"], placement["control_group"]))
-    kinds = {"control-group": True, "memory-limit": False}
-    searched = (120 * 2**20, kinds[largest["limit"]])
-    assert placements.count(searched) >= 4, done.stdout
-    assert {limit for limit, group in placements if group is not searched[1]} == set(), "one kind of limit for both"
-    assert f" fits ({len(largest['fits'])} of " in done.stdout and "Recommendation" not in done.stdout
-    sizes = {size for _, size in by_cell(results)}
-    if largest["batch_size"] <= 64:
-        assert sizes == {4, largest["batch_size"]}
-    else:
-        assert sizes == {4} and f"{largest['batch_size']:,} is not trained: an epoch has 64 images" in done.stdout
-
-
 @pytest.mark.real
 def test_all_frameworks_are_asked_and_stand_in_one_table(tmp_path: Path) -> None:
     results = tmp_path / "results"

@@ -17,6 +17,7 @@ from runner.batch_size.largest_of import COUNTED
 from workloads.records.batch_answers import Fit, Largest, Limit, Tried
 
 MIB = 2**20
+WHY = "ValueError: Expected more than 1 value per channel"
 SAME_EVERYWHERE = settings(derandomize=True, database=None, deadline=None)
 # Bytes an image of osu-cnn's tensors: images, labels, activations of its layers.
 OSU_CNN = (3136, 4, 86528, 86528, 21632, 30976, 30976, 6400, 2304, 40)
@@ -40,7 +41,9 @@ class Machine:
         used = self.use(size)
         fit = self.ends(size, self.trials.total()) or (Fit.FITS if used <= self.limit_bytes else Fit.TOO_LARGE)
         folder = f"steps/{size}-{self.trials[size]}"
-        return Tried(size, fit, folder, int(used) if fit is Fit.FITS else None)
+        return Tried(
+            size, fit, folder, int(used) if fit is Fit.FITS else None, reason=WHY if fit is Fit.UNKNOWN else None
+        )
 
     def answer(self, lifted: Callable[[int], Tried] | None = None, look_around: bool = False) -> Largest:
         counted = {size: self.use(size) * (1 + self.counting_error) for size in COUNTED if self.fits(size)}
@@ -164,23 +167,20 @@ def test_what_fails_otherwise_at_small_sizes_is_no_upper_limit(
     assume(use(size) < use(size + 1) and size > max(failing))
     machine = Machine(use, limit_for(use, size, 0.5), ends=lambda s, _: Fit.UNKNOWN if s in failing else None)
     bound, counted = Bound(Limit.ASKED, machine.limit_bytes), {16: use(16)} if counts and machine.fits(16) else {}
-    attempt = lambda s: replace(each := machine.attempt(s), reason="it says why" * (each.fit is Fit.UNKNOWN))  # noqa: E731
-    answer = largest(attempt, bound, counted, lifted=lambda s: attempt(s), look_around=False)
+    answer = largest(machine.attempt, bound, counted, lifted=machine.attempt, look_around=False)
     assume(answer.batch_size != MOST)
     assert proven(answer, machine) >= size
     assert set(answer.failed_otherwise) <= set(failing)
-    assert all(reason == "it says why" for reason in answer.failed_otherwise.values())
+    assert all(reason == WHY for reason in answer.failed_otherwise.values())
 
 
 def test_a_size_that_fails_otherwise_right_above_one_that_fits_is_passed_and_named() -> None:
     machine = Machine(lambda size: 1000 + size, 1000 + 400, ends=lambda size, _: Fit.UNKNOWN if size == 1 else None)
-    reasons = {Fit.UNKNOWN: "ValueError: Expected more than 1 value per channel"}
-    attempt = lambda s: replace(each := machine.attempt(s), reason=reasons.get(each.fit))  # noqa: E731
-    answer = largest(attempt, Bound(Limit.ASKED, 1400), {}, ends_at=1, look_around=False)
-    assert (answer.batch_size, answer.failed_otherwise) == (400, {1: reasons[Fit.UNKNOWN]})
+    answer = largest(machine.attempt, Bound(Limit.ASKED, 1400), {}, ends_at=1, look_around=False)
+    assert (answer.batch_size, answer.failed_otherwise) == (400, {1: WHY})
     machine.ends = lambda size, _: Fit.UNKNOWN
-    answer = largest(attempt, Bound(Limit.ASKED, 1400), {}, look_around=False)
-    assert answer.batch_size is None and reasons[Fit.UNKNOWN] in (answer.reason or "")
+    answer = largest(machine.attempt, Bound(Limit.ASKED, 1400), {}, look_around=False)
+    assert answer.batch_size is None and WHY in (answer.reason or "")
 
 
 def test_an_answer_has_the_counts_of_the_sizes_around_it() -> None:

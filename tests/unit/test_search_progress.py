@@ -7,7 +7,6 @@ import io
 import pytest
 from rich.console import Console
 
-from runner.batch_size import progress
 from runner.batch_size.forecast import Expected
 from runner.batch_size.progress import SearchDisplay
 
@@ -16,7 +15,7 @@ TWO = [Expected("numpy", "largest", 10, 20, 100.0, ""), Expected("numpy", "faste
 
 def test_the_time_left_follows_how_long_the_searches_before_took(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 0.0
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
     shown = io.StringIO()
     with SearchDisplay(Console(file=shown, force_terminal=True, width=150), TWO) as display:
         (task,) = display.tasks

@@ -67,7 +67,7 @@ def test_a_control_group_counts_by_what_it_leaves(
     monkeypatch.setattr(control_groups, "CGROUPS", tmp_path)
     monkeypatch.setattr(control_groups, "OWN", tmp_path / "own")
     monkeypatch.setattr(refused_memory, "MEMINFO", tmp_path / "none")
-    monkeypatch.setattr(short_memory.host, "peak_resident_bytes", lambda: None)
+    monkeypatch.setattr("adapters.worker.host.peak_resident_bytes", lambda: None)
     assert [share for bound, share in shares_left() if bound is MemoryBound.CONTROL_GROUP] == [pytest.approx(left)]
     assert (ran_out(ONEDNN, "cpu", False) is ONEDNN) is (left < 0.25)
 
@@ -95,7 +95,7 @@ def driver(answer: int, free: int) -> Callable[[str], Any]:
 def test_a_gpus_words_count_where_its_driver_says_that_little_was_free(
     monkeypatch: pytest.MonkeyPatch, device: str, preallocates: bool, answer: int, free: int, counts: bool
 ) -> None:
-    monkeypatch.setattr(short_memory.ctypes, "CDLL", driver(answer, free))
+    monkeypatch.setattr("ctypes.CDLL", driver(answer, free))
     assert (ran_out(CUDNN, device, preallocates) is CUDNN) is counts
 
 
@@ -103,5 +103,5 @@ def test_a_machine_without_a_driver_has_no_short_gpu(monkeypatch: pytest.MonkeyP
     def missing(name: str) -> Any:
         raise OSError(f"{name}: cannot open shared object file")
 
-    monkeypatch.setattr(short_memory.ctypes, "CDLL", missing)
+    monkeypatch.setattr("ctypes.CDLL", missing)
     assert not short_memory.is_device_short()

@@ -1,0 +1,109 @@
+"""What `python -m runner batch-size` trains behind its searches, and the limit that it searches under."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PROJECT
+from rich.console import Console
+
+from runner.batch_size import command
+from runner.batch_size.command import AnswersFile, bound_of, found_sizes, untrained
+from runner.batch_size.memory_limit import bounded
+from runner.batch_size.question import Question
+from runner.command.cli import Request
+from workloads.records.batch_answers import LIMIT_NAMES, Answers, Best, Largest, Limit
+from workloads.records.result import TrialResult
+
+WORDS = (
+    "--framework",
+    "numpy",
+    "--isolation",
+    "here",
+    "--workload",
+    "tiny",
+    "--dataset",
+    "digits-64",
+    "--device",
+    "cpu",
+)
+IMAGES = 64
+
+
+def asked(tmp_path: Path, *words: str) -> tuple[Request, Question]:
+    return command.request([*WORDS, *words, "--results", str(tmp_path)], PROJECT)
+
+
+def largest(batch_size: int | None) -> Largest:
+    return Largest(batch_size, None, Limit.GROUP, 2**30)
+
+
+@pytest.mark.parametrize(("group", "limit"), [(True, Limit.GROUP), (False, Limit.ASKED)])
+def test_a_search_has_the_kind_of_limit_that_the_next_run_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: bool, limit: Limit
+) -> None:
+    monkeypatch.setattr("runner.machine.memory_group.possible", lambda: group)
+    request, _ = asked(tmp_path, "--memory-limit", "700")
+    bound = bound_of(request)
+    assert (bound.limit, bound.limit_bytes, request.placement.control_group) == (limit, 700 * 2**20, group)
+    assert bounded(request, bound.limit, bound.limit_bytes).placement == request.placement
+
+
+def test_without_a_limit_a_search_bounds_its_own_trials_and_a_plan_stores_none(tmp_path: Path) -> None:
+    request, _ = asked(tmp_path, "--plan")
+    bound = bound_of(request)
+    assert bound.limit is Limit.HOST and not list(tmp_path.iterdir())
+    searched = bounded(request, bound.limit, bound.limit_bytes).placement
+    assert (searched.memory_limit_bytes, searched.control_group) == (bound.limit_bytes, False)
+
+
+def test_every_kind_of_limit_has_a_name() -> None:
+    assert set(LIMIT_NAMES) == set(Limit)
+
+
+def trained_sizes(tmp_path: Path, answers: Answers, words: Sequence[str]) -> tuple[set[int], str]:
+    """(batch sizes of the training behind these answers, what is printed)."""
+    request, question = asked(tmp_path, *words)
+    file = AnswersFile(request, question, bound_of(request))
+    file.answers = {"numpy": answers}
+    given: list[Any] = []
+
+    def train(request: Request, console: Console) -> list[TrialResult]:
+        given.append(request)
+        return []
+
+    printed = io.StringIO()
+    command._train(request, question, train, file, Console(file=printed, width=200))
+    assert json.loads(file.path.read_text())["frameworks"]
+    return set(given[0].study.batch_sizes), printed.getvalue()
+
+
+@pytest.mark.parametrize("answer", ["largest", "fastest"])
+def test_then_train_trains_whatever_was_asked_for_and_found(tmp_path: Path, answer: str) -> None:
+    answers = Answers("numpy", largest=largest(48), fastest=Best(16, None))
+    words = ("--answer", answer, "--then-train", "--in-use", "4")
+    found = {"largest": 48, "fastest": 16}[answer]
+    assert trained_sizes(tmp_path, answers, words)[0] == {4, found}
+
+
+def test_a_found_size_that_is_not_trained_is_named_with_its_reason(tmp_path: Path) -> None:
+    answers = Answers("numpy", largest=largest(1765), fastest=Best(None, "none of 3 trials gave a figure"))
+    words = ("--answer", "largest", "fastest", "--then-train", "--in-use", "4")
+    sizes, printed = trained_sizes(tmp_path, answers, words)
+    assert sizes == {4}
+    assert f"numpy: largest: 1,765 is not trained: an epoch has {IMAGES} images" in printed
+    assert "numpy: fastest: no batch size was found, so none is trained for it" in printed
+
+
+def test_what_a_global_batch_looked_for_is_not_trained(tmp_path: Path) -> None:
+    """It was found for its parts; nobody asked for it as an answer."""
+    _, question = asked(tmp_path, "--answer", "fastest", "--global-batch", "256", "--then-train")
+    answers = Answers("numpy", largest=largest(48), fastest=Best(16, None))
+    assert question.searches == ("largest", "fastest") and found_sizes(answers, question) == {16}
+    assert list(untrained([replace(answers, largest=largest(None))], question, IMAGES)) == []
