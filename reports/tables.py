@@ -19,14 +19,7 @@ import pandas as pd
 from workloads.records.check_name import CheckName
 from workloads.records.checks import FEWEST_SAMPLES, SHORTEST_S
 from workloads.records.disturbance import withheld
-from workloads.records.figures import (
-    DIVERGED_STEP,
-    FOREIGN_CPU,
-    FOREIGN_CPU_EPOCHS,
-    Figure,
-    FigureSpec,
-    Method,
-)
+from workloads.records.figures import DIVERGED_STEP, FOREIGN_CPU, FOREIGN_CPU_EPOCHS, Figure, FigureSpec, Method
 from workloads.records.intervals import CONFIDENCE_PERCENT
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
