@@ -30,7 +30,7 @@ def interruptions() -> Interruptions:
 
 
 def settle_heap() -> None:
-    """Put glibc's heap into the state that a script has once it has converted a data set: free one large block.
+    """Put glibc's heap into the state that a script has once it has freed an array of 32 MiB: free such a block.
 
     glibc then keeps blocks up to 32 MiB in the heap for good, and up to 64 MiB of what is free at its top. On a fresh
     heap a framework that takes its activations from malloc gets them from the kernel, page by page, in every step.
