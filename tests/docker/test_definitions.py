@@ -82,7 +82,10 @@ def test_an_image_has_every_package_that_the_runner_imports() -> None:
     imported = set()
     late = {
         ROOT / "runner" / name
-        for name in ("data/pictures.py", "data/folder_images.py", "cluster/ray_engine.py", "cluster/slurm_engine.py")
+        for name in (
+            *("data/deep.py", "data/pictures.py", "data/folder_images.py"),
+            *("cluster/ray_engine.py", "cluster/slurm_engine.py"),
+        )
     }
     for path in {*(ROOT / "runner").rglob("*.py"), *(ROOT / "workloads").rglob("*.py")} - late:
         imported |= set(re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE))

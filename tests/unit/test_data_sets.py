@@ -46,12 +46,14 @@ def test_images_that_are_there_twice_count_twice_in_what_is_planned_and_what_is_
 
 
 @pytest.mark.parametrize(("workload", "shape"), [("cats-dogs-cnn", (10, 10, 3)), ("cats-dogs-cnn-32", (10, 10, 3))])
-def test_the_archive_is_planned_without_decoding_it(workload: str, shape: Shape, tmp_path: Path) -> None:
+def test_the_archive_is_decoded_for_a_plan_as_for_the_run(workload: str, shape: Shape, tmp_path: Path) -> None:
     pets_archive.write(tmp_path, count=1000)
     words = ("--framework", "numpy", "--workload", workload, "--dataset", "cats-dogs", "--data-dir", tmp_path)
-    request = own_data.prepared(asked(*words, "--augment", "zoom-copy"), QUIET)
+    results = tmp_path / "results"
+    request = own_data.prepared(asked(*words, "--augment", "zoom-copy", "--results", results), QUIET)
     assert (request.dataset.train_count, request.dataset.test_count) == (2400, 400)
-    assert request.workload.input_shape == shape and request.arrays is None
+    assert request.workload.input_shape == shape and request.arrays is not None
+    assert all(file.path.is_relative_to(results) for file in request.arrays.values())
     assert request.source is not None and request.source.content
 
 

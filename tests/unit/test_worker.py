@@ -279,12 +279,15 @@ def test_disturbed_epochs_are_the_trials_from_weights_that_are_a_little_off(resu
         *names * weights.DISTURBANCES,
         "finished",
     ]
+    every = []
     for name, quantity in (("epoch_trained", "train_loss"), ("epoch_evaluated", "test_loss")):
         given = [event[quantity] for event in ran.named(name)]
         others = np.reshape([event[quantity] for event in disturbed.named(name)], (weights.DISTURBANCES, EPOCHS))
         assert others == pytest.approx(np.tile(given, (weights.DISTURBANCES, 1)), rel=1e-2)
         assert (others != given).any(axis=1).all(), "each is off"
-        assert len(np.unique(others[:, -1])) == weights.DISTURBANCES, "and otherwise than the next"
+        every.append(others)
+    different = np.unique(np.concatenate(every, axis=1), axis=0)  # a single loss may agree: the processor rounds
+    assert len(different) == weights.DISTURBANCES, "and otherwise than the next"
 
 
 def test_disturbed_without_epochs_trains_the_first_steps_alone(results: Results, ran: Ran) -> None:
