@@ -16,7 +16,7 @@ from installed import make, marker, pin, wheel
 from runner.environments import pip_settings
 from runner.environments.definition import read
 from runner.project import Project
-from workloads.isolation import HARMLESS, of_ours
+from workloads.isolation import AGAIN, HARMLESS, of_ours
 
 POISON = "raise SystemExit('a file of the caller was imported')\n"
 
@@ -164,3 +164,19 @@ def test_the_command_runs_from_any_folder_and_by_a_link_without_the_callers_pyth
         )
         assert done.returncode == 0 and said in done.stdout, done.stderr
     assert subprocess.run([tmp_path / "link", "--framework"], cwd=tmp_path, capture_output=True).returncode == 2
+
+
+def test_a_program_starts_again_once_where_its_interpreter_sets_a_variable_of_python_each_time(tmp_path: Path) -> None:
+    """As with python3.withPackages of nixpkgs, whose interpreter is a script."""
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nexport PYTHONNOUSERSITE=true\necho start\nexec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    program = (
+        f"import os, sys\nsys.executable = {str(script)!r}\nfrom workloads import isolation\nisolation.start_again()\n"
+        f"print({{name for name in os.environ if name.startswith(('PYTHON', {AGAIN!r}))}} - {set(HARMLESS)})\n"
+    )
+    for left in ({}, {AGAIN: "1"}):  # the second: of another process
+        done = subprocess.run(
+            [script, "-c", program], cwd=ROOT, env=os.environ | left, capture_output=True, text=True, timeout=20
+        )
+        assert done.stdout.splitlines() == ["start", "start", "set()"], done.stderr
