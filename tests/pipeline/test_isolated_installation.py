@@ -123,6 +123,21 @@ def test_of_pips_list_the_stronger_section_holds_and_an_empty_value_sets_nothing
     assert pip_settings.listed_sources(listed) == {"index-url": "two", "find-links": "/a /b"}
 
 
+def test_of_pips_features_only_the_systems_certificates_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = "global.use-feature='\\nfast-deps\\ntruststore'\n"
+    assert pip_settings.listed_sources(both) == {"use-feature": "truststore"}
+    assert pip_settings.listed_sources(f"{both}:env:.use-feature='fast-deps'\n") == {}  # the stronger one names it not
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_USE_FEATURE", "truststore of-a-newer-pip")
+    assert pip_settings.sources(sys.executable)["use-feature"] == "truststore"
+    (tmp_path / "pip.conf").write_text("[install]\nuse-feature = truststore\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("PIP_USE_FEATURE", "of-a-newer-pip")
+    assert pip_settings.sources(sys.executable)["use-feature"] == "truststore"
+
+
 def test_a_run_under_the_callers_python_settings_imports_nothing_of_the_callers(
     hostile: dict[str, str], tmp_path: Path
 ) -> None:
