@@ -160,10 +160,9 @@ def test_a_program_of_ours_keeps_of_pythons_variables_those_that_change_nothing(
     assert of_ours(said, ROOT) == {"PYTHONPATH": str(ROOT), "PATH": "/bin", **dict.fromkeys(HARMLESS, "1")}
 
 
-def test_the_command_runs_from_any_folder_and_by_a_link_without_the_callers_python_settings(
-    hostile: dict[str, str], tmp_path: Path
-) -> None:
-    folder = tmp_path / "check out"  # with a blank
+def checked_out(tmp_path: Path) -> Path:
+    """Return a folder with a blank in its name that has the command and the project's packages, by links."""
+    folder = tmp_path / "check out"
     (folder / ".venv" / "bin").mkdir(parents=True)
     for name in ("runner", "reports", "workloads", "adapters"):
         (folder / name).symlink_to(ROOT / name)
@@ -171,6 +170,13 @@ def test_the_command_runs_from_any_folder_and_by_a_link_without_the_callers_pyth
     (folder / ".venv" / "bin" / "batchwise").chmod(0o755)
     (folder / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (folder / ".venv" / "bin" / "python").chmod(0o755)
+    return folder
+
+
+def test_the_command_runs_from_any_folder_and_by_a_link_without_the_callers_python_settings(
+    hostile: dict[str, str], tmp_path: Path
+) -> None:
+    folder = checked_out(tmp_path)
     (tmp_path / "link").symlink_to(folder / ".venv" / "bin" / "batchwise")
     environment = os.environ | {name: value for name, value in hostile.items() if name.startswith("PYTHON")}
     for words, said in ((["--list"], "osu-cnn"), (["reports", "--help"], "python -m reports")):
@@ -179,6 +185,30 @@ def test_the_command_runs_from_any_folder_and_by_a_link_without_the_callers_pyth
         )
         assert done.returncode == 0 and said in done.stdout, done.stderr
     assert subprocess.run([tmp_path / "link", "--framework"], cwd=tmp_path, capture_output=True).returncode == 2
+
+
+def test_the_command_keeps_of_pythons_variables_those_that_change_nothing(
+    hostile: dict[str, str], tmp_path: Path
+) -> None:
+    folder = checked_out(tmp_path)
+    (folder / "runner").unlink()
+    (folder / "runner").mkdir()
+    (folder / "runner" / "__main__.py").write_text(
+        "import os, sys\nout = sys.stdout\n"
+        "print(sys.argv[1:], out.encoding, sys.dont_write_bytecode, out.write_through, sys.flags.optimize)\n"
+        "print(sorted(name for name in os.environ if name.startswith('PYTHON')))\n"
+    )
+    kept = {"PYTHONIOENCODING": "iso8859-1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    said = {name: value for name, value in hostile.items() if name.startswith("PYTHON")} | kept
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    for fatal in ({}, {"PYTHONHOME": "/nowhere", "PYTHONHASHSEED": "no number"}):
+        done = subprocess.run(
+            [folder / ".venv" / "bin" / "batchwise", "two words", "-c"],
+            cwd=tmp_path / "poisoned", env=bare | said | fatal, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.stdout.splitlines() == [
+            "['two words', '-c'] iso8859-1 True True 0", str(sorted([*kept, "PYTHONPATH"])),
+        ], done.stderr  # fmt: skip
 
 
 def test_a_program_starts_again_once_where_its_interpreter_sets_a_variable_of_python_each_time(tmp_path: Path) -> None:
