@@ -9,9 +9,14 @@ from collections.abc import Sequence
 from runner.machine import cgroups
 
 # What libraries say that are refused a thread: pthread_create(3) and fork(2) give EAGAIN. OpenBLAS then raises SIGINT,
-# OpenMP's library ends the process, TensorFlow aborts, Python raises RuntimeError.
-REFUSED_THREAD = re.compile(r"pthread_create\W.*failed|pthread_create failed|[Tt]hread creation failed|"
-                            r"can't start new thread|Resource temporarily unavailable")  # fmt: skip
+# OpenMP's library ends the process, TensorFlow aborts, Python raises RuntimeError. EAGAIN's own words are said of a
+# locked file, too: they count with a word of a thread in the line, or alone, as C++ and what passes its error on say.
+REFUSED_THREAD = re.compile(
+    r"pthread_create\W.*failed|pthread_create failed|[Tt]hread creation failed|can't start new thread|"
+    r"(?:[Tt]hread|fork|clone).*Resource temporarily unavailable|"
+    r"Resource temporarily unavailable.*(?:[Tt]hread|fork|clone)|"
+    r"(?:^|what\(\):|(?:Runtime|MXNet)Error:)\s*Resource temporarily unavailable\s*(?:$|;)"
+)
 # Stacks of Python, C and faulthandler, and Python's word for SIGINT, which says no more than the signal.
 NOT_TELLING = re.compile(
     r"\s(?!\s*what\(\))|Traceback |Current thread |Thread 0x|Extension modules: |KeyboardInterrupt$|"

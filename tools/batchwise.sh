@@ -1,6 +1,6 @@
 #!/bin/sh
 # batchwise ...: python -m runner ..., from any folder; batchwise reports ...: python -m reports ...
-# make setup puts it into .venv/bin, whose Python it runs without the caller's PYTHON... variables.
+# make setup puts it into .venv/bin, whose Python it runs without the caller's PYTHON... variables, but for the harmless.
 set -eu
 bin=$(dirname "$(readlink -f "$0")")
 root=$(dirname "$(dirname "$bin")")
@@ -9,10 +9,11 @@ if [ "${1-}" = reports ]; then
   module=reports
   shift
 fi
-exec "$bin/python" -I -c '
-import runpy, sys
+exec "$bin/python" -I -B -c '
+import os, sys
 root, module = sys.argv[1:3]
-sys.argv[1:3] = []
 sys.path.insert(0, root)
-runpy.run_module(module, run_name="__main__", alter_sys=True)
+from workloads.isolation import of_ours
+command = [sys.executable, "-P", "-m", module, *sys.argv[3:]]
+os.execve(sys.executable, command, of_ours(os.environ, root))
 ' "$root" "$module" "$@"

@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 # How text reaches a terminal, and where byte code goes: nothing that is computed or installed depends on them.
 HARMLESS = ("PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+AGAIN = "BATCHWISE_STARTED_AGAIN"  # set to the id of the process that starts again: it keeps that id
 
 
 def without_python(environment: Mapping[str, str]) -> dict[str, str]:
@@ -26,17 +27,18 @@ def of_ours(environment: Mapping[str, str], root: Path = ROOT) -> dict[str, str]
 def start_again() -> None:
     """Start this program again, by the same command line, where the caller's variables may have changed Python.
 
-    Returns where they have not, and where the interpreter was told to ignore them: then its children shall, too.
+    Returns where they have not, and where the interpreter was told to ignore them: then its children shall, too. Starts
+    again once at most: an interpreter that is a script, or a module of its site, may set such a variable each time.
     """
-    ours = of_ours(os.environ)
+    again = os.environ.pop(AGAIN, "") == str(os.getpid())
     changing = {name for name in os.environ if name.startswith("PYTHON")} - set(HARMLESS)
     if changing <= {"PYTHONPATH"} and _is_ours(os.environ.get("PYTHONPATH", "")):
         return
-    if sys.flags.ignore_environment:
+    if sys.flags.ignore_environment or again:
         for name in changing:
             del os.environ[name]
         return
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], ours)
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], of_ours(os.environ) | {AGAIN: str(os.getpid())})
 
 
 def _is_ours(path: str) -> bool:

@@ -15,6 +15,8 @@ from adapters import kernels
 from adapters.base import Unsupported
 from workloads.records.build import BFLOAT16, FLOAT32
 
+NAIVE = "NaiveEngine"  # MXNet's engine that computes each operation when it is called
+
 
 def compute_in(precision: str, device: str) -> bool:
     """Every network that is made from here on; whether that is not all in float32. Raises Unsupported."""
@@ -34,6 +36,8 @@ def copy_by_one_thread() -> None:
     That team stays. The process then has more OpenMP threads than cores, so all of them sleep where they would spin,
     and every later training step is slower.
     """
+    if os.environ.get("MXNET_ENGINE_TYPE") == NAIVE:  # has no threads of its own: the calling one computes, too
+        return
     _LIB.MXSetNumOMPThreads(ctypes.c_int(1))
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from workloads.heap import settle_heap
 from workloads.lifeline import die_with_parent
 
 OUT_OF_MEMORY = 77  # exit code of a rank that had none left
@@ -56,6 +57,7 @@ class Others:
 def main(parent: int, rank: int, devices: int, meeting: str) -> None:
     """Returns when the leader tells no more."""
     die_with_parent(parent)
+    settle_heap()  # as the worker, the first rank, does before it opens its adapter
     from adapters.pytorch.data_parallel import DataParallel
 
     adapter = DataParallel(devices, rank, meeting)

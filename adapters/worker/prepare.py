@@ -20,6 +20,7 @@ from adapters.worker.mapped import Ahead, images_of
 from workloads import weights as initial_weights
 from workloads.augmentation import Augmented, Cost, Draws
 from workloads.datasets import Images, Split, file_digest
+from workloads.heap import settle_heap
 from workloads.records import network
 from workloads.records.events import Event
 from workloads.records.job import AUGMENTATION, RATES, InputFile, Job
@@ -75,7 +76,7 @@ class Prepared:
 def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepared:
     """Open the adapter and load the data; raises what the adapter raises, ValueError for an input that was changed."""
     spec, task, placement = job.trial, job.trial.task, job.trial.placement
-    host.settle_heap()
+    settle_heap()
     facts = adapter.open(
         placement.device_kind, placement.device_threads, task.profile, task.precision, task.feed, spec.cell.allocator
     )

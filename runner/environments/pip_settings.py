@@ -20,9 +20,11 @@ from workloads.isolation import without_python
 SOURCES = (
     *("index-url", "pypi-url", "extra-index-url", "find-links", "no-index"),
     *("trusted-host", "cert", "client-cert", "proxy", "keyring-provider"),
-    *("retries", "timeout", "default-timeout", "cache-dir", "no-cache-dir"),
+    *("retries", "timeout", "default-timeout", "cache-dir", "no-cache-dir", "use-feature"),
 )
 LISTS = ("extra-index-url", "find-links", "trusted-host")  # of words; a file has them on lines of their own
+# The words that are kept of an option's. Before 24.2, pip trusts the system's certificates only by this feature.
+KEPT = {"use-feature": frozenset({"truststore"})}
 SECTIONS = ("global", "install", ":env:")  # each before what is stronger
 LINE = re.compile(rf"({'|'.join(map(re.escape, SECTIONS))})\.([\w-]+)=(['\"].*)")
 LAST_LINES = 3  # of what pip says of a file that it cannot read: what, where, the line
@@ -46,6 +48,9 @@ def sources(interpreter: str) -> dict[str, str]:
     """
     names = ["PIP_CONFIG_FILE", *(variable(option) for option in SOURCES)]
     asked = bare() | {name: os.environ[name] for name in names if name in os.environ}
+    for option in KEPT:  # pip would refuse a word that only a newer one knows
+        if words := kept(option, asked.pop(variable(option), "")):
+            asked[variable(option)] = words
     # Verbose three times: a file may say `quiet = 3`, by which pip would list nothing.
     command = [interpreter, "-I", "-m", "pip", "config", "list", "-vvv"]
     done = subprocess.run(command, env=asked, stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -60,8 +65,16 @@ def listed_sources(listed: str) -> dict[str, str]:
     found: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for line in listed.splitlines():
         if (match := LINE.fullmatch(line)) and match[2] in SOURCES and (value := str(ast.literal_eval(match[3]))):
-            found[match[1]][match[2]] = " ".join(value.split()) if match[2] in LISTS else value
-    return {option: value for section in SECTIONS for option, value in found[section].items()}
+            found[match[1]][match[2]] = kept(match[2], value)
+    strongest = {option: value for section in SECTIONS for option, value in found[section].items()}
+    return {option: value for option, value in strongest.items() if value}
+
+
+def kept(option: str, value: str) -> str:
+    """Return the value with its words on one line where it is a list, without those that are not KEPT."""
+    if option in KEPT:
+        return " ".join(word for word in value.split() if word in KEPT[option])
+    return " ".join(value.split()) if option in LISTS else value
 
 
 def variables(found: dict[str, str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from adapters.base import Adapter  # noqa: E402
 from adapters.worker import end_probe, host, trial  # noqa: E402
 from adapters.worker.trainer import Trainer  # noqa: E402
 from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402
+from workloads.heap import settle_heap  # noqa: E402
 from workloads.layers import Dense  # noqa: E402
 from workloads.spec import OptimizerSpec, Workload  # noqa: E402
 from workloads.weights import draw  # noqa: E402
@@ -79,7 +80,7 @@ def main(adapter: Adapter, sizes: list[int]) -> dict[str, Counts]:
     chance = np.random.default_rng(0)
     images = chance.integers(0, 256, (COUNT, *OSU_CNN.input_shape), dtype=np.uint8)
     labels = chance.integers(0, OSU_CNN.classes, COUNT, dtype=np.int32)
-    host.settle_heap()
+    settle_heap()
     adapter.open("cpu", settings.THREADS, "default", "float32", "host", "on-demand")
     adapter.load(images, labels)
     build(adapter, OSU_CNN)

@@ -76,3 +76,15 @@ def test_a_step_finds_its_memory_in_the_heap(framework: str, tmp_path: Path) -> 
 def test_a_heap_that_gives_its_memory_back_is_seen_in_the_page_faults_of_a_step(tmp_path: Path) -> None:
     told = found("pytorch", "adapters.pytorch.adapter", tmp_path, *SIZES, **FRESH_HEAP)
     assert min(told[size]["page_faults"] for size in told) > 3 * ALLOWED["page_faults"], told
+
+
+@pytest.mark.skipif("mxnet" not in FRAMEWORKS, reason="MXNet's engines")
+@pytest.mark.parametrize(("engine", "limited"), [("ThreadedEnginePerDevice", True), ("NaiveEngine", False)])
+def test_the_thread_that_copies_is_limited_to_itself_unless_it_is_the_one_that_computes(
+    engine: str, limited: bool, tmp_path: Path
+) -> None:
+    out = tmp_path / "threads.json"
+    run_in("mxnet", HERE / "copying.py", str(out), MXNET_ENGINE_TYPE=engine, OMP_NUM_THREADS="2")
+    before, after = json.loads(out.read_text())
+    assert before and set(before) == {2}
+    assert (1 in after) is limited and (limited or after == before)

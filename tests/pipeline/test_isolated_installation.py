@@ -16,7 +16,7 @@ from installed import make, marker, pin, wheel
 from runner.environments import pip_settings
 from runner.environments.definition import read
 from runner.project import Project
-from workloads.isolation import HARMLESS, of_ours
+from workloads.isolation import AGAIN, HARMLESS, of_ours
 
 POISON = "raise SystemExit('a file of the caller was imported')\n"
 
@@ -123,6 +123,21 @@ def test_of_pips_list_the_stronger_section_holds_and_an_empty_value_sets_nothing
     assert pip_settings.listed_sources(listed) == {"index-url": "two", "find-links": "/a /b"}
 
 
+def test_of_pips_features_only_the_systems_certificates_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = "global.use-feature='\\nfast-deps\\ntruststore'\n"
+    assert pip_settings.listed_sources(both) == {"use-feature": "truststore"}
+    assert pip_settings.listed_sources(f"{both}:env:.use-feature='fast-deps'\n") == {}  # the stronger one names it not
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_USE_FEATURE", "truststore of-a-newer-pip")
+    assert pip_settings.sources(sys.executable)["use-feature"] == "truststore"
+    (tmp_path / "pip.conf").write_text("[install]\nuse-feature = truststore\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("PIP_USE_FEATURE", "of-a-newer-pip")
+    assert pip_settings.sources(sys.executable)["use-feature"] == "truststore"
+
+
 def test_a_run_under_the_callers_python_settings_imports_nothing_of_the_callers(
     hostile: dict[str, str], tmp_path: Path
 ) -> None:
@@ -145,10 +160,9 @@ def test_a_program_of_ours_keeps_of_pythons_variables_those_that_change_nothing(
     assert of_ours(said, ROOT) == {"PYTHONPATH": str(ROOT), "PATH": "/bin", **dict.fromkeys(HARMLESS, "1")}
 
 
-def test_the_command_runs_from_any_folder_and_by_a_link_without_the_callers_python_settings(
-    hostile: dict[str, str], tmp_path: Path
-) -> None:
-    folder = tmp_path / "check out"  # with a blank
+def checked_out(tmp_path: Path) -> Path:
+    """Return a folder with a blank in its name that has the command and the project's packages, by links."""
+    folder = tmp_path / "check out"
     (folder / ".venv" / "bin").mkdir(parents=True)
     for name in ("runner", "reports", "workloads", "adapters"):
         (folder / name).symlink_to(ROOT / name)
@@ -156,6 +170,13 @@ def test_the_command_runs_from_any_folder_and_by_a_link_without_the_callers_pyth
     (folder / ".venv" / "bin" / "batchwise").chmod(0o755)
     (folder / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (folder / ".venv" / "bin" / "python").chmod(0o755)
+    return folder
+
+
+def test_the_command_runs_from_any_folder_and_by_a_link_without_the_callers_python_settings(
+    hostile: dict[str, str], tmp_path: Path
+) -> None:
+    folder = checked_out(tmp_path)
     (tmp_path / "link").symlink_to(folder / ".venv" / "bin" / "batchwise")
     environment = os.environ | {name: value for name, value in hostile.items() if name.startswith("PYTHON")}
     for words, said in ((["--list"], "osu-cnn"), (["reports", "--help"], "python -m reports")):
@@ -164,3 +185,43 @@ def test_the_command_runs_from_any_folder_and_by_a_link_without_the_callers_pyth
         )
         assert done.returncode == 0 and said in done.stdout, done.stderr
     assert subprocess.run([tmp_path / "link", "--framework"], cwd=tmp_path, capture_output=True).returncode == 2
+
+
+def test_the_command_keeps_of_pythons_variables_those_that_change_nothing(
+    hostile: dict[str, str], tmp_path: Path
+) -> None:
+    folder = checked_out(tmp_path)
+    (folder / "runner").unlink()
+    (folder / "runner").mkdir()
+    (folder / "runner" / "__main__.py").write_text(
+        "import os, sys\nout = sys.stdout\n"
+        "print(sys.argv[1:], out.encoding, sys.dont_write_bytecode, out.write_through, sys.flags.optimize)\n"
+        "print(sorted(name for name in os.environ if name.startswith('PYTHON')))\n"
+    )
+    kept = {"PYTHONIOENCODING": "iso8859-1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    said = {name: value for name, value in hostile.items() if name.startswith("PYTHON")} | kept
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    for fatal in ({}, {"PYTHONHOME": "/nowhere", "PYTHONHASHSEED": "no number"}):
+        done = subprocess.run(
+            [folder / ".venv" / "bin" / "batchwise", "two words", "-c"],
+            cwd=tmp_path / "poisoned", env=bare | said | fatal, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.stdout.splitlines() == [
+            "['two words', '-c'] iso8859-1 True True 0", str(sorted([*kept, "PYTHONPATH"])),
+        ], done.stderr  # fmt: skip
+
+
+def test_a_program_starts_again_once_where_its_interpreter_sets_a_variable_of_python_each_time(tmp_path: Path) -> None:
+    """As with python3.withPackages of nixpkgs, whose interpreter is a script."""
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nexport PYTHONNOUSERSITE=true\necho start\nexec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    program = (
+        f"import os, sys\nsys.executable = {str(script)!r}\nfrom workloads import isolation\nisolation.start_again()\n"
+        f"print({{name for name in os.environ if name.startswith(('PYTHON', {AGAIN!r}))}} - {set(HARMLESS)})\n"
+    )
+    for left in ({}, {AGAIN: "1"}):  # the second: of another process
+        done = subprocess.run(
+            [script, "-c", program], cwd=ROOT, env=os.environ | left, capture_output=True, text=True, timeout=20
+        )
+        assert done.stdout.splitlines() == ["start", "start", "set()"], done.stderr

@@ -15,7 +15,7 @@ from adapters.worker import host
 # Whether a block of so many bytes is a map of its own (the second bit of the size in front of it, glibc's malloc.c).
 MAPPED = """
 import ctypes, json, os, sys
-from adapters.worker import host
+from workloads.heap import settle_heap
 library = ctypes.CDLL(None)
 library.malloc.restype = ctypes.c_void_p
 library.free.argtypes = [ctypes.c_void_p]
@@ -24,17 +24,29 @@ def is_mapped(size):
     flags = ctypes.c_size_t.from_address(block - ctypes.sizeof(ctypes.c_size_t)).value
     library.free(block)
     return bool(flags & 2)
+def are_mapped():
+    return [is_mapped(size * 2**20) for size in (10, 31, 33)]
 before = is_mapped(2**20)
-host.settle_heap()
-print(json.dumps([before, *(is_mapped(size * 2**20) for size in (10, 31, 33))]))
+"""
+SETTLED = f"{MAPPED}settle_heap()\nprint(json.dumps([before, *are_mapped()]))\n"
+# One of the ranks that the worker starts: when it makes its adapter, which stands in for PyTorch's here.
+RANK = f"""{MAPPED}
+import types
+from adapters.pytorch import ranks
+def data_parallel(*_):
+    print(json.dumps([before, *are_mapped()]))
+sys.modules["adapters.pytorch.data_parallel"] = types.SimpleNamespace(DataParallel=data_parallel)
+ranks.main(os.getppid(), 1, 2, "nowhere")
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator")
-def test_a_settled_heap_keeps_blocks_up_to_32_mib() -> None:
+@pytest.mark.parametrize("program", [SETTLED, RANK], ids=["settled", "a rank behind the first"])
+def test_a_settled_heap_keeps_blocks_up_to_32_mib(program: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", MAPPED], cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
+        [sys.executable, "-c", program],
+        cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    )  # fmt: skip
     assert json.loads(done.stdout or "null") == [True, False, False, True], done.stderr
 
 

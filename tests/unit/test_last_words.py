@@ -11,7 +11,7 @@ import pytest
 from conftest import make_spec, varied
 
 from runner.ask import ending, with_refused_thread
-from runner.last_words import telling_line, thread_limits
+from runner.last_words import refused_thread, telling_line, thread_limits
 from runner.launch import Outcome
 from workloads import control_groups
 from workloads.records.events import Event, Events
@@ -103,6 +103,25 @@ def test_a_refused_thread_names_the_limits_and_nothing_else_does(
     limited("max", resource.RLIM_INFINITY)
     assert thread_limits() == ""
     assert "no limit is known" in with_refused_thread("RuntimeError: can't start new thread", log, spec)
+
+
+@pytest.mark.parametrize(
+    ("line", "says_so"),
+    [
+        ("  what():  Resource temporarily unavailable", True),
+        ("killed by SIGABRT; it last said: what():  Resource temporarily unavailable; last event: built", True),
+        ("MXNetError: Resource temporarily unavailable", True),
+        ("libgomp: could not make a Thread: Resource temporarily unavailable", True),
+        ("sh: fork: retry: Resource temporarily unavailable", True),
+        ("OSError: unable to lock file, errno = 11, error message = 'Resource temporarily unavailable'", False),
+        ("BlockingIOError: [Errno 11] Resource temporarily unavailable: '/data/lock'", False),
+        ("flock: failed to get lock: Resource temporarily unavailable", False),
+    ],
+)
+def test_the_words_of_eagain_alone_are_a_refused_thread_and_those_on_a_locked_file_are_not(
+    line: str, says_so: bool
+) -> None:
+    assert (refused_thread(["a warning", line]) == line) is says_so
 
 
 def test_a_containers_limits_are_not_read_from_this_process_and_a_limit_of_memory_is_named(
