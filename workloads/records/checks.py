@@ -97,8 +97,8 @@ def _steps(spec: TrialSpec, epochs: list[Epoch]) -> Iterator[Check]:
 
 
 def _epochs_speed(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoch]) -> Iterator[Check]:
-    """Compares the speed of the epochs after the first, which compiles, with the window's. Nothing where an epoch's time
-    holds what no window does: its images augmented and copied to the device as a whole.
+    """Compares the speed of the epochs after the first, which compiles, with the window's. Nothing where an
+    epoch's time holds what no window does: its images augmented and copied to the device as a whole.
     """
     if spec.task.augment in ANEW and spec.task.feed == "device":
         return
