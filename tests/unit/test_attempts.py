@@ -425,14 +425,13 @@ def test_a_second_attempt_that_is_interrupted_leaves_the_first_in_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = runs(monkeypatch, (Status.CONTENDED, "others took 40 %"))
-    run = session.run_trial
 
-    def interrupted(*given: Any) -> TrialResult:
+    def gather(*_: object) -> dict[str, Any]:
         if ran:
             raise KeyboardInterrupt
-        return run(*given)
+        return {}
 
-    monkeypatch.setattr(session, "run_trial", interrupted)
+    monkeypatch.setattr(Gate, "gather", gather)
     opened, _ = session_of(tmp_path, [SPEC])
     with pytest.raises(KeyboardInterrupt):
         opened.run(plan(SPEC))
