@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from runner.command.cli import Request
 from runner.command.parser import RETRIES
 from runner.command.plan import Plan, read_result
 from runner.command.progress import Display, row
-from runner.command.setup import fresh_folder, put_aside
+from runner.command.setup import fresh_folder, next_aside, put_aside, put_back
 from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.disturbed import who_can_be_asked
@@ -34,7 +35,7 @@ from workloads.records.figures import STEPS_PEAK
 from workloads.records.files import ATTEMPTS, EVENTS_FILE, RESULT_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
-from workloads.records.status import Status
+from workloads.records.status import UNMEASURED, Status
 from workloads.records.stored_events import read_events
 
 Launchers = Mapping[str, Launcher | Unavailable]  # by framework: how its workers are started, or why they cannot be
@@ -139,8 +140,10 @@ class Session:
                     self.next(spec, machine, memory, too_large, display)
                 disturbed = self.disturbed(plan.to_run)
                 neighbours.again(disturbed, self.console)
+                display.once_more(disturbed)
                 for spec in disturbed:
-                    self.next(spec, machine, memory, too_large, display)
+                    with self.once_more(spec):
+                        self.next(spec, machine, memory, too_large, display)
         self.ask_memory(plan, memory)
         return [self.known[spec.id] for spec in plan.trials]
 
@@ -167,6 +170,18 @@ class Session:
         if Status.CONTENDED in self.request.retry:
             return []
         return [spec for spec in specs if self.known[spec.id].status is Status.CONTENDED]
+
+    @contextmanager
+    def once_more(self, spec: TrialSpec) -> Iterator[None]:
+        """Around a second attempt at a disturbed trial, which nobody asked for: one that measures nothing is kept, and
+        does not take the place of the first.
+        """
+        first, folder = self.known[spec.id], Job(Kind.TRIAL, spec).folder(self.request.results)
+        aside = next_aside(folder)
+        yield
+        if self.known[spec.id].status in UNMEASURED:
+            self.console.print(f"  {neighbours.STAYS} {put_back(aside, folder)}")
+            self.judge_anew({spec.id: first})
 
     def ask_memory(self, plan: Plan, memory: MemoryWorker) -> None:
         """What the trials' memory holds, where that was not known when they were measured, in this run or in one that

@@ -17,7 +17,8 @@ from .weights import refuse_unordered
 
 CATALOGUE = Path(__file__).parent / "catalogue"
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,40}")  # of a workload: it stands in names of files
-
+# Part of a weight's key, "layer/role", and a name in Keras, too, which has rules for it.
+LAYER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
 # What a file that is none of ours may raise where it is taken for a network, and where its sizes are asked for.
 UNUSABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
@@ -62,17 +63,25 @@ def _defined(path: Path) -> Workload:
 
 
 def _check(workload: Workload, path: Path) -> None:
-    """Raises NetworkError for what no trial could be made of."""
+    """Raises NetworkError for what no trial could be made of. Networks of trials that are stored may be older than
+    some of these rules, and are read without them.
+    """
     if not isinstance(workload.name, str) or not NAME.fullmatch(workload.name):
         raise NetworkError(f"workload {path}: its name must be of a-z, 0-9, . and -, got {workload.name!r}")
     if workload.name in WORKLOADS and workload != WORKLOADS[workload.name]:
         raise NetworkError(f"workload {path}: the catalogue has a {workload.name}; give yours a name of its own")
     try:
         for layer, _ in workload.walk():
+            if not isinstance(layer.name, str) or not LAYER_NAME.fullmatch(layer.name):
+                raise ValueError(
+                    "a layer's name must be 1 to 80 of a-z, A-Z, 0-9, _ and -, the first of them a letter or digit, "
+                    f"got {str(layer.name)[:100]!r}"
+                )
             if network.KINDS.get(type(layer).__name__) is not type(layer):
                 raise ValueError(f"layer {layer.name}: {type(layer).__name__} is no layer of workloads/layers")
         shape = workload.output_shape
         refuse_impossible(workload)
+        refuse_unordered(workload)
     except UNUSABLE as error:
         raise NetworkError(f"workload {path}: {' '.join(str(error).split()) or type(error).__name__}") from error
     binary = workload.loss == "binary-cross-entropy"
@@ -129,7 +138,6 @@ def refuse_impossible(workload: Workload) -> None:
             raise ValueError(f"{str(size)[:SHOWN]} {name}: no machine trains that")
     if not workload.output_shape:
         raise ValueError("it has no output")
-    refuse_unordered(workload)
     network.to_text(workload)
 
 

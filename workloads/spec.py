@@ -31,15 +31,11 @@ Numeric contract
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from .layers import Dropout, Join, Layer, Shape, Sigmoid, Softmax, changed, walk
-
-# Part of a weight's key, "layer/role", and a name in Keras, too, which has rules for it.
-LAYER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
 Loss = Literal["softmax-cross-entropy", "binary-cross-entropy"]
 
@@ -58,12 +54,6 @@ class Workload:
 
     def __post_init__(self) -> None:
         names = [layer.name for layer in _every(self.layers)]
-        for name in names:
-            if not isinstance(name, str) or not LAYER_NAME.fullmatch(name):
-                raise ValueError(
-                    f"workload {self.name}: a layer's name must be 1 to 80 of a-z, A-Z, 0-9, _ and -, the first of "
-                    f"them a letter or digit, got {str(name)[:100]!r}"
-                )
         if len(set(names)) != len(names):
             raise ValueError(f"workload {self.name}: layer names repeat: {names}")
         # Keras' loss would undo it, the others' would not.

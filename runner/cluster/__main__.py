@@ -13,6 +13,7 @@ import platform
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ from runner.command.setup import environment_for, local, refused, unavailable
 from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
 from runner.gate.judge import Gate
-from runner.launch import Launcher, Unavailable
+from runner.launch import Launcher, Local, Unavailable
 from runner.machine import allotment, description, locks
-from runner.machine.description import Gpu
+from runner.machine.description import LIBRARY_PATH, Gpu
 from runner.memory_worker import MemoryWorker
 from runner.project import Project
 from runner.spare import SPARE
@@ -75,7 +76,7 @@ def launchers_of(project: Project, trials: Sequence[TrialSpec], gpu: Gpu | None)
     for name in dict.fromkeys(map(installed_of, columns)):
         try:
             environments[name] = environment_for(project, name, kind, gpu, VENV)
-            found[name] = local(environments[name], VENV)
+            found[name] = with_own_libraries(local(environments[name], VENV))
         except EnvironmentUnavailable as error:
             found[name] = unavailable(error)
     if environments:
@@ -83,6 +84,17 @@ def launchers_of(project: Project, trials: Sequence[TrialSpec], gpu: Gpu | None)
     not_made = venv.make_side_by_side(environments.values(), lambda line: print(line, flush=True))
     found |= {name: unavailable(error) for name, error in not_made.items()}
     return {name: refused(project, name, kind, gpu) or found[installed_of(name)] for name in columns}
+
+
+def with_own_libraries(launcher: Local) -> Local:
+    """A launcher whose workers find libraries where this node says, which no trial from another machine can."""
+    here = os.environ.get(LIBRARY_PATH)
+    variables = {LIBRARY_PATH: here} if here else {}
+    return replace(
+        launcher,
+        variables=variables | launcher.variables,  # a definition's own value ends in the node's
+        conditions=launcher.conditions | {"node_library_path": here or None},
+    )
 
 
 def trials(

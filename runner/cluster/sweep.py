@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from runner.cluster import ship
@@ -49,6 +50,7 @@ class Sweep:
             with Display(self.console, self.plan.estimates_s, self.plan.series) as self.display:
                 self.until_done()
                 neighbours.again(self.disturbed, self.console)
+                self.display.once_more(self.disturbed)
                 self.waiting.extend(blocks(self.disturbed, self.commit))
                 self.until_done()
         return [self.session.known[spec.id] for spec in self.plan.trials]
@@ -111,6 +113,15 @@ class Sweep:
     def store(self, spec: TrialSpec, parcel: Parcel) -> None:
         """In its place, judged. Raises Damaged, OSError."""
         result = parcel.told()
+        with self.attempt(spec):
+            self.place(spec, parcel, result)
+
+    def attempt(self, spec: TrialSpec) -> AbstractContextManager[None]:
+        """Around what becomes of this trial: of a disturbed one it is the second attempt."""
+        return self.session.once_more(spec) if spec in self.disturbed else nullcontext()
+
+    def place(self, spec: TrialSpec, parcel: Parcel, result: TrialResult) -> None:
+        """Its folders and its result. Raises Damaged, OSError."""
         with ship.arriving(parcel, self.results) as found:
             if ship.PROBE in found:
                 ship.keep_probe(found[ship.PROBE], self.results, parcel.probe)
@@ -134,8 +145,9 @@ class Sweep:
     def leave_out(self, spec: TrialSpec, status: Status, reason: str) -> None:
         """For a reason that this machine knows."""
         label = definition.label(self.session.request.project, spec.cell.framework)
-        self.session.leave_out(spec, status, reason, {"framework_label": label, "commit": self.commit})
-        self.finish(spec, 0.0)
+        with self.attempt(spec):
+            self.session.leave_out(spec, status, reason, {"framework_label": label, "commit": self.commit})
+            self.finish(spec, 0.0)
 
     def finish(self, spec: TrialSpec, took_s: float) -> None:
         """Show it."""

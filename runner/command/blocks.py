@@ -10,7 +10,8 @@ import argparse
 import hashlib
 import io
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -24,7 +25,7 @@ from runner.command.cli import Request
 from runner.command.parser import RETRIES, BadInput
 from runner.command.plan import counts, plan_of, read_result
 from runner.command.progress import Display, duration, row
-from runner.command.setup import fresh_folder, installations, make_environments
+from runner.command.setup import fresh_folder, installations, make_environments, next_aside, put_back
 from runner.environments import definition
 from runner.estimate import estimate_s
 from runner.gate.judge import Gate
@@ -38,7 +39,7 @@ from workloads.records.checks import CONTENDED_PERCENT
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import ON_DEMAND, ROOMS, Draw, InputFile, Job, Kind, Passes, TrialSpec
 from workloads.records.result import TrialResult
-from workloads.records.status import Status
+from workloads.records.status import UNMEASURED, Status
 from workloads.temporary import clear_parts
 
 MOST_ROUNDS = 2000  # that are drawn; a worker takes as many of them as its time allows
@@ -182,6 +183,17 @@ class Processes:
         self.judge()
         return self.known[spec.id]
 
+    @contextmanager
+    def once_more(self, spec: TrialSpec, console: Console) -> Iterator[None]:
+        """Around a second attempt at a disturbed process, as `Session.once_more`."""
+        first, folder = self.known[spec.id], Job(Kind.BLOCKS, spec).folder(self.request.results)
+        aside = next_aside(folder, Kind.BLOCKS)
+        yield
+        if self.known[spec.id].status in UNMEASURED:
+            console.print(f"  {neighbours.STAYS} {put_back(aside, folder, Kind.BLOCKS)}")
+            self.known[spec.id] = first
+            self.judge()
+
     def judge(self) -> None:
         """All that are known, and store what is seen otherwise than before. The turns change nothing that is probed."""
         results = list(self.known.values())
@@ -263,6 +275,8 @@ def run_each(processes: Processes, specs: list[TrialSpec], display: Display, con
     disturbed = [spec for spec in specs if processes.known[spec.id].status is Status.CONTENDED]
     if Status.CONTENDED not in retried:
         neighbours.again(disturbed, console)
+        display.once_more(disturbed)
         for spec in disturbed:
             display.begin(spec)
-            display.finish(processes.run(spec, display.doing), attempt=2)
+            with processes.once_more(spec, console):
+                display.finish(processes.run(spec, display.doing), attempt=2)

@@ -10,6 +10,7 @@ from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
+STAYS = "it stays contended, as it was measured before; this attempt is kept in"
 KEPT = "their speed, usage, energy and times are withheld, their accuracy, losses and memory are shown"
 
 

@@ -30,7 +30,7 @@ def placed(
     return Placement(
         device=device,
         threads=_threads(study.threads, elsewhere),
-        variables=_variables(isolation),
+        variables=_variables(isolation, elsewhere),
         memory_limit_bytes=limit_bytes,
         control_group=isolation != "docker" and limit_bytes is not None and memory_group.possible(),
         devices=study.devices,
@@ -60,10 +60,11 @@ def notes(study: Study, gpus: list[description.Gpu], elsewhere: bool = False) ->
         yield f"--threads {study.threads} goes before {WISHED_THREADS}={wished}"
 
 
-def _variables(isolation: str) -> dict[str, str]:
-    """The caller's that decide; a container has libraries of its own, in folders of its own."""
+def _variables(isolation: str, elsewhere: bool) -> dict[str, str]:
+    """The caller's that decide; containers and other machines have libraries of their own, in folders of their own."""
+    own_libraries = isolation == "docker" or elsewhere
     deciding = description.deciding_variables()
-    return {name: value for name, value in deciding.items() if isolation != "docker" or name != LIBRARY_PATH}
+    return {name: value for name, value in deciding.items() if not (own_libraries and name == LIBRARY_PATH)}
 
 
 def device_of(name: str, gpus: list[description.Gpu]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
@@ -35,7 +36,7 @@ class Display(Progress):
     def __init__(self, console: Console, estimates_s: dict[str, float], series: dict[str, str]) -> None:
         """Both by the trials' ids; `series` of a study that has some."""
         super().__init__(*live_columns(), console=console, disable=not console.is_terminal)
-        self.left_s = dict(estimates_s)
+        self.estimates_s, self.left_s = estimates_s, dict(estimates_s)
         self.series, self.width = series, max(map(len, ("series", *series.values()))) + 2
         self.estimated_s = self.measured_s = 0.0
         self.at_once = 1  # trials
@@ -59,12 +60,14 @@ class Display(Progress):
         name = f"{counted(blocks, 'block')} handed out, {self.at_once} at once"
         self.update(self.trials, description=name, left=self._left())
 
+    def once_more(self, specs: Sequence[TrialSpec]) -> None:
+        """Count these, which are finished, as still to be run."""
+        self.left_s |= {spec.id: self.estimates_s[spec.id] for spec in specs}
+        self.update(self.trials, total=(self.tasks[0].total or 0) + len(specs), left=self._left())
+
     def finish(self, result: TrialResult, attempt: int = 1, took_s: float | None = None) -> None:
         """Print its row; what it took against its estimate corrects the time left. None: since it began here."""
-        estimate_s = self.left_s.pop(result.spec.id, None)  # of one that is tried once more: it was counted before
-        if estimate_s is None:
-            self.console.print(self._of_series(result.spec) + row(result, attempt))
-            return
+        estimate_s = self.left_s.pop(result.spec.id)
         if is_whole(result):  # one that ended early says nothing about the others
             self.estimated_s += estimate_s
             self.measured_s += time.monotonic() - self.began_s if took_s is None else took_s

@@ -24,7 +24,7 @@ from runner.machine.description import Gpu
 from runner.project import DEFINITION_FILE, Project
 from workloads.records import attempts, processor
 from workloads.records.build import OF_CUDNN, installed_of, mode_of
-from workloads.records.files import ATTEMPTS
+from workloads.records.files import ATTEMPTS, sync
 from workloads.records.job import ANY_GPU, OF_THE_CALLER, Installation, Job, Kind
 from workloads.records.status import Status
 
@@ -207,5 +207,23 @@ def put_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
     """Move a worker's folder from where the next attempt comes; its new path: of a trial below ATTEMPTS, of any other
     job beside the next.
     """
+    return attempts.put_aside(folder, _room_aside(folder, kind))
+
+
+def next_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
+    """Where the attempt in this folder is put when the next comes."""
+    return attempts.next_path(_room_aside(folder, kind), folder.name)
+
+
+def put_back(aside: Path, folder: Path, kind: Kind = Kind.TRIAL) -> Path:
+    """Give an attempt that was put aside its place again; the new path of the one that had it, which is put aside."""
+    later = put_aside(folder, kind)
+    aside.rename(folder)
+    for changed in {aside.parent, folder.parent}:
+        sync(changed)
+    return later
+
+
+def _room_aside(folder: Path, kind: Kind) -> Path:
     room = folder.parent
-    return attempts.put_aside(folder, room.parent / ATTEMPTS if kind is Kind.TRIAL else room)
+    return room.parent / ATTEMPTS if kind is Kind.TRIAL else room

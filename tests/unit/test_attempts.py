@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,11 +18,17 @@ from conftest import PROJECT, make_spec
 from rich.console import Console
 from test_assemble import busy_window, trained, write_trial
 
+from reports import load
 from runner import ask as asking
 from runner import rebuild, session, trial
 from runner.ask import Ended
 from runner.batch_size.steps import StepTrials
+from runner.cluster.block import Block
+from runner.cluster.engine import Over
+from runner.cluster.ship import Parcel
+from runner.cluster.sweep import Sweep
 from runner.command import show
+from runner.command.blocks import Processes
 from runner.command.plan import Plan
 from runner.command.progress import Display
 from runner.command.setup import fresh_folder, put_aside
@@ -380,6 +387,129 @@ def test_trials_of_further_repeats_that_are_stored_are_not_measured_again(tmp_pa
     opened, _ = session_of(tmp_path, [SPEC])
     opened.complete([further.spec])
     assert plan(further.spec).with_stored(opened.known.values()).to_run == []
+
+
+# Disturbed trials, tried once more behind the others
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("status", [Status.FAILED, Status.TIMEOUT])
+def test_a_second_attempt_that_measures_nothing_does_not_take_the_place_of_a_disturbed_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: Status
+) -> None:
+    runs(monkeypatch, (Status.CONTENDED, "others took 40 %"), (status, "it fell"))
+    opened, printed = session_of(tmp_path, [SPEC])
+    (result,) = opened.run(plan(SPEC))
+    assert (result.status, opened.known[SPEC.id]) == (Status.CONTENDED, result)
+    read = load.read(tmp_path)
+    assert [(each.status, each.reason) for each in read.results] == [(Status.CONTENDED, "others took 40 %")]
+    assert (tmp_path / "trials" / SPEC.id / "samples.csv").read_text() == "of 1"
+    (aside,) = (tmp_path / "attempts").iterdir()
+    assert json.loads((aside / RESULT_FILE).read_text())["reason"] == "it fell"
+    assert "it fell" in printed.getvalue() and f"this attempt is kept in {aside}" in printed.getvalue()
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("status", [Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.OUT_OF_MEMORY])
+def test_a_second_attempt_that_says_something_takes_the_place_of_a_disturbed_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: Status
+) -> None:
+    runs(monkeypatch, (Status.CONTENDED, "others took 40 %"), (status, "again"))
+    opened, _ = session_of(tmp_path, [SPEC])
+    assert [each.reason for each in opened.run(plan(SPEC))] == ["again"]
+    assert (tmp_path / "trials" / SPEC.id / "samples.csv").read_text() == "of 2"
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_second_attempt_that_is_interrupted_leaves_the_first_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = runs(monkeypatch, (Status.CONTENDED, "others took 40 %"))
+
+    def gather(*_: object) -> dict[str, Any]:
+        if ran:
+            raise KeyboardInterrupt
+        return {}
+
+    monkeypatch.setattr(Gate, "gather", gather)
+    opened, _ = session_of(tmp_path, [SPEC])
+    with pytest.raises(KeyboardInterrupt):
+        opened.run(plan(SPEC))
+    assert [each.status for each in load.read(tmp_path).results] == [Status.CONTENDED]
+
+
+def test_a_second_process_of_blocks_that_fails_does_not_take_the_place_of_a_disturbed_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Gate, "judge", lambda _, judged: list(judged))
+    request: Any = SimpleNamespace(results=tmp_path)
+    processes = Processes(request, {}, Gate(tmp_path, PROJECT), Storage(tmp_path))
+
+    def ends(status: Status, reason: str) -> None:
+        result = result_of(status, reason)
+        folder = fresh_folder(tmp_path, Job(Kind.BLOCKS, result.spec))
+        write_json(folder / RESULT_FILE, result.to_json())
+        processes.known[result.spec.id] = result
+
+    ends(Status.CONTENDED, "others took 40 %")
+    (first,) = processes.known.values()
+    with processes.once_more(first.spec, Console(file=StringIO())):
+        ends(Status.FAILED, "it fell")
+    assert processes.known == {first.spec.id: first}
+    folder = Job(Kind.BLOCKS, first.spec).folder(tmp_path)
+    kept = sorted(folder.parent.glob(f"*/{RESULT_FILE}"))
+    reasons = [json.loads(path.read_text())["reason"] for path in kept]
+    assert reasons == ["others took 40 %", "it fell"]
+
+
+class LosingEngine:
+    """A node that carries the trial once, and then is lost with it every time."""
+
+    def __init__(self, parcel: Parcel) -> None:
+        self.parcel, self.blocks = parcel, deque[Block]()
+        self.arriving: deque[Parcel | Over] = deque([parcel, Over(), *[Over("the node is gone")] * 3])
+
+    def slots(self) -> int:
+        return 1
+
+    def submit(self, block: Block) -> None:
+        self.blocks.append(block)
+
+    def arrival(self) -> tuple[Block, Parcel | Over]:
+        arrived = self.arriving.popleft()
+        return (self.blocks[0] if isinstance(arrived, Parcel) else self.blocks.popleft()), arrived
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_disturbed_trial_of_a_sweep_that_is_then_lost_with_its_node_stays_what_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "node" / SPEC.id
+    folder.mkdir(parents=True)
+    (folder / "samples.csv").write_text("of 1")
+    result = TrialResult(SPEC, Status.CONTENDED, "others took 40 %", "2026-01-01T00:00:00+00:00", 1.0)
+    sent = Parcel.of(result.to_json(), {}, folder, tmp_path / "node" / SPEC.probe_id)
+    results = tmp_path / "results"
+    results.mkdir()
+    opened, printed = session_of(results, [SPEC])
+    engine = LosingEngine(sent)
+    (told,) = Sweep(opened, plan(SPEC), engine).run()
+    assert told.status is Status.CONTENDED and not engine.arriving
+    assert "3 times it did not come back from its node: the node is gone" in printed.getvalue()
+    assert (results / "trials" / SPEC.id / "samples.csv").read_text() == "of 1"
+    assert [each.status for each in load.read(results).results] == [Status.CONTENDED]
+
+
+def test_trials_that_are_tried_once_more_are_counted_as_still_to_be_run() -> None:
+    display = Display(Console(file=StringIO()), {SPEC.id: 60.0, "other": 60.0}, {})
+    display.finish(result_of(Status.CONTENDED, "why", epochs=1), took_s=60.0)
+    (task,) = display.tasks
+    assert (task.completed, task.total, task.fields["left"]) == (1, 2, "about 1 min 00 s left")
+    display.once_more([SPEC])
+    assert (task.completed, task.total, task.fields["left"]) == (1, 3, "about 2 min 00 s left")
+    display.finish(result_of(epochs=1), 2, 60.0)
+    assert (task.completed, task.total, task.fields["left"]) == (2, 3, "about 1 min 00 s left")
 
 
 # What the memory holds, asked behind the trials

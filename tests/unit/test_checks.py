@@ -168,6 +168,18 @@ def test_epochs_several_times_off_the_windows_speed_fail_a_check(epochs: list[Ep
     assert all("images/s in the epochs after the first, 1,000 in the steady window" in each.detail for each in found)
 
 
+@pytest.mark.parametrize(
+    ("augment", "feed", "compared"),
+    [("flip-crop", "device", False), ("flip-crop", "host", True), ("zoom-copy", "device", True)],
+)
+def test_epochs_that_copy_the_whole_split_anew_are_not_held_against_the_windows_speed(
+    augment: str, feed: str, compared: bool
+) -> None:
+    figures, epochs = {"images_per_s": Figure(1000.0, "worker")}, [trained(1.0), trained(4.0)]
+    checks = figure_checks(make_spec(augment=augment, feed=feed), OSU, figures, epochs)
+    assert (CheckName.EPOCHS_SPEED in [check.name for check in checks]) is compared
+
+
 def test_a_window_of_no_time_is_judged_without_an_error() -> None:
     values = {"window_s": 0.0, "call_p50_s": 0.1, "call_longest_s": 0.9}
     figures = {name: Figure(value, "worker") for name, value in values.items()}

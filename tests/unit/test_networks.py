@@ -45,9 +45,27 @@ def test_a_network_comes_back_from_json_as_it_was(name: str) -> None:
     assert network.to_text(read) == network.to_text(workload)
 
 
+@pytest.mark.parametrize(
+    "layers",
+    [
+        (Flatten("block1.flatten"), Dense("dense", 3)),
+        (Conv2D("conv", 2, (7, 7)), Flatten("several_pixels")),
+    ],
+)
+def test_a_network_of_a_stored_trial_is_read_though_no_new_trial_is_made_of_such(
+    layers: tuple[Layer, ...], tmp_path: Path
+) -> None:
+    old = Workload("old", "", (8, 8, 1), layers)
+    assert networks.of_stored(network.to_text(old).encode(), network.digest(old)) == old
+    (tmp_path / "old.py").write_text(f"from workloads.layers import *\nfrom workloads.spec import Workload\nW = {old}")
+    with pytest.raises(NetworkError, match=r"a layer's name must be|a Flatten of several pixels"):
+        networks.find(str(tmp_path / "old.py"))
+
+
 def test_a_network_of_the_catalogue_is_a_file_of_its_name() -> None:
     stems = {path.stem.replace("_", "-") for path in networks.CATALOGUE.glob("[!_]*.py")}
     assert set(WORKLOADS) == stems and "osu-cnn" in stems
+    assert {networks.read(path).name for path in networks.CATALOGUE.glob("[!_]*.py")} == stems
 
 
 def test_a_network_that_pads_unevenly_where_it_strides_says_how_it_differs_from_its_reference() -> None:

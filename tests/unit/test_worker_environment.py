@@ -14,6 +14,7 @@ from reports.conditions import VARIABLES, condition_of
 from reports.publishing.cleaning import tells
 from runner import ask as asking
 from runner import launch
+from runner.cluster.__main__ import with_own_libraries
 from runner.command.placement import placed
 from runner.environments.containers import InContainer, run_line
 from runner.environments.definition import read
@@ -181,6 +182,25 @@ def test_a_container_is_given_no_library_path_of_this_machine(monkeypatch: pytes
     monkeypatch.setenv("LD_LIBRARY_PATH", "/only/here")
     placement = placed(Study("s", device="cpu"), [], None, "docker", tmp_path)
     assert "LD_LIBRARY_PATH" not in placement.variables
+
+
+def test_a_worker_of_a_sweep_has_its_nodes_library_path_and_not_that_of_the_machine_that_hands_it_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where a GPU's node has its driver's libraries is for the node to say."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/only/on/the/head")
+    placement = placed(Study("s", device="cpu"), [], None, "venv", tmp_path, elsewhere=True)
+    assert "LD_LIBRARY_PATH" not in placement.variables
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/usr/local/nvidia/lib64")
+    launcher = with_own_libraries(Local("python", {}, PROJECT))
+    assert launcher.environment(placement)["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib64"
+    assert launcher.conditions == {"node_library_path": "/usr/local/nvidia/lib64"}
+    defined = with_own_libraries(Local("python", {"LD_LIBRARY_PATH": "/cudnn:/usr/local/nvidia/lib64"}, PROJECT))
+    assert defined.environment(placement)["LD_LIBRARY_PATH"] == "/cudnn:/usr/local/nvidia/lib64"
+    monkeypatch.setenv("LD_LIBRARY_PATH", "")
+    plain = with_own_libraries(Local("python", {}, PROJECT))
+    assert "LD_LIBRARY_PATH" not in plain.environment(placement)
+    assert plain.conditions == {"node_library_path": None}
 
 
 def test_a_home_folder_in_a_library_path_keeps_a_trial_from_being_published_unseen() -> None:

@@ -25,4 +25,5 @@ class Status(Word):
 
 FINDINGS = (Status.OK, Status.OUT_OF_MEMORY, Status.DIVERGED)  # what was asked has an answer: not tried again
 EXPECTED = (*FINDINGS, Status.SKIPPED)  # nothing went wrong
+UNMEASURED = (Status.FAILED, Status.TIMEOUT, Status.UNSUPPORTED, Status.SKIPPED)  # no figure is to be had
 HARMLESS = (*EXPECTED, Status.CONTENDED)  # exit code 0: other processes are no fault of a run
