@@ -37,6 +37,11 @@ def taken_above(percent: float, figures: Mapping[str, Figure]) -> str:
     return ", ".join(taken).replace("%", "% of the cores", 1)
 
 
+def largest_share(figures: Mapping[str, Figure]) -> float | None:
+    """The most that others took of the cores in any span of the trial, in percent; None where no share is known."""
+    return max((share for spec in SPANS if (share := _value(figures, spec)) is not None), default=None)
+
+
 def withheld(result: TrialResult, spec: FigureSpec) -> bool:
     """True where other processes may have changed this figure of the trial.
 
