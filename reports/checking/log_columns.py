@@ -13,8 +13,8 @@ NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([%a-z/°]*)", 
 
 @dataclass(frozen=True)
 class ColumnKind:
-    """A quantity, for columns with these words. `units` are {name: how many of the first unit it is}, the first the usual
-    one. Values are possible from 0 to `most`, on a host to `most_of_host`; a peak of `least_peak` or less is too small.
+    """A quantity, for columns with these words. `units` are {name: how many of the first unit it is}, the first the
+    usual one. Values are possible from 0 to `most`, on a host to `most_of_host`; a peak of `least_peak` or less is too small.
     """
 
     words: re.Pattern[str]
@@ -35,6 +35,7 @@ OTHER_NAMES = {
     "percent": "%", "pct": "%", "b": "bytes", "byte": "bytes", "watt": "W", "watts": "W", "joules": "J", "c": "°C",
     "celsius": "°C",
 }  # fmt: skip
+TEMPERATURE_WORDS = r"temp(erature)?[sc]?(?![a-z])|tmptr"  # no attempt
 IN_USE = r"mem|rss|(^|[^a-z])v?ram([^a-z]|$)|(^|[^a-z])fb([^a-z]|$)|fbusd"  # memory
 # No card holds 400,000 MiB, none draws 2,000 W, no memory of one is clocked at 20,000 MHz.
 IGNORED = re.compile(
@@ -46,7 +47,9 @@ IGNORED = re.compile(
 KINDS = {
     "energy": ColumnKind(re.compile(r"energy|joule|totec"), ENERGY),
     "": ColumnKind(IGNORED, {}),
-    "temperature": ColumnKind(re.compile(r"temp(erature)?[sc]?(?![a-z])|tmptr"), TEMPERATURE, 125, 125, 1, other="K, °F"),
+    "temperature": ColumnKind(
+        re.compile(r"temp(erature)?[sc]?(?![a-z])|tmptr"), TEMPERATURE, 125, 125, 1, other="K, °F"
+    ),
     "clock": ColumnKind(re.compile(r"(?<!wall)(?<!wall[ _.-])clock|clk|mhz"), FREQUENCY, 20_000, 20_000, 10),
     "power": ColumnKind(re.compile(r"power|watt|pwr"), POWER, 2_000, 20_000, 1),
     "memory": ColumnKind(re.compile(IN_USE), MEMORY, 400_000, 2**26),
