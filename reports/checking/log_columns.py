@@ -14,7 +14,8 @@ NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([%a-z/°]*)", 
 @dataclass(frozen=True)
 class ColumnKind:
     """A quantity, for columns with these words. `units` are {name: how many of the first unit it is}, the first the
-    usual one. Values are possible from 0 to `most`, on a host to `most_of_host`; a peak of `least_peak` or less is too small.
+    usual one. Values are possible from 0 to `most`, on a host to `most_of_host`; a peak of `least_peak` or less is too
+    small.
     """
 
     words: re.Pattern[str]

@@ -154,7 +154,7 @@ def find_in_train(tmp_path: Path, named: list[int]) -> Repeats:
     arrays: dict[SplitName, Path] = {split: tmp_path / f"{split}.npy" for split in SPLITS}
     for split, path in arrays.items():
         np.save(path, np.zeros((len(named) if split == "train" else 0, 1, 1, 1), np.uint8))
-    labels = {split: np.array(named if split == "train" else [], np.int64) for split in SPLITS}
+    labels = {split: np.array(named if split == "train" else [], np.int32) for split in SPLITS}
     places: dict[SplitName, list[Place]] = {"train": [("train", row) for row in range(len(named))], "test": []}
     return find_repeats(arrays, labels, places)
 

@@ -20,7 +20,10 @@ SPANS = {FOREIGN_CPU: "steady window", FOREIGN_CPU_EPOCHS: "epochs"}
 
 
 def disturbance(spec: TrialSpec, figures: Mapping[str, Figure], checks: Iterable[Check]) -> str | None:
-    """What others took of a CPU trial's cores above CONTENDED_PERCENT, or who else was on its GPU; None for nobody."""
+    """Say what others took of a CPU trial's cores above CONTENDED_PERCENT, or who else was on its GPU.
+
+    None for nobody.
+    """
     if spec.placement.device != "cpu":
         if not _value(figures, FOREIGN_PROCESSES):
             return None
