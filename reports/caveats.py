@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from workloads.records.blocks import main_size
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.checks import SHORTEST_S, as_asked, failed
-from workloads.records.disturbance import taken_above
-from workloads.records.figures import FOREIGN_CPU
+from workloads.records.disturbance import largest_share, taken_above
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.study import studies
@@ -124,8 +123,8 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
 
 
 def foreign_percent(result: TrialResult) -> float | None:
-    """What other processes took of the cores in the window; None where it is unknown."""
-    return tables.figure_of(result, FOREIGN_CPU.name).value
+    """The most that other processes took of the cores, in the window or in the epochs; None where both are unknown."""
+    return largest_share(result.figures)
 
 
 def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:

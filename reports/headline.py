@@ -74,9 +74,8 @@ def headline(section: Section) -> str:
     """Without a full stop; plain text."""
     of_section = race(section)
     if not of_section.points:
-        trials = section.results
-        disturbed = sum(result.status is Status.CONTENDED for result in trials)
-        return say(WORDING, "no_speed", disturbed=disturbed, trials=len(trials))
+        disturbed = sum(result.status is Status.CONTENDED for result in section.results)
+        return say(WORDING, "no_speed", disturbed=disturbed, trials=len(section.results))
     text = _of_several(of_section, section) if of_section.fastest else _of_one(of_section)
     if not of_section.silent:
         return text

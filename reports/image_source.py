@@ -1,4 +1,4 @@
-"""What was made of the images before any worker saw them, in words."""
+"""Words for what was made of the images before any worker saw them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def source_words(source: ImageSource) -> dict[str, str]:
 
 
 def finding_words(found: ImageFindings) -> list[str]:
-    """What decoding showed, in phrases; none where no image is doubtful."""
+    """Findings of decoding, in phrases; none where no image is doubtful."""
     phrases = {
         "of the test identical to training images": found.tested_on_trained,
         "identical to one of another class": found.two_labels,

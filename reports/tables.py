@@ -56,7 +56,7 @@ MEASURED = frozenset((Status.OK, Status.DIVERGED, Status.CONTENDED))  # trials w
 
 
 class Doubt(Enum):
-    """What makes the value of a cell worth less."""
+    """A reason to doubt the value of a cell."""
 
     DISTURBED = auto()
     SHORT = auto()
@@ -87,7 +87,7 @@ def figure_of(result: TrialResult, name: str) -> Figure:
 
 
 def measured(section: Section, quantity: Quantity) -> FigureSpec | None:
-    """What is shown of the quantity; None where the device has none, or where it is rare and no trial has a value."""
+    """The figure shown for the quantity; None where the device has none, or it is rare and no trial has a value."""
     spec = quantity.figure(section.condition)
     if spec and spec.rare and all(figure_of(result, spec.name).value is None for result in section.results):
         return None
@@ -121,7 +121,7 @@ def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str
 
 
 def _with_attempts(cell: dict[str, Any], trials: Sequence[TrialResult], section: Section) -> dict[str, Any]:
-    """With a note for each of its trials that was tried more than once: no survivor without its failures."""
+    """Add a note for each of its trials that was tried more than once: no survivor without its failures."""
     tried = [f"repeat {t.spec.draw.repeat}: {section.attempts[id(t)]}" for t in trials if id(t) in section.attempts]
     return cell | {"notes": (*cell["notes"], *tried)}
 
@@ -194,7 +194,7 @@ def _statistics(values: list[float]) -> dict[str, float]:
 
 
 def _doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent: float) -> dict[Doubt, str]:
-    """What makes the value of these trials worth less, each with its sentence."""
+    """Reasons to doubt the value of these trials, each with its sentence."""
     results = [result for result, _ in known]
     foreign = [foreign_percent(result, spec) or 0.0 for result in results]
     steps = [step for result in results if (step := figure_of(result, DIVERGED_STEP.name).value) is not None]
@@ -221,7 +221,7 @@ def _doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percen
 
 
 def foreign_percent(result: TrialResult, spec: FigureSpec) -> float | None:
-    """What other processes took of the cores while this figure was measured; None where it is unknown.
+    """The share of the cores that other processes took while this figure was measured; None where it is unknown.
 
     Results that were stored before the epochs had a share of their own tell the steady window's.
     """
@@ -310,5 +310,5 @@ def significant(value: float) -> int:
 
 
 def words(status: str) -> str:
-    """What stands in a cell without a value: a dash for `unknown`, OOM for `out_of_memory`, else how trials ended."""
+    """The text of a cell without a value: a dash for `unknown`, OOM for `out_of_memory`, else how trials ended."""
     return " / ".join(SHORT_WORDS.get(part, part.replace("_", " ")) for part in status.split("+"))

@@ -1,4 +1,4 @@
-"""What sentences of the runner and of the reports are made of."""
+"""Words that sentences of the runner and of the reports share."""
 
 from __future__ import annotations
 

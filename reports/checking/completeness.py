@@ -1,4 +1,4 @@
-"""What stored results lack: trials that did not end well, results and cells that are not there.
+"""Gaps of stored results: trials that did not end well, results and cells that are not there.
 
 One home for the command `check`, which lists it, and for `publish`, which refuses what has any of it.
 """
@@ -36,7 +36,7 @@ class Gap:
 
 
 def gaps(stored: Stored, folder: Path) -> list[Gap]:
-    """By kind; trials by status. `folder` is the results folder that `stored` was read of."""
+    """Gaps by kind; trials by status. `folder` is the results folder that `stored` was read of."""
     lacking = [_unreadable(item) for item in sorted(stored.unreadable, key=lambda item: not item.other_schema)]
     lacking += [Gap("unfinished", str(path), f"{path}: unfinished: no result is there") for path in stored.unfinished]
     for status in Status:
@@ -72,7 +72,7 @@ def _ended(result: TrialResult, trial_dir: Path) -> Gap:
 
 
 def _attempt(tried: Attempts, number: int) -> Gap:
-    """Of one that is not shown."""
+    """The gap for an attempt that is not shown."""
     attempt = tried.every[number - 1]
     line = f"{attempt.folder}: attempt {number} of {len(tried.every)}: {_one_line(str(attempt))}"
     return Gap("an attempt that is not shown", f"{tried.trial}: {attempt}", line, "attempt", counts=False)

@@ -255,7 +255,7 @@ def _given(columns: Sequence[str], cells: list[str]) -> tuple[list[str], list[st
 
 
 def _names(cells: list[str]) -> tuple[list[str], list[str]]:
-    """What columns without a header are, by the units of their first cells. Raises ValueError where no cell says so."""
+    """Names for columns without a header, by the units of their first cells. Raises ValueError where none has one."""
     names: list[str] = []
     left: list[str] = []
     for place, cell in enumerate(cells, start=1):

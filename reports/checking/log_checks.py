@@ -26,7 +26,7 @@ SUFFIXES = (CSV, ".txt", ".log", ".dat")  # of what is looked for in a folder
 
 
 class LogKind(StrEnum):
-    """What a file of others holds; each value stands behind "3 "."""
+    """The content of a file of others; each value stands behind "3 "."""
 
     SAMPLES = "with samples of a device"
     TRAINING = "printed by training programs"

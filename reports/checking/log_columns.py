@@ -1,4 +1,4 @@
-"""What columns of other people's logs hold, by their names and units, and which values are possible."""
+"""The kinds of columns in other people's logs, by their names and units, and which values are possible."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([%a-z/°]*)", 
 
 @dataclass(frozen=True)
 class ColumnKind:
-    """What columns with these words hold. `units` are {name: how many of the first unit it is}, the first the usual
-    one. Values are possible from 0 to `most`, on a host to `most_of_host`; a peak of `least_peak` or less is too small.
+    """A quantity, for columns with these words. `units` are {name: how many of the first unit it is}, the first the
+    usual one. Values are possible from 0 to `most`, on a host to `most_of_host`; a peak of `least_peak` or less is too
+    small.
     """
 
     words: re.Pattern[str]
@@ -35,20 +36,24 @@ OTHER_NAMES = {
     "percent": "%", "pct": "%", "b": "bytes", "byte": "bytes", "watt": "W", "watts": "W", "joules": "J", "c": "°C",
     "celsius": "°C",
 }  # fmt: skip
+TEMPERATURE_WORDS = r"temp(erature)?[sc]?(?![a-z])|tmptr"  # no attempt
+IN_USE = r"mem|rss|(^|[^a-z])v?ram([^a-z]|$)|(^|[^a-z])fb([^a-z]|$)|fbusd"  # memory
 # No card holds 400,000 MiB, none draws 2,000 W, no memory of one is clocked at 20,000 MHz.
 IGNORED = re.compile(
     r"util\w*[._ ]?mem|mem\w*[._ ](copy|contr)|mcutl|^mem \[%\]$|gpu\.\d+\.memory$|(en|de)c(oder|$|[^a-z])"
-    r"|jpe?g|\bofa|limit|total|ttl|count|reason|throttl|foreign|version|free|fre$|error|fan|disk|network|pcie|bar1|ccpm"
-    r"|available|(^|[^a-z])cap|gpu\.process|__m(in|ax)$|_s$"
+    r"|jpe?g|\bofa|limit|count|reason|throttl|foreign|version|free|fre$|error|fan|disk|network|pcie|bar1|ccpm"
+    rf"|available|(^|[^a-z])cap|gpu\.process|__m(in|ax)$|_s$|({IN_USE}).*(total|ttl)|(total|ttl).*({IN_USE})"
 )
 # The first that a column's name fits is its kind; what may be zero all along is none of them.
 KINDS = {
     "energy": ColumnKind(re.compile(r"energy|joule|totec"), ENERGY),
     "": ColumnKind(IGNORED, {}),
-    "temperature": ColumnKind(re.compile(r"temp|tmptr"), TEMPERATURE, 125, 125, 1, other="K, °F"),
-    "clock": ColumnKind(re.compile(r"clock|clk|mhz"), FREQUENCY, 20_000, 20_000, 10),
+    "temperature": ColumnKind(
+        re.compile(r"temp(erature)?[sc]?(?![a-z])|tmptr"), TEMPERATURE, 125, 125, 1, other="K, °F"
+    ),
+    "clock": ColumnKind(re.compile(r"(?<!wall)(?<!wall[ _.-])clock|clk|mhz"), FREQUENCY, 20_000, 20_000, 10),
     "power": ColumnKind(re.compile(r"power|watt|pwr"), POWER, 2_000, 20_000, 1),
-    "memory": ColumnKind(re.compile(r"mem|rss|(^|[^a-z])fb([^a-z]|$)|fbusd"), MEMORY, 400_000, 2**26),
+    "memory": ColumnKind(re.compile(IN_USE), MEMORY, 400_000, 2**26),
     "usage": ColumnKind(
         re.compile(
             r"util|usage|busy|gputl|gract|engine_active|gpu.*load|^sm($| |_)"
@@ -72,8 +77,16 @@ UNIT_AT_END = re.compile(
 
 
 def kind_of(column: str) -> str:
-    """ "" for a column that is not looked at."""
-    return next((kind for kind, each in KINDS.items() if each.words.search(column.lower())), "")
+    """Name of the kind; "" for a column that is not looked at, as a usage in MB or W."""
+    kind = next((kind for kind, each in KINDS.items() if each.words.search(column.lower())), "")
+    unit = named_unit(column)
+    return "" if kind == "usage" and unit and unit not in KINDS[kind].units else kind
+
+
+def named_unit(column: str) -> str:
+    """The unit at the end of a column's name; "" without one."""
+    at_end = UNIT_AT_END.search(column)
+    return UNIT_NAMES[at_end[1].lower()] if at_end else ""
 
 
 def is_unit(text: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from .log_columns import (
     NUMBER,
     PERCENT,
     SHARE,
-    UNIT_AT_END,
     UNIT_NAMES,
     UNKNOWN,
     ColumnKind,
@@ -143,26 +142,27 @@ def _log(name: str, table: pd.DataFrame, keys: list[str]) -> Log:
     if not kinds:
         raise ValueError(f"no column of usage, memory or power; it has {', '.join(table.columns)}")
     totals = {column: _quantity(column, "memory", table[column]) for column in left if _is_total(column)}
-    card = max((np.nanmax(total.values, initial=0) * total.factor for total in totals.values()), default=0.0)
+    sizes = [(total.is_host, np.nanmax(total.values, initial=0) * total.factor) for total in totals.values()]
+    whole = {of_host: max((size for host, size in sizes if host == of_host), default=0.0) for of_host in (False, True)}
     usages = [column for column, kind in kinds.items() if kind == "usage"]
     usage = next((column for column in usages if not HOST.search(column.lower())), usages[0] if usages else None)
     return Log(
         name,
         times_s=None if times is None else _seconds(times, table[times]),
         numbers=_numbers(RUNNING_NUMBER, table[RUNNING_NUMBER]) if RUNNING_NUMBER in table.columns else None,
-        quantities={column: _quantity(column, kind, table[column], card) for column, kind in kinds.items()},
+        quantities={column: _quantity(column, kind, table[column], whole) for column, kind in kinds.items()},
         usage=usage,
         repeated=int(table.duplicated().sum()) if times is not None or RUNNING_NUMBER in table.columns else 0,
     )
 
 
 def _is_total(column: str) -> bool:
-    return re.search(r"(mem\w*|fb)[._ ]?t(o)?t(a)?l|total[._ ]?mem", column.lower()) is not None
+    return re.search(r"(mem\w*|fb|(^|[^a-z])v?ram)[._ ]?t(o)?t(a)?l|total[._ ]?(mem|v?ram)", column.lower()) is not None
 
 
 def _is_text(cells: pd.Series) -> bool:
     """True for a column of names: no cell begins as a number does, and not all are unknown."""
-    known = cells[~cells.map(lambda cell: UNKNOWN.fullmatch(cell) is not None)]
+    known = cells[~cells.map(_is_unknown)]
     return len(known) > 0 and not known.str.match(r"[-+.]?\d").any()
 
 
@@ -182,20 +182,23 @@ def _time_unit(column: str) -> str | None:
     return unit
 
 
-def _quantity(column: str, kind: str, cells: pd.Series, card: float = 0.0) -> LogColumn:
+def _quantity(column: str, kind: str, cells: pd.Series, whole: Mapping[bool, float] | None = None) -> LogColumn:
     """The column in one unit: that of the cells, else of the name, else the usual one. Raises ValueError as `_numbers`.
 
-    `card` is the card's whole memory in the first unit, 0 where it is not known.
+    `whole` is the memory of the card (False) and of the host (True) in the first unit, 0 where it is not known.
     """
     values = _numbers(column, cells)
-    at_end = UNIT_AT_END.search(column)
     implied = next((unit for words, unit in IMPLIED_UNITS.items() if re.search(words, column.lower())), "")
-    named = UNIT_NAMES[at_end[1].lower()] if at_end else implied
-    behind = cells.str.extract(NUMBER)[1].fillna("").str.lower().map(UNIT_NAMES).fillna("")
+    named = log_columns.named_unit(column) or implied
+    behind = _known(cells).str.extract(NUMBER)[1].fillna("").str.lower().map(UNIT_NAMES).fillna("")
     told = behind[behind != ""]
     unit = told.iloc[0] if len(told) else named
     is_share = kind in ("memory", "power") and unit in PERCENT
     bounds = SHARE if is_share else KINDS[kind]
+    strange = told[~told.isin(list(bounds.units))]
+    if len(strange):
+        where = f"{column}, row {strange.index[0] + 1}"
+        raise ValueError(f"{where}: {strange.iloc[0]} is no unit of {kind} beside {', '.join(bounds.units)}")
     if unit not in bounds.units:
         unit = next(iter(bounds.units))
     factor = bounds.units[unit]
@@ -203,8 +206,8 @@ def _quantity(column: str, kind: str, cells: pd.Series, card: float = 0.0) -> Lo
         values = values * behind.map(bounds.units).fillna(factor).to_numpy(np.float64) / factor
     is_host = HOST.search(column.lower()) is not None
     most = bounds.most_of_host if is_host else bounds.most
-    if kind == "memory" and not is_share and 0 < card < most:
-        most = card
+    if kind == "memory" and not is_share and whole and 0 < whole[is_host] < most:
+        most = whole[is_host]
     return LogColumn(kind, values, unit, factor, bounds, most / factor, is_host)
 
 
@@ -213,7 +216,16 @@ def _numbers(column: str, cells: pd.Series) -> Values:
     unread = cells[~cells.map(log_columns.is_number)]
     if len(unread):
         raise ValueError(f"{column}, row {unread.index[0] + 1}: {unread.iloc[0]!r} is no number")
-    return pd.to_numeric(cells.str.extract(NUMBER)[0]).to_numpy(np.float64)
+    return pd.to_numeric(_known(cells).str.extract(NUMBER)[0]).to_numpy(np.float64)
+
+
+def _known(cells: pd.Series) -> pd.Series:
+    """The cells, those that say that a value is not known emptied: "[Unknown Error 15]" holds no 15."""
+    return cells.mask(cells.map(_is_unknown), "")
+
+
+def _is_unknown(cell: str) -> bool:
+    return UNKNOWN.fullmatch(cell) is not None
 
 
 def _seconds(column: str, cells: pd.Series) -> Values:

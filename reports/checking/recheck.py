@@ -51,7 +51,7 @@ def trials(stored: Stored, folder: Path) -> list[str]:
 
 
 def trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]:
-    """What is wrong with one trial: figures that its files do not give, checks that fail, stored verdicts that differ
+    """Faults of one trial: figures that its files do not give, checks that fail, stored verdicts that differ
     from those made now. Of an attempt that is not `shown`, what failed as it is stored is no finding.
     """
     findings = []

@@ -118,7 +118,7 @@ def from_events(events: Events, epochs: int, devices: int = 1) -> Values:
 
 
 def _quota_cores(result: TrialResult) -> float:
-    """Of the worker's control groups; without end where there is none."""
+    """CPU quota of the worker's control groups; without end where there is none."""
     figure = result.figures.get(registry.CPU_QUOTA.name)
     return math.inf if figure is None or figure.value is None else float(figure.value)
 
@@ -154,7 +154,10 @@ def from_samples(samples: Samples, window: list[Segment], threads: int, quota_co
 
 
 def foreign_in_epochs(events: Events, samples: Samples, threads: int) -> Values:
-    """What others took of the cores from `built` to the last evaluation, %; nothing in fewer than FEWEST_SAMPLES."""
+    """The share of the cores that others took from `built` to the last evaluation, in percent.
+
+    Nothing in fewer than FEWEST_SAMPLES.
+    """
     by_name = {event["event"]: event for event in events}
     if not {Event.BUILT, Event.EPOCH_EVALUATED} <= by_name.keys():
         return {}
@@ -212,7 +215,7 @@ def _increases(samples: Samples, column: str, window: list[Segment]) -> tuple[np
 
 
 def _readings(samples: Samples, column: str, window: list[Segment], period_s: float) -> np.ndarray:
-    """Those known that describe the window alone: a reading looks back over `period_s`."""
+    """Known readings that describe the window alone: a reading looks back over `period_s`."""
     times, values = samples["t_ns"], samples[column]
     known = np.zeros(len(times), bool)
     for start, end in window:

@@ -1,4 +1,4 @@
-"""What others' programs print while they train: losses and accuracies with the words before them, line by line."""
+"""Output of others' programs while they train: losses and accuracies with the words before them, line by line."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def read(text: str) -> Training | None:
 
 
 def faults(training: Training) -> Iterator[str]:
-    """What is wrong with it, a line each."""
+    """Faults of it, a line each."""
     for name, readings in training.figures.items():
         broken = [line for line, value in readings if not math.isfinite(value)]
         if broken:
@@ -71,7 +71,7 @@ def faults(training: Training) -> Iterator[str]:
 
 
 def assumed(training: Training) -> str:
-    """What was read without a header, and how much of it was not."""
+    """Say what was read without a header, and how much of it was not."""
     counts = ", ".join(f"{name} ({len(readings)})" for name, readings in training.figures.items())
     assumption = f"printed by a training program, figures taken by the words before them: {counts}"
     if not training.silent:

@@ -24,7 +24,7 @@ from ..tables import Place
 from . import cell_tests, estimates
 from .cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest, Verdict
 from .estimates import Shift
-from .pairing import Pair, pair, pair_columns
+from .pairing import Names, Pair, pair, pair_columns
 
 Values = list[tuple[TrialResult, float]]
 WELL_ENDED = (Status.OK, Status.CONTENDED)  # neighbours are no property of what is compared
@@ -51,7 +51,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of one pair; `uncompared`: a line for each quantity that differs in kind. `names`: of A and B."""
+    """The result of one pair; `uncompared`: a line for each quantity that differs in kind. `names`: of A and B."""
 
     pair: Pair
     tests: tuple[AnyTest, ...]
@@ -59,7 +59,7 @@ class Compared:
     only_a: tuple[Place, ...]
     only_b: tuple[Place, ...]
     uncompared: tuple[str, ...]
-    names: tuple[str, str] = ("A", "B")
+    names: Names
 
     @property
     def against(self) -> str:
@@ -88,7 +88,7 @@ class Side:
 
     @property
     def name(self) -> str:
-        """As a sentence names it."""
+        """The words for it in a sentence."""
         return f"{display_name(self.column)} in {self.path}" if self.column else str(self.path)
 
 
@@ -103,12 +103,12 @@ class Comparison:
 
     @property
     def tests(self) -> list[AnyTest]:
-        """Of all pairs, in their order."""
+        """Tests of all pairs, in their order."""
         return [test for compared in self.pairs for test in compared.tests]
 
     @property
     def cells(self) -> list[CellTest]:
-        """Of all pairs, in their order."""
+        """Cells of all pairs, in their order."""
         return [cell for compared in self.pairs for cell in compared.cells]
 
     @property
@@ -119,9 +119,9 @@ class Comparison:
 
 def compare(a: Path, b: Path) -> Comparison:
     """Raises ReportError: a folder is missing or without a readable result, or the two have nothing in common."""
-    read = [_read(path) for path in (a, b)]
-    pairs, alone = pair(*(in_sections for _, in_sections in read))
-    return _tested(read[0][0], read[1][0], pairs, alone)
+    (side_a, sections_a), (side_b, sections_b) = map(_read, (a, b))
+    names = _names(side_a, side_b)
+    return _tested(side_a, side_b, names, *pair(sections_a, sections_b, names))
 
 
 def compare_columns(results: Path, names: tuple[str, str]) -> Comparison:
@@ -134,8 +134,8 @@ def compare_columns(results: Path, names: tuple[str, str]) -> Comparison:
         raise ReportError(f"--frameworks {' '.join(names)}: the same twice; name two of {', '.join(there)}")
     if unknown := [name for name in names if name not in there]:
         raise ReportError(f"--frameworks: no trial of {unknown[0]} in {results}; there are {', '.join(there)}")
-    pairs, alone = pair_columns(in_sections, names)
-    return _tested(_column(side, names[0]), _column(side, names[1]), pairs, alone)
+    a, b = (_column(side, name) for name in names)
+    return _tested(a, b, _names(a, b), *pair_columns(in_sections, names))
 
 
 def _read(path: Path) -> tuple[Side, list[Section]]:
@@ -147,7 +147,7 @@ def _read(path: Path) -> tuple[Side, list[Section]]:
     return Side(path, stored, tuple(replaced)), in_sections
 
 
-def _names(a: Side, b: Side) -> tuple[str, str]:
+def _names(a: Side, b: Side) -> Names:
     """The columns' names; else the ends of the folders' paths by which they differ, and A and B where they are one."""
     if a.column:
         return display_name(a.column), display_name(b.column)
@@ -168,20 +168,19 @@ def _column(side: Side, name: str) -> Side:
     return Side(side.path, replace(stored, results=results, folders=folders), replaced, name)
 
 
-def _tested(a: Side, b: Side, pairs: Sequence[Pair], alone: Sequence[str]) -> Comparison:
+def _tested(a: Side, b: Side, names: Names, pairs: Sequence[Pair], alone: Sequence[str]) -> Comparison:
     """Raises ReportError where nothing is in common."""
-    untested = [_compared(pair) for pair in pairs]
+    untested = [_compared(pair, names) for pair in pairs]
     if not any(pair.tests for pair in untested):
         differences = "; ".join([*alone, *(line for pair in untested for line in pair.uncompared)])
         why = differences or "no framework was run at a batch size that is in both"
         raise ReportError(f"{a.name} and {b.name}: nothing in common: {why}")
     tests = cell_tests.tested(pair.cells for pair in untested)
-    names = _names(a, b)
-    compared = [replace(pair, tests=tuple(tested), names=names) for pair, tested in zip(untested, tests, strict=True)]
+    compared = [replace(pair, tests=tuple(tested)) for pair, tested in zip(untested, tests, strict=True)]
     return Comparison(a, b, tuple(compared), tuple(alone))
 
 
-def _compared(pair: Pair) -> Compared:
+def _compared(pair: Pair, names: Names) -> Compared:
     """Before the tests."""
     places_a, places_b = (
         {(pair.row if pair.columns else framework, size): results for (framework, size), results in places.items()}
@@ -192,10 +191,10 @@ def _compared(pair: Pair) -> Compared:
     for quantity in QUANTITIES:
         spec_a, spec_b = (tables.measured(section, quantity) for section in (pair.a, pair.b))
         if spec_a and spec_a is spec_b:
-            cells += [_cell(pair, quantity, place) for place in both]
+            cells += [_cell(pair, names, quantity, place) for place in both]
         elif spec_a or spec_b:
             label_a, label_b = (spec.label if spec else "no such quantity" for spec in (spec_a, spec_b))
-            uncompared.append(f"{quantity.name} is not compared: A has {label_a}, B {label_b}")
+            uncompared.append(f"{quantity.name} is not compared: {names[0]} has {label_a}, {names[1]} {label_b}")
     endings = [_ending(place, places_a[place], places_b[place]) for place in both]
     return Compared(
         pair,
@@ -204,16 +203,15 @@ def _compared(pair: Pair) -> Compared:
         tuple(place for place in places_a if place not in places_b),
         tuple(place for place in places_b if place not in places_a),
         tuple(uncompared),
+        names,
     )
 
 
-def _cell(pair: Pair, quantity: Quantity, place: Place) -> CellTest:
-    """With the notes that the reports' tables would have beneath it."""
+def _cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> CellTest:
+    """One cell's test, with the notes that the reports' tables would have beneath it."""
     framework, size = place
-    sides = [
-        (side, section, (name, size))
-        for side, section, name in zip("AB", (pair.a, pair.b), pair.own(framework), strict=True)
-    ]
+    own_places = [(name, size) for name in pair.own(framework)]
+    sides = list(zip(names, (pair.a, pair.b), own_places, strict=True))
     known_a, known_b = (_known(section, quantity, own) for _, section, own in sides)
     values_a, values_b = ([value for _, value in known] for known in (known_a, known_b))
     notes = [
@@ -222,7 +220,7 @@ def _cell(pair: Pair, quantity: Quantity, place: Place) -> CellTest:
     spread = Shift(math.nan)
     if values_a and values_b and quantity is ACCURACY:
         task = pair.a.condition.task
-        spread, remarks = _in_points(known_a, known_b, accuracy_step(task.dataset, task.source))
+        spread, remarks = _in_points(known_a, known_b, accuracy_step(task.dataset, task.source), names)
         notes += remarks
     elif values_a and values_b and pair.columns:
         spread, remarks = _of_repeats(known_a, known_b)
@@ -257,7 +255,7 @@ def _of_repeats(a: Values, b: Values) -> tuple[Shift, list[str]]:
     return estimates.of_ratio(values_a, values_b, paired=True), [LEFT_OUT.format(left)] if left else []
 
 
-def _in_points(a: Values, b: Values, step: float) -> tuple[Shift, list[str]]:
+def _in_points(a: Values, b: Values, step: float, names: Names) -> tuple[Shift, list[str]]:
     """Paired by repeat where at least one repeat had the same inputs on both sides, else of independent repeats.
 
     `step`: the points that one test image is worth.
@@ -266,7 +264,7 @@ def _in_points(a: Values, b: Values, step: float) -> tuple[Shift, list[str]]:
     pairs = [(value, of_b[_inputs(result)]) for result, value in a if _inputs(result) in of_b]
     if not pairs:
         values_a, values_b = ([value for _, value in side] for side in (a, b))
-        remark = "the inputs differ between A and B: repeats are not paired"
+        remark = f"the inputs differ between {names[0]} and {names[1]}: repeats are not paired"
         return estimates.of_points(values_a, values_b, False, step), [remark]
     left = len(a) + len(b) - 2 * len(pairs)
     remarks = [LEFT_OUT.format(left)] if left else []

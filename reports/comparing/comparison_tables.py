@@ -94,11 +94,11 @@ def _differences(compared: Compared, suffix: str) -> Table:
     pair, every = compared.pair, len(compared.pair.b.results)
     below = []
     if same := pair.same_trials:
-        below.append(say(WORDING, "same_trials", every=every, same=same))
+        below.append(say(WORDING, "same_trials", names=compared.names, every=every, same=same))
     if not pair.differences:
-        below.append(say(WORDING, "nothing_differs"))
+        below.append(say(WORDING, "nothing_differs", names=compared.names))
     below += compared.uncompared
-    for side, places in (("A", compared.only_a), ("B", compared.only_b)):
+    for side, places in zip(compared.names, (compared.only_a, compared.only_b), strict=True):
         below += [say(WORDING, "only_in", side=side, places=_by_framework(places))] if places else []
     return Table(
         f"compare-conditions{suffix}",

@@ -83,7 +83,7 @@ def _cases(compared: Compared, tolerated_percent: float | None, every_cell: bool
         if test.quantity.better:
             yield _case(test, tolerated_percent, every_cell)
     for framework, batch_size in compared.only_a:
-        message = f"{display_name(framework)}, batch size {batch_size}: only in A"
+        message = f"{display_name(framework)}, batch size {batch_size}: only in {compared.names[0]}"
         yield Case(framework, f"batch size {batch_size}", SKIPPED, message)
     for line in compared.uncompared:
         yield Case("", line, SKIPPED, line)

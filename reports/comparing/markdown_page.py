@@ -48,7 +48,7 @@ def counts(comparison: Comparison) -> list[str]:
 
 
 def sides(comparison: Comparison) -> list[str]:
-    """What A is, and what B; plain sentences."""
+    """Say what A is, and what B; plain sentences."""
     return [_side("A", comparison.a), _side("B", comparison.b)]
 
 
@@ -70,7 +70,7 @@ def _escaped(sentence: str) -> str:
 
 
 def _headline(comparison: Comparison) -> list[str]:
-    """Of each pair, under its title where there are several."""
+    """Sentences on each pair, under its title where there are several."""
     several = len(comparison.pairs) > 1
     lines = []
     for compared in comparison.pairs:

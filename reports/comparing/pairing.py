@@ -23,6 +23,7 @@ from ..conditions import Section
 from ..frameworks import display_name, ordered
 
 Key = TypeVar("Key")
+Names = tuple[str, str]  # of A and B, as sentences and columns have them
 PARTS = ("version", "CUDA", "cuDNN", "environment", "packages", "kernels")  # of `software_words`
 
 
@@ -44,7 +45,7 @@ class Pair:
 
     @property
     def row(self) -> str:
-        """What both columns are called: their framework where it is one, else both, as a table names them."""
+        """The name of both columns: their framework where it is one, else both, as a table names them."""
         assert self.columns is not None
         if not self.of_two:
             return adapter_of(self.columns[0])
@@ -57,7 +58,7 @@ class Pair:
 
     @property
     def title(self) -> str:
-        """What is trained, by which rule, for how long: of the section of A."""
+        """The task: what is trained, by which rule, for how long: of the section of A."""
         words = described(self.a.condition)
         return f"{words['model']} on {words['data set']}, {words['optimizer']}, {words['epochs']} epochs{self.apart}"
 
@@ -82,7 +83,7 @@ class Pair:
         return sum((result.spec.id, result.started_at) in known for result in self.b.results)
 
 
-def pair(a: Sequence[Section], b: Sequence[Section]) -> tuple[list[Pair], list[str]]:
+def pair(a: Sequence[Section], b: Sequence[Section], names: Names) -> tuple[list[Pair], list[str]]:
     """Sections of the same task: the only ones of their folders, else those alike in whatever tells a folder's own
     sections apart. What could be paired in more than one way is not paired.
 
@@ -92,25 +93,25 @@ def pair(a: Sequence[Section], b: Sequence[Section]) -> tuple[list[Pair], list[s
     alone: list[str] = []
     of_a, of_b = _grouped(a, _task), _grouped(b, _task)
     for task in {**of_a, **of_b}:
-        sides = {"A": of_a.get(task, []), "B": of_b.get(task, [])}
-        alike = _paired(*sides.values())
+        sides = of_a.get(task, []), of_b.get(task, [])
+        alike = _paired(*sides)
         pairs += alike
         paired = [section for pair in alike for section in (pair.a, pair.b)]
-        if all(sides.values()) and not alike:
-            conditions = ", ".join(_telling(sides.values()))
+        if all(sides) and not alike:
+            conditions = ", ".join(_telling(sides))
             alone.append(
-                f"cannot be paired: A holds {len(sides['A'])} and B {len(sides['B'])} sections of "
-                f"{_named(sides['A'][0])}, told apart by {conditions}; none is alike in both: give folders that hold "
+                f"cannot be paired: {names[0]} holds {len(sides[0])} and {names[1]} {len(sides[1])} sections "
+                f"of {_named(sides[0][0])}, told apart by {conditions}; none is alike in both: give folders that hold "
                 "one of them each"
             )
             continue
-        for side, sections in sides.items():
-            alone += [f"only in {side}: {_named(section)}" for section in sections if section not in paired]
+        for name, sections in zip(names, sides, strict=True):
+            alone += [f"only in {name}: {_named(section)}" for section in sections if section not in paired]
     return _told_apart(pairs), alone
 
 
-def pair_columns(every: Sequence[Section], names: tuple[str, str]) -> tuple[list[Pair], list[str]]:
-    """Of each section the two columns, and a line for each section that has one of them."""
+def pair_columns(every: Sequence[Section], names: Names) -> tuple[list[Pair], list[str]]:
+    """The two columns of each section, and a line for each section that has one of them."""
     pairs: list[Pair] = []
     alone: list[str] = []
     for section in every:
@@ -118,7 +119,8 @@ def pair_columns(every: Sequence[Section], names: tuple[str, str]) -> tuple[list
         if a.results and b.results:
             pairs.append(_beside(a, b, names))
         else:
-            alone += [f"only in {letter}: {_named(section)}" for letter, side in (("A", a), ("B", b)) if side.results]
+            sides = zip(names, (a, b), strict=True)
+            alone += [f"only in {display_name(name)}: {_named(section)}" for name, side in sides if side.results]
     return _told_apart(pairs), alone
 
 
@@ -173,7 +175,7 @@ def _paired(a: list[Section], b: list[Section]) -> list[Pair]:
 
 
 def _telling(sides: Iterable[Sequence[Section]]) -> list[str]:
-    """What differs between sections of one side."""
+    """Conditions that differ between sections of one side."""
     telling: dict[str, None] = {}
     for sections in sides:
         words = pd.DataFrame(map(_words, sections)).fillna("")
@@ -199,7 +201,7 @@ def _words(section: Section, frameworks: Sequence[str] | None = None) -> dict[st
 
 
 def _packages(a: Section, b: Section, own: tuple[str, str]) -> tuple[str, str]:
-    """Those whose versions differ, in place of the digests, which say only that some do."""
+    """Packages whose versions differ, in place of the digests, which say only that some do."""
     versions: list[dict[str, Any]] = []
     for section, name in zip((a, b), own, strict=True):
         facts = [r.facts.get("packages") for r in section.results if r.spec.cell.framework == name]
@@ -210,7 +212,7 @@ def _packages(a: Section, b: Section, own: tuple[str, str]) -> tuple[str, str]:
 
 
 def _machine(results: Sequence[TrialResult]) -> dict[str, str]:
-    """What is no condition, and yet differs between two folders."""
+    """Facts that are no condition, and yet differs between two folders."""
     return {
         name: distinct(result.machine.get(key) for result in results) or NOT_REPORTED
         for name, key in (("commit", "commit"), ("host memory, bytes", "memory_bytes"), ("runner's Python", "python"))

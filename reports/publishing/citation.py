@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..latex.text import escape
@@ -57,12 +58,15 @@ def _author(name: str) -> dict[str, str]:
 
 
 def _parts(name: str) -> tuple[str, str] | None:
+    """Family and given name of a person; None for an entity, as for any name with "and", which BibTeX splits at."""
+    if re.search(r"\sand\s", name, re.IGNORECASE):
+        return None
     family, comma, given = (part.strip() for part in name.partition(","))
     return (family, given) if comma and family and given else None
 
 
 def _note(publication: Publication) -> str:
-    """What was measured, on which machine, when; a mark's reasons are in the other files."""
+    """Say what was measured, on which machine, when; a mark's reasons are in the other files."""
     faults = "published with known faults; " if publication.marks else ""
     days = " to ".join(dict.fromkeys((publication.first_day, publication.last_day)))
     return f"{faults}{', '.join(publication.tasks)} on {' and '.join(publication.machines)}, measured {days}"

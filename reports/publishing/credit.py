@@ -15,7 +15,7 @@ URL = re.compile(r"https?://[^\s{}]+")
 
 @dataclass(frozen=True)
 class Credit:
-    """What the command was told; () and None where it was not told."""
+    """The credit that the command was given; () and None where it was given none."""
 
     authors: Sequence[str] = ()
     title: str | None = None
@@ -23,7 +23,7 @@ class Credit:
     url: str | None = None
 
     def checked(self, earlier: Publication | None) -> Credit:
-        """With what the publication that is published again has, where it is not told anew.
+        """Fill what is not given anew from the publication that is published again.
 
         Raises ReportError where nobody is named, or where a value is not what its option takes.
         """

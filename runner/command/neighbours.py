@@ -1,4 +1,4 @@
-"""What a run says of trials that other processes disturbed: once what helps, and at its end how many they were."""
+"""Lines of a run on trials that other processes disturbed: once what helps, and at its end how many they were."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from rich.console import Console
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.words import counted
 
 STAYS = "it stays contended, as it was measured before; this attempt is kept in"
-KEPT = "their speed, usage, energy and times are withheld, their accuracy, losses and memory are shown"
+KEPT = "their speed, usage, energy, power and times are withheld, their accuracy, losses and memory are shown"
 
 
 class Advice:
@@ -54,5 +55,5 @@ def summary(results: Sequence[TrialResult]) -> str | None:
     disturbed = [result for result in results if result.status is Status.CONTENDED]
     if not disturbed:
         return None
-    counted = f"{len(disturbed)} of {len(results)} trials contended: {KEPT}"
-    return f"{counted} ({disturbed[0].spec.id}: {disturbed[0].reason}); the same command tries them again"
+    how_many = f"{len(disturbed)} of {counted(len(results), 'trial')} contended: {KEPT}"
+    return f"{how_many} ({disturbed[0].spec.id}: {disturbed[0].reason}); the same command tries them again"

@@ -67,8 +67,9 @@ def _prepared(request: Request, console: Console) -> Request:
 
 
 def cache_folder(request: Request) -> Path:
-    """Where decoded images are kept, made and tried out: the caller's cache, else in the results folder. Raises
-    BadInput where it cannot be written.
+    """The folder where decoded images are kept, made and tried out: the caller's cache, else in the results folder.
+
+    Raises BadInput where it cannot be written.
     """
     shared, general = (os.environ.get(name, "") for name in (CACHE_VARIABLE, XDG_VARIABLE))
     if shared:

@@ -69,7 +69,7 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
 
 
 def unavailable(error: EnvironmentUnavailable) -> Unavailable:
-    """What its framework's trials end as: an installation that failed is no word on what the framework can do."""
+    """The end of its framework's trials: an installation that failed is no word on what the framework can do."""
     return Unavailable(str(error), Status.FAILED if isinstance(error, InstallationFailed) else Status.UNSUPPORTED)
 
 

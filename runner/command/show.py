@@ -1,4 +1,4 @@
-"""What a command prints beside the rows of its trials: what there is to choose from, a plan, how a run ended."""
+"""Lines that a command prints beside the rows of its trials: what there is to choose from, a plan, how a run ended."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def went_wrong(results: list[TrialResult], console: Console) -> None:
 
 
 def left_out(plan: Plan, results: Path, console: Console) -> None:
-    """What of the plan is not run, for it was measured before."""
+    """Say what of the plan is not run because it was measured before."""
     if plan.finished:
         verb = "is" if len(plan.trials) == 1 else "are"
         trials = f"{len(plan.finished)} of {counted(len(plan.trials), 'trial')}"
@@ -191,7 +191,7 @@ def _accumulated(request: Request) -> Iterator[str]:
 
 
 def _memory(planned: Plan, lines: Mapping[str, Line]) -> Iterator[str]:
-    """What is known of each framework's need, by series; once that nothing is."""
+    """Say what is known of each framework's need, by series; once that nothing is."""
     unknown = []
     for spec in {spec.memory_id: spec for spec in planned.trials}.values():
         framework = spec.cell.framework

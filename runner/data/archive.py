@@ -211,7 +211,7 @@ class ArchiveImages(OwnImages):
         return Filled({}, faded)
 
     def _in_bytes(self, piece: NDArray[Any], key: str) -> Images:
-        """As 8 bits a value. Raises DataError for what is no number."""
+        """Convert to 8 bits per value. Raises DataError for what is no number."""
         if self.pixel_range is None:
             return piece
         if piece.dtype.kind == "f" and not np.isfinite(piece).all():

@@ -1,4 +1,4 @@
-"""What helps where arrays hold other values than images of 8 bits, or other labels than numbers from 0."""
+"""Advice where arrays hold other values than images of 8 bits, or other labels than numbers from 0."""
 
 from __future__ import annotations
 

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.data.splits import SUFFIXES, TEST, TEST_NAMES, TRAIN, Splits, count_images, find_splits, is_passed_over
-from runner.data.words import counted, images_of, shown
+from runner.data.words import images_of, shown
 from workloads.datasets import DataError, file_digest
+from workloads.words import counted
 
 DRAWN_SHARE, DRAW_SEED = 5, 14  # one in five of each class is test, where there is no test split
 
@@ -31,7 +32,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Listing:
-    """What a folder holds. `left_out`: files in its splits that are no images by their names; `loose`: images in a
+    """The contents of a folder. `left_out`: files in its splits that are no images by their names; `loose`: images in a
     split and in none of its classes.
     """
 
@@ -60,7 +61,8 @@ class Listing:
         if self.loose:
             notes.append(f"{images_of(self.loose)} in no class folder of a split left out")
         if self.left_out:
-            notes.append(f"{self.left_out} files are no {', '.join(SUFFIXES)} and left out")
+            verb = "is" if self.left_out == 1 else "are"
+            notes.append(f"{counted(self.left_out, 'file')} {verb} no {', '.join(SUFFIXES)} and left out")
         return tuple(notes)
 
 

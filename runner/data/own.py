@@ -44,7 +44,7 @@ class Survey:
 
 @dataclass(frozen=True)
 class Filled:
-    """What decoding showed."""
+    """Findings of decoding."""
 
     failed: dict[Place, str]  # could not be decoded, and why
     faded: dict[Place, str]  # lost nearly all contrast, and what became of the values

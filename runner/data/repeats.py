@@ -38,7 +38,9 @@ def find_repeats(
     leaked, two_labels = list[Pair](), list[Pair]()
     within: dict[SplitName, list[Pair]] = {split: [] for split in SPLITS}
     for group in groups.values():
-        classes = {label for _, label in group}
+        seen: dict[int, Place] = {}  # the first place of each label, in the order of the group
+        for place, label in group:
+            seen.setdefault(label, place)
         firsts = {split: next((place for place, _ in group if place[0] == split), None) for split in SPLITS}
         for place, label in group:
             split, trained = place[0], firsts["train"]
@@ -46,8 +48,8 @@ def find_repeats(
                 within[split].append((place, first))
             if split == "test" and trained is not None:
                 leaked.append((place, trained))
-            if len(classes) > 1:
-                two_labels.append((place, next(each for each, named in group if named != label)))
+            if len(seen) > 1:
+                two_labels.append((place, next(each for named, each in seen.items() if named != label)))
     sides = {split: tuple(sorted(pairs)) for split, pairs in within.items()}
     return Repeats(tuple(sorted(leaked)), tuple(sorted(two_labels, key=_train_first)), sides)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from workloads.words import counted
+
 NAMES_SHOWN = 10
 
 
@@ -12,11 +14,6 @@ def shown(name: str) -> str:
     """A name as one line of text, whatever bytes it has."""
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
-
-
-def counted(count: int, noun: str) -> str:
-    """The number with its noun, in the plural where it is not one."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def images_of(count: int) -> str:

@@ -99,7 +99,7 @@ def test_a_folder_of_many_modes_and_sizes_is_trained_judged_and_reported(photos:
     written = cached(photos)[0].stat().st_mtime_ns
     done = run_runner(*command)
     assert cached(photos)[0].stat().st_mtime_ns == written  # a plan has decoded what the run takes
-    assert "validation/ is not read" in done.stdout and "1 files are no .jpg" in done.stdout, done.stderr
+    assert "validation/ is not read" in done.stdout and "1 file is no .jpg" in done.stdout, done.stderr
     assert "train/: 40 images to train on" in done.stdout and "test/: 10 images to test with" in done.stdout
     result = the_trial(tmp_path / "results")
     source = result["spec"]["task"]["source"]

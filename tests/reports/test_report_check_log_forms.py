@@ -9,7 +9,7 @@ import pytest
 from test_report_check import GOOD, found, log, nvidia_smi, plain, printed
 from written import run
 
-from reports.checking import check
+from reports.checking import check, log_columns
 
 WAVE = [40 + 10 * (row % 3) for row in range(60)]
 
@@ -145,6 +145,54 @@ def test_values_in_the_unit_that_their_cells_or_column_name_are_possible(
     path = log(tmp_path, table(f"time,{column}", times(), values))
     assert found(capsys, path) == (0, [])
     assert told in figures(capsys, path)[str(path)]
+
+
+@pytest.mark.parametrize("column", ["vram_usage_mb", "GPU VRAM (MB)", "RAM usage (GB)", "ram_used_gb"])
+def test_memory_that_is_named_ram_is_memory_and_no_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str
+) -> None:
+    unit = column.rstrip(")")[-2:].upper()
+    path = log(tmp_path, table(f"time,{column},gpu_util", times(), [512] * 60, GOOD))
+    assert found(capsys, path) == (0, [])
+    assert f"{column}: 512 to 512 {unit}" in figures(capsys, path)[str(path)]
+
+
+def test_the_memory_of_the_host_is_not_bounded_by_that_of_the_card(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    header = "time,ram_used_mb,vram_used_mb,vram_total_mb,gpu_util"
+    path = log(tmp_path, table(header, times(), [30000] * 60, [900] * 59 + [8200], [8192] * 60, GOOD))
+    code, (told,) = found(capsys, path)
+    assert code == 1 and "vram_used_mb: 1 of 60 values are outside 0 to 8192 MB" in told
+
+
+def test_a_usage_in_a_unit_of_something_else_is_no_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = log(tmp_path, table("time,gpu_usage_mb,gpu_util", times(), [512] * 60, GOOD))
+    assert found(capsys, path) == (0, [])
+    assert "gpu_usage_mb" not in figures(capsys, path)[str(path)]
+    path = log(tmp_path, table("time,gpu_usage", times(), ["50 %", *["512 MB"] * 59]))
+    told = "gpu_usage, row 2: MB is no unit of usage beside %, ratio"
+    assert found(capsys, path) == (1, [f"{path}: cannot be read: {told}"])
+
+
+def test_a_number_within_a_word_for_an_unknown_value_is_no_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = log(tmp_path, table("time,power.draw [W],gpu_util", times(), ["[Unknown Error 15]", *["25 W"] * 59], GOOD))
+    assert "power.draw [W]: mean 25.00 W" in figures(capsys, path)[str(path)]
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ("attempt", ""), ("attempts", ""), ("wallclock", ""), ("wall_clock", ""), ("total_power_w", "power"),
+        ("gtemp", "temperature"), ("gpuTempC", "temperature"), ("temperature.gpu", "temperature"),
+        ("memory.total [MiB]", ""), ("total_vram_mb", ""), ("fb_total", ""), ("smclock", "clock"),
+        ("clocks.current.sm [MHz]", "clock"), ("total_gpu_util", "usage"), ("program", ""), ("gpu_usage_w", ""),
+    ],
+)  # fmt: skip
+def test_a_word_within_another_word_does_not_make_a_kind(column: str, kind: str) -> None:
+    assert log_columns.kind_of(column) == kind
 
 
 # 35: forms

@@ -285,15 +285,15 @@ def test_cells_of_one_side_alone_are_named(tmp_path: Path) -> None:
     found = compared(tmp_path, a, repeats([100, 101], **LATER) + repeats([100, 101], "mxnet", **LATER))
     assert (found.pairs[0].only_a, found.pairs[0].only_b) == ((("pytorch", 64),), (("mxnet", 32),))
     text = markdown_page.page(found)
-    assert "Only in A, not compared: PyTorch at batch size 64." in text
-    assert "Only in B, not compared: MXNet at batch size 32." in text
+    assert "Only in a, not compared: PyTorch at batch size 64." in text
+    assert "Only in b, not compared: MXNet at batch size 32." in text
 
 
 def test_an_unknown_figure_is_a_dash_with_its_reason(tmp_path: Path) -> None:
     b = [with_figures(result, images_per_s=None) for result in repeats([1, 2], **LATER)]
     found = compared(tmp_path, repeats([100, 101]), b)
     speed = next(table for table in comparison_tables.tables_of(found) if table.name == "compare-speed")
-    assert (speed.rows[0][1].text, speed.rows[0][1].notes) == (ABSENT, ("B: unknown: not told",))
+    assert (speed.rows[0][1].text, speed.rows[0][1].notes) == (ABSENT, ("b: unknown: not told",))
 
 
 def test_what_differs_between_the_sides_stands_in_front(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_what_differs_between_the_sides_stands_in_front(tmp_path: Path) -> None:
 
 
 def test_trials_of_another_task_are_never_compared(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match=r"nothing in common: only in A: .*epochs 10.*only in B: .*epochs 3"):
+    with pytest.raises(ReportError, match=r"nothing in common: only in a: .*epochs 10.*only in b: .*epochs 3"):
         compared(tmp_path, repeats([100, 101]), repeats([100, 101], epochs=3))
 
 
@@ -320,23 +320,23 @@ def test_sections_are_paired_by_what_tells_them_apart_and_the_rest_is_named() ->
     threads = {count: repeats([100, 101], threads=count) for count in (1, 2, 4)}
     a, _ = sections([*threads[1], *threads[2]])
     b, _ = sections([*threads[2], *threads[4]])
-    pairs, alone = pair(a, b)
+    pairs, alone = pair(a, b, ("old", "new"))
     assert [(one.a.condition.placement.threads, one.b.condition.placement.threads) for one in pairs] == [(2, 2)]
-    assert [line.split(":")[0] for line in alone] == ["only in A", "only in B"]
+    assert [line.split(":")[0] for line in alone] == ["only in old", "only in new"]
 
 
 def test_an_ambiguous_pairing_is_refused_not_guessed(tmp_path: Path) -> None:
     a = repeats([100, 101], threads=1) + repeats([100, 101], threads=2)
-    with pytest.raises(ReportError, match=r"cannot be paired: A holds 2 and B 1 sections of .* told apart by threads"):
+    with pytest.raises(ReportError, match=r"cannot be paired: a holds 2 and b 1 sections of .* told apart by threads"):
         compared(tmp_path, a, repeats([100, 101], threads=4))
 
 
 def test_memory_of_a_host_is_not_compared_with_memory_of_a_gpu(tmp_path: Path) -> None:
     found = compared(tmp_path, repeats([100, 101]), [on_gpu(result) for result in repeats([900, 901], **LATER)])
     assert found.pairs[0].uncompared == (
-        "memory is not compared: A has Host memory, B GPU memory",
-        "energy is not compared: A has no such quantity, B GPU energy",
-        "usage is not compared: A has CPU usage, B GPU usage",
+        "memory is not compared: a has Host memory, b GPU memory",
+        "energy is not compared: a has no such quantity, b GPU energy",
+        "usage is not compared: a has CPU usage, b GPU usage",
     )
     assert {one.quantity.name for one in found.cells} == {"speed", "accuracy"}
 
@@ -344,7 +344,7 @@ def test_memory_of_a_host_is_not_compared_with_memory_of_a_gpu(tmp_path: Path) -
 def test_accuracies_of_different_inputs_are_not_paired(tmp_path: Path) -> None:
     other: dict[str, Any] = {"inputs": {"order": InputFile("inputs/order.npy", "11")}}
     found = cell(compared(tmp_path, repeats([1, 2, 3]), repeats([1, 2, 3], **other)), "accuracy")
-    assert "the inputs differ between A and B: repeats are not paired" in found.notes
+    assert "the inputs differ between a and b: repeats are not paired" in found.notes
 
 
 def test_the_gate_passes_fails_and_says_that_it_cannot_tell(tmp_path: Path) -> None:

@@ -72,7 +72,10 @@ def test_a_build_beside_another_framework_is_named_as_no_build_of_either(tmp_pat
 
 def test_a_cell_of_one_column_alone_is_named(tmp_path: Path) -> None:
     results = store(tmp_path / "r", *repeats([1, 2]), *repeats([1, 2], OLD, **OWN), *repeats([1, 2], batch_size=64))
-    assert "Only in A, not compared: PyTorch at batch size 64." in run(results, "--frameworks", "pytorch", OLD).stdout
+    page = run(results, "--frameworks", "pytorch", OLD).stdout
+    assert "Only in PyTorch, not compared: PyTorch at batch size 64." in page
+    junit = run(results, "--frameworks", "pytorch", OLD, "--format", "junit").stdout
+    assert "PyTorch, batch size 64: only in PyTorch" in junit and "only in A" not in page + junit
 
 
 def test_a_repeat_of_one_column_alone_is_left_out_with_a_word(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ def test_a_comparison_says_that_the_processors_and_the_code_chosen_for_them_diff
         trial(machine=MACHINE | {"cpu_flags": flags}, facts=FACTS | {"onednn": True, "onednn_isa": isa})
         for flags, isa in ((["fma", "avx2"], "Intel AVX2"), (["fma", "avx2", "avx512f"], "Intel AVX-512"))
     )
-    ((found,), _) = pair([here], [there])
+    ((found,), _) = pair([here], [there], ("here", "there"))
     assert found.differences == [
         ("processor's flags", "fma avx2", "fma avx2 avx512f"),
         (

@@ -218,6 +218,23 @@ def test_failed_checks_and_disturbed_trials_are_counted() -> None:
     assert "1 of 3 ok trials do not tell whether other processes disturbed them." in lines
 
 
+def test_a_trial_that_was_disturbed_in_its_epochs_alone_is_counted_as_disturbed() -> None:
+    shares = {"foreign_cpu_percent": Figure(2.0, "sampler"), "foreign_cpu_epochs_percent": Figure(20.0, "sampler")}
+    known_in_epochs = {"foreign_cpu_epochs_percent": Figure(3.0, "sampler")}
+    summary = told(trial("pytorch", 4, figures=shares), trial("mxnet", 4, figures=known_in_epochs))
+    assert summary.findings[-1].endswith("other processes had over 10 % of the cores in 1 of 2.")
+    assert one(summary.not_verified, "1 of 2 ok trials were disturbed")
+    assert not [line for line in summary.not_verified if "do not tell whether" in line]
+
+
+def test_trials_that_failed_are_not_said_to_be_disturbed_where_one_was() -> None:
+    failed = [trial(name, 4, status=Status.FAILED, reason="it fell") for name in ("mxnet", "tensorflow")]
+    disturbed = trial("pytorch", 4, status=Status.CONTENDED, reason="others")
+    assert told(disturbed, *failed).headline == (
+        "No training speed: other processes disturbed 1 of 3 trials; the other 2 gave none for another reason"
+    )
+
+
 def test_trials_that_were_all_disturbed_are_still_compared_in_what_neighbours_cannot_change() -> None:
     busy: dict[str, Any] = {
         "status": Status.CONTENDED,

@@ -407,6 +407,14 @@ def test_names_from_outside_break_neither_yaml_nor_bibtex() -> None:
     assert r"x: ``y'' \# \{50\%\} \& \textbackslash{}o\_O - \textless{}b\textgreater{}" in title
 
 
+@pytest.mark.parametrize("name", ["Smith and Sons, Inc.", "Research AND Development", "Smith and Sons"])
+def test_an_author_with_an_and_in_the_name_is_one_author(name: str) -> None:
+    told = facts(authors=["Lovelace, Ada", name])
+    assert f"  author = {{Lovelace, Ada and {{{name}}}}}," in citation.bibtex(told).splitlines()
+    authors = yaml.safe_load(citation.cff(told, "a", "b"))["authors"]
+    assert authors == [{"family-names": "Lovelace", "given-names": "Ada"}, {"name": name}]
+
+
 @pytest.mark.parametrize(
     ("model", "told"),
     [("Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz", "intel-xeon-cpu-e5-2680-v4-2-40ghz"), ("AMD EPYC", "amd-epyc"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from runner.data import cache, twice
 from runner.data.cache import Cached, Wanted
 from runner.data.find import find
 from runner.data.folder import listing
-from runner.data.own import OwnImages
+from runner.data.own import SPLITS, OwnImages, Place, SplitName
+from runner.data.repeats import Repeats, find_repeats
 from workloads.records.job import ImageFindings, ImageSource
 
 CLEAN = ImageFindings(0, 0, 0, 0, 0)
@@ -145,3 +147,26 @@ def test_what_was_found_stands_in_a_reports_conditions() -> None:
     )
     assert source_words(found)["pixel range"] == "0 becomes 0, 4095 becomes 255"
     assert source_words(found)["test split"] == "as given, in val/"
+
+
+def find_in_train(tmp_path: Path, named: list[int]) -> Repeats:
+    """The repeats of a training split of identical images with these labels."""
+    arrays: dict[SplitName, Path] = {split: tmp_path / f"{split}.npy" for split in SPLITS}
+    for split, path in arrays.items():
+        np.save(path, np.zeros((len(named) if split == "train" else 0, 1, 1, 1), np.uint8))
+    labels = {split: np.array(named if split == "train" else [], np.int32) for split in SPLITS}
+    places: dict[SplitName, list[Place]] = {"train": [("train", row) for row in range(len(named))], "test": []}
+    return find_repeats(arrays, labels, places)
+
+
+def test_the_twin_of_another_class_is_the_first_one(tmp_path: Path) -> None:
+    found = find_in_train(tmp_path, [0, 0, 1, 2, 1])
+    assert [(image[1], twin[1]) for image, twin in found.two_labels] == [(0, 2), (1, 2), (2, 0), (3, 0), (4, 0)]
+
+
+def test_many_identical_images_of_two_labels_take_time_in_proportion(tmp_path: Path) -> None:
+    half = 40_000  # each against each would be 1.6e9 comparisons, minutes
+    began_s = time.process_time()
+    found = find_in_train(tmp_path, [0] * half + [1] * half)
+    assert len(found.two_labels) == 2 * half
+    assert time.process_time() - began_s < 20

@@ -20,7 +20,10 @@ SPANS = {FOREIGN_CPU: "steady window", FOREIGN_CPU_EPOCHS: "epochs"}
 
 
 def disturbance(spec: TrialSpec, figures: Mapping[str, Figure], checks: Iterable[Check]) -> str | None:
-    """What others took of a CPU trial's cores above CONTENDED_PERCENT, or who else was on its GPU; None for nobody."""
+    """Say what others took of a CPU trial's cores above CONTENDED_PERCENT, or who else was on its GPU.
+
+    None for nobody.
+    """
     if spec.placement.device != "cpu":
         if not _value(figures, FOREIGN_PROCESSES):
             return None
@@ -35,6 +38,11 @@ def taken_above(percent: float, figures: Mapping[str, Figure]) -> str:
     shares = [(_value(figures, share) or 0.0, span) for share, span in SPANS.items()]
     taken = [f"{share:.0f} % in the {span}" for share, span in shares if share > percent]
     return ", ".join(taken).replace("%", "% of the cores", 1)
+
+
+def largest_share(figures: Mapping[str, Figure]) -> float | None:
+    """The most that others took of the cores in any span of the trial, in percent; None where no share is known."""
+    return max((share for spec in SPANS if (share := _value(figures, spec)) is not None), default=None)
 
 
 def withheld(result: TrialResult, spec: FigureSpec) -> bool:
