@@ -31,8 +31,8 @@ cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("clusters")]
 
-STUDY = (*sweeps.STUDY, "--batch-size", "8,16,32,64", "--repeat", 2)
-TRIALS = 24
+STUDY = (*sweeps.STUDY, "--batch-size", "16,32", "--repeat", 2)
+TRIALS = 12
 
 
 @pytest.fixture
@@ -53,16 +53,16 @@ def cluster(variables: dict[str, str]) -> Iterator[Any]:
         made.shutdown()
 
 
-def test_24_trials_are_there_once_and_as_at_home_though_a_node_and_the_driver_were_killed(
+def test_12_trials_are_there_once_and_as_at_home_though_a_node_and_the_driver_were_killed(
     tmp_path: Path, cluster: Any, variables: dict[str, str]
 ) -> None:
     results = tmp_path / "results"
     command = [sys.executable, "-m", "runner", *STUDY, "--ray", cluster.address, "--results", results]
     driver = begin(command, variables)
-    wait_for(lambda: len(stored(results)) >= 3 and bool(workers()), driver)
+    wait_for(lambda: len(stored(results)) >= 2 and bool(workers()), driver)
     lost = next(iter(cluster.worker_nodes))
     cluster.remove_node(lost, allow_graceful=False)
-    wait_for(lambda: len(stored(results)) >= 9, driver)
+    wait_for(lambda: len(stored(results)) >= 5, driver)
     driver.send_signal(signal.SIGKILL)
     driver.communicate()
     kept = ended_ok(results)
