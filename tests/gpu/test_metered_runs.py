@@ -198,7 +198,7 @@ def interrupted(
         time.sleep(0.02)
     time.sleep(1)
     happens(sampler_of(runner.pid))
-    runner.communicate(timeout=60)
+    runner.communicate(timeout=240)  # a contended trial is tried once more
     trial = begun[0].parent
     result = json.loads((trial / "result.json").read_text())
     return result, read_samples(trial / "samples.csv"), json.loads((trial / "meter.json").read_text())
@@ -269,9 +269,9 @@ def test_a_driver_that_goes_away_behind_the_plan_does_not_fail_the_trial(
     project: Path, library: Path, tmp_path: Path
 ) -> None:
     """The runner itself saw the card; its samplers do not."""
-    seen, sampler = tmp_path / "seen", project / "runner" / "sampler" / "__init__.py"
+    seen, sampler = tmp_path / "seen", project / "runner" / "sampler" / "__main__.py"
     before = sampler.read_text()
-    sampler.write_text(f"{before}\nopen({str(seen)!r}, 'w').close()\n")  # nobody but a sampler imports it
+    sampler.write_text(f"open({str(seen)!r}, 'w').close()\n{before}")
     try:
         result, _, meter = interrupted(
             project, library, tmp_path, lambda _: None, NVML_FAIL="nvmlInitWithFlags=9", NVML_FAIL_FROM=str(seen)
@@ -290,14 +290,17 @@ def test_runs_on_two_devices_share_a_results_folder_and_two_on_one_do_not(
     trace = write_trace(tmp_path / "trace.csv", BUSY)
     asked = ("--framework", "numpy", "--batch-size", "64", "--window", "10")
     on_the_card, _ = start(project, library, trace, *asked)
+    while not list((project / "results").glob("trials/*/events.jsonl")):
+        assert on_the_card.poll() is None, on_the_card.communicate()[0]
+        time.sleep(0.02)
+    second, _ = begin(project, library, trace, *asked)
+    refusal, _ = second.communicate(timeout=60)
     words = ("--framework", "numpy", "--isolation", "here", "--batch-size", "32", "64", "--window", "0.3")
     command = [sys.executable, "-m", "runner", *TINY, *words, "--epochs", "1", "--results", "results"]
     on_the_cpu = subprocess.run(
         [*command, "--device", "cpu"], cwd=project, env=os.environ | {"PYTHONPATH": str(project)},
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    second, _ = begin(project, library, trace, *asked)
-    refusal, _ = second.communicate(timeout=60)
     printed, _ = on_the_card.communicate(timeout=120)
     assert second.returncode == 2 and len(refusal.splitlines()) == 1, "it was over: nothing was shared"
     assert f"GPU {UUID} is in use by another run (process {on_the_card.pid})" in refusal

@@ -99,7 +99,7 @@ def test_what_pip_cannot_read_is_a_failed_installation_with_pips_own_words(proje
 
 
 def test_pip_of_make_gets_the_sources_alone(hostile: dict[str, str], tmp_path: Path) -> None:
-    places = {"PIP_INDEX_URL": "https://nowhere.invalid/simple", "PIP_TRUSTED_HOST": "a b", "PIP_CERT": "/a cert"}
+    places = {"PIP_INDEX_URL": "https://nowhere.invalid/index", "PIP_TRUSTED_HOST": "a b", "PIP_CERT": "/a cert"}
     said = {name: value for name, value in hostile.items() if name.startswith("PIP_")} | places
     bare = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     done = subprocess.run(
@@ -110,7 +110,7 @@ def test_pip_of_make_gets_the_sources_alone(hostile: dict[str, str], tmp_path: P
         ":env:.cert='/a cert'",
         f":env:.config-file={os.devnull!r}",
         ":env:.disable-pip-version-check='1'",
-        ":env:.index-url='https://nowhere.invalid/simple'",
+        ":env:.index-url='https://nowhere.invalid/index'",
         ":env:.trusted-host='a b'",
     ]
 
