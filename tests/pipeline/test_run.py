@@ -329,7 +329,7 @@ def test_disturbed_trials_are_tried_once_more_at_the_end_and_alone_they_are_no_f
     neighbour = busy_neighbour()
     asked = ("--framework", "numpy", *TINY, "--device", "cpu", "--isolation", "here", "--batch-size", 16, 32)
     try:
-        done = run_runner(*asked, "--epochs", 200, "--threads", 1, "--window", 0.5, "--results", tmp_path)
+        done = run_runner(*asked, "--epochs", 1500, "--threads", 1, "--window", 0.5, "--results", tmp_path)
     finally:
         neighbour.kill()
         neighbour.wait()
