@@ -61,7 +61,7 @@ def test_what_is_finished_is_not_measured_again_and_an_attempt_is_never_written_
     result = json.loads(path.read_text())
     path.write_text(json.dumps(result | {"status": "failed", "reason": "made up"}))
     planned = run_runner(*NUMPY, "--results", tmp_path, "--plan")
-    assert "1 processes to run" in planned.stdout
+    assert "1 process to run" in planned.stdout
     run_runner(*NUMPY, "--results", tmp_path)
     aside = tmp_path / "blocks" / f"{name}-1"
     assert json.loads((aside / "result.json").read_text())["reason"] == "made up"
