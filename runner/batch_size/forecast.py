@@ -15,7 +15,7 @@ from runner.command.cli import Request
 from runner.command.plan import Plan, plan_of
 from runner.command.progress import duration
 from runner.command.setup import installations
-from runner.sampler.package_energy import PackageEnergy
+from runner.machine.package_energy import PackageEnergy
 from workloads.noise_scale import SMALL_BATCH
 from workloads.records.batch_answers import LIMIT_NAMES, Limit
 from workloads.records.job import ON_DEMAND, Passes, TrialSpec

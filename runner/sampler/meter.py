@@ -20,11 +20,11 @@ from typing import Any, TextIO
 
 import psutil
 
+from runner.machine.package_energy import POWERCAP, PackageEnergy
 from runner.sampler.cpu_quota import CpuQuota
 from runner.sampler.gpu_meter import GpuMeter
 from runner.sampler.nvml_query import Row
 from runner.sampler.owner import Owner
-from runner.sampler.package_energy import POWERCAP, PackageEnergy
 from runner.sampler.schedule import Schedule, seed_of
 from workloads.records.files import (
     DRIVER_SAMPLES_FILE,

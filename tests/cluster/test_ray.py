@@ -31,7 +31,7 @@ cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("clusters")]
 
-STUDY = (*sweeps.STUDY, "--batch-size", "16,32", "--repeat", 2)
+STUDY = (*sweeps.STUDY, "--framework", "numpy", "mxnet", "--batch-size", "16,32", "--repeat", 3)
 TRIALS = 12
 
 
@@ -81,7 +81,7 @@ def test_12_trials_are_there_once_and_as_at_home_though_a_node_and_the_driver_we
     assert computed(home) == computed(results)
 
 
-SMALL = (*sweeps.STUDY, "--batch-size", "16")
+SMALL = (*sweeps.STUDY, "--batch-size", "16,32,64")
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ pytest.importorskip("submitit", reason="submitit is not installed: requirements-
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("clusters")]
 
-STUDY = (*sweeps.STUDY, "--batch-size", "16,32,64")
+STUDY = (*sweeps.STUDY, "--repeat", 3, "--batch-size", "16,32,64")
 TRIALS = 9
 
 

@@ -6,15 +6,13 @@ import csv
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, TINY, by_cell, run_runner
 from copied import add_framework
-
-from workloads.control_groups import CGROUPS
+from limited import control_group
 
 # What OpenBLAS 0.3 prints before it raises SIGINT (driver/others/blas_server.c).
 OPENBLAS = (
@@ -65,21 +63,8 @@ def test_tables_and_page_have_the_workers_words_beside_the_signal(raised: tuple[
 @pytest.fixture
 def one_process() -> Iterator[Path]:
     """A control group of this kernel that allows one process with one thread."""
-    root = CGROUPS / "pids" if (CGROUPS / "pids").is_dir() else CGROUPS
-    group = root / f"batchwise-test-{os.getpid()}"
-    try:
-        group.mkdir()
-    except OSError:
-        pytest.skip("this user may make no control group")
-    try:
-        if not (group / "pids.max").exists():
-            pytest.skip("its control groups do not limit processes")
-        (group / "pids.max").write_text("1")
+    with control_group(["pids"], {"pids.max": "1"}) as group:
         yield group
-    finally:
-        while (group / "cgroup.procs").read_text():
-            time.sleep(0.01)
-        group.rmdir()
 
 
 @pytest.mark.parametrize(("program", "code"), [(["runner", "--list"], 0), (["reports", "nowhere"], 2)])

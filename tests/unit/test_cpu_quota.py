@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import make_spec
+from limited import control_group
 
 from reports.checking.recompute import from_samples
 from reports.tables import DOUBTS_IN_WORDS, Doubt, _doubts
@@ -20,7 +20,6 @@ from runner.results.cpu_quota import cpu_quota
 from runner.results.window import usage
 from runner.sampler.cpu_quota import CpuQuota
 from workloads import control_groups
-from workloads.control_groups import CGROUPS
 from workloads.records.check_name import CheckName
 from workloads.records.checks import figure_checks
 from workloads.records.events import Event
@@ -182,22 +181,9 @@ def test_tables_say_that_a_trial_was_throttled_and_what_its_usage_is_a_share_of(
 @pytest.fixture
 def fifth_of_a_core() -> Iterator[Path]:
     """A control group of this kernel with a quota of 0.2 cores."""
-    root = next((path for path in (CGROUPS / "cpu,cpuacct", CGROUPS / "cpu", CGROUPS) if path.is_dir()), CGROUPS)
-    group = root / f"batchwise-test-{os.getpid()}"
-    try:
-        group.mkdir()
-    except OSError:
-        pytest.skip("this user may make no control group")
-    try:
-        if (group / "cpu.cfs_quota_us").exists():
-            (group / "cpu.cfs_quota_us").write_text("20000")
-        elif (group / "cpu.max").exists():
-            (group / "cpu.max").write_text("20000 100000")
-        else:
-            pytest.skip("its control groups have no quota")
+    limits = {"cpu.cfs_quota_us": "20000", "cpu.max": "20000 100000"}
+    with control_group(["cpu,cpuacct", "cpu"], limits) as group:
         yield group
-    finally:
-        group.rmdir()
 
 
 def test_a_real_quota_of_this_kernel_is_seen_to_withhold_time(fifth_of_a_core: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from runner.machine.package_energy import PackageEnergy
 from runner.results.package_energy import package_energy
 from runner.sampler.meter import Sampler, sample
-from runner.sampler.package_energy import PackageEnergy
 from workloads.records.events import Event
 from workloads.records.figures import Method
 from workloads.records.samples import COLUMNS, Samples, read_samples

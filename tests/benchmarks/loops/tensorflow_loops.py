@@ -30,7 +30,8 @@ def model_of(weights: Any) -> keras.Model:
     return model
 
 
-def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
+def step_of(weights: Any, threads: int, settings: set[str]) -> Callable[[Any, Any], Any]:
+    """Return the guide's train_step."""
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     model = model_of(weights)
@@ -44,6 +45,12 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[
         grads = tape.gradient(loss_value, model.trainable_weights)
         optimizer.apply(grads, model.trainable_weights)
         return loss_value
+
+    return train_step
+
+
+def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
+    train_step = step_of(weights, threads, settings)
 
     @tf.function(reduce_retracing=True)
     def train_steps(xs: Any, ys: Any) -> Any:
@@ -63,19 +70,7 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[
 
 def guide_feed(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
     """The guide's loop over a tf.data.Dataset of arrays in memory, in batches."""
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
-    tf.config.threading.set_inter_op_parallelism_threads(threads)
-    model = model_of(weights)
-    optimizer = keras.optimizers.SGD(learning_rate=0.01, momentum=0.9)
-    loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    @tf.function
-    def train_step(x: Any, y: Any) -> Any:
-        with tf.GradientTape() as tape:
-            loss_value = loss_fn(y, model(x, training=True))
-        grads = tape.gradient(loss_value, model.trainable_weights)
-        optimizer.apply(grads, model.trainable_weights)
-        return loss_value
+    train_step = step_of(weights, threads, settings)
 
     def train(order: Any) -> list[float]:
         rows = order.ravel()

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner.sampler.nvml_query import Row
-
 POWERCAP = Path("/sys/class/powercap")
 FOLDER = re.compile(r"intel-rapl:\d+")
 
@@ -35,7 +33,7 @@ class PackageEnergy:
         if self.reason is None and not self.packages:
             self.reason = f"{powercap} has no package of the processor"
 
-    def sample(self) -> Row:
+    def sample(self) -> dict[str, float | int | None]:
         """Empty where one of the packages could not be read."""
         if self.reason is not None:
             return {}
