@@ -42,41 +42,48 @@ def test_a_new_folder_is_found_and_one_that_cannot_be_installed_does_not_stop_th
     assert "impossible" in run_in(project, "--list").stdout
 
 
-def test_a_finished_environment_is_not_made_again_and_a_changed_one_is(project: Project) -> None:
-    add_framework(outside(project), "changing")
-    assert make(project, "changing").returncode == 0
+def add_small(project: Project, folder: Path, name: str, smoke: str = "import asked") -> dict[str, str]:
+    """Add a framework whose one package is a module of one line; return the variables that say where it is found."""
+    add_framework(outside(project), name, smoke=json.dumps(smoke))
+    pin(project, name, wheel(folder, "asked", "1.0"))
+    return {"PIP_FIND_LINKS": str(folder), "PIP_NO_INDEX": "1"}
+
+
+def test_a_finished_environment_is_not_made_again_and_a_changed_one_is(project: Project, tmp_path: Path) -> None:
+    places = add_small(project, tmp_path, "changing")
+    assert make(project, "changing", **places).returncode == 0
     before = marker(project, "changing").stat().st_mtime_ns
-    again = make(project, "changing")
+    again = make(project, "changing", **places)
     assert again.returncode == 0 and again.stdout == ""
     assert marker(project, "changing").stat().st_mtime_ns == before
     definition = project.definition("changing")
-    definition.write_text(definition.read_text().replace('smoke = "import numpy"', 'smoke = "import numpy, json"'))
+    definition.write_text(definition.read_text().replace('smoke = "import asked"', 'smoke = "import asked, json"'))
     assert read(project, "changing", "cpu").state == "outdated"
-    assert "making" in make(project, "changing").stdout
+    assert "making" in make(project, "changing", **places).stdout
     assert marker(project, "changing").stat().st_mtime_ns > before
 
 
-def test_an_environment_whose_python_is_gone_is_made_again(project: Project) -> None:
-    add_framework(outside(project), "headless")
-    assert make(project, "headless").returncode == 0
+def test_an_environment_whose_python_is_gone_is_made_again(project: Project, tmp_path: Path) -> None:
+    places = add_small(project, tmp_path, "headless")
+    assert make(project, "headless", **places).returncode == 0
     interpreter = read(project, "headless", "cpu").interpreter
     interpreter.unlink()
-    assert "making" in make(project, "headless").stdout
+    assert "making" in make(project, "headless", **places).stdout
     assert interpreter.exists()
 
 
-def test_an_environment_whose_import_fails_does_not_count_as_made(project: Project) -> None:
-    add_framework(outside(project), "broken", smoke='"import module_that_is_not_there"')
-    done = make(project, "broken")
+def test_an_environment_whose_import_fails_does_not_count_as_made(project: Project, tmp_path: Path) -> None:
+    places = add_small(project, tmp_path, "broken", smoke="import module_that_is_not_there")
+    done = make(project, "broken", **places)
     assert done.returncode != 0 and "module_that_is_not_there" in done.stderr
     assert not marker(project, "broken").exists()
 
 
-def test_a_package_with_another_hash_is_not_installed(project: Project) -> None:
-    add_framework(outside(project), "tampered")
+def test_a_package_with_another_hash_is_not_installed(project: Project, tmp_path: Path) -> None:
+    places = add_small(project, tmp_path, "tampered")
     definition = project.definition("tampered")
     definition.write_text(re.sub(r"sha256:[0-9a-f]{8}", "sha256:00000000", definition.read_text()))
-    done = make(project, "tampered")
+    done = make(project, "tampered", **places)
     assert done.returncode != 0 and "InstallationFailed" in done.stderr
     assert "hash" in (project.environments / "tampered-cpu.log").read_text().lower()
     assert not marker(project, "tampered").exists()
@@ -174,23 +181,25 @@ def test_uv_is_told_where_pip_looks_and_no_log_shows_the_address(project: Projec
     assert "secret" not in (project.environments / "told-cpu.log").read_text() + done.stdout
 
 
-def test_two_runners_that_want_one_environment_at_once_make_it_once(project: Project) -> None:
-    add_framework(outside(project), "shared")
+def test_two_runners_that_want_one_environment_at_once_make_it_once(project: Project, tmp_path: Path) -> None:
+    variables = os.environ | add_small(project, tmp_path, "shared")
     line = command(project, "shared")
-    both = [subprocess.Popen(line, cwd=project.root, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    both = [
+        subprocess.Popen(line, cwd=project.root, env=variables, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
     printed = [process.communicate(timeout=300)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert sorted("making" in text for text in printed) == [False, True]
     python = read(project, "shared", "cpu").interpreter
-    assert subprocess.run([python, "-c", "import numpy"]).returncode == 0
+    assert subprocess.run([python, "-c", "import asked"]).returncode == 0
 
 
-def test_missing_system_library_is_told_with_the_package_to_install(project: Project) -> None:
-    add_framework(outside(project), "needy")
+def test_missing_system_library_is_told_with_the_package_to_install(project: Project, tmp_path: Path) -> None:
+    places = add_small(project, tmp_path, "needy")
     definition = project.definition("needy")
     text = definition.read_text().replace("[cpu]", '[system_libraries]\n"libnowhere.so.9" = "libnowhere9"\n\n[cpu]')
     definition.write_text(text)
-    assert "libnowhere.so.9: apt-get install libnowhere9" in make(project, "needy").stderr
+    assert "libnowhere.so.9: apt-get install libnowhere9" in make(project, "needy", **places).stderr
 
 
 def test_trial_costs_less_than_three_seconds_beside_training(tmp_path: Path) -> None:
