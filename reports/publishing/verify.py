@@ -6,6 +6,7 @@ figures in its tables are compared, for its sentences may rightly be others.
 
 from __future__ import annotations
 
+import html
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import chdir
@@ -113,8 +114,10 @@ class _Check:
 
     def _files(self, place: Path, built: Path) -> None:
         """Compare every file with the one built again by the same version."""
-        made = {path.name for path in built.iterdir()}
-        there = {path.name for path in place.iterdir()} - {ARCHIVE, CHECKSUMS}
+        named = {line.partition(": ")[0] for line in self.seen.findings}  # by their checksums
+        known = {ARCHIVE, CHECKSUMS} | {path.removeprefix(f"{self.folder}/") for path in named}
+        made = {path.name for path in built.iterdir()} - known
+        there = {path.name for path in place.iterdir()} - known
         for name in sorted(there - made):
             self.seen.findings.append(f"{self.folder / name}: its archive makes no such file")
         for name in sorted(made - there):
@@ -131,6 +134,8 @@ class _Check:
             path, page, anew = self.folder / name, _read(place / name), _read(built / name)
             if page == anew:
                 continue
+            if self.facts.headline not in html.unescape(page):
+                self.seen.findings.append(f"{path}: the headline of {publication.FILE} is not in it")
             compared = page_tables.compare(page, anew)
             self.seen.findings += [f"{path}: {line}" for line in compared.lines]
             left = f"; {compared.left} tables have no counterpart today" * bool(compared.left)
