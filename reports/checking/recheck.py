@@ -22,7 +22,8 @@ from workloads.records.versions import OTHER_IDS
 from ..attempts import trial_id
 from ..blocks.stored import rounds_of
 from ..load import BLOCKS, Stored
-from . import recompute, recompute_attempt, recompute_training
+from . import evidence_check, recompute, recompute_attempt, recompute_training
+from .evidence_check import Probes
 from .recompute_attempt import attempts_in_order
 
 PASSED = {True: "passed", False: "failed"}
@@ -40,7 +41,9 @@ def trials(stored: Stored, folder: Path) -> list[str]:
         for place, attempt in enumerate(each.every)
         if attempt.result is not None and place != each.shown
     )
+    probes = Probes(folder)
     for result, trial_dir in (*shown, *others):
+        findings += [f"{trial_dir}: {line}" for line in evidence_check.differences(result, probes)]
         findings += [f"{trial_dir}: {line}" for line in trial(result, trial_dir, trial_dir in stored.folders)]
         samples = trial_dir / SAMPLES_FILE
         if samples.is_file() and samples.read_bytes().count(b"\n") > 1:  # more than its header

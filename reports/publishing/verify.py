@@ -26,6 +26,7 @@ from ..blocks.page import PAGE as BLOCKS_PAGE
 from ..load import ReportError, Stored
 from . import archive, checksums, page_tables, publication, publish
 from .archive import ARCHIVE
+from .built_by import version_of_reports
 from .checksums import CHECKSUMS
 from .obstacles import find_obstacles
 from .publication import Publication
@@ -80,7 +81,7 @@ class _Check:
             self.seen.subject += f", {caveats.tally(stored)}"
             self._trials(stored)
             built = Path(tempfile.mkdtemp(dir=stage))
-            whole = self.facts.built_by == publication.version_of_reports()
+            whole = self.facts.built_by == version_of_reports()
             formats = publish.FORMATS if whole else ("html",)
             said = publish.write_report(built, tuple(self.facts.marks), formats)
             again = publication.of(stored, self.facts.name, said, self.facts.marks)
