@@ -35,6 +35,7 @@ from .quantities import (
 )
 from .table import Cell, Table, Theme
 
+KINDS, PARTS = "memory-kinds", "memory-parts"  # names of tables
 TOLERATED_PERCENT = 5.0
 FEWEST_SIZES = 3  # any line fits two points
 # Made here, of the figures of one trial.
@@ -86,13 +87,13 @@ class Row:
 def of_section(section: Section) -> list[Table | str]:
     """The tables, or in the place of one the line that says why there is none."""
     kinds = kinds_rows(section)
-    made: list[Table | str] = [_table("memory-kinds", "Memory in four kinds", kinds, MEMORY_KINDS, section, KINDS_HOW)]
+    made: list[Table | str] = [_table(KINDS, "Memory in four kinds", kinds, MEMORY_KINDS, section, KINDS_HOW)]
     if section.results:
         parts, lines = parts_rows(section), fitted(section)
         if any(cell["n"] for row in parts for cell in row.parts()):
             columns = [quantity for quantity in PARTS_COLUMNS if _is_there(quantity, parts)]
             how = PARTS_HOW + (EXACT_HOW if EXACT_ACTIVATIONS in columns else "")
-            made.append(_table("memory-parts", "What the memory holds", parts, columns, section, how))
+            made.append(_table(PARTS, "What the memory holds", parts, columns, section, how))
         else:
             made.append(_no_parts(parts))
         made.append(_line_table(lines) if lines else NO_LINE)

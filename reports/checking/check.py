@@ -9,8 +9,8 @@ from pathlib import Path
 
 from .. import caveats, load
 from ..load import ReportError
-from ..publishing import checksums
 from ..publishing.checksums import CHECKSUMS
+from ..publishing.verify import verify
 from . import completeness, log_checks, log_columns, recheck
 from .log_checks import SUFFIXES
 
@@ -27,8 +27,10 @@ def main(arguments: list[str]) -> int:
         options = _parser().parse_args(arguments)
         paths, columns = options.paths, _columns(options.columns)
         for sealed in (path for path in paths if (path / CHECKSUMS).is_file()):
-            findings += checksums.differences(sealed)
-            subjects.append(f"{sealed}: {CHECKSUMS}")
+            seen = verify(sealed)
+            findings += seen.findings
+            notes += seen.notes
+            subjects.append(seen.subject)
         folders, files, left_alone = _sorted_out([path for path in paths if not (path / CHECKSUMS).is_file()])
         for folder in folders:
             stored = load.everything(folder)

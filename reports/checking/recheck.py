@@ -8,11 +8,12 @@ from pathlib import Path
 from workloads.networks import of_trial
 from workloads.records.check_name import MADE_AGAIN
 from workloads.records.checks import as_asked, clock_checks, figure_checks, sample_checks
+from workloads.records.events import Events
 from workloads.records.figures import WINDOW
 from workloads.records.files import EVENTS_FILE, METER_FILE, OTHER_SAMPLES_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, TrialResult
-from workloads.records.samples import read_samples
+from workloads.records.samples import Samples, read_samples
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 from workloads.records.stored_meter import read_meter
@@ -21,23 +22,28 @@ from workloads.records.versions import OTHER_IDS
 from ..attempts import trial_id
 from ..blocks.stored import rounds_of
 from ..load import BLOCKS, Stored
-from . import recompute
+from . import evidence_check, recompute, recompute_attempt, recompute_training
+from .evidence_check import Probes
+from .recompute_attempt import attempts_in_order
 
 PASSED = {True: "passed", False: "failed"}
 
 
 def trials(stored: Stored, folder: Path) -> list[str]:
     """A line for each finding in the results that can be read; `folder` is the one that they were read of."""
-    findings = []
+    findings = attempts_in_order(stored.attempts.values())
     seen: dict[str, list[str]] = {}
-    shown = zip(stored.results, stored.folders, strict=True)
+    shown = list(zip(stored.results, stored.folders, strict=True))
+    findings += recompute_training.across(shown)
     others = (
         (attempt.result, attempt.folder)
         for each in stored.attempts.values()
         for place, attempt in enumerate(each.every)
         if attempt.result is not None and place != each.shown
     )
+    probes = Probes(folder)
     for result, trial_dir in (*shown, *others):
+        findings += [f"{trial_dir}: {line}" for line in evidence_check.differences(result, probes)]
         findings += [f"{trial_dir}: {line}" for line in trial(result, trial_dir, trial_dir in stored.folders)]
         samples = trial_dir / SAMPLES_FILE
         if samples.is_file() and samples.read_bytes().count(b"\n") > 1:  # more than its header
@@ -77,15 +83,31 @@ def trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]
             read_samples(trial_dir / OTHER_SAMPLES_FILE.format(number))
             for number, _ in enumerate(result.spec.placement.others, start=1)
         ]
-        findings += recompute.differences(result, events, samples, others)
+        findings += _recomputed(result, trial_dir, events, samples, others)
     except (ValueError, ArithmeticError) as error:
-        findings.append(f"{EVENTS_FILE} or {SAMPLES_FILE} cannot be read: {error}")
+        findings.append(f"its files cannot be read: {error}")
         repeated += [check for check in result.checks if check.name not in {other.name for other in repeated}]
     else:
         window = result.figures.get(WINDOW.name)
         if not segments and window is not None and window.value is not None:
             findings.append(f"the result has a steady window of {window.value:.2f} s, {EVENTS_FILE} has none")
     return findings + _differences(result.spec, result.checks, repeated, shown)
+
+
+def _recomputed(
+    result: TrialResult, trial_dir: Path, events: Events, samples: Samples, others: list[Samples]
+) -> list[str]:
+    """A line for each figure, epoch or count that the trial's files give otherwise. Raises ValueError."""
+    results, attempt = trial_dir.parent.parent, recompute_attempt.read_attempt(trial_dir)
+    workload, window = of_trial(result.spec, results), recompute.segments_of(events)
+    told = recompute_training.figures_of(result, events, window, workload)
+    told |= recompute_attempt.memory_of(result, events, attempt, workload)
+    return [
+        *recompute.differences(result, events, samples, others, told),
+        *recompute_training.differences(result, events, window, workload),
+        *recompute_attempt.differences(result, attempt),
+        *recompute_attempt.account_differs(result, attempt, results),
+    ]
 
 
 def _differences(spec: TrialSpec, stored: list[Check], repeated: list[Check], shown: bool) -> list[str]:

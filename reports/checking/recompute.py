@@ -51,11 +51,12 @@ def segments_of(events: Events) -> list[Segment]:
 
 
 def differences(
-    result: TrialResult, events: Events, samples: Samples, of_other_gpus: Sequence[Samples] = ()
+    result: TrialResult, events: Events, samples: Samples, of_other_gpus: Sequence[Samples], told: Values
 ) -> list[str]:
     """A line for each figure that is not what the files give, and one that names those they do not give.
 
-    Without a window in the events its figures are left alone: that it is gone is a finding of its own.
+    `told`: values that other files of the trial give. Without a window in the events its figures are left alone: that
+    it is gone is a finding of its own.
     """
     if result.status is not Status.OK and not result.figures:
         return []  # its launch failed, and nothing was assembled
@@ -66,6 +67,7 @@ def differences(
         values = from_samples(samples, window, result.spec.placement.threads, _quota_cores(result)) | values
         values |= gpu_usage([samples, *of_other_gpus], window)
         values |= gpu_energy([samples, *of_other_gpus], window)
+    values = told | values
     of_window = (*OF_WINDOW, registry.HOST_MEMORY.name, *USAGE) if window else ()
     lines, silent = [], []
     for name in dict.fromkeys((*START_UP, registry.ACCURACY.name, *of_window, *values)):
@@ -73,7 +75,7 @@ def differences(
         if name in COUNTED and (figure is None or figure.method is not Method.COUNTER):
             continue  # by readings of the power
         if figure is None or figure.value is None:
-            if name in values and name in FROM_EVENTS:
+            if name in values and (name in FROM_EVENTS or (figure is not None and name in told)):
                 lines.append(f"{name}: stored: {'null' if figure else 'nothing'}; recomputed: {values[name]:.9g}")
         elif name not in values:
             silent.append(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.records.result import TrialResult
@@ -16,32 +17,49 @@ from . import archive
 SHOWN = 3  # examples of each kind
 
 
+@dataclass(frozen=True)
+class Obstacle:
+    """Why results should not be published: a sentence without its full stop, and the check's line for each example."""
+
+    sentence: str
+    lines: tuple[str, ...]
+
+
 def obstacles(stored: Stored, folder: Path) -> list[str]:
     """A sentence without its full stop for each kind; none where the results are complete and whole.
 
     `folder` is the copy that is to be published, `stored` what was read of it.
     """
+    homes = _counted("naming a home directory or what looks like a secret", archive.naming_homes(folder), noun="file")
+    return [each.sentence for each in (*find_obstacles(stored, folder), *homes)]
+
+
+def find_obstacles(stored: Stored, folder: Path) -> list[Obstacle]:
+    """Obstacles that do not depend on the machine that looks for them."""
     lacking = [gap for gap in gaps(stored, folder) if gap.counts]
-    sentences = []
+    found = []
     for (kind, noun), group in itertools.groupby(lacking, key=lambda gap: (gap.kind, gap.noun)):
-        examples = [gap.example for gap in group]
-        sentences += _counted(kind, examples, noun) if noun else [f"{kind} of {example}" for example in examples]
-    sentences += _counted(
-        "of a commit that is unknown", [r.spec.id for r in stored.results if not r.machine.get("commit")]
-    )
+        of_kind = list(group)
+        if noun:
+            found += _counted(kind, [gap.example for gap in of_kind], [gap.line for gap in of_kind], noun)
+        else:
+            found += [Obstacle(f"{kind} of {gap.example}", (gap.line,)) for gap in of_kind]
+    unknown = [r.spec.id for r in stored.results if not r.machine.get("commit")]
+    found += _counted("of a commit that is unknown", unknown, [f"{one}: its commit is unknown" for one in unknown])
     dirty = [f"{r.spec.id}: {r.machine['commit']}" for r in stored.results if _dirty(r)]
-    sentences += _counted("of a commit with uncommitted changes", dirty)
-    sentences += _counted("by python -m reports check", recheck.trials(stored, folder), "finding")
-    sentences += _counted("naming a home directory or what looks like a secret", archive.naming_homes(folder), "file")
-    return sentences
+    found += _counted("of a commit with uncommitted changes", dirty, [f"{one}: uncommitted changes" for one in dirty])
+    return found + _counted("by python -m reports check", recheck.trials(stored, folder), noun="finding")
 
 
-def _counted(kind: str, examples: Sequence[str], noun: str = "trial") -> list[str]:
+def _counted(
+    kind: str, examples: Sequence[str], lines: Sequence[str] | None = None, noun: str = "trial"
+) -> list[Obstacle]:
     """["2 trials failed (a: reason; b: reason)"], or nothing where there is none."""
     count = len(examples)
     more = f"; and {count - SHOWN} more" if count > SHOWN else ""
     text = "; ".join(" ".join(example.split()) for example in examples[:SHOWN])
-    return [f"{count} {noun}{'s' if count > 1 else ''} {kind} ({text}{more})"] if count else []
+    sentence = f"{count} {noun}{'s' if count > 1 else ''} {kind} ({text}{more})"
+    return [Obstacle(sentence, tuple(examples if lines is None else lines))] if count else []
 
 
 def _dirty(result: TrialResult) -> bool:

@@ -21,6 +21,7 @@ from ..condition_text import NOT_REPORTED
 from ..conditions import condition_of, model_words, software_of
 from ..frameworks import display_name, ordered
 from ..load import Stored
+from .built_by import version_of_reports
 
 FILE = "publication.json"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -55,7 +56,8 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     was stored. `marks`: why it should not have been published. `headline` is what was found about its question, and
     `picture` the name of the file that shows it; "" in an older publication. `articles`: {name: source} of those whose
     `claims` it tests; none in an older one. `authors` are none in a publication of before they were stored: these are
-    by AUTHOR. `given_title`, `doi` and `url` are "" where nobody gave them.
+    by AUTHOR. `given_title`, `doi` and `url` are "" where nobody gave them. `built_by` is the digest of the reports'
+    version that built the page, "" in an older one.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     given_title: str = ""
     doi: str = ""
     url: str = ""
+    built_by: str = ""
     schema_version: Literal[1] = 1
 
     @property
@@ -126,6 +129,7 @@ def of(stored: Stored, name: str, found: Found = NOTHING, marks: Iterable[str] =
         picture=found.picture,
         articles=found.articles,
         claims=list(found.claims),
+        built_by=version_of_reports(),
     )
 
 

@@ -15,7 +15,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -208,18 +208,26 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
     results' copy lies, so that every path in it is the archive's, and none is of this machine.
     """
     with chdir(stage):
-        said = _write_report(out, marks)
+        said = write_report(out, marks)
         archive.pack(RESULTS, out / ARCHIVE)
-    inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})
-    export.write_text(out / INPUTS, "".join(f"{sha256}  {path}\n" for path, sha256 in inputs))
+    export.write_text(out / INPUTS, inputs_text(stored))
     return publication.of(stored, name, said, marks)
 
 
-def _write_report(out: Path, marks: tuple[str, ...]) -> publication.Found:
-    """On trials, on blocks or on both; what it finds is of the trials where there are some."""
+def inputs_text(stored: Stored) -> str:
+    """Checksums of all inputs, as `sha256sum` writes them."""
+    inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})
+    return "".join(f"{sha256}  {path}\n" for path, sha256 in inputs)
+
+
+def write_report(out: Path, marks: tuple[str, ...], formats: Sequence[str] | None = None) -> publication.Found:
+    """Write a report on RESULTS of the working folder, on trials, on blocks or on both; returns what it finds, of the
+    trials where there are some. `formats`: FORMATS where None.
+    """
+    formats = FORMATS if formats is None else formats
     chapters = [blocks.chapter(each) for each in blocks_stored.read(RESULTS)]
     if chapters:
-        blocks.write(chapters, out, FORMATS, marks)
+        blocks.write(chapters, out, formats, marks)
         export.write_rules(out)
         if not load.has_results(RESULTS):
             return found.of_blocks(chapters)
@@ -227,7 +235,7 @@ def _write_report(out: Path, marks: tuple[str, ...]) -> publication.Found:
     said = found.of_report(report)
     # Of several chapters one: the page has them all, and a repository is no place for twenty pictures.
     charts = CHARTS if len(report.chapters) == 1 else (Path(said.picture).stem,)
-    export.write(report, out, FORMATS, marks, charts)
+    export.write(report, out, formats, marks, charts)
     (out / export.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
     return said
 
@@ -235,15 +243,19 @@ def _write_report(out: Path, marks: tuple[str, ...]) -> publication.Found:
 def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> None:
     """What depends on the day of publishing, which is today where None, and the checksums of it all."""
     facts = msgspec.structs.replace(facts, published_day=day or today())
-    texts = {
-        publication.FILE: publication.text(facts),
-        "CITATION.cff": citation.cff(facts, ARCHIVE, file_digest(out / ARCHIVE, "sha256")),
-        "citation.bib": citation.bibtex(facts),
-    }
-    for file, text in texts.items():
+    for file, text in texts_of(facts, file_digest(out / ARCHIVE, "sha256")).items():
         export.write_text(out / file, text)
     export.write_text(out / CHECKSUMS, checksums.text(out))
     out.chmod(0o755)  # it was made for its owner's eyes alone
+
+
+def texts_of(facts: publication.Publication, archive_sha256: str) -> dict[str, str]:
+    """{name: text} of the files that are made of the publication's facts alone."""
+    return {
+        publication.FILE: publication.text(facts),
+        "CITATION.cff": citation.cff(facts, ARCHIVE, archive_sha256),
+        "citation.bib": citation.bibtex(facts),
+    }
 
 
 def _is_same(part: Path, target: Path) -> bool:

@@ -91,7 +91,7 @@ def use_result(result: TrialResult) -> None:
         difference(Evidence.from_json(result.evidence), unrounded(result))
         difference(Evidence.from_json(result.evidence), unrounded(probed()))
         difference(Evidence.from_json(probed().evidence), unrounded(result))
-    recompute.differences(result, sampled_events(), samples_of(sampled()))
+    recompute.differences(result, sampled_events(), samples_of(sampled()), (), {})
     row(result)
     stored_again(result)
 

@@ -13,7 +13,7 @@ import yaml
 
 from reports import load
 from reports.blocks.page import PAGE as BLOCKS_PAGE
-from reports.publishing import archive, publication, publish
+from reports.publishing import archive, publication, publish, verify
 from reports.publishing.checksums import CHECKSUMS
 from reports.publishing.obstacles import obstacles
 
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 
 PAGES = ("report.html", BLOCKS_PAGE)
 FOLDERS = sorted(path.parent for path in publish.INTO.glob(f"*/{publication.FILE}"))
+SMALLEST = sorted(FOLDERS, key=lambda folder: (folder / archive.ARCHIVE).stat().st_size)[:2]  # seconds each
 
 
 def pages(folder: Path) -> list[Path]:
@@ -49,6 +50,13 @@ def test_a_published_report_that_is_not_complete_and_whole_says_so_wherever_it_i
         assert mark in told["message"] and mark in told["abstract"]
         assert mark in index
         assert all(mark in html.unescape(page.read_text()) for page in pages(folder))
+
+
+@pytest.mark.parametrize("folder", SMALLEST, ids=lambda folder: folder.name)
+def test_the_check_builds_a_published_report_again_and_finds_nothing(folder: Path) -> None:
+    seen = verify.verify(folder)
+    assert seen.findings == []
+    assert " trials: " in seen.subject
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -65,8 +65,9 @@ def run_trial(
     value |= more
     # A window holds whole steps and whole images.
     length_s = WINDOW[1] - WINDOW[0]
-    more |= {"images_per_s": round(value["images_per_s"] * length_s) / length_s}
-    more |= {"step_time_s": length_s / round(length_s / value["step_time_s"])}
+    steps = round(length_s / value["step_time_s"])
+    more |= {"images_per_s": steps * result.spec.global_batch / length_s, "step_time_s": length_s / steps}
+    value |= more
     told = {name: Figure(number, "worker", 30) for name, number in more.items()}
     result = replace(result, figures=result.figures | told)
     folder = store(results, result) / "trials" / result.spec.id
@@ -174,7 +175,7 @@ FALSE_FIGURES: list[tuple[dict[str, float], list[str]]] = [
     (
         {"images_per_s": 2 * 32 / 0.00968, "step_time_s": 0.00968 / 2},
         [
-            "images_per_s: stored: 6611.57025; recomputed: 3305.83333",
+            "images_per_s: stored: 6611.57025; recomputed: 3306.66667",
             "step_time_s: stored: 0.00484; recomputed: 0.00967741935",
         ],
     ),
@@ -187,8 +188,8 @@ FALSE_FIGURES: list[tuple[dict[str, float], list[str]]] = [
     ({"test_accuracy": 0.5}, ["test_accuracy: stored: 0.5; recomputed: 0.71"]),
     ({"window_s": 7.0}, ["window_s: stored: 7; recomputed: 6"]),
     ({"import_s": 0.5, "load_s": 2.0}, ["import_s: stored: 0.5; recomputed: 2", "load_s: stored: 2; recomputed: 1"]),
-    ({"images_per_s": 19835 / 6 * (1 + 1e-5)}, ["images_per_s: stored: 3305.86639; recomputed: 3305.83333"]),
-    ({"images_per_s": 19835 / 6 * (1 + 1e-7), "cpu_percent": 70.5}, []),
+    ({"images_per_s": 19840 / 6 * (1 + 1e-5)}, ["images_per_s: stored: 3306.69973; recomputed: 3306.66667"]),
+    ({"images_per_s": 19840 / 6 * (1 + 1e-7), "cpu_percent": 70.5}, []),
 ]
 
 
@@ -284,7 +285,7 @@ def test_a_verdict_stored_as_failed_that_passes_now_is_named(
     code, (line,) = found(capsys, tmp_path)
     assert code == 1
     assert line.startswith(
-        f"{folder}: images/s x step time = batch size: stored: failed; passes when made again: 31.99"
+        f"{folder}: images/s x step time = batch size: stored: failed; passes when made again: 32.00"
     )
 
 
@@ -342,7 +343,7 @@ def test_files_of_a_trial_that_cannot_be_read_are_named(
     (folder / name).write_text(content)
     code, (line,) = found(capsys, tmp_path)
     assert code == 1
-    assert line.startswith(f"{folder}: events.jsonl or samples.csv cannot be read: ")
+    assert line.startswith(f"{folder}: its files cannot be read: ")
 
 
 def test_a_spec_changed_by_hand_no_longer_fits_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

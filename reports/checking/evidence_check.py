@@ -1,0 +1,174 @@
+"""The gate's evidence of stored trials judged again, without a framework, from the probes that are stored with them.
+
+Written apart from the runner, as `recompute` is, and coarser than its gate: what is beyond MARGIN times the gate's own
+bounds in every draw of images cannot have passed. Layers' outputs, the loss and gradients of the first step are judged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from workloads.records import attempts as numbered
+from workloads.records import validation
+from workloads.records.build import FLOAT64, REDUCED
+from workloads.records.check_name import JUDGE, CheckName
+from workloads.records.end_evidence import Difference, TrialEnd
+from workloads.records.events import Event
+from workloads.records.evidence import Evidence, Fingerprint
+from workloads.records.files import EVENTS_FILE, JOB_FILE
+from workloads.records.job import AUGMENTATION, ROOMS, Job, Kind, TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.stored_events import read_events
+
+MARGIN = 10.0
+# As docs/tolerances.md has them: relative, and so many times what float32 makes of the referee's own answer.
+FIRST_STEP, ROUNDINGS, SMALL_GRADIENT = 1e-4, 20, 0.1
+END_LOSSES, END_EVALUATION, END_ROUNDINGS = 5e-4, 1e-4, 5
+PROBED_INPUTS = ("train_images", "train_labels", "order", "network", AUGMENTATION, "weights")
+REFEREE = "numpy"
+
+
+@dataclass(frozen=True)
+class StoredProbe:
+    """A probe's answer, with the trial that it was asked for, whose inputs name weights and images by their digests."""
+
+    folder: Path
+    spec: TrialSpec
+    evidence: dict[str, Any]
+
+
+class Probes:
+    """The probes of a results folder, each read once."""
+
+    def __init__(self, results: Path) -> None:
+        """Read what is there. A probe that cannot be read, or is of another version, is left out."""
+        room = results / ROOMS[Kind.PROBE]
+        found = map(_read_probe, sorted(room.iterdir()) if room.is_dir() else ())
+        self._every = [probe for probe in found if probe is not None]
+        self._referees = [probe for probe in self._every if probe.spec.cell.framework == REFEREE]
+
+    def of(self, spec: TrialSpec) -> list[StoredProbe]:
+        """Answers of the trial's framework, the newest and those before it."""
+        return [probe for probe in self._every if _job_id(probe.folder) == spec.probe_id]
+
+    def referee(self, spec: TrialSpec, precision: str) -> Evidence | None:
+        """The referee's answer from the same weights and images in this precision; None where there is not one."""
+        asked = _question(spec)
+        answers = [
+            probe.evidence
+            for probe in self._referees
+            if probe.spec.task.precision == precision and _question(probe.spec) == asked
+        ]
+        return Evidence.from_json(validation.numbers(answers[-1])) if answers else None
+
+    def disturbed(self, spec: TrialSpec) -> bool:
+        """True if the referee was asked from disturbed weights, too: then the gate allowed more, and only it knows."""
+        *others, weights = _question(spec)
+        return any(
+            others == asked and weights != theirs
+            for *asked, theirs in (_question(probe.spec) for probe in self._referees)
+        )
+
+
+def differences(result: TrialResult, probes: Probes) -> Iterator[str]:
+    """Yield a line where evidence is another than its probe's, or a verdict is none that it allows."""
+    answers = probes.of(result.spec)
+    if result.evidence and answers and all(probe.evidence != result.evidence for probe in answers):
+        yield f"evidence: it is another than in {answers[0].folder.parent.name}/{answers[0].folder.name}/{EVENTS_FILE}"
+    passed = {check.name for check in result.checks if check.passed}
+    gate = [check for check in result.checks if check.name == CheckName.GATE]
+    if result.evidence and CheckName.GATE in passed and JUDGE in gate[0].against:
+        yield from _first_step(result, probes)
+    if result.end:
+        yield from _end(validation.record(result.end, TrialEnd, "end"), passed)
+
+
+def _first_step(result: TrialResult, probes: Probes) -> Iterator[str]:
+    if result.spec.task.precision in REDUCED or probes.disturbed(result.spec):
+        return  # how far rounding goes is the gate's to say
+    expected = probes.referee(result.spec, FLOAT64)
+    rounded = probes.referee(result.spec, result.spec.task.precision)
+    if expected is None or rounded is None:
+        return
+    evidence = Evidence.from_json(validation.numbers(result.evidence))
+    draws = [_excesses(*draw) for draw in zip(evidence.probes, expected.probes, rounded.probes, strict=False)]
+    for name in draws[0] if draws else ():
+        least = min(draw.get(name, math.inf) for draw in draws)
+        if least > MARGIN:
+            yield (
+                f"{CheckName.GATE}: stored: passed; judged again, {name} differs from the referee's by {least:.0f} "
+                "times what is allowed"
+            )
+            return
+
+
+def _excesses(evidence: Evidence, expected: Evidence, rounded: Evidence) -> dict[str, float]:
+    """{quantity: its difference from the referee's, in multiples of what is allowed}."""
+    floor = SMALL_GRADIENT * expected.gradient_norm
+    found = {}
+    for what, floor_of in (("outputs", 0.0), ("gradients", floor)):
+        mine, exact, near = (getattr(each, what) for each in (evidence, expected, rounded))
+        for key in exact:
+            apart, rounding = _apart(mine.get(key), exact[key], floor_of), _apart(near.get(key), exact[key], floor_of)
+            found[f"{what} of {key}"] = apart / max(FIRST_STEP, ROUNDINGS * rounding)
+    scale = max(abs(expected.loss), 1e-3)
+    rounding = abs(rounded.loss - expected.loss) / scale
+    found["the loss"] = abs(evidence.loss - expected.loss) / scale / max(FIRST_STEP, ROUNDINGS * rounding)
+    return {name: value for name, value in found.items() if not math.isnan(value)}
+
+
+def _apart(values: Fingerprint | None, expected: Fingerprint, floor: float) -> float:
+    """Relative to the expected norm, or to `floor` where that is more; infinite where there are no values."""
+    if values is None:
+        return math.inf
+    moved = [value - other for value, other in zip(values, expected, strict=False)]
+    projected = math.sqrt(sum(move * move for move in moved[1:]) / max(1, len(moved) - 1))
+    return max(abs(moved[0]), projected) / max(expected[0], floor, 1e-6)
+
+
+def _end(end: TrialEnd, passed: set[str]) -> Iterator[str]:
+    losses = [step.loss for step in end.steps]
+    rounding = max((loss.rounding for loss in losses), default=0.0)
+    evaluation = [end.evaluation] if end.evaluation else []
+    for name, found, base in (
+        (CheckName.END_EVALUATION, evaluation, END_EVALUATION),
+        (CheckName.END_LOSSES, [replace(loss, rounding=rounding) for loss in losses], END_LOSSES),
+    ):
+        if name in passed and (worst := _worst(found, base)) > MARGIN:
+            yield f"{name}: stored: passed; judged again, it differs by {worst:.0f} times what is allowed"
+
+
+def _worst(found: Sequence[Difference], base: float) -> float:
+    """The largest difference in multiples of what is allowed; infinite where one is no number."""
+    allowed = (max(base, END_ROUNDINGS * each.rounding) + each.resolution for each in found)
+    return max(
+        (math.inf if each.apart is None else each.apart / most for each, most in zip(found, allowed, strict=True)),
+        default=0.0,
+    )
+
+
+def _read_probe(folder: Path) -> StoredProbe | None:
+    try:
+        job = Job.from_json(validation.read(folder / JOB_FILE, dict[str, Any]) or {})
+        events = read_events(folder / EVENTS_FILE)
+    except (ValueError, TypeError, AttributeError):
+        return None
+    probed = [event["evidence"] for event in events if event["event"] == Event.PROBED]
+    if not probed or job.trial.probe_id != _job_id(folder):
+        return None
+    return StoredProbe(folder, job.trial, probed[-1])
+
+
+def _job_id(folder: Path) -> str:
+    named = numbered.NUMBERED.fullmatch(folder.name)
+    return named["id"] if named else folder.name
+
+
+def _question(spec: TrialSpec) -> tuple[Any, ...]:
+    """What a probe's answer depends on but for who answers, and in which precision."""
+    digests = tuple(spec.inputs[name].sha256 if name in spec.inputs else "" for name in PROBED_INPUTS)
+    return spec.task.workload, spec.task.optimizer, spec.task.accumulate > 1, *digests

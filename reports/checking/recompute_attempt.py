@@ -1,0 +1,141 @@
+"""Memory, start and end of a stored trial compared with what its worker, the memory worker and the runner wrote.
+
+Written apart from the runner, as `recompute` is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workloads.activations import FLOAT32_BYTES, activation_bytes
+from workloads.records import attempts as numbered
+from workloads.records import figures as registry
+from workloads.records import validation
+from workloads.records.build import FLOAT64, REDUCED
+from workloads.records.events import Event, Events
+from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE
+from workloads.records.job import ROOMS, Kind
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
+from workloads.records.stored import started
+from workloads.records.stored_events import events_of, read_events
+from workloads.spec import Workload
+
+from ..attempts import Attempts
+from .recompute import Values
+
+Account = dict[str, Any]  # an event of the memory worker, or the reason why there is none
+
+
+@dataclass(frozen=True)
+class _WorkerEnd:
+    wall_s: float
+    status: str
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class RunnerFacts:
+    """What the runner alone knew of a trial: empty where it stored nothing."""
+
+    started_at: str = ""
+    machine: dict[str, Any] = field(default_factory=dict)
+    memory: Account | None = None
+    worker: _WorkerEnd | None = None
+    end: dict[str, Any] | None = None
+
+
+def read_attempt(trial_dir: Path) -> RunnerFacts:
+    """Read ATTEMPT_FILE. Raises ValueError with its name for one that is none of a runner's."""
+    try:
+        facts = validation.read(trial_dir / ATTEMPT_FILE, RunnerFacts) or RunnerFacts()
+        if facts.memory is not None and "event" in facts.memory:
+            events_of(json.dumps(facts.memory).encode() + b"\n", "memory")
+    except ValueError as error:
+        raise ValueError(f"{ATTEMPT_FILE}: {error}") from error
+    return facts
+
+
+def memory_of(result: TrialResult, events: Events, attempt: RunnerFacts, workload: Workload | None) -> Values:
+    """Bytes that the kernel, the allocator and the memory worker counted, and the exact count of activations."""
+    spec, by_name = result.spec, {event["event"]: event for event in events}
+    counts = by_name.get(Event.ALLOCATOR_COUNTED, {}).get("counts", {})
+    account = attempt.memory or {}
+    parts = {name: size for name, size in account.get("parts", {}).items() if size is not None}
+    told = {spec.name: parts.get(part, counts.get(part)) for part, spec in registry.MEMORY_PARTS.items()}
+    told |= {
+        registry.STEPS_PEAK.name: account.get("peak"),
+        registry.WAITED_STEP_PEAK.name: account.get("step_peak"),
+        registry.POOL_INDICES.name: account.get("pool_indices"),
+        registry.ALLOCATOR_PEAK.name: counts.get("allocator_peak"),
+        registry.ALLOCATOR_RESERVED.name: counts.get("allocator_reserved"),
+        registry.HOST_CONTEXT.name: by_name.get(Event.OPENED, {}).get("resident_bytes") or None,
+        registry.PRODUCT.name: account.get("product", {}).get("flop_per_s"),
+    }
+    if spec.placement.devices == 1:
+        told[registry.HOST_MEMORY_PSS.name] = by_name.get(Event.HOST_COUNTED, {}).get("proportional_bytes") or None
+    if workload is not None and not spec.task.own_code and spec.task.precision not in REDUCED:
+        value_bytes = 2 * FLOAT32_BYTES if spec.task.precision == FLOAT64 else FLOAT32_BYTES
+        told[registry.EXACT_ACTIVATIONS.name] = activation_bytes(workload, spec.cell.batch_size, value_bytes)
+    return {name: float(size) for name, size in told.items() if isinstance(size, int | float)}
+
+
+def differences(result: TrialResult, attempt: RunnerFacts) -> Iterator[str]:
+    """Yield a line for each fact of the trial's start and end that is not what ATTEMPT_FILE has."""
+    if attempt.started_at and attempt.started_at != result.started_at:
+        yield f"started_at: stored: {result.started_at}; in {ATTEMPT_FILE}: {attempt.started_at}"
+    worker = attempt.worker
+    if worker is None:
+        return  # the runner was killed: of the rest it says less than the result
+    if worker.wall_s != result.wall_s:
+        yield f"wall_s: stored: {result.wall_s:.9g}; in {ATTEMPT_FILE}: {worker.wall_s:.9g}"
+    if result.status is Status.OK and worker.status != Status.OK:
+        yield f"status: stored: ok; in {ATTEMPT_FILE}: {worker.status}: {worker.reason}"
+    if (attempt.end or {}) != result.end:
+        yield f"end: the gate's evidence of the trial's end is another than in {ATTEMPT_FILE}"
+    names = sorted(
+        name for name in {*attempt.machine, *result.machine} if attempt.machine.get(name) != result.machine.get(name)
+    )
+    if names:
+        yield f"machine: {', '.join(names)}: stored otherwise than in {ATTEMPT_FILE}"
+
+
+def account_differs(result: TrialResult, attempt: RunnerFacts, results: Path) -> Iterator[str]:
+    """Yield a line where the memory worker told something else of this batch size than ATTEMPT_FILE has.
+
+    An answer that was replaced lies in a folder with a number. Nothing is said where the worker left no events.
+    """
+    account = attempt.memory or {}
+    if "parts" not in account:
+        return
+    room, name = results / ROOMS[Kind.MEMORY], result.spec.memory_id
+    told = [
+        event
+        for folder in (room / name, *numbered.of(room, name))
+        for event in read_events(folder / EVENTS_FILE)
+        if event["event"] == Event.MEMORY_TOLD and event["batch_size"] == account.get("batch_size")
+    ]
+    mine = {key: value for key, value in account.items() if key != "product"}
+    if told and mine not in told:
+        size = account.get("batch_size")
+        yield f"memory: {ATTEMPT_FILE} has another account of batch size {size} than {room.name}/{name}/{EVENTS_FILE}"
+
+
+def attempts_in_order(attempts: Iterable[Attempts]) -> list[str]:
+    """Lines for attempts that started before the one that they follow."""
+    lines = []
+    for each in attempts:
+        known = [(number, one) for number, one in enumerate(each.every, start=1) if one.result is not None]
+        for (before, first), (after, second) in itertools.pairwise(known):
+            assert first.result is not None and second.result is not None
+            if started(second.result) < started(first.result):
+                lines.append(
+                    f"{second.folder}: started_at: {second.result.started_at}, attempt {after}, is before "
+                    f"{first.result.started_at}, attempt {before}"
+                )
+    return lines

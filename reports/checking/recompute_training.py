@@ -1,0 +1,165 @@
+"""Epochs, losses and counts of a stored trial computed anew from its events, and compared with its result.
+
+Written apart from the runner, as `recompute` is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from workloads.records import figures as registry
+from workloads.records.events import Event, Events
+from workloads.records.files import EVENTS_FILE
+from workloads.records.intervals import tested_images
+from workloads.records.result import Epoch, TrialResult
+from workloads.spec import Workload
+
+from .recompute import RELATIVE, Segment, Values
+
+# A wrong answer has a probability of one half at most for its label, so its loss is ln 2 at least. Where every answer
+# is right, each label has the largest probability of all classes. Rounding of logits moves neither by so much.
+WRONG_LOSS, LOSS_SLACK = math.log(2), 0.02
+CALLS_SLACK = 0.02  # the calls of 770 published windows took 0.99 to 1.00 of them
+WHOLE = 1e-3  # images: a share of the test split is a whole number of them within this
+
+
+def epochs_of(events: Events) -> list[Epoch]:
+    """Every evaluated epoch. The first one's training begins when the model is built."""
+    built = [event["t_ns"] for event in events if event["event"] == Event.BUILT]
+    trained = [event for event in events if event["event"] == Event.EPOCH_TRAINED]
+    evaluated = [event for event in events if event["event"] == Event.EPOCH_EVALUATED]
+    if not built:
+        return []
+    starts = [built[-1], *(event["t_ns"] for event in evaluated)]
+    return [
+        Epoch(
+            (train["t_ns"] - start) / 1e9 - train.get("copied_s", 0.0),
+            train["steps"],
+            train["images"],
+            train["train_loss"],
+            (test["t_ns"] - train["t_ns"]) / 1e9,
+            test["test_loss"],
+            test["test_accuracy"],
+        )
+        for start, train, test in zip(starts, trained, evaluated, strict=False)
+    ]
+
+
+def figures_of(result: TrialResult, events: Events, window: Sequence[Segment], workload: Workload | None) -> Values:
+    """Figures of epochs, of the window's calls and of the layers' work."""
+    values: Values = {}
+    later = epochs_of(events)[1:]
+    if later:
+        values[registry.EPOCH_TIME.name] = sum(epoch.train_s for epoch in later) / len(later)
+        images = tested_images(result.spec.task.dataset, result.spec.task.source)
+        if images and (seconds := sum(epoch.evaluate_s for epoch in later)) > 0:
+            values[registry.EVALUATION_SPEED.name] = images * len(later) / seconds
+    if window:
+        ended = next(event for event in reversed(events) if event["event"] == Event.WINDOW_ENDED)
+        if calls := ended.get("calls_s"):
+            times = np.quantile(calls, [0.5, 0.95, 0.99, 1.0])
+            values |= {spec.name: float(time) for spec, time in zip(registry.CALL_TIMES, times, strict=True)}
+        if workload is not None and not result.spec.task.own_code:
+            window_s = sum(end - start for start, end in window) / 1e9
+            values[registry.WORK.name] = ended["images"] / window_s * workload.step_flop
+    return values
+
+
+def differences(
+    result: TrialResult, events: Events, window: Sequence[Segment], workload: Workload | None
+) -> Iterator[str]:
+    """Yield a line for each epoch, loss or count that is not what the events give, or that cannot be."""
+    if result.figures:
+        yield from _epochs(result, epochs_of(events))
+        told = [event["first_losses"] for event in events
+                if event["event"] == Event.EPOCH_TRAINED and "first_losses" in event]  # fmt: skip
+        if told and told[-1] != result.first_losses:
+            yield f"first_losses: stored: {result.first_losses}; in {EVENTS_FILE}: {told[-1]}"
+    if window:
+        yield from _window(result, events, window)
+    yield from _possible(result, workload)
+
+
+def _epochs(result: TrialResult, recomputed: list[Epoch]) -> Iterator[str]:
+    if len(result.epochs) != len(recomputed):
+        yield f"epochs: stored: {len(result.epochs)}; recomputed: {len(recomputed)}"
+    for number, (stored, again) in enumerate(zip(result.epochs, recomputed, strict=False)):
+        values = asdict(again)
+        for name, value in asdict(stored).items():
+            if not _equal(value, values[name]):
+                yield f"epoch {number}: {name}: stored: {_number(value)}; recomputed: {_number(values[name])}"
+
+
+def _window(result: TrialResult, events: Events, window: Sequence[Segment]) -> Iterator[str]:
+    ended = next(event for event in reversed(events) if event["event"] == Event.WINDOW_ENDED)
+    expected = ended["steps"] * result.spec.global_batch
+    if ended["images"] != expected:
+        yield (
+            f"the window has {ended['images']} images in {ended['steps']} steps of {result.spec.global_batch}: "
+            f"{expected} are expected"
+        )
+    calls_s, window_s = sum(ended.get("calls_s", ())), sum(end - start for start, end in window) / 1e9
+    if calls_s > window_s * (1 + CALLS_SLACK):
+        yield f"the calls of the window took {calls_s:.3f} s, the window {window_s:.3f} s"
+
+
+def _possible(result: TrialResult, workload: Workload | None) -> Iterator[str]:
+    """Yield a line for each accuracy that its test loss or the number of test images rules out."""
+    if result.spec.task.own_code:
+        return  # its loss and its test images may be any
+    images = tested_images(result.spec.task.dataset, result.spec.task.source)
+    for number, epoch in enumerate(result.epochs):
+        loss, accuracy = epoch.test_loss, epoch.test_accuracy
+        if images and abs(accuracy * images - round(accuracy * images)) > WHOLE:
+            yield f"epoch {number}: test_accuracy {accuracy:.9g} is no whole number of the {images} test images"
+        if loss is None or not math.isfinite(loss):
+            continue
+        if (least := (1 - accuracy) * WRONG_LOSS) * (1 - LOSS_SLACK) > loss:
+            yield (
+                f"epoch {number}: test_accuracy {accuracy:.4g} cannot come with a test loss of {loss:.4g}: "
+                f"so many wrong answers make {least:.4g} at least"
+            )
+        elif accuracy == 1 and workload and loss > math.log(workload.classes) * (1 + LOSS_SLACK):
+            yield f"epoch {number}: every answer is right, but the test loss is {loss:.4g}: chance has less"
+
+
+def across(trials: Iterable[tuple[TrialResult, Path]]) -> list[str]:
+    """Lines for trials of one order whose epochs do not hold the images of the others: one file, one number."""
+    by_order: dict[str, list[tuple[TrialResult, Path]]] = defaultdict(list)
+    for result, folder in trials:
+        if result.epochs and "order" in result.spec.inputs and not result.spec.task.own_code:
+            by_order[result.spec.inputs["order"].sha256].append((result, folder))
+    return [line for each in by_order.values() for line in _of_order(each)]
+
+
+def _of_order(trials: Sequence[tuple[TrialResult, Path]]) -> Iterator[str]:
+    counts = [epoch.images for result, _ in trials if result.spec.passes.last_batch == "keep"
+              for epoch in result.epochs]  # fmt: skip
+    if not counts:
+        return  # nobody says how many images the order has
+    whole = max(sorted(set(counts)), key=counts.count)
+    for result, folder in trials:
+        update = result.spec.global_batch
+        keeps = result.spec.passes.last_batch == "keep" or update > whole
+        expected = whole if keeps else whole // update * update
+        if wrong := sorted({epoch.images for epoch in result.epochs} - {expected}):
+            yield (
+                f"{folder}: epochs of {', '.join(map(str, wrong))} images: its order has {whole} in the other trials, "
+                f"so {expected} are expected"
+            )
+
+
+def _equal(stored: float | None, recomputed: float | None) -> bool:
+    if stored is None or recomputed is None:
+        return stored is recomputed
+    return abs(stored - recomputed) <= RELATIVE * abs(recomputed)
+
+
+def _number(value: float | None) -> str:
+    return "null" if value is None else f"{value:.9g}"

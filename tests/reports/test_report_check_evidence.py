@@ -1,0 +1,83 @@
+"""The gate's evidence of stored trials is judged again without a framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports import load
+from reports.checking import evidence_check
+from reports.publishing import archive, publish
+from workloads.records.check_name import CheckName
+from workloads.records.result import TrialResult
+from workloads.records.stored import read_result
+
+QUICK = publish.INTO / "2026-11-25-amd-epyc-quick"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The published results of the quick study."""
+    return archive.unpack(QUICK / archive.ARCHIVE, tmp_path_factory.mktemp("quick"))
+
+
+@pytest.fixture(scope="module")
+def probes(results: Path) -> evidence_check.Probes:
+    return evidence_check.Probes(results)
+
+
+def one(results: Path) -> TrialResult:
+    (folder,) = results.glob("trials/pytorch-*b00032*")
+    return read_result(folder / "result.json")
+
+
+def moved(value: Any, factor: float) -> Any:
+    """The same evidence with every number multiplied."""
+    if isinstance(value, dict):
+        return {key: moved(item, factor) for key, item in value.items()}
+    return [moved(item, factor) for item in value] if isinstance(value, list) else value * factor
+
+
+def test_published_evidence_is_that_of_its_probes_and_allows_its_verdict(
+    results: Path, probes: evidence_check.Probes
+) -> None:
+    trials = load.read(results).results
+    assert all(probes.of(each.spec) and probes.referee(each.spec, "float64") for each in trials)
+    assert [line for each in trials for line in evidence_check.differences(each, probes)] == []
+
+
+def test_evidence_that_its_probe_did_not_give_is_found(results: Path, probes: evidence_check.Probes) -> None:
+    trial = one(results)
+    changed = replace(trial, evidence=trial.evidence | {"loss": trial.evidence["loss"] * (1 + 1e-6)})
+    (line,) = evidence_check.differences(changed, probes)
+    assert line.startswith("evidence: it is another than in probes/pytorch-cpu-r0-")
+
+
+def test_a_verdict_that_its_evidence_does_not_allow_is_found(results: Path, probes: evidence_check.Probes) -> None:
+    trial = one(results)
+    changed = replace(trial, evidence=moved(trial.evidence, 1.05))
+    lines = list(evidence_check.differences(changed, probes))
+    assert lines[1].startswith(f"{CheckName.GATE}: stored: passed; judged again, outputs of conv1 differs from the")
+    failed = [replace(check, passed=check.passed and check.name != CheckName.GATE) for check in trial.checks]
+    assert len(list(evidence_check.differences(replace(changed, checks=failed), probes))) == 1, "as it was judged"
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda end: end["evaluation"].update(apart=0.01), CheckName.END_EVALUATION),
+        (lambda end: end["steps"][0]["loss"].update(apart=0.1), CheckName.END_LOSSES),
+        (lambda end: end["steps"][0]["loss"].update(apart=None), CheckName.END_LOSSES),
+    ],
+)
+def test_a_verdict_on_its_end_that_the_stored_differences_do_not_allow_is_found(
+    results: Path, probes: evidence_check.Probes, change: Callable[[dict[str, Any]], object], name: str
+) -> None:
+    trial = one(results)
+    change(trial.end)
+    (line,) = evidence_check.differences(trial, probes)
+    assert line.startswith(f"{name}: stored: passed; judged again, it differs by ")
