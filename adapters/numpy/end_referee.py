@@ -188,7 +188,8 @@ def read(folder: Path) -> Asked:
         draws = np.load(root / spec.inputs[AUGMENTATION].path, mmap_mode="r")
         images = cast(Images, Augmented(images, draws[-1], Cost()))
     saved = weights.load(folder / END_FILE)
-    return Asked(spec, workload, saved, images, labels, test_images[: evaluated_images(workload)], rule)
+    evaluated = saved.get("evaluated", slice(evaluated_images(workload)))  # the first ones, in a file of before
+    return Asked(spec, workload, saved, images, labels, test_images[evaluated], rule)
 
 
 def main(folder: Path) -> None:

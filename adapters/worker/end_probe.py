@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.base import Adapter, Order
+from adapters.base import Adapter, Floats, Order
 from adapters.worker.prepare import Prepared
 from adapters.worker.trainer import train_of
+from workloads.datasets import Images
 from workloads.records.end_evidence import (
     END_FILE,
     IDLE_LOSS,
     IDLE_STEPS,
     LARGE_PARAMETERS,
     Outstanding,
+    drawn_images,
     evaluated_images,
     idle_batch,
     step_sizes,
@@ -59,11 +61,9 @@ def gather(
 
     arrays: dict[str, NDArray[Any]] = {"steps": np.array(steps)}
     arrays |= _named(0, adapter.weights())
-    size = spec.cell.batch_size  # as the evaluation asks
-    firsts = range(0, min(evaluated_images(workload), len(test_images)), size)
-    arrays["logits"] = np.concatenate(
-        [adapter.predict(np.array(test_images[first : first + size])) for first in firsts]
-    )
+    size = spec.cell.batch_size
+    drawn = drawn_images(generator, len(test_images), size, evaluated_images(workload))
+    arrays["evaluated"], arrays["logits"] = np.concatenate(drawn), _logits(adapter, test_images, size, drawn)
     small, train = workload.parameter_count <= LARGE_PARAMETERS, train_of(adapter, spec.part)
     sizes = step_sizes(workload, split, spec.global_batch, spec.passes.last_batch, spec.part)
     for number, images in enumerate(sizes):
@@ -75,6 +75,13 @@ def gather(
     idle = _idle(adapter, lambda order: train(order, rates), idle_batches) if small else {}
     np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
     return idle
+
+
+def _logits(adapter: Adapter, images: Images, size: int, drawn: list[NDArray[np.int64]]) -> Floats:
+    """Logits of the drawn images, each predicted in its batch, as an evaluation does it."""
+    firsts = [int(batch[0]) // size * size for batch in drawn]
+    logits = [adapter.predict(np.array(images[first : first + size])) for first in firsts]
+    return np.concatenate([each[batch - first] for each, batch, first in zip(logits, drawn, firsts, strict=True)])
 
 
 def _named(number: int, weights: Weights) -> Weights:

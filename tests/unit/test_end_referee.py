@@ -30,7 +30,7 @@ from workloads.layers import BatchNorm
 from workloads.networks import WORKLOADS
 from workloads.records import end_evidence as bounds
 from workloads.records import network
-from workloads.records.end_evidence import END_FILE, IDLE_STEPS, Difference, TrialEnd
+from workloads.records.end_evidence import DRAWN_BATCHES, END_FILE, IDLE_STEPS, Difference, TrialEnd, drawn_images
 from workloads.records.files import JOB_FILE, write_json
 from workloads.records.job import AUGMENTATION, RATES, InputFile, Job, Kind
 from workloads.spec import OPTIMIZER_NAMES, OptimizerName, OptimizerSpec
@@ -299,6 +299,41 @@ def test_logits_that_are_not_those_of_the_weights_are_seen(tmp_path: Path, capsy
             return super().predict(images[::-1])
 
     assert apart(ended(tmp_path, capsys, Elsewhere()).evaluation) > 0.01
+
+
+def test_evaluations_of_a_short_last_batch_or_of_all_but_the_first_that_are_wrong_are_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Short(Adapter):
+        def predict(self, images: Images) -> Floats:
+            return super().predict(images if len(images) == BATCH else images[::-1])
+
+    class Beyond(Adapter):
+        def predict(self, images: Images) -> Floats:
+            return super().predict(images if np.array_equal(images, IMAGES[:BATCH]) else images[::-1])
+
+    monkeypatch.setattr(bounds, "MOST_EVALUATED", BATCH)  # so many were seen, and no others
+    right, *wrong = (ended(tmp_path, capsys, each) for each in (Adapter(), Short(), Beyond()))
+    assert right.images == BATCH and apart(right.evaluation) < 1e-5
+    assert min(apart(end.evaluation) for end in wrong) > 0.01
+
+
+@pytest.mark.parametrize("split", [1, 7, 30, 360, 10_000])
+@pytest.mark.parametrize("batch_size", [1, 4, 7, 128, 1437])
+@pytest.mark.parametrize("most", [4, 64])
+def test_images_of_the_ends_evaluation_are_of_several_batches_and_always_of_the_last(
+    split: int, batch_size: int, most: int
+) -> None:
+    drawn = drawn_images(np.random.Generator(np.random.PCG64(1)), split, batch_size, most)
+    assert all(len(np.unique(batch // batch_size)) == 1 for batch in drawn)
+    images = np.concatenate(drawn)
+    assert len(np.unique(images)) == len(images) <= most and len(images) >= min(most // 2, split)
+    batches = np.unique(images // batch_size)
+    assert (
+        batches[-1] == (split - 1) // batch_size == images[-1] // batch_size
+        and 0 <= images.min() <= images.max() < split
+    )
+    assert len(batches) == len(drawn) >= min(1 + DRAWN_BATCHES, -(-split // batch_size))
 
 
 def test_a_large_batch_is_followed_to_the_last_layer_and_a_larger_one_not_at_all(

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..spec import Workload
 from .record import Record
 from .word import Word
@@ -16,6 +19,7 @@ END_FILE = "end_probe.npz"  # in the trial's folder, until the referee has read 
 MOST_EVALUATED = 64  # images of the test split whose logits the referee recomputes
 EVALUATION_MULTIPLY_ADDS = 2 * 10**9  # for all of those, but for FEWEST_EVALUATED
 FEWEST_EVALUATED = 4
+DRAWN_BATCHES = 2  # at least so many batches of the test split are drawn, beside the last, which may be smaller
 # Of one step, for its batch: above the first the referee follows the gradient to the last layer alone, which needs no
 # more than the forward pass; above the second it does not follow the step at all.
 BACKWARD_MULTIPLY_ADDS, FORWARD_MULTIPLY_ADDS = 6 * 10**8, 6 * 10**9
@@ -90,6 +94,22 @@ def evaluated_images(workload: Workload) -> int:
     """How many logits the referee recomputes."""
     most = EVALUATION_MULTIPLY_ADDS // max(1, workload.multiply_adds)
     return min(MOST_EVALUATED, max(FEWEST_EVALUATED, most))
+
+
+def drawn_images(generator: np.random.Generator, split: int, batch_size: int, most: int) -> list[NDArray[np.int64]]:
+    """Indices of up to `most` images of the test split: of some batches, drawn, and always of the last one, which may
+    be smaller. An array for each batch, in the order of an evaluation.
+    """
+    *others, last = range(0, split, batch_size)
+    of_last = min(split - last, -(-most // 2) if others else most)
+    count = min(len(others), max(DRAWN_BATCHES, -(-(most - of_last) // batch_size)))
+    firsts = [*sorted(generator.choice(others, count, replace=False)), last] if others else [last]
+    of_others = [len(each) for each in np.array_split(np.arange(most - of_last), count)] if others else []
+    return [
+        first + np.sort(generator.choice(size, min(size, share), replace=False))
+        for first, share in zip(firsts, [*of_others, of_last], strict=True)
+        for size in [min(batch_size, split - first)]
+    ]
 
 
 def follows_whole_gradient(workload: Workload, batch_size: int) -> bool:
