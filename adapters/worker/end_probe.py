@@ -19,6 +19,9 @@ from adapters.worker.prepare import Prepared
 from adapters.worker.trainer import train_of
 from workloads.datasets import Images
 from workloads.records.end_evidence import (
+    CALL,
+    CALL_PARTS,
+    CALL_ROWS,
     END_FILE,
     IDLE_LOSS,
     IDLE_STEPS,
@@ -27,6 +30,7 @@ from workloads.records.end_evidence import (
     drawn_images,
     evaluated_images,
     idle_batch,
+    makes_call,
     step_sizes,
 )
 from workloads.records.job import TrialSpec
@@ -73,6 +77,9 @@ def gather(
             arrays |= _named(number + 1, adapter.weights())
     idle_batches = [batch(idle_batch(workload, size)) for _ in range(IDLE_STEPS)] if small else []
     idle = _idle(adapter, lambda order: train(order, rates), idle_batches) if small else {}
+    if makes_call(workload, spec.task.optimizer.name, size, spec.placement.devices):
+        order = np.concatenate([batch(idle_batch(workload, size)) for _ in range(1 + CALL_ROWS)])
+        arrays |= _call(adapter, train, order, rates)
     np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
     return idle
 
@@ -84,9 +91,22 @@ def _logits(adapter: Adapter, images: Images, size: int, drawn: list[NDArray[np.
     return np.concatenate([each[batch - first] for each, batch, first in zip(logits, drawn, firsts, strict=True)])
 
 
-def _named(number: int, weights: Weights) -> Weights:
+def _named(number: int, weights: Weights, where: str = "") -> Weights:
     """As they are after so many steps; copies, for a step may write where they lie."""
-    return {f"weights/{number}/{key}": np.array(array) for key, array in weights.items()}
+    return {f"{where}weights/{number}/{key}": np.array(array) for key, array in weights.items()}
+
+
+def _call(
+    adapter: Adapter, train: Callable[[Order, Floats | None], Any], order: Order, rate: Floats | None
+) -> dict[str, NDArray[Any]]:
+    """One step alone, then all others of `order` (1 + CALL_ROWS, n) in one call; `rate` (1,) where rates differ."""
+    rates = None if rate is None else rate * np.array(CALL_PARTS, np.float32)
+    arrays = {f"{CALL}/order": order} | ({} if rates is None else {f"{CALL}/rates": rates})
+    arrays |= _named(0, adapter.weights(), f"{CALL}/")
+    adapter.read(train(order[:1], rate))
+    arrays |= _named(1, adapter.weights(), f"{CALL}/")
+    arrays[f"{CALL}/losses"] = adapter.read(train(order[1:], rates))
+    return arrays | _named(2, adapter.weights(), f"{CALL}/")
 
 
 def _idle(adapter: Adapter, train: Callable[[Order], Any], batches: list[Order]) -> dict[str, int]:

@@ -23,6 +23,7 @@ from adapters.numpy.passes import Array
 from adapters.worker import end_probe
 from adapters.worker.prepare import Prepared
 from runner.gate.end_referee import EndReferee
+from runner.gate.trial_end import CALL_LOSSES, CALL_UPDATES
 from workloads import schedules, weights
 from workloads.augmentation import draw
 from workloads.datasets import Images, Labels, Split
@@ -30,7 +31,16 @@ from workloads.layers import BatchNorm
 from workloads.networks import WORKLOADS
 from workloads.records import end_evidence as bounds
 from workloads.records import network
-from workloads.records.end_evidence import DRAWN_BATCHES, END_FILE, IDLE_STEPS, Difference, TrialEnd, drawn_images
+from workloads.records.end_evidence import (
+    CALL_ROWS,
+    CALL_RULES,
+    DRAWN_BATCHES,
+    END_FILE,
+    IDLE_STEPS,
+    Difference,
+    TrialEnd,
+    drawn_images,
+)
 from workloads.records.files import JOB_FILE, write_json
 from workloads.records.job import AUGMENTATION, RATES, InputFile, Job, Kind
 from workloads.spec import OPTIMIZER_NAMES, OptimizerName, OptimizerSpec
@@ -167,6 +177,57 @@ def test_a_right_adapter_agrees_in_logits_losses_and_updates_whatever_its_optimi
 def apart(difference: Difference | None) -> float:
     assert difference is not None and difference.apart is not None
     return difference.apart
+
+
+@pytest.mark.parametrize("workload", ["plain", "batchnorm"])
+@pytest.mark.parametrize("scheduled", [False, True])
+@pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
+def test_a_call_of_several_steps_is_followed_where_the_optimizers_state_can_be_told(
+    rule: OptimizerName, scheduled: bool, workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = OptimizerSpec.named(rule, schedule="cosine" if scheduled else "constant")
+    if rule in ("sgd", "momentum", "nesterov"):
+        spec = replace(spec, weight_decay=0.05)
+    more: dict[str, Array] = {RATES: RATES_FALLING} if scheduled else {}
+    end = ended(tmp_path, capsys, rule=spec, workload=workload, more=more, accumulate=1 if scheduled else 2)
+    assert (end.call is not None) == (rule in CALL_RULES)
+    if end.call:
+        assert (end.call.rows, end.call.batch_size) == (CALL_ROWS, BATCH)
+        assert apart(end.call.loss) < 1e-5 and excess(end.call.update) < 1e-4 and end.call.update.resolution < 0.1
+
+
+class Called(Adapter):
+    """The referee, with a mistake in calls of several steps alone."""
+
+    def __init__(self, mistake: str) -> None:
+        super().__init__()
+        self.mistake = mistake
+
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
+        if len(order) == 1 or self.mistake == "reversed":
+            return super().train(order[::-1], rates, part)
+        losses = []
+        for number, batch in enumerate(order):
+            before = dict(self.state)
+            given = None if rates is None else rates[number : number + 1]
+            losses.append(super().train(order[:1] if self.mistake == "first again" else batch[None], given, part))
+            if self.mistake == "every second skipped" and number % 2:
+                self.state = before
+            if self.mistake == "rounded":
+                self.state = {key: array.astype(np.float16).astype(np.float32) for key, array in self.state.items()}
+        return np.concatenate(losses)
+
+
+@pytest.mark.parametrize("rule", CALL_RULES)
+@pytest.mark.parametrize("mistake", ["first again", "every second skipped", "reversed", "rounded"])
+def test_a_mistake_in_calls_of_several_steps_alone_is_unverified_at_the_end(
+    mistake: str, rule: OptimizerName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end = ended(tmp_path, capsys, Called(mistake), OptimizerSpec.named(rule))
+    assert max(apart(step.loss) for step in end.steps) < 1e-5, "single steps are right"
+    assert end.call is not None
+    loss, update = apart(end.call.loss) / CALL_LOSSES, excess(end.call.update) / CALL_UPDATES
+    assert max(loss, update) > 1, (loss, update)
 
 
 class Wrong(Adapter):

@@ -26,6 +26,12 @@ BACKWARD_MULTIPLY_ADDS, FORWARD_MULTIPLY_ADDS = 6 * 10**8, 6 * 10**9
 LARGE_PARAMETERS = 10**7  # above, weights are saved once, and no update is held against the referee
 # Behind those steps, each of IDLE_BATCH images at most, fewer of a large workload: does every one change the weights?
 IDLE_STEPS, IDLE_BATCH = 12, 32
+# At last one call of CALL_ROWS steps, each of as many images as an idle step, with a step alone before it, which tells
+# the referee what momentum keeps. Adam's and RMSprop's state cannot be told from one step: with them none is made.
+CALL, CALL_ROWS = "call", 4  # its name in END_FILE; a power of two, as a trial's calls have
+CALL_RULES = ("sgd", "momentum", "nesterov")
+CALL_PARTS = (1.0, 0.5, 0.25, 0.5)  # of the last rate, for each row, where the trial's rates differ
+CALL_PARAMETERS = 10**6  # above, no more copies of the weights are made than there are
 IDLE_LOSS = 0.01  # with less to learn a step may change nothing that float32 can hold
 
 
@@ -63,6 +69,20 @@ class EndStep:
 
 
 @dataclass(frozen=True)
+class EndCall:
+    """One call of `rows` steps. `loss` is of the `row`, counted from 1, that differs most; `update` is what the whole call
+    changed in the parameter that differs most.
+    """
+
+    rows: int
+    batch_size: int
+    row: int
+    loss: Difference
+    update: Difference
+    parameter: str
+
+
+@dataclass(frozen=True)
 class Outstanding:
     """Two copies of the weights, one after the other, as soon as a segment of the window had ended; seconds of each,
     summed over the segments.
@@ -88,6 +108,7 @@ class TrialEnd(Record):
     steps: tuple[EndStep, ...] = ()
     asked_steps: int = 0  # of IDLE_STEPS, those with something left to learn
     idle_steps: int = 0  # of those, how many left every weight as it was
+    call: EndCall | None = None  # None where none was made, as in trials stored before there was one
 
 
 def evaluated_images(workload: Workload) -> int:
@@ -120,6 +141,17 @@ def follows_whole_gradient(workload: Workload, batch_size: int) -> bool:
 def idle_batch(workload: Workload, batch_size: int) -> int:
     """Images in each of the IDLE_STEPS: together they take no longer than a few steps of the trial."""
     return min(batch_size, IDLE_BATCH, max(2, BACKWARD_MULTIPLY_ADDS // max(1, workload.multiply_adds)))
+
+
+def makes_call(workload: Workload, rule: str, batch_size: int, devices: int) -> bool:
+    """True if the probe makes a call of several steps that the referee can follow."""
+    return (
+        rule in CALL_RULES
+        and devices == 1
+        and not workload.draws
+        and workload.parameter_count <= CALL_PARAMETERS
+        and follows_whole_gradient(workload, idle_batch(workload, batch_size))
+    )
 
 
 def step_sizes(
