@@ -179,15 +179,13 @@ def apart(difference: Difference | None) -> float:
     return difference.apart
 
 
-@pytest.mark.parametrize("workload", ["plain", "batchnorm"])
-@pytest.mark.parametrize("scheduled", [False, True])
-@pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
+@pytest.mark.parametrize(("scheduled", "workload"), [(False, "batchnorm"), (True, "plain")])
+@pytest.mark.parametrize("rule", [*CALL_RULES, "adam"])
 def test_a_call_of_several_steps_is_followed_where_the_optimizers_state_can_be_told(
     rule: OptimizerName, scheduled: bool, workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spec = OptimizerSpec.named(rule, schedule="cosine" if scheduled else "constant")
-    if rule in ("sgd", "momentum", "nesterov"):
-        spec = replace(spec, weight_decay=0.05)
+    spec = OptimizerSpec.named(rule, weight_decay=0.05) if rule in CALL_RULES else OptimizerSpec.named(rule)
+    spec = replace(spec, schedule="cosine") if scheduled else spec
     more: dict[str, Array] = {RATES: RATES_FALLING} if scheduled else {}
     end = ended(tmp_path, capsys, rule=spec, workload=workload, more=more, accumulate=1 if scheduled else 2)
     assert (end.call is not None) == (rule in CALL_RULES)
@@ -214,12 +212,17 @@ class Called(Adapter):
             if self.mistake == "every second skipped" and number % 2:
                 self.state = before
             if self.mistake == "rounded":
-                self.state = {key: array.astype(np.float16).astype(np.float32) for key, array in self.state.items()}
+                # as bfloat16 keeps them
+                self.state = {
+                    key: (array.view(np.uint32) & 0xFFFF0000).view(np.float32) for key, array in self.state.items()
+                }
         return np.concatenate(losses)
 
 
-@pytest.mark.parametrize("rule", CALL_RULES)
-@pytest.mark.parametrize("mistake", ["first again", "every second skipped", "reversed", "rounded"])
+@pytest.mark.parametrize(
+    ("mistake", "rule"),
+    [("first again", "sgd"), ("every second skipped", "momentum"), ("reversed", "nesterov"), ("rounded", "momentum")],
+)
 def test_a_mistake_in_calls_of_several_steps_alone_is_unverified_at_the_end(
     mistake: str, rule: OptimizerName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,8 +70,8 @@ class EndStep:
 
 @dataclass(frozen=True)
 class EndCall:
-    """One call of `rows` steps. `loss` is of the `row`, counted from 1, that differs most; `update` is what the whole call
-    changed in the parameter that differs most.
+    """One call of `rows` steps. `loss` is of the `row`, counted from 1, that differs most; `update` is of the parameter
+    whose change by the whole call differs most.
     """
 
     rows: int
