@@ -116,13 +116,15 @@ def _end(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
         yield Check(CheckName.END_EVALUATION, passed, f"at the trial's end {detail}")
     rounding = max((step.loss.rounding for step in end.steps), default=0.0)
     base = max(LOSSES, ROUNDOFF.get(trial.spec.task.precision, 0.0))
-    losses = [(step, *_judged(replace(step.loss, rounding=rounding), base)) for step in end.steps]
-    said = [(f"a step of {step.batch_size} images", *judged) for step, *judged in losses]
+    said = [
+        (f"a step of {step.batch_size} images", _judged(replace(step.loss, rounding=rounding), base))
+        for step in end.steps
+    ]
     if call := end.call:
         where = f"step {call.row} of a call of {call.rows} steps of {call.batch_size} images"
-        said.append((where, *_judged(call.loss, max(CALL_LOSSES, base))))
+        said.append((where, _judged(call.loss, max(CALL_LOSSES, base))))
     if said:
-        where, apart, allowed, passed = next((each for each in said if not each[-1]), said[0])
+        where, (apart, allowed, passed) = next((each for each in said if not each[1][-1]), said[0])
         detail = f"the loss of {where} differs by {apart} (allowed {allowed})"
         yield Check(CheckName.END_LOSSES, passed, f"at the trial's end {detail}")
     yield from _updates(trial, end)
@@ -141,14 +143,14 @@ def _updates(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
     if not suspect and len(fine) >= FEWEST_STEPS and not any(passed for *_, passed in fine):
         suspect = fine
     said = [
-        (f"the update of {step.parameter} by a step of {step.batch_size} images", *judged)
-        for step, *judged in suspect or gross
+        (f"the update of {step.parameter} by a step of {step.batch_size} images", (apart, allowed, passed))
+        for step, apart, allowed, passed in suspect or gross
     ]
     if (call := end.call) and call.update.resolution < TELLING:
         what = f"the update of {call.parameter} by a call of {call.rows} steps of {call.batch_size} images"
-        said.append((what, *_judged(call.update, CALL_UPDATES)))
-    said.sort(key=lambda each: each[-1])  # those that fail first
-    for what, apart, allowed, passed in said[:1]:
+        said.append((what, _judged(call.update, CALL_UPDATES)))
+    said.sort(key=lambda each: each[1][-1])  # those that fail first
+    for what, (apart, allowed, passed) in said[:1]:
         yield Check(CheckName.END_UPDATES, passed, f"at the trial's end {what} differs by {apart} (allowed {allowed})")
 
 
