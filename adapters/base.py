@@ -119,7 +119,8 @@ class Adapter(Protocol):
         `part`: so many images of a row go through the network at once (`parts`); None: all of them. What the optimizer
         gets, once a row, is the gradient of the mean loss over all images of the row, also where its last part is
         smaller; BatchNorm's statistics are of each part, and its running ones move with each.
-        A trial's calls have a power of two of rows: a loop may be compiled for each length, there are few.
+        A trial's calls have a power of two of rows: a loop may be compiled for each length, there are few. The gate
+        makes calls of three and four rows, too: what a row computes is the same in a call of any length.
         Returns a handle for `read`; may return before the device is done; waits for nothing, prints nothing.
         """
 

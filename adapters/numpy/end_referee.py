@@ -21,7 +21,8 @@ import numpy as np
 from adapters.base import Order, parts
 from adapters.devices import shares
 from adapters.numpy.adapter import Adapter
-from adapters.numpy.end_updates import Step, update_differences
+from adapters.numpy.end_call import SavedCall, call_difference, follow
+from adapters.numpy.end_updates import Step, loss_apart, surplus, update_differences
 from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Array, Parameters
 from workloads import weights
@@ -31,8 +32,10 @@ from workloads.records import network
 from workloads.records.build import FLOAT32, FLOAT64
 from workloads.records.end_evidence import (
     BACKWARD_MULTIPLY_ADDS,
+    CALL,
     END_FILE,
     Difference,
+    EndCall,
     EndStep,
     evaluated_images,
     follows_whole_gradient,
@@ -42,7 +45,6 @@ from workloads.records.job import AUGMENTATION, RATES, Job, TrialSpec
 from workloads.spec import OptimizerSpec, Workload
 
 DOUBTFUL = 1e-4  # below, float64 is not asked
-SMALL_LOSS = 0.05  # differences of smaller losses are relative to this
 SMALL_LOGITS = 1e-6
 
 
@@ -137,11 +139,6 @@ def evaluation_apart(logits: Array, expected: Array) -> float:
     return float(np.sqrt(np.square(logits - expected).sum(axis=1)).max()) / max(size, SMALL_LOGITS)
 
 
-def loss_apart(loss: float, expected: float) -> float:
-    """Relative to the expected loss; a loss below SMALL_LOSS counts as that."""
-    return abs(loss - expected) / max(abs(expected), SMALL_LOSS)
-
-
 def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Difference, list[EndStep]]:
     """(of the logits, of each step) from the more exact answers; the quick ones say what rounding makes."""
     (true_logits, true_steps), (quick_logits, quick_steps) = exact, quick
@@ -153,7 +150,7 @@ def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Differenc
     for number in range(asked.steps):
         loss, true_loss = float(asked.saved[f"loss/{number}"][0]), true_steps[number].loss
         known = update_differences(rule, around, true_steps, quick_steps, number, taken)
-        worst = max(known, key=lambda key: _surplus(known[key]), default=None)
+        worst = max(known, key=lambda key: surplus(known[key]), default=None)
         size = len(asked.batch(number))
         steps.append(
             EndStep(
@@ -166,12 +163,6 @@ def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Differenc
             )
         )
     return evaluation, steps
-
-
-def _surplus(difference: Difference) -> float:
-    """How much more than rounding; infinite for what is no number."""
-    surplus = math.inf if difference.apart is None else difference.apart - difference.resolution
-    return math.inf if math.isnan(surplus) else surplus
 
 
 def read(folder: Path) -> Asked:
@@ -188,21 +179,39 @@ def read(folder: Path) -> Asked:
         draws = np.load(root / spec.inputs[AUGMENTATION].path, mmap_mode="r")
         images = cast(Images, Augmented(images, draws[-1], Cost()))
     saved = weights.load(folder / END_FILE)
-    return Asked(spec, workload, saved, images, labels, test_images[: evaluated_images(workload)], rule)
+    evaluated = saved.get("evaluated", slice(evaluated_images(workload)))  # the first ones, in a file of before
+    return Asked(spec, workload, saved, images, labels, test_images[evaluated], rule)
+
+
+def _called(asked: Asked) -> EndCall | None:
+    """How far the call of several steps is off; None where the worker made none."""
+    if f"{CALL}/order" not in asked.saved:
+        return None
+    spec = asked.spec
+    call = SavedCall(asked.workload, asked.rule, spec.part, asked.images, asked.labels, asked.saved)
+    quick = follow(call, FLOAT32)
+    if spec.task.precision != FLOAT32:
+        return call_difference(call, quick, follow(call, spec.task.precision))
+    found = call_difference(call, quick, quick)
+    if all(surplus(each) <= DOUBTFUL for each in (found.loss, found.update)):
+        return found
+    return call_difference(call, follow(call, FLOAT64), quick)
 
 
 def main(folder: Path) -> None:
-    """Prints one line of JSON: images, `evaluation`, `steps`, as `TrialEnd` has them; null for what is no number."""
+    """Print one line of JSON: images, `evaluation`, `steps`, `call`, as in `TrialEnd`; null for what is no number."""
     asked = read(folder)
     precision, quick = asked.spec.task.precision, answers(asked, FLOAT32)
     evaluation, steps = differences(asked, quick, quick if precision == FLOAT32 else answers(asked, precision))
     all_differences = [evaluation, *(step.loss for step in steps), *(step.update for step in steps if step.update)]
-    if precision == FLOAT32 and any(not _surplus(each) <= DOUBTFUL for each in all_differences):
+    if precision == FLOAT32 and any(not surplus(each) <= DOUBTFUL for each in all_differences):
         evaluation, steps = differences(asked, answers(asked, FLOAT64), quick)
+    called = _called(asked)
     answer: dict[str, Any] = {
         "images": len(asked.test_images),
         "evaluation": asdict(evaluation),
         "steps": [asdict(step) for step in steps],
+        "call": asdict(called) if called else None,
     }
     print(json.dumps(without_nan(answer), allow_nan=False), flush=True)
 

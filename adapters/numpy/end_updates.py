@@ -29,6 +29,7 @@ CLEAR_SHARE = 0.01  # of all gradients: where fewer weights change clearly, none
 # Below, what is left to learn is the difference of a probability and 1, which float32 rounds; and Adam divides next to
 # nothing by the memory of more. Such an update is not judged.
 SMALL_LOSS = 0.01
+LEAST_LOSS = 0.05  # differences of smaller losses are relative to this
 ALL = "all parameters"
 
 
@@ -56,16 +57,16 @@ def update_differences(
         exact, quick = (_decayed(rule, steps, weights) for steps in (exact, quick))
     memory = 0.0 if rule.name == "sgd" else rule.momentum
     expected, rounded = (_expected(rule, steps, number, weights[number]) for steps in (exact, quick))
-    floor = SMALL_CHANGE * math.sqrt(sum(_norm(change) ** 2 for change in expected.values()))
+    floor = SMALL_CHANGE * math.sqrt(sum(norm(change) ** 2 for change in expected.values()))
     by_key = {}
     for key, change in expected.items():
         now, after = (each[key].astype(np.float64) for each in weights[number : number + 2])
         kept = memory * (now - weights[number - 1][key]) if memory and key in exact[number].gradients else 0.0
-        size = max(_norm(change), floor, 1e-30)
-        noise = _norm(_spacing(now)) + FLOAT32 * (_norm(after - now) + _norm(np.asarray(kept)))
-        apart = _norm(after - now - kept - change) / size
+        size = max(norm(change), floor, 1e-30)
+        noise = norm(spacing(now)) + FLOAT32 * (norm(after - now) + norm(np.asarray(kept)))
+        apart = norm(after - now - kept - change) / size
         resolution = max(noise / size, float(exact[number].loss < SMALL_LOSS))
-        by_key[key] = Difference(apart, _norm(rounded[key] - change) / size, resolution)
+        by_key[key] = Difference(apart, norm(rounded[key] - change) / size, resolution)
     return by_key
 
 
@@ -106,7 +107,7 @@ def _turned(
         if kept:
             w0 = weights[number - 1][key].astype(np.float64)
             change -= kept * (w0 - w1 - decay * w0) / rates[0]
-        sizes, least = np.abs(gradient), CLEAR * 2 * _spacing(w1) / rates[1]
+        sizes, least = np.abs(gradient), CLEAR * 2 * spacing(w1) / rates[1]
         known = np.abs(change) > least
         seen += float(sizes[least < FAINT].sum())
         total += float(sizes.sum())
@@ -122,10 +123,22 @@ def _adams_rate(rule: OptimizerSpec, steps: int) -> float:
     return rule.learning_rate * math.sqrt(1 - rule.beta2**steps) / (1 - rule.beta1**steps)
 
 
-def _norm(array: Array) -> float:
+def loss_apart(loss: float, expected: float) -> float:
+    """Relative to the expected loss; a loss below LEAST_LOSS counts as that."""
+    return abs(loss - expected) / max(abs(expected), LEAST_LOSS)
+
+
+def surplus(difference: Difference) -> float:
+    """How much more than rounding of the weights; infinite for what is no number."""
+    more = math.inf if difference.apart is None else difference.apart - difference.resolution
+    return math.inf if math.isnan(more) else more
+
+
+def norm(array: Array) -> float:
+    """Euclidean, in float64."""
     return float(np.linalg.norm(np.asarray(array, np.float64)))
 
 
-def _spacing(weights: Array) -> Array:
+def spacing(weights: Array) -> Array:
     """Between neighbouring float32 numbers, at each of these."""
     return np.spacing(np.abs(weights).astype(np.float32)).astype(np.float64)

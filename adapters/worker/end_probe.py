@@ -14,17 +14,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.base import Adapter, Order
+from adapters.base import Adapter, Floats, Order
 from adapters.worker.prepare import Prepared
 from adapters.worker.trainer import train_of
+from workloads.datasets import Images
 from workloads.records.end_evidence import (
+    CALL,
+    CALL_PARTS,
+    CALL_ROWS,
     END_FILE,
     IDLE_LOSS,
     IDLE_STEPS,
     LARGE_PARAMETERS,
     Outstanding,
+    drawn_images,
     evaluated_images,
     idle_batch,
+    makes_call,
     step_sizes,
 )
 from workloads.records.job import TrialSpec
@@ -59,11 +65,9 @@ def gather(
 
     arrays: dict[str, NDArray[Any]] = {"steps": np.array(steps)}
     arrays |= _named(0, adapter.weights())
-    size = spec.cell.batch_size  # as the evaluation asks
-    firsts = range(0, min(evaluated_images(workload), len(test_images)), size)
-    arrays["logits"] = np.concatenate(
-        [adapter.predict(np.array(test_images[first : first + size])) for first in firsts]
-    )
+    size = spec.cell.batch_size
+    drawn = drawn_images(generator, len(test_images), size, evaluated_images(workload))
+    arrays["evaluated"], arrays["logits"] = np.concatenate(drawn), _logits(adapter, test_images, size, drawn)
     small, train = workload.parameter_count <= LARGE_PARAMETERS, train_of(adapter, spec.part)
     sizes = step_sizes(workload, split, spec.global_batch, spec.passes.last_batch, spec.part)
     for number, images in enumerate(sizes):
@@ -73,13 +77,36 @@ def gather(
             arrays |= _named(number + 1, adapter.weights())
     idle_batches = [batch(idle_batch(workload, size)) for _ in range(IDLE_STEPS)] if small else []
     idle = _idle(adapter, lambda order: train(order, rates), idle_batches) if small else {}
+    if makes_call(workload, spec.task.optimizer.name, size, spec.placement.devices):
+        order = np.concatenate([batch(idle_batch(workload, size)) for _ in range(1 + CALL_ROWS)])
+        arrays |= _call(adapter, train, order, rates)
     np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
     return idle
 
 
-def _named(number: int, weights: Weights) -> Weights:
+def _logits(adapter: Adapter, images: Images, size: int, drawn: list[NDArray[np.int64]]) -> Floats:
+    """Logits of the drawn images, each predicted in its batch, as an evaluation does it."""
+    firsts = [int(batch[0]) // size * size for batch in drawn]
+    logits = [adapter.predict(np.array(images[first : first + size])) for first in firsts]
+    return np.concatenate([each[batch - first] for each, batch, first in zip(logits, drawn, firsts, strict=True)])
+
+
+def _named(number: int, weights: Weights, where: str = "") -> Weights:
     """As they are after so many steps; copies, for a step may write where they lie."""
-    return {f"weights/{number}/{key}": np.array(array) for key, array in weights.items()}
+    return {f"{where}weights/{number}/{key}": np.array(array) for key, array in weights.items()}
+
+
+def _call(
+    adapter: Adapter, train: Callable[[Order, Floats | None], Any], order: Order, rate: Floats | None
+) -> dict[str, NDArray[Any]]:
+    """One step alone, then all others of `order` (1 + CALL_ROWS, n) in one call; `rate` (1,) where rates differ."""
+    rates = None if rate is None else rate * np.array(CALL_PARTS, np.float32)
+    arrays = {f"{CALL}/order": order} | ({} if rates is None else {f"{CALL}/rates": rates})
+    arrays |= _named(0, adapter.weights(), f"{CALL}/")
+    adapter.read(train(order[:1], rate))
+    arrays |= _named(1, adapter.weights(), f"{CALL}/")
+    arrays[f"{CALL}/losses"] = adapter.read(train(order[1:], rates))
+    return arrays | _named(2, adapter.weights(), f"{CALL}/")
 
 
 def _idle(adapter: Adapter, train: Callable[[Order], Any], batches: list[Order]) -> dict[str, int]:

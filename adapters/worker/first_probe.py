@@ -17,6 +17,7 @@ from workloads.records.events import Event
 from workloads.records.evidence import (
     ACCUMULATED,
     BATCHES,
+    CALLS,
     EVALUATED_STEPS,
     LARGE,
     LARGE_PROBES,
@@ -66,19 +67,7 @@ def _evidence(
     if workload.draws:
         adapter.build(workload.without_dropout(), optimizer, weights, seed)
     probe = adapter.probe(images[batch], labels[batch])
-    steps, train = BATCHES if part is None else ACCUMULATED, train_of(adapter, part)
-    losses: list[float] = []
-    updates: dict[str, dict[str, Fingerprint]] = {}
-    evaluation: Fingerprint = ()
-    most = EVALUATED_STEPS if workload.multiply_adds > LARGE else len(steps)
-    for number, indices in enumerate(np.split(order, np.cumsum(steps)[:-1])[:most], start=1):
-        handle = train(indices[None], probe_rates(optimizer, number))
-        losses.extend(float(loss) for loss in adapter.read(handle))
-        if number in (1, EVALUATED_STEPS, most):
-            after = adapter.weights()
-            updates[str(number)] = {key: fingerprint(after[key] - weights[key]) for key in weights if key in after}
-        if number == EVALUATED_STEPS:
-            evaluation = fingerprint(adapter.predict(images[batch]))
+    losses, updates, evaluation = _trained(adapter, task, images[batch], order, part)
     in_order = [key for key in workload.parameter_shapes() if key in probe.gradients]
     gradients = {key: fingerprint(probe.gradients[key]) for key in in_order}
     return Evidence(
@@ -92,3 +81,24 @@ def _evidence(
         updates=updates,
         sizes={key: fingerprint(array)[0] for key, array in weights.items()},
     )
+
+
+def _trained(
+    adapter: Adapter, task: BuildArguments, evaluated: Images, order: Order, part: int | None
+) -> tuple[list[float], dict[str, dict[str, Fingerprint]], Fingerprint]:
+    """`losses`, `updates` and `evaluation` of the evidence; the last steps are rows of one call, as in a trial."""
+    workload, optimizer, weights, _ = task
+    sizes, train = BATCHES if part is None else ACCUMULATED, train_of(adapter, part)
+    batches = np.split(order, np.cumsum(sizes)[:-1])
+    losses: list[float] = []
+    updates: dict[str, dict[str, Fingerprint]] = {}
+    evaluation: Fingerprint = ()
+    for rows in CALLS[:EVALUATED_STEPS] if workload.multiply_adds > LARGE else CALLS:
+        done = len(losses)
+        handle = train(np.stack(batches[done : done + rows]), probe_rates(optimizer, done + 1, rows))
+        losses.extend(float(loss) for loss in adapter.read(handle))
+        after = adapter.weights()
+        updates[str(done + rows)] = {key: fingerprint(after[key] - weights[key]) for key in weights if key in after}
+        if done + rows == EVALUATED_STEPS:
+            evaluation = fingerprint(adapter.predict(evaluated))
+    return losses, updates, evaluation

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
+from numpy.typing import NDArray
 
 from runner.gate.sizes import diverged, lower_middle
 from workloads import schedules
@@ -94,11 +95,22 @@ def _rates(rule: OptimizerSpec, epochs: Sequence[Epoch]) -> Rates | None:
 
 def allowed_training_loss(rule: OptimizerSpec, normalised: bool, updates: int, rates: Rates | None = None) -> float:
     """Relative, of the mean of an epoch that ends after so many updates; `rates` are all of them, where they differ."""
-    of_one = rule.learning_rate if rates is None else rates[:updates].astype(np.float64)
-    every = of_one / (1 - rule.momentum) if rule.name in ("momentum", "nesterov") else of_one
-    tenfolds = np.maximum(1 / SLOWEST, every / (TENFOLD[rule.name] * TENFOLD_RATE[rule.name]))
-    grown = updates * float(tenfolds) if rates is None else float(tenfolds.sum())
+    tenfolds = _tenfolds(rule, rates)[:updates]
+    grown = updates * float(tenfolds[0]) if rates is None else float(tenfolds.sum())
     return START[rule.name] * (NORMALISED if normalised else 1) * float(10.0 ** min(100.0, grown))
+
+
+def _tenfolds(rule: OptimizerSpec, rates: Rates | None) -> NDArray[np.float64]:
+    """Powers of ten by which rounding may grow with each update; one for all where `rates` is None."""
+    of_one = np.array([rule.learning_rate] if rates is None else rates, np.float64)
+    every = of_one / (1 - rule.momentum) if rule.name in ("momentum", "nesterov") else of_one
+    return np.maximum(1 / SLOWEST, every / (TENFOLD[rule.name] * TENFOLD_RATE[rule.name]))
+
+
+def growth_of_losses(epochs: Sequence[Epoch], rule: OptimizerSpec, known: int, losses: int) -> list[float]:
+    """Times what rounding made of the loss of step `known`, how much it may make of each later one up to `losses`."""
+    tenfolds = np.resize(_tenfolds(rule, _rates(rule, epochs)), losses)
+    return [float(10.0 ** min(100.0, grown)) for grown in np.cumsum(tenfolds[known - 1 : losses - 1])]
 
 
 def differences(

@@ -21,7 +21,7 @@ from runner.environments.code import code_digest
 from runner.environments.definition import digest_here
 from runner.gate import epochs, trial_end
 from runner.gate.disturbed import Disturbed, Launchers, losses_moved, with_disturbed_weights
-from runner.gate.drift import compared_epochs
+from runner.gate.drift import compared_epochs, growth_of_losses
 from runner.gate.rivals import Disagreement, batches, framework_of, held_against, outvoted, rivals_of
 from runner.gate.tolerances import Truth, difference, losses_differ
 from runner.launch import Launcher, LaunchFailed, Local
@@ -31,7 +31,7 @@ from workloads.networks import of_trial
 from workloads.records.build import DEFAULT, FLOAT64, REDUCED
 from workloads.records.check_name import JUDGE, LATE_NAMES, CheckName
 from workloads.records.events import Event
-from workloads.records.evidence import PROBE_BATCH, Evidence
+from workloads.records.evidence import PROBE_BATCH, PROBE_STEPS, Evidence
 from workloads.records.files import LOCK_FILE
 from workloads.records.job import AUGMENTATION, ON_DEMAND, ROOMS, Installation, Job, Kind, TrialSpec
 from workloads.records.result import Check, TrialResult
@@ -191,10 +191,13 @@ class Gate:
     def _outvoted_in_losses(
         self, trial: TrialResult, same: list[TrialResult], rounding: list[float]
     ) -> list[Disagreement]:
-        """By the first losses of trials that were fed the same batches."""
+        """By the first losses of trials that were fed the same batches: by all where the probe's rounding is known."""
+        growth: Sequence[float] = ()
+        if len(rounding) == PROBE_STEPS and trial.spec.task.precision not in REDUCED:
+            growth = growth_of_losses(trial.epochs, trial.spec.rule, PROBE_STEPS, len(trial.first_losses))
 
         def differing(moved: Sequence[tuple[float, ...]]) -> list[Disagreement]:
-            known = (rounding, moved, trial.spec.task.precision)
+            known = (rounding, moved, trial.spec.task.precision, growth)
             return outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, *known))
 
         before = differing(())

@@ -1,4 +1,4 @@
-"""How far apart two fingerprints or losses are, and the middle of several such figures."""
+"""How far apart two fingerprints, losses or lists of names are, and the middle of several such figures."""
 
 from __future__ import annotations
 
@@ -41,3 +41,13 @@ def apart(fingerprint: Fingerprint, expected: Fingerprint, floor: float) -> floa
     moved = [number - other for number, other in zip(fingerprint, expected, strict=False)]
     projected = math.sqrt(sum(move * move for move in moved[1:]) / len(moved[1:]))
     return max(abs(moved[0]), projected) / max(expected[0], floor)
+
+
+def other_names(names: Sequence[str], expected: Sequence[str]) -> str:
+    """How the names, or else their order, are not those expected; empty where both are. Nothing is said of values."""
+    if missing := [name for name in expected if name not in names]:
+        return f"named otherwise: {missing[0]} is missing ({len(missing)} of {len(expected)})"
+    if unknown := [name for name in names if name not in expected]:
+        return f"named otherwise: {unknown[0]} is no name of the network's ({len(unknown)} of {len(names)})"
+    first = next((pair for pair in zip(names, expected, strict=True) if pair[0] != pair[1]), None)
+    return f"ordered otherwise: {first[0]} stands where {first[1]} belongs" if first else ""

@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import partial
 from operator import attrgetter
 
-from runner.gate.sizes import apart, diverged, lower_middle, middle, relative
+from runner.gate.sizes import apart, diverged, lower_middle, middle, other_names, relative
 from workloads.records.build import BFLOAT16, DIGITS, FLOAT16, FLOAT32, REDUCED
 from workloads.records.evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
 
@@ -38,6 +38,9 @@ OUTPUTS = 1e-4
 LOSSES = 1e-4
 # From the fourth loss on.
 LATE, LATE_LOSSES = 4, 5e-3
+# Behind the probe's steps a trial's first losses may differ by as much more as rounding may have grown since
+# (`drift.growth_of_losses`); from where that is more than this, they are not compared.
+MOST_LOSSES = 0.03
 GRADIENTS = 1e-4
 UPDATES = 3e-4
 LATE_UPDATES = 1e-2  # from the same step on
@@ -175,16 +178,6 @@ def _closest(quantity: _Quantity, gaps: list[_Gap], precision: str) -> Deviation
     return by_ratio[-1] if math.isinf(by_ratio[-1].ratio) else by_ratio[0]  # what is no number is no rounding
 
 
-def other_names(names: Sequence[str], expected: Sequence[str]) -> str:
-    """How the names, or else their order, are not those expected; empty where both are. Nothing is said of values."""
-    if missing := [name for name in expected if name not in names]:
-        return f"named otherwise: {missing[0]} is missing ({len(missing)} of {len(expected)})"
-    if unknown := [name for name in names if name not in expected]:
-        return f"named otherwise: {unknown[0]} is no name of the network's ({len(unknown)} of {len(names)})"
-    first = next((pair for pair in zip(names, expected, strict=True) if pair[0] != pair[1]), None)
-    return f"ordered otherwise: {first[0]} stands where {first[1]} belongs" if first else ""
-
-
 _Pairs = Sequence[tuple[Evidence, Evidence]]
 
 
@@ -271,11 +264,13 @@ def losses_differ(
     rounding: Sequence[float] = (),
     disturbed: Sequence[tuple[float, ...]] = (),
     precision: str = FLOAT32,
+    growth: Sequence[float] = (),
 ) -> str | None:
     """The first loss that differs by more than it may in this precision; `rounding` is what it moved by step,
-    relatively, `disturbed` by how much disturbed weights did, in each framework.
+    relatively, `disturbed` by how much disturbed weights did, in each framework. `growth`: times the last rounding,
+    how much that of each later step may be; steps beyond are not compared.
     """
-    for step, gap in _compared_losses(losses, expected, rounding or [0.0] * PROBE_STEPS, disturbed):
+    for step, gap in _compared_losses(losses, expected, rounding or [0.0] * PROBE_STEPS, disturbed, growth):
         if (deviation := _closest((Kind.LOSSES, str(step), step - 1), [gap], precision)).ratio > 1:
             return f"the loss of step {step} differs by {deviation.apart:.1e} (allowed {deviation.allowed:.0e})"
     return None
@@ -286,12 +281,18 @@ def _compared_losses(
     expected: Sequence[float | None],
     rounding: Sequence[float],
     disturbed: Sequence[tuple[float, ...]],
+    growth: Sequence[float] = (),
 ) -> Iterator[tuple[int, _Gap]]:
     """A run that diverges amplifies rounding without bound: it is compared until a loss is no number or above twice the
     first, and at least two steps far (the second shows one update). Steps whose rounding nobody knows are not.
     """
-    for step, (loss, other, moved) in enumerate(zip(losses, expected, rounding, strict=False), start=1):
+    grown = [*[1.0] * len(rounding), *growth]
+    known = [*rounding, *(rounding[-1] * times for times in growth if rounding)]
+    steps = zip(losses, expected, known, grown, strict=False)
+    for step, (loss, other, moved, times) in enumerate(steps, start=1):
         if step > 2 and diverged(expected[:step]):
             return
-        allowed = LATE_LOSSES if step >= LATE else LOSSES
+        if step > len(rounding) and max(LATE_LOSSES * times, ROUNDINGS * moved) > MOST_LOSSES:
+            return
+        allowed = LATE_LOSSES * times if step >= LATE else LOSSES
         yield step, _Gap(relative(loss, other), moved, allowed, disturbed[step - 1] if step <= len(disturbed) else ())

@@ -38,6 +38,9 @@ TURNED = 0.1
 # A value on a kink (ReLU, pooling) makes much of rounding in one batch, by some percent, not in every batch. So updates
 # are suspect where all steps, and so many, are off by UPDATES, or one by GROSS.
 GROSS, FEWEST_STEPS = 0.2, 2
+# Of a call of several steps, whose rows follow each other without the weights between them being seen: rounding grows
+# from row to row, and so may a value on a kink. A batch in another's place makes tens of percents of either.
+CALL_LOSSES, CALL_UPDATES = 2e-2, 0.2
 # Times what float32, or the trial's precision, makes of the referee's own answer. A loss is a mean: over one batch its
 # rounding cancels by chance, so what counts is the largest of all steps, and one rounding at least.
 ROUNDINGS = 5
@@ -113,10 +116,16 @@ def _end(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
         yield Check(CheckName.END_EVALUATION, passed, f"at the trial's end {detail}")
     rounding = max((step.loss.rounding for step in end.steps), default=0.0)
     base = max(LOSSES, ROUNDOFF.get(trial.spec.task.precision, 0.0))
-    losses = [(step, *_judged(replace(step.loss, rounding=rounding), base)) for step in end.steps]
-    if losses:
-        step, apart, allowed, passed = next((each for each in losses if not each[-1]), losses[0])
-        detail = f"the loss of a step of {step.batch_size} images differs by {apart} (allowed {allowed})"
+    said = [
+        (f"a step of {step.batch_size} images", _judged(replace(step.loss, rounding=rounding), base))
+        for step in end.steps
+    ]
+    if call := end.call:
+        where = f"step {call.row} of a call of {call.rows} steps of {call.batch_size} images"
+        said.append((where, _judged(call.loss, max(CALL_LOSSES, base))))
+    if said:
+        where, (apart, allowed, passed) = next((each for each in said if not each[1][-1]), said[0])
+        detail = f"the loss of {where} differs by {apart} (allowed {allowed})"
         yield Check(CheckName.END_LOSSES, passed, f"at the trial's end {detail}")
     yield from _updates(trial, end)
 
@@ -133,8 +142,15 @@ def _updates(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
     suspect = [each for each in gross if not each[-1]]
     if not suspect and len(fine) >= FEWEST_STEPS and not any(passed for *_, passed in fine):
         suspect = fine
-    for step, apart, allowed, passed in (suspect or gross)[:1]:
-        what = f"the update of {step.parameter} by a step of {step.batch_size} images"
+    said = [
+        (f"the update of {step.parameter} by a step of {step.batch_size} images", (apart, allowed, passed))
+        for step, apart, allowed, passed in suspect or gross
+    ]
+    if (call := end.call) and call.update.resolution < TELLING:
+        what = f"the update of {call.parameter} by a call of {call.rows} steps of {call.batch_size} images"
+        said.append((what, _judged(call.update, CALL_UPDATES)))
+    said.sort(key=lambda each: each[1][-1])  # those that fail first
+    for what, (apart, allowed, passed) in said[:1]:
         yield Check(CheckName.END_UPDATES, passed, f"at the trial's end {what} differs by {apart} (allowed {allowed})")
 
 

@@ -21,7 +21,7 @@ from conftest import PROJECT, once
 from settings import CASES, Arrays, Case
 
 from runner.environments.definition import profiles, read, worker_variables
-from runner.gate.tolerances import other_names
+from runner.gate.sizes import other_names
 from workloads.layers import Dropout
 from workloads.records.build import DEFAULT, FLOAT32, FLOAT64, Mode, in_mode
 from workloads.records.evidence import Evidence

@@ -15,12 +15,13 @@ from runner.gate import trial_end
 from runner.gate.trial_end import EVALUATION, GROSS, LEFT_SHARE, LOSSES, TURNED, UPDATES, checks, gather
 from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.records.check_name import CheckName
-from workloads.records.end_evidence import END_FILE, Difference, EndStep, Missing, Outstanding, TrialEnd
+from workloads.records.end_evidence import END_FILE, Difference, EndCall, EndStep, Missing, Outstanding, TrialEnd
 from workloads.records.figures import DIVERGED_STEP, Figure
 from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
 from workloads.records.job import Job, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.records.stored_evidence import refuse_end
 from workloads.spec import OptimizerName, OptimizerSpec
 
 SETTLED = Outstanding(0.002, 0.001, 0.002, 0.001)
@@ -29,7 +30,9 @@ STEPS = (
     EndStep(128, False, Difference(1e-7), Difference(2e-6, resolution=1e-5), "conv1/bias"),
     EndStep(29, True, Difference(1e-7), Difference(2e-6, resolution=1e-5), "conv1/bias"),
 )
+RIGHT_CALL = EndCall(4, 32, 2, Difference(1e-6), Difference(1e-6, resolution=1e-5), "conv1/bias")
 RIGHT = TrialEnd(SETTLED, images=64, evaluation=Difference(1e-6), steps=STEPS, asked_steps=12)
+CALLED = replace(RIGHT, call=RIGHT_CALL)
 
 
 def trial(end: TrialEnd | None = RIGHT, speed: float | None = 3000.0, **changes: Any) -> TrialResult:
@@ -72,6 +75,11 @@ def test_a_right_trial_passes_every_check_and_one_stored_before_there_was_a_prob
 
 def test_an_end_survives_the_file_it_is_stored_in() -> None:
     assert TrialEnd.from_json(RIGHT.to_json()) == RIGHT
+    assert TrialEnd.from_json(CALLED.to_json()) == CALLED and not failed(trial(CALLED))
+    refuse_end(CALLED.to_json(), "end")
+    before = RIGHT.to_json()
+    del before["call"]  # as in results stored before there was one
+    assert TrialEnd.from_json(before) == RIGHT
     silent = TrialEnd(None, Missing.WORKER, "it died")
     assert TrialEnd.from_json(silent.to_json()) == silent
 
@@ -98,6 +106,18 @@ def test_an_end_survives_the_file_it_is_stored_in() -> None:
             with_step(1, update=Difference(None)),
             CheckName.END_UPDATES,
             "at the trial's end the update of conv1/bias by a step of 128 images differs by what is no number"
+            " (allowed 2e-01)",
+        ),
+        (
+            replace(CALLED, call=replace(RIGHT_CALL, loss=Difference(0.3))),
+            CheckName.END_LOSSES,
+            "at the trial's end the loss of step 2 of a call of 4 steps of 32 images differs by 3.0e-01"
+            " (allowed 2e-02)",
+        ),
+        (
+            replace(CALLED, call=replace(RIGHT_CALL, update=Difference(0.5))),
+            CheckName.END_UPDATES,
+            "at the trial's end the update of conv1/bias by a call of 4 steps of 32 images differs by 5.0e-01"
             " (allowed 2e-01)",
         ),
         (replace(RIGHT, idle_steps=1), CheckName.END_UPDATES, "at the trial's end 1 of 12 steps changed no weight"),

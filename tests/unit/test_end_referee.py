@@ -23,6 +23,7 @@ from adapters.numpy.passes import Array
 from adapters.worker import end_probe
 from adapters.worker.prepare import Prepared
 from runner.gate.end_referee import EndReferee
+from runner.gate.trial_end import CALL_LOSSES, CALL_UPDATES
 from workloads import schedules, weights
 from workloads.augmentation import draw
 from workloads.datasets import Images, Labels, Split
@@ -30,7 +31,16 @@ from workloads.layers import BatchNorm
 from workloads.networks import WORKLOADS
 from workloads.records import end_evidence as bounds
 from workloads.records import network
-from workloads.records.end_evidence import END_FILE, IDLE_STEPS, Difference, TrialEnd
+from workloads.records.end_evidence import (
+    CALL_ROWS,
+    CALL_RULES,
+    DRAWN_BATCHES,
+    END_FILE,
+    IDLE_STEPS,
+    Difference,
+    TrialEnd,
+    drawn_images,
+)
 from workloads.records.files import JOB_FILE, write_json
 from workloads.records.job import AUGMENTATION, RATES, InputFile, Job, Kind
 from workloads.spec import OPTIMIZER_NAMES, OptimizerName, OptimizerSpec
@@ -169,6 +179,60 @@ def apart(difference: Difference | None) -> float:
     return difference.apart
 
 
+@pytest.mark.parametrize(("scheduled", "workload"), [(False, "batchnorm"), (True, "plain")])
+@pytest.mark.parametrize("rule", [*CALL_RULES, "adam"])
+def test_a_call_of_several_steps_is_followed_where_the_optimizers_state_can_be_told(
+    rule: OptimizerName, scheduled: bool, workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = OptimizerSpec.named(rule, weight_decay=0.05) if rule in CALL_RULES else OptimizerSpec.named(rule)
+    spec = replace(spec, schedule="cosine") if scheduled else spec
+    more: dict[str, Array] = {RATES: RATES_FALLING} if scheduled else {}
+    end = ended(tmp_path, capsys, rule=spec, workload=workload, more=more, accumulate=1 if scheduled else 2)
+    assert (end.call is not None) == (rule in CALL_RULES)
+    if end.call:
+        assert (end.call.rows, end.call.batch_size) == (CALL_ROWS, BATCH)
+        assert apart(end.call.loss) < 1e-5 and excess(end.call.update) < 1e-4 and end.call.update.resolution < 0.1
+
+
+class Called(Adapter):
+    """The referee, with a mistake in calls of several steps alone."""
+
+    def __init__(self, mistake: str) -> None:
+        super().__init__()
+        self.mistake = mistake
+
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
+        if len(order) == 1 or self.mistake == "reversed":
+            return super().train(order[::-1], rates, part)
+        losses = []
+        for number, batch in enumerate(order):
+            before = dict(self.state)
+            given = None if rates is None else rates[number : number + 1]
+            losses.append(super().train(order[:1] if self.mistake == "first again" else batch[None], given, part))
+            if self.mistake == "every second skipped" and number % 2:
+                self.state = before
+            if self.mistake == "rounded":
+                # as bfloat16 keeps them
+                self.state = {
+                    key: (array.view(np.uint32) & 0xFFFF0000).view(np.float32) for key, array in self.state.items()
+                }
+        return np.concatenate(losses)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "rule"),
+    [("first again", "sgd"), ("every second skipped", "momentum"), ("reversed", "nesterov"), ("rounded", "momentum")],
+)
+def test_a_mistake_in_calls_of_several_steps_alone_is_unverified_at_the_end(
+    mistake: str, rule: OptimizerName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end = ended(tmp_path, capsys, Called(mistake), OptimizerSpec.named(rule))
+    assert max(apart(step.loss) for step in end.steps) < 1e-5, "single steps are right"
+    assert end.call is not None
+    loss, update = apart(end.call.loss) / CALL_LOSSES, excess(end.call.update) / CALL_UPDATES
+    assert max(loss, update) > 1, (loss, update)
+
+
 class Wrong(Adapter):
     """The referee, with something else in a step than the numeric contract."""
 
@@ -299,6 +363,41 @@ def test_logits_that_are_not_those_of_the_weights_are_seen(tmp_path: Path, capsy
             return super().predict(images[::-1])
 
     assert apart(ended(tmp_path, capsys, Elsewhere()).evaluation) > 0.01
+
+
+def test_evaluations_of_a_short_last_batch_or_of_all_but_the_first_that_are_wrong_are_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Short(Adapter):
+        def predict(self, images: Images) -> Floats:
+            return super().predict(images if len(images) == BATCH else images[::-1])
+
+    class Beyond(Adapter):
+        def predict(self, images: Images) -> Floats:
+            return super().predict(images if np.array_equal(images, IMAGES[:BATCH]) else images[::-1])
+
+    monkeypatch.setattr(bounds, "MOST_EVALUATED", BATCH)  # so many were seen, and no others
+    right, *wrong = (ended(tmp_path, capsys, each) for each in (Adapter(), Short(), Beyond()))
+    assert right.images == BATCH and apart(right.evaluation) < 1e-5
+    assert min(apart(end.evaluation) for end in wrong) > 0.01
+
+
+@pytest.mark.parametrize("split", [1, 7, 30, 360, 10_000])
+@pytest.mark.parametrize("batch_size", [1, 4, 7, 128, 1437])
+@pytest.mark.parametrize("most", [4, 64])
+def test_images_of_the_ends_evaluation_are_of_several_batches_and_always_of_the_last(
+    split: int, batch_size: int, most: int
+) -> None:
+    drawn = drawn_images(np.random.Generator(np.random.PCG64(1)), split, batch_size, most)
+    assert all(len(np.unique(batch // batch_size)) == 1 for batch in drawn)
+    images = np.concatenate(drawn)
+    assert len(np.unique(images)) == len(images) <= most and len(images) >= min(most // 2, split)
+    batches = np.unique(images // batch_size)
+    assert (
+        batches[-1] == (split - 1) // batch_size == images[-1] // batch_size
+        and 0 <= images.min() <= images.max() < split
+    )
+    assert len(batches) == len(drawn) >= min(1 + DRAWN_BATCHES, -(-split // batch_size))
 
 
 def test_a_large_batch_is_followed_to_the_last_layer_and_a_larger_one_not_at_all(

@@ -15,6 +15,7 @@ from adapters.numpy import layers
 from adapters.numpy.adapter import Adapter
 from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Forward, Pass
+from runner.gate.drift import growth_of_losses
 from runner.gate.tolerances import (
     DISTURBANCES,
     EVALUATION,
@@ -31,8 +32,10 @@ from runner.gate.tolerances import (
     difference,
     losses_differ,
 )
+from workloads import schedules
 from workloads.layers import BatchNorm, Relu
 from workloads.records.evidence import EVALUATED_STEPS, PROBE_BATCH, PROBE_STEPS, Evidence
+from workloads.records.result import Epoch
 from workloads.spec import OptimizerSpec, Workload
 
 OPTIMIZERS = [OptimizerSpec.named(name) for name in ("sgd", "momentum", "nesterov", "adam")]
@@ -548,6 +551,28 @@ def test_losses_beyond_the_steps_whose_rounding_is_known_are_not_compared() -> N
         assert losses_differ(late, losses, [0.0] * length) is None
         assert f"step {length} " in str(losses_differ([*losses[: length - 1], 1.0], losses, [0.0] * length))
     assert losses_differ([*losses[:PROBE_STEPS], 1.0], losses) is None
+
+
+def test_all_ten_first_losses_are_compared_as_far_as_rounding_cannot_have_grown_to_three_percent() -> None:
+    gentle, rough = (OptimizerSpec("momentum", rate) for rate in (0.01, 0.1024))
+    losses = [LOSS] * 10
+
+    def said(rule: OptimizerSpec, step: int, by: float) -> str | None:
+        found = [*losses[: step - 1], LOSS * (1 + by), *losses[step:]]
+        return losses_differ(found, losses, [0.0] * PROBE_STEPS, growth=growth_of_losses([], rule, PROBE_STEPS, 10))
+
+    for step in range(PROBE_STEPS + 1, 11):
+        assert f"step {step} " in str(said(gentle, step, 0.03)) and said(gentle, step, 0.005) is None
+        assert said(rough, step, 0.5) is None  # seen between right frameworks: 9e-3
+
+
+def test_rounding_grows_with_each_updates_own_rate() -> None:
+    rule = OptimizerSpec("adam", 0.001, schedule="cosine")
+    (epoch,) = [Epoch(1.0, 10, 40, 1.0, 0.1, 1.0, 0.5)]
+    rates = schedules.rates(rule, 10)
+    grown = growth_of_losses([epoch], rule, PROBE_STEPS, 10)
+    powers = np.cumsum(np.maximum(1 / 60, rates[PROBE_STEPS - 1 : 9].astype(np.float64) / 0.005))
+    assert grown == pytest.approx(10**powers, rel=1e-2) and len(grown) == 10 - PROBE_STEPS
 
 
 def test_rounding_is_relative_and_read_step_by_step() -> None:

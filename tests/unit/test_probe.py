@@ -180,7 +180,7 @@ class Watched(Adapter):
         return super().train(order, rates)
 
 
-AFTERWARDS = ("probe", *("train",) * EVALUATED_STEPS, "predict", *("train",) * (PROBE_STEPS - EVALUATED_STEPS))
+AFTERWARDS = ("probe", *("train",) * EVALUATED_STEPS, "predict", "train")
 
 
 def test_the_workload_itself_is_evaluated_untrained_and_a_twin_without_dropout_probed_and_trained() -> None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..spec import Workload
 from .record import Record
 from .word import Word
@@ -16,12 +19,19 @@ END_FILE = "end_probe.npz"  # in the trial's folder, until the referee has read 
 MOST_EVALUATED = 64  # images of the test split whose logits the referee recomputes
 EVALUATION_MULTIPLY_ADDS = 2 * 10**9  # for all of those, but for FEWEST_EVALUATED
 FEWEST_EVALUATED = 4
+DRAWN_BATCHES = 2  # at least so many batches of the test split are drawn, beside the last, which may be smaller
 # Of one step, for its batch: above the first the referee follows the gradient to the last layer alone, which needs no
 # more than the forward pass; above the second it does not follow the step at all.
 BACKWARD_MULTIPLY_ADDS, FORWARD_MULTIPLY_ADDS = 6 * 10**8, 6 * 10**9
 LARGE_PARAMETERS = 10**7  # above, weights are saved once, and no update is held against the referee
 # Behind those steps, each of IDLE_BATCH images at most, fewer of a large workload: does every one change the weights?
 IDLE_STEPS, IDLE_BATCH = 12, 32
+# At last one call of CALL_ROWS steps, each of as many images as an idle step, with a step alone before it, which tells
+# the referee what momentum keeps. Adam's and RMSprop's state cannot be told from one step: with them none is made.
+CALL, CALL_ROWS = "call", 4  # its name in END_FILE; a power of two, as a trial's calls have
+CALL_RULES = ("sgd", "momentum", "nesterov")
+CALL_PARTS = (1.0, 0.5, 0.25, 0.5)  # of the last rate, for each row, where the trial's rates differ
+CALL_PARAMETERS = 10**6  # above, no more copies of the weights are made than there are
 IDLE_LOSS = 0.01  # with less to learn a step may change nothing that float32 can hold
 
 
@@ -59,6 +69,20 @@ class EndStep:
 
 
 @dataclass(frozen=True)
+class EndCall:
+    """One call of `rows` steps. `loss` is of the `row`, counted from 1, that differs most; `update` is of the parameter
+    whose change by the whole call differs most.
+    """
+
+    rows: int
+    batch_size: int
+    row: int
+    loss: Difference
+    update: Difference
+    parameter: str
+
+
+@dataclass(frozen=True)
 class Outstanding:
     """Two copies of the weights, one after the other, as soon as a segment of the window had ended; seconds of each,
     summed over the segments.
@@ -84,12 +108,29 @@ class TrialEnd(Record):
     steps: tuple[EndStep, ...] = ()
     asked_steps: int = 0  # of IDLE_STEPS, those with something left to learn
     idle_steps: int = 0  # of those, how many left every weight as it was
+    call: EndCall | None = None  # None where none was made, as in trials stored before there was one
 
 
 def evaluated_images(workload: Workload) -> int:
     """How many logits the referee recomputes."""
     most = EVALUATION_MULTIPLY_ADDS // max(1, workload.multiply_adds)
     return min(MOST_EVALUATED, max(FEWEST_EVALUATED, most))
+
+
+def drawn_images(generator: np.random.Generator, split: int, batch_size: int, most: int) -> list[NDArray[np.int64]]:
+    """Indices of up to `most` images of the test split: of some batches, drawn, and always of the last one, which may
+    be smaller. An array for each batch, in the order of an evaluation.
+    """
+    *others, last = range(0, split, batch_size)
+    of_last = min(split - last, -(-most // 2) if others else most)
+    count = min(len(others), max(DRAWN_BATCHES, -(-(most - of_last) // batch_size)))
+    firsts = [*sorted(generator.choice(others, count, replace=False)), last] if others else [last]
+    of_others = [len(each) for each in np.array_split(np.arange(most - of_last), count)] if others else []
+    return [
+        first + np.sort(generator.choice(size, min(size, share), replace=False))
+        for first, share in zip(firsts, [*of_others, of_last], strict=True)
+        for size in [min(batch_size, split - first)]
+    ]
 
 
 def follows_whole_gradient(workload: Workload, batch_size: int) -> bool:
@@ -100,6 +141,17 @@ def follows_whole_gradient(workload: Workload, batch_size: int) -> bool:
 def idle_batch(workload: Workload, batch_size: int) -> int:
     """Images in each of the IDLE_STEPS: together they take no longer than a few steps of the trial."""
     return min(batch_size, IDLE_BATCH, max(2, BACKWARD_MULTIPLY_ADDS // max(1, workload.multiply_adds)))
+
+
+def makes_call(workload: Workload, rule: str, batch_size: int, devices: int) -> bool:
+    """True if the probe makes a call of several steps that the referee can follow."""
+    return (
+        rule in CALL_RULES
+        and devices == 1
+        and not workload.draws
+        and workload.parameter_count <= CALL_PARAMETERS
+        and follows_whole_gradient(workload, idle_batch(workload, batch_size))
+    )
 
 
 def step_sizes(

@@ -22,6 +22,7 @@ PROBE_BATCH = 4
 BATCHES = (PROBE_BATCH, 3, 4, 4, 4)  # images of each step: a batch that is not full comes early
 ACCUMULATED = (7, PROBE_BATCH, 7, 7, 7)  # the same of updates in parts of PROBE_BATCH: the last part is smaller
 PROBE_STEPS = len(BATCHES)
+CALLS = (1, 1, 3)  # steps in each call of `train`: a trial's calls have several, too
 EVALUATED_STEPS = 2  # all that a workload of more than LARGE multiply-adds an image is trained, for the gate's time
 LARGE = 10**7
 # How often everything is done, each time with other images. Where a value falls on the other side of a kink (ReLU, max
@@ -50,11 +51,11 @@ def fingerprint(array: NDArray[Any]) -> Fingerprint:
     return tuple(float(f"{value:.10g}") for value in (norm, *(_NOISE @ sums)))
 
 
-def probe_rates(optimizer: OptimizerSpec, step: int) -> NDArray[np.float32] | None:
-    """What `train` is given for this step of the probe, from 1 on."""
+def probe_rates(optimizer: OptimizerSpec, first: int, steps: int = 1) -> NDArray[np.float32] | None:
+    """Rates that `train` is given for so many steps of the probe, of which `first` is the first, counted from 1."""
     if not optimizer.changes_rate:
         return None
-    return np.array([optimizer.learning_rate * RATE_PARTS[step - 1]], np.float32)
+    return np.array([optimizer.learning_rate * part for part in RATE_PARTS[first - 1 : first - 1 + steps]], np.float32)
 
 
 @dataclass(frozen=True)
