@@ -16,7 +16,7 @@ from runner.gate.trial_end import EVALUATION, GROSS, LEFT_SHARE, LOSSES, TURNED,
 from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, EndStep, Missing, Outstanding, TrialEnd
-from workloads.records.figures import DIVERGED_STEP, Figure
+from workloads.records.figures import DIVERGED_STEP, PRODUCT, Figure
 from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
 from workloads.records.job import Job, Kind
 from workloads.records.result import TrialResult
@@ -178,6 +178,21 @@ def test_a_speed_that_no_processor_has_is_suspect_and_one_that_a_card_may_have_i
     for device, most in (({"threads": 2}, 16 * 768e9), (card, 5e16)):
         assert CheckName.POSSIBLE not in failed(trial(speed=0.9 * most / flop, precision="bfloat16", **device))
         assert CheckName.POSSIBLE in failed(trial(speed=1.1 * most / flop, precision="bfloat16", **device))
+
+
+def test_a_speed_on_a_cpu_that_needs_more_than_the_frameworks_own_product_of_matrices_is_suspect() -> None:
+    flop = OSU_CNN.multiply_adds * 2 * 3 / 4
+
+    def suspected(share: float, **changes: Any) -> bool:
+        measured = trial(speed=share * 60e9 / flop, **changes)
+        measured.figures[PRODUCT.name] = Figure(60e9, "memory worker")
+        told = failed(measured).get(CheckName.POSSIBLE)
+        assert told is None or told.endswith("GFLOP/s at least, its fastest product of matrices does 60"), told
+        return told is not None
+
+    assert suspected(1.1) and not suspected(0.9)
+    assert not suspected(1.1, precision="bfloat16")
+    assert not suspected(1.1, device="GPU-00000000-1111-2222-3333-444444444444")
 
 
 @pytest.mark.parametrize(

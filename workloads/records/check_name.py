@@ -13,6 +13,7 @@ class CheckName(Word):
     SPEED_IDENTITY = "images/s x step time = batch size"
     STEPS_IDENTITY = "steps of an epoch"
     EPOCHS_SPEED = "epochs train at the window's speed"
+    WINDOW_SPEED = "the window trains no faster than the epochs"
     LONG_ENOUGH = "window is long enough"
     COVERED = "samples cover the window"
     INCREASING = "samples' times increase"
@@ -38,8 +39,9 @@ class CheckName(Word):
     EPOCHS_AGREE = "epochs are as the others'"
 
 
-# A trial that miscounts has no speed and no accuracy, and one in another precision is another column's.
-COUNTS = (CheckName.SPEED_IDENTITY, CheckName.STEPS_IDENTITY, CheckName.PRECISION)
+# A trial that miscounts has no speed and no accuracy. One in another precision is another column's. A window that is
+# faster than the epochs of the same trial did other work.
+COUNTS = (CheckName.SPEED_IDENTITY, CheckName.STEPS_IDENTITY, CheckName.WINDOW_SPEED, CheckName.PRECISION)
 # What the gate finds beyond a framework's first probe. A trial that lacks one was not looked at so, and one that fails
 # one is no number.
 LATE_NAMES = (
