@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,7 @@ def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
     finally:
         clear_parts(folder)  # of a sampler or worker that was killed
     killed_for_memory = description.out_of_memory_kills() != kills_before
+    outcome = replace(outcome, out_of_memory=killed_for_memory and outcome.exit_code == -signal.SIGKILL)
     settle(folder)
     try:
         events = read_events(folder / EVENTS_FILE)[earlier:]

@@ -96,8 +96,8 @@ def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
     if trial.spec.placement.device == "cpu":
         most = CORE_HERTZ * (REDUCED_CORE_FLOP if reduced else CORE_FLOP) * trial.spec.placement.threads
         who = f"{trial.spec.placement.threads} cores can"
-        # Of 765 published trials none did more than 0.83 times its product, so one that a neighbour of the memory worker
-        # made slow accuses nobody. In fewer digits it casts weights; on a GPU this was never measured.
+        # Of 765 published trials none did more than 0.83 times its product, so one that a neighbour slows accuses nobody.
+        # In fewer digits it casts weights; on a GPU this was never measured.
         product = None if reduced else trial.first_known(PRODUCT)
         if product is not None and product < most:
             most, who = product, "its fastest product of matrices does"
