@@ -69,7 +69,9 @@ def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_add
     end = TrialEnd(Outstanding(**{name: settled[name] for name in names}) if names.keys() <= settled.keys() else None)
     if end.outstanding is None or not (folder / END_FILE).is_file() or "reason" in probed:
         reason = settled.get("reason", probed.get("reason", "the worker ended before it had answered"))
-        return replace(end, missing=Missing.WORKER, reason=reason).to_json()
+        limited = spec.placement.memory_limit_bytes is not None
+        ran_out = limited and any(event.get("out_of_memory") for event in (settled, probed))
+        return replace(end, missing=Missing.MEMORY if ran_out else Missing.WORKER, reason=reason).to_json()
     workload = of_trial(spec, folder.parent.parent)
     if workload is None or workload.multiply_adds > referee_multiply_adds:
         reason = "the workload is too large for it"
@@ -86,6 +88,11 @@ def checks(trial: TrialResult, workload: Workload) -> list[Check]:
     return [*_possible(trial, workload), *(_end(trial, TrialEnd.from_json(trial.end)) if trial.end else ())]
 
 
+def is_ours(trial: TrialResult, check: Check) -> bool:
+    """True for a check that fails because our own probe ran out of memory, which makes no trial suspect."""
+    return check.name == CheckName.END_ANSWERED and trial.end.get("missing") == Missing.MEMORY
+
+
 def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
     speed = trial.figures.get(SPEED.name)
     if speed is None or speed.value is None:
@@ -96,7 +103,7 @@ def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
     if trial.spec.placement.device == "cpu":
         most = CORE_HERTZ * (REDUCED_CORE_FLOP if reduced else CORE_FLOP) * trial.spec.placement.threads
         who = f"{trial.spec.placement.threads} cores can"
-        # Of 765 published trials none did more than 0.83 times its product, so one that a neighbour slows accuses nobody.
+        # Of 765 published trials none did above 0.83 times its product, so one that a neighbour slows accuses nobody.
         # In fewer digits it casts weights; on a GPU this was never measured.
         product = None if reduced else trial.first_known(PRODUCT)
         if product is not None and product < most:
@@ -110,6 +117,8 @@ def _end(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
         yield _nothing_left(trial, end.outstanding)
     if end.missing is Missing.WORKER:
         yield Check(CheckName.END_ANSWERED, False, f"it gave no evidence at the trial's end: {end.reason}")
+    if end.missing is Missing.MEMORY:
+        yield Check(CheckName.END_ANSWERED, False, f"our probe of the trial's end ran out of memory: {end.reason}")
     if as_it_converged(trial.figures)[0] is Status.DIVERGED:
         return  # weights that are no numbers agree with nothing
     if end.evaluation is not None:

@@ -195,6 +195,7 @@ def ended_well(ended: Ended) -> Check:
         unseen = "exit code unknown: the runner was killed before the worker had ended, after everything was measured"
         return Check(CheckName.ENDED_WELL, False, unseen)
     detail = f"exit code {ended.outcome.exit_code} after everything was measured"
+    detail += "; our probe of its end ran out of memory" * ended.outcome.out_of_memory
     return Check(CheckName.ENDED_WELL, ended.outcome.exit_code == 0, detail)
 
 
