@@ -79,11 +79,9 @@ def trial_of(folder: Path, expected: str) -> TrialSpec:
 def end_of(project: Project, folder: Path, spec: TrialSpec, most_multiply_adds: int) -> dict[str, Any]:
     """The gate's evidence of the trial's end: that gathered before, else of what the worker left."""
     written = attempt.read(folder)
-    return (
-        written.end
-        if written.end is not None
-        else with_our_faults(folder, trial_end.gather(project, folder, spec, most_multiply_adds))
-    )
+    if written.end is not None:
+        return written.end
+    return with_our_faults(folder, trial_end.gather(project, folder, spec, most_multiply_adds))
 
 
 def with_our_faults(folder: Path, end: dict[str, Any]) -> dict[str, Any]:

@@ -175,10 +175,8 @@ def precision_check(asked: str, facts: Mapping[str, Any]) -> Iterator[Check]:
 def times_checks(ended: Ended) -> Iterator[Check]:
     """Compare the worker's times with the runner's clock, and its calls with its window; nothing of what nobody saw."""
     if ended.outcome is not None and (apart_s := ended.outcome.times_apart_s) is not None:
-        side = "before" if apart_s < 0 else "after"
-        detail = (
-            f"an event's time lies {abs(apart_s):.2f} s {side} the runner saw it written ({TIMES_APART_S:g} s allowed)"
-        )
+        side = "early" if apart_s < 0 else "late"
+        detail = f"the times of its events are up to {abs(apart_s):.2f} s {side} ({TIMES_APART_S:g} s allowed)"
         yield Check(CheckName.TIMES, abs(apart_s) <= TIMES_APART_S, detail)
     window, calls_s = SteadyWindow.of(ended.last), ended.last.get(Event.WINDOW_ENDED, {}).get("calls_s")
     if window is not None and calls_s:

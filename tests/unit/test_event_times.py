@@ -98,7 +98,7 @@ def checked(apart_s: float | None = 0.0, **ended: Any) -> dict[str, Check]:
 def test_times_that_the_runner_cannot_have_seen_leave_no_number(apart_s: float, passed: bool) -> None:
     check = checked(apart_s)[CheckName.TIMES]
     assert check.passed is passed and CheckName.TIMES in COUNTS
-    assert f"lies {abs(apart_s):.2f} s {'before' if apart_s < 0 else 'after'} the runner saw it" in check.detail
+    assert f"up to {abs(apart_s):.2f} s {'early' if apart_s < 0 else 'late'} (1 s allowed)" in check.detail
 
 
 def test_of_a_worker_that_nobody_looked_at_nothing_is_said() -> None:
