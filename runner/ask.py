@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -64,15 +64,19 @@ def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
     finally:
         clear_parts(folder)  # of a sampler or worker that was killed
     killed_for_memory = description.out_of_memory_kills() != kills_before
+    limit_bytes, log = job.trial.placement.memory_limit_bytes, folder / LOG_FILE
+    # Without a limit only the kernel's own count is believed: a framework can write anything into its log.
+    killed = outcome.exit_code == -signal.SIGKILL and killed_for_memory
+    refused = limit_bytes is not None and refused_line(outcome, log) is not None
+    outcome = replace(outcome, out_of_memory=killed or refused)
     settle(folder)
     try:
         events = read_events(folder / EVENTS_FILE)[earlier:]
     except ValueError as error:  # what a framework's process wrote is a stranger's file, too
         return Ended([], outcome, Status.FAILED, str(error))
-    limit_bytes = job.trial.placement.memory_limit_bytes
-    status, reason = ending(events, outcome, folder / LOG_FILE, killed_for_memory, limit_bytes)
+    status, reason = ending(events, outcome, log, killed_for_memory, limit_bytes)
     if status is Status.FAILED and outcome.sampler_lost is None:
-        reason = with_refused_thread(reason or "", folder / LOG_FILE, job.trial)
+        reason = with_refused_thread(reason or "", log, job.trial)
     return Ended(events, outcome, status, reason)
 
 
@@ -157,10 +161,9 @@ def ending(
         limit = "" if limit_bytes is None else f", under a limit of {_mib(limit_bytes)}"
         killed = f"killed by SIGKILL while the kernel's out-of-memory count (oom_kill) rose{limit}"
         return Status.OUT_OF_MEMORY, f"{killed}; last event: {last.get('event', 'none')}"
+    if (line := refused_line(outcome, log)) is not None:
+        return Status.OUT_OF_MEMORY, f"{line[-WORDS:]}; last event: {last.get('event', 'none')}"
     lines = [line for line in last_lines(log) if line.strip()]
-    for line in lines[-LAST_LINES:]:
-        if any(outcome.exit_code == code and sign in line for code, sign in OUT_OF_MEMORY_ENDS):
-            return Status.OUT_OF_MEMORY, f"{line[-WORDS:]}; last event: {last.get('event', 'none')}"
     if outcome.exit_code < 0:
         telling = last_words.telling_line(lines)
         said = "" if telling is None else f"; it last said: {telling.strip()[-WORDS:]}"
@@ -168,6 +171,13 @@ def ending(
     else:
         reason = f"the worker ended with exit code {outcome.exit_code}: {lines[-1][-WORDS:] if lines else 'no output'}"
     return Status.FAILED, f"{reason}; last event: {last.get('event', 'none')}"
+
+
+def refused_line(outcome: Outcome, log: Path) -> str | None:
+    """The line of its log by which a process ended that was refused memory where nothing can catch it."""
+    codes = [sign for code, sign in OUT_OF_MEMORY_ENDS if outcome.exit_code == code]
+    lines = [line for line in last_lines(log) if line.strip()] if codes else []
+    return next((line for line in lines[-LAST_LINES:] if any(sign in line for sign in codes)), None)
 
 
 def signal_name(number: int) -> str:

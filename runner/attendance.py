@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from runner.event_times import EventTimes
 from runner.log import CappedLog, last_lines
 from workloads.lifeline import STACKS
 from workloads.records.files import EVENTS_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
@@ -68,6 +69,7 @@ class Attendance:
         """`sampling`: the sampler, which has taken its first row."""
         self.folder, self.job, self.sampling, self.log = folder, job, sampling, log
         self.samples = Silence(partial(touched, folder / SAMPLES_FILE))
+        self.times = EventTimes(folder / EVENTS_FILE)
         self.timed_out, self.over_s = False, time.monotonic()
         self.hung: str | None = None
         self._stalled: str | None = None
@@ -86,6 +88,7 @@ class Attendance:
         worker_silent = Silence(lambda: (touched(self.folder / EVENTS_FILE), self.log.total))
         while True:
             try:
+                self.times.look()
                 worker.wait(max(0.0, min(LOOK_S, until_s - time.monotonic())))
             except subprocess.TimeoutExpired:
                 pass

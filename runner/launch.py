@@ -55,6 +55,8 @@ class Outcome:
     sampler_lost: str | None = None
     hung: str | None = None
     killed_first: bool = False  # whether the kernel, out of memory, would have taken it before all others
+    times_apart_s: float | None = None  # of its events, see EventTimes.apart_s; None where nobody looked
+    out_of_memory: bool = False  # whether the kernel killed it for want of memory
 
 
 def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[str, str]:
@@ -156,9 +158,10 @@ def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
             raise LaunchFailed("the sampler, python -m runner.sampler, ended before the worker started") from error
         finally:
             exit_code = worker.end()
+        attendance.times.look()
         return Outcome(
             exit_code, attendance.timed_out, attendance.over_s - started, attendance.sampler_lost(), attendance.hung,
-            killed_first,
+            killed_first, attendance.times.apart_s(),
         )  # fmt: skip
 
 

@@ -77,16 +77,23 @@ def trial_of(folder: Path, expected: str) -> TrialSpec:
 
 
 def end_of(project: Project, folder: Path, spec: TrialSpec, most_multiply_adds: int) -> dict[str, Any]:
-    """The gate's evidence of the trial's end: that gathered before, else of what the worker left. Where the runner was
-    killed before the worker had answered, that is nobody's fault but the runner's.
-    """
+    """The gate's evidence of the trial's end: that gathered before, else of what the worker left."""
     written = attempt.read(folder)
     if written.end is not None:
         return written.end
-    end = trial_end.gather(project, folder, spec, most_multiply_adds)
+    return with_our_faults(folder, trial_end.gather(project, folder, spec, most_multiply_adds))
+
+
+def with_our_faults(folder: Path, end: dict[str, Any]) -> dict[str, Any]:
+    """The evidence of a trial's end, which blames no worker that we left no time or no memory for an answer."""
+    written = attempt.read(folder)
     told = any(event["event"] == Event.END_PROBED for event in read_events(folder / EVENTS_FILE))
-    if end.get("missing") == Missing.WORKER and written.worker is None and not told:
+    if end.get("missing") != Missing.WORKER or told:
+        return end
+    if written.worker is None:
         return end | {"missing": Missing.RUNNER, "reason": "the runner was killed before the worker had answered"}
+    if written.worker.out_of_memory:
+        return end | {"missing": Missing.MEMORY, "reason": "the worker was ended for want of memory while it was asked"}
     return end
 
 

@@ -265,6 +265,7 @@ class Session:
         """Judge and store what was measured in the trial's folder, with all that is held against it."""
         end = trial_end.gather(self.request.project, folder, spec, REFEREE_MULTIPLY_ADDS)
         if end:
+            end = rebuild.with_our_faults(folder, end)
             rebuild.keep_end(folder, end)
         result = replace(result, evidence=evidence, end=end)
         self.known.pop(spec.id, None)  # an earlier attempt; the new one is stored as the gate sees it, or not yet

@@ -32,12 +32,12 @@ from adapters.worker import (
     trial,
 )
 from adapters.worker.event_log import EventLog, in_a_line
-from adapters.worker.refused_memory import chain, refused
+from adapters.worker.refused_memory import refused
 from workloads.lifeline import ATTENDED
 from workloads.records.build import adapter_of
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE
-from workloads.records.job import ON_DEMAND, Job, Kind
+from workloads.records.job import Job, Kind
 from workloads.records.status import Status
 
 # Each takes the adapter, the job, its folder and the log, writes every event, and raises what the adapter raises.
@@ -70,11 +70,8 @@ def main(folder: Path) -> bool:
         events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=str(error))
     except Exception as error:  # noqa: BLE001  # whatever a framework raises becomes a row with its reason
         traceback.print_exc()
-        spec = job.trial
-        preallocates = spec.cell.allocator != ON_DEMAND
-        culprit = out_of_memory(error, adapter) or short_memory.ran_out(error, spec.placement.device, preallocates)
-        if culprit:
-            memory = refused(error, spec.placement.device)
+        if culprit := short_memory.culprit_of(error, adapter, job.trial):
+            memory = refused(error, job.trial.placement.device)
             events.write(Event.ENDED, status=Status.OUT_OF_MEMORY, reason=in_a_line(culprit), memory=memory)
             return True
         events.write(Event.ENDED, status=Status.FAILED, reason=in_a_line(error))
@@ -90,15 +87,6 @@ def adapter_for(framework: str, devices: int) -> Adapter:
         raise Unsupported(f"{framework} has no adapter for several devices (adapters/{framework}/data_parallel.py)")
     module = importlib.import_module(f"adapters.{framework}.data_parallel")
     return cast(Adapter, module.DataParallel(devices))
-
-
-def out_of_memory(error: BaseException, adapter: Adapter | None) -> BaseException | None:
-    """This error, or the one it came of, that says so; without an adapter, in its import. None: no one does."""
-    return next((each for each in chain(error) if isinstance(each, MemoryError) or _says(adapter, each)), None)
-
-
-def _says(adapter: Adapter | None, error: BaseException) -> bool:
-    return adapter is not None and adapter.out_of_memory(error)
 
 
 def end_at_once() -> None:

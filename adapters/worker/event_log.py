@@ -26,13 +26,19 @@ class EventLog:
         self.file.write(json.dumps(without_nan(line), allow_nan=False) + "\n")
         self.file.flush()
 
-    def write_answer(self, event: Event, ask: Callable[[], dict[str, Any]]) -> None:
-        """One line with what `ask` returns, or with the reason why it is unknown: what was measured before stays."""
+    def write_answer(
+        self, event: Event, ask: Callable[[], dict[str, Any]], ran_out: Callable[[Exception], bool] | None = None
+    ) -> None:
+        """One line with what `ask` returns, or with the reason why it is unknown: what was measured before stays.
+
+        `ran_out` says of an error whether it is one of memory, which the line then says, too.
+        """
         try:
             self.write(event, **ask())
         except Exception as error:  # noqa: BLE001  # whatever a framework raises
             traceback.print_exc()
-            self.write(event, reason=in_a_line(error))
+            memory = {"out_of_memory": True} if ran_out is not None and ran_out(error) else {}
+            self.write(event, reason=in_a_line(error), **memory)
 
 
 def in_a_line(error: BaseException) -> str:

@@ -11,9 +11,11 @@ import errno
 import resource
 from collections.abc import Iterator
 
+from adapters.base import Adapter
 from adapters.worker import host
 from adapters.worker.refused_memory import available, chain, groups, machine_bytes
 from workloads.records.events import MemoryBound
+from workloads.records.job import ON_DEMAND, TrialSpec
 
 # oneDNN's, of PyTorch and MXNet: oneDNN #1500 and pytorch #89104 are other causes of the first.
 ON_THE_HOST = (
@@ -44,6 +46,20 @@ ON_THE_DEVICE = (
 SHORT = {MemoryBound.MACHINE: 0.02}  # share that is left at most where memory was short, of each bound
 SHORT_OF_LIMIT = 0.25  # the same of a limit: what is refused is of the size of what a step holds already
 SHORT_OF_DEVICE = 0.1  # the same of a GPU, whose libraries ask for workspaces of hundreds of MiB
+
+
+def culprit_of(error: BaseException, adapter: Adapter | None, spec: TrialSpec) -> BaseException | None:
+    """The error by which a worker ran out of memory, or one it came of; None where that is not what happened."""
+    preallocates = spec.cell.allocator != ON_DEMAND
+    return out_of_memory(error, adapter) or ran_out(error, spec.placement.device, preallocates)
+
+
+def out_of_memory(error: BaseException, adapter: Adapter | None) -> BaseException | None:
+    """This error, or the one it came of, that says so; without an adapter, in its import. None: no one does."""
+    for each in chain(error):
+        if isinstance(each, MemoryError) or (adapter is not None and adapter.out_of_memory(each)):
+            return each
+    return None
 
 
 def ran_out(error: BaseException, device: str, preallocates: bool) -> BaseException | None:

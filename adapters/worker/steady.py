@@ -10,12 +10,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from adapters.base import Order
 from adapters.worker import end_probe, host
 from adapters.worker.event_log import EventLog
-from adapters.worker.trainer import Trainer, endless_batches
+from adapters.worker.trainer import Rounds, Trainer, endless_batches
 from workloads.records.events import Event
 from workloads.records.job import TrialSpec
 from workloads.spec import Workload
@@ -92,14 +90,14 @@ class WindowTrainer:
         return time.monotonic() - began_s
 
     def train_on(self, order: Order, batch_size: int, fewest_calls: int = 0) -> None:
-        """What is missing, round and round `order` (n,); its updates enter no accuracy."""
-        trainer = self.trainer
+        """Train what is missing, on `order` (n,) and fresh permutations of it; its updates enter no accuracy."""
+        trainer, rounds = self.trainer, Rounds(order)
         steps = trainer.steps_a_call()  # so that this length of a call is compiled before it starts
-        trainer.run(iter([np.resize(order, (steps, batch_size))]))
+        trainer.run(iter([rounds.take(steps, batch_size)]))
         length_s = max(self.missing_s, SHORTEST_S if self.segments else 0.0)
 
         def calls() -> Iterator[Order]:  # the length counts from when the segment begins
-            yield from endless_batches(order, batch_size, trainer, time.monotonic() + length_s, fewest_calls)
+            yield from endless_batches(rounds, batch_size, trainer, time.monotonic() + length_s, fewest_calls)
 
         self.train(calls())
 

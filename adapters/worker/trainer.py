@@ -15,6 +15,7 @@ from adapters.base import Adapter, Floats, Order
 from adapters.worker.attended import PULSE
 from adapters.worker.mapped import Ahead
 
+SEEDING = 16  # images of an order, whose numbers seed what follows from it
 CALL_S = 0.1  # at most so much work one `train` call is given, once steps are timed
 
 
@@ -113,16 +114,34 @@ def epoch_batches(order: NDArray[np.int32], batch_size: int, last_batch: str) ->
     return batches
 
 
-def endless_batches(
-    order: NDArray[np.int32], batch_size: int, trainer: Trainer, until_s: float, fewest_calls: int = 0
-) -> Iterator[Order]:
-    """Full batches, round and round one permutation, until the monotonic clock passes `until_s`; `fewest_calls` calls
-    at least.
+class Rounds:
+    """Images of a split without an end: `order` (n,), then a fresh permutation of it for each further round.
+
+    No batch comes back, also where the batch size divides the split: whoever kept what a batch gave gains nothing. The
+    permutations follow from `order`, which all frameworks are given alike.
     """
-    position, calls = 0, 0
+
+    def __init__(self, order: NDArray[np.int32]) -> None:
+        self.order, self.left = order, order
+        self.generator = np.random.Generator(np.random.PCG64(order[:SEEDING].tolist()))
+
+    def take(self, steps: int, batch_size: int) -> Order:
+        """The next (steps, batch_size)."""
+        count = steps * batch_size
+        parts, there = [self.left], len(self.left)
+        while there < count:
+            parts.append(self.generator.permutation(self.order))
+            there += len(self.order)
+        images = np.concatenate(parts) if len(parts) > 1 else self.left
+        self.left = images[count:]
+        return images[:count].reshape(steps, batch_size)
+
+
+def endless_batches(
+    rounds: Rounds, batch_size: int, trainer: Trainer, until_s: float, fewest_calls: int = 0
+) -> Iterator[Order]:
+    """Full batches until the monotonic clock passes `until_s`; `fewest_calls` calls at least."""
+    calls = 0
     while calls < fewest_calls or time.monotonic() < until_s:
         calls += 1
-        steps = trainer.steps_a_call()
-        indices = np.arange(position, position + steps * batch_size) % len(order)
-        yield order[indices].reshape(steps, batch_size)
-        position = int(indices[-1]) + 1
+        yield rounds.take(trainer.steps_a_call(), batch_size)

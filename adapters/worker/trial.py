@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.base import Adapter, Order
-from adapters.worker import end_probe, host, steady
+from adapters.worker import end_probe, host, short_memory, steady
 from adapters.worker.attended import PULSE
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared, prepare
@@ -29,8 +29,12 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     workload = prepared.task[0]
     window = measure(adapter, spec, prepared, events)
     events.write(Event.FINISHED)
+
+    def ran_out(error: Exception) -> bool:
+        return short_memory.culprit_of(error, adapter, spec) is not None
+
     if prepared.own is None:
-        events.write_answer(Event.WINDOW_SETTLED, window.outstanding)  # at once: what was left
+        events.write_answer(Event.WINDOW_SETTLED, window.outstanding, ran_out)  # at once: what was left
     events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()})
     events.write_answer(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()})
     # Behind all that counts: it trains on. Own code is held against nothing.
@@ -38,6 +42,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
         events.write_answer(
             Event.END_PROBED,
             lambda: end_probe.gather(adapter, spec, workload, prepared, len(window.trainer.losses), folder),
+            ran_out,
         )
 
 

@@ -127,7 +127,7 @@ class Gate:
             differing += self._outvoted(trial, rivals)
         same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
         late = trial_end.checks(trial, workload)
-        suspect = bool(differing) or not all(check.passed for check in late)
+        suspect = bool(differing) or not all(check.passed or trial_end.is_ours(trial, check) for check in late)
         if trial.spec.task.precision not in REDUCED:  # else the first updates' rounding is chaos after some more
             late += epochs.check(trial, workload, same, None if suspect else self.disturbed)
         if not differing and not workload.draws:
@@ -141,7 +141,8 @@ class Gate:
         held = held_against(against) if against else "nothing to hold it against"
         held += "" if against or trial.spec.task.precision in REDUCED else ": no other framework"
         status, reason = _undisputed(trial)
-        if failed := [check for check in late if not check.passed and not _excused(check, status)]:
+        failed = [check for check in late if not (check.passed or trial_end.is_ours(trial, check))]
+        if failed := [check for check in failed if not _excused(check, status)]:
             status, reason = Status.UNVERIFIED, failed[0].detail
         checks = [*before, *late, Check(CheckName.GATE, bool(against), held + doubt, tuple(against))]
         return replace(trial, status=status, reason=reason, checks=checks)

@@ -20,7 +20,7 @@ from workloads.records.build import REDUCED
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, Missing, Outstanding, TrialEnd
 from workloads.records.events import Event
-from workloads.records.figures import SPEED, WINDOW
+from workloads.records.figures import PRODUCT, SPEED, WINDOW
 from workloads.records.files import EVENTS_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, TrialResult
@@ -72,7 +72,9 @@ def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_add
     end = TrialEnd(Outstanding(**{name: settled[name] for name in names}) if names.keys() <= settled.keys() else None)
     if end.outstanding is None or not (folder / END_FILE).is_file() or "reason" in probed:
         reason = settled.get("reason", probed.get("reason", "the worker ended before it had answered"))
-        return replace(end, missing=Missing.WORKER, reason=reason).to_json()
+        limited = spec.placement.memory_limit_bytes is not None
+        ran_out = limited and any(event.get("out_of_memory") for event in (settled, probed))
+        return replace(end, missing=Missing.MEMORY if ran_out else Missing.WORKER, reason=reason).to_json()
     workload = of_trial(spec, folder.parent.parent)
     if workload is None or workload.multiply_adds > referee_multiply_adds:
         reason = "the workload is too large for it"
@@ -89,17 +91,27 @@ def checks(trial: TrialResult, workload: Workload) -> list[Check]:
     return [*_possible(trial, workload), *(_end(trial, TrialEnd.from_json(trial.end)) if trial.end else ())]
 
 
+def is_ours(trial: TrialResult, check: Check) -> bool:
+    """True for a check that fails because our own probe ran out of memory, which makes no trial suspect."""
+    return check.name == CheckName.END_ANSWERED and trial.end.get("missing") == Missing.MEMORY
+
+
 def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
     speed = trial.figures.get(SPEED.name)
     if speed is None or speed.value is None:
         return
     needed = speed.value * workload.step_flop / FAST_ALGORITHMS
     reduced = trial.spec.task.precision in REDUCED
-    most = (REDUCED_GPU_FLOP_S if reduced else GPU_FLOP_S) * trial.spec.placement.devices
+    most, who = (REDUCED_GPU_FLOP_S if reduced else GPU_FLOP_S) * trial.spec.placement.devices, "any GPU can"
     if trial.spec.placement.device == "cpu":
         most = CORE_HERTZ * (REDUCED_CORE_FLOP if reduced else CORE_FLOP) * trial.spec.placement.threads
-    device = f"{trial.spec.placement.threads} cores" if trial.spec.placement.device == "cpu" else "any GPU"
-    detail = f"{speed.value:,.0f} images/s need {needed / 1e9:,.0f} GFLOP/s at least, {device} can {most / 1e9:,.0f}"
+        who = f"{trial.spec.placement.threads} cores can"
+        # Of 765 published trials none did above 0.83 times its product, so one that a neighbour slows accuses nobody.
+        # In fewer digits it casts weights; on a GPU this was never measured.
+        product = None if reduced else trial.first_known(PRODUCT)
+        if product is not None and product < most:
+            most, who = product, "its fastest product of matrices does"
+    detail = f"{speed.value:,.0f} images/s need {needed / 1e9:,.0f} GFLOP/s at least, {who} {most / 1e9:,.0f}"
     yield Check(CheckName.POSSIBLE, needed <= most, detail)
 
 
@@ -108,6 +120,8 @@ def _end(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
         yield _nothing_left(trial, end.outstanding)
     if end.missing is Missing.WORKER:
         yield Check(CheckName.END_ANSWERED, False, f"it gave no evidence at the trial's end: {end.reason}")
+    if end.missing is Missing.MEMORY:
+        yield Check(CheckName.END_ANSWERED, False, f"our probe of the trial's end ran out of memory: {end.reason}")
     if as_it_converged(trial.figures)[0] is Status.DIVERGED:
         return  # weights that are no numbers agree with nothing
     if end.evaluation is not None:

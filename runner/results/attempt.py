@@ -30,6 +30,8 @@ class WorkerEnd:
     wall_s: float
     status: Status
     reason: str | None
+    times_apart_s: float | None = None  # see EventTimes.apart_s; None of workers stored before anybody looked
+    out_of_memory: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,10 @@ class Attempt:
         """With the worker's end, and the conditions behind it."""
         assert ended.outcome is not None
         outcome = ended.outcome
-        worker = WorkerEnd(outcome.exit_code, outcome.timed_out, outcome.wall_s, ended.status, ended.reason)
+        worker = WorkerEnd(
+            outcome.exit_code, outcome.timed_out, outcome.wall_s, ended.status, ended.reason,
+            outcome.times_apart_s, outcome.out_of_memory,
+        )  # fmt: skip
         return replace(self, machine=self.machine | conditions, worker=worker)
 
     def with_events(self, events: Events) -> Ended | None:
@@ -59,8 +64,12 @@ class Attempt:
         do not tell it either.
         """
         if self.worker is not None:
-            outcome = Outcome(self.worker.exit_code, self.worker.timed_out, self.worker.wall_s)
-            return Ended(events, outcome, self.worker.status, self.worker.reason)
+            worker = self.worker
+            outcome = Outcome(
+                worker.exit_code, worker.timed_out, worker.wall_s,
+                times_apart_s=worker.times_apart_s, out_of_memory=worker.out_of_memory,
+            )  # fmt: skip
+            return Ended(events, outcome, worker.status, worker.reason)
         if any(event["event"] == Event.FINISHED for event in events):
             return Ended(events, None, Status.OK, None)
         last = events[-1] if events else {}

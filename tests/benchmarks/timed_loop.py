@@ -26,7 +26,7 @@ sys.path[:0] = [root, str(HERE)]
 
 from adapters.base import Order  # noqa: E402
 from adapters.worker import host  # noqa: E402
-from adapters.worker.trainer import Trainer, endless_batches, power_of_two  # noqa: E402
+from adapters.worker.trainer import Rounds, Trainer, endless_batches, power_of_two  # noqa: E402
 from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402
 from workloads.spec import OptimizerSpec  # noqa: E402
 from workloads.weights import draw  # noqa: E402
@@ -62,10 +62,10 @@ def page_faults() -> int:
 def of_worker(trainer: Trainer, batch_size: int, seconds: float) -> Timed:
     """Train by the worker's own loop."""
     trainer.run_timed(first)
-    losses = list(trainer.losses)
+    losses, rounds = list(trainer.losses), Rounds(order)
     for length_s in (WARM_UP_S, seconds):
         before, faults, started_s = trainer.images, page_faults(), time.monotonic()
-        trainer.run(endless_batches(order, batch_size, trainer, started_s + length_s))
+        trainer.run(endless_batches(rounds, batch_size, trainer, started_s + length_s))
         seen, took_s = trainer.images - before, time.monotonic() - started_s
     return losses, seen / took_s, (page_faults() - faults) * batch_size / seen
 

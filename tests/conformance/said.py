@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from adapters.base import Adapter
 from adapters.worker import short_memory
-from adapters.worker.__main__ import out_of_memory
+from adapters.worker.short_memory import out_of_memory
 from workloads.records.events import MemoryBound
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -209,6 +210,17 @@ def test_what_the_runner_did_not_live_to_see_is_unknown_and_does_not_pass(measur
 def test_a_worker_that_ended_before_its_last_answer_is_still_blamed_for_it(measured: Path) -> None:
     killed_before(measured, "end")
     assert rebuild.end_of(PROJECT, measured, SPEC, 10**9)["missing"] == Missing.WORKER
+
+
+def test_a_worker_that_the_kernel_killed_for_memory_at_its_end_is_not_blamed_for_our_probe(measured: Path) -> None:
+    worker = json.loads((measured / ATTEMPT_FILE).read_text())["worker"]
+    changed(measured, end=None, worker=worker | {"exit_code": -signal.SIGKILL, "out_of_memory": True})
+    end = rebuild.end_of(PROJECT, measured, SPEC, 10**9)
+    assert end["missing"] == Missing.MEMORY and "for want of memory" in end["reason"]
+    result = rebuild.rebuilt(measured)
+    assert result is not None and result.status is Status.OK
+    (check,) = [check for check in result.checks if check.name == CheckName.ENDED_WELL]
+    assert check.detail == "exit code -9 after everything was measured; our probe of its end ran out of memory"
 
 
 def test_how_a_worker_failed_is_not_lost_with_the_result(measured: Path) -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from conftest import make_spec
 
 from workloads.networks import WORKLOADS
-from workloads.records.check_name import LATE_NAMES, MADE_AGAIN, CheckName
+from workloads.records.check_name import COUNTS, LATE_NAMES, MADE_AGAIN, CheckName
 from workloads.records.checks import clock_checks, figure_checks, sample_checks
 from workloads.records.figures import Figure, Method
 from workloads.records.job import TrialSpec
@@ -140,9 +142,16 @@ def test_a_clock_that_was_set_in_mid_run_does_not_pass(moved_ms: int, passed: bo
 
 
 def test_what_a_run_alone_can_tell_is_not_made_again_from_its_files() -> None:
-    of_the_run = {CheckName.PRECISION, CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE, *LATE_NAMES}
+    of_the_worker = {
+        CheckName.PRECISION,
+        CheckName.TIMES,
+        CheckName.CALLS_ADD_UP,
+        CheckName.ENDED_WELL,
+        CheckName.ALONE,
+    }
+    of_the_run = {*of_the_worker, CheckName.GATE, *LATE_NAMES}
     assert set(MADE_AGAIN) == set(CheckName) - of_the_run
-    assert len(MADE_AGAIN) == 15
+    assert len(MADE_AGAIN) == 16
 
 
 def trained(seconds: float, images: int = 1000) -> Epoch:
@@ -166,6 +175,34 @@ def test_epochs_several_times_off_the_windows_speed_fail_a_check(epochs: list[Ep
     found = [each for each in figure_checks(make_spec(), OSU, figures, epochs) if each.name == CheckName.EPOCHS_SPEED]
     assert [check.passed for check in found] == ([] if passed is None else [passed])
     assert all("images/s in the epochs after the first, 1,000 in the steady window" in each.detail for each in found)
+
+
+def window_speed(
+    speed: float, taken: tuple[float | None, ...] = (1.0, 2.0), seconds: float = 1.1, **changes: Any
+) -> bool | None:
+    """Whether a window passes behind epochs of 1000 images in 32 steps of 32; None where they are not compared."""
+    shares = zip(("foreign_cpu_percent", "foreign_cpu_epochs_percent"), taken, strict=True)
+    figures = {name: Figure(share, "sampler", reason=None if share else "-") for name, share in shares}
+    figures |= {"images_per_s": Figure(speed, "worker")}
+    epochs = [trained(0.1), trained(2 * seconds), trained(seconds), trained(3 * seconds)]  # the first counts in nothing
+    made = figure_checks(make_spec(batch_size=32, **changes), OSU, figures, epochs)
+    return next((check.passed for check in made if check.name == CheckName.WINDOW_SPEED), None)
+
+
+def test_a_window_beyond_the_fastest_epochs_speed_fails_where_nobody_disturbed_either() -> None:
+    assert CheckName.WINDOW_SPEED in COUNTS and CheckName.WINDOW_SPEED in MADE_AGAIN
+    assert window_speed(1.29 * 1024) is True and window_speed(1.31 * 1024) is False
+    assert window_speed(80 * 1024) is False
+    unseen: tuple[tuple[float | None, ...], ...] = ((None, 2.0), (1.0, None), (11.0, 2.0), (1.0, 11.0))
+    assert [window_speed(80 * 1024, taken) for taken in unseen] == [None] * 4
+    assert window_speed(80 * 1024, device="GPU-0") is None
+    assert window_speed(80 * 1024, augment="flip-crop", feed="device") is None
+
+
+def test_the_fixed_costs_of_short_epochs_make_no_window_too_fast() -> None:
+    assert window_speed(2.5 * 1000 / 0.2, seconds=0.2) is True
+    assert window_speed(3.0 * 1000 / 0.2, seconds=0.2) is False
+    assert window_speed(80 * 1000 / 0.1, seconds=0.1) is None
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from runner.gate.trial_end import EVALUATION, GROSS, LEFT_SHARE, LOSSES, TURNED,
 from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, EndCall, EndStep, Missing, Outstanding, TrialEnd
-from workloads.records.figures import DIVERGED_STEP, Figure
+from workloads.records.events import Event
+from workloads.records.figures import DIVERGED_STEP, PRODUCT, Figure
 from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
 from workloads.records.job import Job, Kind
 from workloads.records.result import TrialResult
@@ -200,6 +201,21 @@ def test_a_speed_that_no_processor_has_is_suspect_and_one_that_a_card_may_have_i
         assert CheckName.POSSIBLE in failed(trial(speed=1.1 * most / flop, precision="bfloat16", **device))
 
 
+def test_a_speed_on_a_cpu_that_needs_more_than_the_frameworks_own_product_of_matrices_is_suspect() -> None:
+    flop = OSU_CNN.multiply_adds * 2 * 3 / 4
+
+    def suspected(share: float, **changes: Any) -> bool:
+        measured = trial(speed=share * 60e9 / flop, **changes)
+        measured.figures[PRODUCT.name] = Figure(60e9, "memory worker")
+        told = failed(measured).get(CheckName.POSSIBLE)
+        assert told is None or told.endswith("GFLOP/s at least, its fastest product of matrices does 60"), told
+        return told is not None
+
+    assert suspected(1.1) and not suspected(0.9)
+    assert not suspected(1.1, precision="bfloat16")
+    assert not suspected(1.1, device="GPU-00000000-1111-2222-3333-444444444444")
+
+
 @pytest.mark.parametrize(
     ("copies", "suspect"),
     [
@@ -251,6 +267,26 @@ def test_weights_that_could_not_be_copied_behind_the_window_are_evidence_that_is
     end = TrialEnd.from_json(gather(PROJECT, folder, make_spec(), 10**9))
     assert (end.missing, end.reason) == (Missing.WORKER, "RuntimeError: no copy")
     assert CheckName.END_ANSWERED in failed(trial(end))
+
+
+@pytest.mark.parametrize(
+    ("limit", "told", "missing"),
+    [
+        (2**28, True, Missing.MEMORY),
+        (2**28, False, Missing.WORKER),
+        (None, True, Missing.WORKER),
+    ],
+)
+@pytest.mark.parametrize("event", [Event.WINDOW_SETTLED, Event.END_PROBED])
+def test_a_probe_that_is_refused_memory_under_a_limit_is_our_failure_and_without_one_the_frameworks(
+    event: Event, limit: int | None, told: bool, missing: Missing, tmp_path: Path
+) -> None:
+    folder = tmp_path / "trials" / "one"
+    refused = {"reason": "MemoryError: no", **({"out_of_memory": True} if told else {})}
+    events: dict[str, dict[str, Any]] = {"window_settled": asdict(SETTLED), "end_probed": {}, event: refused}
+    events_of(folder, finished={}, **events)
+    end = TrialEnd.from_json(gather(PROJECT, folder, make_spec(memory_limit_bytes=limit), 10**9))
+    assert (end.missing, end.reason) == (missing, "MemoryError: no")
 
 
 def test_the_referee_is_a_process_that_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

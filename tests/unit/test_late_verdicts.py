@@ -13,7 +13,7 @@ from test_gate import asked, judge, trial, workloads  # noqa: F401
 from runner.gate import trial_end
 from runner.gate.judge import Gate
 from workloads.records.check_name import CheckName
-from workloads.records.end_evidence import Difference
+from workloads.records.end_evidence import Difference, Missing, TrialEnd
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.status import Status
@@ -100,3 +100,15 @@ def test_a_trial_stored_without_an_end_is_judged_by_what_it_has() -> None:
     (judged,) = Gate(Path("nowhere"), PROJECT).judge([trial("mxnet")])
     assert judged.status is Status.OK
     assert [check.name for check in judged.checks[1:]] == [CheckName.GATE]
+
+
+def test_a_trial_whose_end_could_not_be_asked_for_our_probe_ran_out_of_memory_stays_and_says_so() -> None:
+    def judged(missing: Missing) -> TrialResult:
+        (result,) = judge(replace(trial("mxnet"), end=TrialEnd(RIGHT.outstanding, missing, "it was ended").to_json()))
+        return result
+
+    ours, its_own = judged(Missing.MEMORY), judged(Missing.WORKER)
+    assert (ours.status, ours.reason, its_own.status) == (Status.OK, None, Status.UNVERIFIED)
+    check = named(ours, CheckName.END_ANSWERED)
+    assert not check.passed and check.detail == "our probe of the trial's end ran out of memory: it was ended"
+    assert ours.figures == trial("mxnet").figures, "what was measured stays"

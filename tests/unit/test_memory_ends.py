@@ -14,7 +14,7 @@ import pytest
 from conftest import make_spec
 
 from adapters.base import Adapter
-from adapters.worker.__main__ import out_of_memory
+from adapters.worker.short_memory import out_of_memory
 from runner.ask import ending
 from runner.batch_size.memory_limit import data_peak_bytes, host_limit_bytes, tried
 from runner.launch import Outcome, limit_data

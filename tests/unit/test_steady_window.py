@@ -23,7 +23,10 @@ from runner.results.package_energy import package_energy
 from runner.results.window import calls, interruptions, speed, usage
 from workloads import weights
 from workloads.datasets import Split, batch_order
+from workloads.records.check_name import CheckName
+from workloads.records.checks import figure_checks
 from workloads.records.events import Event, Events
+from workloads.records.figures import FOREIGN_CPU, FOREIGN_CPU_EPOCHS, Figure
 from workloads.records.job import TrialSpec
 from workloads.records.samples import COLUMNS, Samples
 from workloads.records.steady_window import SteadyWindow
@@ -89,6 +92,7 @@ def trained(folder: Path, adapter: Slow, spec: TrialSpec, count: int = COUNT) ->
     split, epochs = Split(images, labels), spec.passes.epochs
     order, task = batch_order(count, epochs, 0), (PLAIN, spec.task.optimizer, weights.draw(PLAIN, 0), 0)
     adapter.load(split.images, split.labels)
+    folder.mkdir(exist_ok=True)
     log = EventLog(folder / "events.jsonl")
     window = trial.measure(adapter, spec, Prepared(split, split, order, task), log)
     log.write(Event.FINISHED)
@@ -129,6 +133,54 @@ def test_what_is_missing_is_trained_behind_the_epochs(tmp_path: Path, clock: Clo
     assert 0.8 <= length_s < 0.8 + 2 * STEP_S
     assert set(adapter.given[3 * (STEPS + 1) :]) == {BATCH}
     assert ended["steps"] == len(adapter.given) - 3 * (STEPS + 1) - 1 + STEPS - 1, "but for a call before each segment"
+
+
+class Remembering(Slow):
+    """A cheat that trains a batch only where it has not seen the same one before."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.seen: set[tuple[int, ...]] = set()
+
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
+        known = [tuple(sorted(batch.tolist())) in self.seen for batch in order]
+        self.seen |= {tuple(sorted(batch.tolist())) for batch in order}
+        self.clock.now_ns -= round(sum(known) * self.step_s * SECOND)
+        return super().train(order, rates, part)
+
+
+class Idle(Slow):
+    """A cheat that trains nothing once the epochs are over."""
+
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
+        if len(self.given) >= SPEC.passes.epochs * STEPS:
+            self.step_s = STEP_S / 80
+        return super().train(order, rates, part)
+
+
+def window_check(events: Events) -> bool | None:
+    """Whether the window's speed passes; None where it is not compared."""
+    calm = {each.name: Figure(0.0, "sampler") for each in (FOREIGN_CPU, FOREIGN_CPU_EPOCHS)}
+    measured = speed({event["event"]: event for event in events})
+    made = figure_checks(SPEC, PLAIN, measured | calm, read_epochs(events))
+    return next((check.passed for check in made if check.name == CheckName.WINDOW_SPEED), None)
+
+
+def test_a_batch_size_that_divides_the_split_gives_nothing_to_remember(tmp_path: Path, clock: Clock) -> None:
+    spec = varied(SPEC, window_s=20.0)
+    right, remembering = (
+        named(trained(tmp_path / name, adapter, spec, STEPS * BATCH), Event.WINDOW_ENDED)
+        for name, adapter in (("right", Slow(clock)), ("remembering", Remembering(clock)))
+    )
+    assert remembering["steps"] < 1.2 * right["steps"]
+
+
+@pytest.mark.parametrize(("adapter", "passed"), [(Slow, True), (Idle, False)])
+def test_a_window_that_trains_nothing_behind_right_epochs_is_too_fast(
+    adapter: type[Slow], passed: bool, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steady, "can_be_cut", lambda *_: False)  # a window behind the epochs
+    assert window_check(trained(tmp_path, adapter(clock), SPEC, STEPS * BATCH)) is passed
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from conftest import PROJECT, make_spec
 
 from runner import ask as asking
 from runner.launch import Launcher, Local, Outcome
+from runner.machine import description
 from runner.memory_worker import MemoryWorker
 from runner.results.assemble import first_losses_of
 from runner.trial import run_trial
@@ -26,6 +27,7 @@ SPEC = make_spec()
 LAUNCHER = Local("python", {}, PROJECT)
 ENDED = json.dumps({"event": Event.STARTED, "t_ns": 1}) + "\n" + json.dumps({"event": Event.FINISHED, "t_ns": 2}) + "\n"
 FILES = {EVENTS_FILE: ENDED, SAMPLES_FILE: ",".join(COLUMNS) + "\n", METER_FILE: '{"clocks": []}', LOG_FILE: ""}
+REFUSED = "OpenBLAS error: Memory allocation still failed after 10 retries\n"
 
 
 def ran(folder: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> Any:
@@ -58,6 +60,32 @@ def test_a_trial_of_files_that_are_none_has_failed_with_file_and_line(
     assert result.status is Status.FAILED and reason in result.reason and "\n" not in result.reason
     assert (tmp_path / "trials" / "b" / name).read_text() == text
     assert result_of(json.dumps(without_nan(result.to_json())).encode()).reason == result.reason
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kills", "log", "limit", "ran_out"),
+    [
+        (Outcome(-9, False, 1.0), 1, "", None, True),
+        (Outcome(-9, False, 1.0), 0, "", None, False),
+        (Outcome(-11, False, 1.0), 1, "", None, False),
+        (Outcome(1, False, 1.0), 0, REFUSED, 2**28, True),
+        (Outcome(1, False, 1.0), 0, REFUSED, None, False),  # its own word alone
+    ],
+)
+def test_that_memory_ended_a_worker_is_the_kernels_word_or_under_a_limit_its_logs(
+    outcome: Outcome, kills: int, log: str, limit: int | None, ran_out: bool, tmp_path: Path
+) -> None:
+    def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
+        for name, text in (FILES | {LOG_FILE: log}).items():
+            (folder / name).write_text(text)
+        return outcome
+
+    counts = iter((3, 3 + kills))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(asking, "run_worker", run_worker)
+        patched.setattr(description, "out_of_memory_kills", lambda: next(counts))
+        ended = asking.ask(Job(Kind.TRIAL, make_spec(memory_limit_bytes=limit)), tmp_path / "a", LAUNCHER)
+    assert ended.status is Status.OK and ended.outcome is not None and ended.outcome.out_of_memory is ran_out
 
 
 def test_events_of_a_memory_worker_that_are_none_are_the_reason_why_nothing_is_known(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import make_spec, varied
+from numpy.typing import NDArray
 
 from adapters.base import MEMORY_KINDS
 from adapters.numpy import adapter as numpy_adapter
@@ -26,7 +27,7 @@ from adapters.worker import trial as trial_worker
 from adapters.worker.__main__ import main
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import read_input
-from adapters.worker.trainer import CALL_S, Trainer, endless_batches, epoch_batches
+from adapters.worker.trainer import CALL_S, Rounds, Trainer, endless_batches, epoch_batches
 from adapters.worker.trial import FIRST_LOSSES, evaluate
 from runner.gate.tolerances import Truth, difference
 from workloads import weights
@@ -69,14 +70,31 @@ def test_an_epoch_is_cut_into_full_batches_and_a_rest_that_is_kept_or_dropped(
 
 @pytest.mark.parametrize("batch_size", [1, 3, 4, 10, 16, 25])
 @pytest.mark.parametrize(("timed", "steps"), [(1, 1), (3, 2), (4, 4)])
-def test_the_window_gets_full_batches_round_and_round_the_permutation(batch_size: int, timed: int, steps: int) -> None:
+def test_each_round_of_the_window_has_every_image_once_in_an_order_that_is_the_same_in_all_frameworks(
+    batch_size: int, timed: int, steps: int
+) -> None:
     order = np.random.Generator(np.random.PCG64(0)).permutation(10).astype(np.int32)
     trainer = Trainer(Adapter())
     trainer.step_s = CALL_S / (timed + 0.5)
-    blocks = list(islice(endless_batches(order, batch_size, trainer, time.monotonic() + 60), 7))
-    assert {block.shape for block in blocks} == {(steps, batch_size)}
-    seen = np.concatenate([block.ravel() for block in blocks])
-    assert seen.tolist() == np.resize(order, 7 * steps * batch_size).tolist()
+
+    def seen() -> NDArray[np.int32]:
+        blocks = list(islice(endless_batches(Rounds(order), batch_size, trainer, time.monotonic() + 60), 70))
+        assert {(block.shape, block.dtype, block.flags.c_contiguous) for block in blocks} == {
+            ((steps, batch_size), np.dtype(np.int32), True)
+        }
+        return np.concatenate([block.ravel() for block in blocks])
+
+    images = seen()
+    rounds = images[: len(images) // 10 * 10].reshape(-1, 10)
+    assert rounds[0].tolist() == order.tolist()
+    assert (np.sort(rounds) == np.arange(10)).all()
+    assert np.array_equal(images, seen())
+
+
+def test_no_batch_of_the_window_comes_back_where_the_batch_size_divides_the_split() -> None:
+    rounds = Rounds(np.random.Generator(np.random.PCG64(0)).permutation(256).astype(np.int32))
+    batches = {tuple(sorted(batch)) for batch in rounds.take(4000, 64).tolist()}
+    assert len(batches) == 4000
 
 
 @pytest.mark.parametrize("length", [1, 2, 7, 11, 64, 359])
@@ -95,9 +113,9 @@ def test_calls_are_powers_of_two_of_steps_and_hold_the_batches_in_their_order(le
 
 def test_the_window_ends_when_its_time_has_passed() -> None:
     order = np.arange(10, dtype=np.int32)
-    assert list(endless_batches(order, 4, Trainer(Adapter()), time.monotonic() - 1)) == []
+    assert list(endless_batches(Rounds(order), 4, Trainer(Adapter()), time.monotonic() - 1)) == []
     started = time.monotonic()
-    for _ in endless_batches(order, 4, Trainer(Adapter()), started + 0.05):
+    for _ in endless_batches(Rounds(order), 4, Trainer(Adapter()), started + 0.05):
         pass
     assert 0.05 <= time.monotonic() - started < 5
 

@@ -13,6 +13,7 @@ class CheckName(Word):
     SPEED_IDENTITY = "images/s x step time = batch size"
     STEPS_IDENTITY = "steps of an epoch"
     EPOCHS_SPEED = "epochs train at the window's speed"
+    WINDOW_SPEED = "the window trains no faster than the epochs"
     LONG_ENOUGH = "window is long enough"
     COVERED = "samples cover the window"
     INCREASING = "samples' times increase"
@@ -24,6 +25,8 @@ class CheckName(Word):
     IN_SPLIT = "batch size <= training split"
     PRECISION = "computes in the precision asked for"
     ADAM = "Adam's state = 2 x trainable bytes"
+    TIMES = "the worker's times are the runner's"
+    CALLS_ADD_UP = "calls add up to the window"
     NO_STALL = "no stall in the window"
     NOT_THROTTLED = "no CPU quota withheld time in the window"
     ENDED_WELL = "the worker ended well"
@@ -38,13 +41,20 @@ class CheckName(Word):
     EPOCHS_AGREE = "epochs are as the others'"
 
 
-# A trial that miscounts has no speed and no accuracy, and one in another precision is another column's.
-COUNTS = (CheckName.SPEED_IDENTITY, CheckName.STEPS_IDENTITY, CheckName.PRECISION)
+# A trial that miscounts has no speed and no accuracy. One in another precision is another column's. A window that is
+# faster than the epochs of the same trial did other work. One whose times are false has no speed.
+COUNTS = (
+    CheckName.SPEED_IDENTITY, CheckName.STEPS_IDENTITY, CheckName.WINDOW_SPEED, CheckName.TIMES, CheckName.CALLS_ADD_UP,
+    CheckName.PRECISION,
+)  # fmt: skip
 # What the gate finds beyond a framework's first probe. A trial that lacks one was not looked at so, and one that fails
 # one is no number.
 LATE_NAMES = (
     CheckName.POSSIBLE, CheckName.NOTHING_LEFT, CheckName.END_ANSWERED, CheckName.END_EVALUATION,
     CheckName.END_LOSSES, CheckName.END_UPDATES, CheckName.EPOCHS_AGREE,
 )  # fmt: skip
-OF_THE_RUN_ALONE = (CheckName.PRECISION, CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE, *LATE_NAMES)
+OF_THE_RUN_ALONE = (
+    CheckName.PRECISION, CheckName.TIMES, CheckName.CALLS_ADD_UP, CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE,
+    *LATE_NAMES,
+)  # fmt: skip
 MADE_AGAIN = tuple(name for name in CheckName if name not in OF_THE_RUN_ALONE)  # from the stored files

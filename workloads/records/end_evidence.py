@@ -41,6 +41,7 @@ class Missing(Word):
     WORKER = "worker"  # the framework did not answer
     REFEREE = "referee"  # it failed, or the workload is too large for it
     RUNNER = "runner"  # it was killed before the framework had answered
+    MEMORY = "memory"  # our probe ran out of it, under a limit or by the kernel's hand: the framework is not to blame
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,7 @@ class _WindowSettled(_Line, total=False):
     first_cpu_s: Seconds
     second_cpu_s: Seconds
     reason: str
+    out_of_memory: bool
 
 
 class _HostCounted(_Line, total=False):
@@ -95,6 +96,7 @@ class _EndProbed(_Line, total=False):
     asked_steps: Number
     idle_steps: Number
     reason: str
+    out_of_memory: bool
 
 
 class _Refused(TypedDict, total=False):
