@@ -16,6 +16,7 @@ from runner.gate.tolerances import ROUNDOFF
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.networks import of_trial
+from workloads.records.bounds import compare_with_allowed, show_both
 from workloads.records.build import REDUCED
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, Missing, Outstanding, TrialEnd
@@ -96,7 +97,8 @@ def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
     if trial.spec.placement.device == "cpu":
         most = CORE_HERTZ * (REDUCED_CORE_FLOP if reduced else CORE_FLOP) * trial.spec.placement.threads
     device = f"{trial.spec.placement.threads} cores" if trial.spec.placement.device == "cpu" else "any GPU"
-    detail = f"{speed.value:,.0f} images/s need {needed / 1e9:,.0f} GFLOP/s at least, {device} can {most / 1e9:,.0f}"
+    least, can = show_both(needed / 1e9, most / 1e9, "f", digits=0, fewer=0)
+    detail = f"{speed.value:,.0f} images/s need {least} GFLOP/s at least, {device} can {can}"
     yield Check(CheckName.POSSIBLE, needed <= most, detail)
 
 
@@ -108,15 +110,15 @@ def _end(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
     if as_it_converged(trial.figures)[0] is Status.DIVERGED:
         return  # weights that are no numbers agree with nothing
     if end.evaluation is not None:
-        apart, allowed, passed = _judged(end.evaluation, EVALUATION)
-        detail = f"the logits of {end.images} test images in evaluation mode differ by {apart} (allowed {allowed})"
+        apart, passed = _judged(end.evaluation, EVALUATION)
+        detail = f"the logits of {end.images} test images in evaluation mode differ by {apart}"
         yield Check(CheckName.END_EVALUATION, passed, f"at the trial's end {detail}")
     rounding = max((step.loss.rounding for step in end.steps), default=0.0)
     base = max(LOSSES, ROUNDOFF.get(trial.spec.task.precision, 0.0))
     losses = [(step, *_judged(replace(step.loss, rounding=rounding), base)) for step in end.steps]
     if losses:
-        step, apart, allowed, passed = next((each for each in losses if not each[-1]), losses[0])
-        detail = f"the loss of a step of {step.batch_size} images differs by {apart} (allowed {allowed})"
+        step, apart, passed = next((each for each in losses if not each[-1]), losses[0])
+        detail = f"the loss of a step of {step.batch_size} images differs by {apart}"
         yield Check(CheckName.END_LOSSES, passed, f"at the trial's end {detail}")
     yield from _updates(trial, end)
 
@@ -133,17 +135,17 @@ def _updates(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
     suspect = [each for each in gross if not each[-1]]
     if not suspect and len(fine) >= FEWEST_STEPS and not any(passed for *_, passed in fine):
         suspect = fine
-    for step, apart, allowed, passed in (suspect or gross)[:1]:
+    for step, apart, passed in (suspect or gross)[:1]:
         what = f"the update of {step.parameter} by a step of {step.batch_size} images"
-        yield Check(CheckName.END_UPDATES, passed, f"at the trial's end {what} differs by {apart} (allowed {allowed})")
+        yield Check(CheckName.END_UPDATES, passed, f"at the trial's end {what} differs by {apart}")
 
 
-def _judged(difference: Difference, base: float) -> tuple[str, str, bool]:
-    """(how far apart, how far they may be, whether that holds)."""
+def _judged(difference: Difference, base: float) -> tuple[str, bool]:
+    """(how far apart and how far they may be, whether that holds)."""
     allowed = max(base, ROUNDINGS * difference.rounding) + difference.resolution
     if difference.apart is None:
-        return "what is no number", f"{allowed:.0e}", False
-    return f"{difference.apart:.1e}", f"{allowed:.0e}", difference.apart <= allowed
+        return f"what is no number (allowed {allowed:.0e})", False
+    return compare_with_allowed(difference.apart, allowed), difference.apart <= allowed
 
 
 def _nothing_left(trial: TrialResult, copies: Outstanding) -> Check:
@@ -154,5 +156,6 @@ def _nothing_left(trial: TrialResult, copies: Outstanding) -> Check:
     window = trial.figures.get(WINDOW.name)
     window_s = window.value if window is not None and window.value is not None else trial.spec.window_s
     allowed_s = max(LEFT_S, LEFT_SHARE * window_s)
-    detail = f"{max(0.0, left_s):.3f} s of work were left when the window of {window_s:.2f} s had ended"
-    return Check(CheckName.NOTHING_LEFT, left_s <= allowed_s, f"{detail} (allowed {allowed_s:.3f} s)")
+    left, allowed = show_both(max(0.0, left_s), allowed_s, "f", digits=3, fewer=0)
+    detail = f"{left} s of work were left when the window of {window_s:.2f} s had ended (allowed {allowed} s)"
+    return Check(CheckName.NOTHING_LEFT, left_s <= allowed_s, detail)
