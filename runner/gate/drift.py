@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from runner.gate.sizes import diverged, lower_middle
 from workloads import schedules
+from workloads.records.bounds import compare_with_allowed
 from workloads.records.result import Epoch
 from workloads.schedules import Rates
 from workloads.spec import OptimizerSpec
@@ -46,7 +47,8 @@ class Drift:
     allowed: float
 
     def __str__(self) -> str:
-        return f"the {self.quantity} of epoch {self.epoch + 1} differs by {self.apart:.1e} (allowed {self.allowed:.0e})"
+        size = compare_with_allowed(self.apart, self.allowed)
+        return f"the {self.quantity} of epoch {self.epoch + 1} differs by {size}"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from functools import partial
 from operator import attrgetter
 
 from runner.gate.sizes import apart, diverged, lower_middle, middle, other_names, relative
+from workloads.records.bounds import compare_with_allowed
 from workloads.records.build import BFLOAT16, DIGITS, FLOAT16, FLOAT32, REDUCED
 from workloads.records.evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
 
@@ -107,7 +108,7 @@ class Deviation:
         return self.apart / self.allowed if self.apart > self.allowed or math.isfinite(self.allowed) else 0.0
 
     def __str__(self) -> str:
-        size = f"{self.apart:.1e} (allowed {self.allowed:.0e})"
+        size = compare_with_allowed(self.apart, self.allowed)
         steps = f"{self.steps} step{'s' * (self.steps != 1)}"
         return self.kind.value.format(key=self.key, steps=steps, size=size)
 
@@ -272,7 +273,7 @@ def losses_differ(
     """
     for step, gap in _compared_losses(losses, expected, rounding or [0.0] * PROBE_STEPS, disturbed, growth):
         if (deviation := _closest((Kind.LOSSES, str(step), step - 1), [gap], precision)).ratio > 1:
-            return f"the loss of step {step} differs by {deviation.apart:.1e} (allowed {deviation.allowed:.0e})"
+            return f"the loss of step {step} differs by {compare_with_allowed(deviation.apart, deviation.allowed)}"
     return None
 
 

@@ -16,6 +16,7 @@ from runner.gate.tolerances import ROUNDOFF
 from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.networks import of_trial
+from workloads.records.bounds import compare_with_allowed, show_both
 from workloads.records.build import REDUCED
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, Missing, Outstanding, TrialEnd
@@ -111,7 +112,8 @@ def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
         product = None if reduced else trial.first_known(PRODUCT)
         if product is not None and product < most:
             most, who = product, "its fastest product of matrices does"
-    detail = f"{speed.value:,.0f} images/s need {needed / 1e9:,.0f} GFLOP/s at least, {who} {most / 1e9:,.0f}"
+    least, can = show_both(needed / 1e9, most / 1e9, "f", digits=0, fewer=0)
+    detail = f"{speed.value:,.0f} images/s need {least} GFLOP/s at least, {who} {can}"
     yield Check(CheckName.POSSIBLE, needed <= most, detail)
 
 
@@ -125,21 +127,21 @@ def _end(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
     if as_it_converged(trial.figures)[0] is Status.DIVERGED:
         return  # weights that are no numbers agree with nothing
     if end.evaluation is not None:
-        apart, allowed, passed = _judged(end.evaluation, EVALUATION)
-        detail = f"the logits of {end.images} test images in evaluation mode differ by {apart} (allowed {allowed})"
+        apart, passed = _judged(end.evaluation, EVALUATION)
+        detail = f"the logits of {end.images} test images in evaluation mode differ by {apart}"
         yield Check(CheckName.END_EVALUATION, passed, f"at the trial's end {detail}")
     rounding = max((step.loss.rounding for step in end.steps), default=0.0)
     base = max(LOSSES, ROUNDOFF.get(trial.spec.task.precision, 0.0))
     said = [
-        (f"a step of {step.batch_size} images", _judged(replace(step.loss, rounding=rounding), base))
+        (f"a step of {step.batch_size} images", *_judged(replace(step.loss, rounding=rounding), base))
         for step in end.steps
     ]
     if call := end.call:
         where = f"step {call.row} of a call of {call.rows} steps of {call.batch_size} images"
-        said.append((where, _judged(call.loss, max(CALL_LOSSES, base))))
+        said.append((where, *_judged(call.loss, max(CALL_LOSSES, base))))
     if said:
-        where, (apart, allowed, passed) = next((each for each in said if not each[1][-1]), said[0])
-        detail = f"the loss of {where} differs by {apart} (allowed {allowed})"
+        where, apart, passed = next((each for each in said if not each[-1]), said[0])
+        detail = f"the loss of {where} differs by {apart}"
         yield Check(CheckName.END_LOSSES, passed, f"at the trial's end {detail}")
     yield from _updates(trial, end)
 
@@ -157,23 +159,23 @@ def _updates(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
     if not suspect and len(fine) >= FEWEST_STEPS and not any(passed for *_, passed in fine):
         suspect = fine
     said = [
-        (f"the update of {step.parameter} by a step of {step.batch_size} images", (apart, allowed, passed))
-        for step, apart, allowed, passed in suspect or gross
+        (f"the update of {step.parameter} by a step of {step.batch_size} images", apart, passed)
+        for step, apart, passed in suspect or gross
     ]
     if (call := end.call) and call.update.resolution < TELLING:
         what = f"the update of {call.parameter} by a call of {call.rows} steps of {call.batch_size} images"
-        said.append((what, _judged(call.update, CALL_UPDATES)))
-    said.sort(key=lambda each: each[1][-1])  # those that fail first
-    for what, (apart, allowed, passed) in said[:1]:
-        yield Check(CheckName.END_UPDATES, passed, f"at the trial's end {what} differs by {apart} (allowed {allowed})")
+        said.append((what, *_judged(call.update, CALL_UPDATES)))
+    said.sort(key=lambda each: each[-1])  # those that fail first
+    for what, apart, passed in said[:1]:
+        yield Check(CheckName.END_UPDATES, passed, f"at the trial's end {what} differs by {apart}")
 
 
-def _judged(difference: Difference, base: float) -> tuple[str, str, bool]:
-    """(how far apart, how far they may be, whether that holds)."""
+def _judged(difference: Difference, base: float) -> tuple[str, bool]:
+    """(how far apart and how far they may be, whether that holds)."""
     allowed = max(base, ROUNDINGS * difference.rounding) + difference.resolution
     if difference.apart is None:
-        return "what is no number", f"{allowed:.0e}", False
-    return f"{difference.apart:.1e}", f"{allowed:.0e}", difference.apart <= allowed
+        return f"what is no number (allowed {allowed:.0e})", False
+    return compare_with_allowed(difference.apart, allowed), difference.apart <= allowed
 
 
 def _nothing_left(trial: TrialResult, copies: Outstanding) -> Check:
@@ -184,5 +186,6 @@ def _nothing_left(trial: TrialResult, copies: Outstanding) -> Check:
     window = trial.figures.get(WINDOW.name)
     window_s = window.value if window is not None and window.value is not None else trial.spec.window_s
     allowed_s = max(LEFT_S, LEFT_SHARE * window_s)
-    detail = f"{max(0.0, left_s):.3f} s of work were left when the window of {window_s:.2f} s had ended"
-    return Check(CheckName.NOTHING_LEFT, left_s <= allowed_s, f"{detail} (allowed {allowed_s:.3f} s)")
+    left, allowed = show_both(max(0.0, left_s), allowed_s, "f", digits=3, fewer=0)
+    detail = f"{left} s of work were left when the window of {window_s:.2f} s had ended (allowed {allowed} s)"
+    return Check(CheckName.NOTHING_LEFT, left_s <= allowed_s, detail)

@@ -23,6 +23,7 @@ from settings import CASES, Arrays, Case
 from runner.environments.definition import profiles, read, worker_variables
 from runner.gate.sizes import other_names
 from workloads.layers import Dropout
+from workloads.records.bounds import compare_with_allowed
 from workloads.records.build import DEFAULT, FLOAT32, FLOAT64, Mode, in_mode
 from workloads.records.evidence import Evidence
 from workloads.spec import SLOTS
@@ -150,7 +151,7 @@ def apart(found: Arrays, expected: Arrays, scale: float | None = None) -> tuple[
 
 def excess(found: Arrays, expected: Arrays, allowed: float, scale: float | None = None) -> str:
     worst, where = apart(found, expected, scale)
-    return "" if worst <= allowed else f"{where} differs by {worst:.1e}, allowed {allowed:.0e}"
+    return "" if worst <= allowed else f"{where} differs by {compare_with_allowed(worst, allowed)}"
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,8 @@ def own_gradients(seen: Seen) -> str:
     """The same, each relative to its own norm."""
     allowed = settings.DEEP_OWN_GRADIENTS if seen.case.deep else settings.OWN_GRADIENTS
     worst, where = norms_apart(under(seen.found, "gradients/"), under(seen.expected, "gradients/"), 1e-2)
-    return "" if worst <= allowed else f"{where} differs by {worst:.1e} of its norm, allowed {allowed:.0e}"
+    size = compare_with_allowed(worst, allowed)
+    return "" if worst <= allowed else f"{where} differs, as a share of its norm, by {size}"
 
 
 def updates(seen: Seen) -> str:
@@ -240,7 +242,8 @@ def updates(seen: Seen) -> str:
         for arrays in (seen.found, seen.expected)
     ]
     worst, where = norms_apart(changes[0], changes[1], 1e-2)
-    return "" if worst <= allowed else f"{where} changes otherwise by {worst:.1e} of its change, allowed {allowed:.0e}"
+    size = compare_with_allowed(worst, allowed)
+    return "" if worst <= allowed else f"{where} changes otherwise, as a share of its change, by {size}"
 
 
 def losses(seen: Seen) -> str:
@@ -251,7 +254,8 @@ def losses(seen: Seen) -> str:
     worst = int(difference.argmax())
     if difference[worst] <= settings.LOSSES:
         return ""
-    return f"the loss of step {max(worst, 1)} differs by {difference[worst]:.1e}, allowed {settings.LOSSES:.0e}"
+    size = compare_with_allowed(float(difference[worst]), settings.LOSSES)
+    return f"the loss of step {max(worst, 1)} differs by {size}"
 
 
 def weights(seen: Seen) -> str:

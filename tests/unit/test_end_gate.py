@@ -12,8 +12,9 @@ import pytest
 from conftest import PROJECT, make_spec
 
 from runner.gate import trial_end
-from runner.gate.trial_end import EVALUATION, GROSS, LEFT_SHARE, LOSSES, TURNED, UPDATES, checks, gather
+from runner.gate.trial_end import EVALUATION, GROSS, LEFT_SHARE, LOSSES, ROUNDINGS, TURNED, UPDATES, checks, gather
 from workloads.catalogue.osu_cnn import OSU_CNN
+from workloads.records.bounds import compare_with_allowed, show_both
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, EndCall, EndStep, Missing, Outstanding, TrialEnd
 from workloads.records.events import Event
@@ -133,6 +134,27 @@ def test_what_differs_at_the_end_is_named_with_its_size_and_what_is_allowed(
     end: TrialEnd, name: str, detail: str
 ) -> None:
     assert failed(trial(end)) == {name: detail}
+
+
+@pytest.mark.parametrize("beyond", [1.0 + 1e-9, 1.001, 1.02, 1.4])
+@pytest.mark.parametrize("allowed", [EVALUATION, 1.9e-4, 2.04e-4, 0.109, 3e7])
+def test_a_failed_comparison_is_visibly_false_and_one_that_held_is_visibly_true(allowed: float, beyond: float) -> None:
+    def hold(text: str) -> bool:
+        shown, bound = map(float, text.rstrip(")").split(" (allowed "))
+        return shown <= bound
+
+    assert not hold(compare_with_allowed(allowed * beyond, allowed))
+    assert hold(compare_with_allowed(allowed / beyond, allowed))
+    assert hold(compare_with_allowed(allowed, allowed))
+    left, most = (float(text.replace(",", "")) for text in show_both(allowed * beyond, allowed, "f", 3, 0))
+    assert left > most
+
+
+def test_a_bound_that_rounds_up_to_the_difference_is_named_with_more_digits() -> None:
+    end = replace(RIGHT, evaluation=Difference(1.9e-4, rounding=1.85e-4 / ROUNDINGS))
+    assert failed(trial(end))[CheckName.END_EVALUATION].endswith("differ by 1.90e-04 (allowed 1.8e-04)")
+    late = replace(RIGHT, outstanding=Outstanding(0.1004, 0.0, 0.1004, 0.0))
+    assert "0.1004 s of work " in failed(trial(late))[CheckName.NOTHING_LEFT]
 
 
 def test_rounding_widens_what_is_allowed_and_an_update_too_small_to_tell_is_not_judged() -> None:

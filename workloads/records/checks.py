@@ -12,6 +12,7 @@ import numpy as np
 
 from ..spec import Workload
 from . import figures as registry
+from .bounds import show_both
 from .build import FLOAT64
 from .check_name import CheckName
 from .figures import Figure, FigureSpec, Method
@@ -279,5 +280,7 @@ def clock_checks(figures: dict[str, Figure], clocks: list[dict[str, int]]) -> li
         return [Check(CheckName.KEPT_PACE, False, "cannot be told: the sampler did not read the clocks at the end")]
     before_ns, after_ns = (pair["epoch_ns"] - pair["monotonic_ns"] for pair in (clocks[0], clocks[-1]))
     drift_s = (after_ns - before_ns) / 1e9
-    detail = f"the epoch moved by {drift_s:+.3f} s against the monotonic clock; {CLOCK_DRIFT_S:g} s are allowed"
+    drifted, allowed = show_both(abs(drift_s), CLOCK_DRIFT_S, "f", digits=3, fewer=1)
+    sign = "+" if drift_s >= 0 else "-"
+    detail = f"the epoch moved by {sign}{drifted} s against the monotonic clock; {allowed} s are allowed"
     return [Check(CheckName.KEPT_PACE, abs(drift_s) < CLOCK_DRIFT_S, detail)]

@@ -1,0 +1,24 @@
+"""A measured value and what it may be at most, in words: the two numbers always show which of them is larger."""
+
+from __future__ import annotations
+
+MOST_DIGITS = 17  # they tell any two floating-point numbers apart
+
+
+def show_both(value: float, allowed: float, style: str = "e", digits: int = 1, fewer: int = 1) -> tuple[str, str]:
+    """Return both as text, with more `digits` until the texts compare as the numbers do.
+
+    `style` is a format, "e" or "f"; `digits` follow the point of the value, `fewer` less that of the bound.
+    """
+    for more in range(digits, MOST_DIGITS):
+        texts = f"{value:,.{more}{style}}", f"{allowed:,.{max(0, more - fewer)}{style}}"
+        shown, bound = (float(text.replace(",", "")) for text in texts)
+        if (shown <= bound) == (value <= allowed):
+            return texts
+    return repr(value), repr(allowed)
+
+
+def compare_with_allowed(value: float, allowed: float) -> str:
+    """Return "1.93e-04 (allowed 1.9e-04)": it never looks as if a failed comparison had passed, or the reverse."""
+    shown, bound = show_both(value, allowed)
+    return f"{shown} (allowed {bound})"
