@@ -9,6 +9,7 @@ from workloads.records.blocks import main_size
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.checks import SHORTEST_S, as_asked, failed
 from workloads.records.disturbance import largest_share, taken_above
+from workloads.records.figures import ACCURACY, HOST_MEMORY, SPEED
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.study import studies
@@ -40,6 +41,7 @@ def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, 
         "Still being written: what is not finished is not in this report": map(str, stored.in_use),
         "Trials that are not ok": (
             f"{result.spec.id}: {status_words(result.status)}: {result.reason or 'no reason was stored'}"
+            f"{_measured(result)}"
             for result in stored.results
             if result.status is not Status.OK
         ),
@@ -65,6 +67,18 @@ def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, 
         "Unfinished trials (no result: still running, or killed)": map(str, stored.unfinished),
     }
     return {title: found for title, lines in problems.items() if (found := tuple(lines))}
+
+
+def _measured(result: TrialResult) -> str:
+    """What an unverified trial measured, and what to do next; empty for another one, and where it measured nothing."""
+    figures = [
+        f"{spec.label.lower()} {value * spec.factor:.4g} {spec.unit}"
+        for spec in (SPEED, HOST_MEMORY, ACCURACY)
+        if (value := result.first_known(spec)) is not None
+    ]
+    if result.status is not Status.UNVERIFIED or not figures:
+        return ""
+    return f". It measured: {', '.join(figures)}. No table has these. Read what differs, then run the trial again"
 
 
 def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple[str, ...]:

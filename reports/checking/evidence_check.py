@@ -49,6 +49,7 @@ class Probes:
         room = results / ROOMS[Kind.PROBE]
         found = map(_read_probe, sorted(room.iterdir()) if room.is_dir() else ())
         self._every = [probe for probe in found if probe is not None]
+        self._answers: dict[tuple[Any, ...], Evidence | None] = {}  # by precision and question
         self._referees = [probe for probe in self._every if probe.spec.cell.framework == REFEREE]
 
     def of(self, spec: TrialSpec) -> list[StoredProbe]:
@@ -57,13 +58,15 @@ class Probes:
 
     def referee(self, spec: TrialSpec, precision: str) -> Evidence | None:
         """The referee's answer from the same weights and images in this precision; None where there is not one."""
-        asked = _question(spec)
-        answers = [
-            probe.evidence
-            for probe in self._referees
-            if probe.spec.task.precision == precision and _question(probe.spec) == asked
-        ]
-        return Evidence.from_json(validation.numbers(answers[-1])) if answers else None
+        asked = (precision, *_question(spec))
+        if asked not in self._answers:
+            answers = [
+                probe.evidence
+                for probe in self._referees
+                if (probe.spec.task.precision, *_question(probe.spec)) == asked
+            ]
+            self._answers[asked] = Evidence.from_json(validation.numbers(answers[-1])) if answers else None
+        return self._answers[asked]
 
     def disturbed(self, spec: TrialSpec) -> bool:
         """True if the referee was asked from disturbed weights, too: then the gate allowed more, and only it knows."""

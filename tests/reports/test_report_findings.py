@@ -10,7 +10,7 @@ import pytest
 from conftest import varied
 from stored import BATCH_SIZES, VERSIONS, ended, on_gpu, study, trial
 
-from reports import findings
+from reports import caveats, findings
 from reports.conditions import sections
 from reports.load import Stored
 from reports.report import Summary
@@ -290,6 +290,16 @@ def test_unverified_unreadable_and_unfinished_trials_are_counted() -> None:
     odd = replace(trial("mxnet"), status=Status.UNVERIFIED, reason="differs")
     lines = told(trial(), odd, unreadable=2, unfinished=1).not_verified
     assert "Trials that give no number: 1 unverified, 2 unreadable, 1 unfinished." in lines
+
+
+def test_what_an_unverified_trial_measured_stands_next_to_the_accusation() -> None:
+    odd = replace(trial("mxnet"), status=Status.UNVERIFIED, reason="differs from the referee")
+    died = replace(trial("pytorch", 64), status=Status.FAILED, reason="killed")
+    stored_trials = Stored((odd, died), (Path("a"), Path("b")), (), ())
+    first, second = caveats.lists(stored_trials, ())["Trials that are not ok"]
+    assert first.startswith(f"{odd.spec.id}: unverified: differs from the referee. It measured: training speed ")
+    assert "images/s, host memory " in first and " MiB, test accuracy " in first
+    assert second == f"{died.spec.id}: failed: killed"
 
 
 def test_one_trial_alone_makes_no_comparison() -> None:
