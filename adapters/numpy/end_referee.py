@@ -184,8 +184,8 @@ def read(folder: Path) -> Asked:
 
 
 def _called(asked: Asked) -> EndCall | None:
-    """How far the call of several steps is off; None where the worker made none."""
-    if f"{CALL}/order" not in asked.saved:
+    """How far the call of several steps is off; None where the worker made none, or at a rate that moves nothing."""
+    if f"{CALL}/order" not in asked.saved or asked.rule.learning_rate == 0:
         return None
     spec = asked.spec
     call = SavedCall(asked.workload, asked.rule, spec.part, asked.images, asked.labels, asked.saved)

@@ -295,6 +295,7 @@ def test_a_last_rate_too_small_for_float32_is_no_fault_of_the_adapter(
     updates = [step.update for step in right.steps if step.update]
     assert updates and right.idle_steps == 0
     assert all(apart(each) <= each.resolution for each in updates if apart(each) > 0.03)
+    assert (call := right.call) is None or (apart(call.loss) < 1e-5 and excess(call.update) < 1e-3)
     if rule in ("adam", "adamw", "rmsprop"):
         assert {each.resolution for each in updates} == {1.0}, "an update that nobody could see was judged"
 
