@@ -134,7 +134,7 @@ def order(a: Point, b: Point) -> Order:
 
 
 def rank(a: Point, b: Point) -> Order:
-    """Their order, where it may name the first of several; UNRANKED if one repeat lies within the spread, or has none."""
+    """Their order, where it may name the first of several. UNRANKED: one repeat, within the spread or without any."""
     ordered = order(a, b)
     if ordered not in (Order.ABOVE_ONCE, Order.BELOW_ONCE):
         return ordered
