@@ -140,15 +140,15 @@ def test_disturbed_cells_are_counted_beside_the_speed() -> None:
 def test_memory_names_least_and_most_at_both_ends() -> None:
     # the synthetic MiB: 400, 500 and 600 by framework, and a quarter of the batch size
     assert one(told(*study()).findings, "Host memory") == (
-        "Host memory by batch size: at 4 401 to 601 MiB in this run, and one run per cell is too little to rank the "
-        "frameworks; at 1024 656 to 856 MiB in this run, and one run per cell is too little to rank the frameworks."
+        "Host memory by batch size: at 4, 401 to 601 MiB in this run, and one run per cell is too little to rank the "
+        "frameworks; at 1024, 656 to 856 MiB in this run, and one run per cell is too little to rank the frameworks."
     )
 
 
 def test_on_a_gpu_it_is_the_gpus_memory() -> None:
     summary = told(*(on_gpu(trial(name, 4)) for name in VERSIONS))
     assert one(summary.findings, "GPU memory").startswith(
-        "GPU memory by batch size: at 4 604 to 904 MiB in this run, and one run"
+        "GPU memory by batch size: at 4, 604 to 904 MiB in this run, and one run"
     )
     assert not [line for line in summary.not_verified if "No trial ran on a GPU" in line]
 
