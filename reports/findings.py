@@ -128,15 +128,15 @@ def _silent(section: Section) -> str:
 
 @dataclass(frozen=True)
 class End:
-    """Who is at an end, as far as it may be said: `kind` is "stated" by intervals, "seen" in this run, a "tie" of
-    `names`, or "untold".
+    """Who is at an end, as far as it may be said: `kind` is "stated" by intervals, "seen" in this run beyond a spread
+    that is known, a "tie" of `names`, "untold", or "unranked" for want of repeats.
     """
 
     kind: str
     names: tuple[str, ...] = ()
 
 
-KINDS = ("stated", "seen", "tie", "untold")  # what is stated comes first
+KINDS = ("stated", "seen", "tie", "untold", "unranked")  # what is stated comes first
 
 
 def _said(end: Extreme) -> End:
@@ -144,7 +144,7 @@ def _said(end: Extreme) -> End:
         return End("stated" if end.stated else "seen", (end.name,))
     if end.kind is Order.TIE:
         return End("tie", tuple(ordered((end.name, *end.against))))
-    return End("untold")
+    return End("unranked" if end.kind is Order.UNRANKED else "untold")
 
 
 def _grouped(fastest: Mapping[int, Extreme]) -> list[dict[str, Any]]:

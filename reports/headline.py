@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -13,7 +15,7 @@ from workloads.records.status import Status
 from . import order, tables
 from .conditions import Section
 from .frameworks import ordered
-from .order import Extreme, Point, extreme
+from .order import Extreme, Order, Point, extreme
 from .quantities import SPEED
 from .sentences import say
 from .words import span_list, status_words
@@ -88,7 +90,8 @@ def headline(section: Section) -> str:
 def _of_several(of_section: Race, section: Section) -> str:
     told, every = of_section.told, of_section.met
     if not told:
-        return say(WORDING, "untold", every=every)
+        few = any(end.kind is Order.UNRANKED for end in of_section.fastest.values())
+        return say(WORDING, "too_few", **_too_few(of_section)) if few else say(WORDING, "untold", every=every)
     sizes: dict[str, list[int]] = {}
     for size, end in told.items():
         sizes.setdefault(end.name, []).append(size)
@@ -100,6 +103,16 @@ def _of_several(of_section: Race, section: Section) -> str:
         return say(WORDING, "leaders", sizes=sizes, counts=counts, **facts)
     ((name, of_name),) = sizes.items()
     return say(WORDING, "leader", name=name, sizes=of_name, lead=_widest(of_section, of_name), **facts)
+
+
+def _too_few(of_section: Race) -> dict[str, Any]:
+    """`within_percent`: the largest difference that one run per cell leaves open; None where no spread is known."""
+    single = [
+        point for of_size in of_section.points.values() for point in of_size.values() if not point.sure and point.value
+    ]
+    within = max((200 * point.borrowed / abs(point.value) for point in single), default=math.nan)
+    every_once = all(point.n == 1 for of_size in of_section.points.values() for point in of_size.values())
+    return {"within_percent": None if math.isnan(within) else within, "every_once": every_once}
 
 
 def _widest(of_section: Race, sizes: Iterable[int]) -> tuple[float, str] | None:
@@ -121,6 +134,8 @@ def _of_one(of_section: Race) -> str:
         ((size, point),) = points.items()
         return say(WORDING, "one_cell", name=names[0], speed=point.value, size=size)
     best = order.best(points)
+    if len(best.tied) == len(points) - 1 and not any(point.sure for point in points.values()):
+        return say(WORDING, "too_few_of_one", name=names[0], every=list(points))
     once = not any(point.sure for point in points.values())
     return say(WORDING, "alone", name=names[0], best=[best.place, *best.tied], every=list(points), once=once)
 

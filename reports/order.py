@@ -2,19 +2,20 @@
 
 An order is stated only where the intervals of both values support it: they do not overlap. Where a value has no
 interval (one repeat), two values within TIE_PERCENT of the larger are a tie, and beyond it the order is that of this
-run alone. A difference is held against a tolerance by its interval, and those called beyond it are corrected for how
-many were looked at.
+run alone. One repeat names the first of several only where its lead is beyond the spread between repeats; other cells
+of the same section must have shown that spread. A difference is held against a tolerance by its interval, and those
+called beyond it are corrected for how many were looked at.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
-from workloads.records.intervals import accuracy_step, reach
+from workloads.records.intervals import accuracy_step, reach, student
 
 from . import tables
 from .conditions import Section
@@ -23,19 +24,24 @@ from .spread import LEAST_SPREAD
 
 ERROR = 0.05  # of each family of tests
 TIE_PERCENT = 5.0
+FEWEST_FREEDOM = 4  # repeats beyond the first of each cell, over all cells: two cells of three
 IN_THIS_RUN = "in this run"  # what is said of one repeat beside its order
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
 class Point:
     """A value with its interval, in one unit; NaN where nothing is known of the spread. n counts the repeats; 0 =
-    published, and taken at its word.
+    published, and taken at its word. `borrowed` is half the 95 % interval of one repeat, from repeats of other cells;
+    NaN where these are too few.
     """
 
     value: float
     low: float
     high: float
     n: int
+    borrowed: float = math.nan
 
     @property
     def sure(self) -> bool:
@@ -44,7 +50,7 @@ class Point:
 
     def times(self, factor: float) -> Point:
         """Value and interval times `factor`, which must be above 0."""
-        return Point(factor * self.value, factor * self.low, factor * self.high, self.n)
+        return Point(factor * self.value, factor * self.low, factor * self.high, self.n, factor * self.borrowed)
 
 
 Points = dict[tables.Place, Point]
@@ -54,10 +60,33 @@ def points(section: Section, quantity: Quantity) -> Points:
     """Of the cells that have a value."""
     task = section.condition.task
     step = accuracy_step(task.dataset, task.source)
+    cells = {place: cell for place, cell in tables.by_place(section, quantity).items() if cell["n"]}
+    absolute = quantity is ACCURACY
+    found = {
+        place: of_cell(cell, step if absolute else LEAST_SPREAD * abs(cell["mean"])) for place, cell in cells.items()
+    }
+    return with_borrowed(found, cells, step if absolute else LEAST_SPREAD, absolute)
+
+
+def with_borrowed(
+    points: Mapping[Key, Point], cells: Mapping[Key, Mapping[str, Any]], least_spread: float, absolute: bool
+) -> dict[Key, Point]:
+    """The same; those of one repeat know the spread that repeats of the other cells have, pooled over them.
+
+    The spread is a share of the mean, or `absolute` in the unit. Below FEWEST_FREEDOM none is known.
+    """
+    squares, freedom = 0.0, 0
+    for cell in cells.values():
+        if cell["n"] > 1 and not math.isnan(cell["cv_percent"]):
+            deviation = cell["cv_percent"] / 100 * (abs(cell["mean"]) if absolute else 1.0)
+            squares += (cell["n"] - 1) * deviation**2
+            freedom += int(cell["n"]) - 1
+    if freedom < FEWEST_FREEDOM or all(point.sure for point in points.values()):
+        return dict(points)
+    half = student(freedom) * max(math.sqrt(squares / freedom), least_spread)
     return {
-        place: of_cell(cell, step if quantity is ACCURACY else LEAST_SPREAD * abs(cell["mean"]))
-        for place, cell in tables.by_place(section, quantity).items()
-        if cell["n"]
+        key: point if point.sure else replace(point, borrowed=half * (1.0 if absolute else abs(point.value)))
+        for key, point in points.items()
     }
 
 
@@ -82,6 +111,7 @@ class Order(StrEnum):
     ABOVE_ONCE = "above in this run"
     BELOW_ONCE = "below in this run"
     TIE = "a tie"  # without an interval, and within TIE_PERCENT
+    UNRANKED = "one repeat"  # and the spread between repeats is not known, or larger than the difference
 
 
 ABOVE = (Order.ABOVE, Order.ABOVE_ONCE)
@@ -101,6 +131,18 @@ def order(a: Point, b: Point) -> Order:
         return Order.BELOW
     exact = a.low == a.high == b.low == b.high
     return Order.EQUAL if exact and a.n == b.n == 0 else Order.OVERLAP
+
+
+def rank(a: Point, b: Point) -> Order:
+    """Their order, where it may name the first of several. UNRANKED: one repeat, within the spread or without any."""
+    ordered = order(a, b)
+    if ordered not in (Order.ABOVE_ONCE, Order.BELOW_ONCE):
+        return ordered
+    (a_low, a_high), (b_low, b_high) = (
+        (each.low, each.high) if each.sure else (each.value - each.borrowed, each.value + each.borrowed)
+        for each in (a, b)
+    )
+    return ordered if a_low > b_high or a_high < b_low else Order.UNRANKED  # no number is beyond NaN
 
 
 @dataclass(frozen=True)
@@ -132,8 +174,8 @@ def extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
         raise ValueError(f"{len(points)} values have no order")
     name = (max if highest else min)(points, key=lambda key: points[key].value)
     wanted, wanted_once = (Order.ABOVE, Order.ABOVE_ONCE) if highest else (Order.BELOW, Order.BELOW_ONCE)
-    strength = (Order.OVERLAP, Order.EQUAL, Order.TIE, wanted_once, wanted)
-    orders = {other: order(points[name], points[other]) for other in points if other != name}
+    strength = (Order.UNRANKED, Order.OVERLAP, Order.EQUAL, Order.TIE, wanted_once, wanted)
+    orders = {other: rank(points[name], points[other]) for other in points if other != name}
     weakest = min(orders.values(), key=strength.index)
     return Extreme(name, weakest, tuple(other for other, kind in orders.items() if kind is weakest))
 
@@ -150,7 +192,7 @@ def best(points: Mapping[int, Point]) -> Best:
     """Of one or more, by batch size; of equal ones the smallest. Raises ValueError without any."""
     place = max(sorted(points), key=lambda size: points[size].value)
     others = (size for size in sorted(points) if size != place)
-    return Best(place, tuple(size for size in others if order(points[place], points[size]) not in ABOVE))
+    return Best(place, tuple(size for size in others if rank(points[place], points[size]) not in ABOVE))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

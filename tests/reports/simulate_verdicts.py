@@ -78,12 +78,14 @@ def parity(runs: int, seed: int) -> str:
 
 def orders(runs: int, seed: int) -> str:
     rows = []
-    for repeats in (1, 3, 5, 10):
+    for repeats, known in ((1, 0), (1, 2), (1, 4), (1, 9), (3, 0), (5, 0), (10, 0)):
         for spread in (1, *SPREADS_PERCENT):
-            rates = [simulate_orders.order_rates(lead, repeats, spread / 100, runs, seed) for lead in (0, 0.15, 0.3)]
+            leads = (0, 0.15, 0.3)
+            rates = [simulate_orders.order_rates(lead, repeats, spread / 100, runs, seed, known) for lead in leads]
             none = rates[0].wrong_seen if repeats == 1 else rates[0].wrong_stated
             numbers = (none, *(one.right for one in rates[1:]))
-            rows.append([f"{repeats}, {spread} %", *(f"{one:.1f}" for one in numbers)])
+            cells = f"1 and {known} cells of 3" if known else f"{repeats}"
+            rows.append([f"{cells}, {spread} %", *(f"{one:.1f}" for one in numbers)])
     head = ["repeats, spread", "no difference: reports that name one", "15 % ahead: named", "30 % ahead: named"]
     return table(head, rows)
 

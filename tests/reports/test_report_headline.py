@@ -17,6 +17,7 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 NO_MEMORY = "the device has 16 GiB"
+TOO_FEW = "One run per cell is too little to rank training speeds: the spread between runs of this machine is not known"
 
 
 def speedy(framework: str, size: int, speed: float, repeat: int = 0, accuracy: float = 0.9) -> TrialResult:
@@ -52,10 +53,23 @@ def test_one_that_leads_everywhere_is_fastest_at_all_and_the_widest_lead_is_name
     assert said(*repeated(speeds)) == (
         "PyTorch is fastest at all 2 batch sizes on this CPU, up to 2 times as fast as MXNet"
     )
-    assert said(*once(speeds)) == (
+    assert "on this GPU" in said(*map(on_gpu, repeated(speeds)))
+
+
+def test_one_repeat_names_nobody_unless_its_lead_is_beyond_the_spread_that_other_cells_show() -> None:
+    speeds = {"pytorch": {4: 200.0, 8: 300.0}, "mxnet": {4: 100.0, 8: 200.0}, "tensorflow": {4: 90.0, 8: 250.0}}
+    assert said(*once(speeds)) == TOO_FEW
+    # 2 cells of 3 repeats, s = 2 %: one repeat lies within 2.776445 x 2 % = 5.55 %, two within 11.1 % of each other
+    known = repeated({"pytorch": {16: 100.0, 32: 100.0}}, spread=2.0)
+    assert said(*once(speeds), *known) == (
         "PyTorch was fastest at all 2 batch sizes in this run on this CPU, up to 2 times as fast as MXNet"
     )
-    assert "on this GPU" in said(*map(on_gpu, repeated(speeds)))
+    near = {"pytorch": {4: 109.0}, "mxnet": {4: 100.0}}
+    assert said(*once(near), *known) == "One run in a cell is too little to rank training speeds within 11 %"
+    assert said(*once({"pytorch": {4: 113.0}, "mxnet": {4: 100.0}}), *known).startswith("PyTorch was fastest")
+    assert said(*once(near), *known[:3]) == TOO_FEW.replace("per cell", "in a cell"), "one cell shows too little"
+    three = repeated({"pytorch": {4: 300.0}}, spread=2.0)
+    assert said(*three, *once({"mxnet": {4: 100.0}})) == TOO_FEW.replace("per cell", "in a cell")
 
 
 def test_leaders_that_change_are_named_with_their_batch_sizes() -> None:
@@ -114,9 +128,11 @@ def test_one_framework_alone_has_a_best_batch_size_and_those_that_tie_with_it() 
     tied = repeated({"pytorch": {4: 100.0, 8: 300.0, 16: 299.0, 32: 301.0}})
     assert said(*tied) == "PyTorch trains fastest at batch sizes 8 to 32"
     assert said(speedy("pytorch", 4, 1234.5)) == "PyTorch: 1,234 images/s at batch size 4"
-    assert said(speedy("pytorch", 4, 100), speedy("pytorch", 8, 200)) == (
-        "PyTorch trained fastest at batch size 8 in this run"
-    )
+    two = speedy("pytorch", 4, 100), speedy("pytorch", 8, 200)
+    assert said(*two) == "PyTorch: one run per cell is too little to rank 2 batch sizes by speed"
+    assert rows(section(*two))["PyTorch"][0] == "8 or 4"
+    known = repeated({"mxnet": {16: 100.0, 32: 100.0}}, spread=2.0)
+    assert rows(section(*two, *known))["PyTorch"][0] == "8"
 
 
 def test_frameworks_that_never_met_are_not_compared() -> None:
@@ -163,8 +179,8 @@ def test_spans_of_batch_sizes_are_told_by_their_ends() -> None:
 def test_the_terminal_gets_about_ten_lines_and_the_tables_when_it_asks(tmp_path: Path) -> None:
     folder = store(tmp_path, *study())
     short = run(folder, "--format", "md").stdout.splitlines()
-    assert len(short) <= 13 and short[0].startswith("TensorFlow was fastest at all 9 batch sizes in this run")
-    assert [line.split()[0] for line in short if line.startswith(("TensorFlow ", "PyTorch ", "MXNet "))][1:] == [
+    assert len(short) <= 13 and short[0].startswith(TOO_FEW)
+    assert [line.split()[0] for line in short if line.startswith(("TensorFlow ", "PyTorch ", "MXNet "))] == [
         "TensorFlow",
         "PyTorch",
         "MXNet",

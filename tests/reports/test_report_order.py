@@ -15,8 +15,8 @@ def sure(value: float, reach: float) -> Point:
     return Point(value, value - reach, value + reach, 3)
 
 
-def once(value: float) -> Point:
-    return Point(value, ONCE, ONCE, 1)
+def once(value: float, borrowed: float = ONCE) -> Point:
+    return Point(value, ONCE, ONCE, 1, borrowed)
 
 
 def published(value: float) -> Point:
@@ -53,9 +53,13 @@ def test_an_order_needs_intervals_apart_and_one_repeat_is_a_tie_or_of_this_run(
     [
         ({"a": sure(10, 1), "b": sure(7, 1), "c": sure(5, 1)}, "a", Order.ABOVE, ("b", "c")),
         ({"a": sure(10, 1), "b": sure(7, 1), "c": sure(5, 4)}, "a", Order.OVERLAP, ("c",)),
-        ({"a": once(10), "b": once(9.8), "c": once(5)}, "a", Order.TIE, ("b",)),
-        ({"a": once(10), "b": once(9), "c": once(5)}, "a", Order.ABOVE_ONCE, ("b", "c")),
-        ({"a": sure(10, 1), "b": once(9), "c": sure(5, 1)}, "a", Order.ABOVE_ONCE, ("b",)),
+        ({"a": once(10), "b": once(9.8)}, "a", Order.TIE, ("b",)),
+        ({"a": once(10), "b": once(9.8), "c": once(5)}, "a", Order.UNRANKED, ("c",)),
+        ({"a": once(10), "b": once(9), "c": once(5)}, "a", Order.UNRANKED, ("b", "c")),
+        ({"a": once(10, 0.4), "b": once(9, 0.4), "c": once(5, 0.4)}, "a", Order.ABOVE_ONCE, ("b", "c")),
+        ({"a": once(10, 0.6), "b": once(9, 0.5), "c": once(5, 0.4)}, "a", Order.UNRANKED, ("b",)),
+        ({"a": sure(10, 1), "b": once(9), "c": sure(5, 1)}, "a", Order.UNRANKED, ("b",)),
+        ({"a": sure(10, 1), "b": once(8, 0.5), "c": sure(5, 1)}, "a", Order.ABOVE_ONCE, ("b",)),
     ],
 )
 def test_who_has_the_most_is_as_sure_as_the_weakest_of_the_orders(

@@ -26,10 +26,15 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 def reach(n: int, deviation: float, percent: float = CONFIDENCE_PERCENT) -> float:
     """Half the width of the interval of a mean of `n`, two or more, from their standard deviation."""
+    return student(n - 1, percent) * deviation / math.sqrt(n)
+
+
+def student(freedom: int, percent: float = CONFIDENCE_PERCENT) -> float:
+    """Student's t that both sides together exceed in 100 - `percent` % of draws."""
     # Here, not above: its import takes longer than the start of a run or all tables, and one repeat has no use for it.
     from scipy import special  # type: ignore[import-untyped]
 
-    return float(special.stdtrit(n - 1, (1 + percent / 100) / 2)) * deviation / math.sqrt(n)
+    return float(special.stdtrit(freedom, (1 + percent / 100) / 2))
 
 
 def accuracy_step(dataset: str, source: ImageSource | None = None) -> float:
