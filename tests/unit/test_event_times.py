@@ -68,13 +68,13 @@ def test_a_slow_clock_a_fast_one_and_one_of_another_time_are_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
-    for number, (slowness, late_s) in enumerate(((3.0, 0.0), (1.1, 0.0), (0.5, 0.0), (1.0, -40.0))):
+    for number, (slowness, late_s) in enumerate(((3.0, 0.0), (1.2, 0.0), (0.5, 0.0), (1.0, -40.0))):
         (tmp_path / str(number)).mkdir()
         worker = Worker(tmp_path / str(number), monkeypatch, slowness, late_s)
         worker.work(30)
         found.append(worker.apart_s() or 0.0)
     slow, a_little, fast, other = found
-    assert slow < -18 and -3 < a_little < -TIMES_APART_S and fast > 25 and other < -39
+    assert slow < -18 and -6 < a_little < -TIMES_APART_S and fast > 25 and other < -39
 
 
 def test_what_another_worker_wrote_before_and_lines_that_are_no_events_count_for_nothing(
@@ -94,11 +94,11 @@ def checked(apart_s: float | None = 0.0, **ended: Any) -> dict[str, Check]:
     return {check.name: check for check in times_checks(seen)}
 
 
-@pytest.mark.parametrize(("apart_s", "passed"), [(0.0, True), (-0.9, True), (-2.3, False), (1.1, False)])
+@pytest.mark.parametrize(("apart_s", "passed"), [(0.0, True), (-2.9, True), (-3.1, False), (3.1, False)])
 def test_times_that_the_runner_cannot_have_seen_leave_no_number(apart_s: float, passed: bool) -> None:
     check = checked(apart_s)[CheckName.TIMES]
     assert check.passed is passed and CheckName.TIMES in COUNTS
-    assert f"up to {abs(apart_s):.2f} s {'early' if apart_s < 0 else 'late'} (1 s allowed)" in check.detail
+    assert f"up to {abs(apart_s):.2f} s {'early' if apart_s < 0 else 'late'} (3 s allowed)" in check.detail
 
 
 def test_of_a_worker_that_nobody_looked_at_nothing_is_said() -> None:
