@@ -41,7 +41,7 @@ from workloads.records.stored import refuse_size
 from workloads.records.stored_meter import read_meter
 from workloads.spec import Workload
 
-TIMES_APART_S = 3.0  # beyond the looks around an event: a disk that others keep busy holds a write up for a second or two
+TIMES_APART_S = 3.0  # outside of the looks around an event: a busy disk holds a write up for a second or two
 CALLS_APART_S = 0.1  # of 765 published windows none was more than 0.004 s off
 
 
