@@ -74,7 +74,7 @@ def test_12_trials_are_there_once_and_as_at_home_though_a_node_and_the_driver_we
     results_of = [json.loads(path.read_text()) for path in found.values()]
     assert {each["status"] for each in results_of} <= {"ok", "contended"}, printed
     assert all(each["machine"]["node"] == os.uname().nodename for each in results_of)
-    assert all(each["machine"]["noise_spread_percent"] >= 0 for each in results_of)
+    assert all(each["machine"]["noise_foreign_percent"] >= 0 for each in results_of)  # the nodes share its cores
     assert none_outlives(), "a trial outlives the sweep"
     home = tmp_path / "home"
     run_runner(*STUDY, "--results", home)
