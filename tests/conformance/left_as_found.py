@@ -30,7 +30,7 @@ from workloads.spec import OptimizerSpec, Workload  # noqa: E402
 from workloads.weights import draw  # noqa: E402
 
 COUNT, EVALUATED, BATCH = 512, 128, 8  # images; 128 have 393,216 elements, from 200,000 on MXNet copies otherwise
-ROUNDS, SETTLING, STEPS = 3, 8, 15
+ROUNDS, SETTLING, STEPS = 3, 4, 7
 UNITS = 256  # a kernel of 262,144 weights in front of as many units
 MOMENTUM = OptimizerSpec.named("momentum")
 

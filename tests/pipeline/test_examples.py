@@ -27,11 +27,11 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def trusted_of_every_framework(done: subprocess.CompletedProcess[str], results: Path) -> Cells:
+def trusted_of(frameworks: tuple[str, ...], done: subprocess.CompletedProcess[str], results: Path) -> Cells:
     """The cells of a run that ended well, each trusted."""
     assert done.returncode == 0, done.stdout + done.stderr
     cells = by_cell(results)
-    assert {framework for framework, _ in cells} == set(REAL_FRAMEWORKS)
+    assert {framework for framework, _ in cells} == set(frameworks)
     for result in cells.values():
         assert_trusted(result)
     return cells
@@ -44,21 +44,28 @@ def assert_trusted(result: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "training", "accuracy"),
+    ("workload", "frameworks", "training", "accuracy"),
     [
-        (EXAMPLES / "my_cnn.py", ("--epochs", 5, "--optimizer", "adamw", "--learning-rate", 0.003), 0.9),
-        ("vit-tiny", ("--epochs", 3, "--optimizer", "adam", "--learning-rate", 0.0005), 0.8),
+        (
+            EXAMPLES / "my_cnn.py",
+            REAL_FRAMEWORKS,
+            ("--epochs", 5, "--optimizer", "adamw", "--learning-rate", 0.003),
+            0.9,
+        ),
+        # One is enough: that all compute its layers alike is the conformance suite's to show.
+        ("vit-tiny", ("mxnet",), ("--epochs", 3, "--optimizer", "adam", "--learning-rate", 0.0005), 0.8),
     ],
-    ids=["a narrow ResNet-18", "the vision transformer"],
+    ids=["a narrow ResNet-18 by every framework", "the vision transformer"],
 )
-def test_a_folder_of_jpegs_is_learnt_by_every_framework_and_the_gate_stays_on(
-    workload: Path | str, training: tuple[object, ...], accuracy: float, photos: Path, tmp_path: Path
-) -> None:
+def test_a_folder_of_jpegs_is_learnt_and_the_gate_stays_on(
+    workload: Path | str, frameworks: tuple[str, ...], training: tuple[object, ...], accuracy: float, photos: Path,
+    tmp_path: Path,
+) -> None:  # fmt: skip
     done = run_runner(
-        "--framework", "all", "--device", "cpu", "--workload", workload, "--dataset", photos, *training,
+        "--framework", *frameworks, "--device", "cpu", "--workload", workload, "--dataset", photos, *training,
         "--schedule", "cosine", "--batch-size", 32, "--window", 1, *PATIENT, "--results", tmp_path,
     )  # fmt: skip
-    for result in trusted_of_every_framework(done, tmp_path).values():
+    for result in trusted_of(frameworks, done, tmp_path).values():
         assert result["epochs"][-1]["images"] == 480
         assert result["epochs"][-1]["test_accuracy"] >= accuracy  # of three kinds: guessing gives 0.33
     report = (tmp_path / "report" / "report.md").read_text()
