@@ -218,9 +218,13 @@ class Faults:
         return new + [(1, call) for call in self.calls(1)]
 
     def at_calls(self, fault: str, seed: int) -> list[Point]:
-        """This fault at one call of each file that is written in a trial, drawn."""
+        """This fault at one drawn call of each of its files: every file of a trial meets one of FAULTS.
+
+        `make test-faults` draws from all files and faults.
+        """
         draw = random.Random(f"{fault} {seed}")
         names = sorted({Path(call.path).name for _, call in self.all_calls if call.path.startswith(OF_TRIALS)})
+        names = names[FAULTS.index(fault) :: len(FAULTS)]
         drawn = [[(n, call) for n, call in self.all_calls if Path(call.path).name == name] for name in names]
         return [Point(finished, fault, call) for finished, call in (draw.choice(calls) for calls in drawn)]
 

@@ -32,7 +32,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Faults:
 def test_a_writing_call_that_fails_or_kills_its_process_loses_nothing_that_was_measured(
     fault: str, faults: Faults
 ) -> None:
-    """A call of each process that writes, drawn."""
+    """Every file of a trial meets one of the faults."""
     for point in faults.at_calls(fault, SEED):
         assert not faults.violations(point), point
     assert faults.met
