@@ -97,8 +97,8 @@ def _rates(rule: OptimizerSpec, epochs: Sequence[Epoch]) -> Rates | None:
 
 def allowed_training_loss(rule: OptimizerSpec, normalised: bool, updates: int, rates: Rates | None = None) -> float:
     """Relative, of the mean of an epoch that ends after so many updates; `rates` are all of them, where they differ."""
-    tenfolds = _tenfolds(rule, rates)[:updates]
-    grown = updates * float(tenfolds[0]) if rates is None else float(tenfolds.sum())
+    tenfolds = _tenfolds(rule, rates)
+    grown = updates * float(tenfolds[0]) if rates is None else float(tenfolds[:updates].sum())
     return START[rule.name] * (NORMALISED if normalised else 1) * float(10.0 ** min(100.0, grown))
 
 

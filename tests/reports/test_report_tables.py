@@ -182,7 +182,7 @@ def test_an_unverified_repeat_is_not_in_the_mean_and_the_cell_says_so(tmp_path: 
     for quantity in ("usage", "memory", "accuracy", "speed", "step-time"):
         assert "- [1] repeat 1: unverified\n" in (out / f"{quantity}.md").read_text(), quantity
         assert number(out / f"{quantity}.csv", "pytorch", 32)["n"] == "3", quantity
-    assert f"- {unverified.spec.id}: unverified: losses of its own\n" in (out / "report.md").read_text()
+    assert f"- {unverified.spec.id}: unverified: losses of its own. It measured: " in (out / "report.md").read_text()
 
 
 def test_the_csv_holds_numbers_unrounded_and_one_row_a_cell(tmp_path: Path) -> None:
