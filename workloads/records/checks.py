@@ -36,9 +36,8 @@ EPOCHS_APART, EPOCHS_S = 2.0, 1.0
 # epoch EPOCH_COSTS_S are taken off for what no window does. All 789 trials that are published as ok, of four epochs and
 # more, lie below 1.14 times that; of their 1,833 runs of three epochs none is above 1.18, of two one is at 1.37.
 WINDOW_FASTER, EPOCH_COSTS_S, FEWEST_EPOCHS = 1.3, 0.1, 3
-CALM_PERCENT = (
-    10.0  # of the cores, taken by others in the window or in the epochs: above, neither is compared so closely
-)
+# Of the cores, taken by others in the window or in the epochs: above, neither is compared so closely.
+CALM_PERCENT = 10.0
 # What is nothing but zeros through a window of training was not measured; nor was a sum that stands still.
 NEVER_ZERO = (registry.CPU_USAGE, registry.GPU_USAGE, registry.POWER, registry.ENERGY)
 NEVER_ALL_ZERO = (  # of the sampler's columns
