@@ -36,9 +36,9 @@ class BadPipSettings(Exception):
 
 
 def bare(environment: dict[str, str] | None = None) -> dict[str, str]:
-    """Return this process's environment, or another, without the variables that Python and pip read."""
+    """Return this process's environment, or another, without the variables that Python, pip and uv read."""
     environment = without_python(os.environ if environment is None else environment)
-    return {name: value for name, value in environment.items() if not name.startswith("PIP_")}
+    return {name: value for name, value in environment.items() if not name.startswith(("PIP_", "UV_"))}
 
 
 def sources(interpreter: str) -> dict[str, str]:

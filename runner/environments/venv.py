@@ -13,8 +13,9 @@ from pathlib import Path
 from threading import Thread
 
 from runner import owned
-from runner.environments import pip_settings
+from runner.environments import pip_settings, uv_settings
 from runner.environments.definition import Environment, EnvironmentUnavailable, InstallationFailed, worker_variables
+from runner.environments.uv_settings import BadUvSettings
 
 
 def make(environment: Environment, say: Callable[[str], None]) -> None:
@@ -136,24 +137,11 @@ def installed_by_uv(
     command = [uv, "pip", "install", "--python", str(environment.interpreter), "--no-progress"]
     command += ["--index-strategy", "unsafe-best-match", *wanted]
     try:
-        fetch(command, environment, log, say, places_for_uv(sources))
-    except InstallationFailed as error:
+        fetch(command, environment, log, say, uv_settings.environment(sources))
+    except (InstallationFailed, BadUvSettings) as error:
         say(f"{environment.label}: {error}; installing by pip")
         return False
     return True
-
-
-def places_for_uv(sources: dict[str, str]) -> dict[str, str]:
-    """Where pip looks for packages, as variables for uv, which reads no configuration of pip's. What the caller's own
-    variables say stays. No options: an address may hold a password, and a log shows a command.
-    """
-    variables = {
-        "UV_DEFAULT_INDEX": sources.get("index-url", ""),
-        "UV_INDEX": sources.get("extra-index-url", ""),
-        "UV_FIND_LINKS": sources.get("find-links", "").replace(" ", ","),
-        "UV_NO_INDEX": "1" if sources.get("no-index", "").lower() in ("1", "true", "yes", "on") else "",
-    }
-    return {name: value for name, value in variables.items() if value and name not in os.environ}
 
 
 def shown(path: Path) -> str:
@@ -205,9 +193,13 @@ def find_interpreter(environment: Environment, say: Callable[[str], None]) -> st
     uv = shutil.which("uv")
     if uv:
         say(f"{environment.label}: no Python {environment.python} found, asking uv to fetch one")
-        owned.run([uv, "python", "install", environment.python], stdin=subprocess.DEVNULL, env=pip_settings.bare())
+        try:
+            variables = pip_settings.bare() | uv_settings.environment({})
+        except BadUvSettings as error:
+            raise InstallationFailed(f"{environment.label} needs Python {environment.python}: {error}") from error
+        owned.run([uv, "python", "install", environment.python], stdin=subprocess.DEVNULL, env=variables)
         asked = [uv, "python", "find", environment.python]
-        found = subprocess.run(asked, capture_output=True, text=True, env=pip_settings.bare())
+        found = subprocess.run(asked, capture_output=True, text=True, env=variables)
         if found.returncode == 0 and usable(found.stdout.strip(), environment.python):
             return found.stdout.strip()
     raise InstallationFailed(

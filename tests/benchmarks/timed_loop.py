@@ -1,9 +1,9 @@
 """Run inside a framework's environment: python timed_loop.py ROOT FRAMEWORK LOOP PRECISION BATCH_SIZE SECONDS THREADS
 
 Prints JSON: images_per_s of a steady window of so many seconds, with the page faults of the process per step in it, and
-`losses` of the first 20 steps. LOOP is a profile:
-the adapter in the checkout ROOT through the worker's own Trainer; or a loop of loops/FRAMEWORK_loops.py with its
-settings, as "by-hand+fused+channels-last", which is given the same images, labels, weights and order.
+`losses` of the first 20 steps. LOOP is a profile: the adapter in the checkout ROOT through the worker's own Trainer; or
+a loop of loops/FRAMEWORK_loops.py with its settings, as "by-hand+fused+channels-last", which is given the same images,
+labels, weights and order. ROOT has workloads/heap.py (measurement version 4): a checkout without it cannot be timed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [root, str(HERE)]
 
 from adapters.base import Order  # noqa: E402
-from adapters.worker import host  # noqa: E402
 from adapters.worker.trainer import Rounds, Trainer, endless_batches, power_of_two  # noqa: E402
 from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402
+from workloads.heap import settle_heap  # noqa: E402
 from workloads.spec import OptimizerSpec  # noqa: E402
 from workloads.weights import draw  # noqa: E402
 
@@ -43,8 +43,7 @@ Timed = tuple[list[float], float, float]  # losses of the first steps, images/s,
 
 def worker(profile: str, threads: int) -> Trainer:
     """Around the checkout's adapter."""
-    if settle := getattr(host, "settle_heap", None):  # another checkout's may know of none
-        settle()
+    settle_heap()
     adapter = import_module(f"adapters.{framework}.adapter").Adapter()
     mode = {"profile": profile, "precision": precision}
     known = inspect.signature(adapter.open).parameters  # another checkout's may know of no precision

@@ -49,8 +49,8 @@ def run_probe(
     run_in(framework, HERE / "probe.py", *arguments, **variables)
 
 
-def run_in(framework: str, script: Path, *arguments: str, **variables: str) -> None:
-    """The script in the framework's environment. An environment that is missing is a failure."""
+def run_in(framework: str, script: Path, *arguments: str, **variables: str) -> str:
+    """Run the script in the framework's environment and return what it prints. A missing environment is a failure."""
     environment = read(PROJECT, framework, "cpu")
     assert environment.state == "ready", f"{environment.folder} is {environment.state}: make setup"
     done = subprocess.run(
@@ -68,6 +68,7 @@ def run_in(framework: str, script: Path, *arguments: str, **variables: str) -> N
         text=True,
     )
     assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr[-3000:]}"
+    return done.stdout
 
 
 @lru_cache(maxsize=4)  # a case's checks follow each other

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 import pytest
+from conftest import PROJECT
 from suite import FRAMEWORKS, HERE, REFEREE, run_in
 
 Found = dict[str, dict[str, float]]
@@ -71,6 +72,12 @@ def test_an_adapter_that_disturbs_its_own_training_is_found_by_what_it_does(name
 def test_a_step_finds_its_memory_in_the_heap(framework: str, tmp_path: Path) -> None:
     told = found(framework, f"adapters.{framework}.adapter", tmp_path, *SIZES)
     assert [size for size in told if told[size]["page_faults"] > ALLOWED["page_faults"]] == [], told
+
+
+def test_the_benchmark_of_loops_trains_in_the_heap_of_a_trial() -> None:
+    script = PROJECT.root / "tests" / "benchmarks" / "timed_loop.py"
+    told = run_in("pytorch", script, str(PROJECT.root), "pytorch", "default", "float32", "32", "1", "1")
+    assert json.loads(told.splitlines()[-1])["page_faults_per_step"] < ALLOWED["page_faults"], told
 
 
 def test_a_heap_that_gives_its_memory_back_is_seen_in_the_page_faults_of_a_step(tmp_path: Path) -> None:

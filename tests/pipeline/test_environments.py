@@ -181,6 +181,33 @@ def test_uv_is_told_where_pip_looks_and_no_log_shows_the_address(project: Projec
     assert "secret" not in (project.environments / "told-cpu.log").read_text() + done.stdout
 
 
+def test_uv_is_told_of_the_callers_settings_where_packages_come_from_alone(project: Project, tmp_path: Path) -> None:
+    add_framework(outside(project), "chosen", smoke='"import asked"')
+    pin(project, "chosen", wheel(tmp_path, "asked", "1.0"))
+    (tmp_path / "uv").mkdir()
+    (tmp_path / "uv" / "uv.toml").write_text(
+        'no-build = true\n[[index]]\nname = "mine"\nurl = "file:///mine"\n'
+        '[pip]\ntarget = "/nowhere"\nfind-links = ["/c", "/d"]\nnative-tls = true\n'
+    )
+    script = tmp_path / "bin"
+    script.mkdir()
+    settings = {"UV_TARGET": "/nowhere", "UV_SYSTEM_PYTHON": "1", "UV_INDEX_URL": "file:///a", "UV_HTTP_TIMEOUT": "9"}
+    path = without_uv(script, f"env > {tmp_path}/told; exit 2")
+    places = {"PIP_FIND_LINKS": str(tmp_path), "PIP_NO_INDEX": "1", "PATH": path}
+    done = make(project, "chosen", XDG_CONFIG_HOME=str(tmp_path), **places, **settings)
+    assert done.returncode == 0, done.stderr
+    told = dict(line.split("=", 1) for line in (tmp_path / "told").read_text().splitlines() if line.startswith("UV_"))
+    assert told == {
+        "UV_NO_CONFIG": "1",
+        "UV_DEFAULT_INDEX": "file:///a",
+        "UV_INDEX": "mine=file:///mine",
+        "UV_FIND_LINKS": "/c,/d",
+        "UV_NO_INDEX": "1",
+        "UV_NATIVE_TLS": "true",
+        "UV_HTTP_TIMEOUT": "9",
+    }
+
+
 def test_two_runners_that_want_one_environment_at_once_make_it_once(project: Project, tmp_path: Path) -> None:
     variables = os.environ | add_small(project, tmp_path, "shared")
     line = command(project, "shared")
