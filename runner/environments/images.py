@@ -39,6 +39,7 @@ RECIPE = (
     "runner/project.py",
     "runner/environments/definition.py",
     "runner/environments/pip_settings.py",
+    "runner/environments/uv_settings.py",
     "runner/environments/venv.py",
     "runner/owned.py",
     "workloads/isolation.py",
