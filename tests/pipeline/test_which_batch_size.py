@@ -16,7 +16,7 @@ from rich.console import Console
 from reports.batch_size import answers, recommendation
 from runner.__main__ import train_cells
 from runner.batch_size import command
-from workloads.records.advice import PASSED
+from workloads.records.advice import PASSED, advised, passes
 from workloads.records.batch_answers import Best, Point
 from workloads.records.status import Status
 
@@ -99,16 +99,20 @@ def test_every_answer_is_stored_printed_and_on_one_page(answered: tuple[Path, st
     assert "Train with numpy referee at batch size" in printed
     assert re.search(r"^numpy: fastest .+: about \d+ trials", printed, re.MULTILINE), "before it starts"
     row = printed[printed.index("Noise scale") :].splitlines()[2]  # below its heading and the line
-    assert row.startswith("numpy referee") and f" {answers['fastest']['batch_size']} " in row
+    assert row.startswith("numpy referee") and f" {found['fastest']['batch_size']} " in row
 
 
 def test_the_size_in_use_and_the_found_ones_are_trained_by_ordinary_trials(answered: tuple[Path, str]) -> None:
     results, _ = answered
-    (found,) = json.loads((results / "batch-size.json").read_text())["frameworks"]
+    stored = answers.read(results)
+    assert stored is not None
+    (found,) = stored.frameworks
+    looked_for = {found.fastest.batch_size, advised(found)} if found.fastest else set()
     sizes = {size for _, size in by_cell(results)}
-    assert sizes == {4, found["fastest"]["batch_size"]}
-    assert {each["batch_size"] for each in found["trained"]} == sizes - {4}
-    assert all(each["repeats"] == 3 for each in found["trained"])
+    assert sizes == {4, *looked_for}, "advised is smaller where the fastest is beyond the noise scale"
+    assert {each.batch_size for each in found.trained} == sizes - {4}
+    assert all(each.repeats == 3 for each in found.trained)
+    assert {each.batch_size for each in found.judged} == looked_for and all(passes(found, size) for size in looked_for)
 
 
 def test_the_same_question_again_measures_nothing_that_is_finished(answered: tuple[Path, str]) -> None:
