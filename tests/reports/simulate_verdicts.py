@@ -92,12 +92,13 @@ def orders(runs: int, seed: int) -> str:
 
 
 def stable(runs: int, seed: int) -> str:
-    """More runs where few cells end as stable."""
+    """Of independent repeats, without the tests for drift. More runs where few cells end as stable."""
     rows = []
     for spread in STABLE_SPREADS_PERCENT:
         row = [f"{spread} %"]
         for limit in LIMITS:
-            rates = simulate_orders.stable_rates(spread / 100, limit, runs * (40 if spread == 7 else 8), seed)
+            count, alone = runs * (40 if spread == 7 else 8), simulate_orders.Shared(before=True)
+            rates = simulate_orders.stable_rates(spread / 100, limit, count, seed, alone)
             row += [f"{rates.stable:.1f}", "too few" if math.isnan(rates.covered) else f"{rates.covered:.0f}"]
         rows.append(row)
         print(" | ".join(row), file=sys.stderr, flush=True)
