@@ -109,8 +109,8 @@ def _parser() -> Parser:
                         help=f"the batch size that others are held against (default: {IN_USE})")  # fmt: skip
     parser.add_argument("--target-accuracy", type=number, metavar="SHARE", help="train at the found sizes, the one in "
                         "use and those of --batch-size: which reaches this test accuracy soonest, as 0.6")  # fmt: skip
-    parser.add_argument("--then-train", action="store_true", help="train at all found sizes and at the one in use: "
-                        "time and accuracy side by side")  # fmt: skip
+    parser.add_argument("--then-train", action="store_true", help="train every framework at all found sizes and at "
+                        "the one in use, each in turn: time and accuracy side by side")  # fmt: skip
     parser.add_argument("--global-batch", type=whole, metavar="N", help="wished for one update: in how many parts it "
                         "fits where it does not fit at once")  # fmt: skip
     return parser
