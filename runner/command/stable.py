@@ -173,7 +173,7 @@ def further(results: list[TrialResult], stored: list[TrialResult]) -> list[Trial
 
 def to_json(cells: list[Cell], limit: int) -> dict[str, Any]:
     """As it is stored for the report."""
-    settings = {"schema_version": SCHEMA_VERSION, "tolerated": TOLERATED, "limit": limit}
+    settings: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "tolerated": TOLERATED, "limit": limit}
     coverage = {str(spread): list(ends) for spread, ends in COVERAGE_PERCENT.items()}
     correlated = {str(correlation): list(ends) for correlation, ends in CORRELATED_PERCENT.items()}
     settings |= {"coverage_percent": coverage, "correlated_percent": correlated}

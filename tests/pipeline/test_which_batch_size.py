@@ -56,8 +56,7 @@ def test_a_plan_says_what_is_tried_by_which_limit_and_how_long_and_starts_nothin
     asked = ("--answer", "largest", "fastest", "--memory-limit", 700, "--in-use", 4, "--plan")
     once = run_runner("batch-size", *REFEREE, *asked, "--results", results).stdout.splitlines()
     assert re.match("then every framework trains once at the sizes found, .+: up to 2 trials, about .+", once[2]), once
-    asked = (*asked, "--then-train")
-    done = run_runner("batch-size", *REFEREE, *asked, "--results", results)
+    done = run_runner("batch-size", *REFEREE, *asked, "--then-train", "--results", results)
     assert (done.returncode, results.exists()) == (0, False), done.stderr
     lines = done.stdout.splitlines()
     assert re.match(
