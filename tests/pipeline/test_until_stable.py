@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PATIENT, TINY, run_runner
-from copied import copy_project, run_in, without_reports
+from copied import copy_project, ignore_neighbours, run_in, without_reports
 
 COMMAND = (
     *TINY,
@@ -39,6 +39,7 @@ def project(tmp_path: Path) -> tuple[Path, Callable[[float], None]]:
 
     tolerate(0)
     without_reports(project)
+    ignore_neighbours(project)
     return project, tolerate
 
 
