@@ -28,6 +28,7 @@ class StableCell(TypedDict):
     repeats: Count
     half_width: Number | None
     ended: str
+    drifts: NotRequired[bool]
 
 
 class StableFile(TypedDict):
@@ -38,6 +39,8 @@ class StableFile(TypedDict):
     limit: Real
     cells: list[StableCell]
     coverage_percent: NotRequired[dict[str, tuple[float, float]]]
+    correlated_percent: NotRequired[dict[str, tuple[float, float]]]
+    run_drifts: NotRequired[bool]
 
 
 def table(results: Path) -> Table | str | None:
@@ -56,6 +59,7 @@ def table(results: Path) -> Table | str | None:
         f"at most {100 * stored['tolerated']:g} % of it, or until {stored['limit']:g} repeats. "
         + _worth(stored.get("coverage_percent"))
     )
+    notes = tuple(filter(None, [_if_correlated(stored), _drift(stored)]))
     rows = tuple(
         (
             Cell(display_name(cell["framework"])),
@@ -63,7 +67,7 @@ def table(results: Path) -> Table | str | None:
             Cell(str(cell["repeats"]), cell["repeats"]),
             Cell(condition_text.ABSENT)
             if cell["half_width"] is None
-            else Cell(f"{100 * cell['half_width']:.1f}", 100 * cell["half_width"]),
+            else Cell(f"{100 * cell['half_width']:.1f}", 100 * cell["half_width"], notes),
             Cell(cell["ended"]),
         )
         for cell in cells
@@ -78,3 +82,22 @@ def _worth(coverage: dict[str, tuple[float, float]] | None) -> str:
         return f"{head}how often, the runner of that time did not store."
     parts = [f"{low:g} to {high:g} % where repeats spread by {spread} %" for spread, (low, high) in coverage.items()]
     return f"{head}by simulation, given that the cell ended as stable, in {', '.join(parts)}."
+
+
+def _if_correlated(stored: StableFile) -> str:
+    """What the interval covers where repeats hang together."""
+    known = stored.get("correlated_percent", {})
+    parts = [f"{low:g} to {high:g} % at an autocorrelation of {size}" for size, (low, high) in known.items()]
+    if not parts:
+        return ""
+    return (
+        "half of the 95 % interval if repeats are independent; where a repeat is like the one before, that of a stable "
+        f"cell holds the true mean, by simulation, in {', '.join(parts)}"
+    )
+
+
+def _drift(stored: StableFile) -> str:
+    """That the whole run drifts, where it does."""
+    if not stored.get("run_drifts"):
+        return ""
+    return "the speeds of the whole run drift in the order of their starts: no cell of it is called stable"

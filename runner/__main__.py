@@ -10,7 +10,7 @@ if __name__ == "__main__":
     packages.missing_in_a_line()
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -92,7 +92,7 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
             batch_size.plan(request, question, console)
             return 0
         with alone(request, ANSWERS_FILE):
-            answered = batch_size.run(request, question, train, console)
+            answered = batch_size.run(request, question, train_cells, console)
             return report(request, console) or answered
     options = parser.run_parser().parse_args(arguments)
     if options.list:
@@ -148,8 +148,13 @@ def run(request: cli.Request, console: Console, engine: Engine | None) -> int:
     return EXIT_FAILED if any(result.status not in HARMLESS for result in results) else reported
 
 
-def train(request: cli.Request, console: Console, engine: Engine | None = None) -> list[TrialResult]:
-    """Every trial of the request, those of earlier runs among them."""
+def train(
+    request: cli.Request,
+    console: Console,
+    engine: Engine | None = None,
+    cells: Collection[stable.Key] | None = None,
+) -> list[TrialResult]:
+    """Every trial of the request, those of earlier runs among them; of these cells alone, where some are named."""
     clear_parts(request.results)
     data = inputs.write_all_data(request, console)
     launchers = make_environments(request, console)
@@ -158,7 +163,8 @@ def train(request: cli.Request, console: Console, engine: Engine | None = None) 
     noise: dict[str, Any] = {}  # of this machine, looked at once
 
     def planned(repeats: range) -> Plan:
-        return plan_of_series(request, installed, repeats, inputs.write_all_repeats(request, data, repeats))
+        plan = plan_of_series(request, installed, repeats, inputs.write_all_repeats(request, data, repeats))
+        return plan if cells is None else plan.of_cells(cells)
 
     def run_plan(plan: Plan) -> list[TrialResult]:
         session.complete(plan.trials)
@@ -181,10 +187,15 @@ def train(request: cli.Request, console: Console, engine: Engine | None = None) 
             results,
             request.study.repeats,
             request.until_stable,
-            lambda repeats, cells: run_plan(planned(repeats).of_cells(cells)),
+            lambda repeats, wanted: run_plan(planned(repeats).of_cells(wanted)),
         )
         write_json(request.results / stable.STABLE_FILE, stable.to_json(stable.cells(results), request.until_stable))
     return results
+
+
+def train_cells(request: cli.Request, console: Console, cells: Collection[stable.Key]) -> list[TrialResult]:
+    """Every trial of these cells, as `train`."""
+    return train(request, console, cells=cells)
 
 
 def report(request: cli.Request, console: Console) -> int:

@@ -7,7 +7,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workloads.records.advice import judged
 from workloads.records.batch_answers import Answers, BatchAnswers, Point
+from workloads.records.status import Status
 
 from ..charts import Kind
 from ..drawing import figures, frame, panels
@@ -33,7 +35,7 @@ LIMIT = ("Memory limit", "#D55E00")
 
 def write(answers: BatchAnswers, folder: Path, formats: Collection[str] = figures.FORMATS) -> list[Path]:
     """STEM.png, .svg and .pdf in `folder`, those asked for; none where no framework has a curve. Raises OSError."""
-    drawable = [each for each in answers.frameworks if each.fastest and each.fastest.points]
+    drawable = [each for each in answers.frameworks if each.fastest and each.fastest.points and not _unverified(each)]
     if not drawable:
         return []
     import matplotlib as mpl
@@ -42,6 +44,12 @@ def write(answers: BatchAnswers, folder: Path, formats: Collection[str] = figure
     with mpl.rc_context(figures.SETTINGS | PAGE.settings):
         figures.save(drawn(drawable), paths, "Which batch size", ALT)
     return paths
+
+
+def _unverified(each: Answers) -> bool:
+    """True if its speeds are those of no training: the ordinary trial at the fastest size was unverified."""
+    trial = judged(each, each.fastest.batch_size if each.fastest else None)
+    return trial is not None and trial.status is Status.UNVERIFIED
 
 
 def drawn(answers: Sequence[Answers]) -> Figure:

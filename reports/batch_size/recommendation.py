@@ -1,32 +1,43 @@
-"""The recommendation: which framework and batch size, and what that rests on."""
+"""The recommendation: which framework and batch size, and what that rests on.
+
+A batch size is recommended only where an ordinary trial at it passed the gate and all other checks.
+"""
 
 from __future__ import annotations
 
+from workloads.records.advice import advised, judged, noise_bound, passes, point
 from workloads.records.batch_answers import Answers, BatchAnswers, Point
 
 from ..sentences import say
-from . import answers as stored
 
 WORDING = "batch_size"
 
 
 def sentences(answers: BatchAnswers) -> list[str]:
-    """Two: what to do, and what it rests on; one where nothing is known; none where no fastest size was asked for."""
+    """What to do and what it rests on, then a line for each framework that is not recommended and why.
+
+    One sentence where no speed is known; none where no fastest size was asked for.
+    """
     if all(each.fastest is None for each in answers.frameworks):
         return []
-    speeds = {
+    known = {
         each.framework: speed
         for each in answers.frameworks
-        if (speed := stored.point(each.fastest, stored.advised(each))) is not None
+        if (speed := point(each.fastest, advised(each))) is not None
     }
-    if not speeds:
+    if not known:
         return [say(WORDING, "nothing")]
+    by_name = {each.framework: each for each in answers.frameworks}
+    speeds = {name: speed for name, speed in known.items() if passes(by_name[name], speed.batch_size)}
+    refused = [_refused(by_name[name], speed) for name, speed in known.items() if name not in speeds]
+    if not speeds:
+        return [say(WORDING, "none_passed"), *refused]
     leader = max(speeds, key=lambda name: speeds[name].mean)
-    chosen = next(each for each in answers.frameworks if each.framework == leader)
-    return [_advice(leader, speeds, answers), _grounds(chosen, speeds[leader])]
+    unknown = [name for name in by_name if name not in known]
+    return [_advice(leader, speeds, unknown), _grounds(by_name[leader], speeds[leader]), *refused]
 
 
-def _advice(leader: str, speeds: dict[str, Point], answers: BatchAnswers) -> str:
+def _advice(leader: str, speeds: dict[str, Point], unknown: list[str]) -> str:
     speed = speeds[leader]
     others = [name for name in speeds if name != leader]
     return say(
@@ -37,12 +48,25 @@ def _advice(leader: str, speeds: dict[str, Point], answers: BatchAnswers) -> str
         speed=speed.mean,
         tied=[name for name in others if not _surely_slower(speeds[name], speed)],
         slower=others,
-        unknown=[each.framework for each in answers.frameworks if each.framework not in speeds],
+        unknown=unknown,
+    )
+
+
+def _refused(each: Answers, speed: Point) -> str:
+    """Say how the ordinary trial of this framework's size ended, or that there was none."""
+    trial = judged(each, speed.batch_size)
+    return say(
+        WORDING,
+        "refused",
+        name=each.framework,
+        batch_size=speed.batch_size,
+        status=trial.status.replace("_", " ") if trial else None,
+        reason=trial.reason if trial else None,
     )
 
 
 def _surely_slower(slower: Point, faster: Point) -> bool:
-    """Whether both means have intervals, and these do not meet."""
+    """True if both means have intervals, and these do not meet."""
     return slower.high is not None and faster.low is not None and slower.high < faster.low
 
 
@@ -50,6 +74,7 @@ def _grounds(chosen: Answers, speed: Point) -> str:
     """Of the answers that are there."""
     fastest, largest, noise = chosen.fastest, chosen.largest, chosen.noise
     known = noise is not None and noise.noise_scale is not None
+    trial = judged(chosen, speed.batch_size)
     return say(
         WORDING,
         "grounds",
@@ -58,12 +83,13 @@ def _grounds(chosen: Answers, speed: Point) -> str:
         noise=noise.noise_scale if noise else None,
         beyond=_beyond(chosen, speed) if known else None,
         largest=largest.batch_size if largest else None,
+        judged=trial.reason if trial else None,
     )
 
 
 def _beyond(chosen: Answers, speed: Point) -> float | None:
     """The noise scale that made the batch size smaller than the fastest; None where it did not."""
-    fastest, beyond = chosen.fastest, stored.noise_bound(chosen.noise)
+    fastest, beyond = chosen.fastest, noise_bound(chosen.noise)
     if fastest is None or fastest.batch_size is None or beyond is None:
         return None
     return beyond if speed.batch_size < fastest.batch_size and fastest.batch_size > beyond else None

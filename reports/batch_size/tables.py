@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from workloads.records.advice import PASSED, advised, judged, passes, point
 from workloads.records.batch_answers import (
     LIMIT_NAMES,
     Answers,
@@ -17,23 +18,26 @@ from workloads.records.batch_answers import (
     Compared,
     Largest,
     Noise,
+    Point,
     Target,
 )
+from workloads.records.status import Status
 from workloads.records.stored import LARGEST
 
 from ..condition_text import ABSENT
 from ..frameworks import display_name
 from ..table import Cell, Table
 from ..words import listed
-from . import answers as stored
 
 NAME = "batch-size"
+NOT_JUDGED = "no ordinary trial has judged it"
 HEAD = ("Framework", "Largest", "Fastest", "Images/s", "Epoch, s", "Energy", "Noise scale")
 HOW = """\
 Largest: trained in every trial, and one image more ran out of memory twice. Fastest: the smallest batch size not more \
 than 2 % slower than the best one, with the speed and the time of an epoch there. Energy: the same for joules per \
 image. Noise scale: the batch size about which larger ones begin to learn little more per update, pooled along a \
-training, [95 % interval]. "To ... %": the batch size that reaches this accuracy soonest."""
+training, [95 % interval]. "To ... %": the batch size that reaches this accuracy soonest. Each found \
+size that an epoch holds is then trained as an ordinary trial, with every check."""
 CAUTIONS = {
     Caution.BATCH_NORM: "with BatchNorm the statistics are those of 16 images, whatever is trained with",
     Caution.DROPOUT: "measured without Dropout: a training with it has more noise",
@@ -44,6 +48,7 @@ VERDICTS = {
     Compared.WORSE: "worse",
     Compared.CANNOT_BE_TOLD: "cannot be told",
 }
+Found = Largest | Best | Point
 
 
 def of(answers: BatchAnswers) -> Table:
@@ -56,18 +61,34 @@ def of(answers: BatchAnswers) -> Table:
 
 
 def _row(each: Answers, answers: BatchAnswers) -> tuple[Cell, ...]:
-    largest, fastest = each.largest, each.fastest
-    speed = stored.point(fastest, fastest.batch_size if fastest else None)
+    fastest, energy = each.fastest, each.least_energy
+    speed = point(fastest, fastest.batch_size if fastest else None)
     epoch_s = _epoch_s(speed.mean, answers) if speed else None
     return (
         Cell(display_name(each.framework)),
-        _largest(largest),
-        _best(fastest),
-        Cell(f"{speed.mean:,.0f}", speed.mean) if speed else Cell(ABSENT),
-        Cell(f"{epoch_s:.1f}", epoch_s) if epoch_s else Cell(ABSENT),
-        _best(each.least_energy),
+        _largest(each),
+        _found(each, fastest),
+        _judged(each, speed, Cell(f"{speed.mean:,.0f}", speed.mean)) if speed else Cell(ABSENT),
+        _judged(each, speed, Cell(f"{epoch_s:.1f}", epoch_s)) if speed and epoch_s else Cell(ABSENT),
+        _found(each, energy),
         _noise(each.noise),
     )
+
+
+def _judged(each: Answers, found: Found, cell: Cell) -> Cell:
+    """The cell of a batch size, with how its ordinary trial ended where that did not pass.
+
+    As in every table an unverified trial has no number.
+    """
+    trial = judged(each, found.batch_size)
+    if trial is None:
+        return replace(cell, notes=(*cell.notes, NOT_JUDGED))
+    status = trial.status.replace("_", " ")
+    if trial.status is Status.UNVERIFIED:
+        return Cell(status, notes=(f"{found.batch_size:,} is no answer: {trial.reason}", *cell.notes))
+    if trial.status not in PASSED:
+        return replace(cell, notes=(*cell.notes, f"its ordinary trial: {status}: {trial.reason}"))
+    return cell
 
 
 def _epoch_s(speed: float, answers: BatchAnswers) -> float | None:
@@ -81,22 +102,23 @@ def _size(batch_size: int | None, reason: str | None) -> Cell:
     return Cell(ABSENT, notes=notes) if batch_size is None else Cell(f"{batch_size:,}", batch_size, notes)
 
 
-def _largest(largest: Largest | None) -> Cell:
-    if largest is None:
+def _found(each: Answers, found: Best | Largest | None) -> Cell:
+    if found is None:
         return Cell(ABSENT)
-    cell = _size(largest.batch_size, largest.reason)
+    cell = _size(found.batch_size, found.reason)
+    return _judged(each, found, cell) if found.batch_size else cell
+
+
+def _largest(each: Answers) -> Cell:
+    cell, largest = _found(each, each.largest), each.largest
+    if largest is None:
+        return cell
     limit = f"{largest.limit_bytes / 2**20:,.0f} MiB"
     notes = [f"{limit}, {LIMIT_NAMES[largest.limit]}" + f": {largest.evidence}" * bool(largest.evidence)]
     notes += [f"{size:,} failed, and not by memory: {why}" for size, why in largest.failed_otherwise.items()]
-    cell = replace(cell, notes=(*cell.notes, *notes))
     if larger := largest.larger_that_fit:
-        finding = f"also fitted once, above it: {listed(f'{size:,}' for size in larger)}"
-        cell = replace(cell, notes=(*cell.notes, finding))
-    return cell
-
-
-def _best(best: Best | None) -> Cell:
-    return _size(best.batch_size, best.reason) if best else Cell(ABSENT)
+        notes.append(f"also fitted once, above it: {listed(f'{size:,}' for size in larger)}")
+    return replace(cell, notes=(*cell.notes, *notes))
 
 
 def _noise(noise: Noise | None) -> Cell:
@@ -120,8 +142,10 @@ def _target(target: Target | None) -> Cell:
 def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:
     """A row of the CSV."""
     largest, fastest, energy, noise = each.largest, each.fastest, each.least_energy, each.noise
-    speed = stored.point(fastest, fastest.batch_size if fastest else None)
-    joules = stored.point(energy, energy.batch_size if energy else None)
+    speed = point(fastest, fastest.batch_size if fastest else None)
+    joules = point(energy, energy.batch_size if energy else None)
+    size = advised(each)
+    trial = judged(each, size)
     return {
         "framework": each.framework,
         "largest": largest.batch_size if largest else None,
@@ -136,7 +160,8 @@ def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:
         "noise_scale_high": noise.high if noise else None,
         "target_accuracy": each.target.accuracy if each.target else None,
         "soonest_to_target": each.target.batch_size if each.target else None,
-        "advised": stored.advised(each),
+        "advised": size if passes(each, size) else None,
+        "judged": trial.status.value if trial else None,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,13 @@ from runner.environments import definition
 from runner.project import Project
 from runner.trial import now
 from workloads.accumulation import parts_of
-from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers, Split
+from workloads.records.advice import PASSED, advised
+from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers, Judged, Split
+from workloads.records.check_name import CheckName
 from workloads.records.files import write_json
-from workloads.records.job import ON_DEMAND
+from workloads.records.job import ON_DEMAND, ROOMS, Kind
 from workloads.records.result import TrialResult, no_target
+from workloads.records.status import HARMLESS
 
 RESULTS = Path("results") / "batch-size"
 IN_USE = 64  # the batch size of the published work that others are held against
@@ -49,7 +52,7 @@ OF_THIS_COMMAND = {  # what the help of a shared option says here
     "window_s": f"length of the steady window of each trial (default: {STEPS_WINDOW_S:g} while searching)",
 }
 
-Train = Callable[[Request, Console], list[TrialResult]]
+Train = Callable[[Request, Console, Collection[tuple[str, int]]], list[TrialResult]]  # of (framework, batch size)
 
 
 def request(arguments: Sequence[str], project: Project) -> tuple[Request, Question]:
@@ -106,8 +109,8 @@ def _parser() -> Parser:
                         help=f"the batch size that others are held against (default: {IN_USE})")  # fmt: skip
     parser.add_argument("--target-accuracy", type=number, metavar="SHARE", help="train at the found sizes, the one in "
                         "use and those of --batch-size: which reaches this test accuracy soonest, as 0.6")  # fmt: skip
-    parser.add_argument("--then-train", action="store_true", help="train at all found sizes and at the one in use: "
-                        "time and accuracy side by side")  # fmt: skip
+    parser.add_argument("--then-train", action="store_true", help="train every framework at all found sizes and at "
+                        "the one in use, each in turn: time and accuracy side by side")  # fmt: skip
     parser.add_argument("--global-batch", type=whole, metavar="N", help="wished for one update: in how many parts it "
                         "fits where it does not fit at once")  # fmt: skip
     return parser
@@ -157,7 +160,7 @@ def plan(request: Request, question: Question, console: Console) -> None:
 
 
 def run(request: Request, question: Question, train: Train, console: Console) -> int:
-    """Asks, prints and stores; the exit code: 1 where a search had no answer or a training did not end well.
+    """Asks, prints and stores; the exit code: 1 where a search had no answer or a found size did not pass its training.
 
     `train` runs the trials of a study.
     """
@@ -181,9 +184,9 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
             specs = [spec for spec in trials if spec.cell.allocator == ON_DEMAND]
             for framework, answer in noise(specs, launchers, request.results).items():
                 file.store(framework, noise=answer)
-    if question.trains:
-        _train(request, question, train, file, console)
-    return int(any(unanswered(answers, question) for answers in file.answers.values()))
+    _train(request, question, train, file, console)
+    every = file.answers.values()
+    return int(any(unanswered(each, question) or went_wrong(each) for each in every))
 
 
 def _search(search: searches.Search, question: Question, file: AnswersFile, display: SearchDisplay) -> None:
@@ -205,31 +208,71 @@ def _search(search: searches.Search, question: Question, file: AnswersFile, disp
 
 
 def _train(request: Request, question: Question, train: Train, file: AnswersFile, console: Console) -> None:
-    """At the size in use, the found ones and those that were asked for: every framework at each of them."""
+    """Every found size by ordinary trials of its framework, so that the gate and all other checks judge it.
+
+    Where trainings were asked for, every framework at each found size, those that were named and the one in use.
+    """
     images = request.dataset.train_count
-    found = {name: found_sizes(answers, question) for name, answers in file.answers.items()}
     for line in untrained(file.answers.values(), question, images):
         console.print(line)
-    every = {question.in_use, *question.sizes, *(size for sizes in found.values() for size in sizes if size <= images)}
-    sizes = tuple(sorted(every))
+    found = {
+        name: {size for size in found_sizes(answers, question) if size <= images}
+        for name, answers in file.answers.items()
+    }
+    cells = {(name, size) for name, sizes in found.items() for size in sizes}
+    if question.trains:
+        every = {question.in_use, *question.sizes, *(size for _, size in cells)}
+        cells = {(name, size) for name in request.frameworks for size in every}
+    if not cells:
+        return
+    sizes = tuple(sorted({size for _, size in cells}))
     console.print(f"training at batch sizes {', '.join(map(str, sizes))}")
-    results = train(replace(request, study=request.study.changed(batch_sizes=sizes)), console)
+    repeats = request.study.repeats if question.trains else 1
+    study = request.study.changed(batch_sizes=sizes, repeats=repeats)
+    results = [each for each in train(replace(request, study=study), console, cells) if _is_plain(each)]
     for framework in request.frameworks:
-        chosen = [
-            result
-            for result in results
-            if result.spec.cell.framework == framework and result.spec.cell.allocator == ON_DEMAND
-        ]
+        chosen = [result for result in results if result.spec.cell.framework == framework]
+        file.store(framework, judged=tuple(judged(chosen, found[framework])))
+        for line in not_recommended(file.answers[framework]):
+            console.print(line)
         if question.target_accuracy is not None:
             file.store(framework, target=target(chosen, question.target_accuracy))
         if question.then_train:
-            others = sorted({size for size in found[framework] if size <= images} - {question.in_use})
+            others = sorted(found[framework] - {question.in_use})
             file.store(framework, trained=tuple(trained(chosen, question.in_use, size) for size in others))
 
 
+def _is_plain(result: TrialResult) -> bool:
+    """True of a trial whose framework takes memory as it is needed."""
+    return result.spec.cell.allocator == ON_DEMAND
+
+
+def judged(results: Sequence[TrialResult], sizes: Iterable[int]) -> Iterator[Judged]:
+    """How the ordinary trials at these sizes ended; of several repeats the first that did not pass, else the first."""
+    for size in sorted(sizes):
+        trials = [result for result in results if result.spec.cell.batch_size == size]
+        for result in sorted(trials, key=lambda each: each.status in PASSED)[:1]:
+            missing = (each.detail for each in result.checks if each.name == CheckName.GATE and not each.passed)
+            reason = result.reason or next(missing, None)
+            yield Judged(size, result.status, reason, f"{ROOMS[Kind.TRIAL]}/{result.spec.id}")
+
+
+def not_recommended(answers: Answers) -> Iterator[str]:
+    """A line for each trained size that did not pass, with the check that failed."""
+    for each in answers.judged:
+        if each.status not in PASSED:
+            name, status = f"{answers.framework}: batch size {each.batch_size:,}", each.status.replace("_", " ")
+            yield f"{name} is not recommended: its ordinary trial was {status}: {each.reason}"
+
+
+def went_wrong(answers: Answers) -> bool:
+    """True if a trial at a found size ended as no run of trials may."""
+    return any(each.status not in HARMLESS for each in answers.judged)
+
+
 def found_sizes(answers: Answers, question: Question) -> set[int]:
-    """Batch sizes to train with: all that were asked for and found."""
-    return {size for size in _found(answers, question).values() if size}
+    """Batch sizes to train with: all that were asked for and found, and the one that may be recommended."""
+    return {size for size in (*_found(answers, question).values(), advised(answers)) if size}
 
 
 def _found(answers: Answers, question: Question) -> dict[str, int | None]:

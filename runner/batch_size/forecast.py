@@ -94,16 +94,18 @@ def say(request: Request, question: Question, every: Sequence[Expected], console
 
 
 def _trained(request: Request, question: Question) -> Iterator[tuple[str, float]]:
-    """(line, seconds) of the trainings behind the searches: none where none is asked for."""
-    if not question.trains:
+    """(line, seconds) of the trainings that judge what was found; none where no size is looked for."""
+    found = question.trained_answers
+    sizes, where = len(found), "once at the sizes found, with every check"
+    if question.trains:
+        sizes += 1 + len(question.sizes)
+        given = ", ".join(map(str, (question.in_use, *question.sizes)))
+        where = f"at batch sizes {given}" + "".join(f", the {name}" for name in found)
+    if not sizes:
         return
-    plan = plan_of(request, installations(request), range(request.study.repeats), {})
-    by_sizes = 1 + len(question.sizes) + len(question.trained_answers)
-    given = ", ".join(map(str, (question.in_use, *question.sizes)))
-    found = "".join(f", the {name}" for name in question.trained_answers)
-    seconds = by_sizes * sum(plan.estimates_s.values())
+    plan = plan_of(request, installations(request), range(request.study.repeats if question.trains else 1), {})
+    seconds = sizes * sum(plan.estimates_s.values())
     yield (
-        f"then every framework trains at batch sizes {given}{found}: up to {by_sizes * len(plan.trials)} trials, about "
-        f"{duration(seconds)}",
+        f"then every framework trains {where}: up to {sizes * len(plan.trials)} trials, about {duration(seconds)}",
         seconds,
     )

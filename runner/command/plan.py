@@ -121,10 +121,16 @@ Planned = tuple[str, TrialSpec]  # series, trial
 
 
 def planned_trials(
-    parts: dict[str, Part], installations: dict[str, Installation], preallocating: Collection[str], repeats: range
+    parts: dict[str, Part],
+    installations: dict[str, Installation],
+    preallocating: Collection[str],
+    repeats: range,
+    in_rounds: bool = False,
 ) -> list[Planned]:
     """Randomised blocks: every repeat, series and batch size is one block, in which the frameworks follow each other
     directly, so that they meet the same state of the machine. The study's seed decides both orders.
+
+    `in_rounds`: a repeat of every cell comes before the next repeat of any, in an order drawn anew for each round.
 
     `parts` are by series, `installations` by framework. Each of the `preallocating` frameworks has one trial more, the
     last, of the first series at its smallest batch size and with its own allocator policy, to show the policy against
@@ -132,13 +138,16 @@ def planned_trials(
     """
     first = next(iter(parts))
     shuffle = random.Random(parts[first].study.seed + repeats.start)
-    blocks = [
-        (repeat, series, size)
-        for repeat in repeats
-        for series, part in parts.items()
-        for size in part.study.batch_sizes
-    ]
-    shuffle.shuffle(blocks)
+    blocks = []
+    for shuffled in [range(each, each + 1) for each in repeats] if in_rounds else [repeats]:
+        together = [
+            (repeat, series, size)
+            for repeat in shuffled
+            for series, part in parts.items()
+            for size in part.study.batch_sizes
+        ]
+        shuffle.shuffle(together)
+        blocks += together
     trials = []
     for repeat, series, batch_size in blocks:
         frameworks = sorted(installations)
@@ -184,7 +193,9 @@ def plan_of_series(
     parts = {name: Part(each.study, each.placement, inputs.get(name, {})) for name, each in requests.items()}
     trials = [
         (series, _whole(spec, requests[series]))
-        for series, spec in planned_trials(parts, installations, preallocating, repeats)
+        for series, spec in planned_trials(
+            parts, installations, preallocating, repeats, in_rounds=request.until_stable is not None
+        )
     ]
     trained = {name: Trained(name, each.workload, each.dataset.train_count) for name, each in requests.items()}
     of_series = {spec.id: trained[series] for series, spec in trials} if request.series else {}

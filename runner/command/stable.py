@@ -3,18 +3,24 @@
 A cell is one framework at one batch size. Because the interval is looked at after every repeat, the cells that stop
 early are those whose first repeats happened to agree, and their intervals are too narrow. Against it: FEWEST repeats at
 least, and one more once the interval is narrow enough, with which it must still be. What is left is COVERAGE_PERCENT.
+
+The interval takes repeats for independent. Where they hang together it is too narrow. So repeats are run in rounds over
+all cells (`plan.planned_trials`), and a cell or a run whose speeds drift in the order of their starts is not stable.
+With few repeats such a test sees little; what is left is CORRELATED_PERCENT.
 """
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from workloads.records.disturbance import withheld
 from workloads.records.figures import SPEED
-from workloads.records.intervals import mean_interval
+from workloads.records.intervals import mean_interval, neighbour_score, trend_score
 from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -25,6 +31,11 @@ TOLERATED = 0.02  # half-width of the 95 % interval of the mean of images/s, as 
 # How often that interval of a cell that ended as stable holds the true mean: {spread of its repeats, %: (lowest,
 # highest)} over limits of 6, 10 and 20; tests/reports/simulate_verdicts.py. At 7 % one cell in 80 or fewer ends so.
 COVERAGE_PERCENT = {1: (94, 96), 3: (73, 94), 7: (38, 63)}
+# The same of spreads of 1 and 3 %, where a repeat and the next correlate so: {autocorrelation: (lowest, highest)}.
+CORRELATED_PERCENT = {0.3: (61, 89), 0.7: (46, 58)}
+# Each of the two tests for drift errs on so many of the independent series: neighbours alike, and a trend either way.
+DRIFT_ERROR = 0.05
+ALIKE, TREND = (statistics.NormalDist().inv_cdf(1 - error) for error in (DRIFT_ERROR, DRIFT_ERROR / 2))
 
 PASSING = (Status.OK, Status.CONTENDED)  # other processes come and go: they end no cell
 
@@ -35,11 +46,12 @@ Key = tuple[str, int]  # framework, batch size
 
 @dataclass(frozen=True)
 class Cell:
-    """Speeds in images/s, of its repeats that ended ok."""
+    """Speeds in images/s, of its repeats that ended ok, in the order of their starts."""
 
     key: Key
     speeds: tuple[float, ...]
     stopped: str | None  # how its latest repeat ended where that was not ok: such a cell asks for no more
+    run_drifts: bool = False  # the speeds of all cells of the run together
 
     @property
     def reach(self) -> float | None:
@@ -47,21 +59,34 @@ class Cell:
         return _reach(self.speeds)
 
     @property
-    def stable(self) -> bool:
-        """Whether the interval was narrow enough before the latest repeat, and is so with it."""
+    def narrow(self) -> bool:
+        """True if the interval was narrow enough before the latest repeat, and is so with it."""
         return all(reach is not None and reach <= TOLERATED for reach in (_reach(self.speeds[:-1]), self.reach))
+
+    @property
+    def drifts(self) -> bool:
+        """True if its repeats hang together in their order."""
+        return drift([self.speeds])
+
+    @property
+    def stable(self) -> bool:
+        """True if its speed is known well enough, and nothing speaks against what its interval takes for granted."""
+        return self.narrow and not self.drifts and not self.run_drifts
 
     @property
     def ended(self) -> str:
         """Why there are no more repeats."""
         if self.stopped is not None:
             return f"stopped: {self.stopped}"
-        return "stable" if self.stable else "limit reached"
+        if self.stable:
+            return "stable"
+        why = ", its speed drifts" if self.drifts else ", the run drifts" if self.run_drifts else ""
+        return f"limit reached{why}"
 
     def to_json(self) -> dict[str, Any]:
         """For run.json; `half_width` is a share of the mean, null with too few repeats."""
         framework, batch_size = self.key
-        known = {"repeats": len(self.speeds), "half_width": self.reach, "ended": self.ended}
+        known = {"repeats": len(self.speeds), "half_width": self.reach, "ended": self.ended, "drifts": self.drifts}
         return {"framework": framework, "batch_size": batch_size, **known}
 
     def line(self) -> str:
@@ -82,16 +107,39 @@ def _reach(speeds: Sequence[float]) -> float | None:
     return (mean - low) / mean
 
 
+def drift(series: Sequence[Sequence[float]]) -> bool:
+    """True if these series hang together: each value is like the next one of its series, or all of them have a trend.
+
+    Scores are summed over the series (Stouffer), so what many cells share is seen with few repeats of each. Series
+    shorter than FEWEST are left out.
+    """
+    long = [values for values in series if len(values) >= FEWEST]
+    if not long:
+        return False
+    alike, trend = (math.fsum(map(score, long)) / math.sqrt(len(long)) for score in (neighbour_score, trend_score))
+    return alike > ALIKE or abs(trend) > TREND
+
+
 def worth() -> str:
-    """What a narrow interval that was waited for is worth."""
+    """How often the interval of a stable cell holds the true mean."""
     parts = [
         f"{low} to {high} % where repeats spread by {spread} %" for spread, (low, high) in COVERAGE_PERCENT.items()
+    ]
+    parts += [
+        f"{low} to {high} % at an autocorrelation of {correlation:g}"
+        for correlation, (low, high) in CORRELATED_PERCENT.items()
     ]
     return f"\N{PLUS-MINUS SIGN} of a stable cell holds the true mean, by simulation, in {', '.join(parts)}"
 
 
 def cells(results: list[TrialResult]) -> list[Cell]:
-    """Of all repeats of each, in the order of framework and batch size."""
+    """Return each cell with all its repeats, in the order of framework and batch size."""
+    every = _cells(results)
+    drifts = drift([cell.speeds for cell in every])
+    return [replace(cell, run_drifts=drifts) for cell in every]
+
+
+def _cells(results: list[TrialResult]) -> list[Cell]:
     repeats: dict[Key, list[TrialResult]] = defaultdict(list)
     for result in sorted(results, key=lambda r: (r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat)):
         if result.spec.cell.allocator == ON_DEMAND:
@@ -100,7 +148,8 @@ def cells(results: list[TrialResult]) -> list[Cell]:
 
 
 def _cell(key: Key, trials: list[TrialResult]) -> Cell:
-    speeds = [t.figures[SPEED.name].value for t in trials if t.status in PASSING and not withheld(t, SPEED)]
+    in_order = sorted(trials, key=lambda trial: trial.started_at)
+    speeds = [t.figures[SPEED.name].value for t in in_order if t.status in PASSING and not withheld(t, SPEED)]
     last = trials[-1]
     stopped = None if last.status in PASSING else f"{last.status.replace('_', ' ')} in repeat {last.spec.draw.repeat}"
     return Cell(key, tuple(speed for speed in speeds if speed is not None), stopped)
@@ -124,9 +173,11 @@ def further(results: list[TrialResult], stored: list[TrialResult]) -> list[Trial
 
 def to_json(cells: list[Cell], limit: int) -> dict[str, Any]:
     """As it is stored for the report."""
-    settings = {"schema_version": SCHEMA_VERSION, "tolerated": TOLERATED, "limit": limit}
+    settings: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "tolerated": TOLERATED, "limit": limit}
     coverage = {str(spread): list(ends) for spread, ends in COVERAGE_PERCENT.items()}
-    return settings | {"coverage_percent": coverage, "cells": [cell.to_json() for cell in cells]}
+    correlated = {str(correlation): list(ends) for correlation, ends in CORRELATED_PERCENT.items()}
+    settings |= {"coverage_percent": coverage, "correlated_percent": correlated}
+    return settings | {"run_drifts": any(cell.run_drifts for cell in cells), "cells": [c.to_json() for c in cells]}
 
 
 def follow(

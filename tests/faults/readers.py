@@ -38,7 +38,6 @@ from real_files import (
 
 from reports import overhead, stable
 from reports.batch_size import tables
-from reports.batch_size.answers import advised, noise_bound
 from reports.checking import recompute
 from reports.overhead import OverheadFile
 from reports.publishing.publication import Publication
@@ -57,6 +56,7 @@ from workloads import study
 from workloads.activations import activation_bytes
 from workloads.networks import WORKLOADS, of_stored
 from workloads.records import network, validation
+from workloads.records.advice import advised, noise_bound
 from workloads.records.batch_answers import BatchAnswers
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.checks import figure_checks

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import REAL_FRAMEWORKS, TINY, by_cell, run_runner
+from conftest import PROJECT, REAL_FRAMEWORKS, TINY, by_cell, run_runner
+from copied import add_framework
+from rich.console import Console
+
+from reports.batch_size import answers, recommendation
+from runner.__main__ import train_cells
+from runner.batch_size import command
+from workloads.records.advice import PASSED, advised, passes
+from workloads.records.batch_answers import Best, Point
+from workloads.records.status import Status
 
 BAD = {
     "unknown answer": (["--answer", "fastests"], "did you mean fastest"),
@@ -43,8 +53,10 @@ def test_its_help_offers_nothing_that_it_refuses() -> None:
 
 def test_a_plan_says_what_is_tried_by_which_limit_and_how_long_and_starts_nothing(tmp_path: Path) -> None:
     results = tmp_path / "results"
-    asked = ("--answer", "largest", "fastest", "--memory-limit", 700, "--then-train", "--in-use", 4, "--plan")
-    done = run_runner("batch-size", *REFEREE, *asked, "--results", results)
+    asked = ("--answer", "largest", "fastest", "--memory-limit", 700, "--in-use", 4, "--plan")
+    once = run_runner("batch-size", *REFEREE, *asked, "--results", results).stdout.splitlines()
+    assert re.match("then every framework trains once at the sizes found, .+: up to 2 trials, about .+", once[2]), once
+    done = run_runner("batch-size", *REFEREE, *asked, "--then-train", "--results", results)
     assert (done.returncode, results.exists()) == (0, False), done.stderr
     lines = done.stdout.splitlines()
     assert re.match(
@@ -77,25 +89,29 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_every_answer_is_stored_printed_and_on_one_page(answered: tuple[Path, str]) -> None:
     results, printed = answered
     stored = json.loads((results / "batch-size.json").read_text())
-    (answers,) = stored["frameworks"]
-    assert answers["fastest"]["batch_size"] in {2**power for power in range(7)} and answers["fastest"]["trials"] >= 6
-    assert answers["noise"]["points"] and answers["memory"]
-    assert answers["target"]["accuracy"] == 0.05 and answers["target"]["reached"]
+    (found,) = stored["frameworks"]
+    assert found["fastest"]["batch_size"] in {2**power for power in range(7)} and found["fastest"]["trials"] >= 6
+    assert found["noise"]["points"] and found["memory"]
+    assert found["target"]["accuracy"] == 0.05 and found["target"]["reached"]
     assert (stored["in_use"], stored["conditions"]["train_images"]) == (4, 64)
     assert (results / "report" / "batch-size.html").is_file() and (results / "report" / "report.html").is_file()
     assert "Train with numpy referee at batch size" in printed
     assert re.search(r"^numpy: fastest .+: about \d+ trials", printed, re.MULTILINE), "before it starts"
     row = printed[printed.index("Noise scale") :].splitlines()[2]  # below its heading and the line
-    assert row.startswith("numpy referee") and f" {answers['fastest']['batch_size']} " in row
+    assert row.startswith("numpy referee") and f" {found['fastest']['batch_size']} " in row
 
 
 def test_the_size_in_use_and_the_found_ones_are_trained_by_ordinary_trials(answered: tuple[Path, str]) -> None:
     results, _ = answered
-    (answers,) = json.loads((results / "batch-size.json").read_text())["frameworks"]
+    stored = answers.read(results)
+    assert stored is not None
+    (found,) = stored.frameworks
+    looked_for = {found.fastest.batch_size, advised(found)} if found.fastest else set()
     sizes = {size for _, size in by_cell(results)}
-    assert sizes == {4, answers["fastest"]["batch_size"]}
-    assert {each["batch_size"] for each in answers["trained"]} == sizes - {4}
-    assert all(each["repeats"] == 3 for each in answers["trained"])
+    assert sizes == {4, *looked_for}, "advised is smaller where the fastest is beyond the noise scale"
+    assert {each.batch_size for each in found.trained} == sizes - {4}
+    assert all(each.repeats == 3 for each in found.trained)
+    assert {each.batch_size for each in found.judged} == looked_for and all(passes(found, size) for size in looked_for)
 
 
 def test_the_same_question_again_measures_nothing_that_is_finished(answered: tuple[Path, str]) -> None:
@@ -108,6 +124,37 @@ def test_the_same_question_again_measures_nothing_that_is_finished(answered: tup
     # What neighbours disturbed does not count as finished, and what it would have said decides what is tried next.
     disturbed = any(result["status"] == "contended" for result in before.values())
     assert disturbed or after.keys() == before.keys()
+
+
+def test_an_adapter_that_trains_nothing_is_judged_by_an_ordinary_trial_and_not_recommended(tmp_path: Path) -> None:
+    """Its search is made up here: trials of steps alone are judged by nobody, so it would find what it likes."""
+    adapters, results = tmp_path / "adapters", tmp_path / "results"
+    add_framework(adapters, "idle", label='"idle"')
+    (adapters / "idle" / "adapter.py").write_text(
+        """\
+import numpy as np
+from adapters.numpy import adapter
+
+class Adapter(adapter.Adapter):
+    def train(self, order, rates=None, part=None):
+        return np.full(len(order), 2.3, np.float32)
+"""
+    )
+    words = (*REFEREE, "--framework", "numpy", "idle", "--adapters", adapters, "--answer", "fastest")
+    request, question = command.request([*map(str, words), "--results", str(results)], PROJECT)
+    file, printed = command.AnswersFile(request, question, command.bound_of(request)), io.StringIO()
+    for name, speed in (("idle", 5e6), ("numpy", 5e3)):
+        file.store(name, fastest=Best(32, None, (Point(32, speed, None, None, 3),), trials=9))
+    command._train(request, question, train_cells, file, Console(file=printed, width=300))
+    judged = {name: each.judged[0] for name, each in file.answers.items()}
+    assert judged["numpy"].status in PASSED and judged["idle"].status is Status.UNVERIFIED, printed.getvalue()
+    assert (judged["idle"].reason or "").startswith("differs from the referee: ")
+    assert f"idle: batch size 32 is not recommended: its ordinary trial was unverified: {judged['idle'].reason}" in (
+        printed.getvalue()
+    )
+    advice, *_, refused = recommendation.sentences(answers.read(results))  # type: ignore[arg-type]  # it was stored
+    assert advice.startswith("Train with numpy referee at batch size 32: 5,000 images/s")
+    assert refused.startswith("idle at batch size 32 is not recommended: ")
 
 
 @pytest.mark.real

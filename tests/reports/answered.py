@@ -15,6 +15,7 @@ from workloads.records.batch_answers import (
     Best,
     Compared,
     Fit,
+    Judged,
     Largest,
     Limit,
     Noise,
@@ -24,6 +25,7 @@ from workloads.records.batch_answers import (
     Tried,
 )
 from workloads.records.files import write_json
+from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 
 SIZES = tuple(2**power for power in range(0, 12))
@@ -69,11 +71,17 @@ def noise(scale: float) -> Noise:
     return Noise((point,), scale, 0.8 * scale, 1.2 * scale)
 
 
+def judged(framework: str, size: int, status: Status = Status.OK, reason: str | None = None) -> tuple[Judged, ...]:
+    """An ordinary trial at that size, which ended so."""
+    return (Judged(size, status, reason, f"trials/{framework}-b{size:05d}"),)
+
+
 def answers(framework: str, size: int, most: float, scale: float = 900) -> Answers:
-    """Of a framework whose fastest size and speed these are."""
+    """Of a framework whose fastest size and speed these are; its ordinary trial passed."""
     memory = tuple(Point(each, 2e8 + 8e5 * each, None, None, 1) for each in SIZES)
     energy = Best(None, "no energy counter: /sys/class/powercap is not there")
-    return Answers(framework, memory, largest(2311), fastest(size, most), energy, noise(scale))
+    trials = judged(framework, size)
+    return Answers(framework, memory, largest(2311), fastest(size, most), energy, noise(scale), judged=trials)
 
 
 def stored(results: Path, *frameworks: Answers) -> Path:

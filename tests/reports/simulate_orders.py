@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import numpy as np
 from conftest import make_spec
@@ -20,7 +23,7 @@ from reports.spread import LEAST_SPREAD, spread
 from runner.command import stable
 from workloads.records.figures import Figure
 from workloads.records.intervals import accuracy_step
-from workloads.records.job import Draw
+from workloads.records.job import Draw, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
@@ -118,35 +121,70 @@ class Stable:
 FEWEST_STABLE = 20
 
 
-def stable_rates(noise: float, limit: int, runs: int, seed: int) -> Stable:
-    """One cell with a true mean of 1000 images/s, repeated by `stable.follow`."""
-    drawn = np.random.default_rng((seed, round(1000 * noise), limit))
-    spec = make_spec(framework="pytorch", batch_size=32)
+@dataclass(frozen=True)
+class Shared:
+    """What the cells of a run share."""
 
-    def measured(repeats: range, keys: object = None) -> list[TrialResult]:
-        figures = ({"images_per_s": Figure(float(drawn.normal(1000, 1000 * noise)), "drawn")} for _ in repeats)
-        return [
-            TrialResult(_Repeat(spec, repeat), Status.OK, None, "", 1.0, figures=figure)  # type: ignore[arg-type]  # two fields of a spec will do
-            for repeat, figure in zip(repeats, figures, strict=True)
-        ]
+    cells: int = 1
+    correlation: float = 0.0  # of what the machine adds to a trial and to the next one, whichever cell it is of
+    before: bool = False  # as the runner did it without rounds and tests for drift
 
+
+ALONE = Shared()
+
+
+def stable_rates(noise: float, limit: int, runs: int, seed: int, shared: Shared = ALONE) -> Stable:
+    """Cells with a true mean of 1000 images/s, repeated by `stable.follow`."""
+    count, before = shared.cells, shared.before
+    drawn = np.random.default_rng((seed, round(1000 * noise), limit, round(100 * shared.correlation), count))
+    specs = [make_spec(framework="pytorch", batch_size=32 * (number + 1)) for number in range(count)]
+    keys = {(spec.cell.framework, spec.cell.batch_size) for spec in specs}
     ended = held = 0
-    for _ in range(runs):
-        results = stable.follow(measured(range(stable.FEWEST)), stable.FEWEST, limit, measured)
-        (cell,) = stable.cells(results)
-        if cell.stable:
-            assert cell.reach is not None
-            mean = statistics.fmean(cell.speeds)
-            ended += 1
-            held += abs(mean - 1000) <= cell.reach * mean
-    return Stable(100 * ended / runs, 100 * held / ended if ended >= FEWEST_STABLE else math.nan, ended)
+    with patch.object(stable, "drift", return_value=False) if before else nullcontext():
+        for _ in range(runs):
+            machine = _Machine(specs, noise, shared.correlation, drawn)
+            first = range(stable.FEWEST)
+            rounds = [first] if before else [range(each, each + 1) for each in first]
+            started = [result for repeats in rounds for result in machine.run(repeats, keys)]
+            for cell in stable.cells(stable.follow(started, stable.FEWEST, limit, machine.run)):
+                if cell.stable:
+                    assert cell.reach is not None
+                    mean = statistics.fmean(cell.speeds)
+                    ended += 1
+                    held += abs(mean - 1000) <= cell.reach * mean
+    return Stable(100 * ended / (runs * count), 100 * held / ended if ended >= FEWEST_STABLE else math.nan, ended)
+
+
+class _Machine:
+    """One run's: what it adds to a trial depends on what it added to the trial before."""
+
+    def __init__(
+        self, specs: Sequence[TrialSpec], noise: float, correlation: float, drawn: np.random.Generator
+    ) -> None:
+        self.specs, self.noise, self.correlation, self.drawn = specs, noise, correlation, drawn
+        self.state, self.trials = float(drawn.normal()), 0
+
+    def run(self, repeats: range, keys: Collection[stable.Key]) -> list[TrialResult]:
+        """One round, or several that are shuffled together."""
+        cells = [(repeat, spec) for repeat in repeats for spec in self.specs]
+        results = []
+        for place in self.drawn.permutation(len(cells)):
+            repeat, spec = cells[place]
+            if (spec.cell.framework, spec.cell.batch_size) in keys:
+                speed = Figure(1000 * (1 + self.noise * self.state), "drawn")
+                fresh = math.sqrt(1 - self.correlation**2) * float(self.drawn.normal())
+                self.state, self.trials = self.correlation * self.state + fresh, self.trials + 1
+                named, began = {"images_per_s": speed}, f"{self.trials:06d}"
+                results.append(TrialResult(_Repeat(spec, repeat), Status.OK, None, began, 1.0, figures=named))  # type: ignore[arg-type]  # two fields of a spec will do
+        return results
 
 
 class _Repeat:
     """A spec of which the id and the draw alone are new: to make and hash a whole one takes longer than a run."""
 
-    def __init__(self, spec: object, repeat: int) -> None:
-        self._spec, self.draw, self.id = spec, Draw(repeat, 0), str(repeat)
+    def __init__(self, spec: TrialSpec, repeat: int) -> None:
+        self._spec, self.cell, self.draw = spec, spec.cell, Draw(repeat, 0)
+        self.id = f"{spec.cell.batch_size}-{repeat}"
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._spec, name)

@@ -23,6 +23,7 @@ import simulate_orders  # noqa: E402
 
 REPEATS, SPREADS_PERCENT = (3, 5, 10), (3, 7, 15)
 STABLE_SPREADS_PERCENT, LIMITS = (1, 3, 7, 15), (6, 10, 20)
+CORRELATIONS, CELLS = (0, 0.3, 0.7), (1, 3, 9)  # between one trial and the next; cells of a run
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -91,17 +92,36 @@ def orders(runs: int, seed: int) -> str:
 
 
 def stable(runs: int, seed: int) -> str:
-    """More runs where few cells end as stable."""
+    """Of independent repeats, without the tests for drift. More runs where few cells end as stable."""
     rows = []
     for spread in STABLE_SPREADS_PERCENT:
         row = [f"{spread} %"]
         for limit in LIMITS:
-            rates = simulate_orders.stable_rates(spread / 100, limit, runs * (40 if spread == 7 else 8), seed)
+            count, alone = runs * (40 if spread == 7 else 8), simulate_orders.Shared(before=True)
+            rates = simulate_orders.stable_rates(spread / 100, limit, count, seed, alone)
             row += [f"{rates.stable:.1f}", "too few" if math.isnan(rates.covered) else f"{rates.covered:.0f}"]
         rows.append(row)
         print(" | ".join(row), file=sys.stderr, flush=True)
     head = ["spread", *(text for limit in LIMITS for text in (f"limit {limit}: stable", "of these true"))]
     return table(head, rows)
+
+
+def correlated(runs: int, seed: int) -> str:
+    """Before / now, at a limit of 10. As many cells in each row."""
+    rows = []
+    for correlation in CORRELATIONS:
+        for count in CELLS:
+            row = [f"{correlation:g}, {count}"]
+            for spread in (1, 3):
+                asked = (spread / 100, 10, 8 * runs // count, seed)
+                kinds = [simulate_orders.Shared(count, correlation, before) for before in (True, False)]
+                rates = [simulate_orders.stable_rates(*asked, each) for each in kinds]
+                row.append(" / ".join(f"{one.stable:.0f}" for one in rates))
+                row.append(" / ".join("too few" if math.isnan(one.covered) else f"{one.covered:.0f}" for one in rates))
+            rows.append(row)
+            print(" | ".join(row), file=sys.stderr, flush=True)
+    of_spreads = [text for spread in (1, 3) for text in (f"spread {spread} %: stable", "of these true")]
+    return table(["autocorrelation, cells", *of_spreads], rows)
 
 
 def coverage(runs: int, seed: int) -> str:
@@ -121,6 +141,7 @@ TABLES: Tables = {
     "parity": parity,
     "orders": orders,
     "stable": stable,
+    "correlated": correlated,
     "coverage": coverage,
 }
 

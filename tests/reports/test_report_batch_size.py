@@ -8,13 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from answered import answers, fastest, noise, stored
+from answered import answers, fastest, judged, noise, stored
 
 from reports.__main__ import main
 from reports.batch_size import recommendation
-from reports.batch_size.answers import advised, read
+from reports.batch_size.answers import read
 from reports.batch_size.picture import marked
+from workloads.records.advice import advised
 from workloads.records.batch_answers import ANSWERS_FILE, Best, Caution, Fit, Largest, Limit, Noise, NoisePoint, Tried
+from workloads.records.status import Status
 
 ALL = (answers("mxnet", 32, 3000), answers("tensorflow", 128, 4600), answers("pytorch", 64, 2600))
 
@@ -68,6 +70,45 @@ def test_frameworks_whose_intervals_meet_are_not_put_in_order(tmp_path: Path) ->
     single = replace(answers("pytorch", 128, 2000), fastest=replace(fastest(128, 2000), points=without))
     advice, _ = sentences(stored(tmp_path, single, answers("tensorflow", 128, 9200)))
     assert "cannot be told from PyTorch" in advice
+
+
+def test_a_size_whose_ordinary_trial_failed_a_check_is_not_recommended_the_next_one_is(tmp_path: Path) -> None:
+    caught = judged("tensorflow", 128, Status.UNVERIFIED, "its speed is 3 times the bound")
+    advice, _, refused = sentences(stored(tmp_path, ALL[0], replace(ALL[1], judged=caught), ALL[2]))
+    assert advice.startswith("Train with MXNet at batch size 32: ")
+    assert "TensorFlow" not in advice
+    assert refused == (
+        "TensorFlow at batch size 128 is not recommended: its ordinary training was unverified: its speed is 3 times "
+        "the bound."
+    )
+
+
+@pytest.mark.parametrize("status", [Status.UNVERIFIED, Status.OUT_OF_MEMORY, None])
+def test_where_no_ordinary_trial_passed_nothing_is_recommended_and_every_page_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], status: Status | None
+) -> None:
+    """None: answers of a version that judged nothing."""
+    trials = () if status is None else judged("tensorflow", 128, status, "losses at its end differ by 0.4")
+    main([str(stored(tmp_path, replace(ALL[1], judged=trials))), "--format", "md", "html", "csv", "svg"])
+    report = tmp_path / "report"
+    texts = [(report / f"batch-size.{ending}").read_text() for ending in ("md", "html")]
+    for text in (capsys.readouterr().out, *texts):
+        plain = " ".join(text.replace("&#39;", "'").split())
+        assert "Nothing is recommended: at no framework's batch size did" in plain and "Train with" not in plain
+        assert ("losses at its end differ by 0.4" if status else "no ordinary training has judged it") in plain
+    (row,) = csv.DictReader((report / "batch-size.csv").open())
+    assert (row["advised"], row["judged"]) == ("", status or "")
+    assert (report / "batch-size.svg").exists() == (status is not Status.UNVERIFIED)
+    cells = next(line for line in texts[0].splitlines() if line.startswith("| TensorFlow")).split("|")
+    assert ("unverified" in cells[3]) == (status is Status.UNVERIFIED), "an unverified size is no number"
+
+
+def test_what_other_processes_disturbed_is_recommended_and_what_nobody_compared_is_said(tmp_path: Path) -> None:
+    trials = judged("tensorflow", 128, Status.CONTENDED, "other processes took 40 %")
+    advice, grounds = sentences(stored(tmp_path, replace(ALL[1], judged=trials)))
+    assert advice.startswith("Train with TensorFlow") and "ended well (other processes took 40 %)" in grounds
+    _, grounds = sentences(stored(tmp_path, ALL[1]))
+    assert grounds.endswith("An ordinary training at this size passed every check.")
 
 
 def test_a_batch_surely_beyond_the_noise_scale_is_not_advised() -> None:

@@ -137,6 +137,22 @@ def test_a_stable_cells_interval_is_worth_what_is_said(spread_percent: int) -> N
     assert rates.covered <= at_most(high / 100, rates.count)
 
 
+@pytest.mark.parametrize("correlation", stable.CORRELATED_PERCENT)
+def test_a_stable_cells_interval_covers_what_is_said_where_repeats_hang_together(correlation: float) -> None:
+    rates = simulate_orders.stable_rates(0.01, 10, 150, 1, simulate_orders.Shared(correlation=correlation))
+    low, high = stable.CORRELATED_PERCENT[correlation]
+    assert rates.covered >= 100 - at_most(1 - low / 100, rates.count)
+    assert rates.covered <= at_most(high / 100, rates.count)
+
+
+def test_rounds_over_nine_cells_and_tests_for_drift_keep_the_coverage_of_a_machine_that_hangs_together() -> None:
+    together = simulate_orders.stable_rates(0.01, 10, 20, 1, simulate_orders.Shared(9, 0.7))
+    alone = simulate_orders.stable_rates(0.01, 10, 150, 1, simulate_orders.Shared(1, 0.7))
+    before = simulate_orders.stable_rates(0.01, 10, 150, 1, simulate_orders.Shared(1, 0.7, before=True))
+    assert together.covered >= 85 > 75 > alone.covered
+    assert alone.stable <= 90 < before.stable, "of cells alone the tests find some"
+
+
 @pytest.mark.parametrize(
     ("curve", "noise_percent"),
     [("plateau from 256 on", 1), ("plateau from 256 on", 7), ("3 % below at half the size", 2), ("peaked", 3.5)],

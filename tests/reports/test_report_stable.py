@@ -53,6 +53,19 @@ def test_what_an_interval_that_was_waited_for_is_worth_is_said(tmp_path: Path) -
     assert "less often than it says: how often, the runner of that time did not store" in old
 
 
+def test_the_half_width_has_a_footnote_with_what_it_covers_where_repeats_hang_together(tmp_path: Path) -> None:
+    cells = [dict(cell, drifts=False) for cell in CELLS]
+    data = whole(correlated_percent={"0.3": [61, 88], "0.7": [40, 62]}, run_drifts=True, cells=cells)
+    made = built(tmp_path, json.dumps(data))
+    plain = " ".join(made.markdown.split())
+    assert "in 61 to 88 % at an autocorrelation of 0.3, 40 to 62 % at an autocorrelation of 0.7" in plain
+    assert "the whole run drift in the order of their starts: no cell of it is called stable" in plain
+    (row,) = [
+        line for line in made.markdown.splitlines() if line.startswith("| TensorFlow") and "limit reached" in line
+    ]
+    assert "3.1 [1] [2]" in row.replace("\\", ""), "next to the number"
+
+
 def test_tables_of_several_folders_are_told_apart_by_their_titles(tmp_path: Path) -> None:
     folders = [store(tmp_path / name, trial(framework)) for name, framework in (("a", "pytorch"), ("b", "mxnet"))]
     for folder in folders:

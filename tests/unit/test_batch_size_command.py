@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PROJECT
+from conftest import PROJECT, make_spec
 from rich.console import Console
 
 from runner.batch_size import command
@@ -18,8 +18,11 @@ from runner.batch_size.command import AnswersFile, bound_of, found_sizes, untrai
 from runner.batch_size.memory_limit import bounded
 from runner.batch_size.question import Question
 from runner.command.cli import Request
-from workloads.records.batch_answers import LIMIT_NAMES, Answers, Best, Largest, Limit
-from workloads.records.result import TrialResult
+from workloads.records.advice import passes
+from workloads.records.batch_answers import LIMIT_NAMES, Answers, Best, Largest, Limit, Noise, NoisePoint, Point
+from workloads.records.check_name import CheckName
+from workloads.records.result import Check, TrialResult
+from workloads.records.status import Status
 
 WORDS = (
     "--framework",
@@ -69,19 +72,58 @@ def test_every_kind_of_limit_has_a_name() -> None:
 
 def trained_sizes(tmp_path: Path, answers: Answers, words: Sequence[str]) -> tuple[set[int], str]:
     """(batch sizes of the training behind these answers, what is printed)."""
+    given, printed, _ = trained(tmp_path, answers, words)
+    return set(given.study.batch_sizes), printed
+
+
+def trained(
+    tmp_path: Path, answers: Answers, words: Sequence[str], *ends: tuple[int, Status, str | None]
+) -> tuple[Request, str, AnswersFile]:
+    """(what is trained, what is printed, the file) where trials of these batch sizes end so."""
     request, question = asked(tmp_path, *words)
     file = AnswersFile(request, question, bound_of(request))
     file.answers = {"numpy": answers}
     given: list[Any] = []
 
-    def train(request: Request, console: Console) -> list[TrialResult]:
+    def train(request: Request, console: Console, cells: Collection[tuple[str, int]]) -> list[TrialResult]:
         given.append(request)
-        return []
+        assert {size for _, size in cells} == set(request.study.batch_sizes)
+        results = []
+        for repeat, (size, status, reason) in enumerate(ends):
+            spec = make_spec(framework="numpy", batch_size=size, repeat=repeat)
+            checks = [Check(CheckName.GATE, False, "no other framework")]
+            results.append(TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0, checks=checks))
+        return results
 
     printed = io.StringIO()
     command._train(request, question, train, file, Console(file=printed, width=200))
     assert json.loads(file.path.read_text())["frameworks"]
-    return set(given[0].study.batch_sizes), printed.getvalue()
+    return given[0], printed.getvalue(), file
+
+
+def test_every_found_size_and_the_one_to_recommend_are_trained_once_and_judged(tmp_path: Path) -> None:
+    points = (Point(8, 90.0, None, None, 3), Point(32, 100.0, None, None, 3))
+    noisy = Noise((NoisePoint(0.0, 1.0, 10.0, 10.0, 8.0, 12.0, None, 20, 32, 640),))
+    answers = Answers("numpy", largest=largest(48), fastest=Best(32, None, points), noise=noisy)
+    ends = (8, Status.OK, None), (32, Status.UNVERIFIED, "differs"), (48, Status.OUT_OF_MEMORY, "no memory")
+    given, printed, file = trained(tmp_path, answers, (), *ends)
+    assert (given.study.batch_sizes, given.study.repeats) == ((8, 32, 48), 1), "8 is within the noise scale"
+    judged = file.answers["numpy"].judged
+    assert [(each.batch_size, each.status, each.reason) for each in judged] == [
+        (8, Status.OK, "no other framework"),
+        *ends[1:],
+    ]
+    assert [passes(file.answers["numpy"], size) for size in (8, 32, 48, 64)] == [True, False, False, False]
+    assert "numpy: batch size 32 is not recommended: its ordinary trial was unverified: differs\n" in printed
+    assert command.went_wrong(file.answers["numpy"]), "unverified"
+
+
+def test_one_repeat_that_did_not_pass_is_what_judges_its_size(tmp_path: Path) -> None:
+    ends = (16, Status.OK, None), (16, Status.DIVERGED, "a loss is no number"), (16, Status.OK, None)
+    words = ("--answer", "fastest", "--then-train", "--in-use", "16")
+    given, _, file = trained(tmp_path, Answers("numpy", fastest=Best(16, None)), words, *ends)
+    assert given.study.repeats == 3 and not passes(file.answers["numpy"], 16)
+    assert not command.went_wrong(file.answers["numpy"]), "a finding, as in every run"
 
 
 @pytest.mark.parametrize("answer", ["largest", "fastest"])

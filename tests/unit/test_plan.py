@@ -109,6 +109,20 @@ def test_trial_of_the_policy_does_not_count_as_a_repeat_of_its_cell() -> None:
     assert cell.speeds == (100.0, 100.0)
 
 
+def test_in_rounds_every_cell_has_a_repeat_before_any_has_the_next_in_an_order_drawn_for_each_round() -> None:
+    def order(seed: int) -> list[tuple[int, int]]:
+        part = Part(Study("s", batch_sizes=(1, 2, 4, 8, 16), seed=seed), Placement("cpu", 2, {}), {})
+        one = {"pytorch": Installation("venv", "a")}
+        trials = planned_trials({"": part}, one, (), range(5), in_rounds=True)
+        return [(spec.draw.repeat, spec.cell.batch_size) for _, spec in trials]
+
+    drawn = order(1)
+    assert [repeat for repeat, _ in drawn] == [repeat for repeat in range(5) for _ in range(5)]
+    rounds = [tuple(size for _, size in drawn[start : start + 5]) for start in range(0, 25, 5)]
+    assert len(set(rounds)) >= 4 and all(sorted(sizes) == [1, 2, 4, 8, 16] for sizes in rounds)
+    assert order(1) == drawn != order(2), "the run's seed decides"
+
+
 def test_frameworks_of_a_block_follow_each_other_and_blocks_of_all_series_are_shuffled() -> None:
     sizes = {"a": (1, 2, 3, 4), "b": (2, 4), "c": (8, 16, 32)}
     parts = {

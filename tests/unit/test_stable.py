@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import math
+import random
+import statistics
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import pytest
 from conftest import make_spec
 
-from runner.command.stable import COVERAGE_PERCENT, FEWEST, Key, cells, follow, to_json, wanted, worth
+from runner.command.stable import (
+    CORRELATED_PERCENT,
+    COVERAGE_PERCENT,
+    FEWEST,
+    Key,
+    cells,
+    follow,
+    to_json,
+    wanted,
+    worth,
+)
 from workloads.records.figures import Figure
-from workloads.records.intervals import mean_interval
+from workloads.records.intervals import mean_interval, neighbour_score, trend_score
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
@@ -111,8 +124,51 @@ def test_a_limit_that_the_repeats_have_reached_adds_none() -> None:
     assert run(repeats("a", 4, UNSTEADY[:5]), 5, lambda repeat: 1000.0)[1] == []
 
 
+def test_scores_of_independent_values_have_mean_0_and_variance_1() -> None:
+    drawn = random.Random(1)
+    series = [[drawn.gauss(1000, 10) for _ in range(6)] for _ in range(4000)]
+    for score in (neighbour_score, trend_score):
+        scores = [score(values) for values in series]
+        assert statistics.fmean(scores) == pytest.approx(0, abs=0.05)
+        assert statistics.pvariance(scores) == pytest.approx(1, abs=0.08)
+        assert score([3.0] * 5) == 0.0
+    assert trend_score([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(2.0), "a correlation of 1 with the place"
+    assert neighbour_score([1.0, 1.0, 1.0, 9.0, 9.0, 9.0]) > 2 > 0 > neighbour_score([1.0, 9.0] * 3)
+
+
+RISING = (990.0, 993.0, 997.0, 1000.0, 1004.0, 1007.0)
+
+
+def test_a_cell_that_drifts_is_not_stable_however_narrow_its_interval() -> None:
+    assert wanted(repeats("a", 4, RISING)) == {("a", 4)}
+    assert told(repeats("a", 4, RISING)) == ["a batch 4: limit reached, its speed drifts, ±0.7 % after 6 repeats"]
+    mixed = (RISING[3], RISING[0], RISING[5], RISING[1], RISING[4], RISING[2])
+    assert wanted(repeats("a", 4, mixed)) == set(), "the same speeds in another order"
+
+
+def test_drift_is_looked_for_in_the_order_of_starts_not_of_repeats() -> None:
+    """As where a repeat was measured again at the end."""
+    minutes = (3, 0, 5, 1, 4, 2)
+    trials = [
+        replace(trial("a", 4, repeat, RISING[minute]), started_at=f"2026-01-01T00:0{minute}:00+00:00")
+        for repeat, minute in enumerate(minutes)
+    ]
+    assert wanted(trials) == {("a", 4)}
+
+
+def test_a_trend_too_small_for_one_cell_is_seen_in_all_of_a_run_and_none_is_stable() -> None:
+    speeds = (998.0, 1001.0, 997.0, 1003.0, 999.0, 1002.0)
+    run = [result for size in (4, 8, 16, 32, 64, 128) for result in repeats("a", size, speeds)]
+    assert told(repeats("a", 4, speeds)) == ["a batch 4: stable after 6 repeats, ±0.2 %"]
+    assert {cell.ended for cell in cells(run)} == {"limit reached, the run drifts"}
+    assert to_json(cells(run), 10)["run_drifts"] and not to_json(cells(run), 10)["cells"][0]["drifts"]
+
+
 def test_what_the_interval_is_worth_is_stored_and_said() -> None:
     stored = to_json(cells(repeats("a", 4, STEADY)), 10)["coverage_percent"]
     assert stored == {str(spread): list(ends) for spread, ends in COVERAGE_PERCENT.items()}
     for spread, (low, high) in COVERAGE_PERCENT.items():
         assert f"{low} to {high} % where repeats spread by {spread} %" in worth()
+    assert to_json([], 10)["correlated_percent"].keys() == {"0.3", "0.7"}
+    for correlation, (low, high) in CORRELATED_PERCENT.items():
+        assert f"{low} to {high} % at an autocorrelation of {correlation}" in worth()

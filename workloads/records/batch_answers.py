@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .status import Status
 from .word import Word
 
 ANSWERS_FILE, SCHEMA_VERSION = "batch-size.json", 1
@@ -134,9 +135,7 @@ class Compared(Word):
 
 @dataclass(frozen=True)
 class Ratio:
-    """A batch size's figure over the best one's, from pairs of trials; 1 is as good, below is worse. The best one's
-    own is over the best of the others.
-    """
+    """A batch size's figure over the best one's, by pairs of trials; below 1 is worse. Its own is over the next."""
 
     batch_size: int
     verdict: Compared
@@ -264,6 +263,16 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """How an ordinary trial at a found batch size ended: a whole training, with the gate and all other checks."""
+
+    batch_size: int
+    status: Status
+    reason: str | None  # why it did not pass; of one that passed, what nobody could compare
+    folder: str
+
+
+@dataclass(frozen=True)
 class Answers:
     """Of one framework; None is what was not asked for."""
 
@@ -277,6 +286,7 @@ class Answers:
     trained: tuple[Trained, ...] = ()
     split: Split | None = None
     version: str | None = None  # of the framework, as its trials told it; None: none did
+    judged: tuple[Judged, ...] = ()  # by batch size; what lacks here was not trained
 
 
 @dataclass(frozen=True)

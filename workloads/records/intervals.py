@@ -1,11 +1,12 @@
-"""The interval of a mean by Student's t, mean +- t(n-1) s / sqrt(n) with n-1 in s, for runner and reports; and the
-least that accuracies can spread by.
+"""The interval of a mean by Student's t, mean +- t(n-1) s / sqrt(n) with n-1 in s, for runner and reports; how
+values hang together in their order; and the least that accuracies can spread by.
 
 NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.5.2. No worker has scipy.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -35,6 +36,28 @@ def student(freedom: int, percent: float = CONFIDENCE_PERCENT) -> float:
     from scipy import special  # type: ignore[import-untyped]
 
     return float(special.stdtrit(freedom, (1 + percent / 100) / 2))
+
+
+def neighbour_score(values: Sequence[float]) -> float:
+    """Standard score of the correlation of neighbours: high where values hang together in their order.
+
+    The lag-1 correlation with mean -1/n and variance (n-2)^2 / n^2 (n-1) under independence (Moran 1948, Biometrika 35:
+    255-260). Three values or more; 0 where all are equal.
+    """
+    n, mean = len(values), statistics.fmean(values)
+    deviations = [value - mean for value in values]
+    squares = math.fsum(each * each for each in deviations)
+    if not squares:
+        return 0.0
+    products = math.fsum(a * b for a, b in itertools.pairwise(deviations))
+    return (products / squares + 1 / n) * n * math.sqrt(n - 1) / (n - 2)
+
+
+def trend_score(values: Sequence[float]) -> float:
+    """Standard score of the correlation with the place in the order; 0 where all values are equal."""
+    if len(set(values)) == 1:
+        return 0.0
+    return statistics.correlation(range(len(values)), values) * math.sqrt(len(values) - 1)
 
 
 def accuracy_step(dataset: str, source: ImageSource | None = None) -> float:
