@@ -32,7 +32,7 @@ class Verdict(StrEnum):
     IMPROVEMENT = "improvement"
     NO_DIFFERENCE = "no difference found"
     NOT_TESTED = "not tested"
-    ONE_RUN = "cannot be told: one run per side"
+    ONE_RUN = "cannot be told: one run on a side"
     NOT_JUDGED = "not judged"  # neither more nor less of it is better
     NO_VALUE = "no value"
 

@@ -94,8 +94,8 @@ def _parser() -> argparse.ArgumentParser:
         "a",
         type=Path,
         metavar="A",
-        help="the baseline: a folder that python -m runner wrote, a published one, its results.tar.xz, or a folder that "
-        "holds several of these: runs of one study",
+        help="the baseline: a folder that python -m runner wrote, a published one, its results.tar.xz, or a folder "
+        "that holds several of these: runs of one study",
     )
     parser.add_argument("b", type=Path, metavar="B", nargs="?", help="the one that is compared with it")
     parser.add_argument(

@@ -36,7 +36,7 @@ HOW = (
     f"that is not. The smallest loss found is the one that {100 * POWER:g} % of such comparisons would call worse.",
     "Two runs of the same code can differ by more than their repeats do: another hour, another neighbour. Speed and "
     "energy are therefore tested between runs: each side needs several, and a value is a run's mean. All cells of a "
-    "run may hang together, so a framework's mean is taken within each run. With one run per side they are not judged.",
+    "run may hang together, so a framework's mean is taken within each. With one run on a side they are not judged.",
 )
 CELL_COLUMNS = [
     "section", "framework", "batch_size", "quantity", "unit", "n_a", "n_b", "median_a", "median_b", "effect", "value",

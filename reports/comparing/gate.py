@@ -56,7 +56,7 @@ def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, e
     claimed = [*means, *(tested if every_cell else ())]
     if of_one_run := [test.quantity.name for test in claimed if test.verdict is Verdict.ONE_RUN]:
         names = " and ".join(dict.fromkeys(of_one_run))
-        return Ruling(Outcome.CANNOT_BE_TOLD, f"cannot be told: {names}: one run per side; {SEVERAL_RUNS}")
+        return Ruling(Outcome.CANNOT_BE_TOLD, f"cannot be told: {names}: one run on a side; {SEVERAL_RUNS}")
     open_ = [test for test in claimed if is_open(test, tolerated_percent)]
     untested = [cell for cell in cells if cell.verdict is Verdict.NOT_TESTED]
     if open_ or untested or not claimed:

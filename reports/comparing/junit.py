@@ -22,7 +22,7 @@ FAILURE, SKIPPED = "failure", "skipped"
 UNTOLD = {
     Verdict.NOT_TESTED: "cannot be tested",
     Verdict.NO_VALUE: "no value on a side",
-    Verdict.ONE_RUN: f"cannot be told: one run per side; {gate.SEVERAL_RUNS}",
+    Verdict.ONE_RUN: f"{Verdict.ONE_RUN}; {gate.SEVERAL_RUNS}",
 }
 
 

@@ -49,8 +49,8 @@ def counts(comparison: Comparison) -> list[str]:
     if once:
         names = " and ".join(dict.fromkeys(c.quantity.name for c in comparison.cells if c.verdict is Verdict.ONE_RUN))
         lines.append(
-            f"{names.capitalize()}: one run per side, so a change cannot be told from another hour. Intervals hold the "
-            f"spread of repeats, not that of runs. To know, {SEVERAL_RUNS}."
+            f"{names.capitalize()}: one run on a side, so a change cannot be told from another hour. Intervals hold "
+            f"the spread of repeats, not that of runs. To know, {SEVERAL_RUNS}."
         )
     if counts[Verdict.NOT_TESTED]:
         lines.append(f"{counts[Verdict.NOT_TESTED]} could not be tested; the footnotes of their cells say why.")

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from stored import MACHINE, ended, store, trial
-from test_report_compare import LATER, folders, repeats, run
+from test_report_compare import LATER, folders, repeats, run, runs
 
 from reports.comparing import picture
 from reports.comparing.command import ENDINGS, FORMATS, Asked
@@ -25,7 +25,7 @@ def mixed(tmp_path: Path) -> tuple[Path, Path]:
     """PyTorch slower by a tenth, MXNet as it was, TensorFlow with one repeat, and a cell of A alone."""
     a = [*repeats([100, 101, 102]), *repeats([200, 201, 202], "mxnet"), *repeats([50], "tensorflow")]
     b = [*repeats([90, 91, 92], **LATER), *repeats([200, 201, 202], "mxnet", **LATER)]
-    return folders(tmp_path, [*a, *repeats([100, 101], batch_size=64)], [*b, *repeats([50], "tensorflow", **LATER)])
+    return runs(tmp_path, [*a, *repeats([100, 101], batch_size=64)], [*b, *repeats([50], "tensorflow", **LATER)])
 
 
 @pytest.mark.parametrize("gate", [(), ("--fail-on-regression", "5%")])
@@ -87,7 +87,7 @@ def test_junit_has_a_case_for_each_cell_and_mean_with_failures_for_losses_and_sk
 def test_with_the_gate_junit_fails_and_skips_as_the_exit_code_says(
     tmp_path: Path, speeds: list[float], code: int
 ) -> None:
-    sides = folders(tmp_path, repeats([100, 101, 102, 101]), repeats(speeds, **LATER))
+    sides = runs(tmp_path, repeats([100, 101, 102, 101]), repeats(speeds, **LATER))
     ran = run(*sides, "--fail-on-regression", "5%", "--format", "junit")
     _, failures, _, skipped = counts(ElementTree.fromstring(ran.stdout))
     assert ran.returncode == code
