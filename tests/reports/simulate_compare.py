@@ -1,7 +1,8 @@
 """How often `python -m reports compare --fail-on-regression 5%` errs, and what it finds: repeats are made up.
 
 The draws go through the functions that the command uses: `estimates.of_runs`, `of_ratio` and `of_points`,
-`cell_tests.tested`, `gate.rule`. A value is that of one run, unless `Replicate` says otherwise. By hand: `python tests/reports/simulate_verdicts.py`.
+`cell_tests.tested`, `gate.rule`. A value is that of one run, unless `Replicate` says otherwise.
+By hand: `python tests/reports/simulate_verdicts.py`.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def cell(place: tuple[str, int, Quantity], a: list[float], b: list[float], repli
     return replace(cell_tests.of_cell(framework, size, quantity, a, b, spread), replicate=kind)
 
 
-def tested(draws: Draws, replicate: Replicate = Replicate.RUNS) -> list[AnyTest]:
+def judged(draws: Draws, replicate: Replicate = Replicate.RUNS) -> list[AnyTest]:
     (tests,) = cell_tests.tested([[cell(place, a, b, replicate) for place, (a, b) in draws.items()]])
     return tests
 
@@ -140,7 +141,7 @@ def rates(
     ended: Counter[int] = Counter()
     strict = false = 0
     for _ in range(runs):
-        tests = tested(draw(truth, repeats, spread, drawn, replicate), replicate)
+        tests = judged(draw(truth, repeats, spread, drawn, replicate), replicate)
         ended[gate.rule(tests, TOLERATED_PERCENT, False, ()).outcome] += 1
         if not truth.speed_loss:
             strict += gate.rule(tests, TOLERATED_PERCENT, True, ()).outcome is gate.Outcome.PASSED
@@ -169,7 +170,7 @@ def smallest_losses(repeats: int, spread: float, runs: int, seed: int) -> tuple[
     of_means: list[float] = []
     of_cells: list[float] = []
     for _ in range(runs):
-        for test in tested(draw(NOTHING, repeats, spread, drawn)):
+        for test in judged(draw(NOTHING, repeats, spread, drawn)):
             if test.quantity is SPEED:
                 (of_means if isinstance(test, MeanTest) else of_cells).append(test.smallest_percent)
     return float(np.mean(of_means)), float(np.mean(of_cells))
@@ -183,7 +184,7 @@ def found_percent(loss: float, repeats: int, spread: float, runs: int, seed: int
     for _ in range(runs):
         (cell,) = (
             test
-            for test in tested(draw(truth, repeats, spread, drawn))
+            for test in judged(draw(truth, repeats, spread, drawn))
             if isinstance(test, CellTest) and (test.framework, test.batch_size, test.quantity) == ("pytorch", 64, SPEED)
         )
         detected += cell.verdict is Verdict.REGRESSION

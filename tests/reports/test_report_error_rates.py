@@ -105,7 +105,7 @@ def test_the_command_rules_as_the_simulation_does_and_passes_no_loss_that_it_cou
     tmp_path: Path, truth: simulate_compare.Truth, spread: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     draws = simulate_compare.draw(truth, 3, spread, np.random.default_rng(1))
-    expected = gate.rule(simulate_compare.tested(draws), 5, False, ())
+    expected = gate.rule(simulate_compare.judged(draws), 5, False, ())
     a = in_runs(tmp_path / "a", trials(draws, 0))
     b = in_runs(tmp_path / "b", trials(draws, 1, started_at="2025-11-22T10:00:00+00:00"))
     code = command.main([str(a), str(b), "--fail-on-regression", "5%"])
