@@ -56,7 +56,7 @@ def test_runs_that_drift_as_a_whole_make_no_loss_of_speed(truth: simulate_compar
 
 
 def test_a_loss_in_one_framework_makes_no_false_loss_in_another() -> None:
-    rates = simulate_compare.rates(ALL_SLOWER, 3, 0.07, 60, 1)
+    rates = simulate_compare.rates(ALL_SLOWER, 5, 0.07, 60, 1)
     assert rates.false_speed <= at_most(ERROR, rates.runs)
     assert rates.passed == 0
     assert rates.regression >= 95, "and that framework's is found"
