@@ -48,10 +48,10 @@ def test_what_memory_does_makes_no_false_loss_of_speed(truth: simulate_compare.T
 
 @pytest.mark.parametrize("truth", simulate_compare.DRIFTS[1:], ids=lambda truth: truth.name)
 def test_runs_that_drift_as_a_whole_make_no_loss_of_speed(truth: simulate_compare.Truth) -> None:
-    once = simulate_compare.rates(truth, 3, 0.03, 20, 1, Replicate.ONE_RUN)
+    once = simulate_compare.rates(truth, 3, 0.03, 5, 1, Replicate.ONE_RUN)
     assert (once.false_speed, once.passed) == (0, 0), "one run per side cannot tell"
     for replicate in (Replicate.RUNS, Replicate.REPEATS):
-        rates = simulate_compare.rates(truth, 3, 0.03, 60, 1, replicate)
+        rates = simulate_compare.rates(truth, 3, 0.03, 40, 1, replicate)
         assert rates.false_speed <= at_most(ERROR, rates.runs), replicate
 
 
